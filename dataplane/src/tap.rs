@@ -1,9 +1,9 @@
-//! Who looks at frames: a [`Tap`] sees those of some ports as they come in, as they leave, and as they are dropped, and changes
-//! nothing.
+//! Observers of frames: a [`Tap`] sees the frames of some ports as they are received, sent and dropped, without
+//! effect.
 //!
-//! A frame that is dropped as it comes in is seen once, as received and with the reason. One that is dropped later is seen
-//! as it came in, and again at the port whose drops it counts among. So at each port what is received, sent and dropped is seen
-//! as often as it is counted, but that a frame is seen as sent when it is given to the driver, and counted when it has left.
+//! A frame dropped on receipt is shown once, as received with the reason. One dropped later is shown as received, and
+//! again at the port that counts the drop. Frames are thus shown as often as they are counted, except that sent
+//! frames are shown when given to the driver, and counted when they have left.
 
 use std::fmt;
 
@@ -12,53 +12,53 @@ use xoff_wire::units::{Class, Nanos, PortId, PortSet};
 
 use crate::frame::{Frame, FrameStore};
 
-/// Most taps on a switch at a time.
+/// Maximum number of taps on a switch.
 pub const TAPS_MAX: usize = 4;
 
-/// By which a tap is known to who has put it on.
+/// Identifier of a tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TapId(pub u64);
 
-/// A frame at a port, at one moment.
+/// Frame at a port, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// When, by the driver's clock.
+    /// Time by the driver's clock.
     pub at: Nanos,
-    /// Where.
+    /// Port of the event.
     pub port: PortId,
-    /// Its class; `None` where the switch consumes it or has made it itself: it takes part in no class.
+    /// Class of the frame; `None` for frames that the switch consumes or makes.
     pub class: Option<Class>,
-    /// Whether it is about the network and not of its users: what the switch consumes or makes (PFC, PAUSE, rates, lists of
-    /// flows, LLDP), and every CNM.
+    /// True for network control: frames that the switch consumes or makes (PFC, PAUSE, rates, lists of flows, LLDP),
+    /// and every CNM.
     pub is_control: bool,
-    /// What becomes of it.
+    /// Event of the frame.
     pub what: Seen,
 }
 
-/// What becomes of a frame that is seen.
+/// Event of an observed frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It has come in by the port.
+    /// Received on the port.
     Received {
-        /// And was not let in, for this reason.
+        /// Drop reason if the frame was not admitted.
         dropped: Option<DropReason>,
     },
-    /// It is given to the port's driver.
+    /// Given to the port's driver.
     Sent {
-        /// So long after it had come in, or was made.
+        /// Time since the frame was received or made.
         after: Nanos,
     },
-    /// It was let in, and is dropped.
+    /// Dropped after admission.
     Dropped {
-        /// Why.
+        /// Drop reason.
         reason: DropReason,
-        /// So long after it had come in.
+        /// Time since the frame was received.
         after: Nanos,
     },
 }
 
 impl Seen {
-    /// Why it is dropped, if it is.
+    /// Returns the drop reason, if the frame is dropped.
     #[must_use]
     pub const fn dropped(&self) -> Option<DropReason> {
         match *self {
@@ -69,11 +69,11 @@ impl Seen {
     }
 }
 
-/// Sees frames. It is called between two steps of a frame's journey, so it must neither allocate nor wait.
+/// Observer of frames. Called on the forwarding path, it must neither allocate nor wait.
 pub trait Tap: fmt::Debug + Send {
-    /// Whose frames it is shown.
+    /// Returns the ports whose frames are shown.
     fn ports(&self) -> PortSet;
 
-    /// Sees a frame, whose bytes `store` has.
+    /// Observes a frame, whose bytes are in `store`.
     fn see(&mut self, sighting: &Sighting, frame: &Frame, store: &dyn FrameStore);
 }

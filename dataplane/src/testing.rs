@@ -1,11 +1,11 @@
-//! What unit tests of this crate share: a port, and a store of one frame.
+//! Helpers of this crate's unit tests: a port, and a store of one frame.
 
 use xoff_flow_control::settings::{ClassSettings, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, CLASSES, MacAddr};
 
 use crate::frame::{Frame, FrameStore};
 
-/// A port of 1 Gb/s in VLAN 1 whose classes are all lossy.
+/// Returns a port of 1 Gb/s in VLAN 1 with lossy classes only.
 pub fn port_settings(index: u8) -> PortSettings {
     let classes = [ClassSettings::lossy(Bytes(40_000)); CLASSES];
     PortSettings::plain(
@@ -16,14 +16,14 @@ pub fn port_settings(index: u8) -> PortSettings {
     )
 }
 
-/// A store of a single frame with some room in front of it.
+/// Store of a single frame with some room in front.
 pub struct OneSlot {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl OneSlot {
-    /// The frame `bytes` behind `room` free bytes.
+    /// Creates a store of the frame `bytes` behind `room` free bytes.
     pub fn holding(bytes: &[u8], room: usize) -> (OneSlot, Frame) {
         let mut slot = vec![0xee; room];
         slot.extend(bytes);

@@ -1,24 +1,24 @@
-//! Floods: one frame that became several, and counts at its ingress until the last has left.
+//! Accounts of floods: one frame that became several, and counts at its ingress until the last copy has left.
 //!
-//! Where the class is lossless anywhere, no egress queue bounds how many frames wait there, only the
-//! ingress does. What a flood adds to what its ingress counts is bounded here.
+//! If the class is lossless anywhere, no egress queue bounds its frames; only the ingress does. The frames that
+//! floods add to their ingress count are bounded here.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
 use crate::queue::NONE;
 
-/// How many copies of each flood are still in the switch. Each holds a slot, so that there are never
-/// more floods than slots.
+/// Number of copies of each flood in the switch. Each copy holds a slot, so that there are never more floods than
+/// slots.
 #[derive(Debug)]
 pub(super) struct Accounts {
     /// Copies left; in a free entry, the next free one.
     entries: Box<[u32]>,
     free: u32,
-    /// Classes in which the frames beyond one of each flood are bounded.
+    /// Classes in which copies beyond the first of each flood are bounded.
     bounded: ClassSet,
-    /// How many of those there may be.
+    /// Maximum number of these copies.
     most: u32,
-    /// How many there are of each class, bounded or not.
+    /// Copies beyond the first, by class, bounded or not.
     beyond_one: [u32; CLASSES],
 }
 
@@ -28,18 +28,18 @@ impl Accounts {
         Accounts { entries, free: if slots == 0 { NONE } else { 0 }, bounded, most, beyond_one: [0; CLASSES] }
     }
 
-    /// Whether what floods of `class` fill is bounded.
+    /// Returns whether copies of floods of `class` are bounded.
     pub(super) fn bounds(&self, class: Class) -> bool {
         self.bounded.contains(class)
     }
 
-    /// Other classes are bounded from now on.
+    /// Changes the bounded classes.
     pub(super) fn bound(&mut self, bounded: ClassSet) {
         self.bounded = bounded;
     }
 
-    /// A flood of `copies`, the frame itself included. Answers its number, and how many
-    /// copies may be made of the frame; for the others [`Accounts::leave`] must be called at once.
+    /// Opens the account of a flood of `copies`, the frame itself included. Returns its number and the number of
+    /// copies that may be made. For the others, [`Accounts::leave`] must be called at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;
         let entry = &mut self.entries[account as usize];
@@ -53,7 +53,7 @@ impl Accounts {
         }
     }
 
-    /// One copy has left. True with the last.
+    /// Counts out one copy. Returns true for the last one.
     pub(super) fn leave(&mut self, class: Class, account: u32) -> bool {
         let entry = &mut self.entries[account as usize];
         *entry -= 1;

@@ -1,5 +1,4 @@
-//! Control frames: what this switch asks of its peers. They are made of frames of a pool of their own, and leave before
-//! data.
+//! Control frames to peers. They come from a frame pool of their own and leave before data.
 
 use xoff_flow_control::pause::Announcement;
 use xoff_flow_control::settings::FlowControl;
@@ -12,15 +11,15 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// The ports whose peers are to be told of a pause, of a rate, or of the end of one: those worth calling
-    /// [`super::Batch::announce`] for. Who does not loses nothing but time.
+    /// Returns the ports with a pending announcement of a pause or rate, or of its end. Calling
+    /// [`super::Batch::announce`] for them is optional: it only saves time.
     #[inline]
     #[must_use]
     pub fn untold(&self) -> PortSet {
         self.agenda.untold
     }
 
-    /// What the peer of `port` should know, or was told, has changed.
+    /// Marks `port` if its peer needs an announcement.
     #[inline]
     pub(super) fn note_untold(&mut self, port: PortId) {
         let at = &self.ports[port.index()];
@@ -45,8 +44,8 @@ impl Switch {
         frame
     }
 
-    /// The control frame that is due at `port`: a pause frame, else a list of flows, else a CNM or a
-    /// frame that was made outside.
+    /// Returns the next control frame of `port`: a pause frame, else a list of flows, else a CNM or an injected
+    /// frame.
     #[cold]
     pub(super) fn control<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         self.announce(port, store)
@@ -54,7 +53,7 @@ impl Switch {
             .or_else(|| self.next_told(port))
     }
 
-    /// Whether the control pool has a frame for `port`; where not, the port waits for one.
+    /// Returns whether the control pool has a frame for `port`; if not, the port waits for one.
     pub(super) fn control_is_free<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> bool {
         let Some(probe) = store.control(&[0; mac_control::LEN]) else {
             if !self.agenda.starved.contains(port) {
@@ -68,8 +67,8 @@ impl Switch {
         true
     }
 
-    /// The pause frame that is due at `port`; `None` where none is, or the control pool is in flight, and
-    /// the frame stays due.
+    /// Returns the due pause frame of `port`, or `None` if none is due. If the control pool is in flight, the frame
+    /// stays due.
     fn announce_pause<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         if !self.ports[port.index()].peer.held.due() || !self.control_is_free(port, store) {
             return None;
@@ -93,12 +92,12 @@ impl Switch {
             counters.refreshes_sent.add(u64::from(what.refreshed.contains(class)));
         }
         for class in what.xon.iter() {
-            self.forget_told_flows(port, class); // whoever hears that the class may send resumes all
+            self.forget_told_flows(port, class); // XON for the class resumes all of its flows
         }
         Some(self.send_control(port, &bytes, store))
     }
 
-    /// Makes a control frame of `bytes`, for which the store has room.
+    /// Sends a control frame of `bytes`, for which the store has room.
     pub(super) fn send_control<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> Frame {
         let frame = store.control(bytes).expect("one was free a moment ago");
         let at = &mut self.ports[port.index()];
@@ -109,7 +108,7 @@ impl Switch {
     }
 }
 
-/// What tells a peer of `what`. An 802.3x peer knows one state: paused while any class is.
+/// Builds the pause frame of an announcement. For an 802.3x peer there is one state: paused while any class is.
 fn pause_frame(flow_control: FlowControl, what: &Announcement, pause_time: Quanta) -> MacControl {
     let stopped = ClassSet(what.xoff.0 | what.refreshed.0);
     let time = |class: Class| if stopped.contains(class) { pause_time } else { Quanta(0) };

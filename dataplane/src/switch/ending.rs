@@ -1,5 +1,5 @@
-//! How a frame ends other than by leaving: consumed, dropped for a named reason, or given up; and how any frame, once
-//! it has ended, is counted out where it came in.
+//! Ends of a frame other than leaving: consumed, dropped for a named reason, or given up. Any ended frame is counted
+//! out at its ingress here.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::policy::Event;
@@ -26,7 +26,8 @@ impl Switch {
         self.pipeline.try_again(self.now);
     }
 
-    /// Drops what waits at (`port`, `class`) and `leaves` says yes to. There may be room then ([`super::pipeline::Pipeline::try_again`]).
+    /// Drops the frames queued at (`port`, `class`) for which `leaves` returns true. That may make room
+    /// ([`super::pipeline::Pipeline::try_again`]).
     pub(super) fn drop_queued<S: FrameStore>(
         &mut self,
         port: PortId,
@@ -48,7 +49,7 @@ impl Switch {
         }
     }
 
-    /// A frame that has come in by `port` was for this station.
+    /// Consumes a frame received on `port` for the switch itself.
     #[cold]
     pub(super) fn consume<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.consumed += 1;
@@ -58,7 +59,7 @@ impl Switch {
         store.free(frame);
     }
 
-    /// Drops a frame that has come in by `port` and is not admitted, for `reason`. None follows it.
+    /// Drops a frame received on `port` that is not admitted. No frame joins its micro-flow.
     #[cold]
     pub(super) fn discard<S: FrameStore>(
         &mut self,
@@ -76,7 +77,7 @@ impl Switch {
         store.free(frame);
     }
 
-    /// Drops a frame that was admitted at its ingress: it is counted out there as if it had left.
+    /// Drops a frame that was admitted at its ingress, where it is counted out as if it had left.
     #[cold]
     pub(super) fn drop_admitted<S: FrameStore>(
         &mut self,
@@ -97,8 +98,7 @@ impl Switch {
         self.finish(frame, store);
     }
 
-    /// The frame is no longer in the switch: counts it out where it came in (here, or at the worker
-    /// that owns that port) and gives its slot back.
+    /// Frees the frame's slot and counts it out at its ingress, here or at the worker that owns that port.
     #[inline]
     pub(super) fn finish<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let meta = *self.nodes.meta(&frame);
@@ -113,7 +113,7 @@ impl Switch {
         }
     }
 
-    /// A frame that this worker received, or was given by the host, is in no worker's hands any more.
+    /// Counts out a frame that this worker received, or the host sent.
     #[inline]
     pub(super) fn settle(&mut self, meta: &FrameMeta) {
         match meta.origin {

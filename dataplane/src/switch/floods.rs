@@ -1,4 +1,4 @@
-//! A frame with several destinations: copies of it, which share its account at the ingress ([`super::accounts`]).
+//! Frames with several destinations: copies that share an account at the ingress ([`super::accounts`]).
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Flooded, WhenFull};
@@ -10,7 +10,8 @@ use crate::queue::{FrameMeta, Origin};
 use crate::routing::Hop;
 
 impl Switch {
-    /// A frame goes to each of `ports`, or waits until all its copies have room. It is written for `hop`, where the router sends it.
+    /// Forwards a frame to each of `ports`, or keeps it until all copies have room. For a routed frame, `hop` is the
+    /// next hop.
     pub(super) fn flood<S: FrameStore>(
         &mut self,
         ports: PortSet,
@@ -64,7 +65,8 @@ impl Switch {
         }
     }
 
-    /// Where a flood to `ports` goes, which of them it misses, and the first for whose room it waits, if it does.
+    /// Returns the ports that a flood reaches, the ports that it misses, and the first port whose room it waits for,
+    /// if any.
     fn find_room(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         if self.when_full == WhenFull::Drop {
             return (ports, PortSet::NONE, None);
@@ -76,9 +78,9 @@ impl Switch {
         self.find_room_together(ports, meta)
     }
 
-    /// The same where what egress queues share has no room for all copies together: the flood goes by those members of groups that
-    /// take least of that, and misses those ports that stand still and for whose copies the others leave none. It waits for what the
-    /// others lack.
+    /// Finds room if the shared egress limits cannot take all copies. The flood takes the group members with the
+    /// smallest demand, and misses ports at a standstill for which nothing is left. It waits for room that the others
+    /// lack.
     #[cold]
     fn find_room_together(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         let ports = self.with_leanest_members(ports, meta);
@@ -101,17 +103,17 @@ impl Switch {
         (ports.without(&missed), missed, self.first_full(&fits, meta))
     }
 
-    /// Whether what egress queues share has room for copies that join queues at all of `joined`.
+    /// Returns whether the shared egress limits have room for copies at all of `joined`.
     fn have_room_together(&self, joined: &PortSet, meta: &FrameMeta) -> bool {
         self.buffer.egresses_have_room(joined.iter(), meta.class, meta.counted())
     }
 
-    /// The first of `joined` that has no room for a copy that waits for it.
+    /// Returns the first of `joined` whose room the flood must wait for.
     fn first_full(&self, joined: &PortSet, meta: &FrameMeta) -> Option<PortId> {
         joined.iter().find(|egress| self.must_wait(*egress, meta))
     }
 
-    /// A copy that should have gone to `egress` could not be made.
+    /// Counts a copy for `egress` that could not be made.
     #[cold]
     fn count_missing_copy<S: FrameStore>(
         &mut self,

@@ -1,9 +1,9 @@
-//! Where OFC's tables meet queues and control frames: flows are counted, paused one by one, resumed,
-//! and peers are asked for the same.
+//! Link between OFC's tables, queues and control frames: flows are counted, paused one by one, resumed, and peers are
+//! asked to do the same.
 //!
-//! A class whose policy is OFC has nested queues at its egress ports. What its peers say of single
-//! flows is obeyed there; what cannot be obeyed flow by flow (a table is full, frames wait whose flow is not known, the
-//! queue is a VOQ) is obeyed as the plain PFC frame that it also is.
+//! A class whose policy is OFC has nested queues at its egress ports, where pauses of single flows are obeyed. If
+//! that is impossible (full table, queued frames of unknown flows, VOQ), the frame is obeyed as the plain PFC frame
+//! that it also is.
 
 use xoff_flow_control::policy::{Ofc, Policy, Told};
 use xoff_flow_control::settings::PortSettings;
@@ -16,14 +16,13 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{ClassQueue, FrameMeta, Nested};
 
 impl Switch {
-    /// The tables of `class`, where its policy is OFC.
+    /// Returns the tables of `class` if its policy is OFC.
     #[must_use]
     pub fn ofc(&self, class: Class) -> Option<&Ofc> {
         self.policies.acting[class.index()].as_ofc()
     }
 
-    /// The frame is about to wait at `egress`: where the queues are nested its flow is counted, and so it is
-    /// in shadows of OFC.
+    /// Counts the flow of a frame about to be queued at `egress`, for nested queues and for shadows of OFC.
     #[inline]
     pub(super) fn count_flow<S: FrameStore>(&mut self, egress: PortId, frame: &Frame, store: &S) {
         if self.policies.shadows_count_flows {
@@ -49,7 +48,7 @@ impl Switch {
         }
     }
 
-    /// A frame waits at `port` no longer.
+    /// Counts out a frame that has left the queue of `port`.
     #[inline]
     pub(super) fn count_flow_out(&mut self, port: PortId, class: Class, frame: &Frame) {
         if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
@@ -62,8 +61,8 @@ impl Switch {
         }
     }
 
-    /// Obeys the list of flows in the PFC frame `pfc` from the station `peer`, where one may come by `port`: flow by
-    /// flow, or else by stopping the class. Answers whether there was one.
+    /// Obeys the list of flows in the PFC frame `pfc` from station `peer`, if `port` accepts lists: flow by flow, or
+    /// by pausing the class. Returns whether there was a list.
     pub(super) fn obey_list(
         &mut self,
         port: PortId,
@@ -92,7 +91,8 @@ impl Switch {
                     self.tell_policy_of_class_pause(port, class);
                 }
             }
-            // While another of its flows stays paused, so does the class: frames of that flow may wait unnumbered.
+            // While another of its flows stays paused, the class does, too: frames of that flow may be queued without
+            // a number.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)
                     && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>
@@ -104,8 +104,7 @@ impl Switch {
         Ok(true)
     }
 
-    /// Policies that go by flows hear whether the peer of `port` has paused `class` as a whole: by a pause of it, and
-    /// not by a list.
+    /// Notifies policies of flows whether the peer of `port` has paused the whole `class`: by a pause, not by a list.
     pub(super) fn tell_policy_of_class_pause(&mut self, port: PortId, class: Class) {
         let peer = &self.ports[port.index()].peer;
         let is_paused = peer.paused.classes().contains(class) && !peer.paused_for_flows.contains(class);
@@ -117,7 +116,7 @@ impl Switch {
         }
     }
 
-    /// Shadows hear what the peer of `port` says of single flows.
+    /// Notifies shadows of the peer's pauses of single flows at `port`.
     fn tell_shadows(&mut self, port: PortId, list: &FlowPause<'_>) {
         let speed = self.ports[port.index()].settings.speed;
         for shadow in &mut self.policies.shadows {
@@ -131,7 +130,7 @@ impl Switch {
         }
     }
 
-    /// Obeys what the peer of `port` says of single flows. False where not all of them can be paused.
+    /// Obeys the peer's pauses of single flows at `port`. Returns false if not all of them can be paused.
     fn obey_flows(&mut self, port: PortId, list: &FlowPause<'_>) -> bool {
         let class = list.class;
         let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return false };
@@ -160,13 +159,13 @@ impl Switch {
         all_fit
     }
 
-    /// The peer of `port` has paused no flow of `class` any more.
+    /// Resumes all flows of `class` at `port`.
     pub(super) fn resume_flows(&mut self, port: PortId, class: Class) {
         self.policies.shadows.iter_mut().for_each(|shadow| shadow.resume_all_flows(port, class));
         self.expire_flows(Nanos::NEVER, port, class);
     }
 
-    /// Flows of `class` at `port` go on whose pause is over by then.
+    /// Resumes the flows of `class` at `port` whose pause ends by `until`.
     pub(super) fn expire_flows(&mut self, until: Nanos, port: PortId, class: Class) {
         let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return };
         let at = &mut self.ports[port.index()];
@@ -175,7 +174,7 @@ impl Switch {
         self.note_flows(port, class);
     }
 
-    /// What the peer of `port` has paused has changed: other frames may leave, and other times matter.
+    /// Updates ready sets and timers after a change of paused flows at `port`.
     fn note_flows(&mut self, port: PortId, class: Class) {
         let at = &mut self.ports[port.index()];
         if at.egress.queues[class.index()].is_ready() {
@@ -193,7 +192,7 @@ impl Switch {
         self.counters.class(port, class).flows.paused.set(paused as u64);
     }
 
-    /// There may be something new to tell the peer of `port` about flows of `class`, or nothing any more.
+    /// Updates whether a list of flows of `class` is due at `port`.
     pub(super) fn tell_flows(&mut self, port: PortId, class: Class) {
         let Policy::Ofc(ofc) = &self.policies.acting[class.index()] else { return };
         let at = &mut self.ports[port.index()];
@@ -206,7 +205,7 @@ impl Switch {
         self.counters.class(port, class).flows.asked.now.set(ofc.flows_asked(port) as u64);
     }
 
-    /// The list of flows that is due at `port`; `None` where none is or may leave now.
+    /// Returns the list of flows due at `port`, or `None` if none is due or may leave now.
     pub(super) fn announce_flows<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let at = &self.ports[port.index()];
         let class = at.peer.tells_flows.highest()?;
@@ -225,7 +224,7 @@ impl Switch {
         Some(self.send_control(port, &bytes[..len], store))
     }
 
-    /// The peer of `port` was told, or has learned by losing its link, that no flow of `class` is paused.
+    /// Records that the peer of `port` has no flow of `class` paused: XON was sent, or its link was lost.
     pub(super) fn forget_told_flows(&mut self, port: PortId, class: Class) {
         if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
             ofc.forget_told(port);
@@ -233,7 +232,7 @@ impl Switch {
         }
     }
 
-    /// The peer of `port` is to resume every flow: the XON of their class, which is due at once, says so.
+    /// Resumes every flow at the peer of `port` by an XON of its class, which is due at once.
     pub(super) fn let_flows_go(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
@@ -246,7 +245,7 @@ impl Switch {
         }
     }
 
-    /// Fires what is due for flows of `port` at `now`; answers when something will be again.
+    /// Handles due timers of flows at `port`. Returns the next one.
     pub(super) fn fire_flows(&mut self, port: PortId) -> Nanos {
         let mut next = self.ports[port.index()].peer.flows_expire;
         for class in Class::ALL {
@@ -259,8 +258,8 @@ impl Switch {
         next
     }
 
-    /// The policy of `class` has ended: all its flows go on, and its queue at `port` is a FIFO again. Answers the queue
-    /// that is of no use any more.
+    /// Ends the flows of a replaced policy of `class`: all resume, and its queue at `port` becomes a FIFO. Returns
+    /// the unused queue.
     pub(super) fn end_flows(&mut self, ended: &Policy, port: PortId, class: Class) -> Option<Box<Nested>> {
         let Policy::Ofc(ofc) = ended else { return None };
         if ofc.has_told(port) {
@@ -279,7 +278,7 @@ impl Switch {
         }
     }
 
-    /// A policy of `class` begins: OFC nests its queues, this one at `port`.
+    /// Starts the flows of a new policy of `class` at `port`: OFC nests its queues.
     pub(super) fn begin_flows(&mut self, port: PortId, class: Class, nested: Option<Box<Nested>>) {
         if let Policy::Ofc(_) = self.policies.acting[class.index()]
             && let ClassQueue::Fifo(fifo) = &mut self.ports[port.index()].egress.queues[class.index()]

@@ -1,7 +1,7 @@
-//! What the host beside the switch sends by it: frames that the kernel has given to the interface of a routed port, or of a VLAN
-//! with a router. They join the egress queue of their class, obey its pauses, and count there; at no ingress, so that they
-//! take nothing of what peers were promised. What bounds them is how many there may be at each interface. That of a VLAN leads to
-//! many stations: what it sends to a port that stands still ([`super::paused_floods`]) is dropped, so that the others are reached.
+//! Frames of the host: the kernel sends them to the interface of a routed port, or of a VLAN with a router. They join
+//! the egress queue of their class, obey its pauses, and count there. They count at no ingress, so that they take no
+//! memory promised to peers. Their number at each interface is bounded. A VLAN's interface serves many stations: its
+//! frames to a port at a standstill ([`super::paused_floods`]) are dropped, so that the others are reached.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{HOST_FRAMES_MAX, Lldp};
@@ -17,8 +17,8 @@ use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
 
 impl Batch<'_> {
-    /// The host sends a frame of these bytes by its interface at `site`. `port` is a port that this worker owns: that
-    /// of the interface, or for a VLAN any, at which the frame is counted.
+    /// Sends a frame of the host by its interface at `site`. `port` is owned by this worker and counts the frame: the
+    /// port of the interface, or any for a VLAN.
     pub fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
         self.switch.send_of_host(site, port, bytes, store);
     }
@@ -38,7 +38,7 @@ impl Switch {
         }
         if header.dst.is_link_local() {
             let refused = match site {
-                Site::Vlan(_) => Some(DropReason::NotMember), // it has no neighbor of its own
+                Site::Vlan(_) => Some(DropReason::NotMember), // a VLAN has no neighbour of its own
                 Site::Port(_) if !at.up => Some(DropReason::LinkDown),
                 Site::Port(_) if self.tell(port, class, bytes, store) => None,
                 Site::Port(_) => Some(DropReason::HostLimit),
@@ -75,20 +75,20 @@ impl Switch {
         }
     }
 
-    /// Whether a frame misses `egress` because the router of a VLAN sends it and nothing passes there.
+    /// Returns whether a frame of a VLAN's router misses `egress` because its class is at a standstill there.
     #[inline]
     pub(super) fn host_misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
         is_of_vlan(meta) && self.ports[egress.index()].peer.lets_nothing_pass().contains(meta.class)
     }
 
-    /// What the routers of VLANs have sent to (`port`, `class`), which stands still, waits no longer.
+    /// Drops queued frames of VLANs' routers at (`port`, `class`), which is at a standstill.
     pub(super) fn drop_of_vlans<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
         if self.bridge.has_or_had_routers() {
             self.drop_queued(port, class, DropReason::HostLimit, is_of_vlan, store);
         }
     }
 
-    /// A frame of the host goes nowhere, and never was in the switch.
+    /// Counts a refused frame of the host, which never was in the switch.
     fn refuse_of_host(&mut self, port: PortId, class: Class, reason: DropReason) {
         self.counters.class(port, class).drops[reason.index()].add(1);
         self.ledger.made += 1;
@@ -96,12 +96,13 @@ impl Switch {
     }
 }
 
-/// The host sends a routed port's frames to that alone, and those of a VLAN's router to many.
+/// Returns whether the host sent the frame by a VLAN's interface, which leads to many ports.
 fn is_of_vlan(meta: &FrameMeta) -> bool {
     meta.origin == Origin::Host && meta.vid != 0
 }
 
-/// A class may have as many frames as are left for others: whatever is paused, something can be said in the rest.
+/// Returns whether `class` may have another frame of the host. It may have as many as remain for other classes, so
+/// that a paused class never takes all.
 fn has_room(of_host: &[u32; CLASSES], class: Class) -> bool {
     of_host[class.index()] + of_host.iter().sum::<u32>() < HOST_FRAMES_MAX
 }

@@ -1,9 +1,9 @@
-//! The journey of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
+//! Journey of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
 //! [release](Switch::release).
 //!
-//! Whatever a step does for each frame must be ruled out by its margin, or be done for a whole run when it is counted
-//! ([`super::run`] has both). The test bed drives every scenario with large batches and with batches of one beside
-//! each other and compares all they do, so that a duty which a margin forgets is found.
+//! Every action of a step for a single frame must be excluded by its margin, or be done for a whole run when it is
+//! counted ([`super::run`]). The test bed runs every scenario with large batches and with batches of one and compares
+//! the results, which reveals a forgotten action.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -21,7 +21,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta, Origin};
 use crate::schedule::Turn;
 
-/// In.
+/// Ingress.
 impl Switch {
     /// See [`super::Batch::receive`].
     #[inline]
@@ -38,7 +38,7 @@ impl Switch {
                 Reading::Data(kind) => kind,
                 Reading::Consumed => return self.consume(port, frame, store),
                 Reading::Punted(reason) => {
-                    let _ = self.punt((port, 0), reason, &frame, store); // it is counted, and consumed in any case
+                    let _ = self.punt((port, 0), reason, &frame, store); // counted and consumed in any case
                     return self.consume(port, frame, store);
                 }
                 Reading::Malformed => {
@@ -56,7 +56,7 @@ impl Switch {
         if !joins && let Err(reason) = self.buffer.enter_ingress(port, class, size) {
             self.note_loss(port, class);
             if reason == DropReason::HeadroomExhausted && self.buffer.ingress(port, class) > Bytes::ZERO {
-                // Who sent what found no room has to stop, if something is here whose leaving lets it go on.
+                // The sender must pause if frames are queued here whose departure will resume it.
                 self.observe(class, Event::Received { ingress: port });
             }
             return self.discard(port, class, reason, frame, store);
@@ -95,9 +95,9 @@ impl Switch {
     }
 }
 
-/// Through.
+/// Pipeline.
 impl Switch {
-    /// Whether the pipeline has nothing to do at all: what a driver asks after everything that happens.
+    /// Returns whether the pipeline has nothing to do; drivers check it after every event.
     #[inline]
     pub(super) fn pipeline_rests(&self) -> bool {
         self.pipeline.passes_at_once() && self.agenda.ingress_ready.is_empty()
@@ -137,7 +137,7 @@ impl Switch {
         true
     }
 
-    /// A port in turn has nothing to move: an error of this program. The others go on.
+    /// Recovers from a port in turn that has no frame, which is a bug; the other ports continue.
     #[cold]
     fn was_not_ready(&mut self, port: PortId) -> bool {
         debug_assert!(false, "{port:?} is ready, and has no frame");
@@ -150,14 +150,15 @@ impl Switch {
         true
     }
 
-    /// [`Switch::decide`] for a frame that waited for the pipeline, or in it: its class is its own, and not its lane.
+    /// Calls [`Switch::decide`] for a frame that waited before or in the pipeline; its class may differ from its
+    /// lane.
     #[inline(never)]
     fn decide_through<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
         self.decide(ingress, class, frame, store);
     }
 
-    /// Where a frame of `port` and `class` goes that has passed the pipeline: to an egress queue, to several, or nowhere.
+    /// Forwards a frame of `port` and `class` that has passed the pipeline: to one egress queue, several, or none.
     #[inline]
     fn decide<S: FrameStore>(&mut self, port: PortId, class: Class, frame: Frame, store: &mut S) {
         let (decision, vid) = self.route(port, class, &frame, store);
@@ -183,7 +184,7 @@ impl Switch {
         }
     }
 
-    /// Learns from a frame, and looks up where it goes and in which VLAN.
+    /// Learns from a frame and returns its decision and VLAN.
     #[inline]
     fn route<S: FrameStore>(
         &mut self,
@@ -209,7 +210,7 @@ impl Switch {
         (forwarding.decision, forwarding.vid)
     }
 
-    /// Admits a frame to the queue of `egress`, which may be another worker's. True where it joined the open run.
+    /// Admits a frame to the queue of `egress`, possibly of another worker. Returns whether it joined the open run.
     #[inline]
     pub(super) fn enqueue<S: FrameStore>(&mut self, egress: PortId, frame: Frame, store: &mut S) -> bool {
         let meta = self.nodes.meta_mut(&frame);
@@ -227,8 +228,8 @@ impl Switch {
         joins
     }
 
-    /// Frames of `port` and `class` right behind one that has joined the open run, and follow it, join that too, as far
-    /// as there is margin, and no other port is in turn.
+    /// Adds to the open run the frames of `port` and `class` right behind one that has joined it, if they are of its
+    /// micro-flow. It stops at the margin, or when another port is in turn.
     #[inline]
     fn enqueue_followers(&mut self, port: PortId, class: Class) {
         let at = &self.ports[port.index()].ingress;
@@ -250,7 +251,7 @@ impl Switch {
         self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, followers);
     }
 
-    /// [`Switch::enqueue`] of a frame that is counted by itself. That is inlined in several places; this exists once.
+    /// Calls [`Switch::enqueue`] for a frame counted by itself. Not inlined, so that it exists once.
     #[inline(never)]
     fn enqueue_alone<S: FrameStore>(&mut self, passage: Passage, frame: Frame, store: &mut S) {
         self.end_run();
@@ -279,7 +280,7 @@ impl Switch {
             }
         }
         if self.nodes.meta_at(slot).origin == Origin::Host {
-            return; // there is no peer to be told
+            return; // there is no peer to notify
         }
         if self.congestion.egress().contains(class) {
             self.sample(egress, slot, self.buffer.egress(egress, class), store);
@@ -288,7 +289,7 @@ impl Switch {
         self.begin_run(passage);
     }
 
-    /// The frame leaves its ingress queue: in `until-forwarded` accounting it counts there no longer.
+    /// Counts a frame out at its ingress with `until-forwarded` accounting.
     #[inline]
     pub(super) fn leave_pipeline(&mut self, frame: &Frame) {
         if self.accounting == Accounting::UntilForwarded {
@@ -300,7 +301,7 @@ impl Switch {
     }
 }
 
-/// Out.
+/// Egress.
 impl Switch {
     /// See [`super::Batch::transmit`].
     #[inline]
@@ -332,7 +333,7 @@ impl Switch {
             let at = &mut self.ports[port.index()];
             let Some(turn) = at.egress.choose(self.now, at.eligible()) else {
                 if at.eligible().is_empty() && !at.has_announcements() {
-                    self.agenda.egress_active.remove(port); // what is paused will say when it goes on
+                    self.agenda.egress_active.remove(port); // paused classes become active again when they resume
                 }
                 break;
             };
@@ -357,9 +358,8 @@ impl Switch {
         sent
     }
 
-    /// The frames that leave in this turn, `most` at most: the next, which has left its queue, written as it is to leave,
-    /// and those like it right behind as long as there is nothing to choose, to write or to say. `None` where the next
-    /// cannot leave, and is dropped.
+    /// Returns the frames that leave in this turn, at most `most`: the dequeued one, rewritten, and identical ones
+    /// right behind while nothing needs a decision, a rewrite or an announcement. `None` if the first is dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,
@@ -396,7 +396,7 @@ impl Switch {
         self.counters.class(port, class).queueing_delay.record_times(delay.0, load.frames.into());
         let at = &mut self.ports[port.index()].egress;
         at.sent(self.now, turn, load);
-        // The next came long ago.
+        // Prefetch the next frame, which arrived long ago.
         if let Some(next) = at.queues[class.index()].next_slot() {
             self.nodes.prefetch(next);
             store.leaves_soon(next);
@@ -404,7 +404,7 @@ impl Switch {
         Some((frame, followers))
     }
 
-    /// Frames right behind one that has left its queue with `load`, and leave with it.
+    /// Dequeues the frames right behind one with `load` that leave together with it.
     #[inline]
     fn take_followers(
         &mut self,
@@ -454,7 +454,7 @@ impl Switch {
     }
 }
 
-/// Gone.
+/// Release.
 impl Switch {
     /// See [`super::Batch::release`].
     #[inline]
@@ -473,7 +473,7 @@ impl Switch {
         }
     }
 
-    /// [`Switch::release`] of a frame that is counted by itself.
+    /// Calls [`Switch::release`] for a frame counted by itself.
     #[inline(never)]
     fn release_alone<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.end_run();
@@ -496,7 +496,7 @@ impl Switch {
     }
 }
 
-/// What a frame takes of the line.
+/// Returns the bytes that a frame takes on the line.
 pub(super) fn on_line(frame: &Frame) -> Bytes {
     Bytes::on_line(frame.len())
 }
@@ -510,7 +510,7 @@ mod tests {
     use crate::switch::{Switch, Workers};
     use crate::testing::{OneSlot, port_settings};
 
-    /// Without debug assertions, frames of other ports are forwarded all the same.
+    /// Without debug assertions, frames of other ports are still forwarded.
     // proves: workers
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "PortId(0) is ready, and has no frame"))]

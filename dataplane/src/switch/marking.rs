@@ -1,5 +1,5 @@
-//! Congestion told by marks in frames that leave (ECN), or by dropping those that cannot be marked
-//! before they join the queue (WRED); [`xoff_flow_control::congestion::ecn`] has the curve.
+//! Congestion marks: ECN in leaving frames, or dropping unmarkable ones before they join the queue (WRED).
+//! [`xoff_flow_control::congestion::ecn`] has the curve.
 
 use xoff_flow_control::congestion::ecn::is_congested;
 use xoff_wire::ecn::{self, Ecn};
@@ -11,8 +11,8 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// Marks a frame that leaves a congested queue by `port`, as it came in and itself still counted there. False where
-    /// it need not, or cannot, be marked: it goes as it is.
+    /// Marks a frame, as received, that leaves a congested queue of `port`; the frame itself still counts there.
+    /// Returns false if it need not or cannot be marked.
     pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &mut S) -> bool {
         let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head_mut(frame);
@@ -25,7 +25,7 @@ impl Switch {
         counters.ecn_marked_bytes.add(Bytes::of_frame(frame.len()).0);
     }
 
-    /// Whether a frame that is about to join a queue is dropped because it could not be marked there.
+    /// Returns whether a frame about to join a queue is dropped because it could not be marked there.
     pub(super) fn is_dropped_early<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) -> bool {
         let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head(frame);

@@ -1,8 +1,8 @@
-//! The only place where the parts meet.
+//! Dataplane of one worker: the place where its parts meet.
 //!
-//! A driver has a [`Switch`] in its hands one [`Batch`] at a time, and takes the four steps of a frame's journey there
-//! ([`batch`] has the contract, [`journey`] the steps). Over AF_XDP a worker runs all steps to completion; a
-//! simulator takes each when its model says so. Neither is visible from here.
+//! A driver uses a [`Switch`] in [`Batch`]es, in which it takes the four steps of a frame's journey ([`batch`] is the
+//! contract, [`journey`] the steps). Over AF_XDP a worker runs all steps to completion; a simulator takes each at its
+//! modelled time. The switch does not depend on that.
 //!
 //! ```text
 //!   batch        the contract            journey      receive, forward, transmit, release
@@ -22,8 +22,8 @@
 //!   succession, revision                 another policy; other settings
 //! ```
 //!
-//! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and
-//! exchanges [`Handover`]s and [`Return`]s with the others (see [`workers`]).
+//! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and exchanges
+//! [`Handover`]s and [`Return`]s with the others (see [`workers`]).
 
 mod accounts;
 mod agenda;
@@ -89,10 +89,10 @@ use taps::Taps;
 use workers::Outbox;
 pub use workers::{HANDOVERS_MAX, Handover, Return, WorkerId, Workers};
 
-/// The dataplane of one worker.
+/// Dataplane of one worker.
 #[derive(Debug)]
 pub struct Switch {
-    /// Of the batch in hand, or the last one.
+    /// Time of the current or last batch.
     now: Nanos,
     accounting: Accounting,
     when_full: WhenFull,
@@ -110,16 +110,16 @@ pub struct Switch {
     routed: PortSet,
     fib: Arc<Fib>,
     resolutions: Resolutions,
-    /// What all workers decide by.
+    /// Occupancies by which all workers decide.
     occupancy: Arc<Occupancy>,
     counters: Arc<Counters>,
     run: Run,
     ledger: Ledger,
     pauses_obeyed: u64,
     stops_told: u64,
-    /// When its driver came back last from where it was for too long.
+    /// End of the driver's last overlong stall.
     away: Option<Nanos>,
-    /// Decides which frames are marked while a queue is between its ECN thresholds.
+    /// Random choice of marked frames between the ECN thresholds of a queue.
     ecn_rng: fastrand::Rng,
     agenda: Agenda,
     outbox: Outbox,
@@ -128,13 +128,13 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch whose store has `slots` slots. With one worker, `workers` is [`Workers::single`].
-    /// `counters` are those of the whole switch; this worker writes those of its own ports.
+    /// Creates a switch whose store has `slots` slots. With one worker, `workers` is [`Workers::single`]. `counters`
+    /// are those of the whole switch; this worker writes those of its own ports.
     ///
-    /// Everything that the switch will ever need is allocated here.
+    /// All memory of the switch is allocated here.
     ///
     /// # Panics
-    /// If the pipeline is to halt for full queues ([`WhenFull::Stop`]) and there are several workers.
+    /// Panics if the pipeline is to halt for full queues ([`WhenFull::Stop`]) and there are several workers.
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         assert!(
@@ -190,67 +190,66 @@ impl Switch {
         switch
     }
 
-    /// The occupancies.
+    /// Returns the occupancies.
     #[must_use]
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
-    /// The bridge: forwarding database and VLANs.
+    /// Returns the bridge: forwarding database and VLANs.
     #[must_use]
     pub fn bridge(&self) -> &Bridge {
         &self.bridge
     }
 
-    /// What the peer of `port` is held to, and since when.
+    /// Returns the holds of the peer of `port`.
     #[must_use]
     pub fn held(&self, port: PortId) -> &Held {
         &self.ports[port.index()].peer.held
     }
 
-    /// What the peer of `port` holds it to, and until when.
+    /// Returns the pauses that the peer of `port` has requested.
     #[must_use]
     pub fn paused(&self, port: PortId) -> &Paused {
         &self.ports[port.index()].peer.paused
     }
 
-    /// How many pause frames have been obeyed.
+    /// Returns the number of obeyed pause frames.
     #[inline]
     #[must_use]
     pub const fn pauses_obeyed(&self) -> u64 {
         self.pauses_obeyed
     }
 
-    /// How many frames have told a peer to stop a class that it was not told to stop before.
+    /// Returns the number of sent frames that newly paused a class at a peer.
     #[inline]
     #[must_use]
     pub const fn stops_told(&self) -> u64 {
         self.stops_told
     }
 
-    /// Ports that have something to send, now or when its rate allows: the ones worth calling [`Batch::transmit`] for. Not those
-    /// where all that waits is paused.
+    /// Returns the ports with something to send, now or when rates allow: those worth calling [`Batch::transmit`]
+    /// for. Ports with paused frames only are not included.
     #[must_use]
     pub fn egress_active(&self) -> PortSet {
         self.agenda.egress_active
     }
 
-    /// Layer-1 bytes given to the driver of `port` and not yet back.
+    /// Returns the layer-1 bytes given to the driver of `port` and not yet released.
     #[must_use]
     pub fn committed(&self, port: PortId) -> Bytes {
         self.ports[port.index()].egress.committed
     }
 
-    /// Whether there is nothing to do at `port` before it is taken away: nothing waits there, and its peer has been told all that it is
-    /// to know; or its link is down.
+    /// Returns whether `port` can be removed: its link is down, or it has no frames and no pending announcement.
     #[must_use]
     pub fn is_drained(&self, port: PortId) -> bool {
         let at = &self.ports[port.index()];
         !at.up || at.frames() == 0 && !at.peer.is_untold()
     }
 
-    /// This worker's account of its frames, with those that it holds counted now. Not for every
-    /// frame: it walks all queues' heads.
+    /// Returns this worker's account of its frames, including those that it holds now. Too slow to call for every
+    /// frame: it visits all queues.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
@@ -258,8 +257,8 @@ impl Switch {
         Ledger { held: inside + outbound, ..self.ledger }
     }
 
-    /// Shows what the forwarding database knows of this worker's ports in their counters. Not for
-    /// every frame.
+    /// Exports the forwarding database's numbers of this worker's ports to their counters. Too slow to call for every
+    /// frame.
     pub fn show_addresses(&self) {
         let fdb = self.bridge.fdb();
         for port in self.workers.own().iter() {

@@ -1,5 +1,5 @@
-//! Congestion notification: buffers are sampled as frames enter them, and CNMs leave by the port that
-//! the culprit's frames come in by, before data and whatever is paused there.
+//! Congestion notification: buffers are sampled as frames enter them. CNMs leave by the ingress port of the culprit's
+//! frames, before data and despite pauses.
 
 use xoff_flow_control::congestion::culprit::flow_digest;
 use xoff_flow_control::congestion::points::Arrival;
@@ -13,14 +13,14 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// The frame waits no longer: it is given to a driver, to another worker, or dropped.
+    /// Removes a frame from its congestion point when it is given to a driver, to another worker, or dropped.
     #[inline]
     pub(super) fn leave_congestion_point(&mut self, frame: &Frame) {
         let FrameMeta { ingress, egress, class, .. } = *self.nodes.meta(frame);
         self.congestion.left(ingress, egress, class, frame.slot(), self.nodes.meta(frame).counted());
     }
 
-    /// The frame in `slot` has joined a queue at `port`, which has a congestion point and holds `occupancy` with it.
+    /// Samples the buffer that the frame in `slot` has joined at `port`; its occupancy is now `occupancy`.
     pub(super) fn sample<S: FrameStore>(&mut self, port: PortId, slot: u32, occupancy: Bytes, store: &mut S) {
         let meta = *self.nodes.meta_at(slot);
         let flow = || {
@@ -56,7 +56,7 @@ impl Switch {
         }
     }
 
-    /// Puts a CNM about the frame in `slot` where it is sent next; false where it cannot be sent.
+    /// Queues a CNM about the frame in `slot`. Returns false if it cannot be sent.
     fn notify<S: FrameStore>(&mut self, point: PortId, slot: u32, sample: &Sample, store: &mut S) -> bool {
         let FrameMeta { ingress, class, layout, vid, .. } = *self.nodes.meta_at(slot);
         let mac = self.ports[point.index()].settings.mac;
@@ -64,7 +64,7 @@ impl Switch {
             let head = store.head(frame);
             let head = &head[..head.len().min(frame.len() as usize)];
             let header = Header::read(layout, head);
-            // What was routed comes from here as far as it says: whose it is nobody knows any more.
+            // The source address of a routed frame is the router's; its sender is unknown.
             let is_own = self.bridge.router(vid) == Some(header.src)
                 || self.ports.iter().any(|at| at.settings.routed && at.settings.mac == header.src);
             if is_own { None } else { about(&header, head, sample, mac, class) }
@@ -73,7 +73,7 @@ impl Switch {
         self.tell(ingress, class, cnm.encode(&envelope).as_bytes(), store)
     }
 
-    /// A CNM passes through, as any frame does: it is merely counted.
+    /// Counts a passing CNM, which is forwarded like other frames.
     #[cold]
     pub(super) fn count_notice(&self, port: PortId, header: Header, head: &[u8]) {
         let counters = self.counters.port(port);
@@ -84,8 +84,8 @@ impl Switch {
     }
 }
 
-/// The message to the source of a frame from the congestion point of `class` at the port with address `mac`; `None` where
-/// the source is no station, or the frame itself is a CNM: no CNM is ever sent about one.
+/// Returns the message to the source of a frame from the congestion point of `class` at the port with address `mac`.
+/// `None` if the source is no station, or the frame is a CNM itself.
 fn about(
     header: &Header,
     head: &[u8],
@@ -109,7 +109,7 @@ fn about(
     Some((envelope, cnm))
 }
 
-/// Bytes in the CNM's units of 64, as far as they fit into 16 bits.
+/// Converts bytes to the CNM's units of 64 bytes, saturated to 16 bits.
 fn in_units(bytes: i64) -> i16 {
     let units = (bytes / 64).clamp(i16::MIN.into(), i16::MAX.into());
     i16::try_from(units).unwrap_or(0)

@@ -1,5 +1,5 @@
-//! What a frame's head says: whether it is to be forwarded, and what peers ask of this switch by those that are not
-//! (pauses of classes, lists of flows, rates).
+//! Reading of a frame's head: whether the frame is to be forwarded, and the peer's requests in control frames (pauses
+//! of classes, lists of flows, rates).
 
 use xoff_flow_control::pause::Resumed;
 use xoff_flow_control::punt_reason::PuntReason;
@@ -14,21 +14,21 @@ use super::Switch;
 use super::port::Peer;
 use super::train::Kind;
 
-/// What the head of a frame says.
+/// Result of reading a frame's head.
 pub(super) enum Reading {
-    /// It is to be forwarded.
+    /// Frame to forward.
     Data(Kind),
-    /// It was meant for this station, which has heard it.
+    /// Control frame, already handled.
     Consumed,
-    /// It is meant for who runs the switch.
+    /// Slow-path frame for the host.
     Punted(PuntReason),
-    /// It cannot be read.
+    /// Unreadable header.
     Malformed,
 }
 
 impl Switch {
-    /// What a frame is that begins with `head`. The next may follow it, unless it is not let in: whoever refuses it
-    /// [discards](Switch::discard) it.
+    /// Reads the head of a frame. The next frame may join its micro-flow unless this one is
+    /// [discarded](Switch::discard).
     #[inline(never)]
     pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
         let Ok(header) = Header::parse(head) else { return Reading::Malformed };
@@ -86,7 +86,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Classes that the peer of `port` may pause by PFC.
+    /// Returns the classes that the peer of `port` may pause by PFC.
     pub(super) fn obeys(&self, port: PortId) -> ClassSet {
         match self.ports[port.index()].settings.flow_control {
             FlowControl::Pfc { obey, .. } => obey,
@@ -94,7 +94,7 @@ impl Switch {
         }
     }
 
-    /// A pause from the station `peer` is obeyed.
+    /// Counts an obeyed pause of station `peer`.
     pub(super) fn count_obeyed(&mut self, port: PortId, peer: u64) {
         self.pauses_obeyed += 1;
         self.counters.port(port).pause_peer.set(peer);
@@ -137,8 +137,8 @@ impl Switch {
             self.tell_policy_of_class_pause(port, class);
             let counters = self.counters.class(port, class);
             let paused_for = resumed.paused_for[class.index()].0;
-            // No longer running, then counted: a reader in between sees too little for a moment, never
-            // the same pause twice.
+            // The running pause is cleared before it is counted: a concurrent reader may miss it for a moment, but
+            // never counts it twice.
             if !self.ports[port.index()].peer.paused.classes().contains(class) {
                 counters.paused_since.set(0);
             }

@@ -1,15 +1,14 @@
-//! Which member of a group a frame leaves by: chosen after the frame has been let in and looked up, and before its egress queue,
-//! where its head, what waits at the members and who has room are at hand. How a choice is made of that is in
-//! [`crate::forward::Weighted`].
+//! Choice of the group member by which a frame leaves. It is made after admission and lookup, where the frame's head
+//! and the queues of the members are known. [`crate::forward::Weighted`] makes the choice.
 //!
-//! A member whose link is down is out of the choice at once. Where each frame may go anywhere, members whose queue of its class
-//! takes nothing (no room, or a watchdog gives it up) are left out as long as there are others. A frame that has to wait has
-//! made no choice: it chooses again when it tries again. Of a flood, whose copies may lack room together only, the members that take
-//! least of what is shared decide. A flow stays with its member, and waits for that.
+//! A member without link is excluded at once. Unless the group spreads by flow, members whose queue takes no frame of
+//! the class (no room, or given up by a watchdog) are excluded while there are others. A waiting frame has made no
+//! choice and chooses again. A flood whose copies lack room only together takes the members with the smallest demand.
+//! A flow stays with its member, and waits for it.
 //!
-//! Each worker chooses for the frames that come in by its ports, in turns and by a chance of its own. Of queues of another worker's
-//! ports it knows what their counters say: what is on its way there it does not know. A frame that has been handed over stays with the
-//! port that was chosen, or takes an open member of the same worker where that port has closed meanwhile and the group is not by flow.
+//! Each worker chooses for its own ports' frames, with its own round robin and random numbers. For ports of other
+//! workers it reads their occupancies, which exclude frames on the way there. A handed-over frame stays with its
+//! port. If that has closed meanwhile and the group is not by flow, it takes an open member of the same worker.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use xoff_wire::FlowKey;
@@ -23,13 +22,13 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin};
 use crate::routing::{Hop, Hops};
 
-/// The groups of a switch, as far as a choice needs them.
+/// Groups of a switch, as far as needed for a choice.
 #[derive(Debug)]
 pub(super) struct Paths {
     groups: Box<[Group]>,
-    /// What tells this switch's choices from those of another.
+    /// Salt that makes choices independent of other switches.
     salt: u64,
-    /// How often a next hop was chosen by chance.
+    /// Number of next hops chosen at random.
     pub(super) hops_drawn: u64,
 }
 
@@ -40,11 +39,11 @@ struct Group {
     spread: Spread,
     salt: u64,
     at: Progress,
-    /// After the last choice, which may come to nothing.
+    /// Progress after the last choice, which may not be used.
     then: Progress,
 }
 
-/// How far a group is in its turns, and in its chances.
+/// Progress of a group in its round robin and random numbers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     place: usize,
@@ -58,7 +57,7 @@ impl Paths {
         Paths { groups, salt: mix(secret), hops_drawn: 0 }
     }
 
-    /// What was chosen is taken: of each group that has a port here.
+    /// Commits the last choice of each group with a member in `ports`.
     pub(super) fn take(&mut self, ports: &PortSet, groups: &Groups) {
         if self.groups.is_empty() {
             return;
@@ -92,7 +91,7 @@ impl Group {
         ways
     }
 
-    /// One of `usable`, if there is any.
+    /// Chooses one of `usable`, if any.
     fn next(&mut self, turns: Turns, usable: Ways) -> Option<PortId> {
         let Progress { place, drawn } = self.at;
         let chance = mix(self.salt ^ mix(drawn));
@@ -107,7 +106,8 @@ impl Group {
 }
 
 impl Switch {
-    /// A frame goes to one member of `group`, or waits for room at one. It is written for `hop`, where the router sends it.
+    /// Forwards a frame to one member of `group`, or keeps it until a member has room. For a routed frame, `hop` is
+    /// the next hop.
     #[inline(never)]
     pub(super) fn take_path<S: FrameStore>(
         &mut self,
@@ -117,7 +117,7 @@ impl Switch {
         store: &mut S,
     ) {
         let Some(egress) = self.choose(group, self.linked(group), &frame, store) else {
-            // There was one when this was decided, at the same instant.
+            // The decision at this same instant found a link.
             unreachable!("a group without a link is no decision")
         };
         if self.must_wait(egress, self.nodes.meta(&frame)) {
@@ -131,7 +131,7 @@ impl Switch {
         self.enqueue(egress, frame, store);
     }
 
-    /// `ports` of a flood, with a member of each group in the place of the one that stands for the group.
+    /// Replaces the representative of each group in the ports of a flood by a member.
     pub(super) fn with_members<S: FrameStore>(
         &mut self,
         ports: PortSet,
@@ -143,7 +143,7 @@ impl Switch {
         for port in grouped.iter() {
             let Some(group) = self.bridge.groups().of(port) else { continue };
             if self.paths.groups[group.index()].spread != Spread::Flow {
-                self.end_run(); // queues are looked at
+                self.end_run(); // occupancies are read
             }
             let ways = self.ways_of_flood(group, self.nodes.meta(frame));
             if let Some(egress) = self.choose(group, ways, frame, store) {
@@ -153,7 +153,8 @@ impl Switch {
         chosen
     }
 
-    /// Ways of a group by which a flood may go: none to a member that stands still, as long as another takes the flood or lets it wait.
+    /// Returns the members of a group that a flood may take: none at a standstill, while another accepts the flood or
+    /// lets it wait.
     fn ways_of_flood(&self, id: GroupId, meta: &FrameMeta) -> Ways {
         let group = &self.paths.groups[id.index()];
         let linked = self.linked(id);
@@ -172,12 +173,13 @@ impl Switch {
         linked.iter().filter(moves).collect::<Ways>().or(linked)
     }
 
-    /// Ways of a group that have a link.
+    /// Returns the members of a group that have a link.
     fn linked(&self, id: GroupId) -> Ways {
         self.paths.groups[id.index()].ways_where(|port| self.bridge.is_up(port))
     }
 
-    /// `ports` of a flood, with those members of their groups, whichever's turn it is, that take least of what egress queues share.
+    /// Replaces the members of groups in `ports` of a flood by those with the smallest demand on shared egress
+    /// limits, independent of the round robin.
     #[cold]
     pub(super) fn with_leanest_members(&self, ports: PortSet, meta: &FrameMeta) -> PortSet {
         let leanest = |port: PortId| {
@@ -192,11 +194,11 @@ impl Switch {
         ports.iter().map(|port| leanest(port).unwrap_or(port)).collect()
     }
 
-    /// The member that a frame takes of those to which `ways` lead, which have a link; `None` where there are none.
+    /// Chooses a frame's member among `ways`, which have a link; `None` without any.
     fn choose<S: FrameStore>(&mut self, id: GroupId, ways: Ways, frame: &Frame, store: &S) -> Option<PortId> {
         let spread = self.paths.groups[id.index()].spread;
         if spread != Spread::Flow {
-            self.end_run(); // queues are looked at
+            self.end_run(); // occupancies are read
         }
         let meta = *self.nodes.meta(frame);
         let group = &self.paths.groups[id.index()];
@@ -210,7 +212,7 @@ impl Switch {
         self.paths.groups[id.index()].next(turns, usable)
     }
 
-    /// Of several next hops the one that a frame takes; `None` where there is none. Where queues decide the run has to be over.
+    /// Chooses a frame's next hop; `None` without any. If queues decide, the run must have ended.
     pub(super) fn choose_hop(&self, spread: Spread, hops: &Hops, frame: &Frame, head: &[u8]) -> Option<Hop> {
         let meta = *self.nodes.meta(frame);
         let port = |way: usize| hops.hops[way].site.port();
@@ -223,12 +225,12 @@ impl Switch {
             let (_, usable) = self.open_ways(spread, linked, &meta, port);
             hops.ways.at_random(mix(self.paths.salt ^ mix(self.paths.hops_drawn)), usable)
         };
-        // Where none has a link, the first says so.
+        // Without any link, the first hop leads to the drop.
         hops.hops.get(way.unwrap_or(0)).copied()
     }
 
-    /// Of ways that have a link, those that a frame like this may take where each frame may take any, and in which order. `port` is that
-    /// of a way, where it is one.
+    /// Returns the usable paths of a frame among those with a link, and the order of the choice, if the group spreads
+    /// by frame. `port` returns the port of a path, if it has one.
     fn open_ways(
         &self,
         spread: Spread,
@@ -253,14 +255,14 @@ impl Switch {
         }
     }
 
-    /// Returns the port by which a frame leaves that another worker has handed over: its own, or, where that has closed meanwhile, the open
-    /// member of its group at which least waits. Flows, copies of floods and what the host sends stay with their port.
+    /// Returns the egress port of a handed-over frame: its own, or, if that has closed meanwhile, the open member
+    /// with the shortest queue. Flows, copies of floods and host frames stay with their port.
     #[inline]
     pub(super) fn open_member(&mut self, meta: &FrameMeta) -> PortId {
         if !self.ports[meta.egress.index()].egress.closed.contains(meta.class) {
             return meta.egress;
         }
-        self.end_run(); // queues are looked at
+        self.end_run(); // occupancies are read
         self.other_member(meta).unwrap_or(meta.egress)
     }
 
@@ -272,13 +274,14 @@ impl Switch {
         open.min_by_key(|&port| (!self.takes(port, meta), self.waits_at(port, meta.class)))
     }
 
-    /// Whether the queue of `egress` takes a frame like this, as far as this worker knows.
+    /// Returns whether the queue of `egress` accepts a frame, as far as this worker knows.
     fn takes(&self, egress: PortId, meta: &FrameMeta) -> bool {
         let has_room = || self.buffer.egress_has_room(egress, meta.class, meta.counted());
         !self.is_closed(egress, meta.class) && (!self.workers.owns(egress) || has_room())
     }
 
-    /// Whether no frame of `class` is taken at `egress`; of another worker's port, whether a watchdog gives it up.
+    /// Returns whether `egress` accepts no frame of `class`; for another worker's port, whether a watchdog has given
+    /// the class up.
     fn is_closed(&self, egress: PortId, class: Class) -> bool {
         match self.workers.owns(egress) {
             true => self.ports[egress.index()].egress.closed.contains(class),
@@ -286,7 +289,7 @@ impl Switch {
         }
     }
 
-    /// Bytes of `class` and of those above it that wait or are committed at `egress`, as far as this worker knows.
+    /// Returns the bytes of `class` and higher ones queued or committed at `egress`, as far as this worker knows.
     fn waits_at(&self, egress: PortId, class: Class) -> Bytes {
         let above = Class::ALL.into_iter().skip(class.index());
         let counted = |class| match self.workers.owns(egress) {

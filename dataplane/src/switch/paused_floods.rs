@@ -1,21 +1,18 @@
-//! Floods, and ports that stand still because their peers let nothing pass.
+//! Floods at ports at a standstill, whose peers keep a class paused.
 //!
-//! A flood counts where it came in until the last of its copies has left. One port that is paused for ever would
-//! hold all that was ever flooded to it, and with that, by a pause of our own, whoever floods: what that sends to
-//! others would stop, too. So where a class of a port stands still ([`Standstill`]), floods from an ingress queue
-//! fill a part of what is below its XON, one in [`PARTS`], by bytes and by frames; a pause for any other reason can end
-//! then, and there is room for other frames. What waits beyond that is dropped at each look that finds the class so,
-//! and what comes later joins no queue that is paused then ([`DropReason::FloodPaused`]). The others get it. Where
-//! a policy goes by the length of egress queues, whatever is in them, a flood must leave the same room below
-//! their XON. What has one known destination waits for it, as ever; so do floods where pauses come and go,
-//! as they do where there is congestion.
+//! A flood counts at its ingress until its last copy has left. One port paused for ever would hold all floods, and by
+//! our own pause their senders, whose other frames would stop, too. If a class of a port is at a standstill
+//! ([`Standstill`]), floods from an ingress queue may fill only one in [`PARTS`] of its XON, in bytes and frames.
+//! Pauses for other reasons can then end, and other frames have room. Queued floods beyond that are dropped at each
+//! sample that finds a standstill. Later ones join no paused queue ([`DropReason::FloodPaused`]); the other ports
+//! receive them. For policies that use the length of egress queues, floods must leave the same room below the egress
+//! XON. Frames with one known destination still wait, and so do floods at ports with short pauses, as in congestion.
 //!
-//! * All floods from the ingress port count, those on their way to ports that are not paused, too: which copies a
-//!   flood still has is not known, and another worker's queues are not either. Their [`Occupancy`] is read: so the port
-//!   that is paused decides, whoever its owner is. Beside a port that is merely slow, one that stands still may so
-//!   get none.
-//! * The oldest go first: they are the same at several paused ports, so that their last copies go.
-//! * What a VLAN's router sends takes no part in it: nothing of that waits at such a port ([`super::host`]).
+//! * All floods of the ingress port count, also those to unpaused ports: the remaining copies of a flood and the
+//!   queues of other workers are not known. Their [`Occupancy`] is read, so that the owner of the paused port
+//!   decides. A port at a standstill beside a slow one may thus receive no floods.
+//! * The oldest floods are dropped first: they are the same at several paused ports, so that their last copies leave.
+//! * Floods of a VLAN's router are excluded: none waits at such a port ([`super::host`]).
 //! * A pipeline that waits for room in a full queue ([`WhenFull`]) does not wait for a flood at such a port.
 
 use xoff_flow_control::buffer::Load;
@@ -32,19 +29,17 @@ use super::port::Peer;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin, UNCOUNTED};
 
-/// Floods that wait for ports that stand still fill at most one part of so many of what is below XON.
+/// Floods waiting for ports at a standstill fill at most one in `PARTS` of XON.
 const PARTS: u32 = 4;
 
 impl Switch {
-    /// Whether a frame with several destinations, or one that may have several, is treated as a flood. Not in a switch of
-    /// two ports, unless its router sends by both: nobody else is there to be held up, and it waits for a paused port as all else
-    /// does.
+    /// Returns whether frames with several destinations are treated as floods. In a switch of two ports they are not,
+    /// unless its router sends by both: no other port is affected.
     fn has_floods(&self) -> bool {
         self.ports.len() > 2 || self.bridge.has_routers()
     }
 
-    /// A frame becomes a flood of `copies`, and counts as one where it came in. Answers how many copies may be made of
-    /// it.
+    /// Opens the account of a flood of `copies`. Returns how many copies may be made.
     pub(super) fn open_flood(&mut self, frame: &Frame, copies: u32) -> u32 {
         if !self.has_floods() {
             return 0;
@@ -64,7 +59,7 @@ impl Switch {
         may_be_made
     }
 
-    /// A copy of a flood is no longer in the switch. True with the last.
+    /// Counts out a copy of a flood. Returns true for the last one.
     pub(super) fn close_flood(&mut self, meta: &FrameMeta) -> bool {
         let is_last = self.accounts.leave(meta.class, meta.account);
         if is_last && meta.origin == Origin::Network {
@@ -75,25 +70,25 @@ impl Switch {
         is_last
     }
 
-    /// Those of `ports`, as far as they are this worker's, where floods of `class` are bounded because nothing passes.
+    /// Returns those of this worker's `ports` where floods of `class` are bounded by a standstill.
     pub(super) fn standing_still(&self, ports: &PortSet, class: Class) -> PortSet {
         let stands_still = |port: &PortId| self.ports[port.index()].peer.lets_nothing_pass().contains(class);
         if self.has_floods() { ports.iter().filter(stands_still).collect() } else { PortSet::NONE }
     }
 
-    /// Whether a frame is one of a flood for a port that stands still.
+    /// Returns whether a frame belongs to a flood and its class is at a standstill at `egress`.
     #[inline]
     pub(super) fn is_bounded(&self, egress: PortId, meta: &FrameMeta) -> bool {
         meta.is_flooded() && self.ports[egress.index()].peer.lets_nothing_pass().contains(meta.class)
     }
 
-    /// Whether a frame misses `egress` because it is one of a flood.
+    /// Returns whether a frame misses `egress` because it belongs to a flood.
     #[inline]
     pub(super) fn misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
         meta.is_flooded() && self.flood_misses(egress, meta)
     }
 
-    /// Whether a frame misses `egress` if it is flooded.
+    /// Returns whether a frame misses `egress` if it is flooded.
     pub(super) fn flood_misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
         let (class, size) = (meta.class, meta.counted());
         self.has_floods()
@@ -103,7 +98,7 @@ impl Switch {
                 || self.when_full == WhenFull::Stop && !self.buffer.egress_has_room(egress, class, size))
     }
 
-    /// What floods from `ingress` fill beyond their part.
+    /// Returns the floods of `ingress` beyond their part.
     fn beyond_part(&self, ingress: PortId, class: Class) -> Load {
         if !self.accounts.bounds(class) {
             return Load::NONE;
@@ -117,7 +112,7 @@ impl Switch {
         }
     }
 
-    /// What the egress queue may hold where floods join it in spite of a pause.
+    /// Returns the maximum of the egress queue up to which floods join it despite a pause.
     fn egress_part(&self, egress: PortId, class: Class) -> Bytes {
         if !self.policy(class).goes_by_egress() {
             return Bytes(u64::MAX);
@@ -126,14 +121,14 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Where a look at `port` is due; before pauses end that are over by now: what counts is whether something could be
-    /// sent until now. Floods that wait where a class stands still are made to fit.
+    /// Takes a sample at `port` if it is due, and drops floods beyond their part. It runs before expired pauses end:
+    /// a sample records whether frames could leave until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {
             return;
         }
-        let before = standstill.classes(); // one that moves again may be found no more
+        let before = standstill.classes(); // a class that resumed may not be found any more
         standstill.look(self.now, paused.blocked());
         let found = ClassSet(before.0 | standstill.classes().0);
         for class in self.ports[port.index()].peer.lets_nothing_pass().iter() {
@@ -141,7 +136,7 @@ impl Switch {
             self.drop_floods_beyond(port, class, store);
         }
         if !found.is_empty() {
-            self.pipeline.try_again(self.now); // what has been let go since tells nobody
+            self.pipeline.try_again(self.now); // classes resumed since then cause no event
         }
     }
 
@@ -169,7 +164,7 @@ impl Switch {
 }
 
 impl Peer {
-    /// Classes that stand still, but for those that were let go since that was found.
+    /// Returns the classes at a standstill that have not resumed since the last sample.
     #[inline]
     pub(super) fn lets_nothing_pass(&self) -> ClassSet {
         ClassSet(self.standstill.classes().0 & self.paused.blocked().0)

@@ -1,5 +1,4 @@
-//! What is noted of peers, for people: what they still send of classes that they are held to, and how much of the headroom
-//! that takes.
+//! Statistics of peers: frames received despite a hold, and the headroom that they use.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::pause::{Answer, Fault};
@@ -8,13 +7,13 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 use super::Switch;
 
 impl Switch {
-    /// The driver has not looked at its ports for longer than headroom was computed for, and does again now: what comes in
-    /// late is its own fault for a while.
+    /// Reports that the driver polls again after a stall longer than headroom was computed for. Late frames are then
+    /// not the peer's fault for some time.
     pub fn was_away(&mut self, now: Nanos) {
         self.away = Some(now);
     }
 
-    /// `load` has come in of a class that the peer is held to.
+    /// Judges `load` received in a class that the peer should have paused.
     #[cold]
     pub(super) fn note_response(&mut self, port: PortId, class: Class, load: Load) {
         let response = &mut self.ports[port.index()].peer.response;
@@ -29,7 +28,7 @@ impl Switch {
         }
     }
 
-    /// Shows how much of its headroom a queue takes: more than before only where a frame has come in by itself.
+    /// Updates the headroom gauges of a queue. Its use grows only by frames counted by themselves.
     #[inline]
     pub(super) fn show_headroom(&self, port: PortId, class: Class) {
         let used = self.buffer.headroom_used(port, class);

@@ -1,23 +1,21 @@
-//! The pipeline: what is neither in an ingress nor in an egress queue.
+//! Pipeline: frames between ingress and egress queues.
 //!
-//! By default a frame passes it at once, and nothing of it is here. The papers' switch has one that takes so many frames a
-//! second, from the ports in turn, each as it came in whatever its class, and has each for a while
-//! ([`PipelineSettings`]). It has a clock of its own:
+//! By default a frame passes at once. The papers' switch has a pipeline with a frame rate, which takes frames from
+//! the ports in turn, in order of arrival, and a delay ([`PipelineSettings`]). It has a clock of its own:
 //!
 //! ```text
 //!   arrived --- in turn, at `free_at` or when it comes ---> frames --- `delay` later, at `due` ---> room at egress?
 //! ```
 //!
-//! Only where its egress has no room and the pipeline is to halt for that ([`WhenFull::Stop`]) a frame stays at the head: the
-//! clock stands still, and until that frame has gone nothing else is forwarded or taken in, whatever
-//! port it came in by, whatever class it is of and wherever it goes. The frame is decided anew after every event that may make room or
-//! change its egress: a frame has left the switch or was dropped in an egress queue; a link, a storm or a standstill has begun or ended; or
-//! routes or settings have changed. That an address ages ends no halt; but a frame that is decided anew is flooded where its address is
-//! no longer known. A halt is counted at the first queue that its frame found full, and lasts until
-//! that frame has gone, whichever queue it finds full meanwhile.
+//! If the egress has no room and the pipeline halts for that ([`WhenFull::Stop`]), the frame stays at the head. The
+//! clock stops, and nothing else is forwarded or taken in, for all ports and classes. The frame is decided anew after
+//! every event that may make room or change its egress. Such events are a frame that leaves or is dropped in an
+//! egress queue, a begin or end of a link, storm or standstill, and new routes or settings. Ageing of an address ends
+//! no halt, but a frame decided anew is flooded if its address is unknown by then. A halt is counted at the first
+//! full queue, and lasts until its frame has gone, even if that finds another queue full meanwhile.
 //!
-//! A frame counts where it came in as if it waited there. A driver that comes late finds frames that should have moved before,
-//! and moves them as if it had been there, as far as room is concerned as it is now.
+//! A frame in the pipeline counts at its ingress. A late driver moves the frames that should have moved before, with
+//! the room that exists now.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,56 +29,56 @@ use xoff_wire::units::{Class, Nanos, PortId};
 use crate::frame::Frame;
 use crate::queue::{Fifo, FrameMeta, Nodes};
 
-/// An egress queue.
+/// Egress queue.
 type Queue = (PortId, Class);
 
-/// What can be done with it now.
+/// Possible next step of the pipeline.
 pub(super) enum Next {
-    /// The frame at the head is through.
+    /// The frame at the head has passed.
     Head(Frame),
-    /// It takes a frame in.
+    /// The pipeline can take a frame in.
     Enter,
-    /// Nothing.
+    /// Nothing can move.
     Wait,
 }
 
-/// A halt, as it is counted.
+/// Halt that is being counted.
 #[derive(Clone, Copy, Debug)]
 struct Halt {
-    /// The slot of the frame that halts the pipeline.
+    /// Slot of the frame that halts the pipeline.
     head: u32,
     queue: Queue,
     since: Nanos,
-    /// When that frame tried again: the end of the halt, unless it finds no room.
+    /// Time at which that frame was last retried: the end of the halt, unless it finds no room.
     tried: Option<Nanos>,
 }
 
 #[derive(Debug)]
 pub(super) struct Pipeline {
-    /// Whether a frame passes at once: it takes no time, no other order than that of classes, and none is in it.
+    /// True if frames pass at once: no rate, no delay, class order, and no frame inside.
     passes_at_once: bool,
     is_default: bool,
     rate: Option<FrameRate>,
     delay: Nanos,
     frames: Fifo,
-    /// When each of them is through, by its own clock; empty where there is no delay.
+    /// Times at which the frames have passed, by the pipeline's clock; empty without delay.
     due: VecDeque<Nanos>,
-    /// When the next may enter, by its own clock, and what of a nanosecond is left out.
+    /// Time at which the next frame may enter, by the pipeline's clock, and the fraction of a nanosecond left over.
     free_at: Nanos,
     owed: u64,
-    /// Whether the frame at the head found no room, and nothing has happened since.
+    /// True if the frame at the head found no room and no event has occurred since.
     is_halted: bool,
-    /// The one that has not yet been found to be over.
+    /// Halt whose end is not known yet.
     halt: Option<Halt>,
     counters: Arc<Counters>,
-    /// When the last frame was through, by its own clock: where that stands still in a halt.
+    /// Time at which the last frame passed, by the pipeline's clock, which stops there in a halt.
     at: Nanos,
-    /// How far its clock is behind.
+    /// Lag of the pipeline's clock.
     behind: Nanos,
 }
 
 impl Pipeline {
-    /// In a switch whose store has `slots` slots.
+    /// Creates the pipeline of a switch whose store has `slots` slots.
     pub(super) fn new(settings: &PipelineSettings, slots: u32, counters: Arc<Counters>) -> Pipeline {
         let is_default = *settings == PipelineSettings::default();
         let delayed = if settings.delay > Nanos::ZERO { slots as usize } else { 0 };
@@ -106,18 +104,18 @@ impl Pipeline {
         self.passes_at_once
     }
 
-    /// Whether it is that of a switch that runs to completion: no rate, no delay, and classes in their order.
+    /// Returns whether it has no rate, no delay, and class order.
     pub(super) fn is_default(&self) -> bool {
         self.is_default
     }
 
-    /// What is next. The head goes before others enter.
+    /// Returns the next step. The head goes before others enter.
     pub(super) fn next(&mut self, now: Nanos, nodes: &Nodes) -> Next {
         if self.is_halted {
             return Next::Wait;
         }
         if let Some(Halt { tried: Some(tried), .. }) = self.halt {
-            self.end_halt(tried); // the frame that tried is through
+            self.end_halt(tried); // the retried frame has passed
             self.passes_at_once = self.is_default;
         }
         if self.head_due() <= now
@@ -132,7 +130,7 @@ impl Pipeline {
         if self.free_at.after(self.behind) <= now { Next::Enter } else { Next::Wait }
     }
 
-    /// Takes a frame in, whose turn it is. It comes back where it is through at once.
+    /// Takes a frame in. Returns it if it has passed at once.
     pub(super) fn enter(&mut self, nodes: &mut Nodes, frame: Frame) -> Option<Frame> {
         let &FrameMeta { since, .. } = nodes.meta(&frame);
         let start = self.free_at.max(since.since(self.behind));
@@ -149,7 +147,7 @@ impl Pipeline {
         None
     }
 
-    /// Halts the pipeline: `head` finds no room at `full`.
+    /// Halts the pipeline because `head` finds no room at `full`.
     pub(super) fn halt(&mut self, now: Nanos, nodes: &mut Nodes, head: Frame, full: Queue) {
         match &mut self.halt {
             Some(halt) if halt.head == head.slot() => halt.tried = None,
@@ -166,7 +164,7 @@ impl Pipeline {
         (self.is_halted, self.passes_at_once) = (true, false);
     }
 
-    /// Frames that were through are decided anew, before all others.
+    /// Puts frames that had passed back at the head, to be decided anew.
     pub(super) fn put_back(&mut self, nodes: &mut Nodes, mut first: Fifo) {
         if self.delay > Nanos::ZERO {
             (0..first.frames()).for_each(|_| self.due.push_front(self.at));
@@ -175,19 +173,19 @@ impl Pipeline {
         self.frames = first;
     }
 
-    /// What was a halt, if there was one, was over at that time.
+    /// Ends the current halt, if any, at time `at`.
     fn end_halt(&mut self, at: Nanos) {
         if let Some(Halt { queue: (port, class), since, .. }) = self.halt.take() {
             self.counters.class(port, class).end_halt(at.since(since));
         }
     }
 
-    /// Whether the frame at the head waits for room.
+    /// Returns whether the frame at the head waits for room.
     pub(super) fn is_halted(&self) -> bool {
         self.is_halted
     }
 
-    /// Lets the frame at the head be decided anew, if the pipeline is halted.
+    /// Retries the frame at the head of a halted pipeline.
     #[inline]
     pub(super) fn try_again(&mut self, now: Nanos) {
         if self.is_halted {
@@ -203,7 +201,7 @@ impl Pipeline {
         }
     }
 
-    /// When a frame can move; `arrived`: some have come in that may enter.
+    /// Returns when a frame can move; `arrived`: frames are waiting to enter.
     pub(super) fn next_move(&self, arrived: bool) -> Nanos {
         if self.is_halted {
             return Nanos::NEVER;
@@ -212,7 +210,7 @@ impl Pipeline {
         entry.min(self.head_due())
     }
 
-    /// When the frame at the head is through.
+    /// Returns when the frame at the head has passed.
     fn head_due(&self) -> Nanos {
         match self.frames.is_empty() {
             true => Nanos::NEVER,
@@ -225,7 +223,7 @@ impl Pipeline {
     }
 }
 
-/// The bits of a class that tell in which queue of its ingress port a frame waits: one for each class, or one for all.
+/// Returns the bits of a class that select its ingress queue: all for one queue per class, none for a single one.
 pub(super) const fn lane_bits(order: IngressOrder) -> u8 {
     match order {
         IngressOrder::ByClass => 0b111,
@@ -239,7 +237,7 @@ mod tests {
 
     const QUEUES: [Queue; 2] = [(PortId(0), Class::ALL[3]), (PortId(1), Class::ALL[3])];
 
-    /// A frame that may leave by several ports finds now one of them full and now another.
+    /// A frame with several possible egress ports finds different queues full.
     #[test]
     fn halted_frame_at_another_queue_continues_its_halt() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
@@ -256,7 +254,7 @@ mod tests {
         }
         pipeline.try_again(Nanos(30));
         let Next::Head(frame) = pipeline.next(Nanos(30), &nodes) else { panic!("not decided anew") };
-        let _ = frame.into_parts(); // it has gone
+        let _ = frame.into_parts(); // the frame has left
         let _ = pipeline.next(Nanos(40), &nodes);
         assert_eq!([halts(0), halts(1)], [(1, 20), (0, 0)]);
     }

@@ -1,7 +1,7 @@
-//! What the policies want, done: whose peers are held, and by whose demand.
+//! Execution of policies' intents: held peers, and the demands that hold them.
 //!
-//! A policy speaks for its own class, and may speak for lower ones too. A class of a port is therefore
-//! held while any policy demands it; XON is sent when the last demand has ended.
+//! A policy decides for its own class, and may also decide for lower ones. A class of a port is held while any policy
+//! demands it; XON is sent when the last demand ends.
 
 use xoff_flow_control::cause::{Cause, Trigger};
 use xoff_flow_control::policy::{Event, Intent, Policy, Reach, Shadow};
@@ -10,18 +10,18 @@ use xoff_wire::units::{CLASSES, Class, PortId};
 
 use super::Switch;
 
-/// The policies of all classes, those that act and those that are not heard.
+/// Policies of all classes: acting ones and shadows.
 #[derive(Debug)]
 pub(super) struct Policies {
     pub(super) kinds: [PolicyKind; CLASSES],
-    /// By class.
+    /// Acting policies by class.
     pub(super) acting: [Policy; CLASSES],
-    /// What can be done of what they want.
+    /// Filter of executable intents.
     pub(super) reach: Reach,
     pub(super) shadows: Box<[Shadow]>,
-    /// One of them is OFC.
+    /// True if a shadow is OFC.
     pub(super) shadows_count_flows: bool,
-    /// What a policy wants done after the event at hand; empty between steps.
+    /// Intents after the current event; empty between steps.
     pub(super) intents: Vec<Intent>,
 }
 
@@ -42,14 +42,14 @@ impl Policies {
 }
 
 impl Switch {
-    /// The policy of `class`.
+    /// Returns the policy of `class`.
     #[must_use]
     pub fn policy(&self, class: Class) -> PolicyKind {
         self.policies.kinds[class.index()]
     }
 
-    /// Does what the policy of `class` wants after `event`.
-    #[inline(always)] // where it is called the kind of event is a constant
+    /// Executes the intents of the policy of `class` after `event`.
+    #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, class: Class, event: Event) {
         debug_assert!(self.is_counted(), "a policy sees every frame counted");
         let Policies { acting, intents, .. } = &mut self.policies;
@@ -70,7 +70,7 @@ impl Switch {
         }
     }
 
-    /// A frame that came in through `ingress` is lost for want of room.
+    /// Records a frame of `ingress` lost because room was missing.
     #[cold]
     pub(super) fn note_loss(&self, ingress: PortId, class: Class) {
         if !self.workers.owns(ingress) {
@@ -87,7 +87,7 @@ impl Switch {
         }
     }
 
-    /// Does what the policy of class `by` wanted at a port of this worker, as far as it can be done.
+    /// Executes the intents of the policy of class `by` on an event at port `at`, as far as possible.
     #[cold]
     pub(super) fn carry_out(&mut self, by: Class, at: PortId) {
         if self.policies.kinds[by.index()] == PolicyKind::Custom {
@@ -130,7 +130,7 @@ impl Switch {
             let counters = self.counters.class(port, class);
             let cause = self.cause(port, class, trigger);
             counters.xoff_causes.count(cause);
-            // First why, then since when: for whoever looks in between.
+            // The cause is written before the begin, for concurrent readers.
             counters.held_cause.set(cause.pack());
             counters.held_since.set(self.now.0.max(1));
             self.note_untold(port);

@@ -1,8 +1,8 @@
-//! A port: what comes in, what goes out, and what this end and its peer have asked of each other.
-//! Occupancies are not here: they are the switch's ([`xoff_flow_control::buffer`]).
+//! State of a port: ingress, egress, and the requests between both ends. Occupancies belong to the switch
+//! ([`xoff_flow_control::buffer`]).
 //!
-//! A switch has many ports, and a frame finds those that it passes in no cache near by. So what every frame touches comes
-//! first in each part, in as few cache lines as it needs; what happens seldom comes after it, or lies elsewhere.
+//! With many ports, their state is rarely cached. In each part, fields that every frame touches come first, in as few
+//! cache lines as possible; rarely used ones follow, or are boxed.
 
 use std::mem::offset_of;
 
@@ -21,7 +21,7 @@ use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Ahead, Scheduler, Shaper, Turn};
 
-/// Everything of one port but its occupancies.
+/// State of one port without its occupancies.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Port {
@@ -33,72 +33,72 @@ pub(super) struct Port {
     pub(super) settings: Box<PortSettings>,
 }
 
-/// Frames that have come in, and have yet to be forwarded.
+/// Received frames that are not forwarded yet.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Ingress {
     pub(super) train: Train,
     pub(super) classifier: Classifier,
-    /// The longest frame that is let in, but for its tags.
+    /// Longest admitted frame without its tags.
     pub(super) mtu_frame: u32,
-    /// What of a class tells its lane.
+    /// Bits of a class that select its lane.
     lane_bits: u8,
-    /// By [lane](Ingress::lane), as is what follows.
+    /// Nonempty queues by [lane](Ingress::lane), as the following field.
     pub(super) backlogged: ClassSet,
     pub(super) arrived: [Fifo; CLASSES],
-    /// Frames of the host ([`super::host`]) that are counted here, wherever they wait.
+    /// Frames of the host ([`super::host`]) counted here, wherever they are queued.
     pub(super) of_host: [u32; CLASSES],
     pub(super) storm_control: Box<StormControl>,
-    /// Per class, lossless frames whose neighbour is unknown ([`super::unresolved`]).
+    /// Lossless frames with an unresolved neighbour, by class ([`super::unresolved`]).
     pub(super) unresolved: Box<[Fifo; CLASSES]>,
 }
 
-/// Frames that wait to leave, and what decides which may.
+/// Queued frames and the state that selects the next one.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Egress {
     pub(super) rewriter: Rewriter,
-    /// The longest frame that leaves, but for its tags.
+    /// Longest transmitted frame without its tags.
     pub(super) mtu_frame: u32,
     pub(super) backlogged: ClassSet,
-    /// Classes of which no frame is taken: all without link, those that the watchdog gives up.
+    /// Classes that accept no frame: all without link, and those given up by the watchdog.
     pub(super) closed: ClassSet,
     /// Classes whose frames are marked when the queue is long.
     pub(super) marks: ClassSet,
-    /// Classes whose frames are dropped on their way in if they cannot be marked.
+    /// Classes whose unmarkable frames are dropped before they join.
     pub(super) drops_early: ClassSet,
-    /// Classes that have a rate of their own; mostly none.
+    /// Classes with a rate of their own; mostly none.
     pub(super) shaped: ClassSet,
     commit_max: Bytes,
     /// Layer-1 bytes handed to the driver and not yet released.
     pub(super) committed: Bytes,
     pub(super) committed_frames: u64,
-    /// Of the classes that are `shaped`.
+    /// Shapers of the `shaped` classes.
     pub(super) class_rates: Box<[Option<Shaper>; CLASSES]>,
     pub(super) line: Shaper,
     scheduler: Scheduler,
     pub(super) queues: [ClassQueue; CLASSES],
 }
 
-/// What this port has asked of its peer, and the peer of it.
+/// Requests between this port and its peer.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Peer {
     pub(super) held: Held,
     pub(super) paused: Paused,
     pub(super) kept_rates: KeptRates,
-    /// When the next flow that the peer has paused goes on by itself.
+    /// Expiry of the next pause of a flow by the peer.
     pub(super) flows_expire: Nanos,
-    /// Frames to be sent before data: CNMs, and what was made outside.
+    /// Frames to send before data: CNMs and injected frames.
     pub(super) told: Fifo,
-    /// Classes with something to tell the peer about flows.
+    /// Classes with a due list of flows.
     pub(super) tells_flows: ClassSet,
-    /// Classes that the peer has paused as a whole only because its flows could not be paused one by one.
+    /// Classes paused as a whole only because the peer's flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
     pub(super) asked_rates: AskedRates,
-    /// Per class, whose policies want it held: it is while there is one.
+    /// Classes whose policies demand a hold, by held class.
     pub(super) demands: [ClassSet; CLASSES],
-    /// What comes of what is held.
+    /// Judgement of the peer's response to holds.
     pub(super) response: Box<Response>,
     pub(super) watchdog: Box<Watchdog>,
     pub(super) standstill: Box<Standstill>,
@@ -111,7 +111,8 @@ const _: () = assert!(offset_of!(Egress, scheduler) < 2 * LINE, "what a frame to
 const _: () = assert!(offset_of!(Peer, asked_rates) < 2 * LINE, "what a frame touches before it leaves");
 
 impl Port {
-    /// `lossless`: classes that are lossless at a port of the switch; `lane_bits`: those of a class that tell its [lane](Ingress::lane).
+    /// Creates a port. `lossless` are the classes that are lossless at any port; `lane_bits` select the
+    /// [lane](Ingress::lane) of a class.
     pub(super) fn new(settings: &PortSettings, ports: usize, lossless: ClassSet, lane_bits: u8) -> Port {
         Port {
             ingress: Ingress {
@@ -146,34 +147,34 @@ impl Port {
         }
     }
 
-    /// Whether a control frame is to be sent now: a pause at once, all else only where data could leave,
-    /// so that it never delays a pause by more than data do.
+    /// Returns whether a control frame is to be sent now. A pause is sent at once, others only when data could leave,
+    /// so that they delay pauses no more than data do.
     #[inline]
     pub(super) fn announces(&self) -> bool {
         self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())
     }
 
-    /// Whether there is something to announce, now or when what was committed has left: to the peer, of pauses, rates or
-    /// flows, to a source of congestion, or of what was made outside.
+    /// Returns whether a control frame is pending, now or when committed frames have left: a pause, a rate, a list of
+    /// flows, a CNM, or an injected frame.
     #[inline]
     pub(super) fn has_announcements(&self) -> bool {
         let peer = &self.peer;
         (peer.is_untold() || !peer.told.is_empty() || !peer.tells_flows.is_empty()) && self.up
     }
 
-    /// Classes with frames that may leave as far as the peer is concerned.
+    /// Returns the classes with frames that the peer lets leave.
     #[inline]
     pub(super) fn eligible(&self) -> ClassSet {
         ClassSet(self.egress.backlogged.0 & !self.peer.paused.blocked().0)
     }
 
-    /// Why no frame of a closed class is taken.
+    /// Returns the drop reason for frames of a closed class.
     #[cold]
     pub(super) const fn why_closed(&self) -> DropReason {
         if self.up { DropReason::PausedDiscard } else { DropReason::LinkDown }
     }
 
-    /// Frames that wait here, those that the driver has included.
+    /// Returns the number of frames held here, including those of the driver.
     pub(super) fn frames(&self) -> u64 {
         let came_in = self.ingress.arrived.iter().chain(&*self.ingress.unresolved);
         let fifos = came_in.chain([&self.peer.told]);
@@ -183,7 +184,7 @@ impl Port {
 }
 
 impl Ingress {
-    /// The queue that a frame of `class` waits in: one for each class, or one for all.
+    /// Returns the queue of a frame of `class`: one per class, or one for all.
     #[inline]
     pub(super) fn lane(&self, class: Class) -> Class {
         Class::from_low_bits(class.get() & self.lane_bits)
@@ -213,7 +214,7 @@ impl Egress {
         }
     }
 
-    /// Frames leave by other rules from now on, but for the rates of classes, which depend on the peer, too.
+    /// Applies new settings, except the rates of classes, which also depend on the peer.
     pub(super) fn revise(&mut self, now: Nanos, settings: &PortSettings, lossless: ClassSet) {
         self.rewriter = Rewriter::new(settings);
         self.mtu_frame = settings.mtu_frame;
@@ -223,14 +224,13 @@ impl Egress {
         self.commit_max = settings.commit;
     }
 
-    /// Whether no more frames may leave before some have been released.
+    /// Returns whether no frame may leave before another is released.
     #[inline]
     pub(super) fn is_fully_committed(&self) -> bool {
         self.committed >= self.commit_max
     }
 
-    /// The class among `eligible` that sends next, and bytes on the line that it may send with the same answer;
-    /// `None` where none may send now.
+    /// Returns the class among `eligible` ones that sends next, or `None` if none may send now.
     #[inline]
     pub(super) fn choose(&mut self, now: Nanos, mut eligible: ClassSet) -> Option<Turn> {
         if self.is_fully_committed() || !self.line.credit(now).allows_a_frame() {
@@ -246,7 +246,8 @@ impl Egress {
         self.scheduler.choose(eligible)
     }
 
-    /// What could send nothing at `now` if the line were free, the line itself included, saves up little from then on.
+    /// Marks idle shapers, the line included: classes that could not send at `now` even on a free line save little
+    /// credit from then on.
     #[inline]
     pub(super) fn rest(&mut self, now: Nanos, mut eligible: ClassSet) {
         for class in self.shaped.iter() {
@@ -261,14 +262,14 @@ impl Egress {
         }
     }
 
-    /// Bytes on the line that may be sent in this turn, one frame after the other, with nothing to decide.
+    /// Returns the bytes on the line that may be sent in this turn without another decision.
     pub(super) fn margin(&mut self, now: Nanos, turn: &Turn) -> Bytes {
         let of_class = self.rate(turn.class).map_or(Bytes::MAX, |rate| rate.credit(now).bytes());
         let uncommitted = self.commit_max.saturating_sub(self.committed);
         turn.bytes().min(of_class).min(self.line.credit(now).bytes()).min(uncommitted)
     }
 
-    /// Frames have left their queue in this turn, and are given to the driver.
+    /// Charges frames that have left their queue in this turn.
     #[inline]
     pub(super) fn sent(&mut self, now: Nanos, turn: &Turn, load: Load) {
         self.scheduler.sent(turn, load.bytes, !self.backlogged.contains(turn.class));
@@ -278,13 +279,13 @@ impl Egress {
         self.commit(now, load);
     }
 
-    /// The rate of its own that a class has, if it has one.
+    /// Returns the class's own shaper, if it has one.
     #[inline]
     fn rate(&mut self, class: Class) -> Option<&mut Shaper> {
         if self.shaped.contains(class) { self.class_rates[class.index()].as_mut() } else { None }
     }
 
-    /// The driver has these.
+    /// Counts frames given to the driver.
     #[inline]
     pub(super) fn commit(&mut self, now: Nanos, load: Load) {
         self.committed += load.bytes;
@@ -292,15 +293,14 @@ impl Egress {
         self.line.spend(now, load.bytes);
     }
 
-    /// The driver no longer has these.
+    /// Counts frames that the driver has released.
     #[inline]
     pub(super) fn take_back(&mut self, load: Load) {
         self.committed_frames -= u64::from(load.frames);
         self.committed -= load.on_line();
     }
 
-    /// When the next of the `eligible` may start, as far as rates are concerned; `None` where only a release
-    /// can tell.
+    /// Returns when the next of the `eligible` classes may start by rates, or `None` if that depends on a release.
     pub(super) fn ready_at(&self, eligible: ClassSet) -> Option<Nanos> {
         if self.is_fully_committed() {
             return None;
@@ -317,7 +317,7 @@ fn those_where(settings: &PortSettings, holds: fn(&ClassSettings) -> bool) -> Cl
     Class::ALL.into_iter().filter(|class| holds(&settings.classes[class.index()])).collect()
 }
 
-/// Classes whose frames are marked, and those whose frames are dropped if they cannot be.
+/// Returns the classes whose frames are marked, and those whose unmarkable frames are dropped.
 fn marked(settings: &PortSettings, lossless: ClassSet) -> (ClassSet, ClassSet) {
     let early = those_where(settings, |class| class.ecn.is_some_and(|ecn| ecn.wred));
     (those_where(settings, |class| class.ecn.is_some()), ClassSet(early.0 & !lossless.0))
@@ -328,19 +328,19 @@ fn scheduler(settings: &PortSettings) -> Scheduler {
 }
 
 impl Peer {
-    /// Whether the peer is to be told of a pause, of a rate, or of the end of one.
+    /// Returns whether an announcement of a pause or rate, or of its end, is due.
     #[inline]
     pub(super) const fn is_untold(&self) -> bool {
         self.held.due() || self.asked_rates.due()
     }
 
-    /// When something that the peer has asked for ends by itself.
+    /// Returns when the next request of the peer expires.
     #[inline]
     pub(super) fn next_expiry(&self) -> Nanos {
         self.paused.next_expiry().min(self.kept_rates.next_expiry()).min(self.flows_expire)
     }
 
-    /// When something here happens by time alone.
+    /// Returns when the next timer of the peer is due.
     pub(super) fn next_deadline(&self) -> Nanos {
         let held = self.held.next_refresh().min(self.asked_rates.next_refresh());
         held.min(self.next_expiry()).min(self.watchdog.next_look()).min(self.standstill.next_look())
@@ -352,13 +352,12 @@ pub(super) fn longest_frame(port: &PortSettings) -> Bytes {
     Bytes::on_line(port.mtu_frame + TAGS)
 }
 
-/// Returns how far `port` may run ahead of its line: by its burst where it is late, by its commit where it had nothing to send.
+/// Returns the maximum lead of `port` over its line: its burst if it is late, its commit limit after idle time.
 fn line_ahead(port: &PortSettings) -> Ahead {
     Ahead { late: port.burst, idle: port.commit }
 }
 
-/// Returns how far a class of `port` may run ahead of a rate of its own. The class has the line's time, at its own rate, and at least
-/// one frame.
+/// Returns the maximum lead of a class over its own `rate`: the line's time at that rate, and at least one frame.
 pub(super) fn class_ahead(port: &PortSettings, rate: BitRate) -> Ahead {
     let part = |of_line: Bytes| rate.bytes_in(port.speed.time_of(of_line)).max(longest_frame(port));
     Ahead { late: part(port.burst), idle: part(port.commit) }

@@ -1,8 +1,8 @@
-//! What the next frames need of a switch is brought near before its driver comes to it ([`xoff_flow_control::prefetch`]).
+//! Prefetching of a switch's state before its driver runs it ([`xoff_flow_control::prefetch`]).
 //!
-//! A driver with many switches finds nothing of one in its cache when it comes back. While it is busy with another, it can have the
-//! ports of the next brought near, one at each step; what lies where a port says follows a step later, when that has come. Where it knows
-//! which frames come or leave soon, and which slots are filled, it says so.
+//! A driver of many switches finds none of their state cached. While it runs one, it can prefetch the ports of the
+//! next, one per step. Data behind pointers follow a step later, when those have arrived. The driver also prefetches
+//! slots and frames that will soon be used.
 
 use xoff_flow_control::prefetch::prefetch;
 use xoff_wire::units::{Class, MacAddr, PortId};
@@ -11,7 +11,7 @@ use super::Switch;
 use super::port::Port;
 
 impl Switch {
-    /// Step number `step`, from 0. There are as many as ports, and one more; after them nothing is left to do.
+    /// Prefetches for step number `step`, from 0. There is one more step than ports; further ones do nothing.
     #[inline]
     pub fn prefetch(&self, step: usize) {
         if let Some((at, id)) = self.port_number(step) {
@@ -25,13 +25,13 @@ impl Switch {
         }
     }
 
-    /// What is known of the frame in `slot`, or will be, is brought near.
+    /// Prefetches the node of the frame in `slot`.
     #[inline]
     pub fn prefetch_frame(&self, slot: u32) {
         self.nodes.prefetch(slot);
     }
 
-    /// Where the destination of an untagged frame is looked for is brought near. It begins with `head`, and comes in soon by `port`.
+    /// Prefetches the lookup of an untagged frame with `head` that will soon be received on `port`.
     #[inline]
     pub fn prefetch_coming(&self, port: PortId, head: &[u8]) {
         if let Some(mac) = head.first_chunk() {
@@ -55,7 +55,7 @@ impl Switch {
 }
 
 impl Port {
-    /// What every frame touches, whatever its class.
+    /// Prefetches the state that every frame touches, of any class.
     #[inline]
     fn prefetch(&self) {
         let Port { ingress, egress, peer, .. } = self;

@@ -1,5 +1,5 @@
-//! What leaves the switch for who runs it, and what comes from there: frames that are [punted](crate::punt), and frames that a
-//! peer is to be told, which are made outside and leave as all control frames do.
+//! Slow-path frames to the host ([punted](crate::punt) ones), and injected frames, which are made outside and leave
+//! as control frames do.
 
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_wire::units::{Class, ETHERNET_HEADER, PortId};
@@ -9,17 +9,17 @@ use crate::frame::{Frame, FrameStore};
 use crate::punt::{Punt, PuntRefusal, PuntSink};
 use crate::queue::FrameMeta;
 
-/// Most frames that wait at a port to be told: more would use up those that pause frames are made of.
+/// Maximum injected frames queued at a port; more would use up the pool of pause frames.
 const WAITING_MAX: u32 = 4;
 
 impl Batch<'_> {
-    /// Punted frames go there from now on; those before went to what comes back.
+    /// Sets the sink of punted frames and returns the previous one.
     pub fn put_punt_sink(&mut self, sink: Box<dyn PuntSink>) -> Option<Box<dyn PuntSink>> {
         self.switch.punt_sink.replace(sink)
     }
 
-    /// Sends a frame of these bytes by `port`, which this worker owns: before data, and whatever is paused there. False where it
-    /// cannot be sent: the port has no link, the frame is none that it may send, or as many wait there as may.
+    /// Injects a frame at `port`, which this worker owns: it is sent before data and despite pauses. Returns false if
+    /// the port has no link or a full queue, or may not send the frame.
     pub fn tell<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> bool {
         self.switch.end_run();
         self.switch.tell(port, Class::ALL[7], bytes, store)
@@ -27,9 +27,9 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Offers a frame that came in by `port`, and is for the router of VLAN `vid` unless that is 0, to whom it may concern, and
-    /// counts what becomes of it. The frame stays with who asks: one that was taken is consumed, and so is one that was refused
-    /// before it was admitted; one that had been admitted is a drop.
+    /// Offers a frame received on `port` to the sink and counts the outcome. `vid` is the VLAN whose router it is
+    /// for, or 0. The caller keeps the frame: punted frames are consumed, and so are those refused before admission;
+    /// admitted ones are dropped.
     #[cold]
     pub(super) fn punt<S: FrameStore>(
         &mut self,
@@ -55,8 +55,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Puts a control frame of these bytes where it is sent next at `port`, in the name of `class`; false where it cannot be
-    /// sent.
+    /// Queues a control frame of these bytes at `port`, on behalf of `class`. Returns false if it cannot be sent.
     pub(super) fn tell<S: FrameStore>(
         &mut self,
         port: PortId,
@@ -80,7 +79,7 @@ impl Switch {
         true
     }
 
-    /// The next frame that is to be told by `port`; `None` where none is or may leave now.
+    /// Returns the next injected frame of `port`, or `None` if there is none or it may not leave now.
     pub(super) fn next_told(&mut self, port: PortId) -> Option<Frame> {
         let at = &mut self.ports[port.index()];
         if at.egress.is_fully_committed() {
@@ -91,7 +90,7 @@ impl Switch {
         Some(frame)
     }
 
-    /// Nobody is at the other end of `port` to be told anything.
+    /// Frees the injected frames of `port`, whose link is gone.
     pub(super) fn forget_told<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         while let Some(frame) = self.ports[port.index()].peer.told.pop(&self.nodes) {
             self.ledger.made -= 1;

@@ -1,8 +1,7 @@
-//! Rates of classes (GFC): asked of peers as policies want them, and kept for peers that ask.
+//! Rates of classes (GFC): requested from peers by policies, and kept for peers that request them.
 //!
-//! What a port keeps for its peer is a shaper of the class, beside which a `max_rate` of its own still
-//! holds: the lower of the two counts. A limit begins without credit, and lets at most one frame be
-//! caught up on.
+//! A rate kept for a peer is a shaper of the class; its own `max_rate` still applies, so that the lower one counts. A
+//! limit begins without credit, and at most one frame may be caught up.
 
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::FlowControl;
@@ -15,7 +14,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::schedule::Shaper;
 
 impl Switch {
-    /// The step that the peer of `port` is asked to keep in `class`.
+    /// Returns the step that the peer of `port` is asked to keep in `class`.
     #[must_use]
     pub fn rate_asked(&self, port: PortId, class: Class) -> RateStep {
         self.ports[port.index()].peer.asked_rates.step(class)
@@ -31,7 +30,7 @@ impl Switch {
         self.note_untold(port);
     }
 
-    /// The frame with rates that is due at `port`; `None` where none is or may leave now.
+    /// Returns the due frame with rates of `port`, or `None` if none is due or may leave now.
     pub(super) fn announce_rates<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let at = &self.ports[port.index()];
         if !at.peer.asked_rates.due() || at.egress.is_fully_committed() || !self.control_is_free(port, store)
@@ -46,8 +45,7 @@ impl Switch {
         Some(self.send_control(port, &bytes, store))
     }
 
-    /// Obeys the rates in a frame, where the peer of `port` is one that may ask for them. Answers whether
-    /// there were any.
+    /// Obeys the rates in a frame if the peer of `port` may request them. Returns whether there were any.
     pub(super) fn obey_rates(
         &mut self,
         port: PortId,
@@ -68,7 +66,7 @@ impl Switch {
         Ok(true)
     }
 
-    /// The link is gone, and with it what either side had asked.
+    /// Forgets both ends' rates because the link is gone.
     pub(super) fn forget_rates(&mut self, port: PortId) {
         let at = &mut self.ports[port.index()];
         at.peer.asked_rates.forget_told();
@@ -77,7 +75,7 @@ impl Switch {
         self.keep_rates(port, changed);
     }
 
-    /// The peer of `port` may send as fast as it can, also when what is still inside leaves.
+    /// Ends all limits of the peer of `port`, also for later departures of queued frames.
     pub(super) fn lift_rates(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {
@@ -87,7 +85,7 @@ impl Switch {
         }
     }
 
-    /// Each of the classes is held to the lower of its own rate and the one that the peer asks for.
+    /// Limits each of the classes to the lower of its own rate and the peer's.
     pub(super) fn keep_rates(&mut self, port: PortId, classes: ClassSet) {
         let Port { settings, egress, peer, .. } = &mut self.ports[port.index()];
         for class in classes.iter() {

@@ -1,15 +1,15 @@
-//! How a switch is configured otherwise while frames are inside.
+//! Change of a running switch's settings.
 //!
-//! All that this takes is made beforehand, where memory may be allocated, and what is left over is taken back there: a worker
-//! only exchanges it, between two batches. What is in the switch stays where it is and counted as it is, however much
-//! more that is than the new limits allow; from then on the new ones decide. So whoever makes a [`Revision`] has to know that the
-//! store holds both: what the old limits have let in, and what the new ones will.
+//! All memory for it is allocated beforehand and freed afterwards by the caller; a worker only exchanges values
+//! between two batches. Frames in the switch stay where they are and stay counted, even above the new limits, which
+//! decide from then on. The maker of a [`Revision`] must ensure that the store holds both: frames admitted by the old
+//! limits and by the new ones.
 //!
-//! Peers that the old settings and the new ones want held stay held, others are told at once. A peer that may pause a class no
-//! longer is taken to have let it go. Policies begin anew, with the buffer as it is: what peers were asked flow by flow, or as
-//! rates, is taken back, also where they are taken to understand it no longer.
+//! Peers that both settings hold stay held; others are notified at once. Pauses of a class that the peer may no
+//! longer pause end. Policies start anew on the current buffer: pauses of flows and rates are withdrawn, also where
+//! the peer no longer understands them.
 //!
-//! Not everything can be otherwise: [`Revision::new`] says what stays.
+//! Some settings cannot change; [`Revision::new`] lists them.
 
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::policy::{Reach, Shadow};
@@ -25,7 +25,7 @@ use super::workers::Workers;
 use super::{Batch, Switch};
 use crate::forward::{Groups, Vlans};
 
-/// Other settings for a running switch, or for one worker of it; afterwards, what those before have left.
+/// New settings for a running switch or one of its workers; after the exchange, the remains of the old ones.
 #[derive(Debug)]
 pub struct Revision {
     settings: SwitchSettings,
@@ -40,11 +40,12 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// These settings, for the worker of these `workers` whose store has `slots` slots. They are to have as many ports as those
-    /// that the switch was made with, and ports of which something is inside or with a peer on lines of the same speed and
-    /// with the same longest frame. They are to be the same in what stays: accounting, the pipeline and what it does when a queue
-    /// is full, the kinds of queues, the shadows, congestion points, how pauses are told, and the
-    /// capacity of the forwarding database.
+    /// Prepares settings for the worker `workers` whose store has `slots` slots.
+    ///
+    /// Some settings must equal those of the running switch: the number of ports, accounting, the pipeline and its
+    /// behaviour at full queues, the kinds of queues, the shadows, congestion points, the flow-control mode, and the
+    /// capacity of the forwarding database. Ports with frames inside or at their peer must keep line speed and
+    /// longest frame.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));
@@ -67,7 +68,8 @@ impl Revision {
         }
     }
 
-    /// Static addresses for which the forwarding database had no place: so many others are there whose hash is alike.
+    /// Returns the number of static addresses without room in the forwarding database, because their buckets were
+    /// full.
     #[must_use]
     pub const fn unplaced(&self) -> usize {
         self.unplaced
@@ -75,8 +77,8 @@ impl Revision {
 }
 
 impl Batch<'_> {
-    /// Exchanges the settings of the switch. No frame is touched or lost, and peers are notified of what changes for them.
-    /// The call allocates and frees nothing: the caller drops the returned value.
+    /// Exchanges the settings of the switch. No frame is touched or lost, and peers are notified of changes. The call
+    /// allocates and frees nothing: the caller drops the returned value.
     #[must_use = "it is large, and is to be dropped where there is time"]
     pub fn revise(&mut self, revision: Box<Revision>) -> Box<Revision> {
         self.switch.revise(revision)
@@ -100,7 +102,7 @@ impl Switch {
         for port in ports() {
             let mac = self.ports[port.index()].settings.mac;
             let of_port = &mut settings.ports[port.index()];
-            of_port.mac = mac; // of the device that it has now
+            of_port.mac = mac; // of the current device
             std::mem::swap(&mut *self.ports[port.index()].settings, of_port);
             let classifier = &mut self.ports[port.index()].ingress.classifier;
             std::mem::swap(classifier, &mut classifiers[port.index()]);
@@ -119,7 +121,7 @@ impl Switch {
         revision
     }
 
-    /// The port does what its settings say now.
+    /// Applies the current settings of a port.
     fn revise_port(&mut self, port: PortId, lossless: ClassSet) {
         let at = &mut self.ports[port.index()];
         let Port { settings, ingress, egress, peer, punts, .. } = at;
@@ -142,7 +144,7 @@ impl Switch {
             FlowControl::Pause8023x | FlowControl::Ignore => ClassSet::ALL,
         };
         if !settings.ofc_peer {
-            peer.paused_for_flows = ClassSet::NONE; // what is paused is paused as a whole
+            peer.paused_for_flows = ClassSet::NONE; // pauses apply to whole classes from here on
         }
         let not_obeyed = ClassSet(peer.paused.classes().0 & !obeyed.0);
         let resumed = peer.paused.receive(self.now, not_obeyed, &Default::default());

@@ -1,5 +1,5 @@
-//! Whether a frame finds room at its egress. Where it does not it is dropped, or waits at the head of the pipeline, which halts
-//! ([`WhenFull`], [`super::pipeline`]).
+//! Admission of frames to egress queues. Without room a frame is dropped, or waits at the head of the pipeline, which
+//! halts ([`WhenFull`], [`super::pipeline`]).
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::WhenFull;
@@ -11,7 +11,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin};
 
 impl Switch {
-    /// Why a frame is not admitted to the queue of `egress`, if it is not.
+    /// Returns the reason for which a frame is not admitted to the queue of `egress`, if any.
     #[inline]
     pub(super) fn why_refused<S: FrameStore>(
         &mut self,
@@ -32,7 +32,7 @@ impl Switch {
         }
     }
 
-    /// Why a frame joins no queue of `egress`, whatever room there is.
+    /// Returns the reason, independent of room, for which a frame joins no queue of `egress`, if any.
     #[inline]
     fn why_kept_out(&self, egress: PortId, meta: &FrameMeta) -> Option<DropReason> {
         let at = &self.ports[egress.index()];
@@ -49,14 +49,14 @@ impl Switch {
         }
     }
 
-    /// Whether a frame is longer than what `egress` sends may be.
+    /// Returns whether a frame is longer than `egress` may send.
     #[inline]
     pub(super) fn is_too_long_for(&self, egress: PortId, meta: &FrameMeta) -> bool {
         meta.len > self.len_max(egress, meta.vid, meta.tags)
     }
 
-    /// The longest frame of VLAN `vid` with `tags` bytes of tags that may leave by `egress`. Where those are all that
-    /// an MTU leaves out ([`TAGS`]), one that the frame gets on its way out counts.
+    /// Returns the longest frame of VLAN `vid`, with `tags` bytes of tags, that may leave by `egress`. If the frame
+    /// already has all tags that an MTU leaves out ([`TAGS`]), a tag added on egress counts.
     #[inline]
     pub(super) fn len_max(&self, egress: PortId, vid: u16, tags: u8) -> u32 {
         let tags = u32::from(tags);
@@ -65,8 +65,8 @@ impl Switch {
         self.ports[egress.index()].egress.mtu_frame + tags - counts
     }
 
-    /// Whether the pipeline halts because `egress` has no room for a frame. What will be dropped there waits for nothing, and what the
-    /// host sends never waits: it would hold up what others send.
+    /// Returns whether the pipeline halts because `egress` has no room for a frame. It does not wait for frames that
+    /// will be dropped, or for host frames, which would block frames of others.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full == WhenFull::Stop
@@ -75,7 +75,7 @@ impl Switch {
             && !self.buffer.egress_has_room(egress, meta.class, meta.counted())
     }
 
-    /// Halts the pipeline until `egress` has room for `frame`, or the frame goes elsewhere.
+    /// Halts the pipeline until `egress` has room for `frame`, or the frame is forwarded elsewhere.
     #[cold]
     pub(super) fn wait_for_room(&mut self, egress: PortId, frame: Frame) {
         let class = self.nodes.meta(&frame).class;
@@ -83,7 +83,8 @@ impl Switch {
         self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class));
     }
 
-    /// The frame that was just forwarded will be forwarded again: if its source address was refused, only the last refusal counts.
+    /// Uncounts the refusal of a source address, because its frame will be forwarded again; only the last refusal
+    /// counts.
     pub(super) fn count_refusal_later(&mut self, frame: &Frame) {
         let ingress = self.nodes.meta(frame).ingress;
         let is_bridged = !self.routed.contains(ingress);
@@ -92,13 +93,13 @@ impl Switch {
         }
     }
 
-    /// Those of `ports` where a copy of a flood joins a queue of this worker, if there is room.
+    /// Returns those of `ports` where a copy of a flood joins a queue of this worker, given room.
     pub(super) fn joined(&self, ports: PortSet, meta: &FrameMeta) -> PortSet {
         let joins = |egress: &PortId| self.may_enter(*egress, meta) && !self.flood_misses(*egress, meta);
         ports.iter().filter(joins).collect()
     }
 
-    /// Whether a frame for `egress` joins a queue of this worker, where there is room.
+    /// Returns whether a frame for `egress` joins a queue of this worker, given room.
     #[inline]
     pub(super) fn may_enter(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.workers.owns(egress) && self.why_kept_out(egress, meta).is_none()

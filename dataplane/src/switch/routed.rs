@@ -1,9 +1,8 @@
-//! Where the bridge ends: frames at routed ports, and those that stations of a VLAN send to its router. What the router sends on
-//! joins an egress queue as bridged frames do, and everything behind that is the same: a routed port is a port.
+//! Routing: frames at routed ports, and frames of a VLAN's stations to its router. Routed frames join egress queues
+//! as bridged ones do; a routed port is a normal port.
 //!
-//! A frame is written only when there is room for it: one that waits is decided anew, and passes the router once. What the
-//! kernel has to look at is copied to it and leaves the switch at once ([`super::punts`]), so that it waits nowhere and holds
-//! nobody's class.
+//! A frame is rewritten only when it has room: a waiting one is decided anew, and passes the router once. Frames for
+//! the kernel are copied to it and leave the switch at once ([`super::punts`]), so that they block no class.
 
 use std::sync::Arc;
 
@@ -22,20 +21,20 @@ use crate::punt::PuntRefusal;
 use crate::queue::{FrameMeta, Origin};
 use crate::routing::{Fib, Hop, Interface, Onward};
 
-/// What the router does with a frame.
+/// Decision of the router for a frame.
 #[derive(Clone, Copy, Debug)]
 enum Routed {
-    /// It is the kernel's.
+    /// The kernel handles it.
     Host(PuntReason),
-    /// It goes on.
+    /// It goes to a next hop.
     On(Hop),
-    /// It ends here.
+    /// It is dropped.
     Drop(DropReason),
 }
 
 impl Batch<'_> {
-    /// Routes by another table from now on; what waits for room is decided anew. Nothing is allocated, and nothing freed: that is
-    /// for whoever drops the one that comes back.
+    /// Exchanges the routing table; waiting frames are decided anew. The call allocates and frees nothing: the caller
+    /// drops the returned value.
     #[must_use = "it may be large, and is to be dropped where there is time"]
     pub fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let switch = &mut *self.switch;
@@ -50,11 +49,11 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Where a frame goes that has come to the router at `site`.
+    /// Forwards a frame that has reached the router at `site`.
     #[inline(never)]
     pub(super) fn decide_routed<S: FrameStore>(&mut self, site: Site, frame: Frame, store: &mut S) {
         if self.fib.spread() != Spread::Flow {
-            self.end_run(); // queues are looked at
+            self.end_run(); // occupancies are read
             self.paths.hops_drawn = self.paths.hops_drawn.wrapping_add(1);
         }
         let hop = match self.look_up(site, &frame, store) {
@@ -89,7 +88,7 @@ impl Switch {
         }
     }
 
-    /// What the router does with a frame that has come to it at `site`.
+    /// Returns the router's decision for a frame that reached it at `site`.
     fn look_up<S: FrameStore>(&self, site: Site, frame: &Frame, store: &S) -> Routed {
         let fib = &*self.fib;
         let layout = self.nodes.meta(frame).layout;
@@ -116,7 +115,7 @@ impl Switch {
             return Routed::Host(PuntReason::Local);
         }
         let hops = match fib.onward(interface, &packet) {
-            // A packet that may not go on waits for no neighbour either.
+            // A martian packet does not wait for a neighbour either.
             Onward::Hops(_) | Onward::Host(PuntReason::Unresolved)
                 if fib.is_from_this_host(interface, &packet) =>
             {
@@ -140,7 +139,7 @@ impl Switch {
         }
     }
 
-    /// The packet of a frame, where it has one.
+    /// Returns the IP packet of a frame, if it has one.
     #[cold]
     pub(super) fn packet<S: FrameStore>(&self, frame: &Frame, store: &S) -> Option<Packet> {
         let head = store.head(frame);
@@ -149,7 +148,7 @@ impl Switch {
         Packet::read(header.ether_type, header.payload(head), room)?.ok()
     }
 
-    /// A frame of the bridge that also the router is to see, as it hears all that is said to groups in its VLANs.
+    /// Punts a copy of a bridged frame to the router if it is addressed to a group of its VLAN.
     #[inline]
     pub(super) fn show_router<S: FrameStore>(&mut self, frame: &Frame, store: &S) {
         let &FrameMeta { ingress, vid, origin, layout, .. } = self.nodes.meta(frame);
@@ -158,7 +157,7 @@ impl Switch {
         }
         let header = Header::read(layout, store.head(frame));
         if header.dst.is_group() {
-            let _ = self.punt((ingress, vid), reason_of_group(&header), frame, store); // a copy, whose loss is counted there
+            let _ = self.punt((ingress, vid), reason_of_group(&header), frame, store); // a copy; its loss is counted there
         }
     }
 
@@ -168,7 +167,7 @@ impl Switch {
         self.drop_admitted(port, reason, frame, store);
     }
 
-    /// The frame is the router's now: from its address to that of the next station, with a hop less.
+    /// Rewrites a frame for its next hop: addresses, and the hop limit decremented.
     pub(super) fn readdress<S: FrameStore>(&self, frame: &Frame, hop: &Hop, store: &mut S) {
         let Header { ether_type, l3, .. } = Header::read(self.nodes.meta(frame).layout, store.head(frame));
         let head = store.head_mut(frame);
@@ -177,7 +176,7 @@ impl Switch {
         ip::pass(ether_type, &mut head[usize::from(l3)..]);
     }
 
-    /// A frame that was admitted at its ingress is for whoever runs the switch.
+    /// Punts a frame that was admitted at its ingress.
     #[cold]
     fn punt_admitted<S: FrameStore>(&mut self, site: Site, reason: PuntReason, frame: Frame, store: &mut S) {
         self.end_run();
@@ -195,7 +194,7 @@ impl Switch {
         }
     }
 
-    /// Returns the drop reason of a frame that the host did not get.
+    /// Returns the drop reason of a frame that the sink refused.
     fn why_not_punted<S: FrameStore>(
         &self,
         reason: PuntReason,
@@ -213,7 +212,7 @@ impl Switch {
         };
         match refusal {
             _ if reason == PuntReason::Unresolved => DropReason::Unresolved,
-            // The host would forward no such packet, and only answer its sender (RFC 1812 section 5.3.8).
+            // The host would only answer the sender of such a packet, not forward it (RFC 1812 section 5.3.8).
             PuntRefusal::Rate if only_answered() => DropReason::Unroutable,
             PuntRefusal::Rate => DropReason::PuntLimit,
             PuntRefusal::Room => DropReason::PuntFull,
@@ -225,12 +224,12 @@ fn reason_of_group(header: &Header) -> PuntReason {
     if header.ether_type == EtherTypes::Arp { PuntReason::Arp } else { PuntReason::Group }
 }
 
-/// Whether a frame is of a VLAN, where there is none: at a routed port, and between the router and its host.
+/// Returns whether a frame carries a VLAN tag, which is invalid at a routed port and between the router and its host.
 pub(super) fn names_vlan(header: &Header) -> bool {
     header.tag.is_some_and(|tag| tag.vid() != 0)
 }
 
-/// Why the router does not take a frame with this head that has come in at one of its interfaces.
+/// Returns the reason for which the router refuses a frame received on one of its interfaces, if any.
 fn why_not_for(interface: &Interface, header: &Header) -> Option<DropReason> {
     match interface.site {
         Site::Port(_) if names_vlan(header) => Some(DropReason::NotMember),

@@ -1,15 +1,13 @@
-//! Frames that take the same step of their journey, from the same port to the same port in the same class, one right
-//! after the other, are a run, and are counted together.
+//! Runs: consecutive frames that take the same step, between the same ports, in the same class, are counted together.
 //!
-//! The first frame of a run is counted by itself. Before the second is, the switch looks how many may follow with nothing
-//! to be decided: every limit and threshold is farther away than that [`Margin`], and no policy would have
-//! anything to say. As far as it reaches frames are only tallied, and the tally is counted at once when the run is
-//! over. Near a threshold there is no margin, and each frame is counted by itself: what a switch decides, and
-//! in which order, does not depend on batches.
+//! The first frame of a run is counted by itself. Before the second, the switch computes the [`Margin`] within which
+//! no limit or threshold is reached and no policy acts. Within it frames are only tallied, and the tally is counted
+//! when the run ends. Near a threshold there is no margin, and each frame is counted by itself. Decisions and their
+//! order therefore do not depend on batches.
 //!
-//! Only counting is put off (occupancies, counters, what is committed, events for policies); frames move as they
-//! always do. A run is open only within a [`super::Batch`], which lets nobody else look at the switch; and whatever
-//! inside looks at counts, or changes them in another way, ends the run before.
+//! Only counting is deferred (occupancies, counters, commits, events for policies); frames move as usual. A run is
+//! open only within a [`super::Batch`], in which nobody else reads the switch. Internal readers and writers of counts
+//! end the run first.
 
 use xoff_flow_control::buffer::{Load, Margin};
 use xoff_flow_control::policy::Event;
@@ -18,8 +16,7 @@ use xoff_wire::units::{Bytes, Class, PortId};
 
 use super::Switch;
 
-/// What frames have in common that are counted together: the step that they take, from which port to which port, and
-/// their class.
+/// Key of a run: step, ports and class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passage {
     pub(super) step: Step,
@@ -28,11 +25,10 @@ pub(super) struct Passage {
     pub(super) class: Class,
 }
 
-/// The steps that count frames one by one. (Those that leave together are counted by [`Switch::transmit`] as they
-/// do.)
+/// Steps with runs. (Frames that leave together are counted by [`Switch::transmit`] itself.)
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// No frame's.
+    /// No step.
     None,
     Receive,
     Enqueue,
@@ -45,7 +41,7 @@ impl Passage {
 }
 
 impl PartialEq for Passage {
-    /// All is compared at once, in one number.
+    /// Compares all fields as one number.
     #[inline]
     fn eq(&self, other: &Passage) -> bool {
         let number = |it: &Passage| [it.step as u8, it.ingress.0, it.egress.0, it.class.get()];
@@ -53,15 +49,15 @@ impl PartialEq for Passage {
     }
 }
 
-/// The run that is open, if one is.
+/// Open run, if any.
 #[derive(Debug)]
 pub(super) struct Run {
     passage: Passage,
-    /// How much may be tallied; zero until it was looked.
+    /// Bytes that may be tallied; zero until computed.
     margin: Bytes,
-    /// The last passage that had no margin: not looked at again in this batch.
+    /// Last passage without a margin, which is not computed again in this batch.
     without_margin: Passage,
-    /// Not yet counted.
+    /// Load not counted yet.
     tally: Load,
 }
 
@@ -69,7 +65,7 @@ impl Run {
     pub(super) const NONE: Run =
         Run { passage: Passage::NONE, margin: Bytes::ZERO, without_margin: Passage::NONE, tally: Load::NONE };
 
-    /// Tallies a frame of `size` that takes the same passage, if there is margin.
+    /// Tallies a frame of `size` of the same passage if it is within the margin.
     #[inline]
     pub(super) fn takes(&mut self, size: Bytes) -> bool {
         let with_it = self.tally + size.into();
@@ -82,8 +78,8 @@ impl Run {
 }
 
 impl Switch {
-    /// Tallies a frame of `size` that takes this passage in the run that is open. False where it does not, or must not:
-    /// then it is to be counted by itself, and everything before is.
+    /// Tallies a frame of `size` in the open run of this passage. If it cannot, it counts everything before and
+    /// returns false: the caller counts the frame by itself.
     #[inline]
     pub(super) fn joins_run(&mut self, passage: Passage, size: Bytes) -> bool {
         if self.run.passage == passage && (self.run.takes(size) || self.look_for_margin(passage, size)) {
@@ -93,7 +89,7 @@ impl Switch {
         false
     }
 
-    /// A frame has taken this passage, counted by itself: others may follow.
+    /// Opens a run after a frame of this passage was counted by itself.
     #[inline]
     pub(super) fn begin_run(&mut self, passage: Passage) {
         if self.run.without_margin != passage {
@@ -101,7 +97,7 @@ impl Switch {
         }
     }
 
-    /// Everything is counted, and no run is open.
+    /// Counts the tally and closes the run.
     #[inline]
     pub(super) fn end_run(&mut self) {
         if self.run.tally.frames > 0 {
@@ -110,7 +106,7 @@ impl Switch {
         (self.run.passage, self.run.margin) = (Passage::NONE, Bytes::ZERO);
     }
 
-    /// Whether every frame is counted.
+    /// Returns whether every frame is counted.
     pub(super) fn is_counted(&self) -> bool {
         self.run.tally.frames == 0
     }
@@ -135,7 +131,7 @@ impl Switch {
         }
     }
 
-    /// Looks for a margin, where that has yet to be done, and tallies a frame of `size` if there is.
+    /// Computes the margin if that is due, and tallies a frame of `size` if it fits.
     #[inline(never)]
     fn look_for_margin(&mut self, passage: Passage, size: Bytes) -> bool {
         if self.run.margin > Bytes::ZERO {
@@ -148,7 +144,7 @@ impl Switch {
         self.run.takes(size)
     }
 
-    /// How much may take this passage with nothing to be decided, and nobody who is to see each frame.
+    /// Returns the load that may take this passage without a decision and without an observer of single frames.
     fn margin(&self, Passage { step, ingress, egress, class }: Passage) -> Margin {
         let is_each_seen = !self.policies.shadows.is_empty()
             || self.when_full == WhenFull::Stop

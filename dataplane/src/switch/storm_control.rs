@@ -1,31 +1,31 @@
-//! Storm control: what a port may flood, by the kind of destination. A rate each, and above it frames are dropped.
+//! Storm control: rate limits of a port's floods by kind of destination; frames above them are dropped.
 //!
-//! A rate may be run ahead of by what it carries in 10 ms, and by one frame at least, so that a burst of a few frames
-//! (an ARP request and its neighbours) is never cut.
+//! The maximum lead over a rate is 10 ms of it, and at least one frame, so that a burst of a few frames (an ARP
+//! request and its neighbours) is never cut.
 
 use xoff_flow_control::settings::{Flooded, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos, TAGS};
 
 use crate::schedule::Shaper;
 
-/// A rate may be run ahead of by what it carries in this time.
+/// Maximum lead over a rate.
 const AHEAD: Nanos = Nanos::from_millis(10);
 
-/// What one port may flood.
+/// Flood limits of one port.
 #[derive(Debug)]
 pub(super) struct StormControl {
     limits: [Option<Shaper>; Flooded::ALL.len()],
 }
 
 impl StormControl {
-    /// As `port` is configured.
+    /// Creates the limits of `port`.
     pub(super) fn new(port: &PortSettings) -> StormControl {
         let longest = Bytes::on_line(port.mtu_frame + TAGS);
         let limit = |rate: BitRate| Shaper::new(rate, rate.bytes_in(AHEAD).max(longest));
         StormControl { limits: Flooded::ALL.map(|kind| port.storm_limit.of(kind).map(limit)) }
     }
 
-    /// Whether a frame that takes `size` of the line may be flooded at `now`.
+    /// Returns whether a frame of `size` on the line may be flooded at `now`.
     #[inline]
     pub(super) fn allows(&mut self, now: Nanos, kind: Flooded, size: Bytes) -> bool {
         let Some(limit) = &mut self.limits[kind as usize] else { return true };

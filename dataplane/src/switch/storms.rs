@@ -1,9 +1,9 @@
-//! What the watchdog's findings do to the switch; [`xoff_flow_control::watchdog`] says how it finds them.
+//! Reactions to pause storms; [`xoff_flow_control::watchdog`] detects them.
 //!
-//! * [`WatchdogAction::Drop`]: the egress queue is emptied and closed, every frame dropped as
-//!   [`DropReason::PausedDiscard`]. Each is counted out where it came in, so the peers behind are let
-//!   go: the storm ends here and is not passed on. The class sends nothing, paused or not.
-//! * [`WatchdogAction::Forward`]: the pause is defied; the class is scheduled as if there were none.
+//! * [`WatchdogAction::Drop`]: the egress queue is emptied and closed, and every frame dropped as
+//!   [`DropReason::PausedDiscard`]. Frames are counted out at their ingress, so that upstream peers resume: the storm
+//!   ends here and is not propagated. The class sends nothing, paused or not.
+//! * [`WatchdogAction::Forward`]: the class is scheduled despite the pause.
 //! * [`WatchdogAction::Alert`]: the storm is counted.
 
 use xoff_flow_control::drop_reason::DropReason;
@@ -15,13 +15,13 @@ use super::Switch;
 use crate::frame::FrameStore;
 
 impl Switch {
-    /// The classes of `port` that are in a storm.
+    /// Returns the classes of `port` in a storm.
     #[must_use]
     pub fn stormed(&self, port: PortId) -> ClassSet {
         self.ports[port.index()].peer.watchdog.stormed()
     }
 
-    /// `classes` of `port` have been paused, or have resumed.
+    /// Notifies the watchdog of begun or ended pauses of `classes` at `port`.
     pub(super) fn watch_pauses(&mut self, port: PortId, classes: ClassSet) {
         let at = &mut self.ports[port.index()];
         if (classes.0 & at.peer.watchdog.watched().0) == 0 {
@@ -75,8 +75,8 @@ impl Switch {
         at.peer.paused.defy(class, false);
     }
 
-    /// The link of `port` has gone, and with it every pause: it has no peer now. A pause that comes in before
-    /// the link is known to be back is watched on; no frame waits until then, so it is no storm.
+    /// Ends all storms of `port`, whose link is gone with its pauses. A pause that arrives before the link is
+    /// reported as up is watched, but is no storm without queued frames.
     pub(super) fn forget_storms(&mut self, port: PortId) {
         for class in self.ports[port.index()].peer.watchdog.forget().iter() {
             self.end_storm(port, class);

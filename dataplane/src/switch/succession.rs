@@ -1,7 +1,6 @@
-//! How a policy is replaced while frames are inside.
+//! Replacement of a policy in a running switch.
 //!
-//! All that the new one needs is made beforehand, where memory may be allocated, and what the old one leaves
-//! is taken back there: a worker only exchanges them.
+//! All memory for it is allocated beforehand and freed afterwards by the caller; a worker only exchanges values.
 
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
@@ -10,18 +9,18 @@ use xoff_wire::units::{Class, PortId, RateStep};
 use super::Switch;
 use crate::queue::Nested;
 
-/// A policy that is to take over a class; afterwards, what the one before has left.
+/// Policy that will take over a class; after the exchange, the remains of the old one.
 #[derive(Debug)]
 pub struct Successor {
     class: Class,
     kind: PolicyKind,
     policy: Policy,
-    /// By port, a queue for flows, where the policy nests them; afterwards, the one that is of no use any more.
+    /// Queues for flows by port, if the policy nests them; after the exchange, the unused ones.
     queues: Box<[Option<Box<Nested>>]>,
 }
 
 impl Successor {
-    /// A policy of `kind` for `class`, in a switch that was made with these settings.
+    /// Prepares a policy of `kind` for `class` in a switch with these settings.
     #[must_use]
     pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> Successor {
         Successor {
@@ -33,7 +32,7 @@ impl Successor {
     }
 }
 
-/// A queue for the flows of a policy, if it pauses any.
+/// Creates a queue for the flows of a policy, if it pauses any.
 pub(super) fn queue(kind: PolicyKind, settings: &SwitchSettings) -> Option<Box<Nested>> {
     (kind == PolicyKind::Ofc).then(|| Box::new(Nested::new(settings.policy.ofc.flows as usize)))
 }

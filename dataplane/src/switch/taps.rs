@@ -1,5 +1,5 @@
-//! Where frames are shown to [taps](crate::tap). Without any it costs a frame one look at a set of ports as it comes in, and
-//! a port's turn to send another.
+//! Calls of [taps](crate::tap). Without taps the cost is one check of a port set per received frame, and per port's
+//! turn to send.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::cnm::CNM;
@@ -11,10 +11,10 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 use crate::tap::{Seen, Sighting, TAPS_MAX, Tap, TapId};
 
-/// Those that are on.
+/// Installed taps.
 #[derive(Debug)]
 pub(super) struct Taps {
-    /// Ports whose frames somebody sees.
+    /// Ports whose frames are tapped.
     watched: PortSet,
     taps: Vec<(TapId, Box<dyn Tap>)>,
 }
@@ -24,7 +24,7 @@ impl Taps {
         Taps { watched: PortSet::NONE, taps: Vec::with_capacity(TAPS_MAX) }
     }
 
-    /// Whether somebody sees the frames of `port`.
+    /// Returns whether frames of `port` are tapped.
     #[inline]
     pub(super) const fn watch(&self, port: PortId) -> bool {
         self.watched.contains(port)
@@ -37,10 +37,10 @@ impl Taps {
 }
 
 impl Batch<'_> {
-    /// Shows the frames of its ports, as far as this worker owns them, to `tap` from now on.
+    /// Installs a tap, which sees the frames of its ports that this worker owns.
     ///
     /// # Errors
-    /// There are [`TAPS_MAX`]; then it comes back.
+    /// Returns the tap if there are [`TAPS_MAX`] already.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>) -> Result<(), Box<dyn Tap>> {
         let taps = &mut self.switch.taps;
         if taps.taps.len() == TAPS_MAX {
@@ -51,7 +51,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Takes a tap off. It is for the caller to drop it where there is time.
+    /// Removes a tap. The caller drops it where there is time.
     pub fn take_tap(&mut self, id: TapId) -> Option<Box<dyn Tap>> {
         let taps = &mut self.switch.taps;
         let at = taps.taps.iter().position(|(it, _)| *it == id)?;
@@ -62,7 +62,7 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// A frame of this class and layout has been let in by `port`.
+    /// Shows an admitted frame of this class and layout, received on `port`.
     #[cold]
     pub(super) fn see_received<S: FrameStore>(
         &mut self,
@@ -76,13 +76,13 @@ impl Switch {
         self.see(port, Some(class), is_control, Seen::Received { dropped: None }, frame, store);
     }
 
-    /// A frame for the switch itself has come in by `port`.
+    /// Shows a frame for the switch itself, received on `port`.
     #[cold]
     pub(super) fn see_consumed<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) {
         self.see(port, None, true, Seen::Received { dropped: None }, frame, store);
     }
 
-    /// A frame has come in by `port` and is not let in.
+    /// Shows a frame that was received on `port` and not admitted.
     pub(super) fn see_discarded<S: FrameStore>(
         &mut self,
         port: PortId,
@@ -96,7 +96,7 @@ impl Switch {
         }
     }
 
-    /// A frame leaves by `port`, written as it is to leave.
+    /// Shows a rewritten frame that leaves by `port`.
     #[cold]
     pub(super) fn see_sent<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) {
         let meta = *self.nodes.meta(frame);
@@ -104,7 +104,7 @@ impl Switch {
         self.see_admitted(port, &meta, seen, frame, store);
     }
 
-    /// A frame that was let in is dropped, and counted at `port`.
+    /// Shows an admitted frame that is dropped and counted at `port`.
     pub(super) fn see_dropped<S: FrameStore>(
         &mut self,
         port: PortId,

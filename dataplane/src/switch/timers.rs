@@ -1,4 +1,4 @@
-//! What happens by time alone, by the link, or at the end: refreshes, expiries, ageing, flaps, stop.
+//! Events of time, link and shutdown: refreshes, expiries, ageing, link flaps, stop.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::pause::Standstill;
@@ -32,8 +32,9 @@ impl Switch {
         self.agenda.next_timer = next;
     }
 
-    /// When the driver must come again with a batch even if no frame comes and none is released: to
-    /// [advance](super::Batch::advance), to forward, and to transmit. Zero: at once. [`Nanos::NEVER`]: not by time.
+    /// Returns when the driver must run a batch even without a received or released frame: to
+    /// [advance](super::Batch::advance), to forward, and to transmit. Zero: at once. [`Nanos::NEVER`]: without a
+    /// deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let next_move = self.pipeline.next_move(!self.agenda.ingress_ready.is_empty());
@@ -47,31 +48,30 @@ impl Switch {
                 return Nanos::ZERO;
             }
             if let Some(ready_at) = at.egress.ready_at(at.eligible()) {
-                next = next.min(ready_at); // else a timer above, or a release, comes first
+                next = next.min(ready_at); // otherwise a timer above, or a release, comes first
             }
         }
         next
     }
 
-    /// The same, but for frames that wait to be sent: for a driver that calls [transmit](super::Batch::transmit) for each
-    /// [active](Switch::egress_active) port that it can send by after whatever happens, and asks where that gave it nothing
-    /// when it will ([`Switch::ready_at`]). Costs the same however many ports there are.
+    /// Returns the deadline without queued frames, at a cost independent of the number of ports. It is for a driver
+    /// that, after every event, calls [transmit](super::Batch::transmit) for each [active](Switch::egress_active)
+    /// port it can send by. If that sends nothing, the driver asks [`Switch::ready_at`].
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {
         self.agenda.next_timer.min(self.pipeline.next_move(!self.agenda.ingress_ready.is_empty()))
     }
 
-    /// When rates let the next frame go that waits at `port`; `None` where that does not depend on time.
+    /// Returns when rates let the next queued frame of `port` leave, or `None` if that does not depend on time.
     #[must_use]
     pub fn ready_at(&self, port: PortId) -> Option<Nanos> {
         let at = &self.ports[port.index()];
         at.egress.ready_at(at.eligible())
     }
 
-    /// Whether something may go on as soon as a frame that was given out has left: what waits to be sent, or a peer
-    /// that is held. Else a driver may [release](super::Batch::release) when it comes by. Other workers' ports may always, and
-    /// shadows hold peers that nobody sees.
+    /// Returns whether a release may unblock something: queued frames, or a held peer. Otherwise the driver may
+    /// [release](super::Batch::release) later. With other workers or shadows it is always true.
     #[must_use]
     pub fn waits_for_releases(&self) -> bool {
         let agenda = &self.agenda;
@@ -82,7 +82,7 @@ impl Switch {
             || waits.iter().any(|ports| !ports.is_empty())
     }
 
-    /// Ends what the peer of `port` has asked for, where its time is over.
+    /// Ends expired requests of the peer of `port`.
     #[inline]
     pub(super) fn expire_pauses(&mut self, port: PortId) {
         if self.now >= self.ports[port.index()].peer.next_expiry() {
@@ -123,7 +123,7 @@ impl Switch {
         let told = at.peer.held.forget_told();
         at.peer.response.forget_told();
         if at.egress.committed_frames > 0 {
-            // What is with the driver may leave when the link is back, and say what does not hold by then.
+            // Frames at the driver may leave when the link is back, and announce outdated states.
             told.iter().for_each(|class| at.peer.held.suspect(class));
         }
         let paused = at.peer.paused.classes();

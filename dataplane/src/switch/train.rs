@@ -1,12 +1,11 @@
-//! Frames come in trains: many of one flow, one right after the other. What was found out of the first of a
-//! train holds for the others.
+//! Micro-flows: consecutive frames with identical headers. The classification and forwarding of the first apply to
+//! the others.
 //!
-//! A frame follows the one before it at its port if it begins as that does, as far as anybody looks at how it begins:
-//! both addresses, the tags, the EtherType, and the DSCP of an IP packet. The rest of an IP header may differ, as it
-//! does from frame to frame of what is really sent: length, Identification, flow label, ECN, ports. So it is of the same
-//! class, and stands right behind that one in the ingress queue. And if both are forwarded at the same instant, as a
-//! batch is, and the bridge has not changed in between, it goes where that one went and teaches nothing: neither its
-//! bytes nor the forwarding database need to be looked at again.
+//! A frame joins the micro-flow of the previous one at its port if all header fields in use are equal: addresses,
+//! tags, EtherType, and the DSCP of an IP packet. The rest of an IP header may differ: length, Identification, flow
+//! label, ECN, ports. The frame then has the same class, and is right behind the other in the ingress queue. If both
+//! are forwarded at the same instant and the bridge has not changed in between, it takes the same egress and teaches
+//! nothing. Neither its bytes nor the forwarding database are read again.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_wire::cnm::CNM;
@@ -15,40 +14,39 @@ use xoff_wire::units::{Class, Nanos, PortId};
 
 use crate::forward::{Bridge, Decision, Forwarding};
 
-/// In a frame of this length everything is there that a header may have, so that no further look at the length
-/// is needed: a tag, and what IPv6 always has.
+/// Length of a frame that holds every possible header field, so that no further length checks are needed: a tag, and
+/// the fixed IPv6 header.
 const LONG_ENOUGH: usize = field::TAGGED_PAYLOAD as usize + field::IPV6_LEN;
 
-/// What was found out about the frame before, at one port: of the last that came in, what it is; of the last
-/// that was forwarded, where it went.
+/// Cached results of one port: the kind of the last received frame, and the route of the last forwarded one.
 #[derive(Debug, Default)]
 pub(super) struct Train {
     last_in: Option<Leader>,
     last_forwarded: Forwarded,
 }
 
-/// What became of the frame that was forwarded last.
+/// Result of the last forwarded frame.
 #[derive(Debug, Default)]
 enum Forwarded {
-    /// The next may go elsewhere.
+    /// The next frame may be forwarded differently.
     #[default]
     Elsewhere,
-    /// The same, because its source address was refused.
+    /// The next frame may be forwarded differently, because the source address was refused.
     Unlearned,
-    /// Frames that follow go the same way.
+    /// Frames of the micro-flow take this route.
     Repeats(Route),
 }
 
-/// The frame that others may follow.
+/// First frame of a micro-flow.
 #[derive(Debug)]
 struct Leader {
     start: Start,
-    /// What of it a frame has to have, too.
+    /// Bits that other frames of the micro-flow share.
     mask: &'static Start,
     kind: Kind,
 }
 
-/// What a frame is, by its head.
+/// Classification of a frame by its head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     pub(super) class: Class,
@@ -57,15 +55,15 @@ pub(super) struct Kind {
     pub(super) tags: u8,
 }
 
-/// The first bytes of a frame: all that it is classified and forwarded by, unless it has a CN-TAG.
+/// First bytes of a frame: all that classification and forwarding use, unless it has a CN-TAG.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     first: u128,
-    /// What follows where there is a tag.
+    /// Bytes after the first 16, used with a tag.
     rest: u32,
 }
 
-/// Where a frame went that taught the bridge nothing by which the next would fare otherwise.
+/// Route of a frame that taught the bridge nothing.
 #[derive(Clone, Copy, Debug)]
 struct Route {
     class: Class,
@@ -78,12 +76,12 @@ struct Route {
 impl Start {
     const LEN: usize = 20;
 
-    /// Bits of the version and the traffic class of a packet that are not ECN, by what follows Ethernet's header.
+    /// Masks of the version and traffic class of a packet without ECN, by EtherType.
     const OTHER: [u8; 2] = [0, 0];
     const IPV4: [u8; 2] = [0xff, 0xfc];
     const IPV6: [u8; 2] = [0xff, 0xc0];
 
-    /// Of a frame that is long enough.
+    /// Returns the start of a frame that is long enough.
     #[inline]
     fn of(head: &[u8]) -> Option<Start> {
         Some(Start::new(head.first_chunk::<LONG_ENOUGH>()?.first_chunk()?))
@@ -99,7 +97,7 @@ impl Start {
         }
     }
 
-    /// All up to the payload of Ethernet, and these bits of it.
+    /// Returns a mask of everything up to Ethernet's payload, and of `bits` of the payload.
     const fn mask(payload: u8, bits: [u8; 2]) -> Start {
         let (mut mask, mut at) = ([0; Start::LEN], payload as usize);
         [mask[at], mask[at + 1]] = bits;
@@ -110,7 +108,7 @@ impl Start {
         Start::new(&mask)
     }
 
-    /// What decides of a frame of this layout, if that is all in its start.
+    /// Returns the mask of a layout, if all of its fields are in the start.
     #[inline]
     fn mask_of(layout: Layout) -> Option<&'static Start> {
         const UNTAGGED: u8 = field::PAYLOAD;
@@ -123,7 +121,7 @@ impl Start {
             (EtherTypes::Ipv4, true) => const { &Start::mask(TAGGED, Start::IPV4) },
             (EtherTypes::Ipv6, false) => const { &Start::mask(UNTAGGED, Start::IPV6) },
             (EtherTypes::Ipv6, true) => const { &Start::mask(TAGGED, Start::IPV6) },
-            // Whether another tag follows an 802.1ad tag is looked at.
+            // An 802.1ad tag is checked for a following tag.
             (EtherTypes::PBridge, _) | (_, true) => const { &Start::mask(TAGGED, Start::OTHER) },
             (_, false) => const { &Start::mask(UNTAGGED, Start::OTHER) },
         })
@@ -140,33 +138,32 @@ impl Leader {
 }
 
 impl Train {
-    /// What a frame is that begins with `head`, where it follows the one before.
+    /// Returns the kind of a frame with `head` if it belongs to the current micro-flow.
     #[inline]
     pub(super) fn kind(&self, head: &[u8]) -> Option<Kind> {
         let leader = self.last_in.as_ref()?;
         leader.is_followed_by(&Start::of(head)?).then_some(leader.kind)
     }
 
-    /// The class of the frame that came in last, where others may follow it.
+    /// Returns the class of the last received frame if others may join it.
     #[inline]
     pub(super) fn class(&self) -> Option<Class> {
         self.last_in.as_ref().map(|leader| leader.kind.class)
     }
 
-    /// A frame that does not follow has been read: the next may follow it.
+    /// Starts a micro-flow with a frame that was read.
     #[inline]
     pub(super) fn begin(&mut self, head: &[u8], kind: Kind) {
         let start = Start::of(head).zip(Start::mask_of(kind.layout));
         self.last_in = start.map(|(start, mask)| Leader { start, mask, kind });
     }
 
-    /// A frame has not been let in: none follows it.
+    /// Ends the micro-flow, because a frame was not admitted.
     pub(super) fn end(&mut self) {
         self.last_in = None;
     }
 
-    /// Where a frame of `class` goes that follows the one before, and in which VLAN; `None` where the bridge is to be
-    /// asked.
+    /// Returns the egress port and VLAN of a frame of `class` in the micro-flow, or `None` if the bridge must decide.
     #[inline]
     pub(super) fn route(&self, now: Nanos, class: Class, bridge: &Bridge) -> Option<(PortId, u16)> {
         let Forwarded::Repeats(route) = &self.last_forwarded else { return None };
@@ -174,7 +171,7 @@ impl Train {
         holds.then_some((route.egress, route.vid))
     }
 
-    /// The bridge has been asked.
+    /// Caches a decision of the bridge.
     #[inline]
     pub(super) fn forwarded(&mut self, at: Nanos, class: Class, forwarding: &Forwarding, bridge: &Bridge) {
         let Forwarding { decision, vid, repeats, .. } = *forwarding;
@@ -187,7 +184,7 @@ impl Train {
         };
     }
 
-    /// Whether the bridge refused to learn the source address of the frame that was forwarded last.
+    /// Returns whether the bridge refused the source address of the last forwarded frame.
     pub(super) fn is_unlearned(&self) -> bool {
         matches!(self.last_forwarded, Forwarded::Unlearned)
     }
@@ -223,8 +220,8 @@ mod tests {
         train.kind(next).is_some()
     }
 
-    /// What the kernel changes from packet to packet, and from flow to flow of two hosts: lengths, Identification,
-    /// flow label, ECN, protocol and ports.
+    /// The kernel varies these fields between packets, and between flows of two hosts: lengths, Identification, flow
+    /// label, ECN, protocol and ports.
     // proves: batches
     #[test]
     fn packets_as_linux_sends_them_follow_each_other() {
@@ -251,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Whatever bit differs: the frame does not follow, or is what the one before is.
+    /// With any different bit, a frame either does not join the micro-flow or has the same kind.
     // proves: batches
     #[test]
     fn what_follows_is_what_a_look_would_say() {

@@ -1,9 +1,10 @@
-//! Lossless frames whose neighbour is unknown. They wait in the switch, in their slots, and count where they came in: the sender
-//! is paused when its ingress queue is full, and nothing is lost before the wait is over ([`crate::routing::NEIGHBOUR_WAIT`]).
+//! Lossless frames with an unresolved neighbour. They wait in the switch and count at their ingress: the sender is
+//! paused when its ingress queue is full, and no frame is lost before the wait ends
+//! ([`crate::routing::NEIGHBOUR_WAIT`]).
 //!
-//! They wait beside the ingress queue, so that frames of the same port and class to other destinations pass them. With another table,
-//! and at a deadline, they go back to its front and are decided anew: before all that came after them, so that each flow keeps its
-//! order. The host gets a copy of one frame of a destination, to find out the neighbour's address; it forwards none of them.
+//! They wait beside the ingress queue, so that frames of the same port and class to other destinations pass. With a
+//! new routing table, and at a deadline, they return to its front and are decided anew, which keeps the order of each
+//! flow. The host gets a copy of one frame per destination to resolve the neighbour; it forwards none of them.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;
@@ -13,22 +14,23 @@ use super::Switch;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
-/// Waiting frames are not decided anew more often by time alone.
+/// Minimum time between retries of waiting frames by time alone.
 const LOOK_LEAST: Nanos = Nanos::from_millis(10);
 
 impl Switch {
-    /// Whether a frame that is to be routed waits for its neighbour. Others are the host's to forward.
+    /// Returns whether a frame to be routed waits for its neighbour. Others are forwarded by the host.
     pub(super) fn waits_for_neighbour(&self, frame: &Frame) -> bool {
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(frame);
         self.ports[ingress.index()].settings.classes[class.index()].lossless
     }
 
-    /// A frame that came to the router at `site` waits for its neighbour, unless it has waited for too long.
+    /// Keeps a frame that reached the router at `site` until its neighbour is resolved, or drops it after its
+    /// deadline.
     #[cold]
     pub(super) fn wait_for_neighbour<S: FrameStore>(&mut self, site: Site, frame: Frame, store: &mut S) {
         self.end_run();
         let Some(packet) = self.packet(&frame, store) else {
-            return self.end_here(DropReason::BadIp, frame, store); // none that has no neighbour
+            return self.end_here(DropReason::BadIp, frame, store); // only IP packets have a neighbour
         };
         let (destination, now) = ((site, packet.dst), self.now);
         let wait = self.resolutions.wait_for(now, destination);
@@ -41,7 +43,7 @@ impl Switch {
             return self.end_here(DropReason::Unresolved, frame, store);
         }
         self.count_refusal_later(&frame);
-        self.nodes.meta_mut(&frame).follows = false; // by its turn, others have passed it
+        self.nodes.meta_mut(&frame).follows = false; // other frames have passed it
         self.ports[port.index()].ingress.unresolved[class.index()].push(&mut self.nodes, frame);
         self.agenda.unresolved.insert(port);
         let look = wait.until.min(ask_at).max(now.after(LOOK_LEAST));
@@ -49,7 +51,7 @@ impl Switch {
         self.agenda.look_by(look);
     }
 
-    /// Frames that wait for their neighbours are next where they came in.
+    /// Returns the waiting frames to the front of their ingress queues.
     pub(super) fn decide_unresolved_anew(&mut self) {
         for port in std::mem::take(&mut self.agenda.unresolved).iter() {
             let ingress = &mut self.ports[port.index()].ingress;
@@ -65,7 +67,7 @@ impl Switch {
                 let lane = ingress.lane(class);
                 let arrived = &mut ingress.arrived[lane.index()];
                 if let Some(frame) = arrived.pop(&self.nodes) {
-                    self.nodes.meta_mut(&frame).follows = false; // no more the frame before it
+                    self.nodes.meta_mut(&frame).follows = false; // its predecessor has changed
                     arrived.unpop(&mut self.nodes, frame);
                 }
                 first.append(&mut self.nodes, std::mem::take(arrived));
@@ -79,10 +81,10 @@ impl Switch {
         }
     }
 
-    /// Frames whose wait is over, or of which the host is to be asked again, are decided anew if it is time to. When it is the next time.
+    /// Retries waiting frames if a deadline or a request to the host is due. Returns the next time.
     pub(super) fn look_for_neighbours(&mut self) -> Nanos {
         if self.now >= self.agenda.resolve_at {
-            self.agenda.resolve_at = Nanos::NEVER; // those that wait on say when
+            self.agenda.resolve_at = Nanos::NEVER; // frames that keep waiting set it again
             self.decide_unresolved_anew();
             self.pipeline.try_again(self.now);
         }

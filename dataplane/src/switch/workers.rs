@@ -1,8 +1,8 @@
-//! Several workers, one switch: who owns which port, and what they pass to each other.
+//! Several workers of one switch: ownership of ports, and the messages between workers.
 //!
-//! A port belongs to exactly one worker, with its counters and its queues; nothing is locked. A frame
-//! whose egress port is another worker's is handed over; when it has left, its slot and its account
-//! come back to the worker that owns its ingress port, so that every ingress counter has one writer:
+//! A port, with its counters and queues, belongs to exactly one worker; there are no locks. A frame for another
+//! worker's egress port is handed over. After it has left, its slot and account return to the worker of its ingress
+//! port, so that every ingress counter has one writer:
 //!
 //! ```text
 //!   owner of ingress                     owner of egress
@@ -11,14 +11,14 @@
 //!   take_back        <--- Return -----   (frame, ingress port, class, bytes)
 //! ```
 //!
-//! Both wait in the sender's `Switch` until the driver has room for them on the way. The frame counts
-//! at its ingress all the while, so a slow worker makes its neighbours' peers pause, and nothing is
-//! dropped on the way between workers. (`until-forwarded` accounting ends when the frame is handed over.) Never: a frame that is handed
-//! over twice, a slot that is freed by a worker other than its owner, an egress queue that a frame enters without having been counted at an
+//! Both wait in the sender's `Switch` until the driver has room for them. Meanwhile the frame counts at its ingress.
+//! A slow worker thus makes the peers of other workers pause, and nothing is dropped between workers. (With
+//! `until-forwarded` accounting, the frame is counted out when it is handed over.) A frame is never handed over
+//! twice, a slot is freed only by its owner, and a frame enters an egress queue only after it was counted at an
 //! ingress.
 //!
-//! Each worker's bridge knows what all have learned: it tells the others ([`super::Batch::next_learned`]), and
-//! hears from them ([`super::Batch::hear_learned`]).
+//! Each worker's bridge learns from all workers: it sends updates ([`super::Batch::next_learned`]) and receives them
+//! ([`super::Batch::hear_learned`]).
 
 use std::collections::VecDeque;
 
@@ -29,23 +29,23 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Most that a worker keeps to tell the others, beside what is on the way to them. What is beyond is left
-/// out: until the station is learned anew the others flood for it, or, where it has moved, send to where it was.
+/// Maximum queued updates for other workers. Further ones are discarded: until the station is learned anew, the other
+/// workers flood its frames, or send them to its old port.
 const LEARNED_MAX: usize = 1024;
 
-/// A worker, from zero.
+/// Number of a worker, from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WorkerId(pub u8);
 
 impl WorkerId {
-    /// As an index into tables per worker.
+    /// Returns the index into tables per worker.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Who owns which port, as one of the workers sees it.
+/// Ownership of ports, as one of the workers sees it.
 #[derive(Clone, Debug)]
 pub struct Workers {
     owners: Box<[WorkerId]>,
@@ -53,39 +53,39 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// One worker that owns all `ports`.
+    /// Returns the ownership of a single worker of all `ports`.
     #[must_use]
     pub fn single(ports: usize) -> Workers {
         Workers::new(vec![WorkerId(0); ports].into_boxed_slice(), WorkerId(0))
     }
 
-    /// `owners`: by port. `me`: the worker whose `Switch` this is for.
+    /// Creates the ownership; `owners` is by port, `me` is this `Switch`'s worker.
     #[must_use]
     pub const fn new(owners: Box<[WorkerId]>, me: WorkerId) -> Workers {
         Workers { owners, me }
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.owners.iter().chain([&self.me]).map(|worker| worker.index() + 1).max().unwrap_or(1)
     }
 
-    /// The worker that owns `port`.
+    /// Returns the worker that owns `port`.
     #[inline]
     #[must_use]
     pub fn owner(&self, port: PortId) -> WorkerId {
         self.owners[port.index()]
     }
 
-    /// The ports that this worker owns.
+    /// Returns the ports that this worker owns.
     #[must_use]
     pub fn own(&self) -> PortSet {
         let ports = (0..=u8::MAX).map(PortId).take(self.owners.len());
         ports.filter(|&port| self.owns(port)).collect()
     }
 
-    /// Whether this worker owns `port`.
+    /// Returns whether this worker owns `port`.
     #[inline]
     #[must_use]
     pub fn owns(&self, port: PortId) -> bool {
@@ -93,38 +93,38 @@ impl Workers {
     }
 }
 
-/// Maximum lossy frames in a worker's outboxes, for each port of its own: they count at no queue before another worker has them. What one
-/// turn receives from four queues fits.
+/// Maximum lossy frames in a worker's outboxes, for each port of its own: they count at no queue until another worker
+/// takes them over. Frames that one turn receives from four queues fit.
 pub const HANDOVERS_MAX: u32 = 512;
 
-/// A frame on its way to the worker that owns its egress port.
+/// Frame in transit to the worker that owns its egress port.
 #[derive(Debug)]
 pub struct Handover {
-    /// The frame.
+    /// Frame handle.
     pub frame: Frame,
     meta: FrameMeta,
 }
 
-/// A frame's slot and account on their way home. The frame itself has left or was dropped.
+/// Slot and account of a frame in transit to their owner, after the frame has left or was dropped.
 #[derive(Debug)]
 pub struct Return {
-    /// The slot, as a frame to be freed by its owner.
+    /// Slot, as a frame to be freed by its owner.
     pub frame: Frame,
     meta: FrameMeta,
 }
 
-/// What waits for room on its way to other workers.
+/// Queues of messages to other workers.
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) by_worker: Box<[Outbound]>,
-    /// Frames of lossy classes in all of them, and the maximum.
+    /// Lossy frames in all queues, and their maximum.
     lossy: u32,
     lossy_max: u32,
-    /// What their bridges have yet to hear; stays empty with one worker.
+    /// Updates for other bridges; empty with one worker.
     learned: VecDeque<FdbUpdate>,
 }
 
-/// Frames on their way to the ports of a worker, and slots on their way home.
+/// Frames in transit to the ports of a worker, and slots in transit to their owner.
 #[derive(Debug, Default)]
 pub(super) struct Outbound {
     pub(super) frames: Fifo,
@@ -141,7 +141,7 @@ impl Outbox {
         }
     }
 
-    /// Makes room for one more lossy frame. False where there is none.
+    /// Counts one more lossy frame. Returns false without room.
     #[inline]
     pub(super) fn takes_lossy(&mut self) -> bool {
         let takes = self.lossy < self.lossy_max;
@@ -149,21 +149,21 @@ impl Outbox {
         takes
     }
 
-    /// Other classes are lossy from now on: frames that wait were counted by the old ones, and leave within a turn or two.
+    /// Resets the count after a change of lossy classes; frames counted before leave within a turn or two.
     pub(super) fn revise(&mut self) {
         self.lossy = 0;
     }
 }
 
-/// Between workers.
+/// Exchange between workers.
 impl Batch<'_> {
-    /// The slot of the next frame for `worker`.
+    /// Returns the slot of the next frame for `worker`.
     #[must_use]
     pub fn next_handover(&self, worker: WorkerId) -> Option<u32> {
         self.switch.outbox.by_worker[worker.index()].frames.front_slot()
     }
 
-    /// The next frame for `worker`. The driver must have room for it on the way.
+    /// Returns the next frame for `worker`. The driver must have room for it.
     pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
         let frame = self.switch.outbox.by_worker[worker.index()].frames.pop(&self.switch.nodes)?;
         self.switch.ledger.handed_over += 1;
@@ -174,7 +174,7 @@ impl Batch<'_> {
         Some(Handover { frame, meta })
     }
 
-    /// Takes a frame over that another worker received; it enters the queue of its egress port.
+    /// Takes over a frame of another worker; it enters the queue of its egress port.
     pub fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
         let Handover { frame, meta } = handover;
         self.switch.ledger.taken_over += 1;
@@ -183,27 +183,27 @@ impl Batch<'_> {
         self.switch.enqueue(egress, frame, store);
     }
 
-    /// The next slot that goes home to `worker`. The driver must have room for it on the way.
+    /// Returns the next slot for its owner `worker`. The driver must have room for it.
     pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
         let frame = self.switch.outbox.by_worker[worker.index()].returns.pop(&self.switch.nodes)?;
         let meta = *self.switch.nodes.meta(&frame);
         Some(Return { frame, meta })
     }
 
-    /// Takes a slot back whose frame has left by another worker's port, or was dropped there.
+    /// Takes back a slot whose frame has left by another worker's port, or was dropped there.
     pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
         let Return { frame, meta } = back;
         self.switch.settle(&meta);
         store.free(frame);
     }
 
-    /// The next that this worker's bridge has learned: every other worker is to [hear](Batch::hear_learned) of it. The
-    /// driver must have room for it on the way to each.
+    /// Returns the next update of this worker's bridge, which every other worker must [apply](Batch::hear_learned).
+    /// The driver must have room for it to each.
     pub fn next_learned(&mut self) -> Option<FdbUpdate> {
         self.switch.outbox.learned.pop_front()
     }
 
-    /// Another worker's bridge has learned something.
+    /// Applies an update of another worker's bridge.
     pub fn hear_learned(&mut self, update: &FdbUpdate) {
         self.switch.bridge.apply_remote(update);
         self.switch.agenda.look_by(self.switch.bridge.next_deadline());
@@ -211,7 +211,7 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// This worker's bridge has learned something.
+    /// Queues an update of this worker's bridge for the others.
     #[cold]
     pub(super) fn spread(&mut self, update: FdbUpdate) {
         self.agenda.look_by(self.bridge.next_deadline());
@@ -220,8 +220,7 @@ impl Switch {
         }
     }
 
-    /// Whether something waits for room on its way to another worker, or home. Nobody tells when there is
-    /// some: the driver is to look again soon.
+    /// Returns whether messages wait for room to other workers. No event reports room: the driver must retry soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {
         let mut outbound = self.outbox.by_worker.iter();
