@@ -1,15 +1,14 @@
 //! Congestion notification (802.1Qau, now 802.1Q clauses 30 to 33): the CN-TAG and the CNM.
 //!
-//! A station that limits its rate per flow puts a CN-TAG into each frame: four bytes after any VLAN
-//! tag, naming the rate limiter (the reaction point) that sent it. A congested switch answers a
-//! station with a congestion notification message: an ordinary frame, with the VLAN tag and CN-TAG of
-//! the frame that it is about, so that it finds its way to the station and to the limiter there.
+//! A station with per-flow rate limits puts a CN-TAG into each frame: four bytes after any VLAN tag, which name the
+//! rate limiter (reaction point). A congested switch answers with a congestion notification message (CNM). The CNM
+//! carries the VLAN tag and CN-TAG of the sampled frame, so that it reaches the station and its limiter.
 //!
-//! A CNM must slow down nobody by mistake: every reason to refuse one is a [`CnmError`] and a counter
-//! at whoever it was meant for. Reserved bits and padding are ignored.
+//! A CNM must not slow down a flow by mistake: every reason to refuse one is a [`CnmError`] and a counter at its
+//! receiver. Reserved bits and padding are ignored.
 //!
-//! The encapsulated MSDU begins with the EtherType that follows the tags, as the service data unit of
-//! a bridge does (802.1AC), so that the receiver can tell what the flow is.
+//! The encapsulated MSDU begins with the EtherType after the tags, as the service data unit of a bridge does
+//! (802.1AC), so that the receiver can identify the flow.
 
 use pnet_packet::ethernet::EtherType;
 
@@ -19,14 +18,14 @@ use crate::units::{Class, MacAddr};
 
 /// EtherType of a CNM.
 pub const CNM: EtherType = EtherType(0x22e7);
-/// Most bytes of the sampled frame that a CNM carries.
+/// Maximum bytes of the sampled frame that a CNM carries.
 pub const MSDU_MAX: usize = MSDU_MAX_U8 as usize;
 const MSDU_MAX_U8: u8 = 64;
-/// Longest CNM frame: addresses, both tags, EtherType, PDU; bytes without FCS.
+/// Length of the longest CNM frame in bytes without FCS: addresses, both tags, EtherType, PDU.
 pub const LEN_MAX: usize = 22 + field::MSDU + MSDU_MAX;
-/// Shortest frame of Ethernet, without FCS: shorter CNMs are padded.
+/// Minimum length of an Ethernet frame without FCS; shorter CNMs are padded.
 const LEN_MIN: usize = 60;
-/// The highest quantized feedback: six bits.
+/// Maximum quantized feedback: six bits.
 pub const FEEDBACK_MAX: u8 = 63;
 
 /// Offsets in the PDU, which follows the EtherType.
@@ -45,78 +44,78 @@ mod field {
     pub const MSDU: usize = 24;
 }
 
-/// A congestion notification message.
+/// Congestion notification message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cnm {
-    /// Quantized feedback, 0..=63: how much slower the flow should become.
+    /// Quantized feedback, 0..=63: the requested decrease of the flow's rate.
     pub feedback: u8,
-    /// Who says so: unique among all congestion points.
+    /// Identifier of the sender, unique among all congestion points.
     pub congestion_point: CongestionPointId,
-    /// How far the queue is beyond its set point, in units of 64 bytes.
+    /// Queue length minus its set point, in units of 64 bytes.
     pub q_offset: i16,
-    /// How much the queue has grown since the sample before, in units of 64 bytes.
+    /// Growth of the queue since the previous sample, in units of 64 bytes.
     pub q_delta: i16,
     /// Class of the sampled frame.
     pub priority: Class,
     /// Destination of the sampled frame.
     pub destination: MacAddr,
-    /// The sampled frame from its EtherType (after the tags) on.
+    /// Sampled frame from the EtherType after its tags on.
     pub msdu: Msdu,
 }
 
-/// A congestion point: the MAC address of its port, its class, and a zero.
+/// Identifier of a congestion point: the MAC address of its port, its class, and a zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CongestionPointId(pub [u8; 8]);
 
-/// The first bytes of a frame's MSDU, at most [`MSDU_MAX`].
+/// First bytes of a frame's MSDU, at most [`MSDU_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Msdu {
     bytes: [u8; MSDU_MAX],
     len: u8,
 }
 
-/// From whom to whom a CNM goes, and the tags of the frame that it is about.
+/// Addresses of a CNM, and the tags of the sampled frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// The sampled frame's source.
+    /// Source of the sampled frame.
     pub dst: MacAddr,
-    /// The congestion point's address.
+    /// Address of the congestion point.
     pub src: MacAddr,
-    /// The sampled frame's VLAN tag.
+    /// VLAN tag of the sampled frame.
     pub tag: Option<Tci>,
-    /// The sampled frame's CN-TAG.
+    /// CN-TAG of the sampled frame.
     pub cn_tag: Option<CnTag>,
 }
 
-/// A whole CNM frame.
+/// Encoded CNM frame.
 #[derive(Clone, Copy)]
 pub struct CnmFrame {
     bytes: [u8; LEN_MAX],
     len: usize,
 }
 
-/// Why a CNM slows down nobody.
+/// Reason for which a CNM has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CnmError {
-    /// Addressed to a group: a CNM is for one station.
+    /// Group address as destination: a CNM is for one station.
     #[error("a CNM to a group address")]
     GroupAddress,
-    /// Ends before the 24 bytes that every CNM has.
+    /// End before the 24 bytes that every CNM has.
     #[error("a CNM of less than 24 bytes")]
     Truncated,
-    /// A version other than 0.
+    /// Version other than 0.
     #[error("a CNM of a version other than 0")]
     UnknownVersion,
-    /// An encapsulated MSDU of more than 64 bytes.
+    /// Encapsulated MSDU of more than 64 bytes.
     #[error("a CNM that carries an MSDU of more than 64 bytes")]
     MsduTooLong,
-    /// An encapsulated MSDU that goes beyond the end of the frame.
+    /// Encapsulated MSDU that extends beyond the end of the frame.
     #[error("a CNM that ends within the MSDU that it carries")]
     MsduTruncated,
 }
 
 impl CongestionPointId {
-    /// The congestion point of `class` at the port with this address.
+    /// Returns the identifier of `class` at the port with this address.
     #[must_use]
     pub const fn new(port: MacAddr, class: Class) -> CongestionPointId {
         let [a, b, c, d, e, f] = port.0;
@@ -125,7 +124,7 @@ impl CongestionPointId {
 }
 
 impl Msdu {
-    /// As many of `bytes` as a CNM carries.
+    /// Copies the first [`MSDU_MAX`] bytes of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Msdu {
         let len = u8::try_from(bytes.len()).map_or(MSDU_MAX_U8, |len| len.min(MSDU_MAX_U8));
@@ -135,7 +134,7 @@ impl Msdu {
         msdu
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
@@ -149,7 +148,7 @@ impl std::fmt::Debug for Msdu {
 }
 
 impl CnmFrame {
-    /// The frame, without FCS.
+    /// Returns the frame, without FCS.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -168,17 +167,17 @@ impl std::fmt::Debug for CnmFrame {
 }
 
 impl Cnm {
-    /// Whether a frame is a CNM, well-formed or not.
+    /// Returns whether a frame is a CNM, well-formed or not.
     #[inline]
     #[must_use]
     pub fn is_cnm(header: &Header) -> bool {
         header.ether_type == CNM
     }
 
-    /// Reads a frame for which [`Cnm::is_cnm`] holds.
+    /// Parses a frame for which [`Cnm::is_cnm`] holds.
     ///
     /// # Errors
-    /// Where the frame must slow down nobody; the caller counts the reason.
+    /// Returns the reason if the frame must have no effect; the caller counts it.
     pub fn parse(header: &Header, head: &[u8]) -> Result<Cnm, CnmError> {
         if header.dst.is_group() {
             return Err(CnmError::GroupAddress);
@@ -209,7 +208,7 @@ impl Cnm {
         })
     }
 
-    /// The frame that carries it.
+    /// Encodes the message as a frame.
     #[must_use]
     pub fn encode(&self, envelope: &Envelope) -> CnmFrame {
         let mut frame = CnmFrame { bytes: [0; LEN_MAX], len: 0 };

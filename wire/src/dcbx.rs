@@ -1,40 +1,40 @@
-//! DCBX (IEEE 802.1Qaz): what two ends of a link say to each other of their classes, in TLVs of [`super::lldp`]: which are paused
-//! (PFC), how they share the line (ETS), and what belongs to which (application priority).
+//! DCBX (IEEE 802.1Qaz): TLVs of [`super::lldp`] about classes. They list paused classes (PFC), shares of the line
+//! (ETS), and classes of applications (application priority).
 
 use crate::units::{CLASSES, Class, ClassSet};
 
-/// Organization (IEEE 802.1) and subtype of each.
+/// Organization (IEEE 802.1) and subtype of each TLV.
 pub(super) const ETS: [u8; 4] = [0x00, 0x80, 0xc2, 9];
 pub(super) const ETS_RECOMMENDATION: [u8; 4] = [0x00, 0x80, 0xc2, 0xa];
 pub(super) const PFC: [u8; 4] = [0x00, 0x80, 0xc2, 0xb];
 pub(super) const APPLICATIONS: [u8; 4] = [0x00, 0x80, 0xc2, 0xc];
 
 const WILLING: u8 = 1 << 7;
-/// Of ETS: a credit-based shaper is supported. Of PFC: it does not pass MACsec by.
+/// In ETS: a credit-based shaper is supported. In PFC: the port cannot bypass MACsec.
 const SECOND: u8 = 1 << 6;
 
-/// How a class competes with others.
+/// Transmission selection algorithms.
 pub mod algorithm {
     /// Strict priority.
     pub const STRICT: u8 = 0;
-    /// A share of the line.
+    /// Share of the line.
     pub const ETS: u8 = 2;
 }
 
-/// How classes share the line, or should.
+/// Shares of the line, current or recommended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ets {
-    /// Whether the peer's recommendation is taken over.
+    /// True if the sender adopts the peer's recommendation.
     pub willing: bool,
-    /// Whether a credit-based shaper is supported.
+    /// True if a credit-based shaper is supported.
     pub credit_based: bool,
-    /// How many traffic classes are supported; zero: eight.
+    /// Number of supported traffic classes; zero: eight.
     pub classes_max: u8,
-    /// The traffic class of each priority, 0..=15.
+    /// Traffic class of each priority, 0..=15.
     pub traffic_class: [u8; CLASSES],
-    /// By traffic class, percent of the line.
+    /// Percent of the line by traffic class.
     pub bandwidth: [u8; CLASSES],
-    /// By traffic class, an [`algorithm`].
+    /// Transmission selection [`algorithm`] by traffic class.
     pub algorithm: [u8; CLASSES],
 }
 
@@ -63,7 +63,7 @@ impl Ets {
         bytes
     }
 
-    /// By priority, what share of the line its traffic class has; `None` where that is no share.
+    /// Returns the percent of the line of each priority's traffic class; `None` for other algorithms than ETS.
     #[must_use]
     pub fn shares(&self) -> [Option<u8>; CLASSES] {
         self.traffic_class.map(|class| {
@@ -74,16 +74,16 @@ impl Ets {
     }
 }
 
-/// Which classes are paused by PFC.
+/// State of PFC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PfcState {
-    /// Whether the peer's classes are taken over.
+    /// True if the sender adopts the peer's classes.
     pub willing: bool,
-    /// Whether MACsec is passed by: pauses come before what is still encrypted.
+    /// True if pauses bypass MACsec, so that they overtake frames to be encrypted.
     pub bypasses_macsec: bool,
-    /// How many classes may be at a time, 0..=15; zero: any number.
+    /// Maximum number of classes with PFC, 0..=15; zero: any number.
     pub capability: u8,
-    /// Those that are.
+    /// Classes with PFC.
     pub classes: ClassSet,
 }
 
@@ -104,29 +104,29 @@ impl PfcState {
     }
 }
 
-/// By what an [`Application`] is recognized.
+/// Fields that identify an [`Application`].
 pub mod selector {
-    /// The EtherType.
+    /// EtherType.
     pub const ETHER_TYPE: u8 = 1;
-    /// Either.
+    /// TCP, UDP, SCTP or DCCP port.
     pub const PORT: u8 = 4;
-    /// The DSCP.
+    /// DSCP.
     pub const DSCP: u8 = 5;
 }
 
-/// Something that belongs to a class.
+/// Application with its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Application {
-    /// The class.
+    /// Class of the application.
     pub class: Class,
-    /// By what it is recognized, 0..=7: a [`selector`].
+    /// Identifying field, 0..=7: a [`selector`].
     pub selector: u8,
-    /// Its number there.
+    /// Value of that field.
     pub protocol: u16,
 }
 
 impl Application {
-    /// On the wire.
+    /// Encodes the entry.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 3] {
         let [high, low] = self.protocol.to_be_bytes();
@@ -139,21 +139,21 @@ impl Application {
     }
 }
 
-/// A list of [`Application`]s.
+/// List of [`Application`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Applications<'a>(&'a [[u8; 3]]);
 
 impl<'a> Applications<'a> {
-    /// Most that one TLV says.
+    /// Maximum entries of one TLV.
     pub const MOST: usize = (511 - 5) / 3;
 
-    /// Those, as [`Application::to_bytes`] writes each.
+    /// Wraps entries encoded by [`Application::to_bytes`].
     #[must_use]
     pub const fn new(list: &'a [[u8; 3]]) -> Applications<'a> {
         Applications(list)
     }
 
-    /// A reserved byte comes before the list.
+    /// Parses a list, which follows a reserved byte.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Applications<'a>> {
         let (list, rest) = bytes.get(1..)?.as_chunks();
         rest.is_empty().then_some(Applications(list))
@@ -163,7 +163,7 @@ impl<'a> Applications<'a> {
         self.0.as_flattened()
     }
 
-    /// One after the other.
+    /// Returns the entries in order.
     pub fn iter(self) -> impl Iterator<Item = Application> + use<'a> {
         self.0.iter().map(|bytes| Application::read(*bytes))
     }

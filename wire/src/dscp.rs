@@ -1,7 +1,7 @@
-//! The DSCP of an IP packet, rewritten in place.
+//! DSCP of an IP packet, rewritten in place.
 //!
-//! IPv4's header checksum is mended by the difference (RFC 1624), so that a wrong one stays wrong and
-//! is found by whoever the packet is for. ECN stays. Neither UDP's nor TCP's checksum covers DSCP.
+//! The IPv4 header checksum is updated incrementally (RFC 1624), so that the receiver still detects a wrong one. ECN
+//! is unchanged. Neither the UDP nor the TCP checksum covers DSCP.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -11,13 +11,12 @@ use super::header::Header;
 mod field {
     use std::ops::Range;
 
-    /// Version, header length, DSCP and ECN: the word of the checksum that DSCP is part of.
+    /// Version, header length, DSCP and ECN: the checksum word that contains DSCP.
     pub const FIRST_WORD: Range<usize> = 0..2;
     pub const CHECKSUM: Range<usize> = 10..12;
 }
 
-/// Writes `dscp` (its low six bits) into a frame whose header tells of a DSCP; others stay as they
-/// are.
+/// Writes the low six bits of `dscp` into a frame whose header has a DSCP; other frames stay unchanged.
 pub fn set(head: &mut [u8], header: &Header, dscp: u8) {
     if header.dscp.is_none() {
         return;
@@ -33,7 +32,7 @@ pub fn set(head: &mut [u8], header: &Header, dscp: u8) {
     }
 }
 
-/// Writes DSCP and ECN of an IPv4 header and mends its checksum.
+/// Writes DSCP and ECN of an IPv4 header and updates its checksum.
 pub(super) fn set_type_of_service(ip: &mut [u8], value: u8) {
     let before = word(ip, field::FIRST_WORD);
     ip[1] = value;
@@ -42,7 +41,7 @@ pub(super) fn set_type_of_service(ip: &mut [u8], value: u8) {
     ip[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
+/// Updates a checksum by RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
 fn mended(checksum: u16, before: u16, after: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
     let sum = (sum & 0xffff) + (sum >> 16);

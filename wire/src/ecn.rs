@@ -1,8 +1,8 @@
-//! Explicit congestion notification in the IP header (RFC 3168): two bits that say whether the ends of
-//! a connection understand it, and whether a frame met congestion on its way.
+//! Explicit congestion notification in the IP header (RFC 3168): two bits for ECN support of the connection and for
+//! experienced congestion.
 //!
-//! Whoever marks changes ECT(0) or ECT(1) to CE and nothing else. IPv4's header checksum is mended by
-//! the difference, so that a wrong one stays wrong; no checksum of IPv6, UDP or TCP covers the bits.
+//! Marking changes ECT(0) or ECT(1) to CE and nothing else. The IPv4 header checksum is updated incrementally, so
+//! that a wrong one stays wrong. No checksum of IPv6, UDP or TCP covers the bits.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -11,10 +11,10 @@ use super::header::Header;
 
 const MASK: u8 = 0b11;
 
-/// What the two bits say.
+/// Value of the two ECN bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
-    /// Not ECN-capable: 00, or no IP packet at all.
+    /// Not ECN-capable: 00, or no IP packet.
     NotCapable,
     /// ECN-capable, ECT(0) or ECT(1): 10 or 01.
     Capable,
@@ -22,7 +22,7 @@ pub enum Ecn {
     Congested,
 }
 
-/// What a frame says.
+/// Returns the ECN bits of a frame.
 #[must_use]
 pub fn get(head: &[u8], header: &Header) -> Ecn {
     if header.dscp.is_none() {
@@ -37,8 +37,7 @@ pub fn get(head: &[u8], header: &Header) -> Ecn {
     }
 }
 
-/// Marks a frame as having met congestion, where it says that it may be. Answers whether it was marked
-/// now.
+/// Marks an ECN-capable frame with congestion experienced. Returns whether it changed.
 pub fn mark(head: &mut [u8], header: &Header) -> bool {
     if get(head, header) != Ecn::Capable {
         return false;

@@ -1,9 +1,8 @@
-//! Which flow a frame belongs to: frames of one flow keep their order and take one path.
+//! Flow of a frame: frames of one flow keep their order and take one path.
 //!
-//! A flow is the 5-tuple of TCP or UDP (RoCEv2 included) over IPv4 or IPv6; of anything else, who
-//! speaks to whom in which EtherType. Fragments of a datagram carry its ports in the first one at
-//! most, so that all of them count as the ports 0 and stay together. IPv6 extension headers are not
-//! walked: such packets are flows by address.
+//! A flow is the 5-tuple of TCP or UDP (RoCEv2 included) over IPv4 or IPv6; for other frames, MAC addresses and
+//! EtherType. At most the first fragment of a datagram carries ports, so all fragments count as ports 0 and stay
+//! together. IPv6 extension headers are not parsed: such packets are flows by address.
 
 use pnet_packet::Packet;
 use pnet_packet::ethernet::{EtherType, EtherTypes};
@@ -14,10 +13,10 @@ use pnet_packet::ipv6::Ipv6Packet;
 use super::header::Header;
 use crate::units::MacAddr;
 
-/// Below it the field is a length, and tells no protocols apart.
+/// Minimum EtherType; lower values are 802.3 lengths and identify no protocol.
 const ETHER_TYPE_MIN: u16 = 0x0600;
 
-/// What all frames of a flow have in common.
+/// Key that all frames of a flow share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FlowKey {
     /// TCP or UDP over IPv4.
@@ -42,11 +41,11 @@ pub enum FlowKey {
         /// Destination address.
         dst: [u8; 16],
     },
-    /// Everything else.
+    /// Any other frame.
     L2 {
-        /// Source.
+        /// Source address.
         src: MacAddr,
-        /// Destination.
+        /// Destination address.
         dst: MacAddr,
         /// EtherType after the VLAN tag; 0 for 802.3 length fields.
         ether_type: u16,
@@ -54,7 +53,7 @@ pub enum FlowKey {
 }
 
 impl FlowKey {
-    /// The flow of a frame whose head has been read.
+    /// Returns the flow of a frame with a parsed head.
     #[must_use]
     pub fn of(header: &Header, head: &[u8]) -> FlowKey {
         let packet = header.payload(head);
@@ -66,8 +65,8 @@ impl FlowKey {
         by_address.unwrap_or_else(|| FlowKey::of_l2(header))
     }
 
-    /// A number that is the same for all frames of the flow, today and on every machine; all of its
-    /// bits are good, for tables as for picking one of several paths.
+    /// Returns a stable hash of the key, equal on all machines. All of its bits are well mixed, for tables and for
+    /// path selection.
     #[must_use]
     pub fn digest(&self) -> u64 {
         match *self {
@@ -124,7 +123,7 @@ fn transport(protocol: IpNextHeaderProtocol) -> Option<u8> {
     matches!(protocol, IpNextHeaderProtocols::Tcp | IpNextHeaderProtocols::Udp).then_some(protocol.0)
 }
 
-/// TCP and UDP begin alike: source port, destination port.
+/// Returns source and destination port, which TCP and UDP both begin with.
 fn ports(transport: &[u8]) -> [u16; 2] {
     match *transport {
         [a, b, c, d, ..] => [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])],
@@ -140,12 +139,12 @@ fn mac(address: MacAddr) -> u64 {
     word(&address.0)
 }
 
-/// Up to eight bytes as one big-endian number.
+/// Returns up to eight bytes as one big-endian number.
 fn word(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-/// A bijection of 64 bits that spreads each of them over all (the finalizer of splitmix64).
+/// Mixes 64 bits by a bijection (the finalizer of splitmix64).
 #[inline]
 #[must_use]
 pub const fn mix(word: u64) -> u64 {
@@ -173,7 +172,7 @@ mod tests {
         FlowKey::of(&Header::parse(bytes).unwrap(), bytes)
     }
 
-    /// UDP over IPv4 with `options` words of options, tagged or not.
+    /// Returns UDP over IPv4 with `options` words of options, tagged or not.
     fn ipv4_udp(tagged: bool, options: u8, fragment: (u8, u16), ports: [u16; 2]) -> Vec<u8> {
         let mut bytes = vec![0; 120];
         let mut l3 = 14;
@@ -243,7 +242,7 @@ mod tests {
         let FlowKey::V6 { protocol: 17, ports, src, dst } = key(&bytes) else { panic!("no V6 key") };
         assert_eq!(ports, [0x1234, 0x5678]);
         assert_eq!((&src[..4], &dst[12..]), (&[0, 1, 0, 2][..], &[0, 2, 0, 1][..]));
-        bytes[20] = 0; // hop-by-hop options: not walked
+        bytes[20] = 0; // hop-by-hop options, which are not parsed
         assert!(matches!(key(&bytes), FlowKey::L2 { ether_type: 0x86dd, .. }));
     }
 

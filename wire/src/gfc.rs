@@ -1,8 +1,7 @@
-//! The GFC extension of PFC: how fast a peer may send each class.
+//! GFC extension of PFC: the rate at which a peer may send each class.
 //!
-//! Gentle Flow Control (Qian et al., SIGCOMM 2019) tells the sender which rate of a ladder C/2^k to keep,
-//! and defines no bytes for Ethernet; these are ours. The frame is a PFC frame that names no class, up
-//! to its padding, where the rates begin:
+//! Gentle Flow Control (Qian et al., SIGCOMM 2019) sends a step of the rates C/2^k, and defines no format for
+//! Ethernet; this one is xoff's own. The frame is a PFC frame without classes, with rates in its padding:
 //!
 //! | offset | field | value |
 //! |---|---|---|
@@ -12,9 +11,8 @@
 //! | 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
 //! | 48-49 | time | quanta of 512 bit times for which that holds; 0 ends the limit |
 //!
-//! Whoever does not know the extension reads a PFC frame that pauses nothing, and sends on until plain
-//! PFC stops it at XOFF. Rates follow PFC's rules of time: the last value wins, and what is not
-//! refreshed runs out.
+//! A peer without the extension reads a PFC frame that pauses nothing, and sends on until plain PFC stops it at XOFF.
+//! The timing is that of PFC: the last value wins, and a value without refresh expires.
 
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta, RateStep};
@@ -30,14 +28,14 @@ mod field {
 
 const MAGIC: [u8; 4] = *b"GFC1";
 
-/// What a frame says of rates.
+/// Rates in a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// Classes that it speaks of.
+    /// Classes with a rate in the frame.
     pub classes: ClassSet,
-    /// Step by class; full where the class is not named.
+    /// Step by class; full for other classes.
     pub steps: [RateStep; CLASSES],
-    /// For how long.
+    /// Duration of the limits.
     pub time: Quanta,
 }
 
@@ -50,10 +48,10 @@ impl Rates {
         self
     }
 
-    /// The rates in a frame that was read as `pfc`; `None` where it has none.
+    /// Parses the rates in a frame that was parsed as `pfc`; `None` if it has none.
     ///
     /// # Errors
-    /// Where they are not exactly right: then the frame must change nothing.
+    /// Returns an error if they are malformed: the frame must then change nothing.
     pub fn parse(pfc: &Pfc, frame: &[u8]) -> Result<Option<Rates>, MacControlError> {
         if frame.get(field::MAGIC) != Some(&MAGIC) {
             return Ok(None);
@@ -71,7 +69,7 @@ impl Rates {
         pfc.classes.is_empty().then_some(rates)
     }
 
-    /// The frame, from the address of the port that sends it.
+    /// Encodes the frame with source address `src`.
     #[must_use]
     pub fn encode(&self, src: MacAddr) -> [u8; LEN] {
         let mut bytes = MacControl::Pfc(Pfc::default()).encode(src);

@@ -1,24 +1,21 @@
-//! The head of a frame, read once.
+//! Head of a frame, parsed once.
 //!
-//! A switch asks the same few things of every frame: to whom, from whom, in which VLAN, with which
-//! PCP and DSCP. [`Header::parse`] answers them in one pass over the first bytes and is small enough
-//! to be passed by value from there on. It reads by offset, because this is the hot path; tests
-//! compare it with `pnet_packet`'s views over arbitrary bytes.
+//! [`Header::parse`] reads all fields that a switch needs in one pass: addresses, VLAN tag, PCP and DSCP. The result
+//! is small enough to pass by value. Parsing by offset suits the hot path; tests compare it with the views of
+//! `pnet_packet` over arbitrary bytes.
 //!
-//! One 802.1Q tag is understood, and one CN-TAG (802.1Qau) after it or in its place: the frame is
-//! classified, forwarded and rewritten as it would be without the CN-TAG, which stays where it is. An
-//! 802.1ad tag (0x88A8) is payload here: such a frame is untagged as far as membership and class go,
-//! and passes through as it came. So is whatever follows these two tags. MTUs do not count it.
+//! One 802.1Q tag is parsed, and one CN-TAG (802.1Qau) after it or in its place. The CN-TAG does not affect
+//! classification, forwarding and rewriting, and stays in place. An 802.1ad tag (0x88A8) is payload: such a frame
+//! counts as untagged and passes unchanged, like anything after the two tags. MTUs do not count it.
 //!
-//! A broken IP header makes no malformed frame, since bridges do not look at IP: it merely carries no
-//! DSCP to trust.
+//! A frame with a broken IP header is not malformed, since bridges ignore IP: it only has no DSCP to trust.
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::cn_tag::{CN_TAG, CnTag};
 use crate::units::{Class, MacAddr};
 
-/// Offsets in an Ethernet frame; `TCI` and `TAGGED_*` where an 802.1Q tag is there.
+/// Offsets in an Ethernet frame; `TCI` and `TAGGED_*` apply to frames with an 802.1Q tag.
 pub mod field {
     use std::ops::Range;
 
@@ -46,80 +43,79 @@ pub mod field {
     pub const IPV6_LEN: usize = 40;
 }
 
-/// What a switch needs to know of a frame.
+/// Header fields that a switch needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Destination.
+    /// Destination address.
     pub dst: MacAddr,
-    /// Source.
+    /// Source address.
     pub src: MacAddr,
-    /// The 802.1Q tag, if there is one; VID 0 makes it a priority tag.
+    /// 802.1Q tag, if any; VID 0 makes it a priority tag.
     pub tag: Option<Tci>,
-    /// The CN-TAG, if there is one.
+    /// CN-TAG, if any.
     pub cn_tag: Option<CnTag>,
     /// EtherType (or 802.3 length) after the tags.
     pub ether_type: EtherType,
-    /// DSCP, 0..=63, of an IPv4 or IPv6 packet whose fixed header is there.
+    /// DSCP, 0..=63, of an IPv4 or IPv6 packet whose fixed header is complete.
     pub dscp: Option<u8>,
-    /// Where the payload of Ethernet begins: after the last EtherType.
+    /// Offset of Ethernet's payload, after the last EtherType.
     pub l3: u8,
 }
 
-/// Where in the head of a frame what is: all that [`Header::parse`] finds out by looking, so that [`Header::read`] need
-/// not look again.
+/// Header offsets found by [`Header::parse`], cached so that [`Header::read`] need not parse again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     ether_type: EtherType,
     l3: u8,
-    /// Which parts it has, of those that not every head has.
+    /// Flags of the optional parts.
     parts: u8,
 }
 
 const _: () = assert!(size_of::<Layout>() == 4, "it travels with every frame");
 
 impl Layout {
-    /// Of a frame that nobody has looked into.
+    /// Layout of a frame that was not parsed.
     pub const UNKNOWN: Layout = Layout { ether_type: EtherType(0), l3: 0, parts: 0 };
 
     const TAG: u8 = 1;
     const CN_TAG: u8 = 2;
     const DSCP: u8 = 4;
-    /// A tag that is no priority tag.
+    /// Tag with a VID other than 0.
     const VID: u8 = 8;
 
     const fn has(self, part: u8) -> bool {
         self.parts & part != 0
     }
 
-    /// EtherType (or 802.3 length) after the tags.
+    /// Returns the EtherType (or 802.3 length) after the tags.
     #[inline]
     #[must_use]
     pub const fn ether_type(self) -> EtherType {
         self.ether_type
     }
 
-    /// Whether there is an 802.1Q tag.
+    /// Returns whether there is an 802.1Q tag.
     #[inline]
     #[must_use]
     pub const fn has_tag(self) -> bool {
         self.has(Layout::TAG)
     }
 
-    /// Whether there is a CN-TAG.
+    /// Returns whether there is a CN-TAG.
     #[inline]
     #[must_use]
     pub const fn has_cn_tag(self) -> bool {
         self.has(Layout::CN_TAG)
     }
 
-    /// Whether there is an 802.1Q tag that names a VLAN.
+    /// Returns whether there is an 802.1Q tag with a VID other than 0.
     #[inline]
     #[must_use]
     pub const fn names_vlan(self) -> bool {
         self.has(Layout::VID)
     }
 
-    /// Whether the other has the same kind of 802.1Q tag: none, a priority tag, or one that names a VLAN.
+    /// Returns whether both have the same kind of 802.1Q tag: none, a priority tag, or one with a VLAN.
     #[inline]
     #[must_use]
     pub const fn is_tagged_like(self, other: Layout) -> bool {
@@ -131,25 +127,25 @@ impl Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tci(pub u16);
 
-/// Why the head of a frame cannot be read.
+/// Reason for which the head of a frame cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Ends before its EtherType.
+    /// End before the EtherType.
     #[error("the frame ends before its EtherType")]
     TooShort,
-    /// Ends within its 802.1Q tag.
+    /// End within the 802.1Q tag.
     #[error("the frame ends within its 802.1Q tag")]
     TagTruncated,
-    /// Ends within its CN-TAG.
+    /// End within the CN-TAG.
     #[error("the frame ends within its CN-TAG")]
     CnTagTruncated,
 }
 
 impl Header {
-    /// Reads the head of a frame: its first `min(len, 96)` bytes at least.
+    /// Parses the head of a frame, at least its first `min(len, 96)` bytes.
     ///
     /// # Errors
-    /// Where Ethernet's own header does not fit.
+    /// Returns an error if the Ethernet header is truncated.
     #[inline]
     pub fn parse(head: &[u8]) -> Result<Header, Malformed> {
         let fixed = head.first_chunk::<{ field::PAYLOAD as usize }>().ok_or(Malformed::TooShort)?;
@@ -173,7 +169,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Where what is in a head that begins so.
+    /// Returns the layout of the header.
     #[inline]
     #[must_use]
     pub fn layout(&self) -> Layout {
@@ -185,8 +181,8 @@ impl Header {
         Layout { ether_type: self.ether_type, l3: self.l3, parts }
     }
 
-    /// Reads a head again that has been [parsed](Header::parse), and had this layout then. Of another head it says
-    /// anything.
+    /// Reads a head again that was [parsed](Header::parse) with this layout. The result for any other head is
+    /// arbitrary.
     #[inline]
     #[must_use]
     pub fn read(layout: Layout, head: &[u8]) -> Header {
@@ -205,15 +201,15 @@ impl Header {
         Header { dst, src, tag, cn_tag, ether_type, dscp, l3 }
     }
 
-    /// Bytes that follow Ethernet's header.
+    /// Returns the bytes after the Ethernet header.
     #[inline]
     #[must_use]
     pub fn payload<'a>(&self, head: &'a [u8]) -> &'a [u8] {
         head.get(usize::from(self.l3)..).unwrap_or_default()
     }
 
-    /// Bytes of the tags that MTUs do not count ([`crate::units::TAGS`] at most): an 802.1Q tag, or an 802.1ad
-    /// tag with or without an 802.1Q tag in it. They do count a CN-TAG, as Linux's devices do.
+    /// Returns the bytes of tags that MTUs do not count ([`crate::units::TAGS`] at most): an 802.1Q tag, or an
+    /// 802.1ad tag with or without an 802.1Q tag in it. A CN-TAG counts, as in Linux devices.
     #[inline]
     #[must_use]
     pub fn tags_len(&self, head: &[u8]) -> u8 {
@@ -266,54 +262,54 @@ impl Header {
     }
 }
 
-/// The bytes at `at`; zeros where there are none.
+/// Returns the bytes at `at`, or zeros beyond the end.
 #[inline]
 fn part<const N: usize>(head: &[u8], at: usize) -> [u8; N] {
     head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
-/// The big-endian 16 bits at `at`, which the caller knows to be there.
+/// Returns the big-endian 16 bits at `at`, which must exist.
 #[inline]
 fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
 impl Tci {
-    /// From its parts, of which the low 3, 1 and 12 bits count.
+    /// Builds the tag from the low 3, 1 and 12 bits of its parts.
     #[must_use]
     pub const fn new(pcp: Class, dei: bool, vid: u16) -> Tci {
         Tci((pcp.get() as u16) << 13 | (dei as u16) << 12 | vid & 0x0fff)
     }
 
-    /// Priority code point.
+    /// Returns the priority code point.
     #[inline]
     #[must_use]
     pub const fn pcp(self) -> Class {
         Class::from_low_bits((self.0 >> 13) as u8)
     }
 
-    /// Drop eligible indicator.
+    /// Returns the drop eligible indicator.
     #[inline]
     #[must_use]
     pub const fn dei(self) -> bool {
         self.0 & 0x1000 != 0
     }
 
-    /// VLAN identifier; 0 in a priority tag, which names no VLAN.
+    /// Returns the VLAN identifier; 0 in a priority tag.
     #[inline]
     #[must_use]
     pub const fn vid(self) -> u16 {
         self.0 & 0x0fff
     }
 
-    /// The same tag with another PCP.
+    /// Returns the tag with another PCP.
     #[inline]
     #[must_use]
     pub const fn with_pcp(self, pcp: Class) -> Tci {
         Tci::new(pcp, self.dei(), self.vid())
     }
 
-    /// The same tag with another VID.
+    /// Returns the tag with another VID.
     #[inline]
     #[must_use]
     pub const fn with_vid(self, vid: u16) -> Tci {
@@ -336,7 +332,7 @@ mod tests {
     use crate::units::TAGS;
     use xoff_explore::explore;
 
-    /// The same answers by way of pnet's views.
+    /// Parses a header by the views of pnet, as a reference.
     fn by_views(bytes: &[u8]) -> Result<Header, Malformed> {
         let ethernet = EthernetPacket::new(bytes).ok_or(Malformed::TooShort)?;
         let outer = (None, ethernet.get_ethertype(), 14, ethernet.payload().to_vec());
@@ -350,7 +346,7 @@ mod tests {
         };
         let mut cn_tag = None;
         if ether_type == EtherType(0x22e9) {
-            // No view knows this tag; it is two numbers.
+            // pnet has no view of this tag, which is two 16-bit numbers.
             let words = payload.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]));
             let [rpid, next] = words.take(2).collect::<Vec<_>>()[..] else {
                 return Err(Malformed::CnTagTruncated);

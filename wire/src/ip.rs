@@ -1,7 +1,6 @@
-//! IP as a router reads and writes it: where a packet goes, whether it may go on, and what it becomes by that. RFC 1812
-//! section 5.2 for IPv4, RFC 8200 for IPv6.
+//! IP headers as a router reads and rewrites them. RFC 1812 section 5.2 for IPv4, RFC 8200 for IPv6.
 //!
-//! Bridges do not look at IP and forward what is broken; a router does not.
+//! Bridges ignore IP and forward broken packets; a router does not.
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
@@ -24,14 +23,14 @@ mod ipv6 {
     pub const HOP_LIMIT: usize = 7;
     pub const SRC: usize = 8;
     pub const DST: usize = 24;
-    /// Hop-by-hop options: every router is to look at them.
+    /// Hop-by-hop options, which every router must process.
     pub const HOP_BY_HOP: u8 = 0;
 }
 
-/// What IPv4 addresses begin with where a program writes them as IPv6's (RFC 4291 section 2.5.5.2): no packet comes from one.
+/// Prefix of IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2), which are never the source of a packet.
 const IPV4_MAPPED: u128 = 0xffff;
 
-/// An address to look up.
+/// IP address to look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// IPv4.
@@ -41,7 +40,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// The address at the left of 128 bits.
+    /// Returns the address left-aligned in 128 bits.
     #[inline]
     #[must_use]
     pub const fn bits(self) -> u128 {
@@ -52,35 +51,35 @@ impl Address {
     }
 }
 
-/// What a router needs to know of a packet.
+/// Fields of a packet that a router needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Where it comes from.
+    /// Source address.
     pub src: Address,
-    /// Where it goes.
+    /// Destination address.
     pub dst: Address,
-    /// Bytes of the packet, as its header says: what an MTU counts.
+    /// Length of the packet in bytes by its header, as MTUs count it.
     pub len: u32,
-    /// Routers that it may still pass, this one included.
+    /// Number of routers that it may still pass, this one included.
     pub hops_left: u8,
-    /// It has options that a router is to look at.
+    /// True if it has options that routers must process.
     pub has_options: bool,
-    /// It goes no farther than this wire, whatever routes there are: to a group, or from or to a link-local address.
+    /// True if it must not leave this link, independent of routes: to a group, or from or to a link-local address.
     pub stays_on_link: bool,
 }
 
-/// Why a packet goes nowhere.
+/// Reason for which a packet cannot be routed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unroutable {
-    /// It is not what its EtherType says: another version, cut off, a wrong length or checksum.
+    /// Wrong version, truncation, or a wrong length or checksum.
     #[error("the IP header is broken")]
     Broken,
-    /// Its source or destination is none that may be seen on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
+    /// Source or destination that is invalid on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
     #[error("the IP source or destination cannot be one of a packet on a wire")]
     Martian,
 }
 
-/// Whether a router may cut the packet that begins with `head` into fragments: IPv4 without DF (RFC 791 section 3.1).
+/// Returns whether a router may fragment the packet with `head`: IPv4 without DF (RFC 791 section 3.1).
 #[must_use]
 pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
     const DONT_FRAGMENT: u8 = 0x40;
@@ -88,10 +87,10 @@ pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
 }
 
 impl Packet {
-    /// Reads the packet that begins with `head`, in a frame that has room for `room` bytes of it. `None` where this is not IP.
+    /// Reads the packet with `head`, in a frame with room for `room` bytes of it. Returns `None` if it is not IP.
     ///
     /// # Errors
-    /// Where no router may send it on.
+    /// Returns an error if no router may forward it.
     #[inline]
     pub fn read(ether_type: EtherType, head: &[u8], room: usize) -> Option<Result<Packet, Unroutable>> {
         match ether_type {
@@ -150,25 +149,26 @@ impl Packet {
     }
 }
 
-/// Whether a packet goes no farther than this wire, whatever routes there are: to a group, or from or to a link-local address.
+/// Returns whether an IPv4 packet must not leave this link: to a group, or from or to a link-local address.
 #[inline]
 const fn stays_on_link4(src: u32, dst: u32) -> bool {
     dst >> 28 >= 0xe || dst >> 16 == 0xa9fe || src >> 16 == 0xa9fe
 }
 
-/// The same of IPv6.
+/// Returns whether an IPv6 packet must not leave this link: to a group, or from or to a link-local address.
 #[inline]
 const fn stays_on_link6(src: u128, dst: u128) -> bool {
     dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 || src >> 118 == 0xfe80 >> 6
 }
 
-/// Duplicate address detection asks without an address (RFC 4862), and only groups and neighbours on the wire.
+/// Returns whether a packet to `dst` may have no source: duplicate address detection (RFC 4862) addresses groups on
+/// the link only.
 const fn may_have_no_source(dst: u128) -> bool {
     dst >> 120 == 0xff
 }
 
-/// The packet that begins with `head`, which has been [read](Packet::read) and has hops left, has passed a router: one less.
-/// The checksum of IPv4 is changed by as much (RFC 1624).
+/// Decrements the TTL or hop limit of a packet that was [read](Packet::read) and has hops left. The IPv4 checksum is
+/// updated incrementally (RFC 1624).
 #[inline]
 pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     match ether_type {
@@ -176,7 +176,7 @@ pub fn pass(ether_type: EtherType, head: &mut [u8]) {
             if let Some(header) = head.first_chunk_mut::<IPV4_LEN>() {
                 header[ipv4::TTL] = header[ipv4::TTL].saturating_sub(1);
                 let checksum = match ones_complement(u32::from(be16(header, ipv4::CHECKSUM)) + 0x0100) {
-                    0xffff => 0, // the same number, as it is written
+                    0xffff => 0, // the same number, in its usual form
                     checksum => checksum,
                 };
                 let [high, low] = checksum.to_be_bytes();
@@ -192,7 +192,7 @@ pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     }
 }
 
-/// The ones' complement sum of a header, in words: all ones where its checksum is right.
+/// Returns the ones' complement sum of a header's words: all ones if its checksum is right.
 #[inline]
 fn sum(header: &[u8]) -> u16 {
     let words = header.chunks_exact(2).map(|word| u32::from(be16(word, 0)));
@@ -230,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// A packet with so many words of options and bytes of payload, its checksum right.
+    /// Returns a packet with `options` words of options, `payload` bytes, and a valid checksum.
     fn v4(src: [u8; 4], dst: [u8; 4], ttl: u8, options: u8, payload: usize) -> Vec<u8> {
         let header = usize::from(5 + options) * 4;
         let mut bytes = vec![0; header + payload];
@@ -430,7 +430,7 @@ mod tests {
     // proves: routing
     #[test]
     fn a_checksum_of_zero_is_written_as_others_write_it() {
-        // The word that makes it 0xfeff, which a hop less would make 0xffff: the other zero.
+        // This word makes the checksum 0xfeff, which a decremented TTL would turn into 0xffff, the other zero.
         let mut bytes = v4(A, B, 64, 0, 0);
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
         bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());

@@ -1,12 +1,10 @@
 //! Frame formats, one protocol per file, and the [units] of a network.
 //!
-//! The views of `pnet_packet` speak Ethernet, VLAN, IP, UDP and TCP, and tests hold everything here
-//! against them. What is ours: MAC control and congestion notification, which that crate does not
-//! have, and the one look that every frame gets on its way through ([`header::Header`]), which reads the dozen bytes that a
-//! switch needs in one pass.
+//! Tests compare all parsers with the views of `pnet_packet` where that has them (Ethernet, VLAN, IP, UDP, TCP). MAC
+//! control and congestion notification are not in that crate. [`header::Header`] reads the dozen bytes that a switch
+//! needs of every frame in one pass.
 //!
-//! Nothing here panics, whatever the bytes: what cannot be read is an error with a name, to be
-//! counted.
+//! Parsers never panic, for any bytes: unreadable input is a named error that callers count.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! LLDP (IEEE 802.1AB): what a station says of itself to the one at the other end of its link, as a list of TLVs: 7 bits of
-//! type, 9 bits of length, a value. What is said of classes ([`super::dcbx`]) is among them.
+//! LLDP (IEEE 802.1AB): information of a station for the other end of its link, as a list of TLVs (7 bits of type, 9
+//! bits of length, a value). TLVs about classes are in [`super::dcbx`].
 //!
-//! A frame whose list overruns it, or does not begin with who speaks and for how long that holds, says nothing. Beyond these
-//! three, a TLV that cannot be read is left out, and what is not known is no fault.
+//! A frame is rejected if its list overruns it, or does not begin with chassis, port and time to live. Other
+//! unreadable TLVs are skipped, and unknown ones are no error.
 
 use pnet_packet::ethernet::EtherType;
 
@@ -10,22 +10,22 @@ use super::Header;
 use super::dcbx::{self, Applications, Ets, PfcState};
 use crate::units::MacAddr;
 
-/// The EtherType of LLDP.
+/// EtherType of LLDP.
 pub const LLDP: EtherType = EtherType(0x88cc);
 
-/// Where it goes: the nearest bridge, which never forwards it.
+/// Destination of LLDP: the nearest bridge, which never forwards it.
 pub const NEAREST_BRIDGE: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
 
-/// The longest frame that is sent, and the least room of a [`Writer`].
+/// Maximum length of sent frames, and minimum room of a [`Writer`].
 pub const LEN_MAX: usize = 1514;
 
-/// The shortest Ethernet frame, without FCS.
+/// Minimum length of an Ethernet frame, without FCS.
 const LEN_MIN: usize = 60;
 
-/// Most bytes of a chassis ID, a port ID, a name or a description.
+/// Maximum bytes of a chassis ID, a port ID, a name or a description.
 pub const TEXT_MAX: usize = 255;
 
-/// Whether the frame is LLDP for the nearest bridge. It is never tagged.
+/// Returns whether the frame is untagged LLDP for the nearest bridge.
 #[must_use]
 pub fn is_lldp(header: &Header) -> bool {
     header.ether_type == LLDP && header.tag.is_none() && header.dst == NEAREST_BRIDGE
@@ -46,30 +46,30 @@ mod kind {
 
 /// Organizations and their subtypes: three bytes and one.
 mod organization {
-    /// IEEE 802.3: the longest frame.
+    /// IEEE 802.3: the maximum frame size.
     pub const MAX_FRAME: [u8; 4] = [0x00, 0x12, 0x0f, 4];
-    /// Ours, locally administered: what is understood beside PFC.
+    /// xoff's own TLV, locally administered: supported extensions of PFC.
     pub const UNDERSTANDS: [u8; 4] = [0x02, 0x78, 0x6f, 1];
 }
 
-/// A bridge, among the capabilities of a system.
+/// Capability bit of a bridge.
 pub const BRIDGE: u16 = 1 << 2;
-/// A router.
+/// Capability bit of a router.
 pub const ROUTER: u16 = 1 << 4;
 
-/// Why a frame, or a TLV of it, says nothing.
+/// Reason for which a frame, or one of its TLVs, is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LldpError {
-    /// A TLV is longer than what is left of the frame.
+    /// TLV longer than the rest of the frame.
     #[error("a TLV overruns the frame")]
     Truncated,
-    /// It does not begin with chassis, port and time to live.
+    /// List without chassis, port and time to live at its begin.
     #[error("it does not begin with chassis ID, port ID and TTL")]
     Mandatory,
-    /// What may stand there once stands there again.
+    /// Repetition of a TLV that may occur once.
     #[error("a TLV is there twice")]
     Repeated,
-    /// A TLV of known type is too short or too long for that.
+    /// TLV too short or too long for its type.
     #[error("a TLV is too short or too long")]
     Length,
 }
@@ -81,94 +81,94 @@ named! { LldpError {
     Length: "length",
 } }
 
-/// Who speaks: a chassis, or a port of it.
+/// Identifier of a chassis or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id<'a> {
-    /// What kind of name it is; of a chassis 4 is a MAC address, of a port 3 is one and 5 an interface's name.
+    /// Kind of identifier. For a chassis, 4 is a MAC address; for a port, 3 is a MAC address and 5 an interface name.
     pub subtype: u8,
-    /// 1 to [`TEXT_MAX`] bytes.
+    /// Value of 1 to [`TEXT_MAX`] bytes.
     pub value: &'a [u8],
 }
 
-/// Where a system is managed.
+/// Management address of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManagementAddress<'a> {
-    /// The family by IANA's numbers: 1 is IPv4, 2 is IPv6, 6 is a MAC address.
+    /// Address family by IANA's numbers: 1 is IPv4, 2 is IPv6, 6 is a MAC address.
     pub family: u8,
-    /// 1 to 31 bytes.
+    /// Address of 1 to 31 bytes.
     pub address: &'a [u8],
-    /// How the interface is numbered, and its number.
+    /// Numbering scheme of the interface, and its number.
     pub interface: (u8, u32),
-    /// An object identifier; mostly none. 128 bytes at most.
+    /// Object identifier, mostly empty; 128 bytes at most.
     pub object: &'a [u8],
 }
 
-/// What a peer understands beside PFC.
+/// Extensions of PFC that a peer supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Understands {
-    /// Lists of flows (OFC1, [`super::ofc`]).
+    /// True for lists of flows (OFC1, [`super::ofc`]).
     pub flow_lists: bool,
-    /// Rates (GFC1, [`super::gfc`]).
+    /// True for rates (GFC1, [`super::gfc`]).
     pub rates: bool,
 }
 
-/// One thing that is said.
+/// TLV of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tlv<'a> {
-    /// Whose chassis.
+    /// Chassis of the sender.
     ChassisId(Id<'a>),
-    /// Which port of it.
+    /// Port of the sender.
     PortId(Id<'a>),
-    /// For how many seconds it holds; none: no longer.
+    /// Time to live of the information, in seconds; zero: withdrawn.
     Ttl(u16),
-    /// What the port is.
+    /// Description of the port.
     PortDescription(&'a [u8]),
-    /// What the system is called.
+    /// Name of the system.
     SystemName(&'a [u8]),
-    /// What it is.
+    /// Description of the system.
     SystemDescription(&'a [u8]),
-    /// What it can be, and what it is now.
+    /// Capabilities of the system.
     Capabilities {
-        /// By bits, [`BRIDGE`] and [`ROUTER`] among them.
+        /// Supported capabilities as bits, such as [`BRIDGE`] and [`ROUTER`].
         has: u16,
-        /// Those that are on.
+        /// Enabled capabilities.
         enabled: u16,
     },
-    /// Where it is managed.
+    /// Management address.
     ManagementAddress(ManagementAddress<'a>),
-    /// The longest frame that it takes, FCS included.
+    /// Maximum frame size, FCS included.
     MaxFrame(u16),
-    /// How classes share the line.
+    /// Shares of the line.
     Ets(Ets),
-    /// How the peer's should.
+    /// Recommended shares for the peer.
     EtsRecommendation(Ets),
-    /// Which classes are paused.
+    /// State of PFC.
     Pfc(PfcState),
-    /// Which class what belongs to.
+    /// Classes of applications.
     Applications(Applications<'a>),
-    /// What is understood beside PFC.
+    /// Supported extensions of PFC.
     Understands(Understands),
-    /// Anything else, with its type.
+    /// Other TLV, with its type.
     Other(u8, &'a [u8]),
 }
 
-/// What a station says of itself.
+/// Parsed LLDP data unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lldpdu<'a> {
-    /// Whose chassis.
+    /// Chassis of the sender.
     pub chassis: Id<'a>,
-    /// Which port of it.
+    /// Port of the sender.
     pub port: Id<'a>,
-    /// For how many seconds it holds.
+    /// Time to live in seconds.
     pub ttl: u16,
     rest: &'a [u8],
 }
 
 impl<'a> Lldpdu<'a> {
-    /// Reads what follows Ethernet's header. Whatever follows the end of the list is padding.
+    /// Parses the payload of a frame. Bytes after the end of the list are padding.
     ///
     /// # Errors
-    /// Where it says nothing: see [`LldpError`].
+    /// Returns an error if the frame must be rejected: see [`LldpError`].
     pub fn parse(payload: &'a [u8]) -> Result<Lldpdu<'a>, LldpError> {
         let (first, rest) = Raw::next(payload)?.ok_or(LldpError::Mandatory)?;
         let (second, rest) = Raw::next(rest)?.ok_or(LldpError::Mandatory)?;
@@ -188,7 +188,7 @@ impl<'a> Lldpdu<'a> {
         Ok(Lldpdu { chassis, port, ttl, rest })
     }
 
-    /// What it says beside who speaks and for how long, in its order; in the place of a TLV that cannot be read, why.
+    /// Returns the TLVs after the three mandatory ones, in order; an error for each unreadable one.
     pub fn tlvs(&self) -> impl Iterator<Item = Result<Tlv<'a>, LldpError>> + use<'a> {
         let mut left = self.rest;
         std::iter::from_fn(move || {
@@ -199,7 +199,7 @@ impl<'a> Lldpdu<'a> {
     }
 }
 
-/// A TLV whose value nobody has looked at.
+/// TLV with an unparsed value.
 #[derive(Clone, Copy)]
 struct Raw<'a> {
     kind: u8,
@@ -207,7 +207,7 @@ struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    /// The first of a list, and what follows it; `None` where the list ends.
+    /// Returns the first TLV of a list and the rest, or `None` at the end of the list.
     fn next(bytes: &'a [u8]) -> Result<Option<(Raw<'a>, &'a [u8])>, LldpError> {
         let Some((&[high, low], rest)) = bytes.split_first_chunk() else {
             return if bytes.is_empty() { Ok(None) } else { Err(LldpError::Truncated) };
@@ -287,7 +287,7 @@ fn of_organization(value: &[u8]) -> Result<Tlv<'_>, LldpError> {
     Ok(tlv)
 }
 
-/// Writes a frame, TLV by TLV.
+/// Writer of a frame, TLV by TLV.
 #[derive(Debug)]
 pub struct Writer<'a> {
     bytes: &'a mut [u8],
@@ -295,10 +295,10 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A frame from the station `src`, in `bytes`, of which there are [`LEN_MAX`] at least.
+    /// Starts a frame of station `src` in `bytes`, of at least [`LEN_MAX`] bytes.
     ///
     /// # Panics
-    /// Where there are less.
+    /// Panics if `bytes` is shorter.
     pub fn new(bytes: &'a mut [u8], src: MacAddr) -> Writer<'a> {
         assert!(bytes.len() >= LEN_MAX, "room for {} bytes of {LEN_MAX}", bytes.len());
         let mut writer = Writer { bytes, len: 0 };
@@ -308,7 +308,7 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    /// Says one thing more; false, and nothing said, where there is no room, or where it is longer than it may be.
+    /// Appends a TLV. Returns false, without changes, if there is no room or the value is too long.
     pub fn push(&mut self, tlv: &Tlv<'_>) -> bool {
         let before = self.len;
         self.len += 2;
@@ -324,7 +324,7 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// Ends the list. The frame is as long as Ethernet wants it at least.
+    /// Ends the list and pads the frame to Ethernet's minimum length.
     #[must_use]
     pub fn finish(mut self) -> &'a [u8] {
         self.write(&[0, 0]);
@@ -334,7 +334,7 @@ impl<'a> Writer<'a> {
         &self.bytes[..self.len]
     }
 
-    /// As far as there is room: who asks looks whether there was.
+    /// Writes as far as there is room; the caller checks whether there was.
     fn write(&mut self, bytes: &[u8]) {
         if let Some(into) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             into.copy_from_slice(bytes);
@@ -342,7 +342,7 @@ impl<'a> Writer<'a> {
         self.len += bytes.len();
     }
 
-    /// Writes a value, and says of which type it is; `None` where no TLV says that.
+    /// Writes a value and returns its type, or `None` if no TLV can carry it.
     fn value(&mut self, tlv: &Tlv<'_>) -> Option<u8> {
         let (kind, text) = match *tlv {
             Tlv::ChassisId(id) => return self.id(kind::CHASSIS_ID, id),

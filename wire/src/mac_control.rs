@@ -1,11 +1,11 @@
 //! MAC control: PFC (802.1Qbb) and PAUSE (802.3x).
 //!
-//! Both are 60 bytes that stop the station at the other end of the wire. A frame that is not exactly
-//! right must stop nothing, and whoever runs the switch must be able to see that such frames come:
-//! every reason to refuse one is a variant of [`MacControlError`] and a counter.
+//! Both are frames of 60 bytes that pause the station at the other end of the wire. A malformed frame must pause
+//! nothing, and operators must be able to see it: every reason to refuse one is a variant of [`MacControlError`] and
+//! a counter.
 //!
-//! A source address of zero is a known bug of senders and pauses all the same; the reserved half of
-//! the class-enable vector, times of classes that are not enabled, and padding are ignored.
+//! A zero source address, a known bug of senders, is accepted. The reserved half of the class-enable vector, times of
+//! disabled classes, and padding are ignored.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -14,7 +14,7 @@ use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta};
 
 /// Length of a MAC control frame, without FCS.
 pub const LEN: usize = 60;
-/// Where PFC and PAUSE are addressed to: a reserved address that no bridge forwards.
+/// Destination of PFC and PAUSE: a reserved address that no bridge forwards.
 pub const DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 
 /// Offsets from the opcode, which follows the EtherType; and opcodes.
@@ -33,7 +33,7 @@ mod field {
     pub const OPCODE_PFC: u16 = 0x0101;
 }
 
-/// A MAC control frame that this switch understands.
+/// MAC control frame that this switch supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacControl {
     /// 802.1Qbb: pause or resume each enabled class.
@@ -42,52 +42,50 @@ pub enum MacControl {
     Pause(Quanta),
 }
 
-/// The contents of a PFC frame.
+/// Contents of a PFC frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pfc {
-    /// Classes that the frame speaks of.
+    /// Classes enabled in the frame.
     pub classes: ClassSet,
-    /// Time by class; zero resumes. Where the class is not enabled the time means nothing, and is
-    /// zero when parsed and when sent.
+    /// Time by class; zero resumes. Times of disabled classes are zero when parsed and when sent.
     pub times: [Quanta; CLASSES],
 }
 
-/// Why a MAC control frame pauses nothing.
+/// Reason for which a MAC control frame pauses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacControlError {
-    /// Carries a VLAN tag or a CN-TAG: MAC control ends at the next station and belongs to no VLAN and
-    /// to no flow.
+    /// VLAN tag or CN-TAG: MAC control ends at the next station and belongs to no VLAN or flow.
     #[error("MAC control behind a VLAN tag or CN-TAG")]
     Tagged,
-    /// Not addressed to 01:80:c2:00:00:01.
+    /// Destination other than 01:80:c2:00:00:01.
     #[error("MAC control to another address than 01:80:c2:00:00:01")]
     WrongDestination,
-    /// Neither PFC (0x0101) nor PAUSE (0x0001).
+    /// Opcode other than PFC (0x0101) and PAUSE (0x0001).
     #[error("a MAC control opcode other than PFC (0x0101) and PAUSE (0x0001)")]
     UnknownOpcode,
-    /// Ends before the opcode, or before the last time that its opcode calls for.
+    /// End before the opcode, or before the last time of its opcode.
     #[error("MAC control that ends before its last field")]
     Truncated,
-    /// A list of flows (see [`super::ofc`]) that contradicts itself or ends before its last flow.
+    /// List of flows (see [`super::ofc`]) that contradicts itself or ends before its last flow.
     #[error("a list of flows that is not well-formed")]
     FlowList,
-    /// Rates (see [`super::gfc`]) that end too early, are slower than the slowest, or stand beside a pause.
+    /// Rates (see [`super::gfc`]) that end too early, are below the minimum, or accompany a pause.
     #[error("rates of classes that are not well-formed")]
     Rates,
 }
 
 impl MacControl {
-    /// Whether a frame is MAC control: consumed by the station that receives it, whatever is in it.
+    /// Returns whether a frame is MAC control, which the receiving station always consumes.
     #[inline]
     #[must_use]
     pub fn is_mac_control(header: &Header) -> bool {
         header.ether_type == EtherTypes::FlowControl
     }
 
-    /// Reads a frame for which [`MacControl::is_mac_control`] holds.
+    /// Parses a frame for which [`MacControl::is_mac_control`] holds.
     ///
     /// # Errors
-    /// Where the frame must not pause anything; the caller counts the reason.
+    /// Returns the reason if the frame must pause nothing; the caller counts it.
     pub fn parse(header: &Header, head: &[u8]) -> Result<MacControl, MacControlError> {
         if header.tag.is_some() || header.cn_tag.is_some() {
             return Err(MacControlError::Tagged);
@@ -103,7 +101,7 @@ impl MacControl {
         }
     }
 
-    /// The frame, from the address of the port that sends it.
+    /// Encodes the frame with source address `src`.
     #[must_use]
     pub fn encode(&self, src: MacAddr) -> [u8; LEN] {
         let mut bytes = [0; LEN];
@@ -126,7 +124,7 @@ impl MacControl {
 }
 
 impl Pfc {
-    /// Adds a class: pause it for `time`, or resume it where that is zero.
+    /// Adds a class: pauses it for `time`, or resumes it if that is zero.
     #[must_use]
     pub const fn with(mut self, class: Class, time: Quanta) -> Pfc {
         self.classes.insert(class);
@@ -134,7 +132,7 @@ impl Pfc {
         self
     }
 
-    /// What the frame says, class by class, lowest first.
+    /// Returns the enabled classes with their times, lowest first.
     pub fn iter(&self) -> impl Iterator<Item = (Class, Quanta)> {
         let times = self.times;
         self.classes.iter().map(move |class| (class, times[class.index()]))
@@ -238,7 +236,7 @@ mod tests {
         assert_eq!(parse(&expected), Ok(MacControl::Pause(Quanta(0xabcd))));
     }
 
-    #[test] // what each frame says is all that a receiver needs for "the last value wins"
+    #[test] // each frame carries all that a receiver needs for "the last value wins"
     fn each_frame_says_its_own_value() {
         for quanta in [100, 20, 0] {
             assert_eq!(parse(&xoff(3, quanta).encode(SRC)), Ok(xoff(3, quanta)));

@@ -23,12 +23,12 @@
 macro_rules! named {
     ($type:ident { $($variant:ident: $name:literal,)+ }) => {
         impl $type {
-            /// All variants, in their order.
+            /// All variants, in order.
             pub const ALL: [$type; [$($name),+].len()] = [$($type::$variant),+];
             /// Number of variants: the length of tables by [`Self::index`].
             pub const COUNT: usize = $type::ALL.len();
 
-            /// Returns the place in [`Self::ALL`].
+            /// Returns the index in [`Self::ALL`].
             #[must_use]
             pub const fn index(self) -> usize {
                 self as usize

@@ -1,7 +1,7 @@
-//! The OFC extension of PFC: which flows of a class to pause or to resume.
+//! OFC extension of PFC: flows of a class to pause or to resume.
 //!
-//! The paper (OFC, section III-A) puts flows into PAUSE and RESUME frames and defines no bytes; these
-//! are ours. The frame is a PFC frame up to its padding, where the list of flows begins:
+//! The paper (OFC, section III-A) puts flows into PAUSE and RESUME frames and defines no format; this one is xoff's
+//! own. The frame is a PFC frame with the list of flows in its padding:
 //!
 //! | offset | field | value |
 //! |---|---|---|
@@ -11,16 +11,15 @@
 //! | 40-41 | flow count | at least 1 |
 //! | 42.. | flows | each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port |
 //!
-//! Whoever does not know the extension reads plain PFC and is safe: a pause of flows names the class
-//! with its time, so that such a peer stops all of it; a resume of flows names no class, since others
-//! may still be paused.
+//! A peer without the extension reads plain PFC and is safe. A pause of flows names the class with its time, so that
+//! such a peer pauses the whole class. A resume of flows names no class, since other flows may still be paused.
 
 use super::flow::FlowKey;
 use super::header::Header;
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{Class, ClassSet, MacAddr, Quanta};
 
-/// Longest frame that carries flows, without FCS: any station can receive it.
+/// Maximum length of a frame with flows, without FCS, so that any station can receive it.
 pub const LEN_MAX: usize = 1514;
 
 /// Offsets from the start of the frame; sizes of a flow.
@@ -32,36 +31,36 @@ mod field {
     pub const CLASS: usize = 39;
     pub const COUNT: Range<usize> = 40..42;
     pub const FLOWS: usize = 42;
-    /// Family, protocol, ports.
+    /// Length of family, protocol and ports.
     pub const FLOW_HEAD: usize = 6;
 }
 
 const MAGIC: [u8; 4] = *b"OFC1";
 
-/// What is to become of the flows.
+/// Operation on the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// They stop for this time, which is not zero.
+    /// Pause for this time, which is not zero.
     Pause(Quanta),
-    /// They may go on.
+    /// Resume.
     Resume,
 }
 
-/// A well-formed list of flows, still in the frame.
+/// Well-formed list of flows in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPause<'a> {
-    /// What is to become of them.
+    /// Operation on the flows.
     pub operation: Operation,
-    /// Their class.
+    /// Class of the flows.
     pub class: Class,
     flows: &'a [u8],
 }
 
 impl<'a> FlowPause<'a> {
-    /// The list in a frame that was read as `pfc`; `None` where it has none.
+    /// Parses the list in a frame that was parsed as `pfc`; `None` if it has none.
     ///
     /// # Errors
-    /// Where the list is not exactly right: then the frame must not pause anything.
+    /// Returns an error if the list is malformed: the frame must then pause nothing.
     pub fn parse(pfc: &Pfc, frame: &'a [u8]) -> Result<Option<FlowPause<'a>>, MacControlError> {
         if frame.get(field::MAGIC) != Some(&MAGIC) {
             return Ok(None);
@@ -69,10 +68,10 @@ impl<'a> FlowPause<'a> {
         FlowPause::read(pfc, frame).map(Some).ok_or(MacControlError::FlowList)
     }
 
-    /// The list in a frame that holds MAC control; `None` where it has none.
+    /// Parses the list in a MAC control frame; `None` if it has none.
     ///
     /// # Errors
-    /// Where the frame must not pause anything.
+    /// Returns an error if the frame must pause nothing.
     pub fn of_frame(header: &Header, frame: &'a [u8]) -> Result<Option<FlowPause<'a>>, MacControlError> {
         match MacControl::parse(header, frame)? {
             MacControl::Pfc(pfc) => FlowPause::parse(&pfc, frame),
@@ -80,7 +79,7 @@ impl<'a> FlowPause<'a> {
         }
     }
 
-    /// The flows, in the order of the frame.
+    /// Returns the flows, in the order of the frame.
     pub fn flows(&self) -> impl Iterator<Item = FlowKey> + use<'a> {
         let mut rest = self.flows;
         std::iter::from_fn(move || {
@@ -109,7 +108,7 @@ impl<'a> FlowPause<'a> {
     }
 }
 
-/// A frame in the making: flows are added while there is room.
+/// Writer of a frame, to which flows are added while there is room.
 #[derive(Debug)]
 pub struct FlowPauseWriter<'a> {
     bytes: &'a mut [u8],
@@ -118,8 +117,7 @@ pub struct FlowPauseWriter<'a> {
 }
 
 impl<'a> FlowPauseWriter<'a> {
-    /// Begins a frame in `bytes`, which bounds its length and holds at least [`LEN`] bytes, from the
-    /// address of the port that sends it.
+    /// Starts a frame with source address `src` in `bytes`, whose length bounds it and is at least [`LEN`].
     pub fn new(bytes: &'a mut [u8], src: MacAddr, operation: Operation, class: Class) -> FlowPauseWriter<'a> {
         let (pfc, code) = match operation {
             Operation::Pause(time) => (Pfc::default().with(class, time), 1),
@@ -132,7 +130,7 @@ impl<'a> FlowPauseWriter<'a> {
         FlowPauseWriter { bytes, len: field::FLOWS, count: 0 }
     }
 
-    /// Adds a flow. False, and nothing done, where there is no room for it.
+    /// Adds a flow. Returns false, without changes, if there is no room.
     pub fn push(&mut self, flow: &FlowKey) -> bool {
         let Some(room) = self.bytes.get_mut(self.len..self.len + encoded_len(flow)) else { return false };
         encode(flow, room);
@@ -142,13 +140,13 @@ impl<'a> FlowPauseWriter<'a> {
         true
     }
 
-    /// How many flows there are in the frame.
+    /// Returns the number of flows in the frame.
     #[must_use]
     pub const fn flows(&self) -> u16 {
         self.count
     }
 
-    /// The frame, without FCS.
+    /// Returns the frame, without FCS.
     #[must_use]
     pub fn finish(self) -> &'a [u8] {
         let len = self.len.max(LEN);
@@ -189,7 +187,7 @@ fn encode(flow: &FlowKey, bytes: &mut [u8]) {
     head.copy_from_slice(&[family, protocol, s0, s1, d0, d1]);
 }
 
-/// The flow at the start of `bytes`, and how many of them it takes.
+/// Returns the flow at the start of `bytes`, and its encoded length.
 fn decode(bytes: &[u8]) -> Option<(FlowKey, usize)> {
     let (&[family, protocol, s0, s1, d0, d1], addresses) = bytes.split_first_chunk()?;
     let ports = [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])];
@@ -211,7 +209,7 @@ fn decode(bytes: &[u8]) -> Option<(FlowKey, usize)> {
     Some((flow, encoded_len(&flow)))
 }
 
-/// Two addresses of `N` bytes.
+/// Returns two addresses of `N` bytes.
 fn pair<const N: usize>(bytes: &[u8]) -> Option<([u8; N], [u8; N])> {
     let (src, rest) = bytes.split_first_chunk()?;
     Some((*src, *rest.first_chunk()?))
@@ -311,15 +309,15 @@ mod tests {
             assert_eq!(parse(&bytes), Err(MacControlError::FlowList), "byte {at} = {value}");
         };
         refused(17, 0); // the class is not named
-        refused(17, 0b1_1000); // another class too
-        refused(25, 0); // a pause of no time
-        refused(38, 0); // operations that are none
+        refused(17, 0b1_1000); // one more class
+        refused(25, 0); // a pause with time zero
+        refused(38, 0); // unknown operations
         refused(38, 3);
         refused(38, 2); // a resume that names the class
         refused(39, 4); // another class than the vector's
         refused(39, 8);
         refused(41, 0); // no flows
-        refused(42, 5); // a family that is none
+        refused(42, 5); // an unknown family
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! What unit tests of this crate share: arbitrary frames and flows.
+//! Generators of this crate's unit tests: arbitrary frames and flows.
 
 use proptest::prelude::*;
 
 use crate::FlowKey;
 use crate::units::MacAddr;
 
-/// Frames of the kinds that a switch looks into (tagged or not, CN-TAG or not, IP or not), with
-/// arbitrary contents, cut at an arbitrary length.
+/// Generates frames of all parsed kinds (tagged or not, CN-TAG or not, IP or not), with arbitrary contents, cut at an
+/// arbitrary length.
 pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
     let ether_type =
         prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x8808), Just(0x8100), Just(0x88a8), any::<u16>()];
@@ -31,7 +31,7 @@ pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// A flow of any family.
+/// Generates a flow of any family.
 pub fn any_flow() -> impl Strategy<Value = FlowKey> {
     let ip = || (any::<u8>(), any::<[u16; 2]>());
     prop_oneof![

@@ -1,7 +1,7 @@
 //! Quantities of the dataplane, one newtype each, so that bytes are never added to nanoseconds.
 //!
-//! Bytes are counted as 802.1Q does on the wire: frame plus FCS. What layer 1 adds (preamble and
-//! inter-frame gap) matters only to pacing and is added there by [`Bytes::on_line`].
+//! Bytes are counted as in 802.1Q: frame plus FCS. The overhead of layer 1 (preamble and inter-frame gap) matters
+//! only to pacing, which uses [`Bytes::on_line`].
 
 use std::fmt;
 
@@ -11,38 +11,38 @@ mod port_set;
 
 pub use port_set::PortSet;
 
-/// Frame check sequence: on the wire, never in a frame that AF_XDP shows.
+/// Length of the frame check sequence, which is on the wire but not in frames from AF_XDP.
 pub const FCS: u32 = 4;
-/// FCS (4), preamble and start delimiter (8), inter-frame gap (12): what a frame costs on a line
-/// beyond the bytes that AF_XDP shows.
+/// Bytes that a frame takes on a line beyond those of AF_XDP: FCS (4), preamble and start delimiter (8), inter-frame
+/// gap (12).
 pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
-/// Destination, source and EtherType, which an MTU leaves out.
+/// Length of destination, source and EtherType, which an MTU does not count.
 pub const ETHERNET_HEADER: u32 = 14;
-/// Tags that an MTU leaves out: 802.1ad (4) and 802.1Q (4).
+/// Length of tags that an MTU does not count: 802.1ad (4) and 802.1Q (4).
 pub const TAGS: u32 = 8;
-/// Traffic classes of a port (802.1Q: eight priorities).
+/// Number of traffic classes of a port (802.1Q: eight priorities).
 pub const CLASSES: usize = 8;
 /// Bits of one pause quantum (802.3 31B.2, 802.1Qbb).
 pub const QUANTUM_BITS: u64 = 512;
-/// Most ports a switch can have; [`PortSet`] is this wide.
+/// Maximum ports of a switch, and width of a [`PortSet`].
 pub const PORTS_MAX: usize = 256;
 
-/// An amount of data, in bytes.
+/// Amount of data, in bytes.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign, Sub, SubAssign,
 )]
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Nothing.
+    /// No data.
     pub const ZERO: Bytes = Bytes(0);
     /// No limit.
     pub const MAX: Bytes = Bytes(u64::MAX);
-    /// Preamble, start delimiter and gap of each frame on a line.
+    /// Preamble, start delimiter and gap of each frame on a line, in bytes.
     pub const BETWEEN_FRAMES: u64 = (LINE_OVERHEAD - FCS) as u64;
 
-    /// What a frame of `frame_len` bytes (without FCS) counts for: padded to the minimum of 60, as a
-    /// veth does not and every line does, with its FCS.
+    /// Returns the counted size of a frame of `frame_len` bytes (without FCS): padded to the minimum of 60, as on
+    /// every line though not on a veth, plus FCS.
     #[inline]
     #[must_use]
     pub const fn of_frame(frame_len: u32) -> Bytes {
@@ -50,21 +50,21 @@ impl Bytes {
         Bytes(padded as u64 + FCS as u64)
     }
 
-    /// What it occupies of a line: with preamble and gap.
+    /// Returns the bytes that a frame takes on the line, with preamble and gap.
     #[inline]
     #[must_use]
     pub const fn on_line(frame_len: u32) -> Bytes {
         Bytes(Bytes::of_frame(frame_len).0 + Bytes::BETWEEN_FRAMES)
     }
 
-    /// `self - other`, or zero.
+    /// Returns `self - other`, or zero.
     #[inline]
     #[must_use]
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
 
-    /// `self + other`, or [`Bytes::MAX`].
+    /// Returns `self + other`, or [`Bytes::MAX`].
     #[inline]
     #[must_use]
     pub const fn saturating_add(self, other: Bytes) -> Bytes {
@@ -72,46 +72,46 @@ impl Bytes {
     }
 }
 
-/// A point in time or a span of it, in nanoseconds. The epoch is the driver's: a monotonic clock
-/// over AF_XDP, zero in a simulation.
+/// Point in time or duration, in nanoseconds. The epoch is the driver's: a monotonic clock over AF_XDP, zero in a
+/// simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The epoch, or no time at all.
+    /// Epoch, or zero duration.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than anything: "no deadline".
+    /// Infinite time: no deadline.
     pub const NEVER: Nanos = Nanos(u64::MAX);
 
-    /// `n` microseconds.
+    /// Returns `n` microseconds.
     #[inline]
     #[must_use]
     pub const fn from_micros(n: u64) -> Nanos {
         Nanos(n * 1_000)
     }
 
-    /// `n` milliseconds.
+    /// Returns `n` milliseconds.
     #[inline]
     #[must_use]
     pub const fn from_millis(n: u64) -> Nanos {
         Nanos(n * 1_000_000)
     }
 
-    /// `n` seconds.
+    /// Returns `n` seconds.
     #[inline]
     #[must_use]
     pub const fn from_secs(n: u64) -> Nanos {
         Nanos(n * 1_000_000_000)
     }
 
-    /// The span from `earlier` to `self`, or zero.
+    /// Returns the duration from `earlier` to `self`, or zero.
     #[inline]
     #[must_use]
     pub const fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This time moved by `span`; [`Nanos::NEVER`] stays.
+    /// Returns the time `span` later; [`Nanos::NEVER`] stays.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Nanos) -> Nanos {
@@ -119,12 +119,12 @@ impl Nanos {
     }
 }
 
-/// A data rate in bits per second of layer 1; never zero.
+/// Data rate in bits per second of layer 1; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitRate(u64);
 
 impl BitRate {
-    /// `None` for zero and beyond 1.6 Tb/s, where products with nanoseconds would not fit.
+    /// Creates a rate, or returns `None` for zero and above 1.6 Tb/s, where products with nanoseconds would overflow.
     #[must_use]
     pub const fn new(bits_per_second: u64) -> Option<BitRate> {
         if bits_per_second == 0 || bits_per_second > 1_600_000_000_000 {
@@ -134,7 +134,10 @@ impl BitRate {
         }
     }
 
-    /// `n` Mb/s; panics outside 1..=1,600,000 (a constant of the program is wrong then).
+    /// Returns `n` Mb/s, for constants of the program.
+    ///
+    /// # Panics
+    /// Panics outside 1..=1,600,000.
     #[must_use]
     pub const fn from_mbps(n: u64) -> BitRate {
         match BitRate::new(n * 1_000_000) {
@@ -143,34 +146,37 @@ impl BitRate {
         }
     }
 
-    /// `n` Gb/s; panics outside 1..=1,600.
+    /// Returns `n` Gb/s, for constants of the program.
+    ///
+    /// # Panics
+    /// Panics outside 1..=1,600.
     #[must_use]
     pub const fn from_gbps(n: u64) -> BitRate {
         BitRate::from_mbps(n * 1_000)
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     #[inline]
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {
         self.0
     }
 
-    /// Time that `bytes` take at this rate, rounded up.
+    /// Returns the time that `bytes` take at this rate, rounded up.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Nanos {
         self.time_of_bits(u128::from(bytes.0) * 8)
     }
 
-    /// Time that `quanta` of 512 bits take at this rate, rounded up.
+    /// Returns the time that `quanta` of 512 bits take at this rate, rounded up.
     #[inline]
     #[must_use]
     pub fn time_of_quanta(self, quanta: Quanta) -> Nanos {
         self.time_of_bits(u128::from(quanta.0) * u128::from(QUANTUM_BITS))
     }
 
-    /// Bytes that pass in `span`, rounded up.
+    /// Returns the bytes that pass in `span`, rounded up.
     #[inline]
     #[must_use]
     pub fn bytes_in(self, span: Nanos) -> Bytes {
@@ -184,30 +190,30 @@ impl BitRate {
     }
 }
 
-/// A step of a rate: C / 2^k of the line rate C; k = 0 is all of it (GFC).
+/// Step k of a rate: C / 2^k of the line rate C (GFC); step 0 is the full rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RateStep(u8);
 
 impl RateStep {
-    /// No limit but the line.
+    /// Line rate.
     pub const FULL: RateStep = RateStep(0);
-    /// The slowest: a 65536th of the line rate.
+    /// Slowest step: a 65536th of the line rate.
     pub const MAX: RateStep = RateStep(16);
 
-    /// `None` beyond [`RateStep::MAX`].
+    /// Creates a step, or returns `None` above [`RateStep::MAX`].
     #[must_use]
     pub const fn new(step: u8) -> Option<RateStep> {
         if step <= RateStep::MAX.0 { Some(RateStep(step)) } else { None }
     }
 
-    /// k.
+    /// Returns k.
     #[inline]
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// The rate on a line of rate `line`.
+    /// Returns the rate on a line of rate `line`.
     #[inline]
     #[must_use]
     pub const fn of(self, line: BitRate) -> BitRate {
@@ -216,16 +222,16 @@ impl RateStep {
     }
 }
 
-/// A pause time in quanta of 512 bit times; zero means "resume".
+/// Pause time in quanta of 512 bit times; zero resumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quanta(pub u16);
 
-/// A port of the switch: its place in the configuration, from zero.
+/// Port of the switch: its index in the configuration, from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u8);
 
 impl PortId {
-    /// As an index into tables per port.
+    /// Returns the index into tables per port.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -233,7 +239,7 @@ impl PortId {
     }
 }
 
-/// A traffic class (802.1Q priority), 0..=7.
+/// Traffic class (802.1Q priority), 0..=7.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class(u8);
 
@@ -242,27 +248,27 @@ impl Class {
     pub const ALL: [Class; CLASSES] =
         [Class(0), Class(1), Class(2), Class(3), Class(4), Class(5), Class(6), Class(7)];
 
-    /// `None` beyond 7.
+    /// Creates a class, or returns `None` above 7.
     #[must_use]
     pub const fn new(class: u8) -> Option<Class> {
         if class < 8 { Some(Class(class)) } else { None }
     }
 
-    /// The low three bits of `bits`: how a PCP or the top of a DSCP names a class.
+    /// Returns the class of the low three bits of `bits`, as PCPs and the top bits of DSCPs encode classes.
     #[inline]
     #[must_use]
     pub const fn from_low_bits(bits: u8) -> Class {
         Class(bits & 7)
     }
 
-    /// As a number.
+    /// Returns the class as a number.
     #[inline]
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// As an index into tables per class.
+    /// Returns the index into tables per class.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -276,17 +282,17 @@ impl fmt::Display for Class {
     }
 }
 
-/// A set of classes; bit n is class n, as in PFC's class-enable vector.
+/// Set of classes; bit n is class n, as in PFC's class-enable vector.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ClassSet(pub u8);
 
 impl ClassSet {
-    /// No class.
+    /// Empty set.
     pub const NONE: ClassSet = ClassSet(0);
-    /// All eight.
+    /// Set of all eight classes.
     pub const ALL: ClassSet = ClassSet(0xff);
 
-    /// Whether `class` is a member.
+    /// Returns whether `class` is a member.
     #[inline]
     #[must_use]
     pub const fn contains(self, class: Class) -> bool {
@@ -299,27 +305,27 @@ impl ClassSet {
         self.0 |= 1 << class.0;
     }
 
-    /// Takes `class` out.
+    /// Removes `class`.
     #[inline]
     pub const fn remove(&mut self, class: Class) {
         self.0 &= !(1 << class.0);
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether the set is empty.
     #[inline]
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The highest member.
+    /// Returns the highest member.
     #[inline]
     #[must_use]
     pub const fn highest(self) -> Option<Class> {
         if self.is_empty() { None } else { Some(Class::from_low_bits(self.0.ilog2().to_le_bytes()[0])) }
     }
 
-    /// Its members, lowest first.
+    /// Returns the members, lowest first.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = Class> {
         let mut rest = self.0;
@@ -345,17 +351,17 @@ impl fmt::Debug for ClassSet {
     }
 }
 
-/// Where an interface of the router is.
+/// L3 interface of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Site {
-    /// A port that bridges nothing.
+    /// Routed port, which bridges nothing.
     Port(PortId),
-    /// A VLAN, among whose stations the router is one.
+    /// VLAN with a router among its stations.
     Vlan(u16),
 }
 
 impl Site {
-    /// The VLAN; 0 of a port.
+    /// Returns the VLAN; 0 for a port.
     #[inline]
     #[must_use]
     pub const fn vid(self) -> u16 {
@@ -365,7 +371,7 @@ impl Site {
         }
     }
 
-    /// The port, where it is one.
+    /// Returns the port, or `None` for a VLAN.
     #[inline]
     #[must_use]
     pub const fn port(self) -> Option<PortId> {
@@ -376,15 +382,15 @@ impl Site {
     }
 }
 
-/// An Ethernet address.
+/// Ethernet address.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// ff:ff:ff:ff:ff:ff.
+    /// Broadcast address ff:ff:ff:ff:ff:ff.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// Reads six pairs of hexadecimal digits with colons between them.
+    /// Parses six pairs of hexadecimal digits, separated by colons.
     #[must_use]
     pub fn parse(text: &str) -> Option<MacAddr> {
         let two_digits = |text: &str| text.len() == 2 && text.chars().all(|c| c.is_ascii_hexdigit());
@@ -393,7 +399,7 @@ impl MacAddr {
         octets.try_into().ok().map(MacAddr)
     }
 
-    /// As a number, to be shown by a counter.
+    /// Returns the address as a number, as a counter shows it.
     #[inline]
     #[must_use]
     pub const fn to_number(self) -> u64 {
@@ -401,7 +407,7 @@ impl MacAddr {
         u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) >> 16
     }
 
-    /// What such a counter shows.
+    /// Returns the address of such a number.
     #[inline]
     #[must_use]
     pub const fn from_number(number: u64) -> MacAddr {
@@ -409,15 +415,14 @@ impl MacAddr {
         MacAddr([a, b, c, d, e, f])
     }
 
-    /// Group bit set: multicast or broadcast.
+    /// Returns whether the group bit is set: multicast or broadcast.
     #[inline]
     #[must_use]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// In 01:80:c2:00:00:00..0f, the block that ends at the next station: no bridge forwards it
-    /// (802.1Q table 8-1).
+    /// Returns whether the address is in 01:80:c2:00:00:00..0f, the block that no bridge forwards (802.1Q table 8-1).
     #[inline]
     #[must_use]
     pub const fn is_link_local(self) -> bool {

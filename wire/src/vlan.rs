@@ -2,7 +2,7 @@
 
 use super::header::{Tci, field};
 
-/// The tag in the head of a frame that holds Ethernet's header, if there is one.
+/// Returns the tag in the head of a frame with a complete Ethernet header, if any.
 #[inline]
 #[must_use]
 pub fn get(head: &[u8]) -> Option<Tci> {

@@ -35,10 +35,10 @@ fn every_byte_is_where_the_standard_has_it() {
     let frame = cnm(&[0x88, 0xb5, 7]).encode(&ENVELOPE);
     #[rustfmt::skip]
     let expected = [
-        2, 0, 0, 0, 0, 1, // destination: the culprit
+        2, 0, 0, 0, 0, 1, // destination: the source of the sampled frame
         2, 0, 0, 0, 0xff, 9, // source: the congestion point
-        0x81, 0x00, 0x60, 0x05, // its VLAN tag
-        0x22, 0xe9, 0x12, 0x34, // its CN-TAG
+        0x81, 0x00, 0x60, 0x05, // VLAN tag of the sampled frame
+        0x22, 0xe9, 0x12, 0x34, // CN-TAG of the sampled frame
         0x22, 0xe7,
         0, 42, // version 0, reserved, feedback
         2, 0, 0, 0, 0xff, 9, 3, 0, // congestion point

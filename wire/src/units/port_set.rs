@@ -1,21 +1,21 @@
-//! A set of ports, as wide as a switch can be.
+//! Set of ports, as wide as a switch can be.
 
 use std::fmt;
 
 use super::{PORTS_MAX, PortId};
 
-/// A set of ports.
+/// Set of ports.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct PortSet([u64; PORTS_MAX / 64]);
 
 impl PortSet {
-    /// No port.
+    /// Empty set.
     pub const NONE: PortSet = PortSet([0; PORTS_MAX / 64]);
 
-    /// Every port that there may be.
+    /// Set of all possible ports.
     pub const ALL: PortSet = PortSet([u64::MAX; PORTS_MAX / 64]);
 
-    /// Whether `port` is a member.
+    /// Returns whether `port` is a member.
     #[inline]
     #[must_use]
     pub const fn contains(&self, port: PortId) -> bool {
@@ -28,27 +28,27 @@ impl PortSet {
         self.0[port.index() / 64] |= 1 << (port.index() % 64);
     }
 
-    /// Takes `port` out.
+    /// Removes `port`.
     #[inline]
     pub const fn remove(&mut self, port: PortId) {
         self.0[port.index() / 64] &= !(1 << (port.index() % 64));
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether the set is empty.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0 == [0; PORTS_MAX / 64]
     }
 
-    /// How many ports are in it.
+    /// Returns the number of members.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Members of both.
+    /// Returns the intersection.
     #[inline]
     #[must_use]
     pub fn and(mut self, other: &PortSet) -> PortSet {
@@ -56,7 +56,7 @@ impl PortSet {
         self
     }
 
-    /// Members of either.
+    /// Returns the union.
     #[inline]
     #[must_use]
     pub fn or(mut self, other: &PortSet) -> PortSet {
@@ -64,7 +64,7 @@ impl PortSet {
         self
     }
 
-    /// Members of `self` that are not in `other`.
+    /// Returns the members of `self` that are not in `other`.
     #[inline]
     #[must_use]
     pub fn without(mut self, other: &PortSet) -> PortSet {
@@ -72,7 +72,7 @@ impl PortSet {
         self
     }
 
-    /// The first member at or after `from`, if any.
+    /// Returns the first member at or after `from`, if any.
     #[must_use]
     pub fn first_from(&self, from: PortId) -> Option<PortId> {
         let start = from.index() / 64;
@@ -88,7 +88,7 @@ impl PortSet {
         }
     }
 
-    /// The first member at or after `from`, or else the first of all, if any.
+    /// Returns the first member at or after `from`, else the first of all, if any.
     #[inline]
     #[must_use]
     pub fn next_from(&self, from: PortId) -> Option<PortId> {
@@ -100,7 +100,7 @@ impl PortSet {
         self.first_from(from).or_else(|| self.first_from(PortId(0)))
     }
 
-    /// Its members, lowest first.
+    /// Returns the members, lowest first.
     pub fn iter(self) -> impl Iterator<Item = PortId> {
         let mut rest = self;
         std::iter::from_fn(move || {
