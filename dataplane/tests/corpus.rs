@@ -1,5 +1,5 @@
-//! The seed corpora of the fuzz targets, as ordinary tests: what a fuzzer has found once is run
-//! everywhere, with the very functions that the targets run.
+//! Seed corpora of the fuzz targets as ordinary tests: findings of a fuzzer run everywhere, by the functions that the
+//! targets run.
 
 #[path = "../../fuzz/src/cnm.rs"]
 mod cnm;

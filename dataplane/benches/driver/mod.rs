@@ -1,4 +1,4 @@
-//! A worker's driver over frames in plain memory, in batches as a worker takes them from a port.
+//! Driver of a worker over frames in plain memory, in the batches that a worker receives from a port.
 
 use std::hint::black_box;
 
@@ -14,28 +14,29 @@ use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 
 pub const BATCH: u32 = 64;
 const SLOT_SIZE: usize = 2048;
-/// A minimum frame, without FCS.
+/// Length of a minimum frame, without FCS.
 const SHORT: u32 = 60;
 /// Lengths of simple IMIX, without FCS: seven, four and one of twelve.
 const IMIX: [u32; 12] = [SHORT, 566, SHORT, 1514, SHORT, 566, SHORT, 566, SHORT, SHORT, 566, SHORT];
 const HEADROOM: usize = 256;
 
-/// What the frames of one port are.
+/// Kind of frames of a port.
 #[derive(Clone, Copy)]
 pub enum Load {
-    /// Priority-tagged, of all classes in turn and of 16 pairs of stations: no frame is like the one before.
+    /// Priority-tagged, of all classes in turn and of 16 pairs of stations: no frame has the header of the previous
+    /// one.
     Mixed,
-    /// As two hosts with Linux send them: untagged UDP over IPv4 of 16 flows, simple IMIX, lengths and
-    /// Identifications that differ from frame to frame. Trains as long as a batch.
+    /// As two Linux hosts send them: untagged UDP over IPv4 of 16 flows, simple IMIX, with varying lengths and
+    /// Identifications. Micro-flows are as long as a batch.
     Imix,
 }
 
-/// Slots as a UMEM has them, a batch for each port. The frames are written beforehand and stay when
-/// their slots are freed: receiving costs no copy, and reads nothing that was written just now.
+/// Slots as in a UMEM, a batch for each port. Frames are written in advance and stay in freed slots: receiving copies
+/// nothing, and reads nothing that was just written.
 struct Slots {
     bytes: Vec<u8>,
     load: Load,
-    /// By port.
+    /// Free slots by port.
     free: Vec<Vec<u32>>,
 }
 
@@ -107,12 +108,12 @@ impl FrameStore for Slots {
     }
 }
 
-/// A port whose line carries at once what it is given.
+/// Port whose line transmits immediately.
 struct Line {
     number: u8,
-    /// Frames that wait to be received.
+    /// Number of frames to receive.
     waiting: u32,
-    /// Frames that have left.
+    /// Sent frames.
     left: Vec<Frame>,
 }
 
@@ -144,7 +145,7 @@ impl Port<Slots> for Line {
     }
 }
 
-/// A switch with traffic from each port to the next, a batch at a time.
+/// Switch with traffic from each port to the next, a batch at a time.
 pub struct Bench {
     switch: Switch,
     slots: Slots,
@@ -154,12 +155,12 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// All addresses are known.
+    /// Creates a bench in which all addresses are known.
     pub fn new(ports: u8, policy: PolicyKind, load: Load) -> Bench {
         Bench::with(&settings(ports, policy), load)
     }
 
-    /// The same where each two ports are a group, so that every frame is for one, of eight ports under PFC.
+    /// Creates a bench of eight ports under PFC in groups of two, so that every frame is for a group.
     pub fn grouped(spread: Spread, load: Load) -> Bench {
         let mut settings = settings(8, PolicyKind::Pfc);
         let group = |first: u8| GroupSettings {
@@ -184,12 +185,12 @@ impl Bench {
             turn: 0,
             now: Nanos::ZERO,
         };
-        // Twice round: every address is learned, and no frame floods any more.
+        // Two rounds: every address is learned, and no frame floods.
         (0..2 * u32::from(ports)).for_each(|_| bench.batch());
         bench
     }
 
-    /// The next port has received a batch, and all of it leaves.
+    /// Receives a batch on the next port, all of which leaves.
     pub fn batch(&mut self) {
         self.ports[self.turn].1.waiting = BATCH;
         self.turn = (self.turn + 1) % self.ports.len();
@@ -199,7 +200,7 @@ impl Bench {
         black_box(self.switch.next_deadline());
     }
 
-    /// Where its frames have gone.
+    /// Returns the account of frames.
     pub fn ledger(&self) -> Ledger {
         self.switch.ledger()
     }
@@ -209,14 +210,14 @@ fn line(number: u8) -> (PortId, Line) {
     (PortId(number), Line { number, waiting: 0, left: Vec::with_capacity(BATCH as usize) })
 }
 
-/// Every way to spread.
+/// All kinds of spread.
 pub const SPREADS: [Spread; 3] = [
     Spread::Flow,
     Spread::Frame(Turns::RoundRobin),
     Spread::Adaptive { low: Bytes(16_000), high: Bytes(32_000) },
 ];
 
-/// Of a switch whose queues are behind no threshold.
+/// Returns the settings of a switch in which no queue reaches a threshold.
 pub fn settings(ports: u8, policy: PolicyKind) -> SwitchSettings {
     let mut settings = SwitchSettings::plain((0..ports).map(port).collect());
     settings.policies = [policy; CLASSES];

@@ -1,4 +1,4 @@
-//! Flows that join, one by one, an egress queue that OFC has found congested: nothing leaves it.
+//! Flows that join, one by one, an egress queue that OFC finds congested and that nothing leaves.
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Switch, Workers};
@@ -10,7 +10,7 @@ use super::driver::{BATCH, settings};
 
 const IN: PortId = PortId(0);
 const OUT: PortId = PortId(1);
-/// A short UDP packet, without FCS.
+/// Length of a short UDP packet, without FCS.
 const LEN: u32 = 60;
 
 pub struct Joins {
@@ -20,12 +20,12 @@ pub struct Joins {
 }
 
 impl Joins {
-    /// So many flows have joined already, and a batch more can.
+    /// Creates a bench that `flows` flows have joined, with room for one more batch.
     pub fn new(flows: u16) -> Joins {
         let mut settings = settings(2, PolicyKind::Ofc);
         let most = u32::from(u16::MAX);
         (settings.policy.ofc.flows, settings.policy.ofc.paused_flows) = (most, most);
-        settings.policy.ofc.alpha = 1e-7; // the first frames are congestion enough
+        settings.policy.ofc.alpha = 1e-7; // the first frames suffice for congestion
         for port in &mut settings.ports {
             (port.ofc_peer, port.trust) = (true, Trust::Pcp);
             for class in &mut port.classes {
@@ -36,17 +36,17 @@ impl Joins {
         let packets = Packets::new(flows + u16::try_from(BATCH).expect("a batch is small") + 1);
         let switch = Switch::new(&settings, packets.capacity(), Workers::single(2), Counters::new(2));
         let mut joins = Joins { switch, packets, next: 0 };
-        joins.step(OUT); // its station is known now
+        joins.step(OUT); // learns its station
         (0..flows).for_each(|_| joins.join());
         joins
     }
 
-    /// The next one joins.
+    /// Lets the next flow join.
     pub fn join(&mut self) {
         self.step(IN);
     }
 
-    /// Flows that the peer is asked to pause.
+    /// Returns the number of flows that the peer is asked to pause.
     pub fn asked(&self) -> usize {
         self.switch.ofc(Class::ALL[3]).map_or(0, |ofc| ofc.flows_asked(IN))
     }
@@ -60,7 +60,7 @@ impl Joins {
     }
 }
 
-/// One packet of each flow, all of class 3; the first goes the other way.
+/// One packet of each flow, all of class 3; the first has the opposite direction.
 struct Packets(Vec<[u8; LEN as usize]>);
 
 impl Packets {

@@ -1,16 +1,16 @@
-//! What policies cost beside each other: the journey of `journey.rs`, no queue behind any threshold.
+//! Relative costs of policies: the journey of `journey.rs`, no queue at a threshold.
 //!
-//! `scripts/bench policies` runs it, in two ways that do not depend on how busy the machine is, or hardly:
+//! `scripts/bench policies` runs it in two ways that hardly depend on the machine's load:
 //!
-//! * `count LOAD POLICY`: under callgrind, which counts the instructions of [`counted`] and nothing else: the
-//!   same number in every run.
-//! * `time ROUNDS`: all policies in turn, round by round; a round's times are compared with plain PFC's in
-//!   the same round.
+//! * `count LOAD POLICY`: under callgrind, which counts the instructions of [`counted`] only: the same number in
+//!   every run.
+//! * `time ROUNDS`: all policies in turn, round by round; a round's times are compared with plain PFC's in the same
+//!   round.
 //!
-//! `count-groups LOAD SPREAD` counts the same where every frame is for a group of ports.
+//! `count-groups LOAD SPREAD` counts instructions with every frame for a group of ports.
 //!
-//! `count-joins FLOWS` counts what a frame costs whose flow joins an egress queue that OFC has found
-//! congested, and in which that many flows wait already.
+//! `count-joins FLOWS` counts the cost of a frame whose flow joins an egress queue that OFC finds congested, and in
+//! which that many flows are queued already.
 
 #[path = "../driver/mod.rs"]
 mod driver;
@@ -24,13 +24,13 @@ use xoff_flow_control::settings::PolicyKind;
 use driver::{BATCH, Bench, Load, SPREADS};
 use joins::Joins;
 
-/// Batches that are counted, after as many that are not.
+/// Counted batches, after as many warm-up batches.
 const BATCHES: u32 = 200;
 /// Batches of one policy in a round.
 const BATCHES_TIMED: u32 = 500;
 const PORTS: u8 = 8;
 
-/// What callgrind counts.
+/// Function whose instructions callgrind counts.
 #[inline(never)]
 fn counted(mut step: impl FnMut(), times: u32) {
     (0..times).for_each(|_| step());
@@ -94,15 +94,15 @@ fn count_joins(flows: u16) {
     println!("{BATCH}");
 }
 
-/// Per policy: the median of its time per frame, and of its ratio to PFC's in the same round with the range
-/// of the middle half.
+/// Prints for each policy the median time per frame, and the median and interquartile range of its ratio to PFC's in
+/// the same round.
 fn time(rounds: usize) {
     let mut benches = PolicyKind::ALL.map(|kind| Bench::new(PORTS, kind, Load::Mixed));
     let count = benches.len();
     let mut times = vec![Vec::with_capacity(rounds); count];
     for round in 0..rounds {
         for place in 0..count {
-            let which = (round + place) % count; // no policy always follows the same one
+            let which = (round + place) % count; // the order of policies rotates
             let start = Instant::now();
             (0..BATCHES_TIMED).for_each(|_| benches[which].batch());
             let frames = f64::from(BATCHES_TIMED * BATCH);

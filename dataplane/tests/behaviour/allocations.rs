@@ -1,4 +1,4 @@
-//! After start nothing is allocated per frame, whatever the frame's journey.
+//! Tests that nothing is allocated per frame after start, on any journey.
 
 use std::sync::Arc;
 
@@ -30,36 +30,35 @@ use crate::{C3, resume, stop};
 const PORTS: u8 = 4;
 const WORKERS: usize = 2;
 
-/// Two workers that themselves allocate nothing, each with two ports, in VLANs that some ports send tagged and others
-/// untagged.
+/// Two workers without allocations of their own, with two ports each, in VLANs with tagged and untagged members.
 struct Pair {
     now: Nanos,
     workers: [Switch; WORKERS],
     counters: Arc<Counters>,
     settings: SwitchSettings,
     store: MemoryStore,
-    /// By worker.
+    /// Ports by worker.
     ports: [Vec<(PortId, Ring)>; WORKERS],
     links: Links,
-    /// What taps have seen, by worker.
+    /// Frames seen by taps, by worker.
     seen: [Arc<Counter>; WORKERS],
 }
 
-/// What is on beside forwarding: congestion points always are.
+/// Features beside forwarding; congestion points are always on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Case {
     kind: PolicyKind,
     culprit: Culprit,
     shadows: &'static [PolicyKind],
-    /// ECN marks in all classes, WRED in the lossy ones.
+    /// True for ECN marks in all classes, and WRED in the lossy ones.
     ecn: bool,
-    /// How long the pipeline has a frame.
+    /// Delay of the pipeline.
     delay: Nanos,
-    /// Who looks on sees all frames.
+    /// True if a tap sees all frames.
     is_tapped: bool,
 }
 
-/// Sees as captures do.
+/// Tap that reads frames as captures do.
 #[derive(Debug)]
 struct Eye {
     seen: Arc<Counter>,
@@ -100,7 +99,7 @@ impl Pair {
                 class.ecn = Some(EcnSettings { min, max, probability: 0.5, wred: !class.lossless });
             });
         });
-        plan.each_port(|port| port.commit = Bytes(1_600)); // a control frame, and data behind it
+        plan.each_port(|port| port.commit = Bytes(1_600)); // one control frame, and data behind it
         plan.settings.vlans = vec![VlanSettings {
             vid: 1,
             tagged: vec![PortId(0), PortId(2)],
@@ -153,13 +152,13 @@ impl Pair {
         self.ports[usize::from(port / 2)][usize::from(port % 2)].1.arrived.push_back(bytes);
     }
 
-    /// A counter of all ports and classes together.
+    /// Returns the sum of a counter over all ports and classes.
     fn all(&self, counter: fn(&ClassCounters) -> &Counter) -> u64 {
         let of_port = |port| Class::ALL.map(|class| counter(self.counters.class(PortId(port), class)).get());
         (0..PORTS).flat_map(of_port).sum()
     }
 
-    /// A turn of both workers' loops, and the lines carry what they send.
+    /// Runs a turn of both workers' loops, and the lines deliver sent frames.
     fn turn(&mut self) {
         self.now += Nanos::from_micros(30);
         self.workers[0].batch(self.now).tell(PortId(1), &[2; 60], &mut self.store);
@@ -176,8 +175,8 @@ fn ring(port: u8) -> (PortId, Ring) {
     (PortId(port), Ring::with_capacity(512))
 }
 
-/// Every kind of traffic: tagged and untagged, to all ports and floods, from stations that are known
-/// and that are not, in all classes, too long, and pauses.
+/// Returns every kind of traffic: tagged and untagged, unicast and floods, from known and unknown stations, in all
+/// classes, too long, and pauses.
 fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
     let frame = |n: u16| {
         let [high, low] = n.to_be_bytes();
@@ -195,7 +194,7 @@ fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
             bytes[16..20].copy_from_slice(&[0x08, 0x00, 0x45, 0b10]); // IPv4, ECN-capable
         }
         if n.rem_euclid(2) == 0 {
-            bytes.drain(12..16); // its tag
+            bytes.drain(12..16); // removes the tag
         }
         (port, bytes)
     };
@@ -286,7 +285,7 @@ fn who_looks_on_allocates_nothing_and_sees_every_frame() {
     assert_eq!(punts.sum::<u64>(), 2_000 / 50);
     let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
     let dropped: u64 = DropReason::ALL.into_iter().map(|reason| pair.counters.dropped(reason)).sum();
-    // What was not let in is seen once, as it came.
+    // Frames not admitted are shown once, on receipt.
     let not_let_in =
         [DropReason::Malformed, DropReason::TooLong, DropReason::IngressFull, DropReason::HeadroomExhausted];
     let not_let_in: u64 = not_let_in.into_iter().map(|reason| pair.counters.dropped(reason)).sum();
@@ -379,7 +378,7 @@ fn a_worker_that_is_given_other_settings_allocates_nothing() {
     }
 }
 
-/// What would make the test above worthless: a counter that counts nothing.
+/// Checks the test above: an allocation is counted.
 #[test]
 fn an_allocation_is_noticed() {
     let allocated = allocation_counter::measure(|| drop(std::hint::black_box(vec![1_u8])));

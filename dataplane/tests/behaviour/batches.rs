@@ -1,6 +1,6 @@
-//! Large batches decide as batches of one do. The bed compares the two in every scenario; what is here brings them
-//! where they could part: trains of short and long frames, many to a look, in switches where some threshold, limit
-//! or onlooker needs each of them.
+//! Large batches decide like batches of one. The bed compares the two in every scenario. The scenarios here may
+//! separate them: micro-flows of short and long frames, many per poll, in switches where a threshold, limit or
+//! observer needs every frame.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{
@@ -14,11 +14,11 @@ use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
 const PORTS: usize = 5;
-/// From one look to the next: a hundred short frames.
+/// Time between polls: a hundred short frames.
 const GAP: Nanos = Nanos(100_000);
 const COMMIT: Bytes = Bytes(20_000);
 
-/// Looked at only now and then.
+/// Returns a switch with rare polls.
 fn plan() -> SwitchPlan {
     let mut plan = plan::switch(&[Link { loop_gap: GAP, commit: COMMIT, ..LINK }; PORTS]);
     plan.each_port(|port| {
@@ -28,14 +28,14 @@ fn plan() -> SwitchPlan {
     plan
 }
 
-/// Four hosts send to a fifth, each frames of one kind, one right after the other; its peer pauses now and then.
+/// Runs four hosts that each send frames of one kind to a fifth, back to back; its peer pauses now and then.
 fn crowd(plan: SwitchPlan) {
     let mut star = Star::new(plan);
     for (from, class, len) in [(1, C3, 1_514), (2, C3, 100), (3, C0, 600), (4, C0, 100)] {
         let stream = star.stream(0, class, 300);
         star.start(from, 0, Stream { len, ..stream });
     }
-    // Packets that leave as they came, and so in trains; most can be marked.
+    // Packets that leave unchanged, and so as micro-flows; most can be marked.
     for number in 0..60 {
         for (port, dscp) in [(1, 24), (2, 24), (3, 0), (4, 0)] {
             let bytes = packet(&star, port, dscp << 2 | if number % 8 < 6 { 0b10 } else { 0b00 });
@@ -51,7 +51,7 @@ fn crowd(plan: SwitchPlan) {
     assert!(star.at(0).arrivals.len() > 300, "something came of it");
 }
 
-/// An untagged IPv4 packet for the host at port 0.
+/// Returns an untagged IPv4 packet for the host at port 0.
 fn packet(star: &Star, from: usize, tos: u8) -> Vec<u8> {
     let mut bytes = [star.mac(0).0, star.mac(from).0].concat();
     bytes.extend([0x08, 0x00, 0x45, tos]);

@@ -1,4 +1,4 @@
-//! For tests that drive a switch by hand: what it punts is kept, and what leaves by a port is taken.
+//! Helpers for tests that drive a switch by hand: they keep punted frames and take sent ones.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use xoff_wire::units::{Nanos, PortId};
 
 use crate::bed::store::MemoryStore;
 
-/// Frames that were punted, and how many may be here at a time.
+/// Punted frames, and their maximum number.
 #[derive(Debug)]
 pub struct Punted {
     pub frames: Vec<(Punt, Vec<u8>)>,
@@ -33,7 +33,7 @@ impl PuntSink for Sink {
     }
 }
 
-/// What the switch punts from now on.
+/// Collects the frames that the switch punts from now on.
 pub fn punted_by(switch: &mut Switch) -> Arc<Mutex<Punted>> {
     let punted = Arc::new(Mutex::new(Punted { frames: Vec::new(), room: 1_000 }));
     let before = switch.batch(Nanos(0)).put_punt_sink(Box::new(Sink(Arc::clone(&punted))));
@@ -41,7 +41,7 @@ pub fn punted_by(switch: &mut Switch) -> Arc<Mutex<Punted>> {
     punted
 }
 
-/// What leaves by a port from now on, while time goes by.
+/// Returns the frames that leave by a port while time advances.
 pub fn sent(switch: &mut Switch, store: &mut MemoryStore, now: &mut Nanos, port: PortId) -> Vec<Vec<u8>> {
     let mut sent = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Pauses that travel: three switches in a row, a slow end, and traffic that shares the way.
+//! Propagation of pauses: three switches in a row, a slow end, and traffic that shares the path.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{Accounting, WhenFull};
@@ -8,11 +8,11 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
 use crate::{C3, C4, stop};
 
-/// a - first - second - third - b, and one host more at the first and at the last switch.
+/// a - first - second - third - b, and one more host at the first and at the last switch.
 struct Row {
     bed: Bed,
     switches: [NodeId; 3],
-    /// a, b, and the two others.
+    /// a, b, and the two other hosts.
     hosts: [NodeId; 4],
 }
 
@@ -42,7 +42,7 @@ impl Row {
         assert_eq!((seen.frames, seen.late_or_twice), (frames, 0));
     }
 
-    /// How often the switch told the peer at its port 0 to stop.
+    /// Returns the number of XOFFs that the switch sent by its port 0.
     fn xoffs(&self, switch: usize) -> u64 {
         self.bed.switch(self.switches[switch]).counters.class(PortId(0), C3).xoff_sent.get()
     }

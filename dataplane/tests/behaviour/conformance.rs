@@ -1,4 +1,4 @@
-//! What 802.1Qbb demands of both ends, to the nanosecond.
+//! Requirements of 802.1Qbb for both ends, to the nanosecond.
 //!
 //! A frame of 1514 bytes takes 12,304 ns of a gigabit line, a pause frame 672, the cable 500.
 
@@ -18,7 +18,7 @@ fn span(n: u64, unit: Nanos) -> Nanos {
     Nanos(n * unit.0)
 }
 
-/// Port 1 sends frames of `class` to port 0 without a gap.
+/// Sends frames of `class` from port 1 to port 0 without gaps.
 fn busy(plan: SwitchPlan, class: Class) -> (Star, Flow) {
     let mut star = Star::new(plan);
     let flow = star.start(1, 0, star.stream(0, class, 5_000));
@@ -30,15 +30,15 @@ fn gigabit() -> SwitchPlan {
     plan::switch(&[LINK; 2])
 }
 
-/// The next time at which the switch, sending without a gap, begins a frame of `flow` at least
-/// `ahead` from now.
+/// Returns the next time, at least `ahead` from now, at which the switch begins a frame of `flow`, sending without
+/// gaps.
 fn next_start(star: &Star, flow: Flow, ahead: Nanos) -> Nanos {
     let last_left = Nanos(star.seen(flow).last_at.0 - CABLE.0);
     let frames = (star.now() + ahead).since(last_left).0.div_ceil(FRAME.0);
     last_left + span(frames, FRAME)
 }
 
-/// Has host 0 send `control` such that it arrives 1 ns before a frame would start; answers when.
+/// Sends `control` from host 0 such that it arrives 1 ns before a frame would start. Returns the arrival time.
 fn pause_just_before_a_start(star: &mut Star, flow: Flow, control: MacControl) -> Nanos {
     let arrival = Nanos(next_start(star, flow, Nanos(5_000)).0 - 1);
     star.run_until(Nanos(arrival.0 - CABLE.0 - PAUSE.0));
@@ -46,7 +46,7 @@ fn pause_just_before_a_start(star: &mut Star, flow: Flow, control: MacControl) -
     arrival
 }
 
-/// The first frame that comes in at host 0 after the frames that left before `at`.
+/// Returns the arrival of the first frame at host 0 after those that left before `at`.
 fn first_after(star: &Star, flow: Flow, at: Nanos) -> Nanos {
     let on_its_way = at + CABLE + Nanos(1);
     star.arrivals(flow).into_iter().find(|&arrival| arrival > on_its_way).expect("frames came")
@@ -75,7 +75,7 @@ fn only_the_paused_class_stops_and_another_takes_the_line() {
     let begins = star.now() + PAUSE + CABLE;
     star.run_for(Nanos::from_millis(40));
     let ends = begins + span(0xffff, QUANTUM);
-    // One frame was committed; the first one after the pause may have to wait for one of the other class.
+    // One frame was committed; the first one after the pause may have to wait for a frame of the other class.
     let between = |&at: &Nanos| at > begins + FRAME + CABLE && at < ends + FRAME + CABLE;
     assert_eq!(star.arrivals(paused).iter().filter(|at| between(at)).count(), 0);
     let first = star.arrivals(paused).into_iter().find(|&at| at >= ends + FRAME + CABLE);
@@ -135,15 +135,15 @@ fn a_quantum_is_512_bits_at_the_speed_of_the_port() {
         let speed = xoff_wire::units::BitRate::from_mbps(mbps);
         let mut star = Star::new(plan::switch(&[xoff_flow_control::headroom::Link { speed, ..LINK }; 2]));
         star.pause(0, stop(C3, 1000));
-        let at = Nanos(Bytes::on_line(60).0 * 8_000 / mbps) + CABLE; // the nanosecond that has begun
+        let at = Nanos(Bytes::on_line(60).0 * 8_000 / mbps) + CABLE; // the current nanosecond
         star.run_until(at + Nanos(1));
         let paused = star.switch().worker(PortId(0)).paused(PortId(0)).next_expiry();
         assert_eq!(paused, at + Nanos(512_000_000 / mbps));
     }
 }
 
-/// `bytes` from host 0 change nothing about class 3 towards it: every frame comes when it would have.
-/// Answers the bed, for what was counted.
+/// Checks that `bytes` from host 0 change nothing for class 3: every frame arrives at the same time as without them.
+/// Returns the bed for its counters.
 fn changes_nothing(plan: SwitchPlan, class: Class, bytes: &[u8]) -> Star {
     let arrivals = |bytes: Option<&[u8]>| {
         let (mut star, flow) = busy(plan.clone(), class);
@@ -254,14 +254,14 @@ fn reserved_bits_source_and_padding_do_not_matter() {
     assert_eq!(fdb.len(), 2, "the two hosts, and nothing learned from MAC control");
 }
 
-/// Port 0 is paused for good and port 1 sends: XOFF comes, and is kept alive.
+/// Pauses port 0 for good while port 1 sends, so that XOFF is sent and refreshed.
 fn held() -> (Star, Nanos) {
     let mut star = Star::new(gigabit());
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
     let start = star.now();
     star.start(1, 0, star.stream(0, C3, 100));
-    // The frame that takes the count to XOFF: 30,000 bytes of 1518.
+    // The frame that reaches XOFF: 30,000 bytes in frames of 1518.
     let crossing = start + span(20, FRAME) + CABLE;
     star.run_for(Nanos::from_millis(2));
     (star, crossing)

@@ -1,5 +1,5 @@
-//! A policy that is not built in: it acts, watches and is replaced as the others do, sees what they see, and what it
-//! gets wrong harms nobody.
+//! Custom policies: they act, observe and are replaced like built-in ones, see the same events, and their errors harm
+//! nobody.
 
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::policy::{CustomPanic, CustomPolicy, Event, Intent, Margin, Occupancies};
@@ -10,19 +10,19 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star};
 use crate::{C0, C3, C4};
 
-/// Pauses at a part of XOFF and resumes at as much of XON: at 1 it is PFC.
+/// Policy that pauses at XOFF / `part` and resumes at XON / `part`; with 1 it is PFC.
 #[derive(Clone, Copy, Debug)]
 pub struct PartOfXoff {
     pub part: u64,
     pub errs: Errs,
 }
 
-/// Whether a policy wants what cannot be done, too, and takes back what it never asked for.
+/// Errors of a policy: impossible intents, and XONs without XOFF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errs {
     Never,
     AtEveryEvent,
-    /// It panics when a frame is received.
+    /// Panics when a frame is received.
     Panics,
 }
 
@@ -98,7 +98,7 @@ impl CustomPolicy for Of {
     }
 }
 
-/// What a policy of `class` (3 or 4, at ports that send XOFF for both) may want and nobody can do.
+/// Returns intents of a policy of `class` (3 or 4, at ports that send XOFF for both) that cannot be executed.
 fn impossible(class: Class) -> [Intent; 11] {
     let (port, nowhere, trigger) = (PortId(1), PortId(200), Trigger::Ingress);
     let (higher, step) = (Class::ALL[7], RateStep::FULL);
@@ -117,7 +117,7 @@ fn impossible(class: Class) -> [Intent; 11] {
     ]
 }
 
-/// Four senders and a receiver at port 0; when each frame came.
+/// Runs four senders and a receiver at port 0. Returns the arrival times.
 fn run(custom: PartOfXoff, acting: PolicyKind, shadows: &[PolicyKind]) -> (Star, Vec<Vec<Nanos>>) {
     let mut plan = plan::switch(&[LINK; 5]);
     plan.settings.policies = [acting; 8];
@@ -131,7 +131,7 @@ fn run(custom: PartOfXoff, acting: PolicyKind, shadows: &[PolicyKind]) -> (Star,
     (star, arrivals)
 }
 
-/// Pauses of a port's peer: how many, and for how long.
+/// Returns the number and the total time of a port's pauses.
 fn pauses(star: &Star, port: u8) -> [u64; 2] {
     let class = star.switch().counters.class(PortId(port), C3);
     [class.xoff_sent.get(), class.held_nanos.get()]

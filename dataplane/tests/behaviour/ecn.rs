@@ -1,5 +1,5 @@
-//! ECN marks and WRED in a whole switch: thresholds to the byte, first marks on a queue that drains,
-//! and who is dropped instead.
+//! ECN marks and WRED in a whole switch: thresholds to the byte, marks on the first frames of a draining queue, and
+//! drops instead of marks.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{EcnSettings, FlowControl, VlanSettings};
@@ -11,12 +11,12 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
-/// What each frame counts for: its 1000 bytes and FCS.
+/// Counted size of each frame: 1000 bytes and FCS.
 const SIZE: u64 = 1_004;
 const ECT: u8 = 0b10;
 const NOT_ECT: u8 = 0b00;
 
-/// A step at `threshold` in all classes.
+/// Returns a switch that marks from `threshold` on in all classes.
 fn plan(threshold: u64, wred: bool) -> SwitchPlan {
     let (min, max) = (Bytes(threshold), Bytes(threshold));
     let mut plan = plan::switch(&[LINK; 2]);
@@ -29,7 +29,7 @@ fn plan(threshold: u64, wred: bool) -> SwitchPlan {
     plan
 }
 
-/// An IPv4 packet of `class` to the host at port 0.
+/// Returns an IPv4 packet of `class` to the host at port 0.
 fn packet(star: &Star, class: Class, bits: u8, number: u8) -> Vec<u8> {
     let mut bytes = [star.mac(0).0, star.mac(1).0].concat();
     bytes.extend([0x81, 0x00]);
@@ -40,7 +40,7 @@ fn packet(star: &Star, class: Class, bits: u8, number: u8) -> Vec<u8> {
     bytes
 }
 
-/// Holds `class` up at port 0 while so many frames come, and lets them go: what arrives, in order.
+/// Pauses `class` at port 0 while `frames` arrive, then resumes it. Returns the arrivals in order.
 fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) -> Vec<(u8, Ecn)> {
     star.pause(0, stop(class, 0xffff));
     star.run_for(Nanos(2_000));
@@ -106,7 +106,7 @@ fn wred_drops_what_cannot_be_marked_from_the_threshold_on_and_in_lossy_classes_o
     }
 }
 
-/// What is behind the first tag is payload until that tag is taken out.
+/// Bytes behind the first tag are payload until that tag is removed.
 // proves: ecn
 #[test]
 fn a_frame_that_ends_within_its_second_tag_leaves_as_it_came_when_the_first_is_taken_out() {

@@ -1,5 +1,4 @@
-//! Floods: one frame that becomes several counts once where it came in, until the last has left, and
-//! nothing of it stays behind however many there are.
+//! Floods: a frame with several copies counts once at its ingress until the last has left, and leaves nothing behind.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, Memory, SharedMemory, WhenFull};
@@ -32,7 +31,7 @@ fn the_reserved_block_is_consumed_and_nothing_is_learned_from_it() {
     assert_eq!(learned, 1, "by that frame only");
 }
 
-/// Port 0 sends small frames to everybody.
+/// Sends small broadcasts from port 0.
 fn broadcast(plan: SwitchPlan, class: Class) -> (Star, u32) {
     let mut star = Star::new(plan);
     let stream = Stream { class, len: 60, ..Stream::new(MacAddr::BROADCAST, FRAMES, Nanos::ZERO) };
@@ -50,7 +49,7 @@ fn every_port_gets_each_frame_once_in_every_accounting() {
         let mut plan = plan::switch(&[LINK; 4]);
         plan.settings.accounting = accounting;
         plan.settings.when_full = when_full;
-        (plan.slots, plan.control_slots) = (40, 4); // far fewer than floods
+        (plan.slots, plan.control_slots) = (40, 4); // far fewer slots than floods
         let (mut star, id) = broadcast(plan, C0);
         star.run_to_rest();
         for port in 1..4 {
@@ -112,7 +111,7 @@ fn copies_of_lossless_floods_leave_the_rest_of_memory_to_others() {
     for beyond in [0, 1] {
         let mut star = Star::new(plan.clone());
         let frames = most + beyond;
-        // Ports 1 and 2 keep what they get: of every frame one copy beyond the frame itself.
+        // Ports 1 and 2 hold their frames: one copy beyond the frame itself for every flood.
         [1, 2].into_iter().for_each(|port| star.pause(port, stop(C3, 0xffff)));
         star.run_for(Nanos::from_micros(10));
         let stream = Stream { class: C3, len: 60, ..Stream::new(MacAddr::BROADCAST, frames, star.now()) };
@@ -133,7 +132,7 @@ fn copies_for_which_there_is_no_slot_are_counted_where_they_were_to_go() {
     plan.control_slots = 2;
     plan.may_lose = true;
     let (mut star, id) = broadcast(plan, C3);
-    // Port 2 keeps what it gets, until its frames have all the slots.
+    // Port 2 holds its frames until they occupy all slots.
     star.pause(2, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(2));
     assert_eq!(star.switch().worker(PortId(2)).buffer().egress(PortId(2), C3), Bytes(40 * 64));

@@ -1,4 +1,4 @@
-//! GFC between parties that both ask for rates and keep them: two switches in a row and a host.
+//! GFC between parties that both request and keep rates: two switches in a row and a host.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::PolicyKind;
@@ -10,12 +10,12 @@ use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::watchdog::ring;
 use crate::{C3, resume, stop};
 
-/// Steps begin at 120, 180, 210, 225, 232.5 and 236.25 KB, and end at 60, 150, 195, 217.5, 228.75 and
+/// XOFF with steps that begin at 120, 180, 210, 225, 232.5 and 236.25 KB, and end at 60, 150, 195, 217.5, 228.75 and
 /// 234.375 KB.
 const XOFF: Bytes = Bytes(240_000);
 /// 300 Mb/s: between the rates of the first two steps.
 const SLOW: BitRate = BitRate::from_mbps(300);
-/// A frame that is on the wire, the frame with rates behind it, and the cable.
+/// Delivery time of a rate: the frame on the wire, the frame with rates behind it, and the cable.
 const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
 
 /// a - near - far - b, where b's line is slow and a keeps rates.
@@ -27,7 +27,7 @@ struct Row {
     b: NodeId,
 }
 
-/// The ports of each switch: towards a, and towards b.
+/// Ports of each switch: towards a, and towards b.
 const UP: u8 = 0;
 const DOWN: u8 = 1;
 
@@ -56,12 +56,12 @@ impl Row {
         self.bed.send(self.a, Stream::new(to, frames, self.bed.now()))
     }
 
-    /// What `switch` asks of its peer at UP.
+    /// Returns the step that `switch` requests from its peer at UP.
     fn asked(&self, switch: NodeId) -> u8 {
         self.bed.switch(switch).worker(PortId(UP)).rate_asked(PortId(UP), C3).get()
     }
 
-    /// The rate that `near` keeps for `far`; zero: no limit.
+    /// Returns the rate that `near` keeps for `far`; zero: no limit.
     fn kept(&self) -> u64 {
         self.bed.switch(self.near).counters.class(PortId(DOWN), C3).rate_obeyed.get()
     }
@@ -74,7 +74,7 @@ impl Row {
         self.bed.switch(switch).counters.class(PortId(UP), C3).xoff_sent.get()
     }
 
-    /// Runs on, and calls `look` each microsecond.
+    /// Runs until `until`, and calls `look` each microsecond.
     fn watch(&mut self, until: Nanos, mut look: impl FnMut(&Row)) {
         while self.bed.now() < until {
             let next = self.bed.now() + Nanos::from_micros(1);
@@ -91,14 +91,14 @@ impl Row {
     }
 }
 
-/// The values that a series takes, each once in a row.
+/// Returns the series without consecutive repetitions.
 fn changes<T: PartialEq + Copy>(series: &[T]) -> Vec<T> {
     let mut series = series.to_vec();
     series.dedup();
     series
 }
 
-/// Of what step a rate is.
+/// Returns the step of a rate.
 fn step_of(rate: u64) -> u8 {
     (1..=6).find(|step| GIGABIT.bits_per_second() >> step == rate).unwrap_or(0)
 }
@@ -123,8 +123,8 @@ fn what_is_asked_is_kept_and_the_queues_settle_between_two_steps_without_a_pause
     let in_time = kept.windows(late + 1).zip(&asked).all(|(kept, asked)| kept.contains(asked));
     assert!(in_time, "as soon as the frame with it can have come");
     let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
-    // T(2) and the end of step 2, and what comes meanwhile: a frame being received, and half a line for
-    // as long as word of it travels.
+    // T(2) and the end of step 2, plus frames that arrive meanwhile: a frame being received, and half a line until
+    // the rate is delivered.
     let slack = Bytes(2 * 1_518) + GIGABIT.bytes_in(DELIVERY);
     assert!(high.is_some_and(|high| high <= Bytes(180_000) + slack), "{high:?}");
     assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");
@@ -141,7 +141,7 @@ fn rates_fall_step_by_step_as_a_queue_grows_and_rise_as_it_empties() {
     let pause = stop(C3, 0xffff).encode(row.bed.host(row.b).mac);
     row.bed.inject(row.b, &pause);
     let mut asked = Vec::new();
-    // When each step began, and what had come by then.
+    // Begin of each step, and the bytes received by then.
     let mut came: Vec<(Nanos, u64)> = Vec::new();
     row.watch(Nanos::from_millis(7), |row| {
         let step = row.asked(row.far);
@@ -151,7 +151,7 @@ fn rates_fall_step_by_step_as_a_queue_grows_and_rise_as_it_empties() {
         }
     });
     assert_eq!(asked, [0, 1, 2, 3, 4, 5, 6]);
-    // Frames of 1514 bytes are counted with their FCS, and take 20 bytes more of the line.
+    // Frames of 1514 bytes are counted with FCS, and take 20 bytes more of the line.
     for (step, span) in (1..5).zip(came[1..].windows(2)) {
         let bits = (span[1].1 - span[0].1) * 8 * 1_538 / 1_518;
         let rate = bits * 1_000_000 / span[1].0.since(span[0].0).0;
@@ -239,7 +239,7 @@ fn a_switch_that_stops_lets_its_peers_be_fast_again_at_once() {
     assert_eq!(row.kept(), 0);
 }
 
-/// What was with the driver leaves after the stop, and the queue falls through the ends of steps.
+/// Committed frames leave after the stop, and the queue falls below the ends of steps.
 // proves: gfc
 #[test]
 fn a_switch_that_stops_asks_for_no_rate_while_what_it_has_committed_leaves() {
@@ -276,7 +276,7 @@ fn a_limit_ends_with_the_link_and_is_asked_for_anew() {
     assert_eq!(row.kept(), before);
 }
 
-/// The bed holds every frame to the rate that was asked for.
+/// The bed checks every frame against the requested rate.
 // proves: gfc
 #[test]
 fn the_lower_of_a_rate_that_is_asked_for_and_one_of_its_own_holds_and_nothing_is_saved_up() {
@@ -298,12 +298,12 @@ fn the_lower_of_a_rate_that_is_asked_for_and_one_of_its_own_holds_and_nothing_is
         star.came_whole(flow, 100);
         frames
     };
-    // A millisecond of 250 Mb/s is 20.3 frames; of 500 Mb/s 40.6, and as many from the 50,000 bytes that it may run ahead.
+    // A millisecond at 250 Mb/s is 20.3 frames; at 500 Mb/s 40.6, and as many from the lead of 50,000 bytes.
     assert!((19..=21).contains(&sent_in_a_millisecond(2)));
     assert!((70..=80).contains(&sent_in_a_millisecond(0)), "{}", sent_in_a_millisecond(0));
 }
 
-/// Hosts in a ring of switches that wait for each other: whether all that they send arrives.
+/// Runs hosts at a ring of switches that wait for each other. Returns whether all frames arrive.
 fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
     let (mut bed, _, hosts) = ring(500, |plan| {
         plan.settings.policies = [kind; 8];
@@ -318,7 +318,7 @@ fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
     arrived == 1_500
 }
 
-/// The paper's subject. Slower and slower, the ring goes on where PFC stands still for good.
+/// Tests the paper's subject: the slowed ring continues where PFC deadlocks.
 // proves: gfc
 #[test]
 fn a_ring_of_switches_that_wait_for_each_other_goes_on_where_pfc_stands_still() {

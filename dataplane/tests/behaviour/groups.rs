@@ -1,4 +1,4 @@
-//! Ports that lead to the same place: every frame takes one of them, and which one is as the group says.
+//! Groups of ports: every frame takes one member, as the group's spread determines.
 
 mod storms;
 mod workers;
@@ -11,13 +11,13 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Bed, Flow, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::{C0, C3, C4, KEEPING, resume, stop};
 
-/// Bytes of a long frame as they are counted.
+/// Counted size of a long frame.
 const SIZE: u64 = 1518;
 const ADAPTIVE: Spread = Spread::Adaptive { low: Bytes(3 * SIZE), high: Bytes(6 * SIZE + 1) };
 const SPREADS: [Spread; 4] =
     [Spread::Flow, Spread::Frame(Turns::RoundRobin), Spread::Frame(Turns::Random), ADAPTIVE];
 const EACH_FRAME: [Spread; 3] = [SPREADS[1], SPREADS[2], SPREADS[3]];
-/// Behind a group of a star, and at no host.
+/// Address behind a group of a star, at no host.
 const BEYOND: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
 
 fn group(ports: std::ops::Range<u8>, spread: Spread, salt: u64) -> GroupSettings {
@@ -25,7 +25,7 @@ fn group(ports: std::ops::Range<u8>, spread: Spread, salt: u64) -> GroupSettings
     GroupSettings { name: "up".into(), members, spread, uplinks: false, salt }
 }
 
-/// Ports 2 to 5 are a group that leads beyond; hosts at 0 and 1 send.
+/// Returns a switch whose ports 2 to 5 are a group that leads to `BEYOND`; hosts at 0 and 1 send.
 fn fan(spread: Spread) -> SwitchPlan {
     let mut plan = plan::switch(&[LINK; 6]);
     plan.settings.groups = vec![group(2..6, spread, 1)];
@@ -37,12 +37,12 @@ fn beyond(class: Class, count: u64) -> Stream {
     Stream { class, ..Stream::new(BEYOND, count, Nanos::ZERO) }
 }
 
-/// Frames of a stream that each member has sent.
+/// Returns the frames of a stream that each member has sent.
 fn shares(star: &Star, id: u32) -> [u64; 4] {
     [2, 3, 4, 5].map(|port| star.at(port).seen(id).frames)
 }
 
-/// Bytes of `class` that wait at each member.
+/// Returns the bytes of `class` queued at each member.
 fn waiting(star: &Star, class: Class) -> [u64; 4] {
     [2, 3, 4, 5].map(|port| star.switch().counters.class(PortId(port), class).egress_bytes.get())
 }
@@ -72,12 +72,12 @@ impl Pair {
         Pair { bed, switches, hosts }
     }
 
-    /// Everybody sends to everybody at the other switch, each as fast as the line.
+    /// Sends from every host to every host at the other switch, at line rate.
     fn all_to_all(&mut self, class: Class, count: u64) -> Vec<Between> {
         [0, 1].into_iter().flat_map(|side| self.all_from(side, class, count)).collect()
     }
 
-    /// The same from one side.
+    /// Sends from every host at one side to every host at the other.
     fn all_from(&mut self, side: usize, class: Class, count: u64) -> Vec<Between> {
         let mut flows = Vec::new();
         for (from, to) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))) {
@@ -88,7 +88,7 @@ impl Pair {
         flows
     }
 
-    /// Frames that each wire has taken from the first switch to the second, and back.
+    /// Returns the frames on each wire from the first switch to the second, and back.
     fn on_wires(&self) -> [Vec<u64>; 2] {
         self.switches.map(|switch| {
             let counters = &self.bed.switch(switch).counters;
@@ -100,14 +100,14 @@ impl Pair {
         })
     }
 
-    /// Frames for a port without link, at the first switch.
+    /// Returns the frames dropped at the first switch for ports without link.
     fn dropped(&self) -> u64 {
         let counters = &self.bed.switch(self.switches[0]).counters;
         let drops = |port| counters.class(PortId(port), C3).drops[DropReason::LinkDown.index()].get();
         (0..WIRES.end).map(drops).sum()
     }
 
-    /// Frames of a flow that came, and those of them that came late or twice.
+    /// Returns the frames of a flow that arrived, and those of them that were late or duplicate.
     fn seen(&self, flow: &Between) -> (u64, u64) {
         let seen = self.bed.host(flow.to).seen(flow.id);
         (seen.frames, seen.late_or_twice)
@@ -132,7 +132,7 @@ fn every_frame_takes_one_way_and_comes_once() {
             };
             let mut pair = Pair::new(1, change, spread);
             let flows = match when_full {
-                // Two pipelines that halt for each other would do so for ever.
+                // Two pipelines that halt for each other would deadlock.
                 WhenFull::Stop => pair.all_from(0, C3, 40),
                 WhenFull::Drop => pair.all_to_all(C3, 40),
             };
@@ -168,7 +168,7 @@ fn several_workers_spread_as_one_does() {
     }
 }
 
-/// What goes to all goes by one wire, and nobody hears it twice, or hears himself.
+/// A flood takes one wire; no host receives it twice, or receives its own.
 // proves: groups
 #[test]
 fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
@@ -192,7 +192,7 @@ fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
     }
 }
 
-/// Of flows only those move whose wire is cut, and they come back with it; what was on the others comes, in order.
+/// Only flows of the cut wire move, and they return with it; frames on the others arrive in order.
 // proves: group-changes
 #[test]
 fn a_wire_that_is_cut_takes_its_own_flows_only() {
@@ -202,7 +202,7 @@ fn a_wire_that_is_cut_takes_its_own_flows_only() {
     pair.bed.run_until(Nanos::from_millis(2));
     let (cut, before) = (end(pair.switches[0], 5), pair.on_wires());
     pair.bed.set_link(cut, false);
-    pair.bed.run_until(Nanos::from_micros(2_100)); // what waited there is gone
+    pair.bed.run_until(Nanos::from_micros(2_100)); // frames queued there are dropped
     let waited = pair.dropped();
     pair.bed.run_until(Nanos::from_millis(6));
     assert!(pair.on_wires()[0][1] <= before[0][1] + 1, "nothing leaves by it but what the driver had");
@@ -211,7 +211,7 @@ fn a_wire_that_is_cut_takes_its_own_flows_only() {
     let again = pair.on_wires();
     pair.bed.run_to_rest();
     assert!(pair.on_wires()[0][1] > again[0][1], "its flows are back");
-    // A flow that has lost nothing was never moved, or had nothing waiting when it was: it is in order unless it came back.
+    // A flow without loss never moved, or had no queued frames when it moved: it is in order unless it came back.
     let seen: Vec<(u64, u64)> = flows.iter().map(|flow| pair.seen(flow)).collect();
     let unhurt = seen.iter().filter(|seen| **seen == (400, 0)).count();
     let hurt = seen.iter().filter(|(frames, _)| *frames < 400).count();
@@ -252,12 +252,12 @@ fn at_random_each_member_gets_about_as_many_frames_as_its_weight_says() {
     }
 }
 
-/// Where nothing can leave, each queue fills up to `low` before any goes on, and then up to `high`.
+/// If nothing can leave, each queue fills up to `low` before any exceeds it, and then up to `high`.
 // proves: groups
 #[test]
 fn an_adaptive_group_fills_the_shorter_queues_first() {
-    // A member is chosen at a byte below a threshold, and no longer at it. Whose port it is makes no difference: what waits at those of
-    // other workers is read from their counters.
+    // A member is chosen at a byte below a threshold, and not at it. The owner of its port does not matter: queues of
+    // other workers are read from their occupancies.
     let thresholds = [(3 * SIZE, 6 * SIZE, 3, 6), (3 * SIZE + 1, 6 * SIZE + 1, 4, 7)];
     let owners = [&[][..], &[0, 0, 1, 1, 2, 2], &[0, 1, 0, 1, 1, 1]];
     for ((low, high, frames_at_low, frames_at_high), owners) in
@@ -283,7 +283,7 @@ fn an_adaptive_group_fills_the_shorter_queues_first() {
     }
 }
 
-/// What waits of a class above counts, what waits of one below does not.
+/// Frames of a higher class count, those of a lower class do not.
 // proves: groups
 #[test]
 fn an_adaptive_group_looks_at_the_class_and_those_above() {
@@ -304,7 +304,7 @@ fn an_adaptive_group_looks_at_the_class_and_those_above() {
     star.run_to_rest();
 }
 
-/// A frame that waits for room goes to whatever member has some first, if it may.
+/// A frame waiting for room takes whichever allowed member has some first.
 // proves: group-changes
 #[test]
 fn what_waits_for_room_chooses_again() {
@@ -320,7 +320,7 @@ fn what_waits_for_room_chooses_again() {
         let id = star.start_to_all(0, beyond(C3, 12));
         star.run_for(Nanos::from_millis(1));
         assert_eq!(waiting(&star, C3), [2 * SIZE; 4], "all are full, {spread:?}");
-        // Any of them lets the rest go.
+        // Room at any member releases the waiting frames.
         star.pause(4, resume(C3));
         star.run_for(Nanos::from_micros(200));
         assert_eq!(shares(&star, id), [0, 0, 6, 0], "{spread:?}");
@@ -330,7 +330,7 @@ fn what_waits_for_room_chooses_again() {
     }
 }
 
-/// A flow waits for its own member, and what waits goes elsewhere when that has no link any more, or another has one again.
+/// A flow waits for its own member. Its frame moves when that loses its link, or another regains one.
 // proves: group-changes
 #[test]
 fn what_waits_for_room_at_a_link_goes_elsewhere_without_it() {
@@ -367,7 +367,7 @@ fn what_waits_for_room_at_a_link_goes_elsewhere_without_it() {
     }
 }
 
-/// A member is taken out, another comes in, and the spread is another one: nothing is lost for it.
+/// A member is removed, another added, and the spread changed without loss.
 // proves: group-changes
 #[test]
 fn groups_are_configured_otherwise_under_load() {
@@ -391,8 +391,8 @@ fn groups_are_configured_otherwise_under_load() {
     assert_eq!(shares(&star, id).iter().sum::<u64>(), 300);
 }
 
-/// Frames of different flows, one right behind the other, look alike to what forwards trains: each takes the way of its
-/// flow, and all of a flow the same.
+/// Frames of different flows with equal headers form one micro-flow. Each still takes its flow's path, and all of a
+/// flow the same.
 // proves: groups
 #[test]
 fn a_train_does_not_tie_flows_to_a_way() {
@@ -404,7 +404,7 @@ fn a_train_does_not_tie_flows_to_a_way() {
         [&BEYOND.0[..], &[2, 0, 0, 0, 0, 1], &[0x08, 0x00], &ip].concat()
     };
     let mut plan = fan(Spread::Flow);
-    plan.gap = Nanos::from_micros(100); // many come in one batch
+    plan.gap = Nanos::from_micros(100); // many arrive in one batch
     let mut star = Star::new(plan);
     for _ in 0..4 {
         (0..64).for_each(|port| star.inject(0, &udp(port)));
@@ -428,7 +428,7 @@ trait RunsForAWhile {
 }
 
 impl RunsForAWhile for Bed {
-    /// Its switches exist from the first run on.
+    /// Runs for a moment: the bed creates its switches in the first run.
     fn run_for_a_while(&mut self) {
         let end = self.now() + Nanos(1);
         self.run_until(end);

@@ -1,4 +1,4 @@
-//! A frame whose egress queue is full waits: the pipeline halts for it, for every port and class (`stop`).
+//! Halts of the pipeline, for every port and class, while a frame's egress queue is full (`stop`).
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Accounting, Memory, SharedMemory, WhenFull};
@@ -8,17 +8,17 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star, Stream};
 use crate::{C0, C3, resume, stop};
 
-/// From the end of a PFC frame's first bit at the host to its last at the switch: 84 bytes, and the cable.
+/// Time from the first bit of a PFC frame at the host to its last at the switch: 84 bytes, and the cable.
 const HEARD: Nanos = Nanos(672 + 500);
-/// A frame of 1000 bytes, FCS included, on the line.
+/// Time of a frame of 1000 bytes, FCS included, on the line.
 const SENT: Nanos = Nanos(8_160);
 
 fn frames(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 996, ..star.stream(to, class, count) }
 }
 
-/// The host at port 2 lets nothing of class 3 out, and `waiting` frames have come in for it by port 0. Three fill the
-/// queue but for a byte.
+/// Pauses class 3 at port 2 while `waiting` frames for it arrive on port 0. Three of them fill the queue but for a
+/// byte.
 fn crowded(waiting: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
@@ -33,7 +33,7 @@ fn crowded(waiting: u64) -> (Star, Flow) {
     (star, crowd)
 }
 
-/// A frame of the same class from the same port, of another class, from another port, and both.
+/// Sends a frame of the same class from the same port, of another class, from another port, and of both.
 fn others(star: &mut Star) -> [Flow; 4] {
     [(0, C3), (0, C0), (1, C3), (1, C0)].map(|(from, class)| {
         let stream = frames(star, 3, class, 1);
@@ -41,7 +41,7 @@ fn others(star: &mut Star) -> [Flow; 4] {
     })
 }
 
-/// Which of the others pass beside so many that wait for port 2; they all do in the end.
+/// Returns which of the other frames pass while `waiting` frames are queued for port 2; in the end all do.
 fn passed(waiting: u64) -> [u64; 4] {
     let (mut star, crowd) = crowded(waiting);
     let others = others(&mut star);
@@ -88,7 +88,7 @@ fn the_halt_ends_in_the_instant_in_which_a_frame_has_left() {
 #[test]
 fn what_halts_the_pipeline_is_the_next_whatever_comes_meanwhile() {
     let (mut star, crowd) = crowded(4);
-    // All want the room that one frame leaves; a higher class, and a port whose turn it would be.
+    // All compete for the room of one frame: a higher class, and a port next in turn.
     let beside = [0, 1, 3].map(|from| {
         let stream = frames(&star, 2, C3, 1);
         star.start(from, 2, stream)
@@ -121,8 +121,8 @@ fn the_halt_ends_where_the_frame_is_dropped_for_a_named_reason() {
     );
 }
 
-/// How often the pipeline was halted for the queue of class 3 at a port, since when it is (0: not now), and how long it was
-/// before.
+/// Returns the halts for the queue of class 3 at a port, the begin of the current one (0: none), and the total time
+/// of earlier ones.
 fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
     let counters = star.switch().counters.class(PortId(port), C3);
     (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())
@@ -142,7 +142,7 @@ fn halts_are_counted_at_the_queue_that_was_full_with_the_time_that_they_took() {
     assert_eq!([0, 1, 3].map(|port| halts(&star, port)), [(0, 0, 0); 3]);
 }
 
-/// A frame of 64 bytes leaves: that is no room for one of 1000. Then one of 1000 leaves.
+/// A frame of 64 bytes leaves: too little room for one of 1000. Then one of 1000 leaves.
 // proves: pipeline
 #[test]
 fn a_frame_that_tries_again_in_vain_goes_on_with_the_same_halt() {
@@ -196,7 +196,7 @@ fn departure_by_another_port_continues_the_halt() {
     assert_eq!((star.seen(halting).frames, halts(&star, 2)), (1, (1, 0, left.0 - since)));
 }
 
-/// Egress queues share memory: a frame that leaves one of them makes room for another.
+/// Egress queues share memory: a frame leaving one makes room for another.
 // proves: pipeline
 #[test]
 fn the_halt_ends_when_another_queue_leaves_room_in_the_memory_that_they_share() {
@@ -213,7 +213,7 @@ fn the_halt_ends_when_another_queue_leaves_room_in_the_memory_that_they_share() 
     });
     plan.each_port(|port| port.classes[C0.index()].egress_reserve = Bytes::ZERO);
     let mut star = Star::new(plan);
-    // Three frames on their way to port 2 have the memory; one to port 3 halts the pipeline until the first has left.
+    // Three frames for port 2 occupy the memory; one for port 3 halts the pipeline until the first has left.
     let crowd = frames(&star, 2, C0, 3);
     let crowd = [star.start(0, 2, crowd), star.start(1, 2, crowd)];
     let beside = frames(&star, 3, C0, 20);

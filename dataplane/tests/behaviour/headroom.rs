@@ -1,9 +1,9 @@
-//! The computed headroom is enough for every peer that obeys within what it declared, whatever
-//! the phase in which frames meet; it is hardly more than enough; and beyond it the loss is counted.
+//! The computed headroom suffices for every peer that obeys as declared, in every phase of meeting frames. It is
+//! hardly larger than needed, and loss beyond it is counted.
 //!
-//! Port 0 is paused, so that nothing drains. The host at port 1 fills its ingress at line rate with
-//! the longest frames and obeys late, while two others keep the line towards it busy, so that the
-//! pause frame waits behind all that can be committed.
+//! Port 0 is paused, so that nothing drains. The host at port 1 fills its ingress at line rate with the longest
+//! frames and obeys late. Two others keep the line towards it busy, so that the pause frame waits behind the maximum
+//! commit.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::headroom::{Headroom, Link};
@@ -14,10 +14,10 @@ use crate::bed::plan::{self, GIGABIT, LINK, MTU_FRAME};
 use crate::bed::{Obeys, Star, Stream};
 use crate::{C0, C3, resume, stop};
 
-/// One byte of the twentieth frame fills what is left below XOFF: nearly all of it needs headroom.
+/// XOFF reached by one byte of the twentieth frame: nearly all of it needs headroom.
 const XOFF: Bytes = Bytes(19 * Bytes::of_frame(MTU_FRAME).0 + 1);
 
-/// Starts of the filling stream and of the ones that meet it.
+/// Start times of the filling stream and of those that meet it.
 type Phase = (Nanos, Nanos);
 
 fn phases() -> impl Iterator<Item = Phase> {
@@ -32,7 +32,7 @@ fn link(gap: u64, commit: u64, late: u64) -> Link {
     Link { loop_gap: Nanos(gap), commit: Bytes(commit), peer_response: Nanos(late), ..LINK }
 }
 
-/// A switch whose port 1 a peer has filled that obeys after `late`.
+/// Returns a switch whose port 1 is filled by a peer that obeys after `late`.
 fn filled(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> Star {
     let mut plan = plan::switch(&[link; 4]);
     plan.may_lose = true;
@@ -48,7 +48,7 @@ fn filled(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> Star {
     star
 }
 
-/// Most headroom that a peer uses which obeys after `late`, and the frames that it lost.
+/// Returns the maximum headroom used by a peer that obeys after `late`, and its lost frames.
 fn used(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> (Bytes, u64) {
     let star = filled(link, headroom, late, phase);
     let counters = &star.switch().counters;
@@ -56,7 +56,7 @@ fn used(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> (Bytes, u64) 
     (most, counters.dropped(DropReason::HeadroomExhausted))
 }
 
-/// The phase that needs most headroom, and how much.
+/// Returns the maximum headroom needed, and its phase.
 fn worst(link: Link) -> (Bytes, Phase) {
     let needed = |phase| (used(link, Bytes(1_000_000), link.peer_response, phase).0, phase);
     phases().map(needed).max().expect("there are phases")
@@ -108,8 +108,8 @@ fn a_peer_that_is_later_than_declared_by_a_frame_or_two_loses_and_is_counted() {
     assert!((1..=2).contains(&used(link, computed, later, phase).1));
 }
 
-/// What is said of the peer of port 1 in the worst phase, where it obeys after `late`: the most that came in one pause, the
-/// longest after, and frames in time, but too many, and too late.
+/// Returns the judgement of the peer of port 1 in the worst phase if it obeys after `late`: maximum bytes in one
+/// pause, longest response, excess frames, and late frames.
 fn said(link: Link, late: Nanos) -> [u64; 4] {
     let star = filled(link, Bytes(1_000_000), late, worst(link).1);
     let said = star.switch().counters.class(PortId(1), C3);
@@ -130,8 +130,8 @@ fn a_peer_as_late_as_declared_is_not_blamed_and_one_that_is_later_is() {
     assert!(came_of_slow > allowed.0 && after_of_slow >= slow.0, "{came_of_slow} bytes, {after_of_slow} ns");
 }
 
-/// In shared memory others may take what would be a class's headroom. Its peer is told to stop where there is no room for
-/// one more frame, although its own queue is far below XOFF, and goes on when there is.
+/// In shared memory others may take a class's headroom. Its peer is paused without room for one more frame, even far
+/// below XOFF, and resumes with room.
 // proves: shared-memory
 #[test]
 fn a_peer_whose_frames_would_find_no_room_in_the_pool_is_told_to_stop() {
@@ -139,7 +139,7 @@ fn a_peer_whose_frames_would_find_no_room_in_the_pool_is_told_to_stop() {
         let mut plan = plan::switch(&[LINK; 3]);
         plan.may_lose = true;
         plan.settings.accounting = accounting;
-        plan.settings.when_full = WhenFull::Stop; // so that frames wait where they came in, until they are forwarded
+        plan.settings.when_full = WhenFull::Stop; // so that frames wait at their ingress until they are forwarded
         let (pool, headroom) = (Bytes(100_000), HeadroomPlace::Pool);
         plan.settings.memory = Memory::Shared(SharedMemory { pool, headroom, ..SharedMemory::UNLIMITED });
         plan.each_lossless(|class| {
@@ -170,7 +170,7 @@ fn a_peer_whose_frames_would_find_no_room_in_the_pool_is_told_to_stop() {
     }
 }
 
-/// An empty queue sends nothing whose leaving would let its peer go on.
+/// An empty queue sends nothing whose departure could resume its peer.
 #[test]
 fn a_peer_whose_frames_find_no_room_at_an_empty_queue_is_not_held() {
     for headroom in [HeadroomPlace::Pool, HeadroomPlace::Reserved] {

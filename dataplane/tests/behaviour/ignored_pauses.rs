@@ -1,7 +1,7 @@
-//! What is left to a sender that obeys pauses beside one that does not, into the same port, by policy.
+//! Share of a sender that obeys pauses beside one that ignores them, into the same port, by policy.
 //!
-//! The one that ignores them sends as fast as its line, the other a quarter less; together too much. The queue never falls to
-//! XON, because the one goes on, so that whom a policy has blamed once stays blamed.
+//! The ignoring one sends at line rate, the other a quarter less; together they exceed the line. The queue never
+//! falls to XON, so that a blamed port stays blamed.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::PolicyKind;
@@ -11,11 +11,11 @@ use crate::C3;
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Obeys, Star, Stream};
 
-/// From here on, and so long.
+/// Begin and length of the measurement.
 const SETTLED: Nanos = Nanos::from_millis(500);
 const LOOK: Nanos = Nanos::from_millis(1_000);
 
-/// Of 1,000 frames that come through, those of the sender that obeys.
+/// Returns the frames of the obeying sender per 1,000 delivered frames.
 fn share(kind: PolicyKind, cut: f64) -> u64 {
     let mut plan = plan::switch(&[Link { speed: BitRate::from_mbps(200), ..LINK }; 3]);
     plan.may_lose = true;
@@ -23,7 +23,7 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
     plan.settings.policy.capfc_cut = cut;
     plan.each_lossless(|class| {
         (class.xoff, class.xon) = (Bytes(100_000), Bytes(80_000));
-        class.headroom = Bytes(625_000); // for stalls of 25 ms, as hosts and switches of one machine need it
+        class.headroom = Bytes(625_000); // for stalls of 25 ms, as hosts and switches on one machine need
         (class.egress_xoff, class.egress_warn, class.egress_xon) =
             (Bytes(50_000), Bytes(40_000), Bytes(40_000));
         class.egress_max = Bytes(2_000_000);
@@ -47,7 +47,7 @@ fn stop_calibrate_starves_who_obeys_beside_who_does_not_and_stop_max_leaves_what
     let shares = [
         share(PolicyKind::Pfc, 0.8),
         share(PolicyKind::CaPfcStopMax, 0.8),
-        share(PolicyKind::CaPfcStopCalibrate, 0.5), // which the ignoring one has alone
+        share(PolicyKind::CaPfcStopCalibrate, 0.5), // the share that the ignoring sender has alone
         share(PolicyKind::CaPfcStopCalibrate, 0.8),
     ];
     assert_eq!(shares, [121, 121, 121, 0]);

@@ -1,5 +1,4 @@
-//! What happens to one class, port or sender leaves the others alone, and each gets its
-//! share.
+//! Events of one class, port or sender do not affect the others, and each gets its share.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{FlowControl, Memory, QueueKind, Service, SharedMemory};
@@ -61,7 +60,7 @@ fn short_frames_are_committed_as_long_as_the_line_makes_them() {
     star.run_for(Nanos(1_200));
     (0..80).for_each(|_| star.inject(1, &short));
     star.run_for(Nanos(103_000 - 1_200));
-    star.pause(0, stop(C3, 1000)); // is heard 600 ns after the other has ended
+    star.pause(0, stop(C3, 1000)); // received 600 ns after the end of the other
     star.run_for(Nanos::from_micros(100));
     let sent = star.switch().counters.class(PortId(0), C3).tx_frames.get();
     assert_eq!(sent, 20, "84 bytes each");
@@ -154,7 +153,7 @@ fn a_reserve_is_there_whatever_the_others_have_taken() {
     });
     let mut star = Star::new(plan);
     let hogs = [1, 2].map(|from| star.start(from, 0, star.stream(0, C0, 1000)));
-    // Two frames at a time in class 1: never more than the reserve of 3000 bytes.
+    // Two frames at a time in class 1, within the reserve of 3000 bytes.
     let rate = Some(BitRate::from_mbps(20));
     let modest = star.start(3, 0, Stream { rate, len: 700, ..star.stream(0, Class::ALL[1], 30) });
     star.run_to_rest();
@@ -173,7 +172,7 @@ fn a_free_port_keeps_its_rate_while_another_is_congested() {
     star.run_to_rest();
     star.came_whole(to_free, 1000);
     assert!(star.lost(to_congested) + star.lost(congesting) > 500);
-    // The two streams share a line in turn: frames come at their rate, give or take one.
+    // The two streams share a line in turn: frames arrive at their rate, within one frame.
     let span = star.seen(to_free).last_at.since(star.arrivals(to_free)[0]);
     let at_its_rate = BitRate::from_mbps(500).time_of(Bytes(999 * Bytes::on_line(MTU_FRAME).0));
     assert!(span.0.abs_diff(at_its_rate.0) <= 2 * 12_304, "{span:?} instead of {at_its_rate:?}");
@@ -247,7 +246,7 @@ fn a_class_runs_ahead_of_its_own_rate_by_its_part_of_what_its_port_may() {
     let mut star = Star::new(plan);
     let flow = star.start(1, 0, star.stream(0, C0, 30));
     star.run_for(Nanos::from_millis(1));
-    // 10,000 bytes, 12,500 in a millisecond, and a frame that is paid for after, of 1538 bytes each.
+    // 10,000 bytes of lead, 12,500 in a millisecond, and a frame paid for afterwards, in frames of 1538 bytes.
     let frames = star.seen(flow).frames;
     assert!((13..=16).contains(&frames), "{frames}");
     star.run_to_rest();

@@ -1,4 +1,4 @@
-//! Two ports that are connected to each other outside of the switch: what is flooded does not go round for long.
+//! Two ports of the switch connected outside: floods do not circulate for long.
 
 use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES};
 use xoff_flow_control::drop_reason::DropReason;
@@ -9,7 +9,7 @@ use crate::C0;
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, end};
 
-/// What goes round has gone a thousand times, and the hold is far from over.
+/// Time in which a frame circulates a thousand times, far below the hold.
 const AWHILE: Nanos = Nanos::from_millis(5);
 
 /// Hosts at ports 0 and 1; ports 2 and 3 are connected to each other.
@@ -30,7 +30,7 @@ fn looped(detection: LoopDetection) -> Loop {
 }
 
 impl Loop {
-    /// A station that is not known before sends to everybody.
+    /// Sends a broadcast of an unknown station.
     fn broadcast(&mut self, station: u8) {
         let from = [2, 0, 0, 0, 9, station];
         let bytes = [&[0xff; 6][..], &from, &[0x88, 0xb5], &[0; 46]].concat();
@@ -41,7 +41,7 @@ impl Loop {
         self.bed.run_until(self.bed.now() + span);
     }
 
-    /// How many such frames the other host has got.
+    /// Returns the number of such frames at the other host.
     fn copies(&self) -> usize {
         self.bed.host(self.hosts[1]).strange.len()
     }

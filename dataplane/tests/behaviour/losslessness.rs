@@ -7,11 +7,11 @@ use crate::bed::plan::{self, GIGABIT, LINK, MTU_FRAME};
 use crate::bed::{Bed, Flow, Obeys, Star, Stream, end};
 use crate::{C0, C3, C4, resume, stop};
 
-/// What a frame of 1000 bytes counts for.
+/// Counted size of a frame of 1000 bytes.
 const COUNTED: u64 = 1004;
 
-/// Port 0 is paused for good, so that nothing drains; port 1 does not obey. XOFF at 10 frames, and
-/// headroom for 5 more.
+/// Sends `frames` frames to port 0, which is paused for good, from port 1, which does not obey. XOFF is at 10 frames,
+/// with headroom for 5 more.
 fn filled_with(frames: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.may_lose = true;
@@ -43,7 +43,7 @@ fn one_frame_below_xoff_at_xoff_one_before_drop_at_drop() {
 #[test]
 fn a_pause_holds_until_below_xon_and_is_kept_alive_meanwhile() {
     let (mut star, flow) = filled_with(12);
-    // What leaves from now on: 7 frames down to XON, the eighth below it.
+    // Departures from now on: 7 frames down to XON, the eighth below it.
     for (left, held) in [(7, true), (8, false)] {
         star.pause(0, resume(C3));
         // The XON takes 672 ns and the cable 500; a frame leaves every 8192 ns.
@@ -79,7 +79,7 @@ fn a_burst_of_10_mb_through_two_switches_into_a_fifth_of_the_rate() {
     let seen = bed.host(receiver).seen(id);
     assert_eq!((seen.frames, seen.late_or_twice), (frames, 0));
     assert_eq!(bed.host(sender).sent(id), frames);
-    // The slow link never idled: pausing cost nothing.
+    // The slow link was never idle: pausing cost nothing.
     let line_time = slow.time_of(Bytes((frames - 1) * Bytes::on_line(MTU_FRAME).0));
     let first_at = bed.host(receiver).arrivals[0].0;
     assert_eq!(seen.last_at, first_at + line_time);

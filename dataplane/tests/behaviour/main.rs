@@ -1,4 +1,4 @@
-//! Behaviours of whole switches, in virtual time: one file per family, all on the same bed.
+//! Behaviour of whole switches in virtual time: one file per topic, all on the same bed.
 
 mod allocations;
 mod batches;
@@ -42,12 +42,12 @@ const C0: Class = Class::ALL[0];
 const C3: Class = Class::ALL[3];
 const C4: Class = Class::ALL[4];
 
-/// A PFC frame that pauses one class.
+/// Returns a PFC frame that pauses one class.
 fn stop(class: Class, quanta: u16) -> MacControl {
     MacControl::Pfc(Pfc::default().with(class, Quanta(quanta)))
 }
 
-/// A PFC frame that lets one class go.
+/// Returns a PFC frame that resumes one class.
 fn resume(class: Class) -> MacControl {
     stop(class, 0)
 }

@@ -1,5 +1,5 @@
-//! Many streams at fluctuating load, under every way to set a switch up, each of which must lose
-//! nothing lossless: accounting, memory, what a full queue does, queue kind, number of workers.
+//! Many streams at fluctuating load, under every configuration, each of which must be lossless: accounting, memory,
+//! full queues, queue kinds, numbers of workers.
 
 use xoff_flow_control::settings::{Accounting, Memory, QueueKind, SharedMemory, WhenFull};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
@@ -35,7 +35,7 @@ fn plan(accounting: Accounting, when_full: WhenFull, memory: Memory, queue: Queu
     plan
 }
 
-/// Forty streams of all classes between all ports, of random sizes and rates.
+/// Starts forty streams of all classes between all ports, of random sizes and rates.
 fn offer(star: &mut Star, rng: &mut fastrand::Rng) -> Vec<(Flow, Stream)> {
     let offer_one = |_| {
         let from = rng.usize(0..PORTS);

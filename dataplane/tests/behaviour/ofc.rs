@@ -1,5 +1,5 @@
-//! OFC over several switches: the congested flow is paused up to its source, and nobody else; nothing is
-//! lost or reordered, with plain PFC in the middle too.
+//! OFC over several switches: the congested flow is paused up to its source, and no other; nothing is lost or
+//! reordered, with plain PFC in between, too.
 
 use xoff_flow_control::settings::{OfcSettings, PolicyKind, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId, Quanta};
@@ -9,12 +9,12 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::{C3, C4, resume, stop};
 
-/// The paper's Fig. 1: S_a, S_b, S_c in a row; F0 and F1 come in at S_a, F2 to F7 at S_c, where F0 leaves
-/// by P_b and all others by P_d.
+/// Fig. 1 of the paper: S_a, S_b, S_c in a row; F0 and F1 enter at S_a, F2 to F7 at S_c. F0 leaves by P_b and all
+/// others by P_d.
 struct Fig1 {
     bed: Bed,
     switches: [NodeId; 3],
-    /// Where F0 and F1 to F7 go.
+    /// Receivers of F0 and of F1 to F7.
     receivers: [NodeId; 2],
     flows: Vec<(NodeId, u32)>,
 }
@@ -135,7 +135,7 @@ fn with_plain_pfc_in_the_middle_or_where_lists_are_not_understood_nothing_is_los
     let ways: [Change; 3] = [
         |place, plan| {
             if place == 1 {
-                plan.settings.policies = [PolicyKind::Pfc; 8]; // it is sent lists and does not know them
+                plan.settings.policies = [PolicyKind::Pfc; 8]; // receives lists and does not support them
             }
         },
         |_, plan| plan.each_port(|port| port.ofc_peer = false),
@@ -210,8 +210,8 @@ fn a_pause_of_a_flow_expires_and_a_pause_of_the_class_stops_all() {
     fig.run();
 }
 
-/// Whoever hears an XON resumes all flows of the class: those that are to stay paused are told again. Here
-/// the class was held for the sake of a higher one.
+/// XON resumes all flows of the class at the receiver, so paused flows are sent again. Here the class was held for a
+/// higher one.
 // proves: ofc
 #[test]
 fn after_an_xon_of_the_class_the_flows_that_stay_paused_are_told_again() {
@@ -238,13 +238,12 @@ fn after_an_xon_of_the_class_the_flows_that_stay_paused_are_told_again() {
     assert_eq!((lists(&star), star.holds(1, C3)), (2, false));
 }
 
-/// A pause of the class as a whole is ended by its own XON only, whatever lists say meanwhile that cannot be
-/// obeyed flow by flow.
+/// A pause of the whole class ends only by its own XON, independent of lists that cannot be obeyed flow by flow.
 // proves: ofc
 #[test]
 fn a_list_that_stood_for_its_class_ends_no_pause_but_its_own() {
     let mut plan = plan::switch(&[LINK; 2]);
-    plan.settings.ports[0].ofc_peer = true; // its policy is PFC: it holds no single flows
+    plan.settings.ports[0].ofc_peer = true; // with PFC as its policy, it pauses no single flows
     let mut star = Star::with(plan, |_| Obeys::AtOnce);
     let list = |star: &Star, operation| {
         let mut bytes = [0; 600];
@@ -267,8 +266,8 @@ fn a_list_that_stood_for_its_class_ends_no_pause_but_its_own() {
     assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
 }
 
-/// Frames that were there before OFC have no number of their flow, and cannot be held by it: a list stops their class
-/// until none of its flows is paused.
+/// Frames queued before OFC have no flow number and cannot be held by it. A list pauses their class until none of its
+/// flows is paused.
 // proves: ofc
 #[test]
 fn unnumbered_frames_wait_while_their_flow_is_paused() {
@@ -290,7 +289,7 @@ fn unnumbered_frames_wait_while_their_flow_is_paused() {
     star.run_for(Nanos::from_micros(300));
     star.set_policy(C3, PolicyKind::Ofc);
     star.pause(0, resume(C3));
-    // The bed watches that no frame of the flow leaves from here on.
+    // The bed checks that no frame of the flow leaves from here on.
     for (operation, src) in [(pause, star.mac(1)), (pause, other), (Operation::Resume, other)] {
         star.inject(0, &list(&star, operation, src));
     }
@@ -303,8 +302,8 @@ fn unnumbered_frames_wait_while_their_flow_is_paused() {
     assert_eq!(star.switch().counters.class(PortId(0), C3).egress_bytes.get(), 0, "none is paused");
 }
 
-/// The peer of port 0 lists the flow of port 1 alone. Others that congest port 0 are asked for while the class as a whole is
-/// paused there, and no longer.
+/// The peer of port 0 lists only the flow of port 1. Other flows that congest port 0 are paused while the whole class
+/// is paused there, and no longer.
 // proves: ofc
 #[test]
 fn a_pause_of_the_class_makes_all_flows_there_culprits_until_it_ends() {
@@ -332,9 +331,9 @@ fn a_pause_of_the_class_makes_all_flows_there_culprits_until_it_ends() {
             star.pause(0, xon);
         }
         star.run_until(Nanos::from_millis(1));
-        star.inject(0, &list); // an XON resumes all flows
+        star.inject(0, &list); // XON has resumed all flows
         star.run_for(Nanos::from_micros(5));
-        // Two ports share the line: half of what comes in by each waits.
+        // Two ports share the line: half of each port's frames are queued.
         for (from, frames) in [(1, 16), (2, 35), (3, 35)] {
             star.start(from, 0, star.stream(0, C3, frames));
         }
@@ -350,8 +349,7 @@ fn a_pause_of_the_class_makes_all_flows_there_culprits_until_it_ends() {
     }
 }
 
-/// A list is a plain PFC frame to whoever does not expect one: a port that is not told that its peer sends
-/// lists stops the whole class.
+/// A list is a plain PFC frame if the port is not configured for lists: it pauses the whole class.
 #[test]
 fn a_list_is_obeyed_flow_by_flow_only_where_the_peer_is_known_to_send_lists() {
     for ofc_peer in [true, false] {

@@ -1,5 +1,6 @@
-//! Floods of lossless classes while some ports stand still, paused for ever or nearly so: they fill a quarter of XON where they
-//! came in, and no more, so that what their senders send to others goes on; what a paused port misses is counted there.
+//! Floods of lossless classes beside ports at a standstill, paused nearly always. They fill at most a quarter of XON
+//! at their ingress, so that their senders' other frames continue. Frames that a paused port misses are counted
+//! there.
 
 mod ways;
 
@@ -11,19 +12,19 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star, Stream, SwitchPlan};
 use crate::{C3, resume, stop};
 
-/// Nobody has it.
+/// Address of no station.
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
-/// A class stands still that was paused at 256 looks, 0.5 to 1.5 ms apart: not before the one, and by the other.
+/// Bounds of the time until a standstill is detected: 256 samples, 0.5 to 1.5 ms apart.
 const LOOKS: [Nanos; 2] = [Nanos::from_millis(255), Nanos::from_millis(275)];
 
 fn plan(ports: usize) -> SwitchPlan {
     let mut plan = plan::switch(&vec![LINK; ports]);
-    plan.may_lose = true; // what is lost, and where, is looked at here
+    plan.may_lose = true; // losses are checked here
     plan
 }
 
-/// Frames dropped at `port`: floods that missed it. No frame is lost for any other reason, or elsewhere.
+/// Returns the floods that missed `ports`, and checks that nothing was dropped for other reasons or elsewhere.
 fn missed(star: &Star, ports: std::ops::Range<u8>) -> u64 {
     let counters = &star.switch().counters;
     let mut missed = 0;
@@ -41,14 +42,14 @@ fn missed(star: &Star, ports: std::ops::Range<u8>) -> u64 {
     missed
 }
 
-/// Floods that missed port 2, and frames that its watchdog discarded.
+/// Returns the floods that missed port 2, and the frames that its watchdog discarded.
 fn missed_and_discarded(star: &Star) -> (u64, u64) {
     let drops = &star.switch().counters.class(PortId(2), C3).drops;
     let dropped = |reason: DropReason| drops[reason.index()].get();
     (dropped(DropReason::FloodPaused), dropped(DropReason::PausedDiscard))
 }
 
-/// Lets time go by with `ports` paused all the while.
+/// Runs for `rounds` refreshes with `ports` paused all the time.
 fn run_paused(star: &mut Star, ports: std::ops::Range<u8>, rounds: u64) {
     let until = star.now() + Nanos(REFRESH.0 * rounds);
     run_paused_until(star, ports, until);
@@ -61,13 +62,13 @@ fn run_paused_until(star: &mut Star, ports: std::ops::Range<u8>, until: Nanos) {
     }
 }
 
-/// Pauses `ports` until they stand still.
+/// Pauses `ports` until a standstill is detected.
 fn bring_to_a_standstill(star: &mut Star, ports: std::ops::Range<u8>) {
     run_paused(star, ports, LOOKS[1].0 / REFRESH.0 + 1);
 }
 
-/// Hosts 0 and 1 flood more than any port takes, until all others pause the class for ever. Meanwhile the two talk
-/// to each other at 300 Mb/s and flood at 100 Mb/s each, for 200 ms.
+/// Floods from hosts 0 and 1 more than any port takes, until all others pause the class for ever. Meanwhile the two
+/// exchange 300 Mb/s and flood at 100 Mb/s each, for 200 ms.
 fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     const UNICAST: u64 = 5_000;
     const FLOODS: u64 = 2_500;
@@ -124,7 +125,7 @@ fn nor_do_floods_stop_talk_under_any_policy() {
     for policy in PolicyKind::ALL {
         let mut plan = plan(4);
         plan.settings.policies = [policy; CLASSES];
-        // A quarter of XON is more than an egress queue may hold for those who go by it.
+        // A quarter of XON exceeds the egress queues' part for policies that use these.
         plan.each_lossless(|class| {
             (class.xoff, class.xon, class.egress_max) = (Bytes(150_000), Bytes(110_000), Bytes(1_000_000));
         });
@@ -193,7 +194,8 @@ fn what_waits_behind_floods_goes_on_when_they_are_made_to_fit() {
     star.run_to_rest();
 }
 
-/// What missed port 2, which is paused, after so many floods of 1000 bytes each, FCS included, with this XON.
+/// Returns the frames that missed port 2, which is paused, after `frames` floods of 1000 bytes, FCS included, with
+/// this XON.
 fn missed_of(frames: u64, xon: u64) -> u64 {
     let mut plan = plan(3);
     plan.each_lossless(|class| class.xon = Bytes(xon));
@@ -218,7 +220,7 @@ fn floods_fill_a_quarter_of_xon_to_its_last_byte_and_no_more() {
 fn many_small_floods_are_bounded_by_their_number() {
     for (frames, expected) in [(5, 0), (6, 1)] {
         let mut plan = plan(3);
-        plan.each_lossless(|class| class.xoff_frames = 30); // and XON at 20
+        plan.each_lossless(|class| class.xoff_frames = 30); // XON is then 20
         let mut star = Star::new(plan);
         bring_to_a_standstill(&mut star, 2..3);
         star.start_to_all(0, Stream { len: 60, ..Stream::new(UNKNOWN, frames, star.now()) });
@@ -227,7 +229,7 @@ fn many_small_floods_are_bounded_by_their_number() {
     }
 }
 
-/// Ports 0 and 1 flood more than port 2 takes, so that floods wait there when its peer pauses it.
+/// Floods from ports 0 and 1 more than port 2 takes, so that floods are queued there when its peer pauses it.
 fn backlog_when_the_pause_begins(plan: SwitchPlan) -> (Star, u64) {
     let mut star = Star::new(plan);
     for from in [0, 1] {
@@ -267,8 +269,8 @@ fn what_waits_when_a_pause_begins_waits_until_the_class_stands_still_and_then_fi
     }
 }
 
-/// Ports 0 and 1 flood 50 Mb/s each while port 2 is paused for so long again and again, and may send for so long in
-/// between. What missed port 2, and for how much of the last 200 ms of 700 port 0 was held.
+/// Floods 50 Mb/s from ports 0 and 1 each while port 2 is alternately paused for `paused` and free for `between`.
+/// Returns the frames that missed port 2, and the share of the last 200 ms of 700 for which port 0 was held.
 fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
     let mut star = Star::new(plan(3));
     for from in [0, 1] {
@@ -323,12 +325,12 @@ fn floods_at_a_port_that_was_let_go_are_bounded_no_more() {
     for from in [0, 1] {
         star.start_to_all(from, Stream { len: 996, ..Stream::new(UNKNOWN, 300, star.now()) });
     }
-    star.run_for(Nanos::from_millis(4)); // some looks, with more than a line carries
+    star.run_for(Nanos::from_millis(4)); // some samples, with more floods than a line carries
     star.run_to_rest();
     assert_eq!(missed(&star, 2..3), before);
 }
 
-/// The end of each pause and the begin of the next are heard at once, before anything could be sent.
+/// The end of each pause and the begin of the next are received together, before anything could be sent.
 // proves: stalled-floods
 #[test]
 fn pauses_that_follow_each_other_before_anything_is_sent_are_one() {
@@ -385,7 +387,7 @@ fn a_watchdog_acts_on_what_is_left_of_floods() {
     }
 }
 
-/// Nobody else is there to be held up: what has no room at the paused port waits for it, and is not dropped.
+/// No other port is affected: a frame without room at the paused port waits for it, and is not dropped.
 // proves: stalled-floods
 #[test]
 fn in_a_switch_of_two_ports_a_pipeline_that_stops_for_a_full_queue_stops_for_floods_too() {

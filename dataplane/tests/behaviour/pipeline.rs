@@ -1,5 +1,5 @@
-//! A pipeline that takes its time, as the switch of the CaPFC and QCN papers: so many frames a second, from the ports in turn,
-//! each for a while in it, and as they came in whatever their class.
+//! Pipeline with a rate and a delay, as in the switches of the CaPFC and QCN papers: it takes frames from the ports
+//! in turn, in order of arrival.
 
 use std::num::NonZeroU32;
 
@@ -11,7 +11,7 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
-/// A frame of 64 bytes, FCS included, from its first bit at one end of a link to its last at the other.
+/// Time of a frame of 64 bytes, FCS included, from its first bit at one end of a link to its last at the other.
 const HOP: Nanos = Nanos(672 + 500);
 
 fn per_second(frames: u32) -> Option<FrameRate> {
@@ -29,7 +29,8 @@ fn short(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 60, ..star.stream(to, class, count) }
 }
 
-/// When frames came to the host at port 0, as times after one has passed the switch without a pipeline; and of which stream.
+/// Returns arrival times at the host at port 0, relative to a frame's time through the switch without a pipeline, and
+/// their streams.
 fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
     let first = first + HOP + HOP;
     star.at(0).arrivals.iter().map(|(at, mark)| (at.since(first).0, mark.stream)).collect()
@@ -100,7 +101,7 @@ fn a_driver_that_comes_late_finds_that_its_frames_have_gone_on_meanwhile() {
     let mut star = Star::new(plan);
     let stream = short(&star, 0, C0, 30);
     star.start(1, 0, stream);
-    // They are seen after 100 us; one enters then, and one each 10 us.
+    // They are polled after 100 us; one enters then, and one each 10 us.
     for (micros, left) in [(100, 29), (200, 19), (300, 9), (400, 0)] {
         star.run_until(Nanos::from_micros(micros));
         let waiting = star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C0);
@@ -109,7 +110,7 @@ fn a_driver_that_comes_late_finds_that_its_frames_have_gone_on_meanwhile() {
     star.run_to_rest();
 }
 
-/// Streams of the frames that come to port 0, where two of class 0 and one of class 7 come in, in this order, and wait.
+/// Returns the streams of the frames at port 0, in order, after two frames of class 0 and one of class 7 have waited.
 fn order(ingress: IngressOrder) -> Vec<u32> {
     let mut star =
         Star::new(plan(PipelineSettings { rate: per_second(100_000), ingress, ..Default::default() }));
@@ -128,7 +129,8 @@ fn frames_leave_their_port_by_class_or_as_they_came() {
     assert_eq!(order(IngressOrder::Fifo), [0, 0, 1]);
 }
 
-/// Of four frames from port 0 three fill the queue of class 3 at port 2, whose peer has paused it, and the fourth has to wait.
+/// Returns a star in which three of four frames from port 0 fill the paused queue of class 3 at port 2, and the
+/// fourth waits.
 fn crowded(pipeline: PipelineSettings) -> Star {
     let mut plan = plan(pipeline);
     plan.settings.when_full = WhenFull::Stop;
@@ -141,7 +143,7 @@ fn crowded(pipeline: PipelineSettings) -> Star {
     star
 }
 
-/// A frame without room halts it; one for another port entered 10 us behind that, and is through 10 us behind it.
+/// A frame without room halts the pipeline; one for another port, which entered 10 us later, also passes 10 us later.
 // proves: pipeline
 #[test]
 fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
@@ -150,7 +152,7 @@ fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
         let mut star = crowded(pipeline);
         let stream = short(&star, 0, C0, 3);
         star.run_for(Nanos::from_micros(5));
-        let beside = star.start(1, 0, stream); // in turn: behind the first three
+        let beside = star.start(1, 0, stream); // in turn, behind the first three
         star.run_for(Nanos::from_micros(15));
         let stream = short(&star, 0, C0, 1);
         let last = star.start(1, 0, stream); // behind the fourth
@@ -185,7 +187,7 @@ fn what_comes_during_a_halt_has_its_delay_before_it_and_what_comes_later_is_no_l
     assert_eq!(star.arrivals(later), [sent + HOP + delay + HOP]);
 }
 
-/// Everything at once, and little room: nothing is lost, nothing overtakes.
+/// Combines all features with little room: nothing is lost or reordered.
 // proves: pipeline
 #[test]
 fn the_papers_switch_loses_nothing_lossless_where_it_halts() {

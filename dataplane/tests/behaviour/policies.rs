@@ -1,6 +1,5 @@
-//! What holds for every flow-control policy: nothing lossless is lost and nothing stays behind,
-//! whatever becomes of control frames, and while policies are replaced; every pause has its cause, and
-//! shadows are not heard.
+//! Properties of every policy: no lossless frame is lost and none stays behind, also with lost control frames and
+//! replaced policies. Every pause has its cause, and shadows have no effect.
 
 use xoff_flow_control::cause::{Cause, Causes, Trigger};
 use xoff_flow_control::counter::Counter;
@@ -14,7 +13,7 @@ use crate::bed::{Flow, Obeys, Star, Stream, SwitchPlan};
 use crate::custom::PartOfXoff;
 use crate::{C3, C4, resume, stop};
 
-/// Four senders and a receiver at port 0; an egress queue is congested from 10 frames on.
+/// Starts four senders and a receiver at port 0; an egress queue is congested from 10 frames on.
 fn incast(kind: PolicyKind) -> (Star, Vec<Flow>) {
     let mut plan = plan(kind);
     plan.each_lossless(|class| {
@@ -34,7 +33,7 @@ fn plan(kind: PolicyKind) -> SwitchPlan {
     plan
 }
 
-/// Every policy, one that is not built in among them.
+/// Returns every policy, including a custom one.
 fn kinds() -> impl Iterator<Item = PolicyKind> {
     PolicyKind::ALL.into_iter().chain([PolicyKind::Custom])
 }
@@ -79,7 +78,7 @@ fn every_policy_outlives_storms_and_lost_control_frames() {
             }
             star.run_for(Nanos::from_micros(83 + round));
         }
-        // Every third XON of a port is lost: its peer resumes when the pause has run out.
+        // Every third XON of a port is lost: its peer resumes when the pause has expired.
         for port in 1..5 {
             let mut sent = 0;
             star.lose(port, move |bytes| {
@@ -203,8 +202,8 @@ fn shadows_count_what_they_would_have_done_and_are_not_heard() {
     assert!(wanted_by_capfc > 0, "its egress threshold is lower than any ingress threshold");
 }
 
-/// What a policy has wanted of the peer of a port, or would have: pauses of the class and their time,
-/// partial pauses, flows in them, partial resumes, rates and the lowest of them.
+/// Requests of a policy to the peer of a port: pauses of the class and their time, partial pauses, flows in them,
+/// partial resumes, rates and the lowest of them.
 type Wanted = [u64; 7];
 
 fn wanted_by_the_acting(star: &Star, port: usize) -> Wanted {
@@ -227,8 +226,8 @@ fn wanted(xoff: u64, nanos: &Counter, flows: &FlowsAsked, rate: &RateAsked) -> W
     [xoff, nanos, pauses, flows, resumes, changes, lowest]
 }
 
-/// What `acting` and the shadows want of the peers of ports 1 to 4, which obey nothing and send the same
-/// frames whatever they are asked; `meanwhile` may do more while they come in.
+/// Returns the requests of `acting` and of the shadows to the peers of ports 1 to 4. These obey nothing, so that all
+/// runs have the same frames. `meanwhile` may act during the run.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],
@@ -242,7 +241,7 @@ fn wanted_in_open_loop(
     plan.each_lossless(|class| class.egress_max = Bytes(200_000));
     let mut star = Star::with(plan, |_| Obeys::Never);
     for from in 1..5 {
-        star.start(from, 0, star.stream(0, C3, 25)); // a flow that is gone when the others come
+        star.start(from, 0, star.stream(0, C3, 25)); // a flow that ends before the others start
         for n in 0..3_u32 {
             let rate = Some(BitRate::from_mbps(40 * u64::from(n) + 50 * u64::try_from(from).expect("few")));
             let stream = Stream { rate, len: 300 + 400 * n, ..star.stream(0, C3, 300) };
@@ -269,8 +268,8 @@ fn a_shadow_counts_exactly_what_it_would_have_done_if_it_had_acted() {
     }
 }
 
-/// The peer of port 0 pauses flows of ports 1 and 2, resumes them, and pauses them until it runs out: until
-/// then congestion is local, and no other flow is to be paused.
+/// The peer of port 0 pauses flows of ports 1 and 2, resumes them, and pauses them until expiry. Until then
+/// congestion is local, and no other flow is paused.
 // proves: shadows
 #[test]
 fn a_shadow_of_ofc_hears_which_flows_a_peer_has_paused() {
@@ -288,9 +287,9 @@ fn a_shadow_of_ofc_hears_which_flows_a_peer_has_paused() {
             let [pause, resume] = [Operation::Pause(Quanta(2_000)), Operation::Resume].map(list);
             star.inject(0, &pause);
             star.run_for(Nanos::from_micros(100));
-            star.inject(0, &resume); // or else the congestion that follows would be local
+            star.inject(0, &resume); // otherwise the following congestion would be local
             star.run_for(Nanos::from_micros(1_300));
-            star.inject(0, &pause); // and this one runs out
+            star.inject(0, &pause); // this one expires
         })
     };
     let (acted, watched) = run(PolicyKind::Ofc, &[PolicyKind::Ofc, PolicyKind::Pfc]);
@@ -325,7 +324,7 @@ fn a_loss_counts_against_those_who_had_not_asked_for_a_pause() {
     assert!(first > 0);
 }
 
-/// Ties blame the lowest port (CaPFC's paper does not say), and senders in lockstep always tie.
+/// Ties blame the lowest port (the CaPFC paper leaves this open), and senders in lockstep always tie.
 #[test]
 fn stop_max_serves_equal_senders_in_the_order_of_their_ports() {
     let mut plan = plan::switch(&[LINK; 8]);
@@ -339,7 +338,7 @@ fn stop_max_serves_equal_senders_in_the_order_of_their_ports() {
     assert!(got[6] > 5 * got[1], "{got:?}");
 }
 
-/// In shared memory XOFF is what the others leave of the pool: at an empty queue it may be no byte at all.
+/// In shared memory XOFF is the rest of the pool: at an empty queue it may be zero bytes.
 // proves: policy-swap
 #[test]
 fn a_new_policy_holds_nobody_whose_queue_is_empty_although_the_pool_is_used_up() {

@@ -1,4 +1,4 @@
-//! What is not transit is copied out and gone; what is told from outside leaves before data.
+//! Slow-path frames are copied out and freed; injected frames leave before data.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -20,7 +20,7 @@ const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
 const CONTROL_SLOTS: u32 = 6;
 
-/// A worker with two ports, driven by hand.
+/// Worker with two ports, driven by hand.
 struct Driver {
     switch: Switch,
     counters: Arc<Counters>,
@@ -54,7 +54,7 @@ impl Driver {
         is_told
     }
 
-    /// What leaves by a port from now on.
+    /// Returns the frames that leave by a port from now on.
     fn sent(&mut self, port: PortId) -> Vec<Vec<u8>> {
         sent(&mut self.switch, &mut self.store, &mut self.now, port)
     }
@@ -70,7 +70,7 @@ impl Driver {
     }
 }
 
-/// LLDP of so many bytes.
+/// Returns an LLDP frame of `len` bytes.
 fn lldp(len: usize) -> Vec<u8> {
     let mut bytes = NEAREST_BRIDGE.0.to_vec();
     bytes.extend([2, 0, 0, 0, 0, 9, 0x88, 0xcc]);

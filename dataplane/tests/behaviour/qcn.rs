@@ -1,5 +1,5 @@
-//! QCN, end to end in virtual time: congestion points, CNMs on the wire, rate limiters at the hosts
-//! (as in "Unbiased Quantized Congestion Notification for Scalable Server Fabrics", at 1 Gb/s instead of 10).
+//! QCN end to end in virtual time: congestion points, CNMs on the wire, rate limiters at the hosts (as in "Unbiased
+//! Quantized Congestion Notification for Scalable Server Fabrics", at 1 Gb/s instead of 10).
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::settings::{Culprit, QcnSettings, QueueKind};
@@ -16,7 +16,7 @@ const INGRESS: QcnSettings = QcnSettings { ingress: ClassSet(1 << 3), ..QcnSetti
 const EGRESS: QcnSettings = QcnSettings { egress: ClassSet(1 << 3), ..QcnSettings::PAPER };
 const MS: u64 = 1_000_000;
 
-/// A switch with the paper's thresholds: Qhigh 110 KB, Qlow 44 KB (section III).
+/// Returns a switch with the paper's thresholds: Qhigh 110 KB, Qlow 44 KB (section III).
 fn switch(ports: usize, qcn: QcnSettings) -> SwitchPlan {
     let mut plan = plan::switch(&vec![LINK; ports]);
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(110_000), Bytes(44_000)));
@@ -25,7 +25,7 @@ fn switch(ports: usize, qcn: QcnSettings) -> SwitchPlan {
     plan
 }
 
-/// As fast as the line, as CNMs allow.
+/// Returns a stream at line rate, limited by CNMs.
 fn limited(star: &Star, to: usize) -> Stream {
     Stream { qcn: Some(ReactionSettings::STANDARD), ..star.stream(to, C3, u64::MAX) }
 }
@@ -34,14 +34,14 @@ fn millis(n: u64) -> Nanos {
     Nanos(n * MS)
 }
 
-/// Mb/s of layer 1 that came of a flow between two times, in milliseconds.
+/// Returns the received rate of a flow between two times in milliseconds, in Mb/s of layer 1.
 fn rate(star: &Star, flow: Flow, from: u64, to: u64) -> f64 {
     let within = |at: &Nanos| (from * MS..to * MS).contains(&at.0);
     let frames = star.arrivals(flow).iter().filter(|at| within(at)).count() as f64;
     frames * Bytes::on_line(plan::MTU_FRAME).0 as f64 * 8.0 / (to - from) as f64 / 1_000.0
 }
 
-/// CNMs that came for a flow.
+/// Returns the number of CNMs received for a flow.
 fn told(star: &Star, flow: Flow) -> usize {
     let cnms = star.at(flow.from).cnms();
     cnms.iter().filter(|(header, _)| header.cn_tag.map(|tag| u32::from(tag.0)) == Some(flow.id)).count()
@@ -127,7 +127,7 @@ fn a_message_leaves_at_once_before_data_and_whatever_is_paused() {
     assert_eq!(star.at(1).arrivals.len(), 0, "and the class is paused");
 }
 
-/// Section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
+/// Starts the flows of section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
 fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     let mut star = Star::new(switch(6, qcn));
     let mut flows = Vec::new();
@@ -139,7 +139,7 @@ fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     (star, flows)
 }
 
-/// The rates of these flows between two times: their sum, and the highest for each of the lowest.
+/// Returns the sum of the flows' rates between two times, and the ratio of the highest to the lowest.
 fn shares(star: &Star, flows: &[Flow], from: u64, to: u64) -> (f64, f64) {
     let rates: Vec<f64> = flows.iter().map(|&flow| rate(star, flow, from, to)).collect();
     let (least, most) = rates.iter().fold((f64::MAX, 0.0), |(l, m), &rate| (rate.min(l), rate.max(m)));
@@ -176,7 +176,7 @@ fn rates_converge_to_the_bottleneck_and_fairly_so_at_inputs() {
     assert!(sums[2] > 1.5 * sums[0] && sums[3] > 1.5 * sums[1], "{sums:?}");
 }
 
-/// Section IV, fig. 3: an input hosts f1 to the congested output, and f6 to a free one; VOQs.
+/// Starts the flows of section IV, fig. 3: an input has f1 to the congested output, and f6 to a free one; VOQs.
 fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     let mut plan = switch(7, QcnSettings { culprit, ..INGRESS });
     plan.each_lossless(|class| class.queue = QueueKind::Voq);
@@ -195,11 +195,11 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 
 /// Section IV-A: "QCN arrival sampling will direct most CNMs to f6".
 ///
-/// How far f6 falls follows from who is told. Whose frame arrives is told, so that each byte of f6 is as likely to be as one of f1:
-/// both are cut by the same share once in as many of their own bytes. What they recover by rounds of bytes is the same share of the
-/// way to where they were; by time, or in steps of R_AI, f6 recovers a smaller share than f1, because it is faster. So f6 keeps no
-/// larger a share of the rate that it was started with than f1, which has at most its fair share of the output, 250 of 300 Mb/s: f6 at
-/// most 690 x 250 / 300 = 575.
+/// The decrease of f6 follows from the choice by arrival. Each byte of f6 is as likely to be sampled as one of f1, so
+/// both are cut by the same share after equally many of their own bytes. Byte cycles recover the same share of the
+/// way back. Time cycles and R_AI steps recover a smaller share for f6, because it is faster. Thus f6 keeps at most
+/// the share of its initial rate that f1 keeps. As f1 has at most its fair share of the output, 250 of 300 Mb/s, f6
+/// has at most 690 x 250 / 300 = 575.
 // proves: qcn
 #[test]
 fn arrival_sampling_slows_the_victim_at_a_shared_input() {
@@ -210,7 +210,7 @@ fn arrival_sampling_slows_the_victim_at_a_shared_input() {
 }
 
 // proves: qcn
-#[test] // section IV-B: f6 keeps its rate; random sampling tells it of few CNMs, deterministic of none
+#[test] // section IV-B: f6 keeps its rate; random sampling sends it few CNMs, deterministic sampling none
 fn occupancy_sampling_leaves_the_victim_its_rate() {
     for (culprit, most) in [(Culprit::OccupancyDeterministic, 0), (Culprit::OccupancyRandom, 5)] {
         let (star, f1, f6) = shared_input(culprit);

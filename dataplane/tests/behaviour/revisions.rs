@@ -1,5 +1,5 @@
-//! Other settings hold from one instant on, in a switch that is full of frames: nothing lossless is lost, and peers are held by what
-//! holds now. The bed checks bounds, thresholds, pauses and losses after every event.
+//! Settings changed in a switch full of frames: no lossless frame is lost, and peers are held by the current
+//! settings. The bed checks bounds, thresholds, pauses and losses after every event.
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -18,7 +18,7 @@ use crate::{C0, C3, C4, resume, stop};
 const PORTS: usize = 4;
 const ROOMY: Bytes = Bytes(10_000_000);
 
-/// A switch whose egress queues bound nothing lossless.
+/// Returns a switch whose egress queues do not bound lossless frames.
 fn star() -> Star {
     let mut plan = plan::switch(&[LINK; PORTS]);
     plan.each_lossless(|class| class.egress_max = ROOMY);
@@ -27,7 +27,7 @@ fn star() -> Star {
     star
 }
 
-/// No lossless egress queue holds more than all ingress queues let in.
+/// Bounds lossless egress queues by the sum of all ingress queues.
 fn bound_egress(settings: &mut SwitchSettings) {
     let lossless = |port: &PortSettings| port.classes.into_iter().filter(|class| class.lossless);
     let all: u64 =
@@ -36,14 +36,14 @@ fn bound_egress(settings: &mut SwitchSettings) {
     classes.filter(|class| class.lossless).for_each(|class| class.egress_max = Bytes(all + 1));
 }
 
-/// The settings of the switch, changed.
+/// Returns the switch's settings with a change.
 fn changed(star: &Star, change: impl FnOnce(&mut SwitchSettings)) -> SwitchSettings {
     let mut settings = star.switch().settings.clone();
     change(&mut settings);
     settings
 }
 
-/// What is arbitrary of the settings that may be otherwise.
+/// Arbitrary values of settings that may change.
 #[derive(Clone, Debug)]
 struct Other {
     xoff: u64,
@@ -59,7 +59,7 @@ struct Other {
 }
 
 impl Other {
-    /// To one port alone, or to all.
+    /// Applies the values to one port, or to all.
     fn apply(&self, settings: &mut SwitchSettings, only: Option<usize>) {
         (settings.policies[3], settings.policies[4]) = (self.kinds[0], self.kinds[1]);
         let ports = settings.ports.iter_mut().enumerate();
@@ -158,7 +158,7 @@ explore! {
     }
 }
 
-/// Port 0 is paused for good, and this many frames to it wait that came in by port 1.
+/// Pauses port 0 for good and queues `frames` frames from port 1 for it.
 fn filled(star: &mut Star, frames: u64) {
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
@@ -188,7 +188,7 @@ fn a_peer_is_held_by_the_thresholds_that_hold_now() {
     star.run_to_rest();
 }
 
-/// Headroom that is in use was promised to whoever has been told to stop.
+/// Headroom in use was promised to the paused peer.
 // proves: reload
 #[test]
 fn headroom_becomes_less_when_nothing_is_in_it() {
@@ -219,7 +219,7 @@ fn headroom_becomes_less_when_nothing_is_in_it() {
     assert_eq!(lost(&star), 1, "5 before XOFF and 2 of headroom");
 }
 
-/// Whoever owns the port says so, and nobody else about it.
+/// Only the owner of the port updates its headroom gauge.
 // proves: reload
 #[test]
 fn what_is_in_the_headroom_is_told_by_the_thresholds_that_hold_now() {
@@ -328,7 +328,7 @@ fn ids() -> [PortId; PORTS] {
     [0, 1, 2, 3].map(PortId)
 }
 
-/// The place of a port that is taken away: of no VLAN, and with room for nothing.
+/// Clears the settings of a removed port: no VLAN, and no room.
 fn vacate(settings: &mut SwitchSettings, port: usize) {
     let classes = settings.ports[port]
         .classes
@@ -355,7 +355,7 @@ fn a_place_without_a_port_sends_what_it_has_lets_its_peer_go_and_gets_nothing_mo
         settings.vlans = vec![VlanSettings { vid: 1, tagged: Vec::new(), untagged: ids().to_vec() }];
     });
     star.revise(small.clone());
-    filled(&mut star, 10); // from 1, which is held, to 0, which is paused
+    filled(&mut star, 10); // from port 1, which is held, to port 0, which is paused
     let back = Stream { len: 996, ..star.stream(1, C3, 3) };
     star.pause(1, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
@@ -388,7 +388,7 @@ fn a_place_without_a_port_sends_what_it_has_lets_its_peer_go_and_gets_nothing_mo
     assert_eq!(sent(&star), before + 5, "it is a port again");
 }
 
-/// As LLDP tells: a peer is taken to understand lists of flows, or rates, and then no longer.
+/// By LLDP, a peer is first taken to support lists of flows or rates, and later not.
 // proves: dcbx
 #[test]
 fn what_peers_are_taken_to_understand_changes_under_load_and_nothing_is_lost() {

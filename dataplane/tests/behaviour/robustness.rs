@@ -1,4 +1,4 @@
-//! Links that flap, control frames that get lost, traffic that falls silent.
+//! Flapping links, lost control frames, and traffic that stops.
 
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_flow_control::counters::Counters;
@@ -38,7 +38,7 @@ fn a_pause_that_we_hold_is_announced_anew_after_a_flap() {
     star.run_for(Nanos::from_micros(900));
     assert!(star.holds(1, C3));
     star.set_link(1, false);
-    star.run_for(Nanos::from_micros(20)); // no refresh falls into this time
+    star.run_for(Nanos::from_micros(20)); // no refresh is due in this time
     star.set_link(1, true);
     assert_eq!(star.at(1).paused(star.now()), ClassSet::NONE, "the peer has forgotten");
     star.run_for(Nanos(672 + 500));
@@ -46,7 +46,7 @@ fn a_pause_that_we_hold_is_announced_anew_after_a_flap() {
     star.run_for(Nanos::from_millis(2));
     star.pause(0, resume(C3));
     star.run_to_rest();
-    // Nothing but what was on the wire when the link went down is missing.
+    // Only frames on the wire when the link went down are missing.
     assert!(star.lost(flow) <= 1);
     assert_eq!(star.switch().counters.dropped(DropReason::HeadroomExhausted), 0);
 }
@@ -97,7 +97,8 @@ fn many_flaps_leave_nothing_behind() {
     for seed in xoff_explore::seeds(0..20) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut plan = plan::switch(&[LINK; 4]);
-        // A peer whose link was gone has forgotten that it is held, and sends until it is told again: what headroom is for.
+        // A peer whose link was down has forgotten its pause, and sends until it is paused again; headroom covers
+        // that.
         plan.each_lossless(|class| class.headroom = Bytes(class.headroom.0 * (1 + FLAPS)));
         let mut star = Star::new(plan);
         for from in 1..4 {
@@ -131,7 +132,7 @@ fn a_peer_whose_final_xon_is_lost_resumes_when_the_pause_expires() {
     assert_eq!(star.switch().counters.class(PortId(1), C3).xon_sent.get(), 1);
     let pauses = star.at(1).pauses();
     assert!(pauses.iter().all(|(_, what)| *what != resume(C3)), "the XON was lost");
-    // 1000 quanta after the last refresh the peer goes on by itself, and not before.
+    // The peer resumes by itself exactly 1000 quanta after the last refresh.
     let resumed = pauses.last().map(|&(at, _)| at.after(Nanos(512_000))).expect("it was paused");
     let arrivals = star.arrivals(flow);
     let gap = arrivals.windows(2).find(|two| two[1].since(two[0]) > Nanos(12_304) && two[0] > pauses[0].0);
@@ -139,7 +140,7 @@ fn a_peer_whose_final_xon_is_lost_resumes_when_the_pause_expires() {
     assert_eq!(gap.map(|two| two[1]), Some(resumed + through_the_switch));
 }
 
-/// The address of a port of the switch.
+/// Returns the address of a port of the switch.
 fn star_mac(port: usize) -> xoff_wire::units::MacAddr {
     plan::switch(&[LINK; 2]).settings.ports[port].mac
 }
@@ -229,7 +230,7 @@ fn a_stop_waits_for_no_peer_whose_link_is_gone() {
     assert_eq!(star.switch().counters.class(PortId(1), C3).held_since.get(), 0);
 }
 
-/// Such a frame has no room in an egress queue that is made for shorter ones, and never will have.
+/// Such a frame never has room in an egress queue sized for shorter ones.
 // proves: pipeline
 #[test]
 fn the_pipeline_does_not_stop_for_a_frame_that_is_too_long_to_leave() {
@@ -248,7 +249,7 @@ fn the_pipeline_does_not_stop_for_a_frame_that_is_too_long_to_leave() {
     star.came_whole(short, 3);
 }
 
-/// A frame from the host at port 1 to that at port 0 with these tags, of class 0.
+/// Returns a frame of class 0 from the host at port 1 to that at port 0, with these tags.
 fn tagged(star: &Star, types: &[u16], len: usize) -> Vec<u8> {
     let mut bytes = [star.mac(0).0, star.mac(1).0].concat();
     types.iter().for_each(|tag| bytes.extend([&tag.to_be_bytes()[..], &[0, 7]].concat()));
@@ -274,8 +275,8 @@ fn the_longest_frame_passes_with_tags_of_802_1ad_and_not_a_byte_more() {
     assert_eq!(drops[DropReason::TooLong.index()].get(), 3);
 }
 
-/// Port 0 sends its VLAN tagged: a frame with tags of 802.1ad and 802.1Q gets a third, for which there is no
-/// room beyond the MTU.
+/// Port 0 is a tagged member: a frame with an 802.1ad and an 802.1Q tag gets a third tag, for which the MTU leaves no
+/// room.
 // proves: classification
 #[test]
 fn a_tag_put_in_on_the_way_out_makes_no_frame_longer_than_the_mtu_and_two_tags() {
@@ -392,7 +393,7 @@ fn parse(bytes: &[u8]) -> Pfc {
     }
 }
 
-/// Who drives a switch may come late to tell of frames that have left, but not here.
+/// A driver may report departed frames late, but not in these cases.
 // proves: workers
 #[test]
 fn somebody_waits_for_releases_where_frames_wait_or_a_peer_is_held() {

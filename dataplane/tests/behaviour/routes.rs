@@ -1,5 +1,5 @@
-//! What a router does with frames: sends them on, written for the next station; gives them to the host; or drops them for a named
-//! reason. A routed port is a port: what waits there waits, and pauses, as anywhere.
+//! Frames at a router: forwarded, rewritten for the next station; punted to the host; or dropped for a named reason.
+//! A routed port queues and pauses like any other.
 
 mod hops;
 mod host;
@@ -31,7 +31,7 @@ use crate::by_hand::{Punted, punted_by, sent};
 
 const SLOTS: u32 = 512;
 const CONTROL_SLOTS: u32 = 6;
-/// Ports 0 to 3 are routed, 4 and 5 bridge VLAN 7, in which there is a router.
+/// Ports 0 to 3 are routed; 4 and 5 bridge VLAN 7, which has a router.
 const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
 const P2: PortId = PortId(2);
@@ -42,7 +42,7 @@ const VID: u16 = 7;
 const ROUTER: MacAddr = MacAddr([2, 9, 9, 9, 9, 9]);
 const MTU: u32 = 1_000;
 
-/// A worker driven by hand.
+/// Worker driven by hand.
 struct Driver {
     switch: Switch,
     counters: Arc<Counters>,
@@ -51,12 +51,12 @@ struct Driver {
     now: Nanos,
 }
 
-/// The station behind a port, or that of this number in the VLAN.
+/// Returns the station behind a port, or station `number` of the VLAN.
 fn station(number: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 7, number])
 }
 
-/// The router's address at a port.
+/// Returns the router's address at a port.
 fn router(port: PortId) -> MacAddr {
     MacAddr([2, 0, 0, 1, 0, port.0])
 }
@@ -69,13 +69,14 @@ fn hop(interface: usize, station: Option<MacAddr>) -> NextHop {
     NextHop { interface, station, weight: 1, mtu: None }
 }
 
-/// 10.N.0.0/16 is behind port N; 10.7.0.0/16 is the VLAN, whose station 9 nobody knows the port of; 10.8.0.0/16 behind ports 1 to 3.
+/// Returns the table: 10.N.0.0/16 is behind port N, 10.8.0.0/16 behind ports 1 to 3. 10.7.0.0/16 is the VLAN, in
+/// which the port of station 9 is unknown.
 fn fib(spread: Spread) -> Arc<Fib> {
     let (interfaces, routes) = parts();
     Arc::new(Fib::new(&interfaces, &[routes], spread))
 }
 
-/// What that is made of.
+/// Returns the interfaces and routes of the table.
 fn parts() -> (Vec<Interface>, Routes) {
     let at = |site, mac| Interface { site, mac, mtu: MTU, table: 0 };
     let mut interfaces: Vec<Interface> =
@@ -146,12 +147,12 @@ impl Driver {
         assert_eq!(self.switch.ledger().missing(), 0);
     }
 
-    /// What leaves by a port from now on.
+    /// Returns the frames that leave by a port from now on.
     fn sent(&mut self, port: PortId) -> Vec<Vec<u8>> {
         sent(&mut self.switch, &mut self.store, &mut self.now, port)
     }
 
-    /// Ports by which something leaves, and what.
+    /// Returns all leaving frames with their ports.
     fn all_sent(&mut self) -> Vec<(PortId, Vec<u8>)> {
         let all = [P0, P1, P2, P3, V4, V5].map(|port| (port, self.sent(port)));
         all.into_iter()
@@ -163,7 +164,7 @@ impl Driver {
         std::mem::take(&mut self.punted.lock().expect("nobody panicked").frames)
     }
 
-    /// Why the last frame was punted, if it was; or else why it was dropped, and nothing left.
+    /// Returns the punt reason of a received frame, or else its drop reason; checks that nothing left.
     fn fate(&mut self, port: PortId, bytes: &[u8]) -> Result<PuntReason, DropReason> {
         let drops = |driver: &Driver| {
             DropReason::ALL.map(|reason| {
@@ -190,7 +191,7 @@ impl Driver {
     }
 }
 
-/// A packet to 10.N.0.M in class 3, from a station at the router's address there.
+/// Returns a packet to `dst` in class 3, from a station to the router's address there.
 fn packet(port: PortId, dst: [u8; 4], ttl: u8, len: u16) -> Vec<u8> {
     let mut bytes = router(port).0.to_vec();
     bytes.extend(station(port.0).0);
@@ -209,7 +210,7 @@ fn packet(port: PortId, dst: [u8; 4], ttl: u8, len: u16) -> Vec<u8> {
     bytes
 }
 
-/// The same packet in another class.
+/// Returns the packet in another class.
 fn of_class(class: u8, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes[15] = class << 5;
     with_checksum(bytes)
@@ -222,7 +223,7 @@ fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// As the router at `port` sends it on to station `to`.
+/// Returns the packet as forwarded by the router address `by` to station `to`.
 fn sent_on(from: PortId, by: MacAddr, to: u8, dst: [u8; 4], ttl: u8, len: u16) -> Vec<u8> {
     let mut bytes = packet(from, dst, ttl, len);
     bytes[..6].copy_from_slice(&station(to).0);
@@ -330,7 +331,7 @@ fn what_goes_nowhere_is_dropped_for_a_named_reason() {
     assert_eq!(driver.fate(P0, &good), Err(DropReason::NoRouter));
 }
 
-/// 10.0.0.1 is the router's own.
+/// 10.0.0.1 is an address of the router.
 // proves: slow-path
 #[test]
 fn what_says_that_it_is_from_the_router_itself_goes_nowhere() {
@@ -368,7 +369,7 @@ fn punts_beyond_their_rate_are_drops_and_take_nothing_from_what_goes_on() {
     assert_eq!(driver.counters.class(P0, C3).drops[DropReason::PuntLimit.index()].get(), 200);
 }
 
-/// Whatever somebody sends through the router, neighbors are heard.
+/// Frames of neighbours are punted at any rate of punted transit.
 // proves: slow-path
 #[test]
 fn transit_that_is_punted_leaves_room_for_what_neighbors_say() {
@@ -380,7 +381,7 @@ fn transit_that_is_punted_leaves_room_for_what_neighbors_say() {
     assert_eq!(driver.punted().len(), 50, "and the other half");
 }
 
-/// The ports that frames of these flows leave by.
+/// Returns the egress ports of frames of these flows.
 fn ports_of_flows(driver: &mut Driver, flows: u16) -> Vec<PortId> {
     let each = |flow: u16| {
         let mut bytes = packet(P0, [10, 8, 0, 1], 64, 100);
@@ -423,7 +424,7 @@ fn frames_of_one_flow_are_spread_by_chance_and_by_what_waits() {
     let ports: Vec<PortId> = by_chance.all_sent().into_iter().map(|(port, _)| port).collect();
     assert_eq!((ports.len(), ports.iter().collect::<HashSet<_>>().len()), (90, 3));
 
-    // A frame waits at port 1, none at 2 and 3: none goes to port 1 as long as those have less.
+    // A frame is queued at port 1, none at 2 and 3: port 1 is not chosen while those have less.
     let mut adaptive = Driver::of(&settings(), Spread::Adaptive { low: Bytes(118), high: Bytes(10_000) });
     adaptive.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)); // 118 bytes with FCS
     (0..2).for_each(|_| adaptive.receive(P0, &bytes));
@@ -448,7 +449,7 @@ fn a_paused_port_holds_routed_frames_and_its_ingress_is_told() {
     assert!(!driver.switch.held(P0).classes().contains(C3));
 }
 
-/// A frame that waits for room is decided again: it passes the router once.
+/// A frame waiting for room is decided again, but passes the router once.
 // proves: routing
 #[test]
 fn what_waits_for_room_passes_the_router_once() {
@@ -466,7 +467,7 @@ fn what_waits_for_room_passes_the_router_once() {
 #[test]
 fn a_vlan_has_a_router_among_its_stations() {
     let mut driver = Driver::new();
-    // Station 4 says where it is, to everybody: the router hears it, too.
+    // Station 4 sends a broadcast, which the router receives, too.
     let mut hello = packet(V4, [255, 255, 255, 255], 64, 100);
     hello[..6].fill(0xff);
     hello[6..12].copy_from_slice(&station(4).0);
@@ -476,7 +477,7 @@ fn a_vlan_has_a_router_among_its_stations() {
     let (Punt { port, vid, reason, .. }, bytes) = &punted[0];
     assert_eq!((*port, *vid, *reason, bytes), (V4, VID, PuntReason::Group, &hello));
     assert_eq!(driver.all_sent().len(), 1, "and the other port");
-    // From port 0 to it, and to one that nobody has seen, which is flooded with the tag of the VLAN.
+    // From port 0 to station 4, and to an unknown station, which is flooded with the tag of the VLAN.
     driver.receive(P0, &packet(P0, [10, 7, 0, 4], 64, 100));
     assert_eq!(driver.all_sent(), [(V4, sent_on(P0, ROUTER, 4, [10, 7, 0, 4], 63, 100))]);
     driver.receive(P0, &packet(P0, [10, 7, 0, 9], 64, 100));
@@ -484,7 +485,7 @@ fn a_vlan_has_a_router_among_its_stations() {
     let mut tagged = expected.clone();
     tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
     assert_eq!(driver.all_sent(), [(V4, expected), (V5, tagged)]);
-    // And from it, by the router's address there, to port 2.
+    // From station 4, by the router's address in the VLAN, to port 2.
     let mut out = packet(V4, [10, 2, 0, 5], 64, 100);
     out[..6].copy_from_slice(&ROUTER.0);
     driver.receive(V4, &out);
@@ -492,7 +493,7 @@ fn a_vlan_has_a_router_among_its_stations() {
     assert_eq!((driver.store.in_use(), driver.punted().len()), (0, 0));
 }
 
-/// A frame waits for a port that lets nothing pass; the route moves to another.
+/// A frame waits for a paused port; then the route moves to another port.
 // proves: routing
 #[test]
 fn what_waits_for_room_goes_where_another_table_says() {

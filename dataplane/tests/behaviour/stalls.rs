@@ -1,4 +1,4 @@
-//! A congested line is kept busy while its switch, or a peer of it, is away for a while.
+//! A congested line stays busy while its switch, or a peer, is stalled for some time.
 
 use xoff_flow_control::headroom::Link;
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId, Quanta};
@@ -9,7 +9,7 @@ use crate::{C3, resume, stop};
 
 const FRAME: Bytes = Bytes::on_line(MTU_FRAME);
 
-/// Two hosts, and between them a switch whose second port is held to `slow` though its wire is not.
+/// Two hosts, and between them a switch whose second port is limited to `slow` on a faster wire.
 struct Row {
     bed: Bed,
     sender: NodeId,
@@ -46,7 +46,7 @@ impl Row {
         self.bed.run_until(until);
     }
 
-    /// Frames that have left by the slow port so long after the next.
+    /// Returns the frames that leave by the slow port within `within` of the next one.
     fn sent_at_once(&mut self, within: Nanos) -> u64 {
         let before = self.sent();
         while self.sent() == before {
@@ -64,7 +64,7 @@ fn a_port_that_was_idle_or_paused_runs_ahead_of_its_line_by_its_commit_and_not_i
     let link = Link { commit: Bytes(5 * FRAME.0), ..LINK };
     let mut row = Row::new(slow, link, |plan| plan.each_port(|port| port.burst = Bytes(50 * FRAME.0)));
     let id = row.start(400);
-    // Five, one that begins with the last of that, and two of the line in 200 us; the wire takes 16.
+    // Five of the lead, one that begins at its end, and two of the line in 200 us; the wire carries 16.
     let expected = 6..=8;
     let idle = row.sent_at_once(Nanos::from_micros(200));
     assert!(expected.contains(&idle), "{idle} after an idle time");
@@ -78,7 +78,8 @@ fn a_port_that_was_idle_or_paused_runs_ahead_of_its_line_by_its_commit_and_not_i
     assert_eq!(row.bed.host(row.receiver).seen(id).frames, 400);
 }
 
-/// How long frames of a line of 200 Mb/s take whose switch runs every other millisecond, to the time that they take of the line.
+/// Returns the time of frames on a line of 200 Mb/s whose switch runs every other millisecond, relative to their line
+/// time.
 fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     let slow = BitRate::from_mbps(200);
     let link = Link { loop_gap: Nanos::from_millis(2), commit: Bytes(60_000), ..LINK };
@@ -108,7 +109,7 @@ fn what_a_line_missed_while_its_switch_was_away_is_made_up_for_by_its_burst() {
     assert!(half >= 1.8, "{half}");
 }
 
-/// How long frames of senders that react 500 us late take, to the time that they take of the line.
+/// Returns the time of frames of senders that react 500 us late, relative to their line time.
 fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
     const LATE: Nanos = Nanos::from_micros(500);
     let late = Link { peer_response: LATE, ..LINK };
@@ -131,7 +132,7 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
 // proves: pacing
 #[test]
 fn thresholds_that_cover_what_peers_need_to_go_on_keep_the_line_busy() {
-    // What a line of 1 Gb/s takes in 500 us, and on its way: the default is no less where peers take as long.
+    // Bytes of a 1 Gb/s line in 500 us, and those in transit: the default XON is no less for such peers.
     let covers = Bytes(62_500 + 2 * FRAME.0);
     for (senders, mbps) in [(1, 900), (2, 1_000), (4, 1_000)] {
         let speed = BitRate::from_mbps(mbps);

@@ -1,4 +1,4 @@
-//! Storm control: what is flooded faster than a port may is dropped by name, and nothing else is.
+//! Storm control: floods above a port's rate are dropped with a named reason, and nothing else is.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Flooded, StormLimit};
@@ -10,7 +10,7 @@ use crate::{C0, C3};
 
 const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 0, 0, 1]);
 const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 0xee, 0xee]);
-/// On the line: 60 bytes, FCS, preamble and gap.
+/// Bytes on the line: 60 bytes, FCS, preamble and gap.
 const SMALL: u64 = 84;
 
 fn star(kind: Flooded, rate: BitRate) -> Star {
@@ -24,7 +24,7 @@ fn dropped(star: &Star) -> u64 {
     [C0, C3].iter().map(|&class| star.switch().counters.class(PortId(0), class).drops[reason].get()).sum()
 }
 
-/// So many small frames from port 0, as fast as the line; how many arrive at port 1.
+/// Sends small frames from port 0 at line rate. Returns how many arrive at port 1.
 fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
     let stream = Stream { class: C0, len: 60, ..Stream::new(to, frames, Nanos::ZERO) };
     let id = star.start_to_all(0, stream);
@@ -32,8 +32,8 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
     star.at(1).seen(id).frames
 }
 
-/// A hundred megabits a second carry 125,000 bytes in 10 ms, and a tenth of what a gigabit does while the frames come;
-/// one frame more starts with no credit left.
+/// At 100 Mb/s, 10 ms are 125,000 bytes of lead, plus a tenth of a gigabit line meanwhile; one more frame starts at
+/// zero credit.
 // proves: floods
 #[test]
 fn a_burst_of_ten_milliseconds_passes_and_the_rate_from_then_on() {
@@ -78,7 +78,7 @@ fn unicast_is_not_limited_nor_is_what_comes_in_by_other_ports() {
         .fold(StormLimit::default(), |limit, kind| limit.with(kind, BitRate::from_mbps(1)));
     plan.settings.ports[0].storm_limit = limit;
     let mut star = Star::new(plan);
-    // Each is known once it has sent.
+    // A station is learned by its first frame.
     for from in [1, 0] {
         let hello = star.start(from, 1 - from, star.stream(1 - from, C3, 1));
         star.run_to_rest();

@@ -1,5 +1,4 @@
-//! Frames that begin as the one before them are not looked at again: they are told apart by all that matters, and
-//! go where they would have gone alone.
+//! Frames of a micro-flow are not parsed again: they differ in no field that matters, and are forwarded as if alone.
 
 use std::array;
 use std::sync::Arc;
@@ -18,15 +17,15 @@ const NOW: Nanos = Nanos(1_000);
 const HERE: PortId = PortId(0);
 const A: PortId = PortId(1);
 const B: PortId = PortId(2);
-/// Shorter frames are always looked at.
+/// Minimum length of frames that join a micro-flow.
 const LONG_ENOUGH: usize = 58;
-/// An EtherType that nothing is known of.
+/// EtherType without a known protocol.
 const OTHER: [u8; 2] = [0x88, 0xb5];
-/// A priority tag, PCP 0.
+/// Priority tag with PCP 0.
 const TAGGED: [u8; 4] = [0x81, 0x00, 0, 0];
 const CN_TAG: [u8; 4] = [0x22, 0xe9, 0, 7];
 
-/// A switch of three ports, with a station behind each.
+/// Switch of three ports, with a station behind each.
 struct Bench {
     switch: Switch,
     store: MemoryStore,
@@ -50,7 +49,7 @@ impl Bench {
         bench
     }
 
-    /// Takes frames in at one time, and to their egress queues.
+    /// Receives frames at one time and moves them to their egress queues.
     fn take_in(&mut self, now: Nanos, from: PortId, frames: &[Vec<u8>]) {
         let mut batch = self.switch.batch(now);
         for bytes in frames {
@@ -60,13 +59,13 @@ impl Bench {
         while batch.forward(&mut self.store) {}
     }
 
-    /// Takes frames in at one time, and sends them where they are to go.
+    /// Receives frames at one time and sends them.
     fn pass(&mut self, from: PortId, frames: &[Vec<u8>]) -> [Vec<Vec<u8>>; 3] {
         self.take_in(NOW, from, frames);
         self.send()
     }
 
-    /// What leaves by each port.
+    /// Returns the frames that leave by each port.
     fn send(&mut self) -> [Vec<Vec<u8>>; 3] {
         [HERE, A, B].map(|port| {
             let mut out = Vec::new();
@@ -78,7 +77,7 @@ impl Bench {
         })
     }
 
-    /// The classes of frames that come in at one time.
+    /// Returns the classes of frames received at one time.
     fn classes(&mut self, frames: &[Vec<u8>]) -> Vec<(Class, u64)> {
         let counters = Arc::clone(&self.counters);
         let received = || Class::ALL.map(|class| counters.class(HERE, class).rx_frames.get());
@@ -89,8 +88,7 @@ impl Bench {
     }
 }
 
-/// A frame of `len` bytes from the station behind one port to that behind another; `after` is what follows the
-/// addresses.
+/// Returns a frame of `len` bytes between the stations of two ports; `after` follows the addresses.
 fn frame(from: PortId, to: PortId, after: &[u8], len: usize) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, to.0, 2, 0, 0, 0, 0, from.0];
     bytes.extend(after);
@@ -98,7 +96,7 @@ fn frame(from: PortId, to: PortId, after: &[u8], len: usize) -> Vec<u8> {
     bytes
 }
 
-/// An IPv6 packet behind these tags.
+/// Returns an IPv6 packet behind these tags.
 fn ipv6(tags: &[u8], dscp: u8, len: usize) -> Vec<u8> {
     frame(HERE, A, &[tags, &[0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6]].concat(), len)
 }

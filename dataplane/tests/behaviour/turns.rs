@@ -1,4 +1,4 @@
-//! The order of a driver's turn, which headroom and reaction times are derived from.
+//! Order of a driver's turn, from which headroom and reaction times are derived.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::bed::ring::Ring;
 use crate::bed::store::MemoryStore;
 use crate::{C0, C3};
 
-/// Notes the steps of turns.
+/// Recorder of the steps of turns.
 #[derive(Debug, Default)]
 struct Notes(Vec<(&'static str, Option<u8>)>);
 
 impl Notes {
-    /// Several of the same step at the same port are one.
+    /// Records a step; consecutive equal steps at one port count as one.
     fn step(&mut self, step: &'static str, port: Option<u8>) {
         if self.0.last() != Some(&(step, port)) {
             self.0.push((step, port));
@@ -72,7 +72,7 @@ impl Boundary for Notes {
     }
 }
 
-/// Notes when it is asked, too.
+/// Environment that records its calls.
 #[derive(Default)]
 struct Asked {
     obeyed: u32,
@@ -103,7 +103,8 @@ struct Loop {
 }
 
 impl Loop {
-    /// Two ports, one frame committed at a time; a lossless class has `headroom` above an XOFF of 1 byte.
+    /// Creates a driver of two ports, with one committed frame at a time. A lossless class has `headroom` above an
+    /// XOFF of 1 byte.
     fn new(headroom: Bytes) -> Loop {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.each_lossless(|class| {
@@ -121,14 +122,14 @@ impl Loop {
         }
     }
 
-    /// A frame from the host at `port` to the other one.
+    /// Delivers a frame from the host at `port` to the other one.
     fn come(&mut self, port: u8, class: Class) {
         let mark = Mark { class, cn_tag: None, stream: 0, sequence: 0 };
         let bytes = payload::encode(host(1 - port), host(port), mark, 1_000);
         self.ports[usize::from(port)].1.arrived.push_back(bytes);
     }
 
-    /// A turn a microsecond later: its steps.
+    /// Runs a turn a microsecond later. Returns its steps.
     fn turn(&mut self, asked: &mut Asked) -> (Vec<(&'static str, Option<u8>)>, Progress) {
         self.now += Nanos::from_micros(1);
         let mut notes = Notes::default();
@@ -168,7 +169,7 @@ fn turn_takes_steps_at_all_ports_in_order() {
     assert_eq!(steps, order.concat());
     assert_eq!((asked.told, asked.obeyed), (2, 0), "each peer is to stop class 3");
 
-    // Pause frames, and one of data: that is all a port commits.
+    // Pause frames and one data frame: the maximum that a port commits.
     turns.ports.iter_mut().for_each(|(_, ring)| (0..ring.committed.len()).for_each(|_| ring.leave(false)));
     for port in [0, 1] {
         turns.come(port, C0);
@@ -179,7 +180,7 @@ fn turn_takes_steps_at_all_ports_in_order() {
     assert_eq!(steps[..6], in_order);
 }
 
-/// Headroom is derived from this: a frame that has left does not count any more when the next one comes in, at whichever port.
+/// Headroom depends on this: a frame that has left by any port does not count when the next one is received.
 // proves: workers
 #[test]
 fn frames_released_at_any_port_make_room_first() {
@@ -208,7 +209,7 @@ fn turn_receives_a_batch_of_each_port() {
     turns.turn(&mut asked);
 }
 
-/// After a stop no data leave: only what ends the pauses that peers were sent.
+/// After a stop, only XONs leave, and no data.
 // proves: workers
 #[test]
 fn parting_driver_sends_xon_and_no_data() {

@@ -1,5 +1,5 @@
-//! The watchdog in whole switches: pauses longer and shorter than its time, to the nanosecond; without traffic; a
-//! ring of switches that wait for each other; and what each action does.
+//! Watchdog in whole switches: pauses longer and shorter than its detection time, to the nanosecond; without traffic;
+//! in a deadlocked ring of switches; and each action.
 
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
@@ -14,7 +14,7 @@ use crate::{C3, C4, resume, stop};
 /// 10,000 quanta at 1 Gb/s.
 const DETECT: Nanos = Nanos(5_120_000);
 const RESTORE: Nanos = Nanos(3_000_000);
-/// When the storm is sent, and when it comes in: a frame and a cable later.
+/// Times at which the storm is sent, and received: a frame and a cable later.
 const SENT: Nanos = Nanos::from_millis(1);
 const BEGIN: Nanos = Nanos(SENT.0 + 672 + CABLE.0);
 const QUANTUM: u64 = 512;
@@ -28,7 +28,7 @@ fn watched(action: WatchdogAction) -> SwitchPlan {
     plan
 }
 
-/// Two senders that together have more than the line to port 0 takes, so that frames wait there.
+/// Starts two senders that together exceed the line of port 0, so that frames are queued there.
 fn overloaded(plan: SwitchPlan, frames: u64) -> (Star, [Flow; 2]) {
     let mut star = Star::new(plan);
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, frames)));
@@ -103,7 +103,7 @@ fn a_storm_without_traffic_is_none() {
         star.run_for(Nanos::from_millis(10));
     }
     assert_eq!(counters(&star).storms.get(), 0);
-    // Other classes wait for nobody, and other ports have no storm.
+    // Other classes wait for no peer, and other ports have no storm.
     let others = [star.start(1, 0, star.stream(0, C4, 500)), star.start(1, 2, star.stream(2, C3, 500))];
     star.run_for(Nanos::from_millis(20));
     others.iter().for_each(|&flow| star.came_whole(flow, 500));
@@ -124,7 +124,7 @@ fn pauses_with_a_gap_in_which_something_left_are_no_storm() {
     assert_eq!(counters(&star).storms.get(), 0);
 }
 
-/// Keeps the peer of port 0 pausing for so long.
+/// Keeps the peer of port 0 pausing for `span`.
 fn storm_on(star: &mut Star, span: Nanos) {
     let until = star.now() + span;
     while star.now() < until {
@@ -171,7 +171,7 @@ fn forward_goes_on_in_spite_of_the_pause_and_loses_nothing() {
     star.run_for(Nanos::from_millis(15));
     flows.iter().for_each(|&flow| star.came_whole(flow, 600));
     assert!(stormed(&star) && star.switch().worker(PortId(0)).paused(PortId(0)).classes().contains(C3));
-    // The next pause brings the count of forwarded frames up to date.
+    // The next pause updates the count of forwarded frames.
     star.pause(0, stop(C3, 10));
     star.run_for(Nanos::from_millis(1));
     assert_eq!(counters(&star).storm_forwarded.get(), 1_200 - before);
@@ -218,7 +218,7 @@ fn a_storm_ends_with_the_link() {
 
 const TURN: Nanos = Nanos::from_micros(2);
 
-/// The link of port 0 goes down while a pause is still in the ring.
+/// Takes the link of port 0 down while a pause is still in the ring.
 fn down_before_a_pause_is_heard() -> Star {
     let mut star = Star::new(SwitchPlan { gap: TURN, ..watched(WatchdogAction::Alert) });
     star.pause(0, stop(C3, 0xffff));
@@ -247,14 +247,14 @@ fn a_pause_before_the_link_came_back_asks_for_no_look_in_the_past() {
     let mut star = down_before_a_pause_is_heard();
     star.run_until(Nanos(2 * DETECT.0));
     star.set_link(0, true);
-    star.pause(0, stop(C3, 0xffff)); // the bed asks after each turn whether all is done
+    star.pause(0, stop(C3, 0xffff)); // the bed checks after each turn whether it is at rest
     star.run_for(TURN);
     star.run_for(TURN);
     assert!(!stormed(&star));
 }
 
-/// Three switches in a ring, a host at each (port 0), so many frames from each to the host two switches on,
-/// clockwise (out by port 1, in by port 2): each queue waits for the next, and the last for the first.
+/// Returns three switches in a ring with a host at each (port 0). Each host sends `frames` frames to the host two
+/// switches on, clockwise (out by port 1, in by port 2), so that each queue waits for the next.
 pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3], [NodeId; 3]) {
     let mut bed = Bed::new(3);
     let switches = [0, 1, 2].map(|_| {

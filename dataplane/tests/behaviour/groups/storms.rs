@@ -1,4 +1,4 @@
-//! A member that a watchdog has closed takes no frame that another member takes, or will when it has room.
+//! A member closed by a watchdog takes no frame while another member takes it, or will when it has room.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Spread, WatchdogAction, WatchdogSettings, WhenFull};
@@ -10,10 +10,10 @@ use crate::{C3, resume, stop};
 
 const DETECT: Nanos = Nanos::from_millis(5);
 const STORMED: usize = 5;
-/// One worker; the other's are all members, those at the end, and those in the middle.
+/// One worker; or another worker that owns all members, the last ones, or the middle ones.
 const OWNERS: [&[u8]; 4] = [&[], &[0, 0, 1, 1, 1, 1], &[0, 0, 0, 0, 1, 1], &[0, 0, 0, 1, 1, 0]];
 
-/// Nothing leaves by these members, and frames have been sent until there is a storm at the last of them.
+/// Returns a star in which `paused` members send nothing and a storm has begun at the last of them.
 fn stormed(
     (spread, when_full, owners): (Spread, WhenFull, &[u8]),
     paused: std::ops::Range<usize>,
@@ -37,7 +37,7 @@ fn stormed(
     star
 }
 
-/// Frames for the group, more slowly than two members send.
+/// Sends frames for the group, more slowly than two members can.
 fn send(star: &mut Star, frames: u64) -> u32 {
     let rate = Some(BitRate::from_mbps(400));
     let id = star.start_to_all(0, Stream { from: star.now(), rate, ..beyond(C3, frames) });
@@ -91,7 +91,7 @@ fn what_only_wants_room_waits_for_it_and_is_not_lost_to_a_storm() {
     }
 }
 
-/// The others are full and paused.
+/// The other members are full and paused.
 // proves: group-changes
 #[test]
 fn waiting_frames_take_a_member_whose_storm_ends() {

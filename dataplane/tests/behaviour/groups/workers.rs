@@ -1,5 +1,5 @@
-//! Groups whose members are ports of several workers: a frame that has been handed over stays with the member that was chosen for it, or
-//! takes another of the same worker where that member has closed.
+//! Groups with members at several workers. A handed-over frame stays with its member, or takes another of the same
+//! worker if that has closed.
 
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
@@ -16,15 +16,15 @@ const NOW: Nanos = Nanos::from_micros(1);
 const SLOTS: u32 = 40;
 const IN_TURN: Spread = Spread::Frame(Turns::RoundRobin);
 
-/// Eight frames, two for each member, are on their way to the second worker, whose members these are, when something happens there.
-/// How many leave by each member then, and how many were dropped because the first has no link.
+/// Hands over eight frames, two for each member, and calls `event` before the second worker, which owns the members,
+/// takes them over. Returns the frames sent by each member, and those dropped because the first has no link.
 fn frames_left_after(
     event: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore),
 ) -> ([usize; 4], u64) {
     frames_left(IN_TURN, |_| (), event)
 }
 
-/// The same, spread so, where counters say something before any frame comes.
+/// Hands over eight frames with this spread, after `count` has changed counters.
 fn frames_left(
     spread: Spread,
     count: impl FnOnce(&Counters),
@@ -45,7 +45,7 @@ fn frames_left(
     while workers[0].batch(NOW).forward(&mut store) {}
     event(&mut workers, &roles, &mut store);
     let [receives, sends] = &mut workers;
-    // In one batch, as a worker takes them.
+    // In one batch, as a worker takes them over.
     let mut batch = sends.batch(NOW);
     while let Some(handover) = receives.batch(NOW).hand_over(WorkerId(1)) {
         batch.take_over(handover, &mut store);
@@ -83,7 +83,7 @@ fn handed_over_frame_outlives_its_group() {
     assert_eq!(after, ([2; 4], 0));
 }
 
-/// The worker that has received it does not know yet.
+/// The receiving worker has not been notified of the event.
 // proves: group-changes
 #[test]
 fn handed_over_frame_leaves_by_open_member() {
@@ -95,7 +95,7 @@ fn handed_over_frame_leaves_by_open_member() {
     assert_eq!(after, ([0; 4], 2), "no member is open: each is dropped at its own");
 }
 
-/// Another worker's queues are known by what workers decide by, and not by what users are shown.
+/// Workers read the occupancies of other workers' queues, not the counters for users.
 // proves: workers
 #[test]
 fn counters_of_other_workers_decide_nothing() {

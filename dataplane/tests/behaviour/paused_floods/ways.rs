@@ -1,4 +1,4 @@
-//! Where floods go beside ports that stand still, and what they wait for: by which member of a group, and where memory is shared.
+//! Paths of floods beside ports at a standstill, and their waits: with groups, and with shared memory.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{
@@ -11,14 +11,14 @@ use super::{UNKNOWN, bring_to_a_standstill, missed, plan, run_paused};
 use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C3, resume, stop};
 
-/// Ports 2 and 3.
+/// Returns a group of ports 2 and 3.
 fn group() -> Vec<GroupSettings> {
     let members = [2, 3].map(|port| Member { port: PortId(port), weight: 1 }).to_vec();
     let spread = Spread::Frame(Turns::RoundRobin);
     vec![GroupSettings { name: "up".into(), members, spread, uplinks: false, salt: 1 }]
 }
 
-/// Egress queues have no reserves, and share 5,000 bytes and so many more.
+/// Removes egress reserves, and lets egress queues share 5,000 bytes plus `more`.
 fn share(plan: &mut SwitchPlan, more: u64) {
     plan.each_port(|port| port.classes.iter_mut().for_each(|class| class.egress_reserve = Bytes::ZERO));
     let limits = Bytes(10_000_000);
@@ -34,7 +34,7 @@ fn share(plan: &mut SwitchPlan, more: u64) {
     });
 }
 
-/// `paused` ports stand still, and 5,000 bytes for port 3 alone wait.
+/// Brings `paused` to a standstill and queues 5,000 bytes for port 3 alone.
 fn filled(plan: SwitchPlan, paused: std::ops::Range<u8>) -> Star {
     let mut star = Star::new(plan);
     bring_to_a_standstill(&mut star, paused.clone());
@@ -44,17 +44,17 @@ fn filled(plan: SwitchPlan, paused: std::ops::Range<u8>) -> Star {
     star
 }
 
-/// So many frames of 1,000 bytes with their FCS come in by port 0 for all.
+/// Floods `frames` frames of 1,000 bytes, FCS included, from port 0.
 fn flood(star: &mut Star, frames: u64) -> u32 {
     star.start_to_all(0, Stream { class: C3, len: 996, ..Stream::new(UNKNOWN, frames, star.now()) })
 }
 
-/// Frames that the watchdog of a port has discarded.
+/// Returns the frames that the watchdog of a port has discarded.
 fn discarded(star: &Star, port: u8) -> u64 {
     star.switch().counters.class(PortId(port), C3).drops[DropReason::PausedDiscard.index()].get()
 }
 
-/// Ports 2 and 3 are a group; port 3 stands still.
+/// Ports 2 and 3 are a group; port 3 is at a standstill.
 // proves: stalled-floods
 #[test]
 fn a_flood_goes_by_a_member_that_does_not_stand_still() {
@@ -72,7 +72,7 @@ fn a_flood_goes_by_a_member_that_does_not_stand_still() {
     }
 }
 
-/// Frames for port 3 alone fill what queues share but for room for two copies of three.
+/// Frames for port 3 alone fill the shared memory but for room for two copies of three.
 // proves: stalled-floods
 #[test]
 fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
@@ -90,7 +90,7 @@ fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
     }
 }
 
-/// Ports 2 and 3 are a group: port 2 stands still and has room for floods, port 3 is in a storm.
+/// Ports 2 and 3 are a group: port 2 is at a standstill and has room for floods, port 3 is in a storm.
 // proves: stalled-floods
 #[test]
 fn a_flood_is_not_lost_to_a_storm_beside_a_member_that_stands_still() {
@@ -121,7 +121,7 @@ fn a_flood_is_not_lost_to_a_storm_beside_a_member_that_stands_still() {
     }
 }
 
-/// Ports 2 and 3 are a group: a flood waits for room at port 2, while port 3 stands still, until that is let go.
+/// Ports 2 and 3 are a group: a flood waits for room at port 2, while port 3 is at a standstill, until that resumes.
 // proves: group-changes
 #[test]
 fn a_flood_that_waits_goes_by_a_member_that_was_let_go() {
@@ -143,7 +143,7 @@ fn a_flood_that_waits_goes_by_a_member_that_was_let_go() {
     assert_eq!(seen, [10, 10 - before], "{before} before");
 }
 
-/// However often it was let go for a moment before, so that it may be taken to move at the look that would tell.
+/// The member resumed for short moments before, so that the next sample may find no standstill.
 // proves: group-changes
 #[test]
 fn a_flood_that_waits_goes_by_a_member_that_was_let_go_before() {
@@ -170,7 +170,7 @@ fn a_flood_that_waits_goes_by_a_member_that_was_let_go_before() {
     }
 }
 
-/// Ports 2 and 3 are a group: port 2 stands still and has room for floods, port 3 has none any more.
+/// Ports 2 and 3 are a group: port 2 is at a standstill and has room for floods, port 3 has none left.
 // proves: stalled-floods
 #[test]
 fn a_flood_that_nothing_waits_for_is_not_lost_to_a_full_member_beside_one_that_stands_still() {
@@ -190,7 +190,7 @@ fn a_flood_that_nothing_waits_for_is_not_lost_to_a_full_member_beside_one_that_s
     assert_eq!((seen, missed(&star, 2..4)), ([5, 1, 4], 0), "the last that would fill port 3 goes by port 2");
 }
 
-/// Ports 3 and 4 stand still; a copy at port 4 takes nothing of what queues share, or that is in a storm, too.
+/// Ports 3 and 4 are at a standstill. A copy at port 4 takes no shared memory, or that port is in a storm, too.
 // proves: stalled-floods
 #[test]
 fn a_flood_misses_no_port_but_where_others_leave_it_no_room() {
@@ -222,7 +222,8 @@ fn a_flood_misses_no_port_but_where_others_leave_it_no_room() {
     }
 }
 
-/// All that a flood goes to stands still: copies that have room wait there, and nothing waits for the others.
+/// All ports of a flood are at a standstill: copies with room wait there, and the pipeline does not wait for the
+/// others.
 // proves: stalled-floods
 #[test]
 fn a_flood_to_ports_that_all_stand_still_waits_for_none_of_them() {

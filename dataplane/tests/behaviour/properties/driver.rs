@@ -1,4 +1,4 @@
-//! A driver that does one step at a time, in any order that a driver may, and remembers what it saw.
+//! Driver that takes one step at a time, in any order that is allowed for drivers, and checks the results.
 
 mod bursts;
 mod revised;
@@ -27,7 +27,7 @@ use crate::bed::store::MemoryStore;
 pub use bursts::Burst;
 pub use revised::Revised;
 
-/// One thing that a driver may do.
+/// Step of a driver.
 #[derive(Clone, Debug)]
 pub enum Step {
     Receive {
@@ -46,7 +46,7 @@ pub enum Step {
         classes: u8,
         quanta: u16,
     },
-    /// A list of flows: from whom, to whom.
+    /// List of flows as (source, destination).
     Flows {
         port: u8,
         class: u8,
@@ -77,7 +77,7 @@ pub enum Step {
     Release {
         port: u8,
     },
-    /// The device is gone, with all that was to be sent.
+    /// The device is gone, with all frames to be sent.
     GiveUp {
         port: u8,
     },
@@ -92,24 +92,24 @@ pub enum Step {
         class: u8,
         kind: PolicyKind,
     },
-    /// Other settings hold, of what may be otherwise in a running switch.
+    /// New settings that a running switch accepts.
     Revise(Box<Revised>),
 }
 
-/// What a frame carries to be known by: where it came in, its class, its number.
+/// Identification of a frame: ingress port, class, number.
 type Mark = (u8, u8, u32);
 
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// More than all frames that a worker holds can move at one instant.
+/// Bound above the number of moves of all frames of a worker at one instant.
 const MOVES_MAX: usize = 10_000;
 
 pub struct Driver {
     plan: SwitchPlan,
-    /// What held before.
+    /// Earlier settings.
     before: Vec<SwitchSettings>,
     pub now: Nanos,
-    /// In which it takes bursts.
+    /// Batch size for bursts.
     batches: Batches,
     workers: Vec<Switch>,
     owners: Vec<usize>,
@@ -117,15 +117,14 @@ pub struct Driver {
     pub counters: Arc<Counters>,
     rings: Vec<VecDeque<Frame>>,
     next_number: u32,
-    /// What each frame counted for when it came in.
+    /// Counted size of each frame at its ingress.
     counted: BTreeMap<Mark, u64>,
-    /// Number of the last frame that went out, by ingress, class, egress and, where flows may be paused
-    /// one by one, destination.
+    /// Number of the last sent frame by ingress, class, egress and, if flows may be paused one by one, destination.
     last: BTreeMap<(u8, u8, u8, u8), u32>,
-    /// Number and egress of each frame that went out.
+    /// Number and egress of each sent frame.
     gone: BTreeSet<(u32, u8)>,
     flow_pauses: [FlowPauses; PORTS],
-    /// Per class: frames with lower numbers came before the policy, and belong to no flow.
+    /// Number by class below which frames are older than the policy, and belong to no flow.
     of_no_flow: [u32; CLASSES],
     paused_until: [[Nanos; CLASSES]; PORTS],
 }
@@ -191,19 +190,20 @@ impl Driver {
         self.check();
     }
 
-    /// All that the switch knows, but for how often a port found no control frame free: that depends on how often it looks.
+    /// Returns the switch's whole state except the counts of missing control frames, which depend on the number of
+    /// polls.
     pub fn state(&self) -> String {
         let text = format!("{:?}", self.workers);
         let is_count = |c: char| c.is_ascii_digit();
         text.split("control_starved: Counter(").map(|part| part.trim_start_matches(is_count)).collect()
     }
 
-    /// Everything leaves: links up, nobody pauses, time passes. A frame that stays behind is lost.
+    /// Lets everything leave: links up, no pauses, time advances. A remaining frame is an error.
     pub fn drain(&mut self) {
         (0..PORTS_U8).for_each(|port| self.set_link(port, true));
         self.paused_until = Default::default();
         for round in 0.. {
-            // Every other look comes between two refreshes, which would take the line each time.
+            // Every other poll comes between two refreshes, which would take the line each time.
             self.advance(if round % 2 == 0 { 100_000 } else { 10_000 });
             let workers = self.workers.len();
             for worker in 0..workers {
@@ -230,7 +230,7 @@ impl Driver {
         self.receive(port, &bytes);
     }
 
-    /// The next frame of data.
+    /// Returns the next data frame.
     fn data(&mut self, port: u8, to: u8, pcp: Option<u8>, len: u32) -> Vec<u8> {
         let number = self.next_number;
         self.next_number += 1;
@@ -298,7 +298,7 @@ impl Driver {
         if !settings.ofc_peer {
             if let Operation::Pause(time) = operation {
                 *until = self.now.after(settings.speed.time_of_quanta(time));
-            } // whoever reads plain PFC reads nothing in a resume
+            } // plain PFC in a resume is empty
             return;
         }
         let (now, speed) = (self.now, settings.speed);
@@ -310,7 +310,7 @@ impl Driver {
         }
     }
 
-    /// False where the store is full: a driver would not see the frame.
+    /// Receives a frame. Returns false if the store is full: a driver would not receive it.
     fn receive(&mut self, port: u8, bytes: &[u8]) -> bool {
         let Some(frame) = self.store.fill(bytes) else { return false };
         let worker = self.owners[usize::from(port)];
@@ -336,7 +336,7 @@ impl Driver {
         true
     }
 
-    /// The second worker's number, where there are both.
+    /// Returns the second worker's number if both exist.
     fn pair(&self, from: usize, to: usize) -> Option<WorkerId> {
         let exist = from.max(to) < self.workers.len();
         exist.then(|| WorkerId(u8::try_from(to).expect("few workers")))
@@ -393,7 +393,7 @@ impl Driver {
         }
     }
 
-    /// Order, duplicates, and obedience.
+    /// Checks order, duplicates, and obedience of a sent frame.
     fn check_sent(&mut self, port: u8, frame: &Frame) {
         let Some((ingress, class, number)) = mark(self.store.frame(frame)) else { return };
         let paused = self.now < self.paused_until[usize::from(port)][usize::from(class)];
@@ -413,7 +413,7 @@ impl Driver {
         );
     }
 
-    /// Whether the watchdog lets a class go on in spite of a pause.
+    /// Returns whether the watchdog forwards a class despite a pause.
     fn defies(&self, port: u8, class: u8) -> bool {
         let settings = self.plan.settings.ports[usize::from(port)].classes[usize::from(class)].watchdog;
         let stormed = self.workers[self.owners[usize::from(port)]].stormed(PortId(port));
@@ -421,7 +421,7 @@ impl Driver {
             && stormed.contains(Class::from_low_bits(class))
     }
 
-    /// Every frame is in one place, and counts where it came in until it has left.
+    /// Checks that every frame is in one place, and counts at its ingress until it has left.
     fn check(&self) {
         let held: u64 = self.workers.iter().map(|worker| worker.ledger().held).sum();
         for worker in &self.workers {
@@ -454,7 +454,7 @@ impl Driver {
         }
     }
 
-    /// Lossy classes never use headroom, and no egress queue exceeds its maximum.
+    /// Checks that lossy classes never use headroom, and that no egress queue exceeds its maximum.
     fn check_watermarks(&self) {
         for (port, class) in all_queues() {
             let counted = self.counters.class(PortId(port), class);
@@ -466,10 +466,10 @@ impl Driver {
         }
     }
 
-    /// Per class, all ports together: what came has left, waits or was dropped. What is flooded leaves, or is
-    /// dropped, once more for each copy.
+    /// Checks by class, over all ports, that received frames were sent, are queued or were dropped. Each copy of a
+    /// flood is sent or dropped once more.
     fn check_classes(&self) {
-        let [only] = &self.workers[..] else { return }; // chunks on their way to another's store look like frames
+        let [only] = &self.workers[..] else { return }; // chunks in transit to another store look like frames
         let slots = (0..self.plan.slots).filter_map(|slot| self.store.slot(slot));
         let mut waiting = [0; CLASSES];
         slots.filter_map(mark).for_each(|(_, class, _)| waiting[usize::from(class)] += 1);
@@ -511,7 +511,7 @@ impl Driver {
     }
 }
 
-/// A failing case leaves frames in the rings: their handles are not lost.
+/// Consumes the handles of frames left in the rings by a failing case.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.rings.iter_mut().flat_map(|ring| ring.drain(..)).for_each(|frame| _ = frame.into_parts());

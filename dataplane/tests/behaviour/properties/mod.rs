@@ -1,6 +1,6 @@
-//! Whatever a driver does, in whatever order, with whatever settings: every frame is in exactly one
-//! place and ends with a reason, none overtakes another of its ingress, egress and class, none comes twice, no pause is broken, and
-//! in the end everything leaves.
+//! Properties under any steps of a driver, in any order, with any settings. Every frame is in exactly one place and
+//! ends with a reason; none overtakes another of its ingress, egress and class; none is duplicated; no pause is
+//! violated; in the end everything leaves.
 
 mod driver;
 mod settings;
@@ -60,13 +60,13 @@ fn any_burst() -> impl Strategy<Value = Burst> {
         .prop_map(|(port, to, pcp, len, frames, leave)| Burst { port, to, pcp, len, frames, leave })
 }
 
-/// Flows to name in a list, and for how long.
+/// Generates flows for a list, and a pause time.
 fn any_flows() -> impl Strategy<Value = (u16, Vec<(u8, u8)>)> {
     let to = prop_oneof![4 => 0..PORTS_U8, 1 => Just(PORTS_U8 + 9)];
     (prop_oneof![1..200u16, Just(u16::MAX)], prop::collection::vec((0..PORTS_U8, to), 1..5))
 }
 
-/// Frames that end where they come in: cut off, to the reserved block, or MAC control of any contents.
+/// Generates frames that end at their ingress: truncated, to the reserved block, or MAC control with any contents.
 fn any_garbage() -> impl Strategy<Value = Vec<u8>> {
     let bytes = || prop::collection::vec(any::<u8>(), 14..60);
     let reserved = bytes().prop_map(|mut bytes| {
@@ -98,7 +98,7 @@ explore! {
 explore! {
     cases = 300;
 
-    /// What is counted together is counted as if each frame were alone, to the last event.
+    /// Frames counted together have the same effect as if counted one by one, to the last event.
     // proves: batches
     #[test]
     fn batches_change_nothing(plan in any_plan(), steps in any_steps()) {
@@ -117,7 +117,7 @@ explore! {
 explore! {
     cases = 300;
 
-    /// Whatever frames wait for, they are told when it is there: to try again without having been told is in vain.
+    /// Waiting frames are notified when their condition holds: a retry without a notification has no effect.
     // proves: group-changes
     #[test]
     fn nothing_waits_for_what_is_there(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
@@ -133,14 +133,14 @@ explore! {
     }
 }
 
-/// One worker, whose pipeline halts for a full queue.
+/// Returns the plan with one worker, whose pipeline halts for a full queue.
 fn that_stops(plan: SwitchPlan) -> SwitchPlan {
     let mut plan = with_few_unknown(SwitchPlan { owners: vec![], ..plan });
     plan.settings.when_full = WhenFull::Stop;
     plan
 }
 
-/// It knows where every station is: what waits would be decided otherwise once another is learned.
+/// Returns the plan with all stations known: otherwise learning could change the decision for a waiting frame.
 fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
     let station = |port: u8| (1, MacAddr([2, 0, 0, 0, 0, port]), PortId(port));
     plan.settings.fdb.statics = (0..PORTS_U8).map(station).collect();
@@ -165,7 +165,7 @@ fn halted_frame_with_a_refused_address_counts_once() {
     assert_eq!(driver.refused(2), 5);
 }
 
-/// If it owed a batch, it would wait for the others afterwards as long as it had the line for itself.
+/// A class that owed a whole batch would wait for the others afterwards.
 // proves: batches
 #[test]
 fn a_class_that_sends_alone_owes_one_frame_and_not_a_batch() {
@@ -181,7 +181,7 @@ fn a_class_that_sends_alone_owes_one_frame_and_not_a_batch() {
     [together, alone].iter_mut().for_each(Driver::drain);
 }
 
-/// It is the other member's turn, and with that all copies together have no room in what egress queues share.
+/// The round robin reaches the other member, with which the copies together have no room in shared egress memory.
 #[test]
 fn a_flood_goes_by_the_member_with_which_all_copies_have_room() {
     const CLASS: usize = 3;
@@ -215,7 +215,8 @@ fn a_flood_goes_by_the_member_with_which_all_copies_have_room() {
         }];
         let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
         let receive = |port, to, pcp, len| Step::Receive { port, to, pcp: Some(pcp), len };
-        // By each member one, of which the second stays; then 1,320 bytes at port 1, and the second member's turn again.
+        // One frame by each member, of which the second stays; then 1,320 bytes at port 1, and the second member's
+        // turn again.
         let before = [receive(0, 2, 3, 533), receive(0, 2, 3, 533)].into_iter();
         let filler = (0..12).map(|_| receive(2, 1, 0, 106)).chain([receive(0, 2, 1, 60)]);
         let leave = [Step::Forward { worker: 0 }, Step::Transmit { port: 2 }, Step::Release { port: 2 }];
@@ -227,7 +228,7 @@ fn a_flood_goes_by_the_member_with_which_all_copies_have_room() {
         driver.drain();
         [1, 2, 3].map(|port| waiting[port * CLASSES + CLASS].0)
     };
-    // 237 and 1,020 bytes are beyond reserves, and by the first member 2 * 308 more would be.
+    // 237 and 1,020 bytes are beyond reserves; the first member would add 2 * 308.
     let needed = 237 + 1_020 + 2 * 308;
     assert_eq!(after(Bytes(needed)), [608, 608, 537]);
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);

@@ -1,4 +1,4 @@
-//! Arbitrary settings of a small switch, tight enough that every limit is met within a few frames.
+//! Arbitrary settings of a small switch, so tight that every limit is reached within a few frames.
 
 use std::num::NonZeroU32;
 
@@ -15,7 +15,7 @@ use crate::bed::SwitchPlan;
 use crate::bed::plan::{self, LINK, LOSSLESS};
 
 pub const PORTS: usize = 4;
-/// The same, to be counted through.
+/// `PORTS` as the type of port numbers.
 pub const PORTS_U8: u8 = 4;
 
 pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
@@ -74,7 +74,7 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
         )
 }
 
-/// Congestion points that sample every frame or so, and often find congestion.
+/// Generates congestion points that sample nearly every frame, and often find congestion.
 fn any_qcn() -> impl Strategy<Value = QcnSettings> {
     let culprit = prop_oneof![
         Just(Culprit::Arrival),
@@ -96,7 +96,7 @@ fn any_qcn() -> impl Strategy<Value = QcnSettings> {
     )
 }
 
-/// What is arbitrary of a port.
+/// Arbitrary settings of a port.
 #[derive(Clone, Debug)]
 pub struct AnyPort {
     flow_control: FlowControl,
@@ -127,7 +127,8 @@ impl AnyPort {
         }
     }
 
-    /// Of a port that is in use: how pauses are told stays, and what the peer understands, and the kinds of queues.
+    /// Applies the settings to a port in use, except the flow-control mode, the peer's capabilities and the kinds of
+    /// queues, which stay.
     pub fn revise(&self, port: &mut PortSettings) {
         let before = port.clone();
         self.apply(port);
@@ -234,12 +235,12 @@ fn any_memory() -> impl Strategy<Value = Memory> {
     ]
 }
 
-/// Any policy of one class.
+/// Generates any policy of one class.
 pub fn any_policy() -> impl Strategy<Value = PolicyKind> {
     prop::sample::select(PolicyKind::ALL.to_vec())
 }
 
-/// Parameters of the policies under which each meets its thresholds within a few frames.
+/// Generates parameters with which each policy reaches its thresholds within a few frames.
 fn any_parameters() -> impl Strategy<Value = PolicySettings> {
     let prediction = prop::option::of((1_000..20_000u64).prop_map(Nanos));
     let shares = (0.1..1.0, 0.1..1.0f64);
@@ -250,8 +251,7 @@ fn any_parameters() -> impl Strategy<Value = PolicySettings> {
     })
 }
 
-/// No VLAN configured, or one that some ports send tagged.
-/// Mostly none; else the last two ports, or the last three, are one, however they spread.
+/// Generates groups: mostly none, else one of the last two or three ports, with any spread.
 fn any_groups() -> impl Strategy<Value = Vec<GroupSettings>> {
     let thresholds = (0..2_000u64, 0..2_000u64);
     let spread = prop_oneof![

@@ -1,4 +1,4 @@
-//! What the kernel sends by its interfaces beside the switch.
+//! Frames that the kernel sends by its interfaces at the switch.
 
 use super::*;
 
@@ -80,7 +80,7 @@ fn what_the_host_sends_waits_for_no_room_and_holds_nobody_up() {
     assert_eq!(driver.sent(P1).len(), 1, "nothing waits before it");
 }
 
-/// A frame of class 3 that the VLAN's router sends.
+/// Returns a frame of class 3 from the VLAN's router.
 fn of_router(to: MacAddr) -> Vec<u8> {
     let mut frame = packet(V4, [10, 7, 0, 9], 64, 100);
     frame[..6].copy_from_slice(&to.0);
@@ -88,10 +88,10 @@ fn of_router(to: MacAddr) -> Vec<u8> {
     frame
 }
 
-/// Looks come up to two milliseconds apart here, and 256 of them are needed.
+/// Milliseconds until a standstill is detected: samples are up to two milliseconds apart, and 256 are needed.
 const ROUNDS: u64 = 600;
 
-/// Time goes by in which V4 is paused, so much that it stands still. `every_ms` is done each millisecond.
+/// Pauses V4 until a standstill is detected; calls `every_ms` each millisecond.
 fn bring_v4_to_a_standstill(driver: &mut Driver, mut every_ms: impl FnMut(&mut Driver)) {
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(station(4));
     for ms in 0..ROUNDS {
@@ -158,7 +158,7 @@ fn what_the_router_of_a_vlan_has_sent_does_not_wait_for_good_where_settings_have
     assert_eq!((driver.store.in_use(), drops(&driver, V4, DropReason::HostLimit)), (0, 1));
 }
 
-/// With a router two ports would have floods: what it sends goes to both.
+/// With a router, two ports have floods: it sends to both.
 // proves: stalled-floods
 #[test]
 fn a_flood_of_two_ports_waits_as_all_else_does_once_settings_have_no_router_any_more() {
@@ -190,7 +190,7 @@ fn a_flood_of_two_ports_waits_as_all_else_does_once_settings_have_no_router_any_
         receive(&mut switch, &mut store, now, P1, &stop);
         let mut frame = of_router(MacAddr::BROADCAST);
         frame[6..12].copy_from_slice(&station(4).0);
-        // More than a part of what is below XON.
+        // More than the floods' part of XON.
         (0..400).for_each(|_| receive(&mut switch, &mut store, now, P0, &frame));
         let dropped =
             [P0, P1].map(|port| counters.class(port, C3).drops[DropReason::FloodPaused.index()].get());
@@ -200,7 +200,7 @@ fn a_flood_of_two_ports_waits_as_all_else_does_once_settings_have_no_router_any_
     }
 }
 
-/// As V5 sends it.
+/// Returns the frame as V5 sends it.
 fn tagged((port, mut frame): (PortId, Vec<u8>)) -> (PortId, Vec<u8>) {
     frame.splice(12..12, [0x81, 0x00, 3 << 5, 7]);
     (port, frame)

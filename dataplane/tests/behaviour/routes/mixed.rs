@@ -1,5 +1,5 @@
-//! Whatever comes by ports, from the host and as tables, beside pauses and links that flap: at each step every frame is somewhere, and in
-//! the end none is left.
+//! Arbitrary frames from ports and the host, routing tables, pauses and link flaps: every frame is accounted for at
+//! each step, and in the end none is left.
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -10,7 +10,7 @@ const PORTS: [PortId; 6] = [P0, P1, P2, P3, V4, V5];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// By the network, or sent by the host.
+    /// Frame from the network, or from the host.
     Comes {
         port: PortId,
         mac: MacAddr,
@@ -19,11 +19,11 @@ enum Step {
         len: u16,
         by_host: bool,
     },
-    /// For so many quanta.
+    /// Pause by the peer, in quanta.
     Pause(PortId, u16),
     Link(PortId, bool),
     Leaves(PortId),
-    /// None, the whole table, or with station 10.7.0.5 in it.
+    /// Routing table: empty, complete, or with station 10.7.0.5.
     Table(u8),
     Time(u16),
 }
@@ -32,7 +32,7 @@ fn any_port() -> impl Strategy<Value = PortId> {
     prop::sample::select(PORTS.to_vec())
 }
 
-/// To routers, stations and all; by routes that there are and others.
+/// Generates frames to routers, stations and all, for existing and missing routes.
 fn comes() -> impl Strategy<Value = Step> {
     let macs = PORTS.map(router).into_iter().chain([ROUTER, station(4), station(5), MacAddr::BROADCAST]);
     let dsts = [
@@ -122,7 +122,8 @@ explore! {
             driver.step(&Step::Link(port, true));
             driver.step(&Step::Pause(port, 0));
         }
-        // What waits for room goes on when others have left, and what waits for a neighbour ends at its deadline.
+        // Frames waiting for room continue when others have left; those waiting for a neighbour end at their
+        // deadline.
         while !driver.all_sent().is_empty() {}
         driver.now += NEIGHBOUR_WAIT;
         driver.advance();

@@ -1,5 +1,5 @@
-//! Lossless frames wait in the switch while the kernel finds out where their neighbour is. Nothing of them is lost before the wait
-//! is over, each flow keeps its order, and whoever sends too much is paused.
+//! Lossless frames wait in the switch while the kernel resolves their neighbour. None is lost before the deadline,
+//! each flow keeps its order, and an excessive sender is paused.
 
 use std::num::NonZeroU32;
 
@@ -9,22 +9,22 @@ use super::*;
 
 const UNKNOWN: [u8; 4] = [10, 7, 0, 5];
 const KNOWN: [u8; 4] = [10, 1, 0, 5];
-/// Of a packet of 100 bytes, with FCS.
+/// Counted size of a packet of 100 bytes, with FCS.
 const SIZE: Bytes = Bytes(118);
 
-/// The usual table, with 10.7.0.5 behind port 2.
+/// Returns the usual table with 10.7.0.5 resolved behind port 2.
 pub fn resolved() -> Arc<Fib> {
     with(Target::Hops(vec![hop(2, Some(station(5)))]))
 }
 
-/// The usual table, with that target of 10.7.0.5.
+/// Returns the usual table with this target of 10.7.0.5.
 fn with(target: Target) -> Arc<Fib> {
     let (interfaces, mut routes) = parts();
     routes.v4.insert((left(UNKNOWN), 32), target);
     Arc::new(Fib::new(&interfaces, &[routes], Spread::Flow))
 }
 
-/// A packet of class 3 from port 0, with a number.
+/// Returns a numbered packet of class 3 from port 0.
 fn numbered(dst: [u8; 4], number: u8) -> Vec<u8> {
     let mut bytes = packet(P0, dst, 64, 100);
     bytes[60] = number;
@@ -51,7 +51,7 @@ impl Driver {
         self.counters.class(P0, class).drops[reason.index()].get()
     }
 
-    /// The numbers of the frames that leave by a port.
+    /// Returns the numbers of the frames that leave by a port.
     fn numbers(&mut self, port: PortId) -> Vec<u8> {
         self.sent(port).iter().map(|bytes| bytes[60]).collect()
     }
@@ -93,7 +93,7 @@ fn lossless_frames_wait_and_keep_order_and_others_pass() {
             Bytes(5 * SIZE.0),
             "they count where they came in"
         );
-        // Some have come, and some of these are in the pipeline, when the neighbour is known.
+        // More frames have arrived, some of them in the pipeline, when the neighbour is resolved.
         (7..9).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
         (9..11).for_each(|number| driver.receive_only(P0, &numbered(UNKNOWN, number)));
         driver.route_by(resolved());
@@ -124,12 +124,12 @@ fn silent_neighbour_ends_the_wait_at_its_deadline() {
     driver.now = driver.switch.next_deadline();
     driver.advance();
     assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.store.in_use()), (3, 0));
-    // Nobody is paused for it again, and the host goes on asking.
+    // No peer is paused for it again, and the host continues to resolve it.
     driver.punted();
     driver.now += Nanos::from_secs(1);
     driver.receive(P0, &numbered(UNKNOWN, 3));
     assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.requests()), (4, 1));
-    // The neighbour is there, and is forgotten again: frames wait as before.
+    // The neighbour is resolved and forgotten again: frames wait as before.
     driver.route_by(resolved());
     driver.receive(P0, &numbered(UNKNOWN, 4));
     assert_eq!(driver.numbers(P2), [4]);
@@ -138,7 +138,8 @@ fn silent_neighbour_ends_the_wait_at_its_deadline() {
     assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.store.in_use()), (4, 1));
 }
 
-/// What bounds waiting frames is their ingress: the peer is paused at XOFF, a frame before that it is not, and headroom takes what comes.
+/// Waiting frames are bounded at their ingress: the peer is paused exactly at XOFF, and headroom takes further
+/// frames.
 // proves: slow-path
 #[test]
 fn waiting_frames_pause_the_sender_at_xoff() {
@@ -214,7 +215,7 @@ fn frames_wait_while_their_port_has_no_link_or_turns_lossy() {
     assert_eq!((reasons, driver.store.in_use()), (vec![PuntReason::Unresolved], 0), "it is the host's now");
 }
 
-/// Frames of a flow that the bridge forwards come one behind the other, and one for the router waits meanwhile.
+/// Bridged frames of one micro-flow arrive while one for the router waits.
 #[test]
 fn waiting_frames_lead_no_bridged_flow_astray() {
     let mut driver = Driver::new();
@@ -242,7 +243,7 @@ fn unroutable_frames_beyond_the_rate_are_filtered() {
     assert_eq!((driver.punted().len(), driver.lost(C3, DropReason::Unroutable)), (50, 10));
 }
 
-/// The host fragments a packet that is too long for its way, unless the packet says that it must not be.
+/// The host fragments a packet longer than its MTU unless DF forbids it.
 #[test]
 fn unfragmentable_frames_beyond_the_rate_are_filtered() {
     const DONT_FRAGMENT: u8 = 0x40;

@@ -1,4 +1,4 @@
-//! Many frames alike, step by step, as a worker takes them: each step a batch, or each frame a batch of its own.
+//! Bursts of equal frames, step by step as in a worker: each step a batch, or each frame a batch of its own.
 
 use xoff_dataplane::driver::Boundary as _;
 use xoff_dataplane::frame::Frame;
@@ -6,7 +6,7 @@ use xoff_wire::units::PortId;
 
 use super::{Driver, PORTS_U8};
 
-/// Frames that come in together and leave as far as they may.
+/// Frames received together, of which as many leave as may.
 #[derive(Clone, Debug)]
 pub struct Burst {
     pub port: u8,
@@ -14,12 +14,12 @@ pub struct Burst {
     pub pcp: Option<u8>,
     pub len: u32,
     pub frames: u32,
-    /// How many of those that wait at the port that they go to leave, and are released.
+    /// Number of frames queued at their egress that leave and are released.
     pub leave: usize,
 }
 
 impl Driver {
-    /// Each step for all frames, then the next; each of them a batch, or each frame one.
+    /// Runs each step for all frames, then the next one; each step is a batch, or each frame is.
     pub(super) fn burst(&mut self, burst: &Burst) {
         let &Burst { port, to, pcp, len, frames, leave } = burst;
         let data: Vec<Vec<u8>> = (0..frames).map(|n| self.data(port, to, pcp, len + n % 3)).collect();

@@ -1,4 +1,4 @@
-//! Other settings, of what may be otherwise in a running switch.
+//! New settings that a running switch accepts.
 
 use xoff_dataplane::switch::{Revision, WorkerId, Workers};
 use xoff_flow_control::settings::FlowControl;
@@ -7,7 +7,7 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 use super::super::settings::AnyPort;
 use super::Driver;
 
-/// Ports as they are from then on, and whether class 3 is lossless.
+/// New ports, and whether class 3 is lossless.
 #[derive(Clone, Debug)]
 pub struct Revised {
     pub ports: Vec<AnyPort>,

@@ -1,11 +1,11 @@
-//! Whether what waits has to.
+//! Checks of whether waiting frames must wait.
 
 use xoff_wire::units::{Bytes, PortId};
 
 use super::{Driver, PORTS_U8, all_queues};
 
 impl Driver {
-    /// All that can move at this time has moved to where it leaves, and frames that were handed over are there.
+    /// Moves everything that can move at this time, and takes over handed-over frames.
     pub fn settle(&mut self) {
         let count = self.workers.len();
         let pairs = || (0..count).flat_map(|from| (0..count).map(move |to| (from, to)));
@@ -24,7 +24,7 @@ impl Driver {
         }
     }
 
-    /// The frame that halts the pipeline tries again, though nothing has happened: any link that is up is said to be.
+    /// Retries the frame that halts the pipeline without a cause, by reporting a link that is up as up.
     pub fn try_again(&mut self) {
         let bridge = self.workers[0].bridge();
         if let Some(port) = (0..PORTS_U8).find(|&port| bridge.is_up(PortId(port))) {
@@ -33,12 +33,12 @@ impl Driver {
         }
     }
 
-    /// Frames at a port whose source was not learned.
+    /// Returns the frames at a port whose source was not learned.
     pub fn refused(&self, port: u8) -> u64 {
         self.workers[0].bridge().fdb().refused_at(PortId(port))
     }
 
-    /// Bytes that wait to leave, by port and class.
+    /// Returns the bytes queued at egress, by port and class.
     pub fn waiting(&self) -> Vec<Bytes> {
         all_queues().map(|(port, class)| self.buffer(port).egress(PortId(port), class)).collect()
     }
