@@ -56,7 +56,6 @@ pub(crate) struct PuntBucket {
 }
 
 impl PuntBucket {
-    /// Creates a full bucket.
     pub(crate) fn new(limit: PuntLimit) -> PuntBucket {
         PuntBucket { limit, credit: most(limit), updated: Nanos::ZERO }
     }

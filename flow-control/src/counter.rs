@@ -57,7 +57,6 @@ impl Counter {
     }
 }
 
-/// Compares current values.
 impl PartialEq for Counter {
     fn eq(&self, other: &Counter) -> bool {
         self.get() == other.get()
@@ -107,7 +106,6 @@ const fn minute(now: u64) -> u64 {
     1 + now / MINUTE
 }
 
-/// Number of doublings of a [`Histogram`].
 const DOUBLINGS: usize = 36;
 
 /// Doubling of 1,024 ns. The counts from here to 262 us fill one cache line.

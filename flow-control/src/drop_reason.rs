@@ -181,7 +181,7 @@ impl DropKind {
 mod tests {
     use super::*;
 
-    /// Forces whoever adds a reason to decide here, too, whether it breaks the promise.
+    /// Forces the author of a new reason to decide here, too, whether it breaks the promise.
     // proves: verdict
     #[test]
     fn every_drop_but_these_counts_as_lost() {

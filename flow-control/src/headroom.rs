@@ -42,7 +42,7 @@ pub struct Link {
     pub speed: BitRate,
     /// Longest frame in bytes without FCS; [`TAGS`] may come on top.
     pub mtu_frame: u32,
-    /// One-way delay of the cable; see [`cable_delay`].
+    /// Delay of the cable in one direction; see [`cable_delay`].
     pub cable: Nanos,
     /// Longest time between two polls of the port.
     pub loop_gap: Nanos,

@@ -24,7 +24,6 @@ impl Load {
 }
 
 impl From<Bytes> for Load {
-    /// Converts the size of one frame.
     #[inline]
     fn from(size: Bytes) -> Load {
         Load { frames: 1, bytes: size }

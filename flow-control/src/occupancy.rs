@@ -15,7 +15,6 @@ pub struct Occupancy {
     queues: Box<[OfPort]>,
 }
 
-/// Cells of one cache line.
 #[derive(Debug, Default, PartialEq)]
 #[repr(align(64))]
 struct Line([Counter; LINE]);
@@ -31,7 +30,6 @@ struct OfPort([Queue; CLASSES]);
 /// Cells of one class at one port, written by the port's owner.
 #[derive(Debug, Default, PartialEq)]
 pub struct Queue {
-    /// Bytes queued or committed at egress.
     pub(crate) egress_bytes: Counter,
     /// Flooded frames received here that have not left by all of their ports.
     pub flood_frames: Counter,
@@ -42,7 +40,6 @@ pub struct Queue {
 }
 
 impl Occupancy {
-    /// Creates the empty occupancies of `ports` ports.
     pub(crate) fn new(ports: usize) -> Occupancy {
         Occupancy {
             between: [(); CLASSES]
@@ -51,7 +48,6 @@ impl Occupancy {
         }
     }
 
-    /// Sets every cell to zero.
     pub(crate) fn clear(&self) {
         let between = self.between.iter().flatten().flat_map(|line| &line.0);
         let queues = self.queues.iter().flat_map(|port| &port.0);
@@ -80,7 +76,6 @@ impl Occupancy {
         Bytes(self.queue(port, class).egress_bytes.get())
     }
 
-    /// Returns the number of lines per egress port, for all ingress ports.
     #[inline]
     fn lines(&self) -> usize {
         self.queues.len().div_ceil(LINE)

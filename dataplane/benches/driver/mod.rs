@@ -26,7 +26,7 @@ pub enum Load {
     /// Priority-tagged, of all classes in turn and of 16 pairs of stations: no frame has the header of the previous
     /// one.
     Mixed,
-    /// As two Linux hosts send them: untagged UDP over IPv4 of 16 flows, simple IMIX, with varying lengths and
+    /// Traffic of two Linux hosts: untagged UDP over IPv4 of 16 flows, simple IMIX, with varying lengths and
     /// Identifications. Micro-flows are as long as a batch.
     Imix,
 }
@@ -36,7 +36,6 @@ pub enum Load {
 struct Slots {
     bytes: Vec<u8>,
     load: Load,
-    /// Free slots by port.
     free: Vec<Vec<u32>>,
 }
 
@@ -111,9 +110,7 @@ impl FrameStore for Slots {
 /// Port whose line transmits immediately.
 struct Line {
     number: u8,
-    /// Number of frames to receive.
     waiting: u32,
-    /// Sent frames.
     left: Vec<Frame>,
 }
 

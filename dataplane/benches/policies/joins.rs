@@ -60,7 +60,7 @@ impl Joins {
     }
 }
 
-/// One packet of each flow, all of class 3; the first has the opposite direction.
+/// Packets, one of each flow, all of class 3; the first has the opposite direction.
 struct Packets(Vec<[u8; LEN as usize]>);
 
 impl Packets {

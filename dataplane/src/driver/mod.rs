@@ -34,7 +34,7 @@ const _: () =
 /// a second serving lets as many long frames leave as arrive.
 const SERVINGS: usize = 2;
 
-/// One port of a driver: its receive and transmit rings. `S` is the store of frames.
+/// Port of a driver: its receive and transmit rings. `S` is the store of frames.
 pub trait Port<S> {
     /// Calls `sent` with every frame that has left since the last call.
     fn reap(&mut self, store: &mut S, sent: impl FnMut(&mut S, Frame));

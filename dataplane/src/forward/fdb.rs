@@ -23,7 +23,6 @@ use super::table::{Entry, Key, Place, Table};
 
 /// Entries checked by one sweep, about a microsecond, unless a short ageing time requires more.
 const SWEEP_PLACES: usize = 256;
-/// Minimum time between sweeps.
 const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
 
 /// Result of learning a source address.
@@ -94,7 +93,6 @@ pub struct FdbEntry {
 struct PortState {
     learning: bool,
     limit: usize,
-    /// Addresses currently learned here.
     learned: usize,
     /// Stations that moved here from another port.
     moved: u64,
@@ -119,7 +117,6 @@ pub struct Fdb {
 #[derive(Clone, Copy, Debug)]
 struct Sweep {
     next_place: usize,
-    /// Number of entries checked by a sweep.
     places: usize,
     period: Nanos,
     /// Next sweep; never without entries that could age.
@@ -180,7 +177,6 @@ impl Fdb {
         self.fix(&settings.statics)
     }
 
-    /// Replaces the static addresses.
     fn fix(&mut self, statics: &[(u16, MacAddr, PortId)]) -> usize {
         let is_there = |&(vid, mac, port): &(u16, MacAddr, PortId)| {
             let entry = self.table.find(Key::new(vid, mac)).map(|place| self.table.entry(place));
@@ -248,7 +244,6 @@ impl Fdb {
         (!self.has_aged(place, now)).then_some(self.table.port(place))
     }
 
-    /// Prefetches the first bucket of an address.
     #[inline]
     pub(crate) fn prefetch(&self, vid: u16, mac: MacAddr) {
         self.table.prefetch(Key::new(vid, mac));
@@ -367,7 +362,6 @@ impl Fdb {
         self.put(now, place, port)
     }
 
-    /// Updates a learned address to `port`.
     #[inline]
     fn put(&mut self, now: Nanos, place: Place, port: PortId) -> Learned {
         let (before, had_aged) = (self.table.entry(place), self.has_aged(place, now));

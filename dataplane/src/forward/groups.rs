@@ -22,9 +22,7 @@ impl GroupId {
 /// All groups of a switch.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    /// Group by port.
     of: Box<[Option<GroupId>]>,
-    /// Members by group.
     members: Box<[PortSet]>,
     /// Members of any group.
     grouped: PortSet,
@@ -82,13 +80,11 @@ impl Groups {
         &self.grouped
     }
 
-    /// Returns the members of uplink groups.
     #[must_use]
     pub(super) const fn uplinks(&self) -> &PortSet {
         &self.uplinks
     }
 
-    /// Returns the members of each group.
     pub(super) fn all(&self) -> impl Iterator<Item = &PortSet> {
         self.members.iter()
     }

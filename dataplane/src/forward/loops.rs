@@ -29,7 +29,6 @@ pub(super) struct Loops {
     ports: Box<[Suspect]>,
     /// Next end of a block.
     next_end: Nanos,
-    /// Loops found at all ports.
     found: u64,
 }
 
@@ -38,15 +37,12 @@ struct Suspect {
     detection: LoopDetection,
     /// Port with most moves to and from here within the window.
     partner: PortId,
-    /// Begin of the window.
     since: Nanos,
     /// Moves from the partner to here, and back.
     moves: [u32; 2],
     /// End of the current block, before which nothing is reported; [`Nanos::NEVER`] without a loop.
     until: Nanos,
-    /// Loops found.
     found: u64,
-    /// Other port of the last loop.
     found_with: Option<PortId>,
 }
 
@@ -65,7 +61,6 @@ impl Loops {
         Loops { ports: detection.map(suspect).collect(), next_end: Nanos::NEVER, found: 0 }
     }
 
-    /// Applies new settings to the same ports.
     pub(super) fn revise(&mut self, detection: impl Iterator<Item = LoopDetection>) {
         for (suspect, detection) in self.ports.iter_mut().zip(detection) {
             suspect.detection = detection;
@@ -126,22 +121,18 @@ impl Loops {
         over.and_then(|port| u8::try_from(port).ok()).map(PortId)
     }
 
-    /// Returns when [`Loops::next_tried_again`] must be called.
     pub(super) const fn next_end(&self) -> Nanos {
         self.next_end
     }
 
-    /// Returns the number of loops found at `port`.
     pub(super) fn found_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].found
     }
 
-    /// Returns the other port of the last loop found at `port`.
     pub(super) fn found_with(&self, port: PortId) -> Option<PortId> {
         self.ports[port.index()].found_with
     }
 
-    /// Returns the number of loops found at all ports.
     pub(super) const fn found(&self) -> u64 {
         self.found
     }

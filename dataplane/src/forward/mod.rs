@@ -69,7 +69,6 @@ struct Exits {
     at: PortId,
     /// Ports that receive frames to unknown addresses.
     unknown: PortSet,
-    /// Ports that receive group-addressed frames.
     group: PortSet,
 }
 
@@ -79,7 +78,6 @@ pub struct Bridge {
     vlans: Vlans,
     groups: Groups,
     fdb: Fdb,
-    /// Egress ports by ingress port.
     exits: Vec<Exits>,
     /// Egress ports of the router, which is behind no port.
     of_router: Exits,
@@ -145,7 +143,6 @@ impl Bridge {
         unplaced
     }
 
-    /// Prefetches the state that forwards frames of `ingress`.
     #[inline]
     pub(crate) fn prefetch(&self, ingress: PortId) {
         prefetch(&self.exits[ingress.index()]);
@@ -247,7 +244,6 @@ impl Bridge {
         &self.groups
     }
 
-    /// Returns all members of the group of `port`.
     fn companions(&self, port: PortId) -> Option<PortSet> {
         self.groups.of(port).map(|group| *self.groups.members(group))
     }
@@ -408,7 +404,6 @@ impl Bridge {
         self.of_router = self.exits_but(&PortSet::NONE);
     }
 
-    /// Returns the allowed egress ports except `apart`.
     fn exits_but(&self, apart: &PortSet) -> Exits {
         let all = self.up.without(self.groups.grouped()).without(apart);
         let mut floods = all;

@@ -68,9 +68,7 @@ impl FromIterator<usize> for Ways {
 #[derive(Clone, Debug)]
 pub struct Weighted {
     ways: Box<[Named]>,
-    /// True if all weights are equal.
     is_even: bool,
-    /// Order of the weighted round robin.
     turns: Box<[u8]>,
 }
 
@@ -181,7 +179,6 @@ pub fn shortest(usable: Ways, low: Bytes, high: Bytes, waiting: impl Fn(usize) -
 /// Arbitrary constant that separates the hashes of small names from those of digests.
 const NAMES: u64 = 0x7061_7468_7761_7973;
 
-/// Maps a uniform number to `0..below`.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // the upper half of a product
 fn scaled(chance: u64, below: u64) -> u64 {

@@ -41,7 +41,6 @@ impl Key {
     }
 }
 
-/// State of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub seen: Nanos,
@@ -49,7 +48,6 @@ pub(super) struct Entry {
     pub is_static: bool,
 }
 
-/// Position of an entry in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     bucket: usize,
@@ -121,7 +119,6 @@ fn fold(a: u64, b: u64) -> u64 {
 pub(super) struct Table {
     hash: KeyedHash,
     buckets: Box<[Bucket]>,
-    /// Times of last use, by bucket.
     seen: Box<[[Nanos; WAYS]]>,
     len: usize,
 }

@@ -31,9 +31,7 @@ pub struct Vlans {
     /// Index in `memberships` by VID; the first entry has no members.
     places: Box<[u16; VIDS]>,
     memberships: Vec<Membership>,
-    /// PVID by port.
     pvids: Vec<Option<u16>>,
-    /// True if any VLAN has a router.
     has_routers: bool,
     /// True if any VLAN of earlier settings had a router.
     had_routers: bool,
@@ -95,7 +93,6 @@ impl Vlans {
         if self.get(vid).members.contains(ingress) { Ok(vid) } else { Err(DropReason::NotMember) }
     }
 
-    /// Returns the VLAN of untagged frames.
     #[inline]
     pub(crate) fn pvid(&self, ingress: PortId) -> Option<u16> {
         *self.pvids.get(ingress.index())?

@@ -38,7 +38,6 @@ impl ClassQueue {
         }
     }
 
-    /// Returns the FIFO if the queue is one.
     #[inline]
     pub(crate) fn fifo(&mut self) -> Option<&mut Fifo> {
         match self {
@@ -47,7 +46,6 @@ impl ClassQueue {
         }
     }
 
-    /// Appends all frames of `train`.
     #[inline]
     pub(crate) fn append(&mut self, nodes: &mut Nodes, mut train: Fifo) {
         if let Some(fifo) = self.fifo() {
@@ -85,7 +83,6 @@ impl ClassQueue {
         }
     }
 
-    /// Returns whether the queue lets a frame leave.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         match self {

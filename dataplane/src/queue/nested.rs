@@ -21,7 +21,6 @@ use xoff_wire::units::Nanos;
 use super::nodes::{Fifo, FrameMeta, Nodes};
 use crate::frame::Frame;
 
-/// State of one flow, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Passing,
@@ -32,7 +31,6 @@ enum State {
     HeldAgain,
 }
 
-/// Queue that frames leave from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Normal,
@@ -123,7 +121,6 @@ impl Nested {
         taken
     }
 
-    /// Returns whether a frame may leave.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         match self.served {
@@ -145,12 +142,10 @@ impl Nested {
         self.unnumbered == 0
     }
 
-    /// Returns the number of frames in all three queues.
     pub(crate) fn frames(&self) -> u32 {
         self.normal.frames() + self.backup.iter().map(Fifo::frames).sum::<u32>()
     }
 
-    /// Holds these flows.
     pub(crate) fn hold(&mut self, nodes: &mut Nodes, flows: impl IntoIterator<Item = u32>) {
         for flow in flows {
             let state = &mut self.flows[flow as usize];
@@ -162,7 +157,6 @@ impl Nested {
         self.settle(nodes);
     }
 
-    /// Resumes these flows, in order.
     pub(crate) fn resume(&mut self, nodes: &mut Nodes, flows: impl IntoIterator<Item = u32>) {
         for flow in flows {
             let state = &mut self.flows[flow as usize];
@@ -273,7 +267,6 @@ mod tests {
             self.queue.resume(&mut self.nodes, [flow]);
         }
 
-        /// Returns the next frame as (flow, number).
         fn pop(&mut self) -> Option<(u32, u32)> {
             let frame = self.queue.pop(&mut self.nodes)?;
             let flow = self.nodes.meta(&frame).flow;

@@ -58,7 +58,6 @@ pub struct FrameMeta {
 }
 
 impl FrameMeta {
-    /// Creates the metadata of a frame of `len` bytes at `port`.
     #[inline]
     pub(crate) const fn new(now: Nanos, port: PortId, class: Class, len: u32) -> FrameMeta {
         FrameMeta {
@@ -77,7 +76,6 @@ impl FrameMeta {
         }
     }
 
-    /// Creates the metadata of a control frame that leaves by `port`.
     pub(crate) fn of_control(now: Nanos, port: PortId, class: Class, frame: &Frame) -> FrameMeta {
         FrameMeta { origin: Origin::Switch, ..FrameMeta::new(now, port, class, frame.len()) }
     }
@@ -88,12 +86,10 @@ impl FrameMeta {
         self.account != NONE
     }
 
-    /// Returns whether the frame is a control frame made by the switch.
     pub(crate) fn is_control(&self) -> bool {
         self.origin == Origin::Switch
     }
 
-    /// Returns the size that buffers count.
     pub(crate) fn counted(&self) -> Bytes {
         Bytes::of_frame(self.len)
     }
@@ -113,7 +109,6 @@ impl std::fmt::Debug for Node {
     }
 }
 
-/// Table of frames by slot.
 #[derive(Debug)]
 pub(crate) struct Nodes(Box<[Node]>);
 
@@ -132,13 +127,11 @@ impl Nodes {
         &self.0[frame.slot() as usize].meta
     }
 
-    /// Returns the metadata of the frame in `slot`.
     #[inline]
     pub(crate) fn meta_at(&self, slot: u32) -> &FrameMeta {
         &self.0[slot as usize].meta
     }
 
-    /// Prefetches the node of `slot`.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         if let Some(node) = self.0.get(slot as usize) {
@@ -161,7 +154,6 @@ impl Nodes {
     }
 }
 
-/// First-in first-out queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
     head: u32,
@@ -209,13 +201,11 @@ impl Fifo {
         Some(Frame::new(slot, node.len))
     }
 
-    /// Returns the slot of the front frame.
     #[inline]
     pub(crate) fn front_slot(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
     }
 
-    /// Puts a frame back at the front.
     pub(crate) fn unpop(&mut self, nodes: &mut Nodes, frame: Frame) {
         let (slot, len) = frame.into_parts();
         let node = &mut nodes.0[slot as usize];
@@ -228,7 +218,6 @@ impl Fifo {
         self.frames += 1;
     }
 
-    /// Returns the metadata of the front frame.
     #[inline]
     pub(crate) fn front<'a>(&self, nodes: &'a Nodes) -> Option<&'a FrameMeta> {
         (self.head != NONE).then(|| &nodes.0[self.head as usize].meta)
@@ -269,7 +258,6 @@ impl Fifo {
         taken
     }
 
-    /// Appends all frames of `behind`.
     #[inline]
     pub(crate) fn append(&mut self, nodes: &mut Nodes, behind: Fifo) {
         match (self.is_empty(), behind.is_empty()) {
@@ -299,7 +287,6 @@ impl Fifo {
         self.head == NONE
     }
 
-    /// Returns the arrival time of the front frame.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
         self.front(nodes).map(|meta| meta.since)
     }

@@ -26,7 +26,6 @@ pub type Prefix = (u128, u8);
 /// Prefixes with values.
 #[derive(Clone, Debug)]
 pub struct Lpm {
-    /// Root table by the first bits of an address.
     root: Box<[u32]>,
     nodes: Vec<Node>,
     /// Deciding prefixes of node entries, one for each change.

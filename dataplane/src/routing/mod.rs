@@ -78,11 +78,11 @@ pub struct Routes {
 /// Routing decision for a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Onward<'a> {
-    /// The kernel handles it, for this reason.
+    /// Punted to the kernel for this reason.
     Host(PuntReason),
-    /// A route drops it.
+    /// Dropped by a route.
     Nowhere,
-    /// It goes to one of these next hops.
+    /// Forwarded to one of these next hops.
     Hops(&'a Hops),
 }
 
@@ -112,9 +112,7 @@ pub struct Hops {
 #[derive(Clone, Debug)]
 pub struct Fib {
     interfaces: Box<[Interface]>,
-    /// Index of the interface by port.
     by_port: Box<[Option<u16>]>,
-    /// Index of the interface by VID.
     by_vid: BTreeMap<u16, u16>,
     tables: Box<[Table]>,
     targets: Box<[Found]>,
@@ -265,7 +263,6 @@ impl Fib {
     }
 }
 
-/// Returns the IPv4 addresses of this host in `routes`.
 fn own_addresses(routes: &Routes) -> Vec<u32> {
     let own = routes
         .v4

@@ -12,7 +12,6 @@ use xoff_wire::units::{Nanos, Site};
 /// Linux sends a second after the first.
 pub const NEIGHBOUR_WAIT: Nanos = Nanos::from_millis(1_500);
 
-/// Time without a frame after which a destination is forgotten.
 const FORGET_AFTER: Nanos = Nanos::from_secs(10);
 
 /// Time between two requests for a neighbour.
@@ -27,10 +26,8 @@ const KEPT_MAX: usize = 256;
 /// Interface at which a packet reached the router, and its destination address.
 pub(crate) type Destination = (Site, Address);
 
-/// Wait for a destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// Deadline of the wait.
     pub(crate) until: Nanos,
     /// Time of the next request to the host for the neighbour.
     pub(crate) ask_at: Nanos,
@@ -40,16 +37,13 @@ pub(crate) struct Wait {
 /// Waits of a worker.
 #[derive(Debug)]
 pub(crate) struct Resolutions {
-    /// Waits ordered by destination.
     waits: Vec<(Destination, Wait)>,
     /// Wait of all destinations without an entry.
     beyond: Option<Wait>,
-    /// Time from which a full table may be purged again.
     purge_at: Nanos,
 }
 
 impl Resolutions {
-    /// Creates an empty table with all of its memory.
     pub(crate) fn new() -> Resolutions {
         Resolutions { waits: Vec::with_capacity(KEPT_MAX), beyond: None, purge_at: Nanos::ZERO }
     }

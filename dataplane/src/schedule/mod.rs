@@ -15,7 +15,6 @@ pub(crate) use shaper::{Ahead, Shaper};
 use xoff_flow_control::settings::Service;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet};
 
-/// Class that sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) class: Class,
@@ -86,7 +85,6 @@ impl Scheduler {
         Some(Turn { class, left: Some(self.deficit[class.index()]), weight: self.weight_max })
     }
 
-    /// Returns the next of several weighted classes.
     fn next_in_turn(&mut self, weighted: ClassSet) -> Class {
         if weighted.contains(self.turn) && self.deficit[self.turn.index()] > 0 {
             return self.turn;

@@ -19,7 +19,6 @@ pub(crate) struct Ahead {
 }
 
 impl From<Bytes> for Ahead {
-    /// Uses one limit for both.
     fn from(bytes: Bytes) -> Ahead {
         Ahead { late: bytes, idle: bytes }
     }
@@ -34,19 +33,16 @@ pub(crate) struct Shaper {
     most: [i64; 2],
     credit: i64,
     updated: Nanos,
-    /// True while there is nothing to send.
     rests: bool,
 }
 
 impl Shaper {
-    /// Creates the shaper of an idle stream.
     pub(crate) fn new(rate: BitRate, ahead: impl Into<Ahead>) -> Shaper {
         let ahead = ahead.into();
         let credit = credit_of(ahead.idle.min(ahead.late)).min(i64::MAX / 2);
         Shaper { rate, most: most_credit(rate, ahead), credit, updated: Nanos::ZERO, rests: true }
     }
 
-    /// Changes the rate and the maximum lead from `now` on.
     pub(crate) fn set_rate(&mut self, now: Nanos, rate: BitRate, ahead: impl Into<Ahead>) {
         self.refill(now);
         self.rate = rate;
@@ -93,7 +89,6 @@ impl Shaper {
         self.updated.after(Nanos(self.credit.unsigned_abs().div_ceil(self.rate.bits_per_second())))
     }
 
-    /// Charges a frame that starts at `now`.
     #[inline]
     pub(crate) fn spend(&mut self, now: Nanos, bytes: Bytes) {
         self.refill(now);
@@ -124,7 +119,6 @@ impl Shaper {
 pub(crate) struct Credit(i64);
 
 impl Credit {
-    /// Returns whether a frame may start.
     #[inline]
     pub(crate) const fn allows_a_frame(self) -> bool {
         self.0 >= 0

@@ -28,12 +28,10 @@ impl Accounts {
         Accounts { entries, free: if slots == 0 { NONE } else { 0 }, bounded, most, beyond_one: [0; CLASSES] }
     }
 
-    /// Returns whether copies of floods of `class` are bounded.
     pub(super) fn bounds(&self, class: Class) -> bool {
         self.bounded.contains(class)
     }
 
-    /// Changes the bounded classes.
     pub(super) fn bound(&mut self, bounded: ClassSet) {
         self.bounded = bounded;
     }

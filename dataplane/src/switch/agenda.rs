@@ -18,19 +18,16 @@ pub(super) struct Agenda {
     pub(super) unresolved: PortSet,
     /// Time at which these are decided anew, unless the routing table changes earlier.
     pub(super) resolve_at: Nanos,
-    /// Ports with timers.
     pub(super) timed: PortSet,
     pub(super) next_timer: Nanos,
 }
 
 impl Agenda {
-    /// Returns the next port at the pipeline, round robin.
     #[inline]
     pub(super) fn in_turn(&self) -> Option<PortId> {
         self.ingress_ready.next_from(self.next_ingress)
     }
 
-    /// Returns the next port at the pipeline and advances the round robin.
     #[inline]
     pub(super) fn take_turn(&mut self) -> Option<PortId> {
         let port = self.in_turn()?;
@@ -38,14 +35,12 @@ impl Agenda {
         Some(port)
     }
 
-    /// Schedules a check of `port` by `deadline`.
     #[inline]
     pub(super) fn look_at(&mut self, port: PortId, deadline: Nanos) {
         self.timed.insert(port);
         self.look_by(deadline);
     }
 
-    /// Schedules a check that belongs to no port by `deadline`.
     #[inline]
     pub(super) fn look_by(&mut self, deadline: Nanos) {
         self.next_timer = self.next_timer.min(deadline);

@@ -32,7 +32,6 @@ impl Switch {
         }
     }
 
-    /// See [`super::Batch::announce`].
     #[cold]
     pub(super) fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         self.end_run();
@@ -97,7 +96,6 @@ impl Switch {
         Some(self.send_control(port, &bytes, store))
     }
 
-    /// Sends a control frame of `bytes`, for which the store has room.
     pub(super) fn send_control<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> Frame {
         let frame = store.control(bytes).expect("one was free a moment ago");
         let at = &mut self.ports[port.index()];

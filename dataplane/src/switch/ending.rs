@@ -11,7 +11,6 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, NONE, Origin};
 
 impl Switch {
-    /// See [`super::Batch::give_up`].
     #[cold]
     pub(super) fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.end_run();
@@ -49,7 +48,6 @@ impl Switch {
         }
     }
 
-    /// Consumes a frame received on `port` for the switch itself.
     #[cold]
     pub(super) fn consume<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.consumed += 1;
@@ -135,7 +133,6 @@ impl Switch {
         }
     }
 
-    /// Counts a frame out of the queue of `egress`.
     #[inline]
     pub(super) fn leave_egress(&mut self, egress: PortId, meta: &FrameMeta) {
         self.buffer.leave_egress(meta.ingress, egress, meta.class, meta.counted());

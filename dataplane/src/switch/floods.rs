@@ -103,7 +103,6 @@ impl Switch {
         (ports.without(&missed), missed, self.first_full(&fits, meta))
     }
 
-    /// Returns whether the shared egress limits have room for copies at all of `joined`.
     fn have_room_together(&self, joined: &PortSet, meta: &FrameMeta) -> bool {
         self.buffer.egresses_have_room(joined.iter(), meta.class, meta.counted())
     }
@@ -113,7 +112,6 @@ impl Switch {
         joined.iter().find(|egress| self.must_wait(*egress, meta))
     }
 
-    /// Counts a copy for `egress` that could not be made.
     #[cold]
     fn count_missing_copy<S: FrameStore>(
         &mut self,

@@ -48,7 +48,6 @@ impl Switch {
         }
     }
 
-    /// Counts out a frame that has left the queue of `port`.
     #[inline]
     pub(super) fn count_flow_out(&mut self, port: PortId, class: Class, frame: &Frame) {
         if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
@@ -116,7 +115,6 @@ impl Switch {
         }
     }
 
-    /// Notifies shadows of the peer's pauses of single flows at `port`.
     fn tell_shadows(&mut self, port: PortId, list: &FlowPause<'_>) {
         let speed = self.ports[port.index()].settings.speed;
         for shadow in &mut self.policies.shadows {
@@ -159,7 +157,6 @@ impl Switch {
         all_fit
     }
 
-    /// Resumes all flows of `class` at `port`.
     pub(super) fn resume_flows(&mut self, port: PortId, class: Class) {
         self.policies.shadows.iter_mut().for_each(|shadow| shadow.resume_all_flows(port, class));
         self.expire_flows(Nanos::NEVER, port, class);

@@ -88,7 +88,6 @@ impl Switch {
         }
     }
 
-    /// Counts a refused frame of the host, which never was in the switch.
     fn refuse_of_host(&mut self, port: PortId, class: Class, reason: DropReason) {
         self.counters.class(port, class).drops[reason.index()].add(1);
         self.ledger.made += 1;

@@ -23,7 +23,6 @@ use crate::schedule::Turn;
 
 /// Ingress.
 impl Switch {
-    /// See [`super::Batch::receive`].
     #[inline]
     pub(super) fn receive<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.received += 1;
@@ -103,7 +102,6 @@ impl Switch {
         self.pipeline.passes_at_once() && self.agenda.ingress_ready.is_empty()
     }
 
-    /// See [`super::Batch::forward`].
     #[inline]
     pub(super) fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
         let at_once = self.pipeline.passes_at_once();
@@ -303,7 +301,6 @@ impl Switch {
 
 /// Egress.
 impl Switch {
-    /// See [`super::Batch::transmit`].
     #[inline]
     pub(super) fn transmit<S: FrameStore>(
         &mut self,
@@ -456,7 +453,6 @@ impl Switch {
 
 /// Release.
 impl Switch {
-    /// See [`super::Batch::release`].
     #[inline]
     pub(super) fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.sent += 1;
@@ -496,7 +492,6 @@ impl Switch {
     }
 }
 
-/// Returns the bytes that a frame takes on the line.
 pub(super) fn on_line(frame: &Frame) -> Bytes {
     Bytes::on_line(frame.len())
 }

@@ -92,7 +92,6 @@ pub use workers::{HANDOVERS_MAX, Handover, Return, WorkerId, Workers};
 /// Dataplane of one worker.
 #[derive(Debug)]
 pub struct Switch {
-    /// Time of the current or last batch.
     now: Nanos,
     accounting: Accounting,
     when_full: WhenFull,
@@ -110,7 +109,6 @@ pub struct Switch {
     routed: PortSet,
     fib: Arc<Fib>,
     resolutions: Resolutions,
-    /// Occupancies by which all workers decide.
     occupancy: Arc<Occupancy>,
     counters: Arc<Counters>,
     run: Run,

@@ -13,7 +13,6 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// Removes a frame from its congestion point when it is given to a driver, to another worker, or dropped.
     #[inline]
     pub(super) fn leave_congestion_point(&mut self, frame: &Frame) {
         let FrameMeta { ingress, egress, class, .. } = *self.nodes.meta(frame);
@@ -73,7 +72,6 @@ impl Switch {
         self.tell(ingress, class, cnm.encode(&envelope).as_bytes(), store)
     }
 
-    /// Counts a passing CNM, which is forwarded like other frames.
     #[cold]
     pub(super) fn count_notice(&self, port: PortId, header: Header, head: &[u8]) {
         let counters = self.counters.port(port);

@@ -14,7 +14,6 @@ use super::Switch;
 use super::port::Peer;
 use super::train::Kind;
 
-/// Result of reading a frame's head.
 pub(super) enum Reading {
     /// Frame to forward.
     Data(Kind),
@@ -86,7 +85,6 @@ impl Switch {
         Ok(())
     }
 
-    /// Returns the classes that the peer of `port` may pause by PFC.
     pub(super) fn obeys(&self, port: PortId) -> ClassSet {
         match self.ports[port.index()].settings.flow_control {
             FlowControl::Pfc { obey, .. } => obey,
@@ -94,7 +92,6 @@ impl Switch {
         }
     }
 
-    /// Counts an obeyed pause of station `peer`.
     pub(super) fn count_obeyed(&mut self, port: PortId, peer: u64) {
         self.pauses_obeyed += 1;
         self.counters.port(port).pause_peer.set(peer);

@@ -91,7 +91,6 @@ impl Group {
         ways
     }
 
-    /// Chooses one of `usable`, if any.
     fn next(&mut self, turns: Turns, usable: Ways) -> Option<PortId> {
         let Progress { place, drawn } = self.at;
         let chance = mix(self.salt ^ mix(drawn));
@@ -173,7 +172,6 @@ impl Switch {
         linked.iter().filter(moves).collect::<Ways>().or(linked)
     }
 
-    /// Returns the members of a group that have a link.
     fn linked(&self, id: GroupId) -> Ways {
         self.paths.groups[id.index()].ways_where(|port| self.bridge.is_up(port))
     }

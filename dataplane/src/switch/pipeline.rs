@@ -29,7 +29,6 @@ use xoff_wire::units::{Class, Nanos, PortId};
 use crate::frame::Frame;
 use crate::queue::{Fifo, FrameMeta, Nodes};
 
-/// Egress queue.
 type Queue = (PortId, Class);
 
 /// Possible next step of the pipeline.
@@ -45,7 +44,6 @@ pub(super) enum Next {
 /// Halt that is being counted.
 #[derive(Clone, Copy, Debug)]
 struct Halt {
-    /// Slot of the frame that halts the pipeline.
     head: u32,
     queue: Queue,
     since: Nanos,
@@ -78,7 +76,6 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Creates the pipeline of a switch whose store has `slots` slots.
     pub(super) fn new(settings: &PipelineSettings, slots: u32, counters: Arc<Counters>) -> Pipeline {
         let is_default = *settings == PipelineSettings::default();
         let delayed = if settings.delay > Nanos::ZERO { slots as usize } else { 0 };
@@ -173,14 +170,12 @@ impl Pipeline {
         self.frames = first;
     }
 
-    /// Ends the current halt, if any, at time `at`.
     fn end_halt(&mut self, at: Nanos) {
         if let Some(Halt { queue: (port, class), since, .. }) = self.halt.take() {
             self.counters.class(port, class).end_halt(at.since(since));
         }
     }
 
-    /// Returns whether the frame at the head waits for room.
     pub(super) fn is_halted(&self) -> bool {
         self.is_halted
     }
@@ -210,7 +205,6 @@ impl Pipeline {
         entry.min(self.head_due())
     }
 
-    /// Returns when the frame at the head has passed.
     fn head_due(&self) -> Nanos {
         match self.frames.is_empty() {
             true => Nanos::NEVER,

@@ -14,7 +14,6 @@ use super::Switch;
 #[derive(Debug)]
 pub(super) struct Policies {
     pub(super) kinds: [PolicyKind; CLASSES],
-    /// Acting policies by class.
     pub(super) acting: [Policy; CLASSES],
     /// Filter of executable intents.
     pub(super) reach: Reach,

@@ -21,7 +21,6 @@ use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Ahead, Scheduler, Shaper, Turn};
 
-/// State of one port without its occupancies.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Port {
@@ -168,7 +167,6 @@ impl Port {
         ClassSet(self.egress.backlogged.0 & !self.peer.paused.blocked().0)
     }
 
-    /// Returns the drop reason for frames of a closed class.
     #[cold]
     pub(super) const fn why_closed(&self) -> DropReason {
         if self.up { DropReason::PausedDiscard } else { DropReason::LinkDown }
@@ -279,13 +277,11 @@ impl Egress {
         self.commit(now, load);
     }
 
-    /// Returns the class's own shaper, if it has one.
     #[inline]
     fn rate(&mut self, class: Class) -> Option<&mut Shaper> {
         if self.shaped.contains(class) { self.class_rates[class.index()].as_mut() } else { None }
     }
 
-    /// Counts frames given to the driver.
     #[inline]
     pub(super) fn commit(&mut self, now: Nanos, load: Load) {
         self.committed += load.bytes;
@@ -293,7 +289,6 @@ impl Egress {
         self.line.spend(now, load.bytes);
     }
 
-    /// Counts frames that the driver has released.
     #[inline]
     pub(super) fn take_back(&mut self, load: Load) {
         self.committed_frames -= u64::from(load.frames);
@@ -334,20 +329,17 @@ impl Peer {
         self.held.due() || self.asked_rates.due()
     }
 
-    /// Returns when the next request of the peer expires.
     #[inline]
     pub(super) fn next_expiry(&self) -> Nanos {
         self.paused.next_expiry().min(self.kept_rates.next_expiry()).min(self.flows_expire)
     }
 
-    /// Returns when the next timer of the peer is due.
     pub(super) fn next_deadline(&self) -> Nanos {
         let held = self.held.next_refresh().min(self.asked_rates.next_refresh());
         held.min(self.next_expiry()).min(self.watchdog.next_look()).min(self.standstill.next_look())
     }
 }
 
-/// Returns the length of the longest frame of `port` on its line.
 pub(super) fn longest_frame(port: &PortSettings) -> Bytes {
     Bytes::on_line(port.mtu_frame + TAGS)
 }

@@ -90,7 +90,6 @@ impl Switch {
         Some(frame)
     }
 
-    /// Frees the injected frames of `port`, whose link is gone.
     pub(super) fn forget_told<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         while let Some(frame) = self.ports[port.index()].peer.told.pop(&self.nodes) {
             self.ledger.made -= 1;

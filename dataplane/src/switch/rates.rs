@@ -66,7 +66,6 @@ impl Switch {
         Ok(true)
     }
 
-    /// Forgets both ends' rates because the link is gone.
     pub(super) fn forget_rates(&mut self, port: PortId) {
         let at = &mut self.ports[port.index()];
         at.peer.asked_rates.forget_told();

@@ -121,7 +121,6 @@ impl Switch {
         revision
     }
 
-    /// Applies the current settings of a port.
     fn revise_port(&mut self, port: PortId, lossless: ClassSet) {
         let at = &mut self.ports[port.index()];
         let Port { settings, ingress, egress, peer, punts, .. } = at;

@@ -11,7 +11,6 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin};
 
 impl Switch {
-    /// Returns the reason for which a frame is not admitted to the queue of `egress`, if any.
     #[inline]
     pub(super) fn why_refused<S: FrameStore>(
         &mut self,
@@ -49,7 +48,6 @@ impl Switch {
         }
     }
 
-    /// Returns whether a frame is longer than `egress` may send.
     #[inline]
     pub(super) fn is_too_long_for(&self, egress: PortId, meta: &FrameMeta) -> bool {
         meta.len > self.len_max(egress, meta.vid, meta.tags)

@@ -21,14 +21,13 @@ use crate::punt::PuntRefusal;
 use crate::queue::{FrameMeta, Origin};
 use crate::routing::{Fib, Hop, Interface, Onward};
 
-/// Decision of the router for a frame.
 #[derive(Clone, Copy, Debug)]
 enum Routed {
-    /// The kernel handles it.
+    /// Punted to the kernel.
     Host(PuntReason),
-    /// It goes to a next hop.
+    /// Forwarded to a next hop.
     On(Hop),
-    /// It is dropped.
+    /// Dropped.
     Drop(DropReason),
 }
 
@@ -49,7 +48,6 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Forwards a frame that has reached the router at `site`.
     #[inline(never)]
     pub(super) fn decide_routed<S: FrameStore>(&mut self, site: Site, frame: Frame, store: &mut S) {
         if self.fib.spread() != Spread::Flow {
@@ -88,7 +86,6 @@ impl Switch {
         }
     }
 
-    /// Returns the router's decision for a frame that reached it at `site`.
     fn look_up<S: FrameStore>(&self, site: Site, frame: &Frame, store: &S) -> Routed {
         let fib = &*self.fib;
         let layout = self.nodes.meta(frame).layout;
@@ -139,7 +136,6 @@ impl Switch {
         }
     }
 
-    /// Returns the IP packet of a frame, if it has one.
     #[cold]
     pub(super) fn packet<S: FrameStore>(&self, frame: &Frame, store: &S) -> Option<Packet> {
         let head = store.head(frame);
@@ -176,7 +172,6 @@ impl Switch {
         ip::pass(ether_type, &mut head[usize::from(l3)..]);
     }
 
-    /// Punts a frame that was admitted at its ingress.
     #[cold]
     fn punt_admitted<S: FrameStore>(&mut self, site: Site, reason: PuntReason, frame: Frame, store: &mut S) {
         self.end_run();
@@ -194,7 +189,6 @@ impl Switch {
         }
     }
 
-    /// Returns the drop reason of a frame that the sink refused.
     fn why_not_punted<S: FrameStore>(
         &self,
         reason: PuntReason,

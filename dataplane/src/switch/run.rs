@@ -57,7 +57,6 @@ pub(super) struct Run {
     margin: Bytes,
     /// Last passage without a margin, which is not computed again in this batch.
     without_margin: Passage,
-    /// Load not counted yet.
     tally: Load,
 }
 
@@ -106,7 +105,6 @@ impl Switch {
         (self.run.passage, self.run.margin) = (Passage::NONE, Bytes::ZERO);
     }
 
-    /// Returns whether every frame is counted.
     pub(super) fn is_counted(&self) -> bool {
         self.run.tally.frames == 0
     }

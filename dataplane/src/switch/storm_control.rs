@@ -11,21 +11,18 @@ use crate::schedule::Shaper;
 /// Maximum lead over a rate.
 const AHEAD: Nanos = Nanos::from_millis(10);
 
-/// Flood limits of one port.
 #[derive(Debug)]
 pub(super) struct StormControl {
     limits: [Option<Shaper>; Flooded::ALL.len()],
 }
 
 impl StormControl {
-    /// Creates the limits of `port`.
     pub(super) fn new(port: &PortSettings) -> StormControl {
         let longest = Bytes::on_line(port.mtu_frame + TAGS);
         let limit = |rate: BitRate| Shaper::new(rate, rate.bytes_in(AHEAD).max(longest));
         StormControl { limits: Flooded::ALL.map(|kind| port.storm_limit.of(kind).map(limit)) }
     }
 
-    /// Returns whether a frame of `size` on the line may be flooded at `now`.
     #[inline]
     pub(super) fn allows(&mut self, now: Nanos, kind: Flooded, size: Bytes) -> bool {
         let Some(limit) = &mut self.limits[kind as usize] else { return true };

@@ -32,13 +32,11 @@ impl Successor {
     }
 }
 
-/// Creates a queue for the flows of a policy, if it pauses any.
 pub(super) fn queue(kind: PolicyKind, settings: &SwitchSettings) -> Option<Box<Nested>> {
     (kind == PolicyKind::Ofc).then(|| Box::new(Nested::new(settings.policy.ofc.flows as usize)))
 }
 
 impl Switch {
-    /// See [`super::Batch::set_policy`].
     pub(super) fn set_policy(&mut self, mut successor: Box<Successor>) -> Box<Successor> {
         self.end_run();
         let Successor { class, kind, ref mut policy, ref mut queues } = *successor;

@@ -11,10 +11,8 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 use crate::tap::{Seen, Sighting, TAPS_MAX, Tap, TapId};
 
-/// Installed taps.
 #[derive(Debug)]
 pub(super) struct Taps {
-    /// Ports whose frames are tapped.
     watched: PortSet,
     taps: Vec<(TapId, Box<dyn Tap>)>,
 }
@@ -24,7 +22,6 @@ impl Taps {
         Taps { watched: PortSet::NONE, taps: Vec::with_capacity(TAPS_MAX) }
     }
 
-    /// Returns whether frames of `port` are tapped.
     #[inline]
     pub(super) const fn watch(&self, port: PortId) -> bool {
         self.watched.contains(port)
@@ -76,13 +73,11 @@ impl Switch {
         self.see(port, Some(class), is_control, Seen::Received { dropped: None }, frame, store);
     }
 
-    /// Shows a frame for the switch itself, received on `port`.
     #[cold]
     pub(super) fn see_consumed<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) {
         self.see(port, None, true, Seen::Received { dropped: None }, frame, store);
     }
 
-    /// Shows a frame that was received on `port` and not admitted.
     pub(super) fn see_discarded<S: FrameStore>(
         &mut self,
         port: PortId,
@@ -96,7 +91,6 @@ impl Switch {
         }
     }
 
-    /// Shows a rewritten frame that leaves by `port`.
     #[cold]
     pub(super) fn see_sent<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) {
         let meta = *self.nodes.meta(frame);

@@ -8,7 +8,6 @@ use super::Switch;
 use crate::frame::FrameStore;
 
 impl Switch {
-    /// See [`super::Batch::advance`].
     #[cold]
     pub(super) fn fire<S: FrameStore>(&mut self, store: &mut S) {
         self.end_run();
@@ -82,7 +81,6 @@ impl Switch {
             || waits.iter().any(|ports| !ports.is_empty())
     }
 
-    /// Ends expired requests of the peer of `port`.
     #[inline]
     pub(super) fn expire_pauses(&mut self, port: PortId) {
         if self.now >= self.ports[port.index()].peer.next_expiry() {
@@ -99,7 +97,6 @@ impl Switch {
         Class::ALL.into_iter().for_each(|class| self.expire_flows(self.now, port, class));
     }
 
-    /// See [`super::Batch::set_link`].
     pub(super) fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.end_run();
         self.bridge.set_link(port, up);
@@ -140,7 +137,6 @@ impl Switch {
         self.pipeline.try_again(self.now);
     }
 
-    /// See [`super::Batch::let_peers_go`].
     pub(super) fn let_peers_go(&mut self) {
         for port in self.workers.own().iter() {
             let held = self.ports[port.index()].peer.held.classes();

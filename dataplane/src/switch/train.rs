@@ -25,7 +25,6 @@ pub(super) struct Train {
     last_forwarded: Forwarded,
 }
 
-/// Result of the last forwarded frame.
 #[derive(Debug, Default)]
 enum Forwarded {
     /// The next frame may be forwarded differently.
@@ -81,7 +80,6 @@ impl Start {
     const IPV4: [u8; 2] = [0xff, 0xfc];
     const IPV6: [u8; 2] = [0xff, 0xc0];
 
-    /// Returns the start of a frame that is long enough.
     #[inline]
     fn of(head: &[u8]) -> Option<Start> {
         Some(Start::new(head.first_chunk::<LONG_ENOUGH>()?.first_chunk()?))
@@ -171,7 +169,6 @@ impl Train {
         holds.then_some((route.egress, route.vid))
     }
 
-    /// Caches a decision of the bridge.
     #[inline]
     pub(super) fn forwarded(&mut self, at: Nanos, class: Class, forwarding: &Forwarding, bridge: &Bridge) {
         let Forwarding { decision, vid, repeats, .. } = *forwarding;

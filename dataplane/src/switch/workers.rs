@@ -13,7 +13,8 @@
 //!
 //! Both wait in the sender's `Switch` until the driver has room for them. Meanwhile the frame counts at its ingress.
 //! A slow worker thus makes the peers of other workers pause, and nothing is dropped between workers. (With
-//! `until-forwarded` accounting, the frame is counted out when it is handed over.) A frame is never handed over
+//! `until-forwarded` accounting, the frame is counted out when it is handed over.)
+//! A frame is never handed over
 //! twice, a slot is freed only by its owner, and a frame enters an egress queue only after it was counted at an
 //! ingress.
 //!
@@ -211,7 +212,6 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Queues an update of this worker's bridge for the others.
     #[cold]
     pub(super) fn spread(&mut self, update: FdbUpdate) {
         self.agenda.look_by(self.bridge.next_deadline());

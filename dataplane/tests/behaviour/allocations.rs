@@ -37,10 +37,8 @@ struct Pair {
     counters: Arc<Counters>,
     settings: SwitchSettings,
     store: MemoryStore,
-    /// Ports by worker.
     ports: [Vec<(PortId, Ring)>; WORKERS],
     links: Links,
-    /// Frames seen by taps, by worker.
     seen: [Arc<Counter>; WORKERS],
 }
 
@@ -52,9 +50,7 @@ struct Case {
     shadows: &'static [PolicyKind],
     /// True for ECN marks in all classes, and WRED in the lossy ones.
     ecn: bool,
-    /// Delay of the pipeline.
     delay: Nanos,
-    /// True if a tap sees all frames.
     is_tapped: bool,
 }
 
@@ -152,7 +148,6 @@ impl Pair {
         self.ports[usize::from(port / 2)][usize::from(port % 2)].1.arrived.push_back(bytes);
     }
 
-    /// Returns the sum of a counter over all ports and classes.
     fn all(&self, counter: fn(&ClassCounters) -> &Counter) -> u64 {
         let of_port = |port| Class::ALL.map(|class| counter(self.counters.class(PortId(port), class)).get());
         (0..PORTS).flat_map(of_port).sum()

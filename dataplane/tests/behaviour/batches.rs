@@ -18,7 +18,6 @@ const PORTS: usize = 5;
 const GAP: Nanos = Nanos(100_000);
 const COMMIT: Bytes = Bytes(20_000);
 
-/// Returns a switch with rare polls.
 fn plan() -> SwitchPlan {
     let mut plan = plan::switch(&[Link { loop_gap: GAP, commit: COMMIT, ..LINK }; PORTS]);
     plan.each_port(|port| {
@@ -51,7 +50,6 @@ fn crowd(plan: SwitchPlan) {
     assert!(star.at(0).arrivals.len() > 300, "something came of it");
 }
 
-/// Returns an untagged IPv4 packet for the host at port 0.
 fn packet(star: &Star, from: usize, tos: u8) -> Vec<u8> {
     let mut bytes = [star.mac(0).0, star.mac(from).0].concat();
     bytes.extend([0x08, 0x00, 0x45, tos]);

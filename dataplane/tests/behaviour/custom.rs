@@ -131,7 +131,6 @@ fn run(custom: PartOfXoff, acting: PolicyKind, shadows: &[PolicyKind]) -> (Star,
     (star, arrivals)
 }
 
-/// Returns the number and the total time of a port's pauses.
 fn pauses(star: &Star, port: u8) -> [u64; 2] {
     let class = star.switch().counters.class(PortId(port), C3);
     [class.xoff_sent.get(), class.held_nanos.get()]

@@ -16,7 +16,6 @@ const SIZE: u64 = 1_004;
 const ECT: u8 = 0b10;
 const NOT_ECT: u8 = 0b00;
 
-/// Returns a switch that marks from `threshold` on in all classes.
 fn plan(threshold: u64, wred: bool) -> SwitchPlan {
     let (min, max) = (Bytes(threshold), Bytes(threshold));
     let mut plan = plan::switch(&[LINK; 2]);
@@ -29,7 +28,6 @@ fn plan(threshold: u64, wred: bool) -> SwitchPlan {
     plan
 }
 
-/// Returns an IPv4 packet of `class` to the host at port 0.
 fn packet(star: &Star, class: Class, bits: u8, number: u8) -> Vec<u8> {
     let mut bytes = [star.mac(0).0, star.mac(1).0].concat();
     bytes.extend([0x81, 0x00]);

@@ -31,7 +31,6 @@ fn the_reserved_block_is_consumed_and_nothing_is_learned_from_it() {
     assert_eq!(learned, 1, "by that frame only");
 }
 
-/// Sends small broadcasts from port 0.
 fn broadcast(plan: SwitchPlan, class: Class) -> (Star, u32) {
     let mut star = Star::new(plan);
     let stream = Stream { class, len: 60, ..Stream::new(MacAddr::BROADCAST, FRAMES, Nanos::ZERO) };

@@ -56,7 +56,6 @@ impl Row {
         self.bed.send(self.a, Stream::new(to, frames, self.bed.now()))
     }
 
-    /// Returns the step that `switch` requests from its peer at UP.
     fn asked(&self, switch: NodeId) -> u8 {
         self.bed.switch(switch).worker(PortId(UP)).rate_asked(PortId(UP), C3).get()
     }
@@ -74,7 +73,6 @@ impl Row {
         self.bed.switch(switch).counters.class(PortId(UP), C3).xoff_sent.get()
     }
 
-    /// Runs until `until`, and calls `look` each microsecond.
     fn watch(&mut self, until: Nanos, mut look: impl FnMut(&Row)) {
         while self.bed.now() < until {
             let next = self.bed.now() + Nanos::from_micros(1);
@@ -91,14 +89,12 @@ impl Row {
     }
 }
 
-/// Returns the series without consecutive repetitions.
 fn changes<T: PartialEq + Copy>(series: &[T]) -> Vec<T> {
     let mut series = series.to_vec();
     series.dedup();
     series
 }
 
-/// Returns the step of a rate.
 fn step_of(rate: u64) -> u8 {
     (1..=6).find(|step| GIGABIT.bits_per_second() >> step == rate).unwrap_or(0)
 }

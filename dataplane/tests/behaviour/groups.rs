@@ -11,7 +11,6 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Bed, Flow, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::{C0, C3, C4, KEEPING, resume, stop};
 
-/// Counted size of a long frame.
 const SIZE: u64 = 1518;
 const ADAPTIVE: Spread = Spread::Adaptive { low: Bytes(3 * SIZE), high: Bytes(6 * SIZE + 1) };
 const SPREADS: [Spread; 4] =
@@ -37,12 +36,10 @@ fn beyond(class: Class, count: u64) -> Stream {
     Stream { class, ..Stream::new(BEYOND, count, Nanos::ZERO) }
 }
 
-/// Returns the frames of a stream that each member has sent.
 fn shares(star: &Star, id: u32) -> [u64; 4] {
     [2, 3, 4, 5].map(|port| star.at(port).seen(id).frames)
 }
 
-/// Returns the bytes of `class` queued at each member.
 fn waiting(star: &Star, class: Class) -> [u64; 4] {
     [2, 3, 4, 5].map(|port| star.switch().counters.class(PortId(port), class).egress_bytes.get())
 }
@@ -100,7 +97,6 @@ impl Pair {
         })
     }
 
-    /// Returns the frames dropped at the first switch for ports without link.
     fn dropped(&self) -> u64 {
         let counters = &self.bed.switch(self.switches[0]).counters;
         let drops = |port| counters.class(PortId(port), C3).drops[DropReason::LinkDown.index()].get();
@@ -192,7 +188,7 @@ fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
     }
 }
 
-/// Only flows of the cut wire move, and they return with it; frames on the others arrive in order.
+/// A cut wire moves its own flows only, and they return with it; frames on the others arrive in order.
 // proves: group-changes
 #[test]
 fn a_wire_that_is_cut_takes_its_own_flows_only() {

@@ -41,7 +41,6 @@ impl Loop {
         self.bed.run_until(self.bed.now() + span);
     }
 
-    /// Returns the number of such frames at the other host.
     fn copies(&self) -> usize {
         self.bed.host(self.hosts[1]).strange.len()
     }

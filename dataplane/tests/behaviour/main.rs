@@ -42,12 +42,10 @@ const C0: Class = Class::ALL[0];
 const C3: Class = Class::ALL[3];
 const C4: Class = Class::ALL[4];
 
-/// Returns a PFC frame that pauses one class.
 fn stop(class: Class, quanta: u16) -> MacControl {
     MacControl::Pfc(Pfc::default().with(class, Quanta(quanta)))
 }
 
-/// Returns a PFC frame that resumes one class.
 fn resume(class: Class) -> MacControl {
     stop(class, 0)
 }

@@ -14,7 +14,6 @@ use crate::{C3, C4, resume, stop};
 struct Fig1 {
     bed: Bed,
     switches: [NodeId; 3],
-    /// Receivers of F0 and of F1 to F7.
     receivers: [NodeId; 2],
     flows: Vec<(NodeId, u32)>,
 }

@@ -62,7 +62,6 @@ fn run_paused_until(star: &mut Star, ports: std::ops::Range<u8>, until: Nanos) {
     }
 }
 
-/// Pauses `ports` until a standstill is detected.
 fn bring_to_a_standstill(star: &mut Star, ports: std::ops::Range<u8>) {
     run_paused(star, ports, LOOKS[1].0 / REFRESH.0 + 1);
 }

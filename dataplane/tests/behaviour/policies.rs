@@ -33,7 +33,6 @@ fn plan(kind: PolicyKind) -> SwitchPlan {
     plan
 }
 
-/// Returns every policy, including a custom one.
 fn kinds() -> impl Iterator<Item = PolicyKind> {
     PolicyKind::ALL.into_iter().chain([PolicyKind::Custom])
 }

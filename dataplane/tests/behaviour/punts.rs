@@ -20,7 +20,6 @@ const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
 const CONTROL_SLOTS: u32 = 6;
 
-/// Worker with two ports, driven by hand.
 struct Driver {
     switch: Switch,
     counters: Arc<Counters>,
@@ -54,7 +53,6 @@ impl Driver {
         is_told
     }
 
-    /// Returns the frames that leave by a port from now on.
     fn sent(&mut self, port: PortId) -> Vec<Vec<u8>> {
         sent(&mut self.switch, &mut self.store, &mut self.now, port)
     }
@@ -70,7 +68,6 @@ impl Driver {
     }
 }
 
-/// Returns an LLDP frame of `len` bytes.
 fn lldp(len: usize) -> Vec<u8> {
     let mut bytes = NEAREST_BRIDGE.0.to_vec();
     bytes.extend([2, 0, 0, 0, 0, 9, 0x88, 0xcc]);

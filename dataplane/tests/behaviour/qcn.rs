@@ -25,7 +25,6 @@ fn switch(ports: usize, qcn: QcnSettings) -> SwitchPlan {
     plan
 }
 
-/// Returns a stream at line rate, limited by CNMs.
 fn limited(star: &Star, to: usize) -> Stream {
     Stream { qcn: Some(ReactionSettings::STANDARD), ..star.stream(to, C3, u64::MAX) }
 }
@@ -41,7 +40,6 @@ fn rate(star: &Star, flow: Flow, from: u64, to: u64) -> f64 {
     frames * Bytes::on_line(plan::MTU_FRAME).0 as f64 * 8.0 / (to - from) as f64 / 1_000.0
 }
 
-/// Returns the number of CNMs received for a flow.
 fn told(star: &Star, flow: Flow) -> usize {
     let cnms = star.at(flow.from).cnms();
     cnms.iter().filter(|(header, _)| header.cn_tag.map(|tag| u32::from(tag.0)) == Some(flow.id)).count()

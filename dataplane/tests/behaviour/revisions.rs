@@ -36,14 +36,12 @@ fn bound_egress(settings: &mut SwitchSettings) {
     classes.filter(|class| class.lossless).for_each(|class| class.egress_max = Bytes(all + 1));
 }
 
-/// Returns the switch's settings with a change.
 fn changed(star: &Star, change: impl FnOnce(&mut SwitchSettings)) -> SwitchSettings {
     let mut settings = star.switch().settings.clone();
     change(&mut settings);
     settings
 }
 
-/// Arbitrary values of settings that may change.
 #[derive(Clone, Debug)]
 struct Other {
     xoff: u64,
@@ -219,7 +217,7 @@ fn headroom_becomes_less_when_nothing_is_in_it() {
     assert_eq!(lost(&star), 1, "5 before XOFF and 2 of headroom");
 }
 
-/// Only the owner of the port updates its headroom gauge.
+/// No worker but the owner of the port updates its headroom gauge.
 // proves: reload
 #[test]
 fn what_is_in_the_headroom_is_told_by_the_thresholds_that_hold_now() {
@@ -388,7 +386,7 @@ fn a_place_without_a_port_sends_what_it_has_lets_its_peer_go_and_gets_nothing_mo
     assert_eq!(sent(&star), before + 5, "it is a port again");
 }
 
-/// By LLDP, a peer is first taken to support lists of flows or rates, and later not.
+/// A peer is first taken, by LLDP, to support lists of flows or rates, and later not.
 // proves: dcbx
 #[test]
 fn what_peers_are_taken_to_understand_changes_under_load_and_nothing_is_lost() {

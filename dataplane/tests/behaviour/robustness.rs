@@ -140,7 +140,6 @@ fn a_peer_whose_final_xon_is_lost_resumes_when_the_pause_expires() {
     assert_eq!(gap.map(|two| two[1]), Some(resumed + through_the_switch));
 }
 
-/// Returns the address of a port of the switch.
 fn star_mac(port: usize) -> xoff_wire::units::MacAddr {
     plan::switch(&[LINK; 2]).settings.ports[port].mac
 }

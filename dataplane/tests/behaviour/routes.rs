@@ -42,7 +42,6 @@ const VID: u16 = 7;
 const ROUTER: MacAddr = MacAddr([2, 9, 9, 9, 9, 9]);
 const MTU: u32 = 1_000;
 
-/// Worker driven by hand.
 struct Driver {
     switch: Switch,
     counters: Arc<Counters>,
@@ -56,7 +55,6 @@ fn station(number: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 7, number])
 }
 
-/// Returns the router's address at a port.
 fn router(port: PortId) -> MacAddr {
     MacAddr([2, 0, 0, 1, 0, port.0])
 }
@@ -76,7 +74,6 @@ fn fib(spread: Spread) -> Arc<Fib> {
     Arc::new(Fib::new(&interfaces, &[routes], spread))
 }
 
-/// Returns the interfaces and routes of the table.
 fn parts() -> (Vec<Interface>, Routes) {
     let at = |site, mac| Interface { site, mac, mtu: MTU, table: 0 };
     let mut interfaces: Vec<Interface> =
@@ -147,7 +144,6 @@ impl Driver {
         assert_eq!(self.switch.ledger().missing(), 0);
     }
 
-    /// Returns the frames that leave by a port from now on.
     fn sent(&mut self, port: PortId) -> Vec<Vec<u8>> {
         sent(&mut self.switch, &mut self.store, &mut self.now, port)
     }
@@ -210,7 +206,6 @@ fn packet(port: PortId, dst: [u8; 4], ttl: u8, len: u16) -> Vec<u8> {
     bytes
 }
 
-/// Returns the packet in another class.
 fn of_class(class: u8, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes[15] = class << 5;
     with_checksum(bytes)
@@ -381,7 +376,6 @@ fn transit_that_is_punted_leaves_room_for_what_neighbors_say() {
     assert_eq!(driver.punted().len(), 50, "and the other half");
 }
 
-/// Returns the egress ports of frames of these flows.
 fn ports_of_flows(driver: &mut Driver, flows: u16) -> Vec<PortId> {
     let each = |flow: u16| {
         let mut bytes = packet(P0, [10, 8, 0, 1], 64, 100);

@@ -19,9 +19,7 @@ const A: PortId = PortId(1);
 const B: PortId = PortId(2);
 /// Minimum length of frames that join a micro-flow.
 const LONG_ENOUGH: usize = 58;
-/// EtherType without a known protocol.
 const OTHER: [u8; 2] = [0x88, 0xb5];
-/// Priority tag with PCP 0.
 const TAGGED: [u8; 4] = [0x81, 0x00, 0, 0];
 const CN_TAG: [u8; 4] = [0x22, 0xe9, 0, 7];
 
@@ -49,7 +47,6 @@ impl Bench {
         bench
     }
 
-    /// Receives frames at one time and moves them to their egress queues.
     fn take_in(&mut self, now: Nanos, from: PortId, frames: &[Vec<u8>]) {
         let mut batch = self.switch.batch(now);
         for bytes in frames {
@@ -59,13 +56,11 @@ impl Bench {
         while batch.forward(&mut self.store) {}
     }
 
-    /// Receives frames at one time and sends them.
     fn pass(&mut self, from: PortId, frames: &[Vec<u8>]) -> [Vec<Vec<u8>>; 3] {
         self.take_in(NOW, from, frames);
         self.send()
     }
 
-    /// Returns the frames that leave by each port.
     fn send(&mut self) -> [Vec<Vec<u8>>; 3] {
         [HERE, A, B].map(|port| {
             let mut out = Vec::new();
@@ -77,7 +72,6 @@ impl Bench {
         })
     }
 
-    /// Returns the classes of frames received at one time.
     fn classes(&mut self, frames: &[Vec<u8>]) -> Vec<(Class, u64)> {
         let counters = Arc::clone(&self.counters);
         let received = || Class::ALL.map(|class| counters.class(HERE, class).rx_frames.get());
@@ -96,7 +90,6 @@ fn frame(from: PortId, to: PortId, after: &[u8], len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns an IPv6 packet behind these tags.
 fn ipv6(tags: &[u8], dscp: u8, len: usize) -> Vec<u8> {
     frame(HERE, A, &[tags, &[0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6]].concat(), len)
 }

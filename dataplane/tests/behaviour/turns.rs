@@ -15,7 +15,6 @@ use crate::bed::ring::Ring;
 use crate::bed::store::MemoryStore;
 use crate::{C0, C3};
 
-/// Recorder of the steps of turns.
 #[derive(Debug, Default)]
 struct Notes(Vec<(&'static str, Option<u8>)>);
 
@@ -122,7 +121,6 @@ impl Loop {
         }
     }
 
-    /// Delivers a frame from the host at `port` to the other one.
     fn come(&mut self, port: u8, class: Class) {
         let mark = Mark { class, cn_tag: None, stream: 0, sequence: 0 };
         let bytes = payload::encode(host(1 - port), host(port), mark, 1_000);

@@ -124,7 +124,6 @@ fn pauses_with_a_gap_in_which_something_left_are_no_storm() {
     assert_eq!(counters(&star).storms.get(), 0);
 }
 
-/// Keeps the peer of port 0 pausing for `span`.
 fn storm_on(star: &mut Star, span: Nanos) {
     let until = star.now() + span;
     while star.now() < until {

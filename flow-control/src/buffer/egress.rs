@@ -42,7 +42,6 @@ impl EgressQueue {
         }
     }
 
-    /// Returns the load counted in the lossy pool.
     pub(super) const fn pooled(&self) -> Load {
         Load { frames: self.pooled_frames, bytes: self.pooled_bytes }
     }

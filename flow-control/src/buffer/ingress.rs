@@ -175,7 +175,6 @@ impl IngressQueue {
         self.headroom_used
     }
 
-    /// Returns the bytes taken from the pool.
     #[inline]
     pub(super) fn pooled(&self) -> Bytes {
         match self.headroom_place {

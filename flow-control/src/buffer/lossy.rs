@@ -10,7 +10,6 @@ use crate::settings::LossyPool;
 pub(super) struct LossyUse {
     pool: LossyPool,
     used: Load,
-    /// Numbers of the worker's ports and of all ports.
     own_ports: usize,
     all_ports: usize,
 }

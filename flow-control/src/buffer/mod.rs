@@ -48,9 +48,7 @@ pub struct Buffer {
     /// True if egress bytes beyond the reserves count in the pool, because queued frames no longer count at their
     /// ingress.
     egress_is_pooled: bool,
-    /// Classes that are lossless at one port at least.
     lossless: ClassSet,
-    /// Load of the queues of all other classes.
     lossy: LossyUse,
     /// Occupancies that other workers also decide by.
     occupancy: Arc<Occupancy>,
@@ -167,7 +165,6 @@ impl Buffer {
         self.below_xoff(port, class).unwrap_or(Margin::NONE)
     }
 
-    /// Returns the margin below XOFF, or `None` at XOFF.
     #[inline]
     fn below_xoff(&self, port: PortId, class: Class) -> Option<Margin> {
         let queue = &self.ingress[port.index()][class.index()];
@@ -397,13 +394,11 @@ impl Buffer {
         }
     }
 
-    /// Returns the free bytes of a pool of this size.
     #[inline]
     fn pool_left(&self, pool: Bytes) -> Bytes {
         pool.saturating_sub(self.all_pool_used())
     }
 
-    /// Returns the bytes taken from the pool.
     #[inline]
     fn all_pool_used(&self) -> Bytes {
         match self.egress_is_pooled {

@@ -18,7 +18,6 @@ struct Entry {
 /// Bytes of memory per flow, including its share of buckets.
 pub(super) const BYTES_PER_FLOW: usize = size_of::<Entry>() + 2 * size_of::<u16>();
 
-/// Hash table of bytes by flow digest.
 #[derive(Clone, Debug)]
 pub(super) struct Flows {
     entries: Box<[Entry]>,
@@ -62,7 +61,6 @@ impl Flows {
         at
     }
 
-    /// Subtracts `size` bytes from the flow at index `place`.
     pub(super) fn take(&mut self, place: u16, size: Bytes) {
         let Some(entry) = self.entries.get_mut(usize::from(place)) else { return };
         entry.bytes -= size;

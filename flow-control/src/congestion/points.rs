@@ -21,7 +21,6 @@ struct Point {
     sampling: CongestionPoint,
     /// Queued frames; empty with [`Culprit::Arrival`].
     crowd: Crowd,
-    /// Length of the longest frame, as buffers count it.
     frame_max: Bytes,
 }
 

@@ -36,9 +36,7 @@ pub struct Sample {
 pub struct CongestionPoint {
     /// Qold, the occupancy at the previous sample.
     last: Bytes,
-    /// Bytes until the next sample.
     left: u64,
-    /// Frames since the last CNM.
     frames: u32,
 }
 
@@ -97,7 +95,6 @@ impl QcnSettings {
         (self.base(feedback) * percent / 100).max(1)
     }
 
-    /// Returns the interval without jitter.
     fn base(&self, feedback: u8) -> u64 {
         let step = INTERVALS[usize::from(feedback.min(FEEDBACK_MAX) >> 3)];
         let scaled = u128::from(self.sample_every.0) * u128::from(step) / u128::from(INTERVALS[0]);

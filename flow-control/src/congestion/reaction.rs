@@ -83,7 +83,6 @@ pub enum Phase {
     HyperActiveIncrease,
 }
 
-/// Progress of one kind of cycle.
 #[derive(Clone, Copy, Debug)]
 struct Cycles {
     /// Cycles ended since the last CNM.
@@ -196,7 +195,6 @@ impl ReactionPoint {
         if self.is_limited { Nanos(self.time.rest) } else { Nanos::NEVER }
     }
 
-    /// Raises the rate at the end of a cycle.
     fn raise(&mut self) {
         let first = self.bytes.ended == 1 || self.time.ended == 1;
         if first && self.target > 10 * self.current {

@@ -27,7 +27,6 @@ pub struct Counters {
     ports: Box<[PortCounters]>,
     /// Occupancies that workers decide by, exported here.
     occupancy: Arc<Occupancy>,
-    /// Counters of each shadow policy, by port and class.
     shadows: Box<[Box<[[ShadowCounters; CLASSES]]>]>,
 }
 

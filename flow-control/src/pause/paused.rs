@@ -16,12 +16,10 @@ pub struct Paused {
     times: Box<[Times; CLASSES]>,
 }
 
-/// Times of the last pause of a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     since: Nanos,
     until: Nanos,
-    /// End of the last finished pause.
     ended: Nanos,
 }
 

@@ -82,7 +82,7 @@ pub const FLOOD_COPIES_MAX: u32 = 512;
 /// Maximum queued frames of the host at each router interface. They count at no ingress, so nothing else bounds them.
 pub const HOST_FRAMES_MAX: u32 = 64;
 
-/// One VLAN.
+/// Settings of one VLAN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VlanSettings {
     /// VLAN identifier, 1..=4094.
@@ -471,7 +471,7 @@ pub enum QueueKind {
     /// First in, first out.
     #[default]
     Fifo,
-    /// One sub-queue per ingress port, served round robin: fair among inputs, as the QCN paper's input-buffered
+    /// Sub-queues, one per ingress port, served round robin: fair among inputs, as the QCN paper's input-buffered
     /// fabric.
     Voq,
 }

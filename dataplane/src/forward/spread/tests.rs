@@ -20,7 +20,6 @@ fn without(ways: Ways, gone: usize) -> Ways {
     ways.iter().filter(|&way| way != gone).collect()
 }
 
-/// Returns how often each path is taken in `choices` choices.
 fn shares(count: usize, choices: u64, mut choose: impl FnMut(u64) -> usize) -> Vec<u64> {
     let mut taken = vec![0; count];
     (0..choices).for_each(|n| taken[choose(n)] += 1);

@@ -10,7 +10,7 @@ use crate::{C3, resume, stop};
 
 const DETECT: Nanos = Nanos::from_millis(5);
 const STORMED: usize = 5;
-/// One worker; or another worker that owns all members, the last ones, or the middle ones.
+/// Port owners: a single worker; or another worker that owns all members, the last ones, or the middle ones.
 const OWNERS: [&[u8]; 4] = [&[], &[0, 0, 1, 1, 1, 1], &[0, 0, 0, 0, 1, 1], &[0, 0, 0, 1, 1, 0]];
 
 /// Returns a star in which `paused` members send nothing and a storm has begun at the last of them.

@@ -11,7 +11,6 @@ use super::{UNKNOWN, bring_to_a_standstill, missed, plan, run_paused};
 use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C3, resume, stop};
 
-/// Returns a group of ports 2 and 3.
 fn group() -> Vec<GroupSettings> {
     let members = [2, 3].map(|port| Member { port: PortId(port), weight: 1 }).to_vec();
     let spread = Spread::Frame(Turns::RoundRobin);
@@ -49,7 +48,6 @@ fn flood(star: &mut Star, frames: u64) -> u32 {
     star.start_to_all(0, Stream { class: C3, len: 996, ..Stream::new(UNKNOWN, frames, star.now()) })
 }
 
-/// Returns the frames that the watchdog of a port has discarded.
 fn discarded(star: &Star, port: u8) -> u64 {
     star.switch().counters.class(PortId(port), C3).drops[DropReason::PausedDiscard.index()].get()
 }

@@ -106,10 +106,8 @@ const MOVES_MAX: usize = 10_000;
 
 pub struct Driver {
     plan: SwitchPlan,
-    /// Earlier settings.
     before: Vec<SwitchSettings>,
     pub now: Nanos,
-    /// Batch size for bursts.
     batches: Batches,
     workers: Vec<Switch>,
     owners: Vec<usize>,
@@ -117,11 +115,9 @@ pub struct Driver {
     pub counters: Arc<Counters>,
     rings: Vec<VecDeque<Frame>>,
     next_number: u32,
-    /// Counted size of each frame at its ingress.
     counted: BTreeMap<Mark, u64>,
     /// Number of the last sent frame by ingress, class, egress and, if flows may be paused one by one, destination.
     last: BTreeMap<(u8, u8, u8, u8), u32>,
-    /// Number and egress of each sent frame.
     gone: BTreeSet<(u32, u8)>,
     flow_pauses: [FlowPauses; PORTS],
     /// Number by class below which frames are older than the policy, and belong to no flow.
@@ -230,7 +226,6 @@ impl Driver {
         self.receive(port, &bytes);
     }
 
-    /// Returns the next data frame.
     fn data(&mut self, port: u8, to: u8, pcp: Option<u8>, len: u32) -> Vec<u8> {
         let number = self.next_number;
         self.next_number += 1;
@@ -413,7 +408,6 @@ impl Driver {
         );
     }
 
-    /// Returns whether the watchdog forwards a class despite a pause.
     fn defies(&self, port: u8, class: u8) -> bool {
         let settings = self.plan.settings.ports[usize::from(port)].classes[usize::from(class)].watchdog;
         let stormed = self.workers[self.owners[usize::from(port)]].stormed(PortId(port));

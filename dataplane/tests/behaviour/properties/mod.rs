@@ -60,7 +60,6 @@ fn any_burst() -> impl Strategy<Value = Burst> {
         .prop_map(|(port, to, pcp, len, frames, leave)| Burst { port, to, pcp, len, frames, leave })
 }
 
-/// Generates flows for a list, and a pause time.
 fn any_flows() -> impl Strategy<Value = (u16, Vec<(u8, u8)>)> {
     let to = prop_oneof![4 => 0..PORTS_U8, 1 => Just(PORTS_U8 + 9)];
     (prop_oneof![1..200u16, Just(u16::MAX)], prop::collection::vec((0..PORTS_U8, to), 1..5))

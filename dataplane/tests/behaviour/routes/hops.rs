@@ -37,7 +37,6 @@ fn what_waits_for_one_of_several_next_hops_goes_on_when_a_storm_ends() {
 }
 
 impl Driver {
-    /// Advances time by `span` and handles its events.
     fn pass(&mut self, span: Nanos) {
         self.now += span;
         self.switch.batch(self.now).advance(&mut self.store);

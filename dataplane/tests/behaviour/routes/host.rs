@@ -80,7 +80,6 @@ fn what_the_host_sends_waits_for_no_room_and_holds_nobody_up() {
     assert_eq!(driver.sent(P1).len(), 1, "nothing waits before it");
 }
 
-/// Returns a frame of class 3 from the VLAN's router.
 fn of_router(to: MacAddr) -> Vec<u8> {
     let mut frame = packet(V4, [10, 7, 0, 9], 64, 100);
     frame[..6].copy_from_slice(&to.0);

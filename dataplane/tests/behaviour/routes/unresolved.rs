@@ -17,14 +17,12 @@ pub fn resolved() -> Arc<Fib> {
     with(Target::Hops(vec![hop(2, Some(station(5)))]))
 }
 
-/// Returns the usual table with this target of 10.7.0.5.
 fn with(target: Target) -> Arc<Fib> {
     let (interfaces, mut routes) = parts();
     routes.v4.insert((left(UNKNOWN), 32), target);
     Arc::new(Fib::new(&interfaces, &[routes], Spread::Flow))
 }
 
-/// Returns a numbered packet of class 3 from port 0.
 fn numbered(dst: [u8; 4], number: u8) -> Vec<u8> {
     let mut bytes = packet(P0, dst, 64, 100);
     bytes[60] = number;
@@ -51,7 +49,6 @@ impl Driver {
         self.counters.class(P0, class).drops[reason.index()].get()
     }
 
-    /// Returns the numbers of the frames that leave by a port.
     fn numbers(&mut self, port: PortId) -> Vec<u8> {
         self.sent(port).iter().map(|bytes| bytes[60]).collect()
     }

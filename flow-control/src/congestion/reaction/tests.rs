@@ -14,7 +14,6 @@ fn point() -> ReactionPoint {
     ReactionPoint::new(&EXACT, LINE, 1)
 }
 
-/// Returns the current rate and the target, in Mb/s.
 fn rates(point: &ReactionPoint) -> (u64, u64) {
     (point.rate().bits_per_second() / MBPS, point.target().bits_per_second() / MBPS)
 }
