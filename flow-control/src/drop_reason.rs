@@ -38,8 +38,8 @@ pub enum DropReason {
     Martian,
     /// Packet whose route is a blackhole.
     Blackhole,
-    /// Packet without a route, with an expired hop limit, or too long and not to be fragmented, beyond the rate at
-    /// which the host answers such packets ([`crate::settings::PuntLimit`]).
+    /// Packet without a route, with an expired hop limit, or too long with DF, beyond the host's answer rate
+    /// ([`crate::settings::PuntLimit`]).
     Unroutable,
     /// Frame from the host that only the switch may send: MAC control, or LLDP unless the host runs it.
     HostControl,

@@ -179,8 +179,8 @@ mod tests {
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
     }
 
-    /// Returns the final occupancy if a peer sends frames of `frame_len` bytes back to back until it obeys, nothing
-    /// leaves, and every delay of `link` is at its maximum. Times are in picoseconds.
+    /// Returns the final occupancy if a peer sends frames of `frame_len` bytes back to back until it obeys. Nothing
+    /// leaves meanwhile, and every delay of `link` is at its maximum. Times are in picoseconds.
     fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
         let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
         let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;

@@ -5,8 +5,8 @@
 //! frames.
 //!
 //! ```text
-//!   settings, headroom           plain values of a switch; room above XOFF for a link
-//!   counters, cause, drop_reason, punt_reason    exported values; nothing is decided by them
+//!   settings, headroom           settings of a switch; room above XOFF for a link
+//!   counters, cause, drop_reason, punt_reason    exported values, which decide nothing
 //!   classify, buffer, occupancy  the class of a frame; the bytes of each queue
 //!   policy, decision             events and occupancies in, intents out
 //!   pause, watchdog              held peers, obeyed pauses and rates, storms

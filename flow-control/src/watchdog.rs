@@ -1,12 +1,12 @@
 //! PFC watchdog: detects a peer that keeps a class paused, and the end of that.
 //!
-//! A peer that pauses for ever (a broken NIC, a hung host, a cycle of waiting switches) stops everything behind it,
-//! hop by hop, without a single drop. SONiC's watchdog periodically checks whether a queue was paused, had bytes and
-//! sent none. This one computes the moment instead. A class is *stuck* since it was both paused and had a frame
-//! queued; a pause in force lets nothing out:
+//! A broken NIC, a hung host or a cycle of switches may pause for ever. It stops everything behind it, hop by hop,
+//! without a single drop. SONiC's watchdog periodically checks whether a queue was paused, had bytes and sent none.
+//! This one computes the moment instead. A class is *stuck* since it was both paused and had a frame queued; a pause
+//! in force lets nothing out:
 //!
 //! ```text
-//!     stuck since = the later of: begin of the pause, arrival of the frame that waits longest
+//!     stuck since = the later of: begin of the pause, arrival of the oldest queued frame
 //!     storm       at stuck since + detect
 //!     end         at end of the last pause + restore
 //! ```

@@ -7,8 +7,8 @@
 //! A CNM must not slow down a flow by mistake: every reason to refuse one is a [`CnmError`] and a counter at its
 //! receiver. Reserved bits and padding are ignored.
 //!
-//! The encapsulated MSDU begins with the EtherType after the tags, as the service data unit of a bridge does
-//! (802.1AC), so that the receiver can identify the flow.
+//! The encapsulated MSDU begins with the EtherType after the tags, as a bridge's service data unit (802.1AC). The
+//! receiver can thus identify the flow.
 
 use pnet_packet::ethernet::EtherType;
 

@@ -4,8 +4,8 @@
 //! pause are derived from the order of [`Driver::turn`]:
 //!
 //! ```text
-//!   advance                  timers that are due
-//!   release, at all ports    frames that have left count no more when the first one is received
+//!   advance                  due timers
+//!   release, at all ports    counts out departed frames before the first receive
 //!   receive, at all ports
 //!   forward                  until nothing moves
 //!   exchange, serve          other workers; requests and the host path ([`Environment`])

@@ -11,8 +11,8 @@
 //!
 //! Each worker of a switch has a replica. A worker learns from its received frames. [`Learned::is_update`] says when
 //! the other replicas must [`Fdb::apply`] an update. An active station is announced again at least each quarter of
-//! the ageing time, so that it does not age in replicas that do not receive its frames. The same updates feed
-//! read-only replicas.
+//! the ageing time. It thus does not age in replicas that do not receive its frames. The same updates feed read-only
+//! replicas.
 
 use std::ops::Range;
 

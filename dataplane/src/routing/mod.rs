@@ -4,7 +4,7 @@
 //!   interface (a routed port, or a VLAN with a router)   its address, MTU, table
 //!     table (one for each VRF)                           prefix -> target, IPv4 and IPv6
 //!       target      this host | nowhere | next hops
-//!         next hop  the interface, and the station there, if that is known
+//!         next hop  interface and MAC address of the station, if resolved
 //! ```
 //!
 //! A [`Fib`] is built beside the workers and never changes; a worker exchanges the whole between two batches.

@@ -5,14 +5,14 @@
 //!
 //! ```text
 //!   receive -> forward -> transmit -> release      a frame's journey
-//!              announce                            control frames that need not wait for data
-//!              advance                             what is due by time alone
-//!              set_link, set_mac, give_up          links and devices that go and come
-//!              set_policy, revise                  another policy takes over; other settings hold
-//!              let_peers_go                        before a stop
-//!              put_tap, take_tap                   who looks on ([`super::taps`])
-//!              put_punt_sink, tell                 what leaves for who runs it, what comes from there ([`super::punts`])
-//!   hand_over, take_over, give_back, take_back, next_learned, hear_learned    between workers ([`super::workers`])
+//!              announce                            control frames that overtake data
+//!              advance                             due timers
+//!              set_link, set_mac, give_up          changes of links and devices
+//!              set_policy, revise                  changes of policies and settings
+//!              let_peers_go                        shutdown
+//!              put_tap, take_tap                   observers ([`super::taps`])
+//!              put_punt_sink, tell                 slow path and injected frames ([`super::punts`])
+//!   hand_over, take_over, give_back, take_back, next_learned, hear_learned    other workers ([`super::workers`])
 //! ```
 //!
 //! A worker processes as many frames as there are; simulated hardware takes each step at its modelled time. The

@@ -5,21 +5,21 @@
 //! modelled time. The switch does not depend on that.
 //!
 //! ```text
-//!   batch        the contract            journey      receive, forward, transmit, release
-//!   port         ingress, egress, peer   ending       consumed, dropped, given up
-//!   pipeline     what is neither in an ingress nor in an egress queue
-//!   train, run   frames alike, looked at and counted together
-//!   announce     what peers are asked    obey         what they ask
-//!   policies, flows, rates, notices, marking, storms  what congestion leads to
-//!   floods, accounts, paused_floods, room  several destinations; a paused one; no room at one
-//!   paths                                one of several ways to the same destination
-//!   routed, unresolved                   what a router does; frames whose neighbour is unknown
-//!   storm_control                        what a port may flood
-//!   taps                                 who looks on
-//!   punts                                what leaves the switch for who runs it, and what comes from there
-//!   prefetch                             what is needed soon
-//!   agenda, timers, workers              who is to be looked at, and when; other workers
-//!   succession, revision                 another policy; other settings
+//!   batch            contract with drivers        journey      receive, forward, transmit, release
+//!   port             ingress, egress, peer        ending       consumed, dropped, given up
+//!   pipeline         frames between ingress and egress queues
+//!   train, run       micro-flows, and frames counted together
+//!   announce, obey   control frames to and from peers
+//!   policies, flows, rates, notices, marking, storms    reactions to congestion
+//!   floods, accounts, paused_floods, room               copies of floods; standstill; missing room
+//!   paths            equal-cost paths
+//!   routed, unresolved           routing; frames waiting for a neighbour
+//!   storm_control                rate limits of floods
+//!   taps                         observers
+//!   punts                        slow path and injected frames
+//!   prefetch                     prefetching of state
+//!   agenda, timers, workers      ready sets; timers; other workers
+//!   succession, revision         changes of policies and settings
 //! ```
 //!
 //! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and exchanges

@@ -1,10 +1,9 @@
 //! Choice of the group member by which a frame leaves. It is made after admission and lookup, where the frame's head
 //! and the queues of the members are known. [`crate::forward::Weighted`] makes the choice.
 //!
-//! A member without link is excluded at once. Unless the group spreads by flow, members whose queue takes no frame of
-//! the class (no room, or given up by a watchdog) are excluded while there are others. A waiting frame has made no
-//! choice and chooses again. A flood whose copies lack room only together takes the members with the smallest demand.
-//! A flow stays with its member, and waits for it.
+//! A member without link is excluded at once. Unless the group spreads by flow, closed and full members are excluded
+//! while there are others. A waiting frame has made no choice and chooses again. A flood whose copies lack room only
+//! together takes the members with the smallest demand. A flow stays with its member, and waits for it.
 //!
 //! Each worker chooses for its own ports' frames, with its own round robin and random numbers. For ports of other
 //! workers it reads their occupancies, which exclude frames on the way there. A handed-over frame stays with its

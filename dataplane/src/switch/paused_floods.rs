@@ -1,12 +1,12 @@
 //! Floods at ports at a standstill, whose peers keep a class paused.
 //!
 //! A flood counts at its ingress until its last copy has left. One port paused for ever would hold all floods, and by
-//! our own pause their senders, whose other frames would stop, too. If a class of a port is at a standstill
-//! ([`Standstill`]), floods from an ingress queue may fill only one in [`PARTS`] of its XON, in bytes and frames.
-//! Pauses for other reasons can then end, and other frames have room. Queued floods beyond that are dropped at each
-//! sample that finds a standstill. Later ones join no paused queue ([`DropReason::FloodPaused`]); the other ports
-//! receive them. For policies that use the length of egress queues, floods must leave the same room below the egress
-//! XON. Frames with one known destination still wait, and so do floods at ports with short pauses, as in congestion.
+//! our own pause their senders, whose other frames would stop, too. At a standstill ([`Standstill`]), floods of an
+//! ingress queue may fill only one in [`PARTS`] of its XON, in bytes and frames. Pauses for other reasons can then
+//! end, and other frames have room. Queued floods beyond that are dropped at each sample that finds a standstill.
+//! Later ones join no paused queue ([`DropReason::FloodPaused`]); the other ports receive them. For policies that use
+//! the length of egress queues, floods must leave the same room below the egress XON. Frames with one known
+//! destination still wait, and so do floods at ports with short pauses, as in congestion.
 //!
 //! * All floods of the ingress port count, also those to unpaused ports: the remaining copies of a flood and the
 //!   queues of other workers are not known. Their [`Occupancy`] is read, so that the owner of the paused port

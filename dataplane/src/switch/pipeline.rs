@@ -4,15 +4,15 @@
 //! the ports in turn, in order of arrival, and a delay ([`PipelineSettings`]). It has a clock of its own:
 //!
 //! ```text
-//!   arrived --- in turn, at `free_at` or when it comes ---> frames --- `delay` later, at `due` ---> room at egress?
+//!   arrived --- in turn, at `free_at` or on arrival ---> frames --- `delay` later, at `due` ---> room at egress?
 //! ```
 //!
 //! If the egress has no room and the pipeline halts for that ([`WhenFull::Stop`]), the frame stays at the head. The
 //! clock stops, and nothing else is forwarded or taken in, for all ports and classes. The frame is decided anew after
-//! every event that may make room or change its egress. Such events are a frame that leaves or is dropped in an
-//! egress queue, a begin or end of a link, storm or standstill, and new routes or settings. Ageing of an address ends
-//! no halt, but a frame decided anew is flooded if its address is unknown by then. A halt is counted at the first
-//! full queue, and lasts until its frame has gone, even if that finds another queue full meanwhile.
+//! every event that may make room or change its egress. Such events are departures and drops in egress queues,
+//! changes of links, storms and standstills, and new routes or settings. Ageing of an address ends no halt, but a
+//! frame decided anew is flooded if its address is unknown by then. A halt is counted at the first full queue, and
+//! lasts until its frame has gone, even if that finds another queue full meanwhile.
 //!
 //! A frame in the pipeline counts at its ingress. A late driver moves the frames that should have moved before, with
 //! the room that exists now.

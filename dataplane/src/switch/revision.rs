@@ -42,8 +42,8 @@ pub struct Revision {
 impl Revision {
     /// Prepares settings for the worker `workers` whose store has `slots` slots.
     ///
-    /// Some settings must equal those of the running switch: the number of ports, accounting, the pipeline and its
-    /// behaviour at full queues, the kinds of queues, the shadows, congestion points, the flow-control mode, and the
+    /// Some settings must equal those of the running switch: number of ports, accounting, pipeline, handling of full
+    /// queues, and kinds of queues. The same applies to shadows, congestion points, flow-control mode, and the
     /// capacity of the forwarding database. Ports with frames inside or at their peer must keep line speed and
     /// longest frame.
     #[must_use]

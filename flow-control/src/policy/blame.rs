@@ -36,7 +36,6 @@ impl Blame {
         &self.pfc
     }
 
-    /// Updates I on an ingress event.
     #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe_ingress(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.pfc.class();
@@ -55,7 +54,6 @@ impl Blame {
         }
     }
 
-    /// Computes I in a switch that already holds frames.
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         self.pfc.adopt(buffer, intents);
     }

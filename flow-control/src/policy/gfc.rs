@@ -63,9 +63,7 @@ pub struct Gfc {
     pfc: Pfc,
     first: Share,
     steps: u8,
-    /// Ports whose peers obey rates.
     obedient: PortSet,
-    /// Current step k, by port.
     step: Box<[u8]>,
 }
 

@@ -25,7 +25,6 @@ struct Pair {
     /// Buffer with the policy that is shown every event.
     all: Bench,
     spared: Policy,
-    /// True if there was an intent.
     wanted: bool,
 }
 
@@ -57,7 +56,6 @@ impl Pair {
         }
     }
 
-    /// Applies the step to a frame.
     fn take(&mut self, step: Step, from: u8, to: u8, size: u64, is_spared: bool) {
         let wanted = match step {
             Step::Receive => self.all.receive(from, size),

@@ -10,8 +10,8 @@
 //!
 //! ```text
 //!   receive   enter_ingress   Received   I(i,p) may become 1
-//!   forward   enter_egress    Enqueued   the egress queue may be congested now
-//!   release   leave_egress    Dequeued   or no longer
+//!   forward   enter_egress    Enqueued   the egress queue may be congested
+//!   release   leave_egress    Dequeued   the egress queue may be no longer congested
 //!             leave_ingress   Released   I(i,p) may become 0
 //! ```
 

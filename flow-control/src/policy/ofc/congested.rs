@@ -12,7 +12,6 @@ struct Paused {
 /// Bytes of memory per flow.
 pub(super) const BYTES_PER_CONGESTED_FLOW: usize = size_of::<Paused>();
 
-/// Table of fixed capacity.
 #[derive(Debug)]
 pub(super) struct CongestedFlows {
     flows: Vec<Paused>,
@@ -33,7 +32,6 @@ impl CongestedFlows {
         self.find_next_expiry();
     }
 
-    /// Returns whether the table is full.
     pub(super) fn is_full(&self) -> bool {
         self.flows.len() == self.flows.capacity()
     }
@@ -68,7 +66,6 @@ impl CongestedFlows {
         self.flows.len()
     }
 
-    /// Returns the bytes of the entries in use.
     pub(super) fn bytes(&self) -> usize {
         self.flows.len() * size_of::<Paused>()
     }

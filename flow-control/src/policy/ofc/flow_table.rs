@@ -1,7 +1,7 @@
 //! `flow_in_port_tab` of one egress port: its flows, with their numbers of queued frames.
 //!
-//! The table is a hash table of fixed size. A flow keeps its number while one of its frames is queued, while the peer
-//! has paused it, or while an upstream peer is asked to pause it. Then the number is reused.
+//! The table is a hash table of fixed size. A flow keeps its number while one of its frames is queued, or while it is
+//! paused downstream or upstream. Then the number is reused.
 //!
 //! Queued flows that no upstream peer is asked to pause are chained by ingress port and by whether the downstream
 //! peer has paused them. Algorithm 1 thus finds its flows without a search, and moving a flow between chains takes
@@ -21,17 +21,14 @@ pub(super) enum Asked {
     Leaving,
 }
 
-/// State of one flow.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) key: FlowKey,
-    /// Number of queued frames.
     pub(super) packets: u32,
     /// Next entry of the same bucket, or next free entry.
     next: u32,
     /// Neighbours in the chain of flows that may be paused upstream.
     neighbours: [u32; 2],
-    /// Ingress port of its last frame.
     pub(super) ingress: PortId,
     /// True if the flow is in the congested_flow_tab.
     pub(super) congested: bool,
@@ -62,7 +59,6 @@ pub(super) struct Chain {
 /// Bytes of memory of one ingress port's chains.
 pub(super) const BYTES_PER_INGRESS: usize = size_of::<[u32; 2]>();
 
-/// Flow table of one egress port.
 #[derive(Debug)]
 pub(super) struct FlowTable {
     entries: Box<[Entry]>,
@@ -129,7 +125,6 @@ impl FlowTable {
         Some(flow)
     }
 
-    /// Marks the flow as no longer in the congested_flow_tab.
     pub(super) fn clear_congested(&mut self, flow: u32) {
         self.update(flow, |entry| entry.congested = false);
         self.forget_if_unused(flow);
@@ -174,7 +169,6 @@ impl FlowTable {
         &self.entries[flow as usize]
     }
 
-    /// Returns the bytes of the entries in use.
     pub(super) const fn bytes(&self) -> usize {
         self.used as usize * size_of::<Entry>()
     }

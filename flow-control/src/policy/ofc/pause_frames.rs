@@ -46,7 +46,6 @@ pub(super) enum Say {
     Resume,
 }
 
-/// Table of fixed capacity.
 #[derive(Debug)]
 pub(super) struct PauseFrames {
     rows: Vec<Row>,
@@ -117,7 +116,6 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Returns whether a frame is due.
     pub(super) const fn is_due(&self) -> bool {
         self.due > 0 || self.leaving > 0
     }
@@ -168,7 +166,6 @@ impl PauseFrames {
         }
     }
 
-    /// Returns when the next refresh is due.
     pub(super) const fn next_refresh(&self) -> Nanos {
         self.next_refresh
     }
@@ -183,7 +180,6 @@ impl PauseFrames {
         self.rows.iter().any(|row| row.told != Told::Nothing)
     }
 
-    /// Returns the bytes of the entries in use.
     pub(super) fn bytes(&self) -> usize {
         self.rows.len() * size_of::<Row>()
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   T(p) = max( mean of egress(o,p) over all ports o,  egress XOFF )
 //!   egress(o,p) > T(p)                              o is congested: E(i,o,p) = 1 for every i that feeds it
-//!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    it no longer is: E(i,o,p) = 0 for every i
+//!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    o is no longer congested: E(i,o,p) = 0 for every i
 //! ```
 //!
 //! OFC's description uses the mean alone. In an almost empty switch that would pause the sender of every other frame,
