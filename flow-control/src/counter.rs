@@ -63,7 +63,6 @@ impl PartialEq for Counter {
     }
 }
 
-/// Number of minutes kept by a [`RecentMax`].
 const RECENT: usize = 6;
 const MINUTE: u64 = 60_000_000_000;
 

@@ -67,7 +67,6 @@ pub struct Header {
 pub struct Layout {
     ether_type: EtherType,
     l3: u8,
-    /// Flags of the optional parts.
     parts: u8,
 }
 

@@ -107,7 +107,6 @@ impl FrameStore for Slots {
     }
 }
 
-/// Port whose line transmits immediately.
 struct Line {
     number: u8,
     waiting: u32,

@@ -26,7 +26,6 @@ use joins::Joins;
 
 /// Counted batches, after as many warm-up batches.
 const BATCHES: u32 = 200;
-/// Batches of one policy in a round.
 const BATCHES_TIMED: u32 = 500;
 const PORTS: u8 = 8;
 

@@ -138,7 +138,6 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         Progress { is_busy: own.is_busy || others.is_busy || is_served || is_sent || received > 0, received }
     }
 
-    /// Takes sent frames, then received frames.
     fn take_in(&mut self) -> Progress {
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut batch = by.batch(switch, *now);

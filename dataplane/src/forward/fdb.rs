@@ -94,7 +94,6 @@ struct PortState {
     learning: bool,
     limit: usize,
     learned: usize,
-    /// Stations that moved here from another port.
     moved: u64,
     /// Frames whose source was not learned because room was missing.
     refused: u64,
@@ -317,7 +316,6 @@ impl Fdb {
         self.ports[port.index()].refused
     }
 
-    /// Uncounts the last refusal at a port.
     pub(super) fn take_refusal_back(&mut self, port: PortId) {
         self.ports[port.index()].refused -= 1;
     }

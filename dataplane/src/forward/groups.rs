@@ -24,7 +24,6 @@ impl GroupId {
 pub struct Groups {
     of: Box<[Option<GroupId>]>,
     members: Box<[PortSet]>,
-    /// Members of any group.
     grouped: PortSet,
     /// Members of uplink groups, between which no frame is forwarded.
     uplinks: PortSet,

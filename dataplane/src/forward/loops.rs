@@ -5,7 +5,7 @@
 //! thousands of times a second. Real stations move once, and a failover moves stations once and in one direction.
 //! Hence moves between two ports are counted in both directions. [`MOVES`] of them within [`WINDOW`] are a loop if
 //! both directions differ by at most one in four. A link that flaps between two ports with many stations is treated
-//! alike.
+//! identically.
 //!
 //! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port takes
 //! no part in floods for that time, in either direction, and learns nothing, which breaks the loop. Its learned
@@ -27,7 +27,6 @@ pub const HOLD: Nanos = Nanos::from_secs(10);
 #[derive(Clone, Debug)]
 pub(super) struct Loops {
     ports: Box<[Suspect]>,
-    /// Next end of a block.
     next_end: Nanos,
     found: u64,
 }
@@ -107,7 +106,6 @@ impl Loops {
         self.ports[port.index()].until != Nanos::NEVER
     }
 
-    /// Returns a port whose block has ended by `now`.
     pub(super) fn next_tried_again(&mut self, now: Nanos) -> Option<PortId> {
         if now < self.next_end {
             return None;

@@ -53,7 +53,7 @@ pub struct Forwarding {
     /// VLAN of the frame; 0 if it was not admitted to one.
     pub vid: u16,
     /// True if a frame with an identical header, at the same time and bridge [version](Bridge::version), is forwarded
-    /// alike and teaches nothing.
+    /// identically and teaches nothing.
     pub repeats: bool,
     /// Update for other replicas of the forwarding database.
     pub learned: Option<FdbUpdate>,
@@ -67,7 +67,6 @@ struct Exits {
     all: PortSet,
     /// Representative of the ingress port in the forwarding database.
     at: PortId,
-    /// Ports that receive frames to unknown addresses.
     unknown: PortSet,
     group: PortSet,
 }

@@ -6,7 +6,7 @@
 //! * Each path has a weight, and gets its share of flows, turns or random choices among the usable ones.
 //! * A flow takes the path with the highest number drawn from flow and path together (rendezvous hashing with the
 //!   highest random weight). When a path is lost, only its flows move, and only they return. Permanently added or
-//!   removed paths behave alike if the others keep their names.
+//!   removed paths behave identically if the others keep their names.
 //! * The caller salts the flow's digest. Otherwise the second of two switches in a row would find all of its flows on
 //!   one path.
 

@@ -59,7 +59,6 @@ pub(super) struct Place {
 struct Bucket {
     keys: [Key; WAYS],
     ports: [PortId; WAYS],
-    /// Static flags, one bit per position.
     statics: u8,
 }
 

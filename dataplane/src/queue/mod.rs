@@ -13,7 +13,6 @@ use xoff_wire::units::{Nanos, PortId, PortSet};
 
 use crate::frame::Frame;
 
-/// Frames of one class queued at one egress port.
 #[derive(Debug)]
 pub(crate) enum ClassQueue {
     Fifo(Fifo),

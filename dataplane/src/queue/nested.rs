@@ -38,7 +38,6 @@ enum Served {
     Draining,
 }
 
-/// Frames of one class at one egress port.
 #[derive(Debug)]
 pub(crate) struct Nested {
     normal: Fifo,
@@ -57,7 +56,6 @@ const _: () =
     assert!(size_of::<State>() + size_of::<u32>() == BYTES_PER_NESTED_FLOW, "memory is counted by it");
 
 impl Nested {
-    /// Creates an empty queue for flows numbered below `flows`.
     pub(crate) fn new(flows: usize) -> Nested {
         Nested {
             normal: Fifo::default(),
@@ -408,10 +406,8 @@ mod tests {
         known: bool,
     }
 
-    /// Reference model, flow by flow.
     #[derive(Default)]
     struct Model {
-        /// Queued frames, oldest first.
         waiting: Vec<Waiting>,
         held: Vec<u32>,
     }

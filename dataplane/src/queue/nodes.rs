@@ -41,7 +41,6 @@ pub struct FrameMeta {
     pub(crate) flow: u32,
     /// VLAN, once `forward` has decided.
     pub vid: u16,
-    /// Header offsets as received.
     pub(crate) layout: Layout,
     /// Ingress port.
     pub ingress: PortId,
@@ -140,7 +139,6 @@ impl Nodes {
         }
     }
 
-    /// Calls `look` with the queued frame in `slot`.
     pub(crate) fn look_at<R>(&self, slot: u32, look: impl FnOnce(&Frame) -> R) -> R {
         let frame = Frame::new(slot, self.0[slot as usize].len);
         let seen = look(&frame);

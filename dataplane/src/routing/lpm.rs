@@ -9,9 +9,7 @@
 //! With 100,000 prefixes and some thousands of destinations this takes a third to a half of the time of well-kept
 //! crates; docs/routing.md has the figures.
 
-/// Bits of the root table.
 const ROOT_BITS: u32 = 16;
-/// Bits of each further step.
 const STEP: u32 = 6;
 const PLACES: usize = 1 << STEP;
 
@@ -42,7 +40,6 @@ struct Node {
     begins: u64,
     first_node: u32,
     first_decision: u32,
-    /// Number of bits before those of this node.
     depth: u8,
 }
 
@@ -185,7 +182,6 @@ const fn root_place(address: u128) -> usize {
     (address >> (u128::BITS - ROOT_BITS)) as usize
 }
 
-/// Returns the six bits after the first `depth`.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // six bits
 const fn place(address: u128, depth: u32) -> usize {

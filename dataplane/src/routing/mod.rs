@@ -119,7 +119,6 @@ pub struct Fib {
     spread: Spread,
 }
 
-/// Prefixes with the numbers of their targets.
 #[derive(Clone, Debug)]
 struct Table {
     v4: Lpm,
@@ -256,7 +255,6 @@ impl Fib {
         }
     }
 
-    /// Returns whether a destination's neighbour is unresolved.
     pub(crate) fn is_unresolved(&self, (site, dst): Destination) -> bool {
         let onward = self.interface(site).map(|interface| self.onward_to(interface, dst));
         matches!(onward, Some(Onward::Host(PuntReason::Unresolved)))

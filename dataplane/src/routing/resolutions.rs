@@ -14,13 +14,11 @@ pub const NEIGHBOUR_WAIT: Nanos = Nanos::from_millis(1_500);
 
 const FORGET_AFTER: Nanos = Nanos::from_secs(10);
 
-/// Time between two requests for a neighbour.
 const ASK_EVERY: Nanos = Nanos::from_millis(500);
 
 /// Minimum time between two purges of a full table, each linear in its size.
 const PURGE_EVERY: Nanos = Nanos::from_secs(1);
 
-/// Maximum destinations with their own entry.
 const KEPT_MAX: usize = 256;
 
 /// Interface at which a packet reached the router, and its destination address.
@@ -34,7 +32,6 @@ pub(crate) struct Wait {
     last_wanted: Nanos,
 }
 
-/// Waits of a worker.
 #[derive(Debug)]
 pub(crate) struct Resolutions {
     waits: Vec<(Destination, Wait)>,

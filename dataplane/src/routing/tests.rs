@@ -21,7 +21,6 @@ fn to6(dst: u128) -> Packet {
     Packet { dst: Address::V6(dst), ..to4(0) }
 }
 
-/// Returns the routing decision for a packet as text.
 fn told(fib: &Fib, port: u8, packet: &Packet) -> String {
     let interface = fib.interface(Site::Port(PortId(port))).unwrap();
     match fib.onward(interface, packet) {

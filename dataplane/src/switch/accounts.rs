@@ -16,7 +16,6 @@ pub(super) struct Accounts {
     free: u32,
     /// Classes in which copies beyond the first of each flood are bounded.
     bounded: ClassSet,
-    /// Maximum number of these copies.
     most: u32,
     /// Copies beyond the first, by class, bounded or not.
     beyond_one: [u32; CLASSES],

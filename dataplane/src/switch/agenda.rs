@@ -5,7 +5,6 @@ use xoff_wire::units::{Nanos, PortId, PortSet};
 /// Sets of ports with work, and the time of the next timer.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
-    /// Ports with frames for the pipeline.
     pub(super) ingress_ready: PortSet,
     next_ingress: PortId,
     /// Ports with unpaused frames to send, or with a due control frame.
@@ -14,7 +13,6 @@ pub(super) struct Agenda {
     pub(super) untold: PortSet,
     /// Ports whose control frame must wait until another one has left.
     pub(super) starved: PortSet,
-    /// Ports with lossless frames waiting for neighbours.
     pub(super) unresolved: PortSet,
     /// Time at which these are decided anew, unless the routing table changes earlier.
     pub(super) resolve_at: Nanos,

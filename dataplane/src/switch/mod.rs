@@ -105,7 +105,6 @@ pub struct Switch {
     congestion: CongestionPoints,
     bridge: Bridge,
     paths: Paths,
-    /// Ports that bridge nothing.
     routed: PortSet,
     fib: Arc<Fib>,
     resolutions: Resolutions,

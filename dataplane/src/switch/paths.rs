@@ -25,7 +25,6 @@ use crate::routing::{Hop, Hops};
 #[derive(Debug)]
 pub(super) struct Paths {
     groups: Box<[Group]>,
-    /// Salt that makes choices independent of other switches.
     salt: u64,
     /// Number of next hops chosen at random.
     pub(super) hops_drawn: u64,

@@ -98,7 +98,6 @@ impl Switch {
                 || self.when_full == WhenFull::Stop && !self.buffer.egress_has_room(egress, class, size))
     }
 
-    /// Returns the floods of `ingress` beyond their part.
     fn beyond_part(&self, ingress: PortId, class: Class) -> Load {
         if !self.accounts.bounds(class) {
             return Load::NONE;

@@ -31,7 +31,6 @@ use crate::queue::{Fifo, FrameMeta, Nodes};
 
 type Queue = (PortId, Class);
 
-/// Possible next step of the pipeline.
 pub(super) enum Next {
     /// The frame at the head has passed.
     Head(Frame),
@@ -41,7 +40,6 @@ pub(super) enum Next {
     Wait,
 }
 
-/// Halt that is being counted.
 #[derive(Clone, Copy, Debug)]
 struct Halt {
     head: u32,

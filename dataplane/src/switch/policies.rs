@@ -15,7 +15,6 @@ use super::Switch;
 pub(super) struct Policies {
     pub(super) kinds: [PolicyKind; CLASSES],
     pub(super) acting: [Policy; CLASSES],
-    /// Filter of executable intents.
     pub(super) reach: Reach,
     pub(super) shadows: Box<[Shadow]>,
     /// True if a shadow is OFC.

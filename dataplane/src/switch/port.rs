@@ -32,7 +32,6 @@ pub(super) struct Port {
     pub(super) settings: Box<PortSettings>,
 }
 
-/// Received frames that are not forwarded yet.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Ingress {
@@ -72,14 +71,12 @@ pub(super) struct Egress {
     /// Layer-1 bytes handed to the driver and not yet released.
     pub(super) committed: Bytes,
     pub(super) committed_frames: u64,
-    /// Shapers of the `shaped` classes.
     pub(super) class_rates: Box<[Option<Shaper>; CLASSES]>,
     pub(super) line: Shaper,
     scheduler: Scheduler,
     pub(super) queues: [ClassQueue; CLASSES],
 }
 
-/// Requests between this port and its peer.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Peer {
@@ -90,14 +87,12 @@ pub(super) struct Peer {
     pub(super) flows_expire: Nanos,
     /// Frames to send before data: CNMs and injected frames.
     pub(super) told: Fifo,
-    /// Classes with a due list of flows.
     pub(super) tells_flows: ClassSet,
     /// Classes paused as a whole only because the peer's flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
     pub(super) asked_rates: AskedRates,
     /// Classes whose policies demand a hold, by held class.
     pub(super) demands: [ClassSet; CLASSES],
-    /// Judgement of the peer's response to holds.
     pub(super) response: Box<Response>,
     pub(super) watchdog: Box<Watchdog>,
     pub(super) standstill: Box<Standstill>,

@@ -96,7 +96,6 @@ impl Switch {
         }
     }
 
-    /// Counts the tally and closes the run.
     #[inline]
     pub(super) fn end_run(&mut self) {
         if self.run.tally.frames > 0 {

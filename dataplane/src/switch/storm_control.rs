@@ -8,7 +8,6 @@ use xoff_wire::units::{BitRate, Bytes, Nanos, TAGS};
 
 use crate::schedule::Shaper;
 
-/// Maximum lead over a rate.
 const AHEAD: Nanos = Nanos::from_millis(10);
 
 #[derive(Debug)]

@@ -36,7 +36,6 @@ enum Forwarded {
     Repeats(Route),
 }
 
-/// First frame of a micro-flow.
 #[derive(Debug)]
 struct Leader {
     start: Start,
@@ -45,7 +44,6 @@ struct Leader {
     kind: Kind,
 }
 
-/// Classification of a frame by its head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     pub(super) class: Class,

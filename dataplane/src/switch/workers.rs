@@ -114,7 +114,6 @@ pub struct Return {
     meta: FrameMeta,
 }
 
-/// Queues of messages to other workers.
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) by_worker: Box<[Outbound]>,

@@ -54,7 +54,6 @@ struct Case {
     is_tapped: bool,
 }
 
-/// Tap that reads frames as captures do.
 #[derive(Debug)]
 struct Eye {
     seen: Arc<Counter>,

@@ -11,7 +11,6 @@ use crate::C3;
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Obeys, Star, Stream};
 
-/// Begin and length of the measurement.
 const SETTLED: Nanos = Nanos::from_millis(500);
 const LOOK: Nanos = Nanos::from_millis(1_000);
 

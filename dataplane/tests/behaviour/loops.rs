@@ -30,7 +30,6 @@ fn looped(detection: LoopDetection) -> Loop {
 }
 
 impl Loop {
-    /// Sends a broadcast of an unknown station.
     fn broadcast(&mut self, station: u8) {
         let from = [2, 0, 0, 0, 9, station];
         let bytes = [&[0xff; 6][..], &from, &[0x88, 0xb5], &[0; 46]].concat();

@@ -12,7 +12,6 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star, Stream, SwitchPlan};
 use crate::{C3, resume, stop};
 
-/// Address of no station.
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
 /// Bounds of the time until a standstill is detected: 256 samples, 0.5 to 1.5 ms apart.

@@ -57,7 +57,6 @@ struct Other {
 }
 
 impl Other {
-    /// Applies the values to one port, or to all.
     fn apply(&self, settings: &mut SwitchSettings, only: Option<usize>) {
         (settings.policies[3], settings.policies[4]) = (self.kinds[0], self.kinds[1]);
         let ports = settings.ports.iter_mut().enumerate();

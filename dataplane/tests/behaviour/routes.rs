@@ -148,7 +148,6 @@ impl Driver {
         sent(&mut self.switch, &mut self.store, &mut self.now, port)
     }
 
-    /// Returns all leaving frames with their ports.
     fn all_sent(&mut self) -> Vec<(PortId, Vec<u8>)> {
         let all = [P0, P1, P2, P3, V4, V5].map(|port| (port, self.sent(port)));
         all.into_iter()

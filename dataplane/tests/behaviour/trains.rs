@@ -23,7 +23,6 @@ const OTHER: [u8; 2] = [0x88, 0xb5];
 const TAGGED: [u8; 4] = [0x81, 0x00, 0, 0];
 const CN_TAG: [u8; 4] = [0x22, 0xe9, 0, 7];
 
-/// Switch of three ports, with a station behind each.
 struct Bench {
     switch: Switch,
     store: MemoryStore,

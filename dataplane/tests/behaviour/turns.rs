@@ -71,7 +71,6 @@ impl Boundary for Notes {
     }
 }
 
-/// Environment that records its calls.
 #[derive(Default)]
 struct Asked {
     obeyed: u32,
@@ -127,7 +126,6 @@ impl Loop {
         self.ports[usize::from(port)].1.arrived.push_back(bytes);
     }
 
-    /// Runs a turn a microsecond later. Returns its steps.
     fn turn(&mut self, asked: &mut Asked) -> (Vec<(&'static str, Option<u8>)>, Progress) {
         self.now += Nanos::from_micros(1);
         let mut notes = Notes::default();

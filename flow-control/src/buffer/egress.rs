@@ -3,7 +3,6 @@ use xoff_wire::units::Bytes;
 use crate::load::Load;
 use crate::settings::ClassSettings;
 
-/// Occupancy and limits of one egress queue.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct EgressQueue {

@@ -110,13 +110,11 @@ impl IngressQueue {
         before - self.pooled()
     }
 
-    /// Returns the occupancy at which the queue reaches XOFF.
     #[inline]
     pub(super) fn xoff(&self, threshold: Bytes) -> Bytes {
         self.reserve.saturating_add(threshold)
     }
 
-    /// Returns the occupancy below which the queue resumes.
     #[inline]
     pub(super) fn xon(&self, threshold: Bytes) -> Bytes {
         self.xoff(threshold).saturating_sub(self.hysteresis)

@@ -16,7 +16,6 @@ use xoff_wire::{FlowKey, Header};
 
 use super::flows::{Flows, NO_FLOW};
 
-/// Position of a slot that is in no crowd.
 const NOWHERE: u32 = u32::MAX;
 /// Bytes of the paper's buffer units (section V): a frame is hit in proportion to the units that it occupies.
 const UNIT_LEN: u64 = 256;
@@ -40,9 +39,7 @@ pub struct Places(Box<[Place]>);
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Index in the crowd's array.
     at: u32,
-    /// Index in the crowd's table of flows.
     flow: u16,
 }
 

@@ -1,4 +1,4 @@
-//! Requests of policies to peers beyond pauses of a class, counted alike for the acting policy and for shadow
+//! Requests of policies to peers beyond pauses of a class, counted identically for the acting policy and for shadow
 //! policies.
 
 use xoff_wire::units::{BitRate, Nanos, RateStep};

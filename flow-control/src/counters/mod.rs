@@ -291,7 +291,6 @@ impl ClassCounters {
         self.held_durations.record(held_for.0);
     }
 
-    /// Resets gauges and ends running pauses, storms and halts.
     fn begin_anew(&self, now: Nanos) {
         let since = |begin: &Counter| Some(Nanos(begin.get())).filter(|begin| *begin > Nanos::ZERO);
         if let Some(begin) = since(&self.held_since) {

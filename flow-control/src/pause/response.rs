@@ -18,7 +18,6 @@ use crate::settings::PortSettings;
 pub struct Response {
     /// Maximum bytes that an obedient peer sends of a class past XOFF.
     limit: Bytes,
-    /// Time in which the line carries `limit`.
     limit_time: Nanos,
     came: [Bytes; CLASSES],
     told: ClassSet,

@@ -14,7 +14,6 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 const LOOKS: u64 = 256;
 /// Maximum number of samples at which a class at a standstill could send.
 const FREE_MAX: usize = 2;
-/// Minimum time between two samples.
 const PERIOD_MIN: Nanos = Nanos::from_micros(500);
 /// Bits of additional nanoseconds between samples, about a millisecond.
 const BETWEEN_BITS: u32 = 20;
@@ -23,11 +22,9 @@ const BETWEEN_BITS: u32 = 20;
 #[derive(Debug)]
 pub struct Standstill {
     classes: ClassSet,
-    /// Number of samples taken.
     looks: u64,
     /// Last samples at which each class could send, the latest first.
     free_at: [[u64; FREE_MAX + 1]; CLASSES],
-    /// Last sample at which a class was blocked.
     blocked_at: u64,
     next_look: Nanos,
 }
@@ -103,7 +100,6 @@ mod tests {
         standstill
     }
 
-    /// Takes `looks` samples, each when it is due.
     fn look_on(standstill: &mut Standstill, looks: u64, blocked: ClassSet) {
         for _ in 0..looks {
             standstill.look(standstill.next_look(), blocked);

@@ -11,7 +11,6 @@ use crate::settings::{PolicyKind, PolicySettings};
 const PORTS: u8 = 5;
 const STEPS: usize = 250;
 
-/// Event of frames, several times in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Receive,
@@ -20,9 +19,7 @@ enum Step {
     Release,
 }
 
-/// Two policies over one buffer.
 struct Pair {
-    /// Buffer with the policy that is shown every event.
     all: Bench,
     spared: Policy,
     wanted: bool,

@@ -77,7 +77,6 @@ impl Pfc {
         self.class
     }
 
-    /// Returns whether XOFF may be sent at `port`.
     pub(super) const fn may_send(&self, port: PortId) -> bool {
         self.sends.contains(port)
     }

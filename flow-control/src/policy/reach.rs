@@ -14,7 +14,6 @@ pub struct Reach {
 
 #[derive(Clone, Copy, Debug)]
 struct Port {
-    /// Classes that its peer may be asked to pause.
     pauses: ClassSet,
     /// True if its peer obeys rates.
     keeps_rates: bool,

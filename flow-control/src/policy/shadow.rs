@@ -21,7 +21,6 @@ pub struct Shadow {
     policies: [Policy; CLASSES],
     /// Classes whose policies request a hold, by port and held class.
     demands: Box<[[ClassSet; CLASSES]]>,
-    /// Line rate by port.
     lines: Box<[BitRate]>,
     /// Flow number of the queued frame, by slot; empty unless the policy is OFC.
     flows: Box<[u32]>,

@@ -11,7 +11,6 @@ use crate::settings::PuntLimit;
 
 /// Longest frame in bytes without tags and FCS, for an MTU of 1500.
 const MTU_FRAME: u32 = 1514;
-/// Capacity of the forwarding database, in addresses.
 const FDB_CAPACITY: usize = 8_192;
 
 impl SwitchSettings {

@@ -9,7 +9,6 @@ const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const CHASSIS: Tlv<'_> = Tlv::ChassisId(Id { subtype: 4, value: &[2, 0, 0, 0, 0, 1] });
 const PORT: Tlv<'_> = Tlv::PortId(Id { subtype: 5, value: b"swp1" });
 
-/// Returns a frame of these TLVs.
 fn frame(tlvs: &[Tlv<'_>]) -> Vec<u8> {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, SRC);
@@ -17,13 +16,11 @@ fn frame(tlvs: &[Tlv<'_>]) -> Vec<u8> {
     writer.finish().to_vec()
 }
 
-/// Returns the three mandatory TLVs, followed by `rest`.
 fn payload(rest: &[u8]) -> Vec<u8> {
     let head = [&[2, 7, 4, 2, 0, 0, 0, 0, 1][..], b"\x04\x05\x05swp1", &[6, 2, 0, 121]].concat();
     [&head, rest].concat()
 }
 
-/// Returns a TLV of this type and value.
 fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
     let [high, low] = u16::try_from(value.len()).expect("short").to_be_bytes();
     [&[kind << 1 | high, low], value].concat()

@@ -388,7 +388,6 @@ impl Driver {
         }
     }
 
-    /// Checks order, duplicates, and obedience of a sent frame.
     fn check_sent(&mut self, port: u8, frame: &Frame) {
         let Some((ingress, class, number)) = mark(self.store.frame(frame)) else { return };
         let paused = self.now < self.paused_until[usize::from(port)][usize::from(class)];

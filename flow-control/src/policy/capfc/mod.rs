@@ -38,7 +38,6 @@ pub struct CaPfc {
     order: Box<[PortId]>,
 }
 
-/// State of one egress queue.
 #[derive(Clone, Debug)]
 struct Egress {
     warn: Bytes,

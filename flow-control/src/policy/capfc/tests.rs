@@ -21,7 +21,6 @@ fn calibrate(cut: f64) -> Bench {
     Bench::new(PolicyKind::CaPfcStopCalibrate, settings)
 }
 
-/// Returns the policy's state of an egress queue.
 fn queue(bench: &mut Bench, egress: u8) -> &mut Egress {
     let Policy::CaPfc(capfc) = &mut bench.policy else { panic!("not CaPFC") };
     &mut capfc.egress[usize::from(egress)]

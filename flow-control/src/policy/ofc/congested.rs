@@ -9,7 +9,6 @@ struct Paused {
     flow: u32,
 }
 
-/// Bytes of memory per flow.
 pub(super) const BYTES_PER_CONGESTED_FLOW: usize = size_of::<Paused>();
 
 #[derive(Debug)]
@@ -46,7 +45,6 @@ impl CongestedFlows {
         place.is_some()
     }
 
-    /// Removes a flow whose pause has expired by `now`.
     pub(super) fn pop_expired(&mut self, now: Nanos) -> Option<u32> {
         let place = self.flows.iter().position(|paused| paused.until <= now)?;
         let flow = self.flows.swap_remove(place).flow;

@@ -50,13 +50,11 @@ impl Entry {
 /// Chain of flows that the upstream peer may be asked to pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
-    /// Ingress port of their frames.
     pub(super) ingress: PortId,
     /// True if they are in the congested_flow_tab.
     pub(super) congested: bool,
 }
 
-/// Bytes of memory of one ingress port's chains.
 pub(super) const BYTES_PER_INGRESS: usize = size_of::<[u32; 2]>();
 
 #[derive(Debug)]
@@ -67,7 +65,6 @@ pub(super) struct FlowTable {
     used: u32,
     /// Head of each chain, by ingress port and whether its flows are congested.
     chains: Box<[[u32; 2]]>,
-    /// Ingress ports with a frame that found no entry.
     overflown: PortSet,
 }
 
@@ -153,7 +150,6 @@ impl FlowTable {
         overflown
     }
 
-    /// Returns the number of a flow in the table.
     pub(super) fn find(&self, key: &FlowKey) -> Option<u32> {
         let mut at = self.buckets[self.bucket(key)];
         while let Some(entry) = self.entries.get(at as usize) {

@@ -70,7 +70,6 @@ pub struct Ofc {
     /// Ports whose peers must pause the class because a table was full.
     fallen_back: PortSet,
     egress: Box<[Egress]>,
-    /// Pause tables by ingress port.
     pause_frames: Box<[PauseFrames]>,
 }
 
@@ -80,7 +79,6 @@ struct Egress {
     congested: CongestedFlows,
 }
 
-/// Flows that congest an egress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Culprits {
     /// All flows queued there: congestion is original, or the peer has paused the whole class.

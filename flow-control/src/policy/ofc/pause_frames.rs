@@ -5,7 +5,6 @@
 
 use xoff_wire::units::{Nanos, PortId};
 
-/// State of a flow last sent to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Nothing,
@@ -36,10 +35,8 @@ struct Row {
     told: Told,
 }
 
-/// Bytes of memory per flow.
 pub(super) const BYTES_PER_PAUSED_FLOW: usize = size_of::<Row>();
 
-/// Kind of the next frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Say {
     Pause,
@@ -175,7 +172,6 @@ impl PauseFrames {
         self.rows.len() - self.leaving
     }
 
-    /// Returns whether a pause of any flow was sent.
     pub(super) fn has_told(&self) -> bool {
         self.rows.iter().any(|row| row.told != Told::Nothing)
     }
@@ -199,7 +195,6 @@ mod tests {
         table
     }
 
-    /// Sends one frame with room for `room` flows.
     fn tell(table: &mut PauseFrames, now: u64, room: usize) -> Option<(Say, Vec<u32>)> {
         let say = table.next()?;
         let mut told = Vec::new();

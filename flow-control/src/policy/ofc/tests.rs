@@ -10,9 +10,7 @@ use crate::settings::{Accounting, FdbSettings, HashSeed, Memory, SharedMemory, W
 use crate::testing::port_settings;
 
 const C3: Class = Class::ALL[3];
-/// The congested egress port of most tests.
 const OUT: PortId = PortId(4);
-/// An uncongested egress port.
 const FREE: PortId = PortId(5);
 const IN: PortId = PortId(0);
 
@@ -65,7 +63,6 @@ impl Bench {
         self.ofc.observe(event, &self.buffer, &mut self.intents);
     }
 
-    /// Receives and enqueues a frame of a flow.
     fn arrive(&mut self, ingress: PortId, egress: PortId, flow: u16, size: u64) {
         let size = Bytes(size);
         self.buffer.enter_ingress(ingress, C3, size).unwrap();
@@ -75,7 +72,6 @@ impl Bench {
         self.observe(Event::Enqueued { ingress, egress, size });
     }
 
-    /// Dequeues and releases a frame of a flow.
     fn leave(&mut self, ingress: PortId, egress: PortId, flow: u16, size: u64) {
         let number = self.ofc.egress[egress.index()].flows.find(&key(flow)).unwrap();
         self.ofc.packet_out(egress, number);

@@ -25,7 +25,6 @@ pub(super) struct Mean {
     egress: Box<[Thresholds]>,
 }
 
-/// Thresholds of one egress queue.
 #[derive(Debug)]
 struct Thresholds {
     /// Occupancy up to which the queue is never congested.
@@ -85,7 +84,6 @@ impl Mean {
         }
     }
 
-    /// Handles a frame that has left a congested queue.
     #[cold]
     fn shrank(&mut self, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let gap = self.egress[egress.index()].gap;

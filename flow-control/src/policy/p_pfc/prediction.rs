@@ -29,7 +29,6 @@ pub(super) struct Prediction {
     predicted: PortSet,
 }
 
-/// Occupancy of one ingress queue at a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     at: Nanos,
