@@ -34,7 +34,7 @@ const TX_RING_LEAST: u32 = 512;
 /// Maximum entries of a ring, far beyond the limits of kernels.
 pub(crate) const RING_MOST: u32 = 1 << 20;
 /// Maximum chunks that a worker leaves out of a fill ring until it refills the ring (`xoff_xdp`).
-const UNFILLED: u64 = 63;
+const UNFILLED: u64 = 31;
 const NO_SPEED: BitRate = BitRate::from_gbps(1);
 const TX_CONTROL: u64 = 64;
 

@@ -269,7 +269,7 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     assert_eq!((share.control, share.host), (Held { frames: 64, cells: 64 * 16 }, Held::NONE));
 
     let plan = config.memory(&config.workers(&[0]), &[]);
-    let (receive, transmit) = (13_678 + 63 + 256, 180 + 64);
+    let (receive, transmit) = (13_678 + 31 + 256, 180 + 64);
     assert_eq!(bytes_of(&plan, "receive chunks"), 2 * receive * 2_048, "a stall, and two batches");
     assert_eq!(bytes_of(&plan, "transmit chunks"), 2 * transmit * 2_048);
     assert_eq!(bytes_of(&plan, "lossless buffers"), 2 * lossless.cells * 96);
@@ -300,7 +300,7 @@ fn small_receive_chunks_take_two_thirds_less() {
     };
     let ((fill, _, whole), (small_fill, chunks, small)) = (plan("whole"), plan("small"));
     // 13,678 frames, one chunk more for each 512 bytes of 25.2 ms and a burst of 5 ms, and chunks not refilled yet.
-    let receive = 13_678 + 3_775_000_u64.div_ceil(512) + 63 + 256;
+    let receive = 13_678 + 3_775_000_u64.div_ceil(512) + 31 + 256;
     assert_eq!(bytes_of(&small, "receive chunks"), 2 * receive * 512);
     assert!(5 * bytes_of(&small, "receive chunks") < 2 * bytes_of(&whole, "receive chunks"));
     assert_eq!((fill, small_fill), (16_384, 32_768));
@@ -318,8 +318,8 @@ fn long_frames_take_several_whole_chunks() {
         let config = two_ports("[switch]\nsmallest_frame = 1500\n", &format!("mtu = {mtu}\n"));
         config.shell.ports[1].stall_chunks
     };
-    assert_eq!(chunks(3_818), 3_775_000_u32.div_ceil(1_520) + 63);
-    assert_eq!(chunks(3_819), 3_775_000_u32.div_ceil(1_520) + 3_775_000_u32.div_ceil(3_840) + 63);
+    assert_eq!(chunks(3_818), 3_775_000_u32.div_ceil(1_520) + 31);
+    assert_eq!(chunks(3_819), 3_775_000_u32.div_ceil(1_520) + 3_775_000_u32.div_ceil(3_840) + 31);
 }
 
 // proves: memory
@@ -391,7 +391,7 @@ fn every_queue_has_rings_and_every_worker_the_lossy_pool() {
     let (none, three) = (plan(&[]), plan(&[Some(3), None]));
     assert_eq!(plan(&[Some(1), None]), none);
     let more = bytes_of(&three, "receive chunks") - bytes_of(&none, "receive chunks");
-    assert_eq!(more, 2 * (13_678 + 63 + 256) * 2_048, "each queue is ready for a stall");
+    assert_eq!(more, 2 * (13_678 + 31 + 256) * 2_048, "each queue is ready for a stall");
     assert_eq!(bytes_of(&three, "ring memory"), 2 * bytes_of(&none, "ring memory"));
     assert_eq!(
         bytes_of(&three, "transmit chunks"),

@@ -215,7 +215,7 @@ fn a_pipeline_that_keeps_frames_bounds_them_where_they_come_in() {
 fn the_shared_memory_of_capfc_can_be_said_and_what_it_may_lose_is_told() {
     let document = include_str!("../../docs/configuration.md");
     let (_, example) = document.split_once("`egress_warn`:\n\n").unwrap();
-    let (example, _) = example.split_once("\n## ").unwrap();
+    let (example, _) = example.split_once("\n#").unwrap();
     let config = two_ports(example, "");
     let expected = SharedMemory {
         pool: Bytes(350_000),

@@ -16,7 +16,7 @@ use crate::ring::{Descriptor, FillRing, RxRing};
 use crate::store::Store;
 
 /// Minimum free entries of the fill ring before a refill.
-const REFILL: u32 = 64;
+const REFILL: u32 = 32;
 
 /// Distance of prefetching in frames, whose bytes are in another core's cache.
 const AHEAD: u32 = 8;

@@ -114,8 +114,8 @@ fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
 }
 
 /// Receive chunks at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, or 1,368 frames of 256 bytes on the
-/// line. 63 more may be missing from the fill ring when a stall begins; here they are not.
-const WHOLE: u32 = 377_500_u32.div_ceil(276) + 63;
+/// line. 31 more may be missing from the fill ring when a stall begins; here they are not.
+const WHOLE: u32 = 377_500_u32.div_ceil(276) + 31;
 /// Small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
@@ -143,8 +143,8 @@ fn stall_loses_nothing_up_to_the_last_chunk() {
 // proves: memory, headroom
 #[test]
 fn stall_loses_no_mix_of_the_promised_average() {
-    let two_chunks = (0..WHOLE - 63).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
-    let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / (WHOLE - 63) as usize;
+    let two_chunks = (0..WHOLE - 31).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
+    let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / (WHOLE - 31) as usize;
     assert!((256..262).contains(&average), "{average}");
     for chunks in ["whole", "small"] {
         let Stalled { missing, verdict, .. } = stall_of(chunks, "native", two_chunks.clone());
