@@ -89,7 +89,7 @@ impl Host {
 }
 
 impl Bench {
-    fn new(options: &VethOptions, change: fn(&mut PortOptions)) -> Bench {
+    fn new(options: &VethOptions, change: impl Fn(&mut PortOptions) + Sync) -> Bench {
         let mut lab = Lab::new();
         let switch = lab.namespace("switch").unwrap();
         let hosts = [("p0", "h0"), ("p1", "h1")].map(|(port, name)| {
