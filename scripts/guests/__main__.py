@@ -10,13 +10,13 @@ from pathlib import Path
 import drivers
 import roce
 import tap
-import wire
 from models import MODELS, promise
 from packages import KERNELS, Packages
 from workshop import Workshop
 
 import lab
 import nic
+import wire
 
 PARTS = ("drivers", "nic", "tap", "lab", "roce")
 

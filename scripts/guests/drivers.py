@@ -11,9 +11,9 @@ import threading
 import time
 
 from models import GENERIC
-from wire import Wire, add_tap, address, datagram, pause, quanta, run, tagged, text
 
 from switch import Switch
+from wire import Wire, add_tap, address, datagram, pause, quanta, run, tagged, text
 
 ONE, OTHER = address(1), address(2)
 CLASS = 3

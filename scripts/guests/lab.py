@@ -16,6 +16,7 @@ import time
 from drivers import CLASS
 from models import Model
 from tap import SNDBUF
+
 from wire import add_tap, run
 
 NAME, TAP, GUEST = "guests", "vm0", "vm"

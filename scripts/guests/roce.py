@@ -15,6 +15,7 @@ from pathlib import Path
 from drivers import CLASS, drops
 from host_switch import HostSwitch
 from tap import MODEL, SNDBUF, add_veth, difference, host_drops, tie
+
 from wire import add_tap, address, run, text
 
 SENDERS, RECEIVER = (1, 2), 3

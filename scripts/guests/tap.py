@@ -15,6 +15,7 @@ import time
 from drivers import CLASS, drops
 from host_switch import HostSwitch
 from models import Model
+
 from wire import Wire, add_tap, address, pause, run, text
 
 GUEST, FAR = address(0xA0), address(2)
