@@ -458,7 +458,7 @@ impl Agent {
         }
     }
 
-    /// Returns an error if the device is gone.
+    /// Counts a refusal of the kernel, and logs it when the count is a power of two. Returns an error if the device is gone.
     fn tell_refusal(&mut self, error: &EgressError) -> Result<(), AgentError> {
         let refused = self.view.refused.get() + 1;
         self.view.refused.set(refused);

@@ -29,7 +29,7 @@ pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 /// Interval between attempts of a change that the kernel refuses.
 pub const AGAIN_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Less than the shortest cycle of a reaction point.
+/// Maximum bytes reported to a reaction point at once: less than its shortest byte cycle, so that no cycle is skipped.
 const PORTION: u64 = 10_000;
 
 /// A change to a class.

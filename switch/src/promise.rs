@@ -11,7 +11,8 @@ pub enum Promise {
     Kept,
     /// Frames were lost, or are missing from the ledger.
     NotKept,
-    /// No known loss, but a counter that could show one is unreadable.
+    /// No lossless loss is known, but not every loss can be excluded: a counter is or was unreadable, or the class of a loss
+    /// is not proved.
     #[default]
     NotProved,
 }

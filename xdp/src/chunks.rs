@@ -53,7 +53,8 @@ impl Chunks {
     /// Returns bytes of a chunk that the kernel does not have.
     ///
     /// # Safety
-    /// The kernel neither reads nor writes the chunk while the result lives.
+    /// The kernel does not write these bytes while the result lives. It may read them, and write other bytes of the chunk: small receive
+    /// chunks overlap.
     #[inline]
     unsafe fn bytes(&self, chunk: u32, offset: u32, len: u32) -> &[u8] {
         // SAFETY: inside the memory; nobody writes it, by the contract and because writing takes `&mut self`.
@@ -63,7 +64,8 @@ impl Chunks {
     /// Returns bytes of a chunk that the kernel does not have, writable.
     ///
     /// # Safety
-    /// The kernel neither reads nor writes the chunk while the result lives.
+    /// The kernel neither reads nor writes these bytes while the result lives. It may write other bytes of the chunk: small receive
+    /// chunks overlap.
     #[inline]
     unsafe fn bytes_mut(&mut self, chunk: u32, offset: u32, len: u32) -> &mut [u8] {
         // SAFETY: inside the memory; `&mut self` excludes every other use.
@@ -206,13 +208,14 @@ impl PacketMemory {
 
     #[inline]
     pub(crate) fn received(&self, chunk: u32, len: u32) -> &[u8] {
-        // SAFETY: the kernel has given the chunk back with a frame, and gets it again only after the frame is gone.
+        // SAFETY: the kernel returned the chunk with this frame, and gets it again only after the frame is gone. In other receive chunks it
+        // writes only the bytes from their receive offset on, and these parts do not overlap (`Layout`).
         unsafe { self.chunks.bytes(chunk, self.chunks.layout.receive_offset(), len) }
     }
 
     #[inline]
     pub(crate) fn received_mut(&mut self, chunk: u32, len: u32) -> &mut [u8] {
-        // SAFETY: the kernel does not have the chunk while it holds a frame.
+        // SAFETY: as for `received`; `&mut self` excludes every other use in this process.
         unsafe { self.chunks.bytes_mut(chunk, self.chunks.layout.receive_offset(), len) }
     }
 

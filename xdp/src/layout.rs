@@ -45,6 +45,8 @@ pub(crate) struct Layout {
     bits: u32,
     /// Binary logarithm of the distance of receive chunks.
     stride_bits: u32,
+    /// Offset of a received packet in its chunk.
+    receive_offset: u32,
     receive: u32,
     transmit: u32,
     transmit_at: u64,
@@ -53,9 +55,9 @@ pub(crate) struct Layout {
 impl Layout {
     /// Divides memory. `chunk_bytes` must be a power of two.
     pub(crate) fn new(chunk_bytes: u32, size: ReceiveChunks, [receive, transmit]: [u32; 2]) -> Layout {
-        let stride = match size {
-            ReceiveChunks::Whole => chunk_bytes,
-            ReceiveChunks::Small => SMALL,
+        let (stride, receive_offset) = match size {
+            ReceiveChunks::Whole => (chunk_bytes, HEADROOM),
+            ReceiveChunks::Small => (SMALL, chunk_bytes - SMALL),
         };
         assert!(
             chunk_bytes.is_power_of_two() && HEADROOM + SMALL <= chunk_bytes,
@@ -65,6 +67,7 @@ impl Layout {
         Layout {
             bits: chunk_bytes.trailing_zeros(),
             stride_bits: stride.trailing_zeros(),
+            receive_offset,
             receive,
             transmit,
             transmit_at: received.next_multiple_of(chunk_bytes.into()),
@@ -83,12 +86,6 @@ impl Layout {
         1 << self.bits
     }
 
-    /// Returns the maximum bytes of a frame in a receive chunk.
-    #[inline]
-    pub(crate) fn receive_room(&self) -> u32 {
-        if self.overlaps() { SMALL } else { self.transmit_room() }
-    }
-
     #[inline]
     pub(crate) fn transmit_room(&self) -> u32 {
         self.chunk_bytes() - HEADROOM
@@ -97,20 +94,16 @@ impl Layout {
     /// Returns the offset of a received packet in its chunk.
     #[inline]
     pub(crate) fn receive_offset(&self) -> u32 {
-        self.chunk_bytes() - self.receive_room()
-    }
-
-    fn overlaps(&self) -> bool {
-        self.stride_bits != self.bits
+        self.receive_offset
     }
 
     /// Returns the bytes that the kernel keeps free beside its own 256.
     pub(crate) fn kernel_headroom(&self) -> u32 {
-        self.receive_offset() - HEADROOM
+        self.receive_offset - HEADROOM
     }
 
     pub(crate) fn flags(&self) -> XdpUmemRegFlags {
-        if self.overlaps() {
+        if self.stride_bits != self.bits {
             XdpUmemRegFlags::XDP_UMEM_UNALIGNED_CHUNK_FLAG
         } else {
             XdpUmemRegFlags::empty()
@@ -149,13 +142,13 @@ mod tests {
     use super::*;
 
     const SMALL_ONES: Layout =
-        Layout { bits: 11, stride_bits: 9, receive: 5, transmit: 2, transmit_at: 4096 };
+        Layout { bits: 11, stride_bits: 9, receive_offset: 1536, receive: 5, transmit: 2, transmit_at: 4096 };
 
     #[test]
     fn whole_chunks_lie_side_by_side() {
         let layout = Layout::new(2048, ReceiveChunks::Whole, [3, 2]);
         assert_eq!([0, 2, 3, 4].map(|chunk| layout.address(chunk)), [0, 4096, 6144, 8192]);
-        assert_eq!((layout.bytes(), layout.receive_room(), layout.receive_offset()), (10_240, 1792, 256));
+        assert_eq!((layout.bytes(), layout.transmit_room(), layout.receive_offset()), (10_240, 1792, 256));
         assert_eq!((layout.kernel_headroom(), layout.flags()), (0, XdpUmemRegFlags::empty()));
         assert_eq!(layout.received(4096 + 256), (2, 256));
         assert_eq!(layout.transmitted(6144 + 252), 3);
@@ -169,7 +162,7 @@ mod tests {
         assert_eq!(layout, SMALL_ONES, "five times 512 and 1536 are 4096");
         let written = (0..5).map(|chunk| layout.address(chunk) + u64::from(layout.receive_offset()));
         assert!(written.eq([1536, 2048, 2560, 3072, 3584]), "512 bytes each, and the last ends at 4096");
-        assert_eq!((layout.receive_room(), layout.transmit_room()), (512, 1792));
+        assert_eq!(layout.transmit_room(), 1792);
         assert_eq!(layout.kernel_headroom() + HEADROOM, 1536);
         assert_eq!(layout.bytes(), 8192);
         let six = Layout::new(2048, ReceiveChunks::Small, [6, 2]);
@@ -179,7 +172,7 @@ mod tests {
     #[test]
     fn large_transmit_chunks_go_with_small_receive_chunks() {
         let layout = Layout::new(4096, ReceiveChunks::Small, [3, 1]);
-        assert_eq!((layout.receive_room(), layout.transmit_room()), (512, 3840));
+        assert_eq!(layout.transmit_room(), 3840);
         assert_eq!((layout.receive_offset(), layout.kernel_headroom()), (3584, 3328));
         assert_eq!((layout.address(2), layout.address(3), layout.bytes()), (1024, 8192, 12_288));
     }

@@ -51,7 +51,8 @@ impl Overlap {
 pub struct Losses {
     /// Frames that the XDP program counted, but no socket delivered.
     pub behind_program: u64,
-    /// Received frames with an invalid layout.
+    /// Received frames with an invalid layout. The XDP program counted them on arrival, which may be long before they were
+    /// taken from the RX ring.
     pub malformed: u64,
     /// Frames lost in the device before the XDP program.
     pub before_program: u64,

@@ -15,7 +15,7 @@ use crate::chain::Chain;
 use crate::ring::{Descriptor, FillRing, RxRing};
 use crate::store::Store;
 
-/// Minimum free entries of the fill ring before a refill.
+/// Missing chunks (of [`Receiver::size`]) at which the fill ring is refilled; at most a quarter of the size.
 const REFILL: u32 = 32;
 
 /// Distance of prefetching in frames, whose bytes are in another core's cache.

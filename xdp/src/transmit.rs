@@ -4,9 +4,9 @@
 //! kernel can always complete them. Without zero copy only kicks send, in this thread. Frames without room in the
 //! driver wait for the next kick.
 //!
-//! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. This module
-//! then takes back all frames that have not returned. Frames that the kernel had taken before were sent, or were lost
-//! with the driver.
+//! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. From then
+//! on it takes nothing from the TX ring, so this module takes back all frames that have not returned, and reads the
+//! completion ring no more. Those that the kernel had already taken were sent, or were lost with the driver.
 
 use std::sync::Arc;
 

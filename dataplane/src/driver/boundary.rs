@@ -8,8 +8,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, Revision, Successor, Switch};
 
-/// Calls of a driver to its dataplane. Each method calls the [`Batch`] method of its name; a recorder also logs the
-/// call.
+/// Calls of a driver to its dataplane. Each method makes the call that its doc names; a recorder also logs it.
 pub trait Boundary {
     /// Returns a batch of the switch at `now`.
     #[inline(always)]

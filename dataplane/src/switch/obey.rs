@@ -26,8 +26,8 @@ pub(super) enum Reading {
 }
 
 impl Switch {
-    /// Reads the head of a frame. The next frame may join its micro-flow unless this one is
-    /// [discarded](Switch::discard).
+    /// Reads the head of a frame, which the next frame may then follow. A caller that does not admit the frame must
+    /// [discard](Switch::discard) it, which ends the micro-flow.
     #[inline(never)]
     pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
         let Ok(header) = Header::parse(head) else { return Reading::Malformed };

@@ -44,8 +44,8 @@ impl Revision {
     ///
     /// Some settings must equal those of the running switch: number of ports, accounting, pipeline, handling of full
     /// queues, and kinds of queues. The same applies to shadows, congestion points, flow-control mode, and the
-    /// capacity of the forwarding database. Ports with frames inside or at their peer must keep line speed and
-    /// longest frame.
+    /// capacity of the forwarding database. Ports with frames inside, or with a pause in force in
+    /// either direction, must keep line speed and longest frame.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));

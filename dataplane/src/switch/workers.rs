@@ -15,8 +15,8 @@
 //! A slow worker thus makes the peers of other workers pause, and nothing is dropped between workers. (With
 //! `until-forwarded` accounting, the frame is counted out when it is handed over.)
 //!
-//! A frame is never handed over twice, and only its owner frees a slot. A frame enters an egress queue only after it
-//! was counted at an ingress.
+//! A frame is never handed over twice, and only its owner frees a slot. A received frame enters an egress
+//! queue only after it was counted at its ingress; frames of the host count at none.
 //!
 //! Each worker's bridge learns from all workers: it sends updates ([`super::Batch::next_learned`]) and receives them
 //! ([`super::Batch::hear_learned`]).

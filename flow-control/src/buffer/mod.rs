@@ -375,7 +375,8 @@ impl Buffer {
         }
     }
 
-    /// Returns the threshold without its dynamic part; it depends on other queues only.
+    /// Returns the threshold without its dynamic part. Frames that enter this queue do not change it; in shared memory,
+    /// those of other queues do.
     #[inline]
     fn fixed_threshold(&self, port: PortId, class: Class) -> Bytes {
         let queue = &self.ingress[port.index()][class.index()];

@@ -71,7 +71,8 @@ pub struct PortCounters {
     pub loops: Counter,
     /// Number of the other port of the last loop, plus one; zero without a loop.
     pub loop_with: Counter,
-    /// 1 for some time after a loop was detected. A port that loops block takes no part in floods meanwhile.
+    /// 1 for some time after a loop was detected. A port with [`LoopDetection::Block`](crate::settings::LoopDetection::Block)
+    /// takes no part in floods meanwhile.
     pub looped: Counter,
 }
 
@@ -118,15 +119,16 @@ pub struct ClassCounters {
     pub tx_bytes: Counter,
     /// Delays from receive to transmit, in nanoseconds.
     pub queueing_delay: Histogram,
-    /// Dropped frames by reason ([`DropReason::ALL`]), at their ingress port; for routed frames, at their egress
-    /// port.
+    /// Dropped frames by reason ([`DropReason::ALL`]): at the ingress port, or at the egress port if an egress queue refused
+    /// or dropped them.
     pub drops: [Counter; DropReason::COUNT],
     /// Frames received here and flooded because their destination was unknown.
     pub flooded_unknown: Counter,
     /// Time of the first frame received here and lost because room was missing (driver's clock, ns); zero without
     /// one.
     pub first_loss: Counter,
-    /// Frames received during a hold, in time, beyond the number that a peer of the declared speed sends.
+    /// Frames received during a hold, within the time limit, after more bytes of the class than an obedient peer sends past
+    /// XOFF.
     pub excess_frames: Counter,
     /// Frames received during a hold, later than a peer with the declared response sends.
     pub late_frames: Counter,

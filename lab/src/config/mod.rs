@@ -166,25 +166,18 @@ impl Network {
     /// Returns all problems of the text, or its first syntax error.
     pub fn from_toml(file: &str, text: &str, name: &str, machine: &Machine) -> Result<Network, ConfigError> {
         let (network, remarks) =
-            reader::read(file, text, |root, problems| read(&root, text, name, machine, problems))?;
+            reader::read(file, text, |root, problems| read(&root, name, machine, problems))?;
         Ok(Network { warnings: remarks.warnings, ..network })
     }
 }
 
-fn read(
-    root: &Value<'_>,
-    text: &str,
-    name: &str,
-    machine: &Machine,
-    problems: &mut Problems,
-) -> Option<Network> {
-    let root = Table::of("", root, problems)?;
-    let file = keys::File::read(&root, problems);
+fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems) -> Option<Network> {
+    let file = keys::File::read(&Table::of("", root, problems)?, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
     // Memory is checked for all switches together below.
     let alone = Machine { memory: None, ..machine.clone() };
-    let configs = switches::configs(text, &file, &wiring, &alone, problems);
+    let configs = switches::configs(root, &file, &wiring, &alone, problems);
     if problems.has_errors() {
         return None;
     }
@@ -208,7 +201,7 @@ fn read(
         links: wiring.wires.clone(),
         warnings: Vec::new(),
     };
-    let remedies = || switches::remedies(text, &file, &wiring, &alone);
+    let remedies = || switches::remedies(root, &file, &wiring, &alone);
     let shortage = network.needs(machine).shortage(machine, remedies);
     shortage.into_iter().for_each(|problem| problems.push(problem));
     Some(network)

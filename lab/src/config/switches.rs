@@ -11,7 +11,7 @@
 use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
 use xoff_config::reader::Problems;
-use xoff_config::reader::rearrange::{array, entry, lay_below, policies, table, text};
+use xoff_config::reader::rearrange::{array, copied, entry, lay_below, policies, table, text};
 use xoff_config::{Choice as _, Config, Hardware, Machine, Problem, ReceiveChunks, Remedy, ZeroCopy};
 use xoff_wire::units::BitRate;
 
@@ -20,54 +20,54 @@ use super::wires::{Port, Wiring};
 
 /// Returns the configuration of each switch; `None` for an invalid one.
 pub(super) fn configs(
-    text: &str,
+    root: &Value<'_>,
     file: &File,
     wiring: &Wiring,
     machine: &Machine,
     problems: &mut Problems,
 ) -> Vec<Option<Config>> {
-    each(text, file, wiring, machine, problems, |root, problems| {
+    each(root, file, wiring, machine, problems, |root, problems| {
         Config::of_document(root, Hardware::Software, machine, problems)
     })
 }
 
-pub(super) fn remedies(text: &str, file: &File, wiring: &Wiring, machine: &Machine) -> Vec<Remedy> {
+pub(super) fn remedies(root: &Value<'_>, file: &File, wiring: &Wiring, machine: &Machine) -> Vec<Remedy> {
     let of_switch =
         |root: &Value<'_>, _: &mut Problems| Some(Config::remedies(root, Hardware::Software, machine));
-    let switches = each(text, file, wiring, machine, &mut Problems::default(), of_switch);
+    let switches = each(root, file, wiring, machine, &mut Problems::default(), of_switch);
     Remedy::of_all(switches.into_iter().flatten().flatten())
 }
 
 fn each<T>(
-    text: &str,
+    root: &Value<'_>,
     file: &File,
     wiring: &Wiring,
     machine: &Machine,
     problems: &mut Problems,
     work: impl Fn(&Value<'_>, &mut Problems) -> Option<T>,
 ) -> Vec<Option<T>> {
+    let has_small_chunks = (machine.has_small_chunks)();
     let of_switch = |(index, switch): (usize, &super::keys::Switch)| {
         if wiring.ports[index].is_empty() {
             return None; // reported already
         }
         // Values move into other tables, so each switch needs its own copy.
-        let Ok(mut root) = toml_span::parse(text) else { return None };
         let ports = wiring.ports[index].iter().map(|port| {
             let link = &wiring.wires[port.link];
             (port, link.speed, link.mtu)
         });
-        let root = root_of(&mut root, index, switch.span, ports.collect(), machine, problems)?;
+        let root = root_of(copied(root), index, switch.span, ports.collect(), has_small_chunks, problems)?;
         work(&root, problems)
     };
     file.switches.iter().enumerate().map(of_switch).collect()
 }
 
 fn root_of<'de>(
-    lab: &mut Value<'de>,
+    mut lab: Value<'de>,
     index: usize,
     span: Span,
     ports: Vec<(&Port, BitRate, u32)>,
-    machine: &Machine,
+    has_small_chunks: bool,
     problems: &mut Problems,
 ) -> Option<Value<'de>> {
     let mut top = table(lab.take())?;
@@ -115,7 +115,7 @@ fn root_of<'de>(
         switch.extend([entry("workers", ValueInner::Array(vec![worker]), span)]);
     }
     let may_copy = switch.get("zero_copy").is_none_or(|value| value.as_str() != Some(ZeroCopy::On.word()));
-    if may_copy && (machine.has_small_chunks)() {
+    if may_copy && has_small_chunks {
         receive_small(&mut root, span);
     }
     root.extend([entry("switch", ValueInner::Table(switch), span)]);

@@ -23,23 +23,33 @@ struct Stalled {
 /// Sends frames of each class in turn while a switch is stopped.
 fn stall(mode: &str, frames: &[(u8, u32)]) -> Stalled {
     let classes = frames.iter().flat_map(|&(class, count)| (0..count).map(move |_| (class, 64)));
-    stall_of("whole", mode, classes)
+    stall_of("whole", mode, 0, classes)
 }
 
-/// Sends frames of these classes and lengths while a switch is stopped. `chunks`: size of receive chunks.
-fn stall_of(chunks: &str, mode: &str, frames: impl Iterator<Item = (u8, usize)>) -> Stalled {
+/// Sends frames of these classes and lengths, all but the first `before` of them while a switch is stopped. `chunks`: size
+/// of receive chunks.
+fn stall_of(
+    chunks: &str,
+    mode: &str,
+    before: usize,
+    mut frames: impl Iterator<Item = (u8, usize)>,
+) -> Stalled {
     let bed = bed(2).build();
     let memory = format!("[memory]\nreceive_chunks = \"{chunks}\"\n");
     let switch = bed.start(&bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).more(&memory));
     let (a, b) = (bed.host(1), bed.host(2));
     b.send(frame(b, a, 0, 0));
     a.tap().numbered(0);
-    switch.halt();
     let mut sent = 0;
-    for (number, (class, len)) in (1..).zip(frames) {
-        a.send(a.to(b).tag(class, 0).numbered(number).build_len(len));
+    let mut send = |(class, len)| {
         sent += 1;
-    }
+        a.send(a.to(b).tag(class, 0).numbered(sent).build_len(len));
+    };
+    frames.by_ref().take(before).for_each(&mut send);
+    wait_for("the first frames to arrive", || (b.tap().numbers().len() >= before).then_some(()));
+    switch.halt();
+    frames.for_each(send);
+    let sent = u64::from(sent);
     switch.signal(Signal::SIGCONT);
     let sum = |port: usize, of: fn(&xoff_switch::control::status::ClassStatus) -> u64| {
         switch.port(port).classes.iter().map(of).sum::<u64>()
@@ -113,9 +123,10 @@ fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-/// Receive chunks at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, or 1,368 frames of 256 bytes on the
-/// line. 31 more may be missing from the fill ring when a stall begins; here they are not.
-const WHOLE: u32 = 377_500_u32.div_ceil(276) + 31;
+/// Promised frames at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 bytes on the line.
+const PROMISED: u32 = 377_500_u32.div_ceil(276);
+/// Receive chunks: a worker leaves up to 31 out of the fill ring.
+const WHOLE: u32 = PROMISED + 31;
 /// Small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
@@ -126,7 +137,7 @@ fn stall_loses_nothing_up_to_the_last_chunk() {
         for mode in ["native", "generic"] {
             let shortest = |count| (0..count).map(|_| (3, 64));
             for beyond in 0..2 {
-                let Stalled { missing, verdict, .. } = stall_of(chunks, mode, shortest(count + beyond));
+                let Stalled { missing, verdict, .. } = stall_of(chunks, mode, 0, shortest(count + beyond));
                 assert_eq!(missing, u64::from(beyond), "{chunks}, {mode}, {beyond} beyond {count}");
                 let promise = if beyond == 0 { Promise::Kept } else { Promise::NotKept };
                 assert_eq!(
@@ -139,15 +150,26 @@ fn stall_loses_nothing_up_to_the_last_chunk() {
     }
 }
 
+/// A worker refills the ring from 32 missing chunks on: before that, in between, and just before the next time.
+// proves: memory, headroom
+#[test]
+fn stall_after_traffic_loses_no_promised_frame() {
+    for before in [31, 32, 63] {
+        let frames = (0..before + PROMISED).map(|_| (3, 64));
+        let Stalled { missing, verdict, .. } = stall_of("whole", "native", before as usize, frames);
+        assert_eq!((missing, verdict.promise), (0, Promise::Kept), "after {before} frames");
+    }
+}
+
 /// 512 bytes take a chunk, 513 take two. The promise holds for any mix of 256 bytes on average (with FCS).
 // proves: memory, headroom
 #[test]
 fn stall_loses_no_mix_of_the_promised_average() {
-    let two_chunks = (0..WHOLE - 31).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
-    let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / (WHOLE - 31) as usize;
+    let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
+    let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / PROMISED as usize;
     assert!((256..262).contains(&average), "{average}");
     for chunks in ["whole", "small"] {
-        let Stalled { missing, verdict, .. } = stall_of(chunks, "native", two_chunks.clone());
+        let Stalled { missing, verdict, .. } = stall_of(chunks, "native", 0, two_chunks.clone());
         assert_eq!((missing, verdict.promise), (0, Promise::Kept), "{chunks}");
     }
 }

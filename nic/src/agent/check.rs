@@ -9,7 +9,7 @@ use crate::guard;
 use crate::proof::Paused;
 use crate::view::list;
 
-/// Each check but the last found that the guard had opened a class meanwhile.
+/// Maximum number of checks at the end. A check is repeated only if the guard opened a class meanwhile.
 const CHECKS_AT_END: u32 = 8;
 
 impl Agent {

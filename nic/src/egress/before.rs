@@ -80,7 +80,8 @@ impl Before {
     }
 
     /// Returns the state to restore after a killed agent: recorded values, and present ones where another program has
-    /// changed them. `nodes` are the queueing disciplines of a device without the tree.
+    /// changed them. `nodes` are the queueing disciplines of a device without the tree, whose present root is the one to
+    /// restore; `None`: the tree is there, and the recorded root is restored.
     pub(super) fn unless_changed(
         self,
         device: &str,

@@ -12,7 +12,7 @@ pub struct Verdict {
     /// State of the promise.
     #[serde(default)]
     pub promise: Promise,
-    /// Reasons for which losslessness is not proved, in words: one for each unreadable counter.
+    /// Reasons for which losslessness is not proved, in words: unreadable counters, past gaps, losses of unproved class.
     #[serde(default)]
     pub unproved: Vec<String>,
     /// Acknowledged reasons (`xoff acknowledge`), which do not count.

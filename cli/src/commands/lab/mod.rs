@@ -98,7 +98,7 @@ enum Command {
     Status {
         #[command(flatten)]
         which: Which,
-        /// Refresh with rates every PERIOD, such as 2s or 500ms.
+        /// Refresh with rates every PERIOD, such as 500ms [default: 1s].
         #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = super::status::period)]
         watch: Option<Duration>,
         /// Print everything as one JSON object.
@@ -208,8 +208,8 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// Returns this machine with the memory that other programs leave, and without its networks: devices of
-/// a lab have their own names.
+/// Returns this machine with the memory that other programs leave, and without its devices and namespaces: a device of
+/// the same name outside the lab is another one.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     let memory = machine::available_memory();
     Machine { memory, own_policy: own.cloned(), ..machine::here().without_networks() }

@@ -60,7 +60,7 @@ pub struct Args {
     /// Show all switches with a socket in /run/xoff, in any namespace.
     #[arg(long)]
     all: bool,
-    /// Refresh with rates every PERIOD, such as 2s or 500ms.
+    /// Refresh with rates every PERIOD, such as 500ms [default: 1s].
     #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = period)]
     watch: Option<Duration>,
     /// Print JSON: the whole status, or a part under the same keys.
