@@ -350,22 +350,30 @@ impl Plan {
             settings.extend(variant);
         }
         settings.extend(&planned.settings);
-        let mut root = settings.document(span);
-        for (path, value) in
-            set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems)
-        {
-            for place in variant.reach(&path.join(".")) {
-                if let Err(why) = set::put(&mut root, &place.split('.').collect::<Vec<_>>(), copied(value)) {
-                    problems.push(Problem::error(format!("`{place}`: {why}")).at(value.span, "not there"));
-                }
-            }
-        }
         let text = |text: &str| ValueInner::String(text.to_owned().into());
         let list = |entries| Value::with_span(ValueInner::Array(entries), span);
         let of = |keys| Value::with_span(ValueInner::Table(keys), span);
         let names = |ports: &mut dyn Iterator<Item = &PlannedPort>| {
             list(ports.map(|port| Value::with_span(text(&port.name), span)).collect())
         };
+        let mut root = settings.document(span);
+        // One worker each at any rate, because many switches share the machine.
+        let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
+        set::put(&mut root, &["switch", "workers"], list(vec![worker])).expect("`switch` is a table");
+        let given = set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems);
+        // Copies of a class come first, so that they replace no value given for another class itself.
+        for is_own in [false, true] {
+            for (path, value) in &given {
+                let path = path.join(".");
+                for place in variant.reach(&path).into_iter().filter(|place| (*place == path) == is_own) {
+                    let at: Vec<_> = place.split('.').collect();
+                    if let Err(why) = set::put(&mut root, &at, copied(value)) {
+                        problems
+                            .push(Problem::error(format!("`{place}`: {why}")).at(value.span, "not there"));
+                    }
+                }
+            }
+        }
         let mut top = table(root.take()).unwrap_or_default();
         let of_trunks = top.remove(TRUNK);
         let port = |port: &PlannedPort| {
@@ -395,16 +403,12 @@ impl Plan {
             of(Table::from([entry("mac", text(&host.address().to_string()), span), by]))
         };
         let stations = self.hosts().filter(|_| !self.is_routed).map(station).collect();
-        // One worker each at any rate, because many switches share the machine.
-        let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
         top.extend([entry("port", list(planned.ports.iter().map(port).collect()).take(), span)]);
         if !planned.groups.is_empty() {
             top.extend([entry("group", list(planned.groups.iter().map(group).collect()).take(), span)]);
         }
         let mut root = of(top);
-        for (path, value) in [(["switch", "workers"], vec![worker]), (["fdb", "static"], stations)] {
-            set::put(&mut root, &path, list(value)).expect("the plan says something of both");
-        }
+        set::put(&mut root, &["fdb", "static"], list(stations)).expect("`fdb` is a table");
         root
     }
 

@@ -121,14 +121,7 @@ struct Scene {
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
     let conduct = |_: &Variant, runs: &[Run]| runs.iter().map(Run::conduct).sum();
-    let (findings, all) = compare(
-        &EXPERIMENT,
-        (request, tell),
-        |_: &Variant, setup: &Setup<'_>| run(setup),
-        conduct,
-        Measured::of,
-        HEADLINES,
-    )?;
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 

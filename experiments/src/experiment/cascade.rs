@@ -125,7 +125,6 @@ fn measure(
         conduct
     };
     let measured = |runs: &[Run]| Measured::of(story, runs);
-    let run = |_: &Variant, setup: &Setup<'_>| run(setup);
     let (mut findings, all) = compare(experiment, (request, tell), run, conduct, measured, headlines)?;
     findings.unmet = unmet;
     Ok(findings.with(text(story, request, &all), figure(story, request, &all)))

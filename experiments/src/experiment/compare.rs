@@ -19,7 +19,7 @@ pub(super) struct Compared<R, M> {
 pub(super) fn compare<R, M: Serialize>(
     experiment: &Experiment,
     (request, tell): (&Request, &mut Tell<'_>),
-    run: impl FnMut(&Variant, &Setup<'_>) -> Result<R, FabricError>,
+    run: impl FnMut(&Setup<'_>) -> Result<R, FabricError>,
     mut conduct: impl FnMut(&Variant, &[R]) -> Conduct,
     measured: impl Fn(&[R]) -> M,
     headlines: &[Headline<M>],
@@ -29,7 +29,13 @@ pub(super) fn compare<R, M: Serialize>(
     for (variant, runs) in in_turns(experiment, request, tell, run)? {
         let together = measured(&runs);
         let each: Vec<M> = runs.chunks(1).map(&measured).collect();
-        let name = findings.add(variant, conduct(variant, &runs), &together, &each, headlines);
+        let name = findings.add(
+            (variant, experiment.promises(variant)),
+            conduct(variant, &runs),
+            &together,
+            &each,
+            headlines,
+        );
         all.push(Compared { name, runs, measured: together });
     }
     Ok((findings, all))
@@ -41,7 +47,7 @@ pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,
     tell: &mut Tell<'_>,
-    mut run: impl FnMut(&Variant, &Setup<'_>) -> Result<R, FabricError>,
+    mut run: impl FnMut(&Setup<'_>) -> Result<R, FabricError>,
 ) -> Result<Vec<(&'static Variant, Vec<R>)>, FabricError> {
     let mut measured: Vec<_> = request.policies.iter().map(|&variant| (variant, Vec::new())).collect();
     for number in 1..=request.runs {
@@ -51,7 +57,7 @@ pub(super) fn in_turns<R>(
             let policy = variant.name;
             told.recorder = request.raw.clone().map(|raw| Recorder { raw, policy, run: number });
             let Request { line, ref machine, .. } = *request;
-            results.push(run(variant, &Setup { line, settings: &told, machine })?);
+            results.push(run(&Setup { line, settings: &told, machine })?);
         }
     }
     Ok(measured)

@@ -97,14 +97,8 @@ struct Scene {
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
     let conduct = |_: &Variant, runs: &[Run]| runs.iter().map(|run| run.carried.conduct(false)).sum();
-    let (findings, all) = compare(
-        &EXPERIMENT,
-        (request, tell),
-        |variant: &Variant, setup: &Setup<'_>| run(variant, setup, request),
-        conduct,
-        Measured::of,
-        HEADLINES,
-    )?;
+    let run = |setup: &Setup<'_>| run(setup, request);
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
@@ -114,10 +108,10 @@ fn settings(variant: &Variant, line: Line) -> Settings {
     settings
 }
 
-fn run(variant: &Variant, setup: &Setup<'_>, request: &Request) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>, request: &Request) -> Result<Run, FabricError> {
     let (plan, scene) = plan(request.line);
     let fabric = setup.build(plan)?;
-    let ecn = if variant.name == WITHOUT_ECN { Ecn::Incapable } else { Ecn::Capable };
+    let ecn = if setup.settings.policy == Some(WITHOUT_ECN) { Ecn::Incapable } else { Ecn::Capable };
     let bulk = Bulk {
         flows: scene.senders.iter().map(|&sender| (sender, scene.receiver)).collect(),
         options: Options {

@@ -103,7 +103,7 @@ struct Round {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let run = |_: &Variant, setup: &Setup<'_>| -> Result<Vec<Run>, FabricError> {
+    let run = |setup: &Setup<'_>| -> Result<Vec<Run>, FabricError> {
         SENDERS.iter().map(|&senders| run(setup, senders)).collect()
     };
     let conduct = |_: &Variant, runs: &[Vec<Run>]| Conduct::of(runs.iter().flatten().map(|run| &run.account));

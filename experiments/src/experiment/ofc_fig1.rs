@@ -30,7 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     length: Length::Fixed(5),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", PLAIN_MIDDLE],
     settings: Variant::roomy_settings,
-    plans: |variant, line| vec![plan(variant, line).0],
+    plans: |variant, line| vec![plan(Some(variant.name), line).0],
     routed: None,
     promises: Promises::Variants,
     measure,
@@ -103,7 +103,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-fn plan(variant: &Variant, line: Line) -> (Plan, Hosts) {
+fn plan(policy: Option<&str>, line: Line) -> (Plan, Hosts) {
     let mut plan = Plan::new(line);
     let [a, b, c] = ["sa", "sb", "sc"].map(|name| plan.switch(name));
     let long = ["f0-sender", "f1-sender"].map(|name| plan.host(name, a));
@@ -111,15 +111,15 @@ fn plan(variant: &Variant, line: Line) -> (Plan, Hosts) {
     let receivers = ["f0-receiver", "receiver"].map(|name| plan.host(name, c));
     plan.trunk(a, b);
     plan.trunk(b, c);
-    if variant.name == PLAIN_MIDDLE {
+    if policy == Some(PLAIN_MIDDLE) {
         plan.settings_of(b).set("switch.policy", "pfc");
     }
     (plan, Hosts { long, bursts, receivers })
 }
 
-fn run(variant: &Variant, setup: &Setup<'_>) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
     let line = setup.line;
-    let (plan, hosts) = plan(variant, line);
+    let (plan, hosts) = plan(setup.settings.policy, line);
     let load = hosts.load(line);
     let fabric = setup.build(plan)?;
     let (rates, account) = fabric.run(&load, PATIENCE, |live| {

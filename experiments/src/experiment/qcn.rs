@@ -157,7 +157,7 @@ fn lasts(request: &Request) -> Nanos {
 fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
     let at_100_mbps = Nanos(Nanos::from_secs(request.seconds.into()).0 / PHASES);
     let phase = request.line.span(at_100_mbps);
-    let run = |_: &Variant, setup: &Setup<'_>| run(scene, setup, at_100_mbps);
+    let run = |setup: &Setup<'_>| run(scene, setup, at_100_mbps);
     let conduct = |_: &Variant, runs: &[Run]| Conduct::of(runs.iter().map(|run| &run.account));
     let measured = |runs: &[Run]| Measured::of(scene, phase, runs);
     let (findings, all) = compare(scene.experiment(), (request, tell), run, conduct, measured, HEADLINES)?;

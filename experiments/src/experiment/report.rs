@@ -53,11 +53,11 @@ impl Findings {
         Findings { text, figure, ..self }
     }
 
-    /// Adds a policy with its conduct, and the measurements of all runs together and of `each` run. Returns the
+    /// Adds a policy (`true` if it promises to lose no lossless frame) with its conduct, and the measurements of all runs together and of `each` run. Returns the
     /// policy's name for tables and figures, marked if it lost frames.
     pub(super) fn add<M: Serialize>(
         &mut self,
-        variant: &'static Variant,
+        (variant, promises): (&'static Variant, bool),
         conduct: Conduct,
         measured: &M,
         each: &[M],
@@ -74,7 +74,6 @@ impl Findings {
         into.extend(more);
         into.insert("ci95".to_owned(), ci95);
         let name = label(variant, &conduct);
-        let promises = variant.lossless;
         let headline =
             |of: &Headline<M>| (of.interval)(&each.iter().filter_map(of.value).collect::<Vec<_>>());
         let headlines = headlines.iter().map(headline).collect();
@@ -151,7 +150,6 @@ fn by_path<S: Serializer>(set: &[Given], serializer: S) -> Result<S::Ok, S::Erro
 impl Report {
     pub(super) fn new(experiment: &Experiment, request: &Request, mut findings: Findings) -> Report {
         findings.figure.panels.extend(findings.losses());
-        findings.policies.iter_mut().for_each(|of| of.promises = experiment.promises(of.variant));
         if request.line.is_simulated() {
             findings.figure.title += " (simulated)";
         }
@@ -387,7 +385,8 @@ mod tests {
         for (name, conduct) in ["pfc", "pfc-wdrop"].iter().zip(conducts) {
             let each: Vec<_> = goodputs.iter().map(|&goodput_mbps| Measured { goodput_mbps }).collect();
             let all = Measured { goodput_mbps: 90.0 };
-            findings.add(Variant::find(name).unwrap(), conduct, &all, &each, HEADLINES);
+            let variant = Variant::find(name).unwrap();
+            findings.add((variant, EXPERIMENTS[0].promises(variant)), conduct, &all, &each, HEADLINES);
         }
         let given = vec!["class.3.xoff=80KB".parse().unwrap()];
         let request = Request { seed: 5, given, ..Request::new(Vec::new(), BitRate::from_mbps(100)) };

@@ -155,14 +155,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
         let classes = Kind::ALL.map(Kind::class);
         runs.iter().map(|run| Conduct::of_classes(&run.account, &classes)).sum()
     };
-    let (findings, all) = compare(
-        &EXPERIMENT,
-        (request, tell),
-        |_: &Variant, setup: &Setup<'_>| run(setup),
-        conduct,
-        Measured::of,
-        HEADLINES,
-    )?;
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 

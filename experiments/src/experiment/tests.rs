@@ -197,6 +197,24 @@ fn a_key_is_set_once() {
 
 // proves: experiments
 #[test]
+fn keys_of_switches_are_checked_whoever_sets_them() {
+    let refused = |experiment: &str, keys: &[&str]| {
+        let given = keys.iter().map(|key| key.parse().unwrap()).collect();
+        let pfc = Variant::find("pfc").unwrap();
+        let request = Request { given, ..Request::new(vec![pfc], BitRate::from_mbps(100)) };
+        let checked = Experiment::find(experiment).unwrap().check(&request, &mut |_| ());
+        format!("{:?}", checked.unwrap_err())
+    };
+    let workers = refused("incast", &["switch.workers=nonsense"]);
+    assert!(workers.contains("workers"), "{workers}");
+    // Class 2 is like class 3 here, except for its own values.
+    let own = ["class.2={ xoff = \"nonsense\" }", "class.3={ xoff = \"40KB\" }"];
+    let own = refused("two-classes", &own);
+    assert!(own.contains("nonsense"), "{own}");
+}
+
+// proves: experiments
+#[test]
 fn chance_begins_at_the_seed_and_one_further_in_each_run() {
     let experiment = Experiment::find("qcn-fanin").unwrap();
     let variant = Variant::find("qcn-ingress-occupancy").unwrap();
@@ -215,8 +233,8 @@ fn policies_take_turns() {
     let policies = vec![&VARIANTS[0], &VARIANTS[1]];
     let request = Request { runs: 2, ..Request::new(policies, BitRate::from_mbps(100)) };
     let mut order = Vec::new();
-    let measured = compare::in_turns(&EXPERIMENTS[0], &request, &mut |_| (), |variant, _| {
-        order.push(variant.name);
+    let measured = compare::in_turns(&EXPERIMENTS[0], &request, &mut |_| (), |setup| {
+        order.push(setup.settings.policy);
         Ok(order.len())
     });
     let counts: Vec<_> = measured.into_iter().flatten().map(|(_, results)| results).collect();

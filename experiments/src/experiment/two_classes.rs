@@ -90,14 +90,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     let conduct = |_: &Variant, runs: &[Run]| -> Conduct {
         runs.iter().map(|run| Conduct::of_classes(&run.account, &[LOSSLESS, LOWER])).sum()
     };
-    let (findings, all) = compare(
-        &EXPERIMENT,
-        (request, tell),
-        |_: &Variant, setup: &Setup<'_>| run(setup),
-        conduct,
-        Measured::of,
-        HEADLINES,
-    )?;
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 

@@ -159,7 +159,7 @@ struct Scene {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let run = |_: &Variant, setup: &Setup<'_>| {
+    let run = |setup: &Setup<'_>| {
         let run = |sizes: Sizes| {
             let runs = sizes.loads.iter().map(move |&percent| run(setup, sizes, percent));
             runs.collect::<Result<Vec<Run>, _>>()

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use toml_span::{Spanned, Value};
 use xoff_config::reader::{Parsed, Problems, Table, parse, value};
-use xoff_config::{Problem, quantity};
+use xoff_config::{Choice, Problem, quantity};
 use xoff_sim::{At, ControlFaults, Picos};
 use xoff_wire::units::Nanos;
 
@@ -85,8 +85,8 @@ pub(crate) enum FaultKind {
     Restart,
 }
 
-impl FaultKind {
-    pub(super) const WORDS: &'static [(&'static str, FaultKind)] = &[
+impl Choice for FaultKind {
+    const WORDS: &'static [(&'static str, FaultKind)] = &[
         ("link", FaultKind::Link),
         ("stall", FaultKind::Stall),
         ("stalls", FaultKind::Stalls),
@@ -94,11 +94,9 @@ impl FaultKind {
         ("late-completions", FaultKind::LateCompletions),
         ("restart", FaultKind::Restart),
     ];
+}
 
-    fn name(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
-    }
-
+impl FaultKind {
     /// Returns the required and the optional keys.
     const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
@@ -226,7 +224,7 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
         return None; // the error is already reported
     }
     let kind = value(keys.kind.as_ref(), FaultKind::default());
-    super::of_kind(table, "[[fault]]", kind.name(), FaultKeys::KEYS, kind.keys(), problems);
+    super::of_kind(table, "[[fault]]", kind.word(), FaultKeys::KEYS, kind.keys(), problems);
     let is_said = |name: &&str| table.value(name).is_some();
     if kind == FaultKind::Link && !FaultKeys::KEYS.iter().filter(|name| !AROUND.contains(name)).any(is_said) {
         let problem = Problem::error("a [[fault]] of kind \"link\" has no key that says what goes wrong");
@@ -260,7 +258,7 @@ fn of_1024(share: f64) -> u16 {
 
 fn misplaced(kind: FaultKind, at: &Spanned<Place>, problems: &mut Problems) {
     problems.push(
-        Problem::error(format!("`at` of a fault of kind \"{}\" has to be {}", kind.name(), kind.place()))
+        Problem::error(format!("`at` of a fault of kind \"{}\" has to be {}", kind.word(), kind.place()))
             .at(at.span, "not there"),
     );
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use toml_span::Value;
 use toml_span::value::ValueInner;
 use xoff_config::reader::{Parsed, Problems, Table, parse, value};
-use xoff_config::{Problem, quantity};
+use xoff_config::{Choice, Problem, quantity};
 use xoff_sim::Picos;
 use xoff_sim::flows::FLOW_BYTES_MAX;
 use xoff_sim::load::{Between, Sizes, Times};
@@ -114,8 +114,8 @@ pub enum LoadKind {
     Hpcc,
 }
 
-impl LoadKind {
-    pub(super) const WORDS: &'static [(&'static str, LoadKind)] = &[
+impl Choice for LoadKind {
+    const WORDS: &'static [(&'static str, LoadKind)] = &[
         ("poisson", LoadKind::Poisson),
         ("incast", LoadKind::Incast),
         ("permutation", LoadKind::Permutation),
@@ -125,11 +125,9 @@ impl LoadKind {
         ("flows", LoadKind::Flows),
         ("hpcc", LoadKind::Hpcc),
     ];
+}
 
-    pub fn name(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
-    }
-
+impl LoadKind {
     /// Returns the required and the optional keys.
     const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
@@ -246,14 +244,14 @@ fn read(
         LoadKind::Hpcc => vec!["kind", "name", "rate"], // the file has classes and starts
         _ => [optional, &["kind", "name", "class", "jitter", "rate"]].concat(),
     };
-    super::of_kind(table, "[[load]]", kind.name(), LoadKeys::KEYS, (required, &optional), problems);
+    super::of_kind(table, "[[load]]", kind.word(), LoadKeys::KEYS, (required, &optional), problems);
     // A closed load of queries without an end time has one query.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
     if kind.goes_on() && duration.is_none() && keys.end.is_none() && !once {
         problems.push(
             Problem::error(format!(
                 "a load of kind \"{}\" goes on, and the run until all flows have ended",
-                kind.name()
+                kind.word()
             ))
             .at(table.key_span("kind"), "would never end")
             .help("give the load an `end`, or [scenario] a `duration`"),
@@ -272,7 +270,7 @@ fn read(
     let size = keys.size.as_ref().filter(|key| !matches!(key.value, Size::Fixed(_)));
     if let Some(key) = size.filter(|_| matches!(kind, LoadKind::Permutation | LoadKind::Ring)) {
         problems.push(
-            Problem::error(format!("`size` of a load of kind \"{}\" is one size", kind.name()))
+            Problem::error(format!("`size` of a load of kind \"{}\" is one size", kind.word()))
                 .at(key.span, "several sizes")
                 .help("all its flows are as large: write a size such as \"1MB\""),
         );
@@ -293,7 +291,7 @@ fn read(
     let told = ["`begin` of a [[load]]", "nothing would be sent"];
     super::in_time(keys.begin.as_ref(), told, run_end, problems);
     let begin = value(keys.begin.as_ref(), Nanos::ZERO);
-    let default_name = format!("{}-{number}", kind.name());
+    let default_name = format!("{}-{number}", kind.word());
     Some(Load {
         name: value(keys.name.as_ref(), default_name),
         kind,

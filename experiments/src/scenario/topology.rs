@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use toml_span::{Spanned, Value};
 use xoff_config::reader::{Parsed, Problems, Table, parse, value};
-use xoff_config::{Choice as _, Problem, SpreadKind, defaults};
+use xoff_config::{Choice, Problem, SpreadKind, defaults};
 use xoff_flow_control::settings::Spread;
 use xoff_wire::units::{BitRate, Nanos};
 
@@ -72,8 +72,8 @@ pub enum TopologyKind {
     Hpcc,
 }
 
-impl TopologyKind {
-    pub(crate) const WORDS: &'static [(&'static str, TopologyKind)] = &[
+impl Choice for TopologyKind {
+    const WORDS: &'static [(&'static str, TopologyKind)] = &[
         ("single", TopologyKind::Single),
         ("chain", TopologyKind::Chain),
         ("dumbbell", TopologyKind::Dumbbell),
@@ -84,11 +84,9 @@ impl TopologyKind {
         ("edges", TopologyKind::Edges),
         ("hpcc", TopologyKind::Hpcc),
     ];
+}
 
-    pub fn name(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
-    }
-
+impl TopologyKind {
     /// Returns the required and the optional keys.
     const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
@@ -179,7 +177,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
     let is_of_file = matches!(kind, TopologyKind::Edges | TopologyKind::Hpcc);
     let lines: &[&str] = if is_of_file { &["kind"] } else { &["kind", "rate", "delay"] };
     let optional = [optional, lines, &["routed"]].concat();
-    of_kind(table, "[topology]", kind.name(), TopologyKeys::KEYS, (required, &optional), problems);
+    of_kind(table, "[topology]", kind.word(), TopologyKeys::KEYS, (required, &optional), problems);
     let line = |rate: &Option<Spanned<BitRate>>, delay: &Option<Spanned<Nanos>>| {
         let (all_rate, all_delay) = (value(keys.rate.as_ref(), RATE), value(keys.delay.as_ref(), DELAY));
         let [rate, delay] =
