@@ -56,28 +56,20 @@ fn word(ip: &[u8], at: std::ops::Range<usize>) -> u16 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet, checksum};
+    use pnet_packet::ipv4::{Ipv4Packet, checksum};
     use pnet_packet::ipv6::Ipv6Packet;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::ipv4_frame;
     use xoff_explore::explore;
 
     explore! {
         #[test]
         fn ipv4_keeps_all_but_dscp_and_a_right_checksum(
-            mut rest in any::<[u8; 19]>(), tagged: bool, dscp in 0u8..64
+            rest in any::<[u8; 19]>(), tagged: bool, dscp in 0u8..64
         ) {
-            rest[9..11].fill(0);
-            let mut bytes = vec![2; 12];
-            if tagged {
-                bytes.extend([0x81, 0x00, 0x60, 0x05]);
-            }
-            bytes.extend([0x08, 0x00, 0x45]);
-            bytes.extend(rest);
-            let l3 = bytes.len() - 20;
-            let sum = checksum(&Ipv4Packet::new(&bytes[l3..]).unwrap());
-            MutableIpv4Packet::new(&mut bytes[l3..]).unwrap().set_checksum(sum);
+            let (mut bytes, l3) = ipv4_frame(rest, tagged);
             let before = bytes.clone();
 
             let header = Header::parse(&bytes).unwrap();

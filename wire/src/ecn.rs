@@ -55,12 +55,12 @@ pub fn mark(head: &mut [u8], header: &Header) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet, checksum};
+    use pnet_packet::ipv4::{Ipv4Packet, checksum};
     use pnet_packet::ipv6::Ipv6Packet;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::frame_bytes;
+    use crate::testing::{frame_bytes, ipv4_frame};
     use xoff_explore::explore;
 
     explore! {
@@ -70,16 +70,7 @@ mod tests {
             mut rest in any::<[u8; 19]>(), tagged: bool, ect in 1u8..=2
         ) {
             rest[0] = rest[0] & !MASK | ect;
-            rest[9..11].fill(0);
-            let mut bytes = vec![2; 12];
-            if tagged {
-                bytes.extend([0x81, 0x00, 0x60, 0x05]);
-            }
-            bytes.extend([0x08, 0x00, 0x45]);
-            bytes.extend(rest);
-            let l3 = bytes.len() - 20;
-            let sum = checksum(&Ipv4Packet::new(&bytes[l3..]).unwrap());
-            MutableIpv4Packet::new(&mut bytes[l3..]).unwrap().set_checksum(sum);
+            let (mut bytes, l3) = ipv4_frame(rest, tagged);
             let before = bytes.clone();
 
             let header = Header::parse(&bytes).unwrap();

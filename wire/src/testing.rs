@@ -1,9 +1,27 @@
 //! Generators of this crate's unit tests: arbitrary frames and flows.
 
+use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet, checksum};
 use proptest::prelude::*;
 
 use crate::FlowKey;
 use crate::units::MacAddr;
+
+/// Returns a frame, tagged or not, whose IPv4 header begins with `rest` behind its first byte and has a right checksum, and
+/// the offset of the header.
+#[allow(clippy::unwrap_used)]
+pub fn ipv4_frame(mut rest: [u8; 19], tagged: bool) -> (Vec<u8>, usize) {
+    rest[9..11].fill(0);
+    let mut bytes = vec![2; 12];
+    if tagged {
+        bytes.extend([0x81, 0x00, 0x60, 0x05]);
+    }
+    bytes.extend([0x08, 0x00, 0x45]);
+    bytes.extend(rest);
+    let l3 = bytes.len() - 20;
+    let sum = checksum(&Ipv4Packet::new(&bytes[l3..]).unwrap());
+    MutableIpv4Packet::new(&mut bytes[l3..]).unwrap().set_checksum(sum);
+    (bytes, l3)
+}
 
 /// Generates frames of all parsed kinds (tagged or not, CN-TAG or not, IP or not), with arbitrary contents, cut at an
 /// arbitrary length.

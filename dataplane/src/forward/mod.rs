@@ -26,7 +26,7 @@ pub use vlan::{DEFAULT_VID, Membership, Vlans};
 use loops::Loops;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::prefetch::prefetch;
-use xoff_flow_control::settings::{Flooded, LoopDetection, PortSettings, SwitchSettings};
+use xoff_flow_control::settings::{Flooded, LoopDetection, SwitchSettings, ports_where};
 use xoff_wire::header::Header;
 use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 
@@ -105,13 +105,13 @@ impl Bridge {
             exits: vec![Exits::default(); ports.len()],
             of_router: Exits::default(),
             version: 0,
-            up: ports_where(ports, |_| true),
+            up: ports_where(ports, |_, _| true),
             teaches: PortSet::NONE,
-            isolated: ports_where(ports, |port| port.isolated),
+            isolated: ports_where(ports, |_, port| port.isolated),
             loops: Loops::new(ports.iter().map(|port| port.loop_detection)),
             looped: PortSet::NONE,
-            flood_unknown: ports_where(ports, |port| port.flood_unknown),
-            flood_group: ports_where(ports, |port| port.flood_group),
+            flood_unknown: ports_where(ports, |_, port| port.flood_unknown),
+            flood_group: ports_where(ports, |_, port| port.flood_group),
         };
         bridge.find_exits();
         bridge
@@ -131,12 +131,12 @@ impl Bridge {
             }
         }
         let unplaced = self.fdb.revise(&settings.fdb, ports);
-        self.isolated = ports_where(ports, |port| port.isolated);
+        self.isolated = ports_where(ports, |_, port| port.isolated);
         self.loops.revise(ports.iter().map(|port| port.loop_detection));
-        let blocks = ports_where(ports, |port| port.loop_detection == LoopDetection::Block);
+        let blocks = ports_where(ports, |_, port| port.loop_detection == LoopDetection::Block);
         self.looped = self.looped.and(&blocks);
-        self.flood_unknown = ports_where(ports, |port| port.flood_unknown);
-        self.flood_group = ports_where(ports, |port| port.flood_group);
+        self.flood_unknown = ports_where(ports, |_, port| port.flood_unknown);
+        self.flood_group = ports_where(ports, |_, port| port.flood_group);
         self.find_exits();
         self.version += 1;
         unplaced
@@ -418,10 +418,6 @@ impl Bridge {
         let (unknown, group) = (floods.and(&self.flood_unknown), floods.and(&self.flood_group));
         Exits { at: PortId::default(), all, unknown, group }
     }
-}
-
-fn ports_where(ports: &[PortSettings], holds: impl Fn(&PortSettings) -> bool) -> PortSet {
-    (0..=u8::MAX).map(PortId).zip(ports).filter(|(_, port)| holds(port)).map(|(id, _)| id).collect()
 }
 
 #[cfg(test)]

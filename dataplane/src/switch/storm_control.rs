@@ -24,7 +24,7 @@ impl StormControl {
 
     #[inline]
     pub(super) fn allows(&mut self, now: Nanos, kind: Flooded, size: Bytes) -> bool {
-        let Some(limit) = &mut self.limits[kind as usize] else { return true };
+        let Some(limit) = &mut self.limits[kind.index()] else { return true };
         let allowed = limit.credit(now).allows_a_frame();
         if allowed {
             limit.spend(now, size);

@@ -19,7 +19,7 @@ use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
 use super::share::Share;
 use super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
-use crate::settings::{FlowControl, GfcSettings, SwitchSettings};
+use crate::settings::{FlowControl, GfcSettings, SwitchSettings, ports_where};
 
 impl GfcSettings {
     /// Returns T(k) for k = 1 to the last step, for an XOFF of `xoff`.
@@ -69,14 +69,13 @@ pub struct Gfc {
 
 impl Gfc {
     pub(super) fn new(pfc: Pfc, settings: &SwitchSettings) -> Gfc {
-        let ids = (0..=u8::MAX).map(PortId);
-        let obedient = ids.zip(&settings.ports).filter(|(id, port)| {
-            port.gfc_peer && pfc.may_send(*id) && matches!(port.flow_control, FlowControl::Pfc { .. })
+        let obedient = ports_where(&settings.ports, |id, port| {
+            port.gfc_peer && pfc.may_send(id) && matches!(port.flow_control, FlowControl::Pfc { .. })
         });
         Gfc {
             first: Share::new(settings.policy.gfc.first),
             steps: settings.policy.gfc.steps.min(RateStep::MAX.get()),
-            obedient: obedient.map(|(id, _)| id).collect(),
+            obedient,
             step: vec![0; settings.ports.len()].into_boxed_slice(),
             pfc,
         }

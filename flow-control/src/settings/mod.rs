@@ -63,16 +63,20 @@ impl SwitchSettings {
     /// Returns the ports that are router interfaces.
     #[must_use]
     pub fn routed_ports(&self) -> PortSet {
-        let ids = (0..=u8::MAX).map(PortId);
-        ids.zip(&self.ports).filter(|(_, port)| port.routed).map(|(id, _)| id).collect()
+        ports_where(&self.ports, |_, port| port.routed)
     }
 
     /// Returns the ports that may send XOFF for `class`.
     #[must_use]
     pub fn senders(&self, class: Class) -> PortSet {
-        let ids = (0..=u8::MAX).map(PortId);
-        ids.zip(&self.ports).filter(|(_, port)| port.sends().contains(class)).map(|(id, _)| id).collect()
+        ports_where(&self.ports, |_, port| port.sends().contains(class))
     }
+}
+
+/// Returns the ports for which `holds` is true.
+pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings) -> bool) -> PortSet {
+    let ids = (0..=u8::MAX).map(PortId);
+    ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
 }
 
 /// Maximum copies of flooded lossless frames, for each port of a worker. Copies count only once at their ingress, so
@@ -126,20 +130,20 @@ pub enum LoopDetection {
 /// Rate limits of floods, as the line counts frames; `None`: unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormLimit {
-    rates: [Option<BitRate>; Flooded::ALL.len()],
+    rates: [Option<BitRate>; Flooded::COUNT],
 }
 
 impl StormLimit {
     /// Returns the limit of one kind.
     #[must_use]
     pub const fn of(&self, kind: Flooded) -> Option<BitRate> {
-        self.rates[kind as usize]
+        self.rates[kind.index()]
     }
 
     /// Returns a copy with another limit for one kind.
     #[must_use]
     pub const fn with(mut self, kind: Flooded, rate: BitRate) -> StormLimit {
-        self.rates[kind as usize] = Some(rate);
+        self.rates[kind.index()] = Some(rate);
         self
     }
 }

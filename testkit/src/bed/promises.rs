@@ -162,7 +162,7 @@ impl SwitchNode {
 
     /// An unpaused class with frames is served in its turn, regardless of other classes, and a slot for control
     /// frames is always free.
-    pub(super) fn nothing_starves(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
+    fn nothing_starves(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
         let starved = self.counters.port(port).control_starved.get();
         breaches.expect(starved == 0, Promise::PausesKept, || {
             format!("{port:?}: {starved} times there was no frame for control")
@@ -179,7 +179,7 @@ impl SwitchNode {
     }
 
     /// A port's counters include each received and each sent frame.
-    pub(super) fn frames_are_counted(&self, port: PortId, class: Class, breaches: &mut Breaches) {
+    fn frames_are_counted(&self, port: PortId, class: Class, breaches: &mut Breaches) {
         if !self.large.has_heard_all() || self.never_seen() > 0 {
             return;
         }

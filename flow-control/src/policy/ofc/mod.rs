@@ -44,7 +44,7 @@ use super::share::Share;
 use super::{Event, Intent, NO_FLOW, Pfc};
 use crate::buffer::Buffer;
 use crate::cause::Trigger;
-use crate::settings::{OfcSettings, SwitchSettings};
+use crate::settings::{OfcSettings, SwitchSettings, ports_where};
 
 /// Bytes of the table entries in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,10 +99,8 @@ pub struct Told {
 impl Ofc {
     pub(super) fn new(pfc: Pfc, settings: &SwitchSettings) -> Ofc {
         let ofc = &settings.policy.ofc;
-        let ids = (0..=u8::MAX).map(PortId);
-        let tells_flows = ids.zip(&settings.ports).filter(|(id, port)| port.ofc_peer && pfc.may_send(*id));
         Ofc {
-            tells_flows: tells_flows.map(|(id, _)| id).collect(),
+            tells_flows: ports_where(&settings.ports, |id, port| port.ofc_peer && pfc.may_send(id)),
             class_paused: PortSet::NONE,
             fallen_back: PortSet::NONE,
             egress: settings.ports.iter().map(|_| Egress::new(ofc, settings.ports.len())).collect(),
