@@ -44,6 +44,14 @@ def natural(text):
     return int(text)
 
 
+def frame_size(text):
+    """Parses a frame's length in bytes, with FCS."""
+    size = positive(int)(text)
+    if not 64 <= size <= 1518:
+        raise argparse.ArgumentTypeError(f"{size} is no length of a frame; take 64 to 1518")
+    return size
+
+
 def list_of(parse):
     """Returns the type of a comma-separated list, each element parsed by `parse`."""
     return lambda text: [parse(element) for element in text.split(",")]
@@ -109,4 +117,10 @@ def add_rounds(parser, default, of="all measurements"):
 def add_seconds(parser, default):
     parser.add_argument(
         "--seconds", type=positive(float), default=default, metavar="S", help="length of a measurement [%(default)s]"
+    )
+
+
+def add_size(parser, default):
+    parser.add_argument(
+        "--size", type=frame_size, default=default, metavar="BYTES", help="length of a frame with FCS [%(default)s]"
     )

@@ -1,4 +1,5 @@
-"""Measures how much of a congested line is used where peers are slow to resume after a pause: a minute.
+"""Measures how much of a congested line is used where peers are slow to resume after a pause, and the CPU time that a
+forwarded frame costs there: a minute.
 
 `burst` is 10 MB through two switches into a line of a fifth of the rate:
 
@@ -17,14 +18,13 @@ import subprocess
 
 from benchmarks import arguments, build
 from benchmarks.lab import Lab
-from benchmarks.process import log, run, stop
-from benchmarks.rounds import Failures
+from benchmarks.process import cpu_ns, log, run, stop, threads
+from benchmarks.ratios import interval, ratios
+from benchmarks.rounds import Failures, turns
 
-SUMMARY = "Measure the use of a congested line under stalls"
+SUMMARY = "Measure the use of a congested line, and CPU time a frame"
 ROOT_FOR = "network namespaces and AF_XDP sockets"
-FRAME = 1518  # with FCS
-ON_LINE = FRAME + 20
-BYTES = 10_000_000
+ON_LINE = 20  # bytes of preamble and gap that a frame takes beside its own
 FAST, SLOW = 1000, 200  # Mb/s
 LATE = "500us"
 LINGER = "300ms"
@@ -59,6 +59,10 @@ port = "{port}"
 def add_arguments(parser):
     arguments.add_json(parser)
     arguments.add_rounds(parser, 9)
+    arguments.add_size(parser, 1518)
+    parser.add_argument(
+        "--bytes", type=arguments.positive(int), default=10_000_000, metavar="N", help="bytes of a round [%(default)s]"
+    )
     parser.add_argument(
         "--only",
         type=scenario,
@@ -86,6 +90,7 @@ def add_arguments(parser):
         "--workers", default="unpinned", choices=["unpinned", "auto"], help="workers of the switches [%(default)s]"
     )
     arguments.add_xoff(parser)
+    arguments.add_also(parser)
 
 
 def scenario(text):
@@ -93,8 +98,11 @@ def scenario(text):
 
 
 class Bench:
-    def __init__(self, lab, options, failures):
-        self.lab, self.options, self.failures = lab, options, failures
+    """One network with the switches of one version, for one round."""
+
+    def __init__(self, lab, options, binary):
+        self.lab, self.options, self.binary = lab, options, binary
+        self.switches = []
 
     def switch(self, name, ports, towards_sink):
         """Starts a switch with ports (name, device, speed in Mb/s). Returns its checked configuration."""
@@ -105,8 +113,9 @@ class Bench:
         text = SWITCH.format(name=name, workers=workers, ports="\n".join(options.port), classes=classes)
         text += "".join(PORT.format(name=port, device=device, speed=speed) for port, device, speed in ports)
         text += TO_SINK.format(mac=SINK, port=towards_sink)
-        _, config = self.lab.start_switch(options.xoff, text, name)
-        return json.loads(run(options.xoff, "check", "--json", "--elsewhere", "--config", str(config)))
+        process, config = self.lab.start_switch(self.binary, text, name)
+        self.switches.append(process.pid)
+        return json.loads(run(self.binary, "check", "--json", "--elsewhere", "--config", str(config)))
 
     def sink(self, device, speed):
         process = self.host("--device", device, "--line", f"{speed}M", "--linger", LINGER)
@@ -119,51 +128,46 @@ class Bench:
         self.lab.undo.callback(stop, process)
         return process
 
-    def round(self, senders, speed, arguments):
-        """Starts all senders at once, each with its part. Returns the used share of the slow line."""
+    def measure(self, checked, senders, speed, arguments=()):
+        """Starts all senders at once, each with its part. Returns the measurement of the last switch's slow line."""
         sink = self.sink("sink", SLOW)
-        stream = f"class=3,dst={SINK},size={FRAME},count={BYTES // len(senders) // FRAME}"
+        stream = f"class=3,dst={SINK},size={self.options.size},count={self.options.bytes // len(senders) // self.options.size}"
+        before = self.cpu_ns()
         hosts = [self.host("--device", one, "--line", f"{speed}M", "--stream", stream, *arguments) for one in senders]
         reports = [json.loads(host.communicate(timeout=60)[0]) for host in [*hosts, sink]]
+        spent_ns = self.cpu_ns() - before
         received = reports[-1]["received"]
         lost = sum(one["lost"] for one in received) + sum(report["drops"]["total"] for report in reports)
         if lost or len(received) != len(senders) or not all(one["sent_known"] for one in received):
             raise RuntimeError(f"{lost} frames were lost or not all came: {received}")
-        self.stalled_ms.append(max(report["longest_gap_ns"] for report in reports) / 1e6)
         span_s = (max(one["last_ns"] for one in received) - min(one["first_ns"] for one in received)) / 1e9
-        bits = sum(one["frames"] for one in received) * ON_LINE * 8
-        return bits / (SLOW * 1e6 * span_s + 8 * self.credit_bytes)
-
-    def rounds(self, name, checked, senders, speed, arguments=()):
+        frames = sum(one["frames"] for one in received)
         slow = checked["ports"][-1]
-        self.credit_bytes = min(slow["burst_bytes"], slow["commit_bytes"]) + ON_LINE
-        self.stalled_ms = []
-        shares = []
-        for round_ in range(self.options.rounds):
-            with self.failures.caught(f"round {round_ + 1} of {name}"), self.lab.scope():
-                shares.append(self.round(senders, speed, arguments))
-                log(f"{name}: {shares[-1]:.4f}, longest stall of a host {self.stalled_ms[-1]:.1f} ms")
-        if not shares:
-            raise RuntimeError("every round failed")
+        on_line = self.options.size + ON_LINE
+        credit_bytes = min(slow["burst_bytes"], slow["commit_bytes"]) + on_line
         thresholds = next(one for one in checked["ports"][0]["classes"] if one["class"] == 3)
         return {
-            "median": round(statistics.median(shares), 4),
-            "least": round(min(shares), 4),
-            "most": round(max(shares), 4),
-            "rounds": len(shares),
+            "share": frames * on_line * 8 / (SLOW * 1e6 * span_s + 8 * credit_bytes),
+            "cpu_ns": spent_ns / frames,
+            "stalled_ms": max(report["longest_gap_ns"] for report in reports) / 1e6,
             "xon_bytes": thresholds["xon_bytes"],
             "xoff_bytes": thresholds["xoff_bytes"],
         }
+
+    def cpu_ns(self):
+        """Returns the CPU time of all switches, in nanoseconds."""
+        return sum(cpu_ns(pid, threads(pid)) for pid in self.switches)
 
     def burst(self):
         self.lab.wire("sender", "near-in", "02:00:00:00:00:01")
         self.lab.wire("sink", "far-out", SINK)
         self.lab.ip(self.lab.switch, "link add near-out type veth peer name far-in")
+        self.lab.undo.callback(self.lab.ip, self.lab.switch, "link del near-out")
         for device in ("near-out", "far-in"):
             self.lab.ip(self.lab.switch, f"link set {device} up")
         self.switch("near", [("in", "near-in", FAST), ("out", "near-out", FAST)], "out")
         checked = self.switch("far", [("in", "far-in", FAST), ("out", "far-out", SLOW)], "out")
-        return self.rounds("burst", checked, ["sender"], FAST)
+        return self.measure(checked, ["sender"], FAST)
 
     def incast(self, count):
         senders = [f"sender{n}" for n in range(1, count + 1)]
@@ -172,31 +176,76 @@ class Bench:
         self.lab.wire("sink", "out", SINK)
         ports = [(f"in{n}", f"in{n}", SLOW) for n in range(1, count + 1)]
         checked = self.switch("switch", [*ports, ("out", "out", SLOW)], "out")
-        return self.rounds(f"incast of {count}", checked, senders, SLOW, ["--late", LATE])
+        return self.measure(checked, senders, SLOW, ["--late", LATE])
+
+    def run(self, load):
+        return self.burst() if load == "burst" else self.incast(int(load))
+
+
+def summary(rounds, own):
+    """Returns one row from the measurements by round; `own` has those of the tree's switch in the same rounds."""
+    measured = list(rounds.values())
+    shares = [one["share"] for one in measured]
+    row = {
+        "median": round(statistics.median(shares), 4),
+        "least": round(min(shares), 4),
+        "most": round(max(shares), 4),
+        "rounds": len(measured),
+        "cpu_ns_per_frame": round(statistics.median(one["cpu_ns"] for one in measured)),
+        "xon_bytes": measured[0]["xon_bytes"],
+        "xoff_bytes": measured[0]["xoff_bytes"],
+    }
+    if own is not rounds:
+        mine, theirs = ({at: one["cpu_ns"] for at, one in of.items()} for of in (own, rounds))
+        common = ratios(mine, theirs)
+        row["cpu_ratio"] = round(statistics.median(common), 3) if common else None
+        row["cpu_ratio_interval"] = interval(common)
+    return row
 
 
 def main(options):
     options.xoff = build.xoff(options)
-    result, failures = {}, Failures()
-    for name in [options.only] if options.only else ["burst", "2", "4"]:
-        with failures.caught(name), Lab() as lab:
-            bench = Bench(lab, options, failures)
-            for _ in range(options.hogs):
-                hog = subprocess.Popen(["sh", "-c", "while :; do :; done"])
-                lab.undo.callback(stop, hog)
-            if name == "burst":
-                result[name] = bench.burst()
-            else:
-                result[f"incast-{name}"] = bench.incast(int(name))
+    versions = {"xoff": options.xoff, **dict(options.also)}
+    loads = [options.only] if options.only else ["burst", "2", "4"]
+    measured, failures = {}, Failures()
+    with Lab() as lab:
+        for _ in range(options.hogs):
+            hog = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+            lab.undo.callback(stop, hog)
+        for round_, load, name in turns(options.rounds, versions, loads):
+            with failures.caught(f"round {round_ + 1} of {load}, {name}"), lab.scope():
+                one = Bench(lab, options, versions[name]).run(load)
+                measured.setdefault((load, name), {})[round_] = one
+                log(
+                    f"round {round_ + 1} {load:<6} {name:<10} {one['share']:.4f} of the line, {one['cpu_ns']:.0f} ns of"
+                    f" CPU a frame, longest stall of a host {one['stalled_ms']:.1f} ms"
+                )
+    result = {
+        load: {
+            name: summary(rounds, measured.get((load, "xoff"), {}))
+            for (of, name), rounds in measured.items()
+            if of == load
+        }
+        for load in loads
+    }
     print(json.dumps({**result, "failures": failures.all}) if options.json else table(result))
     return failures.exit_status()
 
 
 def table(result):
-    lines = ["share of the slow line   median   least    most   rounds   XON, XOFF, bytes"]
-    for name, one in result.items():
-        lines.append(
-            f"{name:<22} {one['median']:>8.3f} {one['least']:>7.3f} {one['most']:>7.3f} {one['rounds']:>8}   "
-            f"{one['xon_bytes']}, {one['xoff_bytes']}"
-        )
+    lines = [
+        f"{'load':<8} {'switch':<12} {'share':>6} {'least':>6} {'most':>6} {'rounds':>7} {'CPU ns':>8}   XON, XOFF, bytes"
+    ]
+    for load, versions in result.items():
+        for name, one in versions.items():
+            line = (
+                f"{load:<8} {name:<12} {one['median']:>6.3f} {one['least']:>6.3f} {one['most']:>6.3f} {one['rounds']:>7}"
+                f" {one['cpu_ns_per_frame']:>8}   {one['xon_bytes']}, {one['xoff_bytes']}"
+            )
+            if "cpu_ratio" in one:
+                line += f"   xoff takes {one['cpu_ratio']} x its CPU time {one['cpu_ratio_interval'] or ''}"
+            lines.append(line)
+    lines.append(
+        "Share of the slow line; CPU time of all threads of the switches for each frame at the sink; medians of rounds."
+    )
     return "\n".join(lines)

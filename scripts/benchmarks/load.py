@@ -7,7 +7,6 @@ The same is measured over a plain veth without a forwarder; the difference is wh
 the delay until a process runs that sleeps on core 0 and is woken at that rate, without any frame: a forwarder that
 sleeps has that delay."""
 
-import argparse
 import json
 import statistics
 import sys
@@ -39,9 +38,7 @@ def add_arguments(parser):
         metavar="LIST",
         help="thousands of frames a second [%(default)s]",
     )
-    parser.add_argument(
-        "--size", type=frame_size, default=64, metavar="BYTES", help="length of a frame with FCS [%(default)s]"
-    )
+    arguments.add_size(parser, 64)
     parser.add_argument(
         "--gaps",
         choices=["even", "random"],
@@ -57,13 +54,6 @@ def add_arguments(parser):
     )
     arguments.add_xoff(parser)
     arguments.add_also(parser)
-
-
-def frame_size(text):
-    size = arguments.positive(int)(text)
-    if not 64 <= size <= 1518:
-        raise argparse.ArgumentTypeError(f"{size} is no length of a frame; take 64 to 1518")
-    return size
 
 
 class Bench:
