@@ -32,12 +32,12 @@ pub struct Sighting {
     /// and every CNM.
     pub is_control: bool,
     /// Event of the frame.
-    pub what: Seen,
+    pub event: FrameEvent,
 }
 
 /// Event of an observed frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum FrameEvent {
     /// Received on the port.
     Received {
         /// Drop reason if the frame was not admitted.
@@ -57,14 +57,14 @@ pub enum Seen {
     },
 }
 
-impl Seen {
+impl FrameEvent {
     /// Returns the drop reason, if the frame is dropped.
     #[must_use]
     pub const fn dropped(&self) -> Option<DropReason> {
         match *self {
-            Seen::Received { dropped } => dropped,
-            Seen::Dropped { reason, .. } => Some(reason),
-            Seen::Sent { .. } => None,
+            FrameEvent::Received { dropped } => dropped,
+            FrameEvent::Dropped { reason, .. } => Some(reason),
+            FrameEvent::Sent { .. } => None,
         }
     }
 }

@@ -42,7 +42,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use xoff_config::Machine;
-    use xoff_dataplane::routing::Onward;
+    use xoff_dataplane::routing::RouteDecision;
     use xoff_flow_control::punt_reason::PuntReason;
     use xoff_wire::ip::{Address, Packet};
     use xoff_wire::units::{BitRate, Site};
@@ -63,10 +63,10 @@ mod tests {
         let dst = Address::V4(u32::from_be_bytes(dst));
         let packet =
             Packet { src: dst, dst, len: 100, hops_left: 9, has_options: false, stays_on_link: false };
-        match fib.onward(fib.interface(Site::Port(PortId(0))).unwrap(), &packet) {
-            Onward::Host(reason) => Err(reason),
-            Onward::Nowhere => panic!("a route to nowhere"),
-            Onward::Hops(hops) => {
+        match fib.lookup(fib.interface(Site::Port(PortId(0))).unwrap(), &packet) {
+            RouteDecision::Host(reason) => Err(reason),
+            RouteDecision::Nowhere => panic!("a route to nowhere"),
+            RouteDecision::Hops(hops) => {
                 Ok(hops.hops.iter().map(|hop| (hop.site.port().unwrap(), hop.dst.0)).collect())
             }
         }

@@ -12,20 +12,20 @@ pub fn check(bytes: &[u8]) {
         Err(reason) => return assert_eq!(LldpError::ALL[reason.index()], reason),
     };
     let head = [Tlv::ChassisId(list.chassis), Tlv::PortId(list.port), Tlv::Ttl(list.ttl)];
-    let said: Vec<Tlv<'_>> = list.tlvs().flatten().collect();
+    let tlvs: Vec<Tlv<'_>> = list.tlvs().flatten().collect();
     for application in
-        said.iter().filter_map(|tlv| if let Tlv::Applications(list) = tlv { Some(list) } else { None })
+        tlvs.iter().filter_map(|tlv| if let Tlv::Applications(list) = tlv { Some(list) } else { None })
     {
         assert!(application.iter().all(|application| application.selector < 8));
     }
     let mut again = [0; LEN_MAX];
     let mut writer = Writer::new(&mut again, MacAddr([2, 0, 0, 0, 0, 1]));
-    let fit = head.iter().chain(&said).take_while(|tlv| writer.push(tlv)).count();
-    assert!(fit == 3 + said.len() || bytes.len() + 2 > LEN_MAX, "it came in a frame no longer");
+    let fit = head.iter().chain(&tlvs).take_while(|tlv| writer.push(tlv)).count();
+    assert!(fit == 3 + tlvs.len() || bytes.len() + 2 > LEN_MAX, "it came in a frame no longer");
     let again = writer.finish();
     let header = Header::parse(again).expect("what is written is a frame");
     assert!(is_lldp(&header));
     let again = Lldpdu::parse(header.payload(again)).expect("and well-formed");
     assert_eq!((again.chassis, again.port, again.ttl), (list.chassis, list.port, list.ttl));
-    assert!(again.tlvs().flatten().eq(said.into_iter().take(fit - 3)));
+    assert!(again.tlvs().flatten().eq(tlvs.into_iter().take(fit - 3)));
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use xoff_dataplane::tap::{Seen, Sighting};
+use xoff_dataplane::tap::{FrameEvent, Sighting};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -130,10 +130,10 @@ impl Writer {
         let mut comment = std::mem::take(&mut self.comment);
         comment.clear();
         describe(record, &mut comment);
-        let direction: u32 = match record.sighting.what {
-            Seen::Received { .. } => 1,
-            Seen::Sent { .. } => 2,
-            Seen::Dropped { .. } => 0,
+        let direction: u32 = match record.sighting.event {
+            FrameEvent::Received { .. } => 1,
+            FrameEvent::Sent { .. } => 2,
+            FrameEvent::Dropped { .. } => 0,
         };
         self.block(PACKET, |block| {
             block.number(interface);
@@ -226,10 +226,10 @@ fn describe(record: &Packet<'_>, text: &mut String) {
         Some(class) => write!(text, "class={class}"),
         None => write!(text, "control"),
     };
-    if let Seen::Sent { after } | Seen::Dropped { after, .. } = sighting.what {
+    if let FrameEvent::Sent { after } | FrameEvent::Dropped { after, .. } = sighting.event {
         let _ = write!(text, " delay_ns={}", after.0);
     }
-    if let Some(reason) = sighting.what.dropped() {
+    if let Some(reason) = sighting.event.dropped() {
         let _ = write!(text, " drop={}", reason.name());
     }
 }

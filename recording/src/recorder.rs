@@ -12,8 +12,8 @@ use xoff_dataplane::driver::Boundary;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::punt::{Punt, PuntSink};
 use xoff_dataplane::routing::Fib;
-use xoff_dataplane::switch::{Batch, Revision, Successor, Switch};
-use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
+use xoff_dataplane::switch::{Batch, PolicySwap, Revision, Switch};
+use xoff_dataplane::tap::{FrameEvent, Sighting, Tap, TapId};
 use xoff_flow_control::settings::{PipelineSettings, SwitchSettings, WhenFull};
 use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 
@@ -107,7 +107,7 @@ impl Tap for Drops {
     }
 
     fn see(&mut self, sighting: &Sighting, _frame: &Frame, _store: &dyn FrameStore) {
-        if sighting.what.dropped().is_some() {
+        if sighting.event.dropped().is_some() {
             let _ = self.0.push(*sighting); // excess reports are omitted
         }
     }
@@ -145,12 +145,12 @@ impl Heard {
 
     /// Passes all reports to `note`, drops first; replays use the same order.
     pub(crate) fn tell(&mut self, mut note: impl FnMut(&Record<'_>)) {
-        while let Ok(Sighting { port, class, what, .. }) = self.drops.pop() {
-            match (what, class) {
-                (Seen::Received { dropped: Some(reason) }, Some(class)) => {
+        while let Ok(Sighting { port, class, event, .. }) = self.drops.pop() {
+            match (event, class) {
+                (FrameEvent::Received { dropped: Some(reason) }, Some(class)) => {
                     note(&Record::Refused(port, class, reason));
                 }
-                (Seen::Dropped { reason, after }, Some(class)) => {
+                (FrameEvent::Dropped { reason, after }, Some(class)) => {
                     note(&Record::Dropped(port, class, reason, after));
                 }
                 _ => (), // frames without a class: their `Freed` record suffices
@@ -348,13 +348,13 @@ impl<K: Sink> Boundary for Recorder<K> {
         batch.set_mac(port, mac);
     }
 
-    fn let_peers_go(&mut self, batch: &mut Batch<'_>) {
+    fn release_peers(&mut self, batch: &mut Batch<'_>) {
         self.call(&Record::LetPeersGo);
-        batch.let_peers_go();
+        batch.release_peers();
         self.done();
     }
 
-    fn tell<S: FrameStore>(
+    fn inject<S: FrameStore>(
         &mut self,
         batch: &mut Batch<'_>,
         port: PortId,
@@ -362,7 +362,7 @@ impl<K: Sink> Boundary for Recorder<K> {
         store: &mut S,
     ) -> bool {
         self.call(&Record::Tell(port, len_of(bytes), kept(bytes, u32::MAX, HEAD_IN)));
-        let is_told = batch.tell(port, bytes, &mut self.watched(store));
+        let is_told = batch.inject(port, bytes, &mut self.watched(store));
         self.done();
         self.tape.note(&Record::Gave(is_told.into()));
         is_told
@@ -380,9 +380,9 @@ impl<K: Sink> Boundary for Recorder<K> {
         self.done();
     }
 
-    fn set_policy(&mut self, batch: &mut Batch<'_>, successor: Box<Successor>) -> Box<Successor> {
+    fn set_policy(&mut self, batch: &mut Batch<'_>, swap: Box<PolicySwap>) -> Box<PolicySwap> {
         self.tape.end(Ending::Policy);
-        batch.set_policy(successor)
+        batch.set_policy(swap)
     }
 
     fn revise(&mut self, batch: &mut Batch<'_>, revision: Box<Revision>) -> Box<Revision> {

@@ -308,10 +308,10 @@ impl Desk {
                 None
             }
             Record::LetPeersGo => {
-                batch.let_peers_go();
+                batch.release_peers();
                 None
             }
-            Record::Tell(port, len, bytes) => Some(batch.tell(port, &whole(bytes, len), self).into()),
+            Record::Tell(port, len, bytes) => Some(batch.inject(port, &whole(bytes, len), self).into()),
             Record::OfHost(site, port, len, bytes) => {
                 batch.send_of_host(site, port, &whole(bytes, len), self);
                 None

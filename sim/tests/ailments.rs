@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use xoff_config::{Config, Hardware, Machine};
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
+use xoff_dataplane::tap::{FrameEvent, Sighting, Tap, TapId};
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::{
     Ailments, At, Fabric, Flow, Forwarding, Line, Pace, Picos, Plan, Seed, Stalls, SwitchKind, SwitchNode,
@@ -157,7 +157,7 @@ impl Tap for Ports {
     }
 
     fn see(&mut self, sighting: &Sighting, _: &Frame, _: &dyn FrameStore) {
-        if matches!(sighting.what, Seen::Received { .. }) {
+        if matches!(sighting.event, FrameEvent::Received { .. }) {
             self.0.lock().expect("nobody has failed").push(sighting.port.0);
         }
     }

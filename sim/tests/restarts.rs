@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
+use xoff_dataplane::tap::{FrameEvent, Sighting, Tap, TapId};
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::{At, Fabric, Flow, Happened, Line, Pace, Picos, Plan, Seed, topology};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId, PortSet};
@@ -271,7 +271,7 @@ impl Tap for Count {
     }
 
     fn see(&mut self, sighting: &Sighting, _: &Frame, _: &dyn FrameStore) {
-        self.0.fetch_add(u64::from(matches!(sighting.what, Seen::Received { .. })), Relaxed);
+        self.0.fetch_add(u64::from(matches!(sighting.event, FrameEvent::Received { .. })), Relaxed);
     }
 }
 

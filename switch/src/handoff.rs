@@ -174,7 +174,7 @@ impl Handoff {
             let mut messages = drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
             // Addresses are sent before frames and taken after them: a reply never overtakes its address.
-            messages += drain(&mut from.learned, |update| batch.hear_learned(&update));
+            messages += drain(&mut from.learned, |update| batch.apply_learned(&update));
             taken.is_busy |= messages + frames > 0;
             taken.received += frames;
         }

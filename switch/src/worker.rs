@@ -115,7 +115,7 @@ impl Worker {
 
     fn run_by(&mut self, by: &mut impl Boundary, stop: &AtomicBool) -> Outcome {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.work(by, stop)));
-        self.let_peers_go(by);
+        self.release_peers(by);
         outcome
     }
 
@@ -223,9 +223,9 @@ impl Worker {
     }
 
     /// Sends XON for every held class, cancels requested rates, and waits until the kernel has taken the frames.
-    fn let_peers_go(&mut self, by: &mut impl Boundary) {
+    fn release_peers(&mut self, by: &mut impl Boundary) {
         let begin = clock::now();
-        self.driver(by, begin).0.let_peers_go();
+        self.driver(by, begin).0.release_peers();
         while self.driver(by, clock::now()).0.part() && clock::now().since(begin) < LAST_WAIT {
             thread::yield_now();
         }

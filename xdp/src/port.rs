@@ -365,7 +365,7 @@ impl driver::Port<Store> for Port {
     }
 
     #[inline]
-    fn is_gone(&self) -> bool {
+    fn is_removed(&self) -> bool {
         self.transmitter.is_gone()
     }
 

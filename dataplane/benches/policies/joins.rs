@@ -47,7 +47,7 @@ impl Joins {
     }
 
     /// Returns the number of flows that the peer is asked to pause.
-    pub fn asked(&self) -> usize {
+    pub fn requested(&self) -> usize {
         self.switch.ofc(Class::ALL[3]).map_or(0, |ofc| ofc.flows_asked(IN))
     }
 

@@ -87,9 +87,9 @@ fn count(mut bench: Bench) {
 
 fn count_joins(flows: u16) {
     let mut joins = Joins::new(flows);
-    let before = joins.asked();
+    let before = joins.requested();
     counted(|| joins.join(), BATCH);
-    assert_eq!(joins.asked() - before, BATCH as usize, "each of them is to be paused");
+    assert_eq!(joins.requested() - before, BATCH as usize, "each of them is to be paused");
     println!("{BATCH}");
 }
 

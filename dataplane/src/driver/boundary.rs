@@ -6,7 +6,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, Site};
 
 use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
-use crate::switch::{Batch, Revision, Successor, Switch};
+use crate::switch::{Batch, PolicySwap, Revision, Switch};
 
 /// Calls of a driver to its dataplane. Each method makes the call that its doc names; a recorder also logs it.
 pub trait Boundary {
@@ -82,22 +82,22 @@ pub trait Boundary {
         batch.set_mac(port, mac);
     }
 
-    /// Calls [`Batch::let_peers_go`].
+    /// Calls [`Batch::release_peers`].
     #[inline(always)]
-    fn let_peers_go(&mut self, batch: &mut Batch<'_>) {
-        batch.let_peers_go();
+    fn release_peers(&mut self, batch: &mut Batch<'_>) {
+        batch.release_peers();
     }
 
-    /// Calls [`Batch::tell`].
+    /// Calls [`Batch::inject`].
     #[inline(always)]
-    fn tell<S: FrameStore>(
+    fn inject<S: FrameStore>(
         &mut self,
         batch: &mut Batch<'_>,
         port: PortId,
         bytes: &[u8],
         store: &mut S,
     ) -> bool {
-        batch.tell(port, bytes, store)
+        batch.inject(port, bytes, store)
     }
 
     /// Calls [`Batch::send_of_host`].
@@ -115,8 +115,8 @@ pub trait Boundary {
     /// Calls [`Batch::set_policy`].
     #[inline(always)]
     #[must_use = "it may be large, and is to be dropped where there is time"]
-    fn set_policy(&mut self, batch: &mut Batch<'_>, successor: Box<Successor>) -> Box<Successor> {
-        batch.set_policy(successor)
+    fn set_policy(&mut self, batch: &mut Batch<'_>, swap: Box<PolicySwap>) -> Box<PolicySwap> {
+        batch.set_policy(swap)
     }
 
     /// Calls [`Batch::revise`].

@@ -66,12 +66,12 @@ pub trait Port<S> {
     /// Returns whether frames were sent and have not been [reaped](Self::reap).
     fn in_flight(&self) -> bool;
 
-    /// Returns whether the device is gone, so that its frames must be [taken back](Self::take_back).
-    fn is_gone(&self) -> bool {
+    /// Returns whether the device was removed, so that its frames must be [taken back](Self::take_back).
+    fn is_removed(&self) -> bool {
         false
     }
 
-    /// Calls `unsent` with every frame that a gone device has not sent.
+    /// Calls `unsent` with every frame that a removed device has not sent.
     fn take_back(&mut self, _store: &mut S, _unsent: impl FnMut(&mut S, Frame)) {}
 }
 
@@ -91,7 +91,7 @@ pub trait Environment<P, S> {
     fn pause_obeyed(&mut self) {}
 
     /// Reports an XOFF sent in the turn that began at `now`.
-    fn stop_told(&mut self, _now: Nanos) {}
+    fn xoff_sent(&mut self, _now: Nanos) {}
 }
 
 impl<P, S> Environment<P, S> for () {}
@@ -145,7 +145,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         for port in ports.iter_mut() {
             is_busy |= reap(*by, &mut batch, port, *store);
             let (id, port) = port;
-            if port.is_gone() {
+            if port.is_removed() {
                 port.take_back(store, |store, frame| {
                     by.give_up(&mut batch, *id, frame, store);
                     is_busy = true;
@@ -161,7 +161,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
 
     /// Sends the frames that may leave now. Returns whether there were any.
     fn transmit(&mut self, environment: &mut impl Environment<P, S>) -> bool {
-        if !self.switch.untold().is_empty() {
+        if !self.switch.announcements_due().is_empty() {
             self.announce(environment);
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
@@ -170,7 +170,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
-                let told_before = switch.stops_told();
+                let sent_before = switch.xoffs_sent();
                 let mut is_sent = false;
                 if active.contains(port.0) {
                     let mut batch = by.batch(switch, *now);
@@ -181,8 +181,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
                     break;
                 }
                 is_busy = true;
-                if switch.stops_told() != told_before {
-                    environment.stop_told(*now);
+                if switch.xoffs_sent() != sent_before {
+                    environment.xoff_sent(*now);
                 }
                 let mut batch = by.batch(switch, *now);
                 if !reap(*by, &mut batch, port, *store) {
@@ -197,20 +197,20 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     /// frames that no longer count need no pause. Frames that cannot leave now are left to `transmit`.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
-        let untold = self.switch.untold();
+        let due = self.switch.announcements_due();
         for at in 0..self.ports.len() {
-            if untold.contains(self.ports[at].0) {
-                let told_before = self.switch.stops_told();
-                self.tell(at);
-                if self.switch.stops_told() != told_before {
-                    environment.stop_told(self.now);
+            if due.contains(self.ports[at].0) {
+                let sent_before = self.switch.xoffs_sent();
+                self.send_pauses(at);
+                if self.switch.xoffs_sent() != sent_before {
+                    environment.xoff_sent(self.now);
                 }
             }
         }
     }
 
     /// Sends only the pause frames of the port at index `at`.
-    fn tell(&mut self, at: usize) {
+    fn send_pauses(&mut self, at: usize) {
         let (id, port) = &mut self.ports[at];
         let mut batch = self.boundary.batch(self.switch, self.now);
         while port.control_room() > 0
@@ -222,22 +222,22 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
     }
 
     /// Makes XON due for every held class, and ends requested rates. The frames leave by [`Driver::part`].
-    pub fn let_peers_go(&mut self) {
+    pub fn release_peers(&mut self) {
         let mut batch = self.boundary.batch(self.switch, self.now);
-        self.boundary.let_peers_go(&mut batch);
+        self.boundary.release_peers(&mut batch);
     }
 
     /// Sends due pause and rate frames, but no data, before a stop. Returns whether one of them has not left yet.
     pub fn part(&mut self) -> bool {
         // All peers are notified first: a policy that panics on a released frame then stops no XON.
-        (0..self.ports.len()).for_each(|at| self.tell(at));
+        (0..self.ports.len()).for_each(|at| self.send_pauses(at));
         let mut is_waiting = false;
         let Driver { now, switch, ports, store, boundary: by } = self;
         for port in ports.iter_mut() {
             let mut batch = by.batch(switch, *now);
             reap(*by, &mut batch, port, *store);
             drop(batch);
-            is_waiting |= switch.untold().contains(port.0) || port.1.in_flight();
+            is_waiting |= switch.announcements_due().contains(port.0) || port.1.in_flight();
         }
         is_waiting
     }

@@ -73,7 +73,7 @@ pub struct FdbUpdate {
     /// Port of the station.
     pub port: PortId,
     /// Time at which the station sent.
-    pub seen: Nanos,
+    pub last_active: Nanos,
 }
 
 /// Entry of the database, for display.
@@ -190,7 +190,7 @@ impl Fdb {
             }
         }
         for &(vid, mac, port) in statics {
-            let entry = Entry { seen: Nanos::ZERO, port, is_static: true };
+            let entry = Entry { last_active: Nanos::ZERO, port, is_static: true };
             let key = Key::new(vid, mac);
             if let Some(place) = self.table.find(key).filter(|&place| !self.table.is_static(place)) {
                 self.forget(place);
@@ -223,15 +223,15 @@ impl Fdb {
     pub fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
-            return self.add(update.seen, key, update.port, false);
+            return self.add(update.last_active, key, update.port, false);
         };
         let entry = self.table.entry(place);
         if entry.is_static {
             Learned::Static
-        } else if entry.seen > update.seen {
+        } else if entry.last_active > update.last_active {
             Learned::Refreshed
         } else {
-            self.put(update.seen, place, update.port)
+            self.put(update.last_active, place, update.port)
         }
     }
 
@@ -336,15 +336,15 @@ impl Fdb {
         places.map(Table::place).filter_map(move |place| {
             let key = self.table.key(place)?;
             let entry = self.table.entry(place);
-            let age = (!entry.is_static).then_some(now.since(entry.seen));
-            let known = !self.has_aged(place, now);
-            known.then_some(FdbEntry { vid: key.vid(), mac: key.mac(), port: entry.port, age })
+            let age = (!entry.is_static).then_some(now.since(entry.last_active));
+            let is_current = !self.has_aged(place, now);
+            is_current.then_some(FdbEntry { vid: key.vid(), mac: key.mac(), port: entry.port, age })
         })
     }
 
     #[inline]
     fn has_aged(&self, place: Place, now: Nanos) -> bool {
-        !self.table.is_static(place) && now.since(self.table.seen(place)) >= self.ageing
+        !self.table.is_static(place) && now.since(self.table.last_active(place)) >= self.ageing
     }
 
     #[inline]
@@ -363,7 +363,7 @@ impl Fdb {
     #[inline]
     fn put(&mut self, now: Nanos, place: Place, port: PortId) -> Learned {
         let (before, had_aged) = (self.table.entry(place), self.has_aged(place, now));
-        self.table.set(place, Entry { seen: now, port, is_static: false });
+        self.table.set(place, Entry { last_active: now, port, is_static: false });
         if before.port != port {
             self.ports[before.port.index()].learned -= 1;
             self.ports[port.index()].learned += 1;
@@ -373,7 +373,7 @@ impl Fdb {
         } else if before.port != port {
             self.ports[port.index()].moved += 1;
             Learned::Moved { from: before.port }
-        } else if before.seen.0 >> self.update_shift != now.0 >> self.update_shift {
+        } else if before.last_active.0 >> self.update_shift != now.0 >> self.update_shift {
             Learned::Renewed
         } else {
             Learned::Refreshed
@@ -385,7 +385,7 @@ impl Fdb {
             self.ports[port.index()].refused += 1;
             return Learned::RefusedByLimit;
         }
-        let entry = Entry { seen: now, port, is_static: false };
+        let entry = Entry { last_active: now, port, is_static: false };
         if self.table.len() >= self.capacity || !self.table.insert(key, entry) {
             self.ports[port.index()].refused += 1;
             return Learned::RefusedByCapacity;
@@ -407,7 +407,7 @@ impl Fdb {
 fn table_of_statics(settings: &FdbSettings, capacity: usize) -> Option<Table> {
     let mut table = Table::new(capacity, settings.seed);
     for &(vid, mac, port) in &settings.statics {
-        let entry = Entry { seen: Nanos::ZERO, port, is_static: true };
+        let entry = Entry { last_active: Nanos::ZERO, port, is_static: true };
         match table.find(Key::new(vid, mac)) {
             Some(place) => table.set(place, entry),
             None if table.insert(Key::new(vid, mac), entry) => {}

@@ -106,7 +106,7 @@ impl Loops {
         self.ports[port.index()].until != Nanos::NEVER
     }
 
-    pub(super) fn next_tried_again(&mut self, now: Nanos) -> Option<PortId> {
+    pub(super) fn next_retried(&mut self, now: Nanos) -> Option<PortId> {
         if now < self.next_end {
             return None;
         }
@@ -204,10 +204,10 @@ mod tests {
         assert_eq!(loops.next_end(), Nanos::NEVER);
         assert_eq!(bounce(&mut loops, Nanos(5), MOVES), Some(B));
         assert_eq!(loops.next_end(), Nanos(5).after(HOLD));
-        assert_eq!(loops.next_tried_again(Nanos(4).after(HOLD)), None);
-        assert_eq!(loops.next_tried_again(Nanos(5).after(HOLD)), Some(B));
+        assert_eq!(loops.next_retried(Nanos(4).after(HOLD)), None);
+        assert_eq!(loops.next_retried(Nanos(5).after(HOLD)), Some(B));
         assert_eq!(loops.next_end(), Nanos::NEVER);
-        assert_eq!(loops.next_tried_again(Nanos(6).after(HOLD)), None);
+        assert_eq!(loops.next_retried(Nanos(6).after(HOLD)), None);
     }
 
     // proves: floods

@@ -19,7 +19,7 @@ mod vlan;
 pub use fdb::{Fdb, FdbEntry, FdbUpdate, Learned};
 pub use groups::{GroupId, Groups};
 pub use loops::{HOLD as LOOP_HOLD, MOVES as LOOP_MOVES, WINDOW as LOOP_WINDOW};
-pub use spread::{Ways, Weighted, shortest};
+pub use spread::{PathSet, WeightedPaths, shortest};
 pub use table::table_bytes;
 pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
@@ -176,7 +176,7 @@ impl Bridge {
         };
         let update = learned.is_update().then(|| {
             self.version += 1;
-            FdbUpdate { vid, mac: header.src, port: at, seen: now }
+            FdbUpdate { vid, mac: header.src, port: at, last_active: now }
         });
         if let Learned::Moved { from } = learned
             && let Some(port) = self.loops.moved(now, from, at)
@@ -304,7 +304,7 @@ impl Bridge {
     /// Ages a bounded part of the forwarding database and ends blocks of loops.
     pub fn advance(&mut self, now: Nanos) {
         self.fdb.advance(now);
-        while let Some(port) = self.loops.next_tried_again(now) {
+        while let Some(port) = self.loops.next_retried(now) {
             self.set_looped(port, false);
         }
     }
@@ -342,31 +342,35 @@ impl Bridge {
         if self.exits[ingress.index()].all.contains(port) && members.contains(port) {
             return Decision::Unicast(port);
         }
-        self.elsewhere(ingress, port, members)
+        self.towards_other_member(ingress, port, members)
     }
 
     /// Decides for an address at a port that the frame cannot leave by: another member of its group, or a drop.
     #[inline(never)]
-    fn elsewhere(&self, ingress: PortId, port: PortId, members: &PortSet) -> Decision {
+    fn towards_other_member(&self, ingress: PortId, port: PortId, members: &PortSet) -> Decision {
         match self.groups.of(port) {
             Some(group) => self.towards_group(ingress, group, members),
-            None => Decision::Drop(self.why_not(ingress, port, members)),
+            None => Decision::Drop(self.drop_reason(ingress, port, members)),
         }
     }
 
     fn towards_group(&self, ingress: PortId, group: GroupId, members: &PortSet) -> Decision {
-        let ports = self.groups.members(group).without(&self.kept_apart(ingress));
+        let ports = self.groups.members(group).without(&self.excluded_exits(ingress));
         if self.groups.of(ingress) != Some(group) && !ports.and(&self.up).and(members).is_empty() {
             return Decision::Group(group);
         }
         let port = self.groups.members(group).first_from(PortId(0)).unwrap_or(ingress);
         let is_hairpin = self.groups.of(ingress) == Some(group);
-        Decision::Drop(if is_hairpin { DropReason::Hairpin } else { self.why_not(ingress, port, members) })
+        Decision::Drop(if is_hairpin {
+            DropReason::Hairpin
+        } else {
+            self.drop_reason(ingress, port, members)
+        })
     }
 
     /// Returns why no frame of `ingress` leaves through `port` or its group.
     #[cold]
-    fn why_not(&self, ingress: PortId, port: PortId, members: &PortSet) -> DropReason {
+    fn drop_reason(&self, ingress: PortId, port: PortId, members: &PortSet) -> DropReason {
         if port == ingress {
             DropReason::Hairpin
         } else if !self.leads_on(port) {
@@ -379,12 +383,12 @@ impl Bridge {
     }
 
     /// Returns the ports by which frames of `ingress` may not leave, independent of links.
-    fn kept_apart(&self, ingress: PortId) -> PortSet {
+    fn excluded_exits(&self, ingress: PortId) -> PortSet {
         let mut apart = self.companions(ingress).unwrap_or_default();
         apart.insert(ingress);
-        for alike in [&self.isolated, self.groups.uplinks()] {
-            if alike.contains(ingress) {
-                apart = apart.or(alike);
+        for separate in [&self.isolated, self.groups.uplinks()] {
+            if separate.contains(ingress) {
+                apart = apart.or(separate);
             }
         }
         apart
@@ -397,7 +401,7 @@ impl Bridge {
         };
         self.teaches = self.up.iter().filter(teaches).collect();
         for ingress in (0..=u8::MAX).map(PortId).take(self.exits.len()) {
-            let exits = self.exits_but(&self.kept_apart(ingress));
+            let exits = self.exits_but(&self.excluded_exits(ingress));
             self.exits[ingress.index()] = Exits { at: self.groups.at(ingress), ..exits };
         }
         self.of_router = self.exits_but(&PortSet::NONE);

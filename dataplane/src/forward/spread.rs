@@ -16,16 +16,16 @@ use xoff_wire::units::Bytes;
 
 /// Set of paths, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ways(u64);
+pub struct PathSet(u64);
 
-impl Ways {
+impl PathSet {
     /// Empty set.
-    pub const NONE: Ways = Ways(0);
+    pub const NONE: PathSet = PathSet(0);
 
     /// Adds a path.
     #[inline]
-    pub fn insert(&mut self, way: usize) {
-        self.0 |= 1 << way;
+    pub fn insert(&mut self, path: usize) {
+        self.0 |= 1 << path;
     }
 
     /// Returns whether the set is empty.
@@ -38,7 +38,7 @@ impl Ways {
     /// Returns `self`, or `others` if `self` is empty.
     #[inline]
     #[must_use]
-    pub const fn or(self, others: Ways) -> Ways {
+    pub const fn or(self, others: PathSet) -> PathSet {
         if self.is_empty() { others } else { self }
     }
 
@@ -48,78 +48,78 @@ impl Ways {
         let mut rest = self.0;
         std::iter::from_fn(move || {
             (rest != 0).then(|| {
-                let way = rest.trailing_zeros() as usize;
+                let path = rest.trailing_zeros() as usize;
                 rest &= rest - 1;
-                way
+                path
             })
         })
     }
 }
 
-impl FromIterator<usize> for Ways {
-    fn from_iter<T: IntoIterator<Item = usize>>(ways: T) -> Ways {
-        let mut set = Ways::NONE;
-        ways.into_iter().for_each(|way| set.insert(way));
+impl FromIterator<usize> for PathSet {
+    fn from_iter<T: IntoIterator<Item = usize>>(paths: T) -> PathSet {
+        let mut set = PathSet::NONE;
+        paths.into_iter().for_each(|path| set.insert(path));
         set
     }
 }
 
 /// Paths with names and weights.
 #[derive(Clone, Debug)]
-pub struct Weighted {
-    ways: Box<[Named]>,
+pub struct WeightedPaths {
+    paths: Box<[WeightedPath]>,
     is_even: bool,
     turns: Box<[u8]>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Named {
+struct WeightedPath {
     name: u64,
     weight: u32,
 }
 
-impl Weighted {
+impl WeightedPaths {
     /// Creates paths from (name, weight): 1 to [`MEMBERS_MAX`] of them. The name identifies a path, so that flows
     /// stay with it if its number changes. A weight is 1 to [`WEIGHT_MAX`].
     ///
     /// # Panics
     /// Panics if there are none, or more than the maximum.
     #[must_use]
-    pub fn new(ways: impl IntoIterator<Item = (u64, u16)>) -> Weighted {
-        let ways: Box<[Named]> = ways
+    pub fn new(paths: impl IntoIterator<Item = (u64, u16)>) -> WeightedPaths {
+        let paths: Box<[WeightedPath]> = paths
             .into_iter()
-            .map(|(name, weight)| Named {
+            .map(|(name, weight)| WeightedPath {
                 name: mix(name ^ NAMES),
                 weight: weight.clamp(1, WEIGHT_MAX).into(),
             })
             .collect();
-        assert!((1..=MEMBERS_MAX).contains(&ways.len()), "{} ways", ways.len());
-        let is_even = ways.iter().all(|way| way.weight == ways[0].weight);
-        Weighted { turns: turns(&ways), ways, is_even }
+        assert!((1..=MEMBERS_MAX).contains(&paths.len()), "{} paths", paths.len());
+        let is_even = paths.iter().all(|path| path.weight == paths[0].weight);
+        WeightedPaths { turns: turns(&paths), paths, is_even }
     }
 
     /// Returns the number of paths.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.ways.len()
+        self.paths.len()
     }
 
     /// Returns false: there is at least one path.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ways.is_empty()
+        self.paths.is_empty()
     }
 
     /// Returns the path of a flow by its salted digest, or `None` if none is usable.
     #[inline]
     #[must_use]
-    pub fn of_flow(&self, digest: u64, usable: Ways) -> Option<usize> {
-        let drawn = |way: &usize| mix(digest ^ self.ways[*way].name);
+    pub fn of_flow(&self, digest: u64, usable: PathSet) -> Option<usize> {
+        let drawn = |path: &usize| mix(digest ^ self.paths[*path].name);
         if self.is_even {
             return usable.iter().max_by_key(drawn);
         }
         // The earliest of events that occur at rates proportional to the weights.
-        let when = |way: &usize| -unit(drawn(way)).ln() / f64::from(self.ways[*way].weight);
+        let when = |path: &usize| -unit(drawn(path)).ln() / f64::from(self.paths[*path].weight);
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
 
@@ -127,7 +127,7 @@ impl Weighted {
     /// usable.
     #[inline]
     #[must_use]
-    pub fn in_turn(&self, place: usize, usable: Ways) -> Option<(usize, usize)> {
+    pub fn in_turn(&self, place: usize, usable: PathSet) -> Option<(usize, usize)> {
         let count = self.turns.len();
         let mut turns = (0..count).map(|ahead| (place + ahead) % count);
         let found = turns.find(|&turn| usable.0 & 1 << self.turns[turn] != 0)?;
@@ -137,11 +137,11 @@ impl Weighted {
     /// Returns a random path, chosen by the uniform number `chance`, or `None` if none is usable.
     #[inline]
     #[must_use]
-    pub fn at_random(&self, chance: u64, usable: Ways) -> Option<usize> {
-        let all: u64 = usable.iter().map(|way| u64::from(self.ways[way].weight)).sum();
+    pub fn at_random(&self, chance: u64, usable: PathSet) -> Option<usize> {
+        let all: u64 = usable.iter().map(|path| u64::from(self.paths[path].weight)).sum();
         let mut point = scaled(chance, all);
-        usable.iter().find(|&way| {
-            let weight = u64::from(self.ways[way].weight);
+        usable.iter().find(|&path| {
+            let weight = u64::from(self.paths[path].weight);
             let is_it = point < weight;
             point = point.saturating_sub(weight);
             is_it
@@ -151,10 +151,10 @@ impl Weighted {
     /// Returns the next path of a frame in the order `turns`, and the new position.
     #[inline]
     #[must_use]
-    pub fn next(&self, turns: Turns, place: usize, chance: u64, usable: Ways) -> Option<(usize, usize)> {
+    pub fn next(&self, turns: Turns, place: usize, chance: u64, usable: PathSet) -> Option<(usize, usize)> {
         match turns {
             Turns::RoundRobin => self.in_turn(place, usable),
-            Turns::Random => self.at_random(chance, usable).map(|way| (way, place)),
+            Turns::Random => self.at_random(chance, usable).map(|path| (path, place)),
         }
     }
 }
@@ -163,14 +163,14 @@ impl Weighted {
 /// is called once for each.
 #[inline]
 #[must_use]
-pub fn shortest(usable: Ways, low: Bytes, high: Bytes, waiting: impl Fn(usize) -> Bytes) -> Ways {
-    let (mut below_low, mut below_high) = (Ways::NONE, Ways::NONE);
-    for way in usable.iter() {
-        let waits = waiting(way);
+pub fn shortest(usable: PathSet, low: Bytes, high: Bytes, waiting: impl Fn(usize) -> Bytes) -> PathSet {
+    let (mut below_low, mut below_high) = (PathSet::NONE, PathSet::NONE);
+    for path in usable.iter() {
+        let waits = waiting(path);
         if waits < low {
-            below_low.insert(way);
+            below_low.insert(path);
         } else if waits < high {
-            below_high.insert(way);
+            below_high.insert(path);
         }
     }
     below_low.or(below_high).or(usable)
@@ -193,15 +193,15 @@ fn unit(drawn: u64) -> f64 {
 
 /// Returns the round-robin order: each path as often as its weight divided by the common divisor, evenly spaced. The
 /// path farthest behind its share comes next.
-fn turns(ways: &[Named]) -> Box<[u8]> {
-    let divisor = ways.iter().fold(0, |divisor, way| common_divisor(divisor, way.weight));
-    let weights: Vec<i64> = ways.iter().map(|way| i64::from(way.weight / divisor)).collect();
+fn turns(paths: &[WeightedPath]) -> Box<[u8]> {
+    let divisor = paths.iter().fold(0, |divisor, path| common_divisor(divisor, path.weight));
+    let weights: Vec<i64> = paths.iter().map(|path| i64::from(path.weight / divisor)).collect();
     let all: i64 = weights.iter().sum();
-    let mut behind = vec![0_i64; ways.len()];
+    let mut behind = vec![0_i64; paths.len()];
     (0..all)
         .filter_map(|_| {
             behind.iter_mut().zip(&weights).for_each(|(behind, weight)| *behind += weight);
-            let next = (0..ways.len()).rev().max_by_key(|&way| behind[way])?;
+            let next = (0..paths.len()).rev().max_by_key(|&path| behind[path])?;
             behind[next] -= all;
             u8::try_from(next).ok()
         })

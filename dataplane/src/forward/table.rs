@@ -43,7 +43,7 @@ impl Key {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub seen: Nanos,
+    pub last_active: Nanos,
     pub port: PortId,
     pub is_static: bool,
 }
@@ -118,7 +118,7 @@ fn fold(a: u64, b: u64) -> u64 {
 pub(super) struct Table {
     hash: KeyedHash,
     buckets: Box<[Bucket]>,
-    seen: Box<[[Nanos; WAYS]]>,
+    last_active: Box<[[Nanos; WAYS]]>,
     len: usize,
 }
 
@@ -129,7 +129,7 @@ impl Table {
         Table {
             hash: KeyedHash::new(seed),
             buckets: vec![Bucket::EMPTY; buckets].into(),
-            seen: vec![[Nanos::ZERO; WAYS]; buckets].into(),
+            last_active: vec![[Nanos::ZERO; WAYS]; buckets].into(),
             len: 0,
         }
     }
@@ -185,7 +185,11 @@ impl Table {
     }
 
     pub fn entry(&self, place: Place) -> Entry {
-        Entry { seen: self.seen(place), port: self.port(place), is_static: self.is_static(place) }
+        Entry {
+            last_active: self.last_active(place),
+            port: self.port(place),
+            is_static: self.is_static(place),
+        }
     }
 
     #[inline]
@@ -199,8 +203,8 @@ impl Table {
     }
 
     #[inline]
-    pub fn seen(&self, Place { bucket, way }: Place) -> Nanos {
-        self.seen[bucket][way]
+    pub fn last_active(&self, Place { bucket, way }: Place) -> Nanos {
+        self.last_active[bucket][way]
     }
 
     /// Replaces the entry at an occupied position.
@@ -209,7 +213,7 @@ impl Table {
         let at = &mut self.buckets[bucket];
         at.ports[way] = entry.port;
         at.statics = at.statics & !(1 << way) | u8::from(entry.is_static) << way;
-        self.seen[bucket][way] = entry.seen;
+        self.last_active[bucket][way] = entry.last_active;
     }
 
     /// Returns the two buckets of a key, different ones if there is more than one.
@@ -234,6 +238,7 @@ mod tests {
         assert_eq!((key.vid(), key.mac()), (4094, MacAddr([2, 3, 4, 5, 6, 7])));
     }
 
+    /// Consecutive and scattered addresses fill the table to its capacity.
     #[test]
     fn holds_its_capacity_of_addresses_in_a_row_and_of_scattered_ones() {
         for capacity in [1, 3, 4, 5, 16, 100, 1000, 8192, 16_384, 60_000, 65_536] {
@@ -241,13 +246,13 @@ mod tests {
                 let mut table = Table::new(capacity, HashSeed([step, capacity as u64]));
                 let key = |n: usize| Key(1 << 48 | (n as u64 + 1).wrapping_mul(step) & 0xffff_ffff_ffff);
                 for n in 0..capacity {
-                    let entry = Entry { seen: Nanos(n as u64), ..Entry::default() };
+                    let entry = Entry { last_active: Nanos(n as u64), ..Entry::default() };
                     assert!(table.insert(key(n), entry), "{n} of {capacity} by {step:#x}");
                 }
                 assert_eq!(table.len(), capacity);
                 for n in 0..capacity {
                     let place = table.find(key(n)).unwrap();
-                    assert_eq!(table.entry(place).seen, Nanos(n as u64));
+                    assert_eq!(table.entry(place).last_active, Nanos(n as u64));
                     assert_eq!(table.key(place), Some(key(n)));
                 }
             }

@@ -79,7 +79,7 @@ fn nothing_is_learned_at_a_port_without_link() {
     let mut bridge = Bridge::new(&settings(3));
     bridge.set_link(PortId(1), false);
     decide(&mut bridge, 1, A, B); // it was received before the link went down
-    bridge.apply_remote(&FdbUpdate { vid: 1, mac: A, port: PortId(1), seen: NOW }); // and at another worker
+    bridge.apply_remote(&FdbUpdate { vid: 1, mac: A, port: PortId(1), last_active: NOW }); // and at another worker
     assert_eq!(decide(&mut bridge, 0, B, A), flood(Flooded::Unknown, &[2]));
     bridge.set_link(PortId(1), true);
     decide(&mut bridge, 1, A, B);
@@ -167,7 +167,7 @@ fn replicas_hear_what_one_has_learned() {
     let mut first = Bridge::new(&settings(3));
     let mut second = first.clone();
     let update = first.forward(NOW, PortId(0), &frame(A, B, None)).learned.unwrap();
-    assert_eq!(update, FdbUpdate { vid: 1, mac: A, port: PortId(0), seen: NOW });
+    assert_eq!(update, FdbUpdate { vid: 1, mac: A, port: PortId(0), last_active: NOW });
     assert_eq!(first.forward(NOW, PortId(0), &frame(A, B, None)).learned, None, "nothing new");
     second.apply_remote(&update);
     assert_eq!(decide(&mut second, 2, B, A), Decision::Unicast(PortId(0)));
@@ -242,7 +242,7 @@ explore! {
         let mut went = [None::<(Nanos, u64, Forwarding)>; 3];
         for step in steps {
             match step {
-                Step::Frames { ingress, bytes, count } => for _ in 0..count {
+                BridgeStep::Frames { ingress, bytes, count } => for _ in 0..count {
                     let header = Header::parse(&bytes).unwrap();
                     let expected = single.forward(now, PortId(ingress), &header);
                     let before = before[usize::from(ingress)].replace(bytes.clone());
@@ -258,23 +258,23 @@ explore! {
                     *last = Some((now, whole.version(), forwarding));
                     prop_assert_eq!(forwarding, expected);
                 },
-                Step::Link(port, up) => {
+                BridgeStep::Link(port, up) => {
                     whole.set_link(PortId(port), up);
                     single.set_link(PortId(port), up);
                 }
-                Step::Heard(station, port) => {
-                    let update = FdbUpdate { vid: 1, mac: mac(station), port: PortId(port), seen: now };
+                BridgeStep::Heard(station, port) => {
+                    let update = FdbUpdate { vid: 1, mac: mac(station), port: PortId(port), last_active: now };
                     whole.apply_remote(&update);
                     single.apply_remote(&update);
                 }
-                Step::Time(by) => {
+                BridgeStep::Time(by) => {
                     now += Nanos(by);
                     whole.advance(now);
                     single.advance(now);
                 }
             }
-            let known = |bridge: &Bridge| bridge.fdb().entries(now).collect::<Vec<_>>();
-            prop_assert_eq!(known(&whole), known(&single));
+            let entries = |bridge: &Bridge| bridge.fdb().entries(now).collect::<Vec<_>>();
+            prop_assert_eq!(entries(&whole), entries(&single));
             let refused = |bridge: &Bridge| [0, 1, 2].map(|port| bridge.fdb().refused_at(PortId(port)));
             prop_assert_eq!(refused(&whole), refused(&single));
         }
@@ -282,14 +282,14 @@ explore! {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum BridgeStep {
     Frames { ingress: u8, bytes: Vec<u8>, count: u8 },
     Link(u8, bool),
     Heard(u8, u8),
     Time(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = BridgeStep> {
     // Few destinations, so that their changes interrupt micro-flows.
     let dst = prop_oneof![6 => 0u8..2, 1 => 5u8..7];
     let frame = (0u8..2, dst, prop::option::weighted(0.2, 0u16..3)).prop_map(|(src, dst, vid)| {
@@ -303,10 +303,10 @@ fn step() -> impl Strategy<Value = Step> {
     });
     prop_oneof![
         8 => (0u8..3, frame, 1u8..4)
-            .prop_map(|(ingress, bytes, count)| Step::Frames { ingress, bytes, count }),
-        1 => (0u8..3, any::<bool>()).prop_map(|(port, up)| Step::Link(port, up)),
-        2 => (0u8..2, 0u8..3).prop_map(|(station, port)| Step::Heard(station, port)),
-        2 => (0u64..20).prop_map(Step::Time),
+            .prop_map(|(ingress, bytes, count)| BridgeStep::Frames { ingress, bytes, count }),
+        1 => (0u8..3, any::<bool>()).prop_map(|(port, up)| BridgeStep::Link(port, up)),
+        2 => (0u8..2, 0u8..3).prop_map(|(station, port)| BridgeStep::Heard(station, port)),
+        2 => (0u64..20).prop_map(BridgeStep::Time),
     ]
 }
 

@@ -46,11 +46,11 @@ impl ClassQueue {
     }
 
     #[inline]
-    pub(crate) fn append(&mut self, nodes: &mut Nodes, mut train: Fifo) {
+    pub(crate) fn append(&mut self, nodes: &mut Nodes, mut behind: Fifo) {
         if let Some(fifo) = self.fifo() {
-            return fifo.append(nodes, train);
+            return fifo.append(nodes, behind);
         }
-        while let Some(frame) = train.pop(nodes) {
+        while let Some(frame) = behind.pop(nodes) {
             self.push(nodes, frame);
         }
     }

@@ -69,7 +69,7 @@ impl Nested {
     }
 
     /// Takes over the frames of a FIFO, whose flows have no numbers.
-    pub(crate) fn go_on_with(&mut self, fifo: Fifo) {
+    pub(crate) fn continue_with(&mut self, fifo: Fifo) {
         debug_assert_eq!(self.frames(), 0);
         self.unnumbered = fifo.frames();
         self.normal = fifo;
@@ -229,15 +229,15 @@ mod tests {
     const FLOWS: u32 = 4;
 
     /// Queue with frames numbered by slot; [`NO_FLOW`] is the flow of a frame without a number.
-    struct Bench {
+    struct QueueBench {
         nodes: Nodes,
         queue: Nested,
         next: u32,
     }
 
-    impl Bench {
-        fn new() -> Bench {
-            Bench { nodes: Nodes::new(512), queue: Nested::new(FLOWS as usize), next: 0 }
+    impl QueueBench {
+        fn new() -> QueueBench {
+            QueueBench { nodes: Nodes::new(512), queue: Nested::new(FLOWS as usize), next: 0 }
         }
 
         fn push(&mut self, flow: u32) {
@@ -250,7 +250,7 @@ mod tests {
         fn become_fifo_and_back(&mut self) {
             let fifo = self.queue.give_up(&mut self.nodes);
             self.queue = Nested::new(FLOWS as usize);
-            self.queue.go_on_with(fifo);
+            self.queue.continue_with(fifo);
         }
 
         fn push_all(&mut self, flows: &[u32]) {
@@ -283,7 +283,7 @@ mod tests {
 
     #[test] // Algorithm 3 lines 7-8 and 13-14
     fn a_held_flow_steps_aside_and_others_leave() {
-        let mut bench = Bench::new();
+        let mut bench = QueueBench::new();
         bench.push_all(&[0, 1, 0, 1, 0]);
         bench.hold(0);
         assert_eq!(bench.shape(), [4, 1, 0]);
@@ -294,7 +294,7 @@ mod tests {
 
     #[test] // Algorithm 3 lines 3-6: the paused queue goes before what came in meanwhile
     fn a_resume_serves_the_paused_queue_first_and_then_the_normal_one() {
-        let mut bench = Bench::new();
+        let mut bench = QueueBench::new();
         bench.hold(0);
         bench.push_all(&[0, 0, 1]);
         assert_eq!(bench.pop(), Some((1, 2)));
@@ -305,7 +305,7 @@ mod tests {
 
     #[test] // "partial paused flows resumed": resumed frames leave, held ones move to the other queue
     fn a_partial_resume_moves_what_is_still_held_to_the_other_backup_queue() {
-        let mut bench = Bench::new();
+        let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
         bench.push_all(&[0, 1, 0, 1]);
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_resume_during_a_drain_waits_for_the_order_mark() {
-        let mut bench = Bench::new();
+        let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
         bench.push_all(&[0, 1, 0, 1]);
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_hold_during_a_drain_takes_effect_at_once() {
-        let mut bench = Bench::new();
+        let mut bench = QueueBench::new();
         bench.hold(0);
         bench.push_all(&[0, 0, 1]);
         bench.resume(0);
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_is_held_again_before_its_order_mark_stays_held() {
-        let mut bench = Bench::new();
+        let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
         bench.push_all(&[0, 1]);
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn frames_of_a_fifo_are_gone_on_with_and_given_back_paused_ones_first() {
-        let mut bench = Bench::new();
+        let mut bench = QueueBench::new();
         bench.push_all(&[NO_FLOW, NO_FLOW]);
         bench.become_fifo_and_back();
         bench.push_all(&[0, 1, 0, 1, 2]);
@@ -377,9 +377,9 @@ mod tests {
         assert_eq!(order, [2, 3, 4, 5, 6, 7, 8]);
     }
 
-    /// Event of the queue. A pause of the whole class is a period without [`Step::Pop`].
+    /// Event of the queue. A pause of the whole class is a period without [`QueueStep::Pop`].
     #[derive(Clone, Debug)]
-    enum Step {
+    enum QueueStep {
         Push(u32),
         Pop,
         Hold(Vec<u32>),
@@ -388,14 +388,14 @@ mod tests {
         BecomeFifo,
     }
 
-    fn any_step() -> impl Strategy<Value = Step> {
+    fn any_step() -> impl Strategy<Value = QueueStep> {
         let flows = || prop::collection::vec(0..FLOWS, 1..4);
         prop_oneof![
-            12 => prop_oneof![9 => 0..FLOWS, 1 => Just(NO_FLOW)].prop_map(Step::Push),
-            8 => Just(Step::Pop),
-            3 => flows().prop_map(Step::Hold),
-            3 => flows().prop_map(Step::Resume),
-            1 => Just(Step::BecomeFifo),
+            12 => prop_oneof![9 => 0..FLOWS, 1 => Just(NO_FLOW)].prop_map(QueueStep::Push),
+            8 => Just(QueueStep::Pop),
+            3 => flows().prop_map(QueueStep::Hold),
+            3 => flows().prop_map(QueueStep::Resume),
+            1 => Just(QueueStep::BecomeFifo),
         ]
     }
 
@@ -403,7 +403,7 @@ mod tests {
         flow: u32,
         number: u32,
         /// True if the queue still has the flow number: the frame was in no FIFO since.
-        known: bool,
+        is_numbered: bool,
     }
 
     #[derive(Default)]
@@ -414,7 +414,7 @@ mod tests {
 
     impl Model {
         fn may_leave(&self, frame: &Waiting) -> bool {
-            !frame.known || !self.held.contains(&frame.flow)
+            !frame.is_numbered || !self.held.contains(&frame.flow)
         }
 
         fn popped(&mut self, number: u32) {
@@ -427,39 +427,40 @@ mod tests {
         }
     }
 
-    fn run(steps: &[Step]) {
-        let mut bench = Bench::new();
+    fn run(steps: &[QueueStep]) {
+        let mut bench = QueueBench::new();
         let mut model = Model::default();
         for step in steps {
             match step {
-                Step::Push(flow) => {
-                    model.waiting.push(Waiting { flow: *flow, number: bench.next, known: true });
+                QueueStep::Push(flow) => {
+                    model.waiting.push(Waiting { flow: *flow, number: bench.next, is_numbered: true });
                     bench.push(*flow);
                 }
-                Step::Pop => {
+                QueueStep::Pop => {
                     if let Some((_, number)) = bench.pop() {
                         model.popped(number);
                     }
                 }
-                Step::Hold(flows) => {
+                QueueStep::Hold(flows) => {
                     bench.queue.hold(&mut bench.nodes, flows.iter().copied());
                     model.held.extend(flows);
                 }
-                Step::Resume(flows) => {
+                QueueStep::Resume(flows) => {
                     bench.queue.resume(&mut bench.nodes, flows.iter().copied());
                     model.held.retain(|flow| !flows.contains(flow));
                 }
-                Step::BecomeFifo => {
+                QueueStep::BecomeFifo => {
                     bench.become_fifo_and_back();
                     model.held.clear();
-                    model.waiting.iter_mut().for_each(|frame| frame.known = false);
+                    model.waiting.iter_mut().for_each(|frame| frame.is_numbered = false);
                 }
             }
             assert_eq!(bench.queue.frames() as usize, model.waiting.len());
             let may_leave = model.waiting.iter().any(|frame| model.may_leave(frame));
             assert_eq!(bench.queue.is_ready(), may_leave, "ready exactly while a frame may leave");
-            let all_are_known = model.waiting.iter().all(|frame| frame.known && frame.flow != NO_FLOW);
-            assert_eq!(bench.queue.can_hold_flows(), all_are_known);
+            let all_are_numbered =
+                model.waiting.iter().all(|frame| frame.is_numbered && frame.flow != NO_FLOW);
+            assert_eq!(bench.queue.can_hold_flows(), all_are_numbered);
             let [_, _, other] = bench.shape();
             assert_eq!(other == 0, bench.queue.served == Served::Normal, "paused queues begin empty");
         }

@@ -53,7 +53,7 @@ pub struct FrameMeta {
     /// Bytes of its tags that MTUs do not count.
     pub tags: u8,
     /// True if its header equals that of the previous frame in its ingress queue: both are of one micro-flow.
-    pub(crate) follows: bool,
+    pub(crate) is_repeat: bool,
 }
 
 impl FrameMeta {
@@ -71,7 +71,7 @@ impl FrameMeta {
             class,
             origin: Origin::Network,
             tags: 0,
-            follows: false,
+            is_repeat: false,
         }
     }
 
@@ -141,9 +141,9 @@ impl Nodes {
 
     pub(crate) fn look_at<R>(&self, slot: u32, look: impl FnOnce(&Frame) -> R) -> R {
         let frame = Frame::new(slot, self.0[slot as usize].len);
-        let seen = look(&frame);
+        let result = look(&frame);
         let _ = frame.into_parts();
-        seen
+        result
     }
 
     #[inline]

@@ -25,15 +25,15 @@ pub type Prefix = (u128, u8);
 #[derive(Clone, Debug)]
 pub struct Lpm {
     root: Box<[u32]>,
-    nodes: Vec<Node>,
+    nodes: Vec<TrieNode>,
     /// Deciding prefixes of node entries, one for each change.
     decisions: Vec<u32>,
-    prefixes: Vec<Known>,
+    prefixes: Vec<PrefixEntry>,
 }
 
 /// Decision for addresses with equal bits up to `depth`, by the bits that follow.
 #[derive(Clone, Copy, Debug, Default)]
-struct Node {
+struct TrieNode {
     /// Entries with a child node.
     nodes: u64,
     /// Other entries at which the deciding prefix changes.
@@ -44,14 +44,14 @@ struct Node {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct PrefixEntry {
     prefix: Prefix,
     value: u32,
     /// Next shorter prefix that covers this one.
     cover: u32,
 }
 
-impl Known {
+impl PrefixEntry {
     #[inline]
     fn covers(&self, address: u128) -> bool {
         let (prefix, len) = self.prefix;
@@ -78,9 +78,9 @@ impl Lpm {
             }
             let cover = covers.last().copied().unwrap_or(NONE);
             covers.push(number(lpm.prefixes.len()));
-            lpm.prefixes.push(Known { prefix, value, cover });
+            lpm.prefixes.push(PrefixEntry { prefix, value, cover });
         }
-        let numbered = (0..).zip(&lpm.prefixes).map(|(number, known)| (known.prefix, number));
+        let numbered = (0..).zip(&lpm.prefixes).map(|(number, entry)| (entry.prefix, number));
         let (short, long): (Vec<Numbered>, Vec<Numbered>) =
             numbered.partition(|((_, len), _)| u32::from(*len) <= ROOT_BITS);
         // A longer prefix follows those that cover it.
@@ -90,7 +90,7 @@ impl Lpm {
         for group in long.chunk_by(|((a, _), _), ((b, _), _)| root_place(*a) == root_place(*b)) {
             let place = root_place(group[0].0.0);
             let node = number(lpm.nodes.len());
-            lpm.nodes.push(Node::default());
+            lpm.nodes.push(TrieNode::default());
             lpm.fill(node, group, lpm.root[place]);
             lpm.root[place] = NODE | node;
         }
@@ -121,8 +121,9 @@ impl Lpm {
         }
         let below: Vec<Numbered> =
             prefixes.iter().copied().filter(|(prefix, _)| !ends_here(prefix)).collect();
-        let alike = |((a, _), _): &Numbered, ((b, _), _): &Numbered| place(*a, depth) == place(*b, depth);
-        let groups: Vec<&[Numbered]> = below.chunk_by(alike).collect();
+        let same_place =
+            |((a, _), _): &Numbered, ((b, _), _): &Numbered| place(*a, depth) == place(*b, depth);
+        let groups: Vec<&[Numbered]> = below.chunk_by(same_place).collect();
         let nodes = groups.iter().fold(0, |set, group| set | 1 << place(group[0].0.0, depth));
         let (first_node, first_decision) = (number(self.nodes.len()), number(self.decisions.len()));
         let mut begins = 0;
@@ -136,8 +137,9 @@ impl Lpm {
         }
         #[allow(clippy::cast_possible_truncation)] // less than 128
         let depth_of_node = depth as u8;
-        self.nodes[node as usize] = Node { nodes, begins, first_node, first_decision, depth: depth_of_node };
-        self.nodes.resize(self.nodes.len() + groups.len(), Node::default());
+        self.nodes[node as usize] =
+            TrieNode { nodes, begins, first_node, first_decision, depth: depth_of_node };
+        self.nodes.resize(self.nodes.len() + groups.len(), TrieNode::default());
         for (node, group) in (first_node..).zip(groups) {
             self.fill(node, group, deciding[place(group[0].0.0, depth)]);
         }
@@ -161,11 +163,11 @@ impl Lpm {
             };
         }
         loop {
-            let known = self.prefixes.get(found as usize)?;
-            if known.covers(address) {
-                return Some(known.value);
+            let entry = self.prefixes.get(found as usize)?;
+            if entry.covers(address) {
+                return Some(entry.value);
             }
-            found = known.cover;
+            found = entry.cover;
         }
     }
 }
@@ -229,8 +231,8 @@ mod tests {
             for (address, len) in prefixes.keys().copied().chain(others) {
                 // Both ends of each prefix, and the addresses beyond them.
                 let last = address | !mask(len);
-                for asked in [address, last, address.wrapping_sub(1), last.wrapping_add(1)] {
-                    prop_assert_eq!(lpm.find(asked), naive(&prefixes, asked), "{:x}", asked);
+                for probe in [address, last, address.wrapping_sub(1), last.wrapping_add(1)] {
+                    prop_assert_eq!(lpm.find(probe), naive(&prefixes, probe), "{:x}", probe);
                 }
             }
         }
@@ -243,8 +245,8 @@ mod tests {
             (0..=128).map(|len| ((mask(len) & (u128::MAX / 3), len), len.into())).collect();
         let lpm = Lpm::new(nested.clone());
         for bit in 0..128 {
-            let asked = (u128::MAX / 3) ^ 1 << bit;
-            assert_eq!(lpm.find(asked), naive(&nested, asked), "bit {bit}");
+            let probe = (u128::MAX / 3) ^ 1 << bit;
+            assert_eq!(lpm.find(probe), naive(&nested, probe), "bit {bit}");
         }
         assert_eq!(lpm.find(u128::MAX / 3), Some(128));
         assert_eq!(Lpm::default().find(7), None);

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A [`Fib`] is built beside the workers and never changes; a worker exchanges the whole between two batches.
-//! Undecided packets are for the host ([`Onward::Host`]): the kernel, from whose tables it was built, decides anew,
-//! answers, resolves addresses, or fragments.
+//! Undecided packets are for the host ([`RouteDecision::Host`]): the kernel, from whose tables it was built, decides
+//! anew, answers, resolves addresses, or fragments.
 
 mod lpm;
 mod resolutions;
@@ -26,7 +26,7 @@ use xoff_wire::flow::mix;
 use xoff_wire::ip::{Address, Packet};
 use xoff_wire::units::{MacAddr, PORTS_MAX, Site};
 
-use crate::forward::Weighted;
+use crate::forward::WeightedPaths;
 
 /// Interface of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub struct Routes {
 
 /// Routing decision for a packet.
 #[derive(Clone, Copy, Debug)]
-pub enum Onward<'a> {
+pub enum RouteDecision<'a> {
     /// Punted to the kernel for this reason.
     Host(PuntReason),
     /// Dropped by a route.
@@ -102,10 +102,10 @@ pub struct Hop {
 /// Resolved next hops of one target.
 #[derive(Clone, Debug)]
 pub struct Hops {
-    /// Next hops in the order of `ways`.
+    /// Next hops in the order of `paths`.
     pub hops: Box<[Hop]>,
     /// Weights for the choice among them.
-    pub ways: Weighted,
+    pub paths: WeightedPaths,
 }
 
 /// Forwarding information base of a router.
@@ -114,13 +114,13 @@ pub struct Fib {
     interfaces: Box<[Interface]>,
     by_port: Box<[Option<u16>]>,
     by_vid: BTreeMap<u16, u16>,
-    tables: Box<[Table]>,
-    targets: Box<[Found]>,
+    tables: Box<[PrefixTables]>,
+    targets: Box<[ResolvedTarget]>,
     spread: Spread,
 }
 
 #[derive(Clone, Debug)]
-struct Table {
+struct PrefixTables {
     v4: Lpm,
     v6: Lpm,
     own: OwnAddresses,
@@ -154,7 +154,7 @@ impl OwnAddresses {
 }
 
 #[derive(Clone, Debug)]
-enum Found {
+enum ResolvedTarget {
     Host(PuntReason),
     Nowhere,
     Hops(Hops),
@@ -181,7 +181,7 @@ impl Fib {
         let mut targets = Targets { interfaces, numbers: HashMap::new(), found: Vec::new() };
         let tables = tables
             .iter()
-            .map(|routes| Table {
+            .map(|routes| PrefixTables {
                 v4: targets.lpm(&routes.v4),
                 v6: targets.lpm(&routes.v6),
                 own: OwnAddresses::new(&own_addresses(routes)),
@@ -227,37 +227,37 @@ impl Fib {
     }
 
     #[cold]
-    fn is_own(&self, table: &Table, address: Address) -> bool {
+    fn is_own(&self, table: &PrefixTables, address: Address) -> bool {
         let found = table.v4.find(address.bits()).map(|number| &self.targets[number as usize]);
-        matches!(found, Some(Found::Host(PuntReason::Local)))
+        matches!(found, Some(ResolvedTarget::Host(PuntReason::Local)))
     }
 
     /// Returns the routing decision for `packet`, received on `interface`.
     #[inline]
     #[must_use]
-    pub fn onward(&self, interface: &Interface, packet: &Packet) -> Onward<'_> {
-        self.onward_to(interface, packet.dst)
+    pub fn lookup(&self, interface: &Interface, packet: &Packet) -> RouteDecision<'_> {
+        self.lookup_address(interface, packet.dst)
     }
 
     /// Returns the routing decision for a packet to `dst`, received on `interface`.
     #[inline]
-    fn onward_to(&self, interface: &Interface, dst: Address) -> Onward<'_> {
+    fn lookup_address(&self, interface: &Interface, dst: Address) -> RouteDecision<'_> {
         let table = &self.tables[interface.table];
         let number = match dst {
             Address::V4(_) => table.v4.find(dst.bits()),
             Address::V6(_) => table.v6.find(dst.bits()),
         };
         match number.map(|number| &self.targets[number as usize]) {
-            None => Onward::Host(PuntReason::NoRoute),
-            Some(Found::Host(reason)) => Onward::Host(*reason),
-            Some(Found::Nowhere) => Onward::Nowhere,
-            Some(Found::Hops(hops)) => Onward::Hops(hops),
+            None => RouteDecision::Host(PuntReason::NoRoute),
+            Some(ResolvedTarget::Host(reason)) => RouteDecision::Host(*reason),
+            Some(ResolvedTarget::Nowhere) => RouteDecision::Nowhere,
+            Some(ResolvedTarget::Hops(hops)) => RouteDecision::Hops(hops),
         }
     }
 
     pub(crate) fn is_unresolved(&self, (site, dst): Destination) -> bool {
-        let onward = self.interface(site).map(|interface| self.onward_to(interface, dst));
-        matches!(onward, Some(Onward::Host(PuntReason::Unresolved)))
+        let decision = self.interface(site).map(|interface| self.lookup_address(interface, dst));
+        matches!(decision, Some(RouteDecision::Host(PuntReason::Unresolved)))
     }
 }
 
@@ -273,7 +273,7 @@ fn own_addresses(routes: &Routes) -> Vec<u32> {
 struct Targets<'a> {
     interfaces: &'a [Interface],
     numbers: HashMap<Target, u32>,
-    found: Vec<Found>,
+    found: Vec<ResolvedTarget>,
 }
 
 impl Targets<'_> {
@@ -287,9 +287,11 @@ impl Targets<'_> {
         }
         let number = u32::try_from(self.found.len()).expect("fewer than 2^32 targets");
         self.found.push(match target {
-            Target::Host(reason) => Found::Host(*reason),
-            Target::Nowhere => Found::Nowhere,
-            Target::Hops(hops) => self.hops(hops).map_or(Found::Host(PuntReason::Unresolved), Found::Hops),
+            Target::Host(reason) => ResolvedTarget::Host(*reason),
+            Target::Nowhere => ResolvedTarget::Nowhere,
+            Target::Hops(hops) => {
+                self.hops(hops).map_or(ResolvedTarget::Host(PuntReason::Unresolved), ResolvedTarget::Hops)
+            }
         });
         self.numbers.insert(target.clone(), number);
         number
@@ -297,16 +299,16 @@ impl Targets<'_> {
 
     /// Returns the resolved next hops, or `None` without any.
     fn hops(&self, hops: &[NextHop]) -> Option<Hops> {
-        let known = hops.iter().filter_map(|next| {
+        let resolved = hops.iter().filter_map(|next| {
             let interface = &self.interfaces[next.interface];
             let dst = next.station?;
             let mtu = next.mtu.map_or(interface.mtu, |mtu| mtu.min(interface.mtu));
             Some((Hop { site: interface.site, src: interface.mac, dst, mtu }, next.weight))
         });
-        let (hops, weights): (Vec<Hop>, Vec<u16>) = known.take(MEMBERS_MAX).unzip();
+        let (hops, weights): (Vec<Hop>, Vec<u16>) = resolved.take(MEMBERS_MAX).unzip();
         // Paths have names, so that flows stay where they are when another hop comes or goes.
-        let ways = hops.iter().zip(weights).map(|(hop, weight)| (hop.name(), weight.clamp(1, WEIGHT_MAX)));
-        (!hops.is_empty()).then(|| Hops { ways: Weighted::new(ways), hops: hops.clone().into() })
+        let paths = hops.iter().zip(weights).map(|(hop, weight)| (hop.name(), weight.clamp(1, WEIGHT_MAX)));
+        (!hops.is_empty()).then(|| Hops { paths: WeightedPaths::new(paths), hops: hops.clone().into() })
     }
 }
 

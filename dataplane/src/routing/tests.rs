@@ -21,12 +21,12 @@ fn to6(dst: u128) -> Packet {
     Packet { dst: Address::V6(dst), ..to4(0) }
 }
 
-fn told(fib: &Fib, port: u8, packet: &Packet) -> String {
+fn decision(fib: &Fib, port: u8, packet: &Packet) -> String {
     let interface = fib.interface(Site::Port(PortId(port))).unwrap();
-    match fib.onward(interface, packet) {
-        Onward::Host(reason) => reason.name().into(),
-        Onward::Nowhere => "nowhere".into(),
-        Onward::Hops(hops) => hops.hops.iter().map(|hop| format!("{:?} ", hop.dst.0[5])).collect(),
+    match fib.lookup(interface, packet) {
+        RouteDecision::Host(reason) => reason.name().into(),
+        RouteDecision::Nowhere => "nowhere".into(),
+        RouteDecision::Hops(hops) => hops.hops.iter().map(|hop| format!("{:?} ", hop.dst.0[5])).collect(),
     }
 }
 
@@ -52,9 +52,12 @@ fn the_longest_prefix_of_the_interfaces_own_table_decides() {
         (0x0b00_0000, "1 ", "no_route"),
     ];
     for (dst, at_0, at_1) in expected {
-        assert_eq!([told(&fib, 0, &to4(dst)), told(&fib, 1, &to4(dst))], [at_0, at_1], "{dst:x}");
+        assert_eq!([decision(&fib, 0, &to4(dst)), decision(&fib, 1, &to4(dst))], [at_0, at_1], "{dst:x}");
     }
-    assert_eq!([told(&fib, 0, &to6(0xfd << 120)), told(&fib, 0, &to6(0xfe << 120))], ["3 ", "no_route"]);
+    assert_eq!(
+        [decision(&fib, 0, &to6(0xfd << 120)), decision(&fib, 0, &to6(0xfe << 120))],
+        ["3 ", "no_route"]
+    );
     assert_eq!(fib.interface(Site::Port(PortId(2))), None);
     assert_eq!(fib.interface(Site::Vlan(1)), None);
 }
@@ -89,7 +92,7 @@ fn hops_whose_stations_are_not_known_are_left_out_as_long_as_there_are_others() 
         ..Routes::default()
     }];
     let fib = Fib::new(&[interface(0, 0)], &tables, Spread::Flow);
-    assert_eq!([told(&fib, 0, &to4(1)), told(&fib, 0, &to4(u32::MAX))], ["1 3 ", "unresolved"]);
+    assert_eq!([decision(&fib, 0, &to4(1)), decision(&fib, 0, &to4(u32::MAX))], ["1 3 ", "unresolved"]);
 }
 
 #[test]
@@ -97,5 +100,5 @@ fn more_hops_than_can_be_chosen_among_are_cut_off() {
     let many = (0..=255).map(|last| hop(0, Some(last))).collect();
     let tables = [Routes { v4: [((0, 0), Target::Hops(many))].into_iter().collect(), ..Routes::default() }];
     let fib = Fib::new(&[interface(0, 0)], &tables, Spread::Flow);
-    assert_eq!(told(&fib, 0, &to4(1)).split_whitespace().count(), MEMBERS_MAX);
+    assert_eq!(decision(&fib, 0, &to4(1)).split_whitespace().count(), MEMBERS_MAX);
 }

@@ -10,7 +10,7 @@
 
 mod shaper;
 
-pub(crate) use shaper::{Ahead, Shaper};
+pub(crate) use shaper::{Lead, Shaper};
 
 use xoff_flow_control::settings::Service;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet};
@@ -169,6 +169,7 @@ mod tests {
         assert_eq!(bytes[..3], [151_800; 3]);
     }
 
+    /// The weights are far apart.
     #[test]
     fn no_turn_is_longer_than_a_frame_however_far_apart_the_weights_are() {
         let mut services = [Service::Weighted(1); CLASSES];

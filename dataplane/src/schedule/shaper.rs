@@ -11,16 +11,16 @@ const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 
 /// Maximum lead of a stream over its rate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct Lead {
     /// Lead after time in which it had frames to send.
     pub(crate) late: Bytes,
     /// Lead after idle time; at most `late`.
     pub(crate) idle: Bytes,
 }
 
-impl From<Bytes> for Ahead {
-    fn from(bytes: Bytes) -> Ahead {
-        Ahead { late: bytes, idle: bytes }
+impl From<Bytes> for Lead {
+    fn from(bytes: Bytes) -> Lead {
+        Lead { late: bytes, idle: bytes }
     }
 }
 
@@ -37,16 +37,16 @@ pub(crate) struct Shaper {
 }
 
 impl Shaper {
-    pub(crate) fn new(rate: BitRate, ahead: impl Into<Ahead>) -> Shaper {
-        let ahead = ahead.into();
-        let credit = credit_of(ahead.idle.min(ahead.late)).min(i64::MAX / 2);
-        Shaper { rate, most: most_credit(rate, ahead), credit, updated: Nanos::ZERO, rests: true }
+    pub(crate) fn new(rate: BitRate, lead: impl Into<Lead>) -> Shaper {
+        let lead = lead.into();
+        let credit = credit_of(lead.idle.min(lead.late)).min(i64::MAX / 2);
+        Shaper { rate, most: most_credit(rate, lead), credit, updated: Nanos::ZERO, rests: true }
     }
 
-    pub(crate) fn set_rate(&mut self, now: Nanos, rate: BitRate, ahead: impl Into<Ahead>) {
+    pub(crate) fn set_rate(&mut self, now: Nanos, rate: BitRate, lead: impl Into<Lead>) {
         self.refill(now);
         self.rate = rate;
-        self.most = most_credit(rate, ahead.into());
+        self.most = most_credit(rate, lead.into());
         self.credit = self.credit.min(self.most());
     }
 
@@ -133,7 +133,7 @@ impl Credit {
 /// Returns the maximum credit of an idle and of a busy stream. It is at least one nanosecond's worth, so that a
 /// driver that comes at the rounded `ready_at` keeps the fraction. It is at most half a gigabyte, which leaves room
 /// for debts.
-fn most_credit(rate: BitRate, Ahead { late, idle }: Ahead) -> [i64; 2] {
+fn most_credit(rate: BitRate, Lead { late, idle }: Lead) -> [i64; 2] {
     let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
     [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))
 }
@@ -241,9 +241,9 @@ mod tests {
     // proves: pacing
     #[test]
     fn who_had_something_to_send_may_make_up_for_more_than_who_rested() {
-        let ahead = Ahead { late: Bytes(10_000), idle: Bytes(2_000) };
+        let lead = Lead { late: Bytes(10_000), idle: Bytes(2_000) };
         let gigabit = BitRate::from_gbps(1); // a byte in 8 ns
-        let mut shaper = Shaper::new(gigabit, ahead);
+        let mut shaper = Shaper::new(gigabit, lead);
         assert_eq!(shaper.credit(Nanos(1_000_000)).bytes(), Bytes(2_000), "nothing was sent before");
         shaper.spend(Nanos(1_000_000), Bytes(2_000));
         let after = |shaper: &Shaper, now: u64| {

@@ -15,20 +15,20 @@ impl Switch {
     /// [`super::Batch::announce`] for them is optional: it only saves time.
     #[inline]
     #[must_use]
-    pub fn untold(&self) -> PortSet {
-        self.agenda.untold
+    pub fn announcements_due(&self) -> PortSet {
+        self.ready.announcements_due
     }
 
     /// Marks `port` if its peer needs an announcement.
     #[inline]
-    pub(super) fn note_untold(&mut self, port: PortId) {
+    pub(super) fn note_announcements(&mut self, port: PortId) {
         let at = &self.ports[port.index()];
-        if at.up && at.peer.is_untold() {
-            self.agenda.untold.insert(port);
-            self.agenda.egress_active.insert(port);
+        if at.up && at.peer.is_announcement_due() {
+            self.ready.announcements_due.insert(port);
+            self.ready.egress_active.insert(port);
         } else {
-            self.agenda.untold.remove(port);
-            self.agenda.starved.remove(port);
+            self.ready.announcements_due.remove(port);
+            self.ready.starved.remove(port);
         }
     }
 
@@ -39,7 +39,7 @@ impl Switch {
             return None;
         }
         let frame = self.announce_pause(port, store).or_else(|| self.announce_rates(port, store));
-        self.note_untold(port);
+        self.note_announcements(port);
         frame
     }
 
@@ -49,19 +49,19 @@ impl Switch {
     pub(super) fn control<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         self.announce(port, store)
             .or_else(|| self.announce_flows(port, store))
-            .or_else(|| self.next_told(port))
+            .or_else(|| self.next_injected(port))
     }
 
     /// Returns whether the control pool has a frame for `port`; if not, the port waits for one.
     pub(super) fn control_is_free<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> bool {
         let Some(probe) = store.control(&[0; mac_control::LEN]) else {
-            if !self.agenda.starved.contains(port) {
+            if !self.ready.starved.contains(port) {
                 self.counters.port(port).control_starved.add(1);
-                self.agenda.starved.insert(port);
+                self.ready.starved.insert(port);
             }
             return false;
         };
-        self.agenda.starved.remove(port);
+        self.ready.starved.remove(port);
         store.free(probe);
         true
     }
@@ -76,8 +76,8 @@ impl Switch {
         let what = at.peer.held.announce(self.now)?;
         let bytes =
             pause_frame(at.settings.flow_control, &what, at.settings.pause_time).encode(at.settings.mac);
-        self.agenda.look_at(port, at.peer.held.next_refresh());
-        self.stops_told += u64::from(!what.xoff.is_empty());
+        self.ready.schedule(port, at.peer.held.next_refresh());
+        self.xoffs_sent += u64::from(!what.xoff.is_empty());
         self.counters.port(port).pause_frames_sent.add(1);
         for class in what.vector().iter() {
             if what.xoff.contains(class)
@@ -91,7 +91,7 @@ impl Switch {
             counters.refreshes_sent.add(u64::from(what.refreshed.contains(class)));
         }
         for class in what.xon.iter() {
-            self.forget_told_flows(port, class); // XON for the class resumes all of its flows
+            self.forget_flow_pauses(port, class); // XON for the class resumes all of its flows
         }
         Some(self.send_control(port, &bytes, store))
     }

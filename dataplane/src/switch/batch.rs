@@ -9,10 +9,10 @@
 //!              advance                             due timers
 //!              set_link, set_mac, give_up          changes of links and devices
 //!              set_policy, revise                  changes of policies and settings
-//!              let_peers_go                        shutdown
+//!              release_peers                       shutdown
 //!              put_tap, take_tap                   observers ([`super::taps`])
-//!              put_punt_sink, tell                 slow path and injected frames ([`super::punts`])
-//!   hand_over, take_over, give_back, take_back, next_learned, hear_learned    other workers ([`super::workers`])
+//!              put_punt_sink, inject               slow path and injected frames ([`super::punts`])
+//!   hand_over, take_over, give_back, take_back, next_learned, apply_learned    other workers ([`super::workers`])
 //! ```
 //!
 //! A worker processes as many frames as there are; simulated hardware takes each step at its modelled time. The
@@ -21,8 +21,8 @@
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::Switch;
+use super::policy_swap::PolicySwap;
 use super::run::Run;
-use super::succession::Successor;
 use crate::frame::{Frame, FrameStore};
 
 /// Switch at one instant, used by its driver.
@@ -84,8 +84,8 @@ impl Batch<'_> {
     }
 
     /// Returns a due announcement of a pause or rate, or of its end, to the peer of `port`; never data.
-    /// [`Batch::transmit`] passes it first. A driver with several ports calls this for all [pending](Switch::untold)
-    /// ports before it sends data of any.
+    /// [`Batch::transmit`] passes it first. A driver with several ports calls this for all
+    /// [pending](Switch::announcements_due) ports before it sends data of any.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;
@@ -112,7 +112,7 @@ impl Batch<'_> {
     #[inline]
     #[allow(clippy::must_use_candidate)]
     pub fn advance<S: FrameStore>(&mut self, store: &mut S) -> bool {
-        let is_due = self.switch.now >= self.switch.agenda.next_timer;
+        let is_due = self.switch.now >= self.switch.ready.next_timer;
         if is_due {
             self.switch.fire(store);
         }
@@ -134,12 +134,12 @@ impl Batch<'_> {
     /// Replaces the policy of a class. Peers that both policies hold stay held; no frame is touched. The call
     /// allocates and frees nothing: the caller drops the returned value.
     #[must_use = "it may be large, and is to be dropped where there is time"]
-    pub fn set_policy(&mut self, successor: Box<Successor>) -> Box<Successor> {
-        self.switch.set_policy(successor)
+    pub fn set_policy(&mut self, swap: Box<PolicySwap>) -> Box<PolicySwap> {
+        self.switch.set_policy(swap)
     }
 
     /// Ends every hold of this worker before a stop: the XONs are due at once.
-    pub fn let_peers_go(&mut self) {
-        self.switch.let_peers_go();
+    pub fn release_peers(&mut self) {
+        self.switch.release_peers();
     }
 }

@@ -67,7 +67,7 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
-        self.ports[port.index()].ingress.train.end();
+        self.ports[port.index()].ingress.micro_flow.end();
         self.see_discarded(port, class, reason, &frame, store);
         self.count_received(port, class, Bytes::of_frame(frame.len()).into());
         self.counters.class(port, class).drops[reason.index()].add(1);

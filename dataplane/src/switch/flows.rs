@@ -75,7 +75,7 @@ impl Switch {
         let list = FlowPause::parse(pfc, head)?;
         let Some(list) = list.filter(|list| self.obeys(port).contains(list.class)) else { return Ok(false) };
         self.count_obeyed(port, peer);
-        self.tell_shadows(port, &list);
+        self.apply_list_to_shadows(port, &list);
         let all_are_paused = self.obey_flows(port, &list);
         let class = list.class;
         match list.operation {
@@ -87,7 +87,7 @@ impl Switch {
                 self.pause_classes(port, pfc.classes, &pfc.times);
                 if !already {
                     self.ports[port.index()].peer.paused_for_flows.insert(class);
-                    self.tell_policy_of_class_pause(port, class);
+                    self.report_class_pause(port, class);
                 }
             }
             // While another of its flows stays paused, the class does, too: frames of that flow may be queued without
@@ -104,7 +104,7 @@ impl Switch {
     }
 
     /// Notifies policies of flows whether the peer of `port` has paused the whole `class`: by a pause, not by a list.
-    pub(super) fn tell_policy_of_class_pause(&mut self, port: PortId, class: Class) {
+    pub(super) fn report_class_pause(&mut self, port: PortId, class: Class) {
         let peer = &self.ports[port.index()].peer;
         let is_paused = peer.paused.classes().contains(class) && !peer.paused_for_flows.contains(class);
         if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
@@ -115,7 +115,7 @@ impl Switch {
         }
     }
 
-    fn tell_shadows(&mut self, port: PortId, list: &FlowPause<'_>) {
+    fn apply_list_to_shadows(&mut self, port: PortId, list: &FlowPause<'_>) {
         let speed = self.ports[port.index()].settings.speed;
         for shadow in &mut self.policies.shadows {
             match list.operation {
@@ -176,28 +176,28 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         if at.egress.queues[class.index()].is_ready() {
             at.egress.backlogged.insert(class);
-            self.agenda.egress_active.insert(port);
+            self.ready.egress_active.insert(port);
         } else {
             at.egress.backlogged.remove(class);
         }
         let ofc = self.policies.acting.iter().filter_map(Policy::as_ofc);
         at.peer.flows_expire = ofc.map(|ofc| ofc.next_expiry(port)).min().unwrap_or(Nanos::NEVER);
         if at.peer.flows_expire != Nanos::NEVER {
-            self.agenda.look_at(port, at.peer.flows_expire);
+            self.ready.schedule(port, at.peer.flows_expire);
         }
         let paused = self.policies.acting[class.index()].as_ofc().map_or(0, |ofc| ofc.flows_paused(port));
         self.counters.class(port, class).flows.paused.set(paused as u64);
     }
 
     /// Updates whether a list of flows of `class` is due at `port`.
-    pub(super) fn tell_flows(&mut self, port: PortId, class: Class) {
+    pub(super) fn update_flow_lists(&mut self, port: PortId, class: Class) {
         let Policy::Ofc(ofc) = &self.policies.acting[class.index()] else { return };
         let at = &mut self.ports[port.index()];
         if ofc.is_due(port) {
-            at.peer.tells_flows.insert(class);
-            self.agenda.egress_active.insert(port);
+            at.peer.flow_lists_due.insert(class);
+            self.ready.egress_active.insert(port);
         } else {
-            at.peer.tells_flows.remove(class);
+            at.peer.flow_lists_due.remove(class);
         }
         self.counters.class(port, class).flows.asked.now.set(ofc.flows_asked(port) as u64);
     }
@@ -205,7 +205,7 @@ impl Switch {
     /// Returns the list of flows due at `port`, or `None` if none is due or may leave now.
     pub(super) fn announce_flows<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let at = &self.ports[port.index()];
-        let class = at.peer.tells_flows.highest()?;
+        let class = at.peer.flow_lists_due.highest()?;
         if at.egress.is_fully_committed() || !self.control_is_free(port, store) {
             return None;
         }
@@ -214,30 +214,30 @@ impl Switch {
         let room = &mut bytes[..LEN_MAX.min(mtu_frame as usize)];
         let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return None };
         let Told { len, resumes } = ofc.tell(self.now, port, mac, pause_time, room)?;
-        self.agenda.look_at(port, ofc.next_refresh(port));
+        self.ready.schedule(port, ofc.next_refresh(port));
         let counters = &self.counters.class(port, class).flows;
         if resumes { &counters.resume_frames_sent } else { &counters.pause_frames_sent }.add(1);
-        self.tell_flows(port, class);
+        self.update_flow_lists(port, class);
         Some(self.send_control(port, &bytes[..len], store))
     }
 
     /// Records that the peer of `port` has no flow of `class` paused: XON was sent, or its link was lost.
-    pub(super) fn forget_told_flows(&mut self, port: PortId, class: Class) {
+    pub(super) fn forget_flow_pauses(&mut self, port: PortId, class: Class) {
         if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
             ofc.forget_told(port);
-            self.tell_flows(port, class);
+            self.update_flow_lists(port, class);
         }
     }
 
     /// Resumes every flow at the peer of `port` by an XON of its class, which is due at once.
-    pub(super) fn let_flows_go(&mut self, port: PortId) {
+    pub(super) fn release_flows(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
                 if ofc.has_told(port) {
                     self.ports[port.index()].peer.held.suspect(class);
                 }
                 ofc.let_go(port);
-                self.tell_flows(port, class);
+                self.update_flow_lists(port, class);
             }
         }
     }
@@ -249,7 +249,7 @@ impl Switch {
             if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
                 ofc.advance(port, self.now);
                 next = next.min(ofc.next_refresh(port));
-                self.tell_flows(port, class);
+                self.update_flow_lists(port, class);
             }
         }
         next
@@ -261,10 +261,10 @@ impl Switch {
         let Policy::Ofc(ofc) = ended else { return None };
         if ofc.has_told(port) {
             self.ports[port.index()].peer.held.suspect(class);
-            self.note_untold(port);
+            self.note_announcements(port);
         }
         let at = &mut self.ports[port.index()];
-        at.peer.tells_flows.remove(class);
+        at.peer.flow_lists_due.remove(class);
         self.counters.class(port, class).flows.asked.now.set(0);
         let queue = &mut at.egress.queues[class.index()];
         let ClassQueue::Nested(nested) = queue else { return None };
@@ -281,10 +281,10 @@ impl Switch {
             && let ClassQueue::Fifo(fifo) = &mut self.ports[port.index()].egress.queues[class.index()]
             && let Some(mut nested) = nested
         {
-            nested.go_on_with(std::mem::take(fifo));
+            nested.continue_with(std::mem::take(fifo));
             self.ports[port.index()].egress.queues[class.index()] = ClassQueue::Nested(nested);
         }
-        self.tell_policy_of_class_pause(port, class);
+        self.report_class_pause(port, class);
         self.note_flows(port, class);
     }
 }

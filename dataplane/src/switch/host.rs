@@ -40,7 +40,7 @@ impl Switch {
             let refused = match site {
                 Site::Vlan(_) => Some(DropReason::NotMember), // a VLAN has no neighbour of its own
                 Site::Port(_) if !at.up => Some(DropReason::LinkDown),
-                Site::Port(_) if self.tell(port, class, bytes, store) => None,
+                Site::Port(_) if self.inject(port, class, bytes, store) => None,
                 Site::Port(_) => Some(DropReason::HostLimit),
             };
             if let Some(reason) = refused {

@@ -14,8 +14,8 @@ use xoff_wire::units::{Bytes, Class, ClassSet, PortId, Site};
 
 use super::Switch;
 use super::obey::Reading;
-use super::pipeline::Next;
-use super::run::{Passage, Step};
+use super::pipeline::PipelineStep;
+use super::run::{RunKey, RunStep};
 use crate::forward::Decision;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta, Origin};
@@ -29,8 +29,8 @@ impl Switch {
         let head = store.head(&frame);
         let head = &head[..head.len().min(frame.len() as usize)];
         let at = &self.ports[port.index()];
-        let (before, mtu_frame) = (at.ingress.train.kind(head), at.ingress.mtu_frame);
-        let follows = before.is_some();
+        let (before, mtu_frame) = (at.ingress.micro_flow.kind(head), at.ingress.mtu_frame);
+        let is_repeat = before.is_some();
         let kind = match before {
             Some(kind) => kind,
             None => match self.read(port, head) {
@@ -50,8 +50,8 @@ impl Switch {
         if frame.len() - u32::from(kind.tags) > mtu_frame {
             return self.discard(port, class, DropReason::TooLong, frame, store);
         }
-        let passage = Passage { step: Step::Receive, ingress: port, egress: port, class };
-        let joins = self.joins_run(passage, size);
+        let key = RunKey { step: RunStep::Receive, ingress: port, egress: port, class };
+        let joins = self.joins_run(key, size);
         if !joins && let Err(reason) = self.buffer.enter_ingress(port, class, size) {
             self.note_loss(port, class);
             if reason == DropReason::HeadroomExhausted && self.buffer.ingress(port, class) > Bytes::ZERO {
@@ -64,7 +64,7 @@ impl Switch {
             self.see_received(port, class, kind.layout, &frame, store);
         }
         let meta = FrameMeta::new(self.now, port, class, frame.len());
-        *self.nodes.meta_mut(&frame) = FrameMeta { layout: kind.layout, tags: kind.tags, follows, ..meta };
+        *self.nodes.meta_mut(&frame) = FrameMeta { layout: kind.layout, tags: kind.tags, is_repeat, ..meta };
         let slot = frame.slot();
         let ingress = &mut self.ports[port.index()].ingress;
         let lane = ingress.lane(class);
@@ -73,14 +73,14 @@ impl Switch {
             return;
         }
         ingress.backlogged.insert(lane);
-        self.agenda.ingress_ready.insert(port);
+        self.ready.ingress_ready.insert(port);
         self.count_received(port, class, size.into());
         self.show_headroom(port, class);
         if self.congestion.ingress().contains(class) {
             self.sample(port, slot, self.buffer.ingress(port, class), store);
         }
         self.observe(class, Event::Received { ingress: port });
-        self.begin_run(passage);
+        self.begin_run(key);
     }
 
     #[inline]
@@ -99,7 +99,7 @@ impl Switch {
     /// Returns whether the pipeline has nothing to do; drivers check it after every event.
     #[inline]
     pub(super) fn pipeline_rests(&self) -> bool {
-        self.pipeline.passes_at_once() && self.agenda.ingress_ready.is_empty()
+        self.pipeline.passes_at_once() && self.ready.ingress_ready.is_empty()
     }
 
     #[inline]
@@ -107,15 +107,15 @@ impl Switch {
         let at_once = self.pipeline.passes_at_once();
         if !at_once {
             match self.pipeline.next(self.now, &self.nodes) {
-                Next::Head(frame) => {
+                PipelineStep::Head(frame) => {
                     self.decide_through(frame, store);
                     return true;
                 }
-                Next::Enter => (),
-                Next::Wait => return false,
+                PipelineStep::Enter => (),
+                PipelineStep::Wait => return false,
             }
         }
-        let Some(port) = self.agenda.take_turn() else { return false };
+        let Some(port) = self.ready.take_turn() else { return false };
         let ingress = &mut self.ports[port.index()].ingress;
         let next =
             ingress.backlogged.highest().map(|lane| (lane, ingress.arrived[lane.index()].pop(&self.nodes)));
@@ -130,7 +130,7 @@ impl Switch {
             ingress.backlogged.remove(lane);
         }
         if ingress.backlogged.is_empty() {
-            self.agenda.ingress_ready.remove(port);
+            self.ready.ingress_ready.remove(port);
         }
         true
     }
@@ -143,7 +143,7 @@ impl Switch {
         ingress.backlogged =
             Class::ALL.into_iter().filter(|lane| !ingress.arrived[lane.index()].is_empty()).collect();
         if ingress.backlogged.is_empty() {
-            self.agenda.ingress_ready.remove(port);
+            self.ready.ingress_ready.remove(port);
         }
         true
     }
@@ -191,9 +191,9 @@ impl Switch {
         frame: &Frame,
         store: &S,
     ) -> (Decision, u16) {
-        let &FrameMeta { follows, layout, .. } = self.nodes.meta(frame);
-        let train = &mut self.ports[port.index()].ingress.train;
-        if follows && let Some((egress, vid)) = train.route(self.now, class, &self.bridge) {
+        let &FrameMeta { is_repeat, layout, .. } = self.nodes.meta(frame);
+        let micro_flow = &mut self.ports[port.index()].ingress.micro_flow;
+        if is_repeat && let Some((egress, vid)) = micro_flow.route(self.now, class, &self.bridge) {
             return (Decision::Unicast(egress), vid);
         }
         if self.routed.contains(port) {
@@ -201,7 +201,7 @@ impl Switch {
         }
         let header = Header::read(layout, store.head(frame));
         let forwarding = self.bridge.forward(self.now, port, &header);
-        train.forwarded(self.now, class, &forwarding, &self.bridge);
+        micro_flow.forwarded(self.now, class, &forwarding, &self.bridge);
         if let Some(update) = forwarding.learned {
             self.spread(update);
         }
@@ -214,14 +214,14 @@ impl Switch {
         let meta = self.nodes.meta_mut(&frame);
         meta.egress = egress;
         let meta @ FrameMeta { ingress, class, .. } = *meta;
-        let passage = Passage { step: Step::Enqueue, ingress, egress, class };
+        let key = RunKey { step: RunStep::Enqueue, ingress, egress, class };
         let is_kept_out = self.is_bounded(egress, &meta) || self.host_misses(egress, &meta);
         let fits = !self.is_too_long_for(egress, &meta) && !is_kept_out;
-        let joins = fits && self.joins_run(passage, meta.counted());
+        let joins = fits && self.joins_run(key, meta.counted());
         if joins {
             self.ports[egress.index()].egress.queues[class.index()].push(&mut self.nodes, frame);
         } else {
-            self.enqueue_alone(passage, frame, store);
+            self.enqueue_alone(key, frame, store);
         }
         joins
     }
@@ -232,28 +232,28 @@ impl Switch {
     fn enqueue_followers(&mut self, port: PortId, class: Class) {
         let at = &self.ports[port.index()].ingress;
         let Some(next) = at.arrived[class.index()].front(&self.nodes) else { return };
-        if !next.follows || self.agenda.in_turn() != Some(port) {
+        if !next.is_repeat || self.ready.in_turn() != Some(port) {
             return;
         }
-        let Some((egress, vid)) = at.train.route(self.now, class, &self.bridge) else { return };
+        let Some((egress, vid)) = at.micro_flow.route(self.now, class, &self.bridge) else { return };
         let len_max = self.len_max(egress, vid, next.tags);
         let run = &mut self.run;
         let arrived = &mut self.ports[port.index()].ingress.arrived[class.index()];
         let followers = arrived.split_while(&mut self.nodes, |meta| {
-            let follows = meta.follows && meta.len <= len_max && run.takes(meta.counted());
-            if follows {
+            let joins = meta.is_repeat && meta.len <= len_max && run.takes(meta.counted());
+            if joins {
                 (meta.vid, meta.egress) = (vid, egress);
             }
-            follows
+            joins
         });
         self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, followers);
     }
 
     /// Calls [`Switch::enqueue`] for a frame counted by itself. Not inlined, so that it exists once.
     #[inline(never)]
-    fn enqueue_alone<S: FrameStore>(&mut self, passage: Passage, frame: Frame, store: &mut S) {
+    fn enqueue_alone<S: FrameStore>(&mut self, key: RunKey, frame: Frame, store: &mut S) {
         self.end_run();
-        let Passage { ingress, egress, class, .. } = passage;
+        let RunKey { ingress, egress, class, .. } = key;
         if !self.workers.owns(egress) {
             let worker = self.workers.owner(egress);
             if self.buffer.is_lossy(class) && !self.outbox.takes_lossy() {
@@ -274,7 +274,7 @@ impl Switch {
         if at.queues[class.index()].is_ready() {
             at.backlogged.insert(class);
             if !self.ports[egress.index()].peer.paused.blocked().contains(class) {
-                self.agenda.egress_active.insert(egress);
+                self.ready.egress_active.insert(egress);
             }
         }
         if self.nodes.meta_at(slot).origin == Origin::Host {
@@ -284,7 +284,7 @@ impl Switch {
             self.sample(egress, slot, self.buffer.egress(egress, class), store);
         }
         self.observe(class, Event::Enqueued { ingress, egress, size });
-        self.begin_run(passage);
+        self.begin_run(key);
     }
 
     /// Counts a frame out at its ingress with `until-forwarded` accounting.
@@ -311,7 +311,7 @@ impl Switch {
     ) -> u32 {
         self.end_run();
         let mut sent = 0;
-        if !self.agenda.egress_active.contains(port) {
+        if !self.ready.egress_active.contains(port) {
             return sent;
         }
         let is_watched = self.taps.watch(port);
@@ -330,7 +330,7 @@ impl Switch {
             let at = &mut self.ports[port.index()];
             let Some(turn) = at.egress.choose(self.now, at.eligible()) else {
                 if at.eligible().is_empty() && !at.has_announcements() {
-                    self.agenda.egress_active.remove(port); // paused classes become active again when they resume
+                    self.ready.egress_active.remove(port); // paused classes become active again when they resume
                 }
                 break;
             };
@@ -417,20 +417,20 @@ impl Switch {
         };
         let egress = &mut self.ports[port.index()].egress;
         let sampled = ClassSet(self.congestion.ingress().0 | self.congestion.egress().0 | egress.marks.0);
-        let is_each_seen = sampled.contains(class) || self.policies.shadows_count_flows;
+        let is_counted_singly = sampled.contains(class) || self.policies.shadows_count_flows;
         let next = egress.queues[class.index()].fifo().and_then(|fifo| fifo.front(&self.nodes));
-        if !next.is_some_and(is_like) || is_each_seen {
+        if !next.is_some_and(is_like) || is_counted_singly {
             return Fifo::default();
         }
         let margin = egress.margin(self.now, turn);
         let Some(fifo) = egress.queues[class.index()].fifo() else { return Fifo::default() };
         let followers = fifo.split_while(&mut self.nodes, |meta| {
             let with_it = load.bytes + Bytes::on_line(meta.len);
-            let follows = load.frames < most && with_it <= margin && is_like(meta);
-            if follows {
+            let leaves = load.frames < most && with_it <= margin && is_like(meta);
+            if leaves {
                 *load = Load { frames: load.frames + 1, bytes: with_it };
             }
-            follows
+            leaves
         });
         if fifo.is_empty() {
             egress.backlogged.remove(class);
@@ -457,15 +457,15 @@ impl Switch {
     pub(super) fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.sent += 1;
         let meta @ &FrameMeta { ingress, class, origin, len, .. } = self.nodes.meta(&frame);
-        let passage = Passage { step: Step::Release, ingress, egress: port, class };
+        let key = RunKey { step: RunStep::Release, ingress, egress: port, class };
         let may_join = origin == Origin::Network && !meta.is_flooded() && len == frame.len();
         let size = Bytes::of_frame(frame.len());
-        if may_join && self.joins_run(passage, size) {
+        if may_join && self.joins_run(key, size) {
             return store.free(frame);
         }
         self.release_alone(port, frame, store);
         if may_join {
-            self.begin_run(passage);
+            self.begin_run(key);
         }
     }
 
@@ -516,7 +516,7 @@ mod tests {
         let (mut store, frame) = OneSlot::holding(&bytes, 0);
         let mut batch = switch.batch(Nanos(1));
         batch.receive(PortId(1), frame, &mut store);
-        batch.switch.agenda.ingress_ready.insert(PortId(0));
+        batch.switch.ready.ingress_ready.insert(PortId(0));
         while batch.forward(&mut store) {}
         drop(batch);
         assert!(switch.pipeline_rests());

@@ -16,7 +16,7 @@ impl Switch {
     pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &mut S) -> bool {
         let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head_mut(frame);
-        self.tells_congestion(port, class) && ecn::mark(head, &Header::read(layout, head))
+        self.signals_congestion(port, class) && ecn::mark(head, &Header::read(layout, head))
     }
 
     pub(super) fn count_mark(&self, port: PortId, class: Class, frame: &Frame) {
@@ -29,10 +29,10 @@ impl Switch {
     pub(super) fn is_dropped_early<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) -> bool {
         let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head(frame);
-        ecn::get(head, &Header::read(layout, head)) == Ecn::NotCapable && self.tells_congestion(port, class)
+        ecn::get(head, &Header::read(layout, head)) == Ecn::NotCapable && self.signals_congestion(port, class)
     }
 
-    fn tells_congestion(&mut self, port: PortId, class: Class) -> bool {
+    fn signals_congestion(&mut self, port: PortId, class: Class) -> bool {
         let queue = self.buffer.egress(port, class);
         let settings = &self.ports[port.index()].settings.classes[class.index()].ecn;
         settings.as_ref().is_some_and(|ecn| is_congested(ecn, queue, &mut self.ecn_rng))

@@ -8,7 +8,7 @@
 //!   batch            contract with drivers        journey      receive, forward, transmit, release
 //!   port             ingress, egress, peer        ending       consumed, dropped, given up
 //!   pipeline         frames between ingress and egress queues
-//!   train, run       micro-flows, and frames counted together
+//!   micro_flow, run  micro-flows, and frames counted together
 //!   announce, obey   control frames to and from peers
 //!   policies, flows, rates, notices, marking, storms    reactions to congestion
 //!   floods, accounts, paused_floods, room               copies of floods; standstill; missing room
@@ -18,15 +18,14 @@
 //!   taps                         observers
 //!   punts                        slow path and injected frames
 //!   prefetch                     prefetching of state
-//!   agenda, timers, workers      ready sets; timers; other workers
-//!   succession, revision         changes of policies and settings
+//!   ready_sets, timers, workers  ready sets; timers; other workers
+//!   policy_swap, revision        changes of policies and settings
 //! ```
 //!
 //! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and exchanges
 //! [`Handover`]s and [`Return`]s with the others (see [`workers`]).
 
 mod accounts;
-mod agenda;
 mod announce;
 mod batch;
 mod ending;
@@ -35,6 +34,7 @@ mod flows;
 mod host;
 mod journey;
 mod marking;
+mod micro_flow;
 mod notices;
 mod obey;
 mod paths;
@@ -42,20 +42,20 @@ mod paused_floods;
 mod peers;
 mod pipeline;
 mod policies;
+mod policy_swap;
 mod port;
 mod prefetch;
 mod punts;
 mod rates;
+mod ready_sets;
 mod revision;
 mod room;
 mod routed;
 mod run;
 mod storm_control;
 mod storms;
-mod succession;
 mod taps;
 mod timers;
-mod train;
 mod unresolved;
 pub mod workers;
 
@@ -76,15 +76,15 @@ use crate::punt::PuntSink;
 use crate::queue::Nodes;
 use crate::routing::{Fib, Resolutions};
 use accounts::Accounts;
-use agenda::Agenda;
 pub use batch::Batch;
 use paths::Paths;
 use pipeline::Pipeline;
 use policies::Policies;
-use port::Port;
+pub use policy_swap::PolicySwap;
+use port::SwitchPort;
+use ready_sets::ReadySets;
 pub use revision::Revision;
 use run::Run;
-pub use succession::Successor;
 use taps::Taps;
 use workers::Outbox;
 pub use workers::{HANDOVERS_MAX, Handover, Return, WorkerId, Workers};
@@ -96,7 +96,7 @@ pub struct Switch {
     accounting: Accounting,
     when_full: WhenFull,
     workers: Workers,
-    ports: Box<[Port]>,
+    ports: Box<[SwitchPort]>,
     pipeline: Pipeline,
     nodes: Nodes,
     accounts: Accounts,
@@ -113,12 +113,12 @@ pub struct Switch {
     run: Run,
     ledger: Ledger,
     pauses_obeyed: u64,
-    stops_told: u64,
+    xoffs_sent: u64,
     /// End of the driver's last overlong stall.
     away: Option<Nanos>,
     /// Random choice of marked frames between the ECN thresholds of a queue.
     ecn_rng: fastrand::Rng,
-    agenda: Agenda,
+    ready: ReadySets,
     outbox: Outbox,
     taps: Taps,
     punt_sink: Option<Box<dyn PuntSink>>,
@@ -140,9 +140,9 @@ impl Switch {
         );
         let count = settings.ports.len();
         let lossless = settings.lossless_anywhere();
-        let ports: Box<[Port]> = {
+        let ports: Box<[SwitchPort]> = {
             let lane_bits = pipeline::lane_bits(settings.pipeline.ingress);
-            settings.ports.iter().map(|port| Port::new(port, count, lossless, lane_bits)).collect()
+            settings.ports.iter().map(|port| SwitchPort::new(port, count, lossless, lane_bits)).collect()
         };
         let own_ports = workers.own().len();
         let flood_copies_max = workers.own().iter().map(|_| FLOOD_COPIES_MAX).sum();
@@ -171,16 +171,16 @@ impl Switch {
             run: Run::NONE,
             ledger: Ledger::default(),
             pauses_obeyed: 0,
-            stops_told: 0,
+            xoffs_sent: 0,
             away: None,
             ecn_rng: fastrand::Rng::with_seed(settings.fdb.seed.digest()),
-            agenda: Agenda::default(),
+            ready: ReadySets::default(),
             taps: Taps::new(),
             punt_sink: None,
         };
         for port in (0..=u8::MAX).map(PortId).take(count) {
             for class in Class::ALL {
-                let queue = succession::queue(settings.policies[class.index()], settings);
+                let queue = policy_swap::queue(settings.policies[class.index()], settings);
                 switch.begin_flows(port, class, queue);
             }
         }
@@ -221,15 +221,15 @@ impl Switch {
     /// Returns the number of sent frames that newly paused a class at a peer.
     #[inline]
     #[must_use]
-    pub const fn stops_told(&self) -> u64 {
-        self.stops_told
+    pub const fn xoffs_sent(&self) -> u64 {
+        self.xoffs_sent
     }
 
     /// Returns the ports with something to send, now or when rates allow: those worth calling [`Batch::transmit`]
     /// for. Ports with paused frames only are not included.
     #[must_use]
     pub fn egress_active(&self) -> PortSet {
-        self.agenda.egress_active
+        self.ready.egress_active
     }
 
     /// Returns the layer-1 bytes given to the driver of `port` and not yet released.
@@ -242,7 +242,7 @@ impl Switch {
     #[must_use]
     pub fn is_drained(&self, port: PortId) -> bool {
         let at = &self.ports[port.index()];
-        !at.up || at.frames() == 0 && !at.peer.is_untold()
+        !at.up || at.frames() == 0 && !at.peer.is_announcement_due()
     }
 
     /// Returns this worker's account of its frames, including those that it holds now. Too slow to call for every
@@ -250,7 +250,8 @@ impl Switch {
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
-        let inside = self.ports.iter().map(Port::frames).sum::<u64>() + u64::from(self.pipeline.frames());
+        let inside =
+            self.ports.iter().map(SwitchPort::frames).sum::<u64>() + u64::from(self.pipeline.frames());
         Ledger { held: inside + outbound, ..self.ledger }
     }
 

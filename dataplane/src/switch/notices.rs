@@ -69,7 +69,7 @@ impl Switch {
             if is_own { None } else { about(&header, head, sample, mac, class) }
         });
         let Some((envelope, cnm)) = message else { return false };
-        self.tell(ingress, class, cnm.encode(&envelope).as_bytes(), store)
+        self.inject(ingress, class, cnm.encode(&envelope).as_bytes(), store)
     }
 
     #[cold]

@@ -11,12 +11,12 @@ use xoff_wire::mac_control::{MacControl, MacControlError};
 use xoff_wire::units::{CLASSES, ClassSet, PortId, Quanta};
 
 use super::Switch;
+use super::micro_flow::FrameKind;
 use super::port::Peer;
-use super::train::Kind;
 
 pub(super) enum Reading {
     /// Frame to forward.
-    Data(Kind),
+    Data(FrameKind),
     /// Control frame, already handled.
     Consumed,
     /// Slow-path frame for the host.
@@ -45,8 +45,8 @@ impl Switch {
         }
         let ingress = &mut self.ports[port.index()].ingress;
         let class = ingress.classifier.classify(&header);
-        let kind = Kind { class, layout: header.layout(), tags: header.tags_len(head) };
-        ingress.train.begin(head, kind);
+        let kind = FrameKind { class, layout: header.layout(), tags: header.tags_len(head) };
+        ingress.micro_flow.begin(head, kind);
         Reading::Data(kind)
     }
 
@@ -116,22 +116,22 @@ impl Switch {
             let since = paused.since(class).map_or(0, |since| since.0.max(1));
             self.counters.class(port, class).paused_since.set(since);
         }
-        self.agenda.look_at(port, paused.next_expiry());
-        classes.iter().for_each(|class| self.tell_policy_of_class_pause(port, class));
+        self.ready.schedule(port, paused.next_expiry());
+        classes.iter().for_each(|class| self.report_class_pause(port, class));
         self.note_resumed(port, &resumed);
         self.watch_pauses(port, classes);
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         standstill.pauses_changed(self.now, paused.blocked());
-        self.agenda.look_at(port, standstill.next_look());
+        self.ready.schedule(port, standstill.next_look());
     }
 
     pub(super) fn note_resumed(&mut self, port: PortId, resumed: &Resumed) {
         self.watch_pauses(port, resumed.classes);
         if !self.ports[port.index()].eligible().is_empty() {
-            self.agenda.egress_active.insert(port);
+            self.ready.egress_active.insert(port);
         }
         for class in resumed.classes.iter() {
-            self.tell_policy_of_class_pause(port, class);
+            self.report_class_pause(port, class);
             let counters = self.counters.class(port, class);
             let paused_for = resumed.paused_for[class.index()].0;
             // The running pause is cleared before it is counted: a concurrent reader may miss it for a moment, but

@@ -1,5 +1,5 @@
 //! Choice of the group member by which a frame leaves. It is made after admission and lookup, where the frame's head
-//! and the queues of the members are known. [`crate::forward::Weighted`] makes the choice.
+//! and the queues of the members are known. [`crate::forward::WeightedPaths`] makes the choice.
 //!
 //! A member without link is excluded at once. Unless the group spreads by flow, closed and full members are excluded
 //! while there are others. A waiting frame has made no choice and chooses again. A flood whose copies lack room only
@@ -16,7 +16,7 @@ use xoff_wire::header::Header;
 use xoff_wire::units::{Bytes, Class, PortId, PortSet};
 
 use super::Switch;
-use crate::forward::{GroupId, Groups, Ways, Weighted, shortest};
+use crate::forward::{GroupId, Groups, PathSet, WeightedPaths, shortest};
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin};
 use crate::routing::{Hop, Hops};
@@ -33,17 +33,17 @@ pub(super) struct Paths {
 #[derive(Debug)]
 struct Group {
     ports: Box<[PortId]>,
-    ways: Weighted,
+    paths: WeightedPaths,
     spread: Spread,
     salt: u64,
-    at: Progress,
+    at: SpreadState,
     /// Progress after the last choice, which may not be used.
-    then: Progress,
+    then: SpreadState,
 }
 
 /// Progress of a group in its round robin and random numbers.
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
+struct SpreadState {
     place: usize,
     drawn: u64,
 }
@@ -73,28 +73,28 @@ impl Group {
         let names = settings.members.iter().map(|member| (u64::from(member.port.0), member.weight));
         Group {
             ports: settings.members.iter().map(|member| member.port).collect(),
-            ways: Weighted::new(names),
+            paths: WeightedPaths::new(names),
             spread: settings.spread,
             salt: mix(secret ^ settings.salt),
-            at: Progress::default(),
-            then: Progress::default(),
+            at: SpreadState::default(),
+            then: SpreadState::default(),
         }
     }
 
-    fn ways_where(&self, holds: impl Fn(PortId) -> bool) -> Ways {
-        let mut ways = Ways::NONE;
-        for (way, _) in self.ports.iter().enumerate().filter(|(_, port)| holds(**port)) {
-            ways.insert(way);
+    fn paths_where(&self, holds: impl Fn(PortId) -> bool) -> PathSet {
+        let mut paths = PathSet::NONE;
+        for (path, _) in self.ports.iter().enumerate().filter(|(_, port)| holds(**port)) {
+            paths.insert(path);
         }
-        ways
+        paths
     }
 
-    fn next(&mut self, turns: Turns, usable: Ways) -> Option<PortId> {
-        let Progress { place, drawn } = self.at;
+    fn next(&mut self, turns: Turns, usable: PathSet) -> Option<PortId> {
+        let SpreadState { place, drawn } = self.at;
         let chance = mix(self.salt ^ mix(drawn));
-        let (way, place) = self.ways.next(turns, place, chance, usable)?;
-        self.then = Progress { place, drawn: drawn.wrapping_add(1) };
-        Some(self.ports[way])
+        let (path, place) = self.paths.next(turns, place, chance, usable)?;
+        self.then = SpreadState { place, drawn: drawn.wrapping_add(1) };
+        Some(self.ports[path])
     }
 
     fn take(&mut self) {
@@ -142,8 +142,8 @@ impl Switch {
             if self.paths.groups[group.index()].spread != Spread::Flow {
                 self.end_run(); // occupancies are read
             }
-            let ways = self.ways_of_flood(group, self.nodes.meta(frame));
-            if let Some(egress) = self.choose(group, ways, frame, store) {
+            let paths = self.flood_paths(group, self.nodes.meta(frame));
+            if let Some(egress) = self.choose(group, paths, frame, store) {
                 chosen.insert(egress);
             }
         }
@@ -152,7 +152,7 @@ impl Switch {
 
     /// Returns the members of a group that a flood may take: none at a standstill, while another accepts the flood or
     /// lets it wait.
-    fn ways_of_flood(&self, id: GroupId, meta: &FrameMeta) -> Ways {
+    fn flood_paths(&self, id: GroupId, meta: &FrameMeta) -> PathSet {
         let group = &self.paths.groups[id.index()];
         let linked = self.linked(id);
         if group.spread == Spread::Flow {
@@ -162,16 +162,16 @@ impl Switch {
         if still.is_empty() {
             return linked;
         }
-        let moves = |way: &usize| {
-            let port = group.ports[*way];
+        let moves = |path: &usize| {
+            let port = group.ports[*path];
             let lets_wait = self.when_full == WhenFull::Stop && !self.is_closed(port, meta.class);
             !still.contains(port) && (lets_wait || self.takes(port, meta))
         };
-        linked.iter().filter(moves).collect::<Ways>().or(linked)
+        linked.iter().filter(moves).collect::<PathSet>().or(linked)
     }
 
-    fn linked(&self, id: GroupId) -> Ways {
-        self.paths.groups[id.index()].ways_where(|port| self.bridge.is_up(port))
+    fn linked(&self, id: GroupId) -> PathSet {
+        self.paths.groups[id.index()].paths_where(|port| self.bridge.is_up(port))
     }
 
     /// Replaces the members of groups in `ports` of a flood by those with the smallest demand on shared egress
@@ -181,8 +181,8 @@ impl Switch {
         let leanest = |port: PortId| {
             let id = self.bridge.groups().of(port)?;
             let group = &self.paths.groups[id.index()];
-            let ways = self.ways_of_flood(id, meta).iter().map(|way| group.ports[way]);
-            let others = ways.filter(|other| self.takes(*other, meta));
+            let paths = self.flood_paths(id, meta).iter().map(|path| group.ports[path]);
+            let others = paths.filter(|other| self.takes(*other, meta));
             let beyond =
                 |other: &PortId| self.buffer.egress_beyond_reserve(*other, meta.class, meta.counted());
             if group.spread == Spread::Flow { None } else { others.min_by_key(beyond) }
@@ -190,8 +190,14 @@ impl Switch {
         ports.iter().map(|port| leanest(port).unwrap_or(port)).collect()
     }
 
-    /// Chooses a frame's member among `ways`, which have a link; `None` without any.
-    fn choose<S: FrameStore>(&mut self, id: GroupId, ways: Ways, frame: &Frame, store: &S) -> Option<PortId> {
+    /// Chooses a frame's member among `paths`, which have a link; `None` without any.
+    fn choose<S: FrameStore>(
+        &mut self,
+        id: GroupId,
+        paths: PathSet,
+        frame: &Frame,
+        store: &S,
+    ) -> Option<PortId> {
         let spread = self.paths.groups[id.index()].spread;
         if spread != Spread::Flow {
             self.end_run(); // occupancies are read
@@ -201,51 +207,51 @@ impl Switch {
         if spread == Spread::Flow {
             let head = store.head(frame);
             let flow = FlowKey::of(&Header::read(meta.layout, head), head);
-            let way = group.ways.of_flow(mix(flow.digest() ^ group.salt), ways)?;
-            return Some(group.ports[way]);
+            let path = group.paths.of_flow(mix(flow.digest() ^ group.salt), paths)?;
+            return Some(group.ports[path]);
         }
-        let (turns, usable) = self.open_ways(spread, ways, &meta, |way| Some(group.ports[way]));
+        let (turns, usable) = self.open_paths(spread, paths, &meta, |path| Some(group.ports[path]));
         self.paths.groups[id.index()].next(turns, usable)
     }
 
     /// Chooses a frame's next hop; `None` without any. If queues decide, the run must have ended.
     pub(super) fn choose_hop(&self, spread: Spread, hops: &Hops, frame: &Frame, head: &[u8]) -> Option<Hop> {
         let meta = *self.nodes.meta(frame);
-        let port = |way: usize| hops.hops[way].site.port();
-        let has_link = |way: &usize| port(*way).is_none_or(|port| self.bridge.is_up(port));
-        let linked: Ways = (0..hops.hops.len()).filter(has_link).collect();
-        let way = if spread == Spread::Flow {
+        let port = |path: usize| hops.hops[path].site.port();
+        let has_link = |path: &usize| port(*path).is_none_or(|port| self.bridge.is_up(port));
+        let linked: PathSet = (0..hops.hops.len()).filter(has_link).collect();
+        let path = if spread == Spread::Flow {
             let flow = FlowKey::of(&Header::read(meta.layout, head), head);
-            hops.ways.of_flow(mix(flow.digest() ^ self.paths.salt), linked)
+            hops.paths.of_flow(mix(flow.digest() ^ self.paths.salt), linked)
         } else {
-            let (_, usable) = self.open_ways(spread, linked, &meta, port);
-            hops.ways.at_random(mix(self.paths.salt ^ mix(self.paths.hops_drawn)), usable)
+            let (_, usable) = self.open_paths(spread, linked, &meta, port);
+            hops.paths.at_random(mix(self.paths.salt ^ mix(self.paths.hops_drawn)), usable)
         };
         // Without any link, the first hop leads to the drop.
-        hops.hops.get(way.unwrap_or(0)).copied()
+        hops.hops.get(path.unwrap_or(0)).copied()
     }
 
     /// Returns the usable paths of a frame among those with a link, and the order of the choice, if the group spreads
     /// by frame. `port` returns the port of a path, if it has one.
-    fn open_ways(
+    fn open_paths(
         &self,
         spread: Spread,
-        linked: Ways,
+        linked: PathSet,
         meta: &FrameMeta,
         port: impl Fn(usize) -> Option<PortId>,
-    ) -> (Turns, Ways) {
-        let takes = |way: &usize| port(*way).is_none_or(|port| self.takes(port, meta));
-        let wants_only_room = |way: &usize| port(*way).is_some_and(|port| self.may_enter(port, meta));
-        let open: Ways = linked.iter().filter(takes).collect();
+    ) -> (Turns, PathSet) {
+        let takes = |path: &usize| port(*path).is_none_or(|port| self.takes(port, meta));
+        let wants_only_room = |path: &usize| port(*path).is_some_and(|port| self.may_enter(port, meta));
+        let open: PathSet = linked.iter().filter(takes).collect();
         let usable = match open.is_empty() {
-            true => linked.iter().filter(wants_only_room).collect::<Ways>().or(linked),
+            true => linked.iter().filter(wants_only_room).collect::<PathSet>().or(linked),
             false => open,
         };
         match spread {
             Spread::Flow => (Turns::Random, usable),
             Spread::Frame(turns) => (turns, usable),
             Spread::Adaptive { low, high } => {
-                let waits = |way| port(way).map_or(Bytes::ZERO, |port| self.waits_at(port, meta.class));
+                let waits = |path| port(path).map_or(Bytes::ZERO, |port| self.waits_at(port, meta.class));
                 (Turns::Random, shortest(usable, low, high, waits))
             }
         }

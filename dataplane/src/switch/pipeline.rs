@@ -31,7 +31,7 @@ use crate::queue::{Fifo, FrameMeta, Nodes};
 
 type Queue = (PortId, Class);
 
-pub(super) enum Next {
+pub(super) enum PipelineStep {
     /// The frame at the head has passed.
     Head(Frame),
     /// The pipeline can take a frame in.
@@ -105,9 +105,9 @@ impl Pipeline {
     }
 
     /// Returns the next step. The head goes before others enter.
-    pub(super) fn next(&mut self, now: Nanos, nodes: &Nodes) -> Next {
+    pub(super) fn next(&mut self, now: Nanos, nodes: &Nodes) -> PipelineStep {
         if self.is_halted {
-            return Next::Wait;
+            return PipelineStep::Wait;
         }
         if let Some(Halt { tried: Some(tried), .. }) = self.halt {
             self.end_halt(tried); // the retried frame has passed
@@ -120,9 +120,9 @@ impl Pipeline {
             if let Some(halt) = self.halt.as_mut().filter(|halt| halt.head == frame.slot()) {
                 halt.tried = Some(now);
             }
-            return Next::Head(frame);
+            return PipelineStep::Head(frame);
         }
-        if self.free_at.after(self.behind) <= now { Next::Enter } else { Next::Wait }
+        if self.free_at.after(self.behind) <= now { PipelineStep::Enter } else { PipelineStep::Wait }
     }
 
     /// Takes a frame in. Returns it if it has passed at once.
@@ -241,11 +241,13 @@ mod tests {
         pipeline.halt(Nanos(10), &mut nodes, Frame::new(0, 60), QUEUES[0]);
         for full in QUEUES {
             pipeline.try_again(Nanos(20));
-            let Next::Head(frame) = pipeline.next(Nanos(20), &nodes) else { panic!("not decided anew") };
+            let PipelineStep::Head(frame) = pipeline.next(Nanos(20), &nodes) else {
+                panic!("not decided anew")
+            };
             pipeline.halt(Nanos(20), &mut nodes, frame, full);
         }
         pipeline.try_again(Nanos(30));
-        let Next::Head(frame) = pipeline.next(Nanos(30), &nodes) else { panic!("not decided anew") };
+        let PipelineStep::Head(frame) = pipeline.next(Nanos(30), &nodes) else { panic!("not decided anew") };
         let _ = frame.into_parts(); // the frame has left
         let _ = pipeline.next(Nanos(40), &nodes);
         assert_eq!([halts(0), halts(1)], [(1, 20), (0, 0)]);
@@ -261,7 +263,9 @@ mod tests {
         pipeline.put_back(&mut nodes, resolved);
         pipeline.try_again(Nanos(20));
         for slot in [1, 0] {
-            let Next::Head(frame) = pipeline.next(Nanos(20), &nodes) else { panic!("not decided anew") };
+            let PipelineStep::Head(frame) = pipeline.next(Nanos(20), &nodes) else {
+                panic!("not decided anew")
+            };
             assert_eq!(frame.slot(), slot);
             match slot {
                 0 => pipeline.halt(Nanos(20), &mut nodes, frame, QUEUES[0]),

@@ -98,18 +98,18 @@ impl Switch {
                 Intent::Xoff { port, class, trigger } => self.hold(port, class, by, trigger),
                 Intent::PauseFlows { port, count } => {
                     self.counters.class(port, by).flows.asked.pause(count);
-                    self.tell_flows(port, by);
+                    self.update_flow_lists(port, by);
                 }
                 Intent::ResumeFlows { port } => {
                     self.counters.class(port, by).flows.asked.resumes.add(1);
-                    self.tell_flows(port, by);
+                    self.update_flow_lists(port, by);
                 }
-                Intent::Rate { port, class, step } => self.ask_rate(port, class, step),
+                Intent::Rate { port, class, step } => self.request_rate(port, class, step),
                 Intent::Xon { port, class } => {
                     let demands = &mut self.ports[port.index()].peer.demands[class.index()];
                     demands.remove(by);
                     if demands.is_empty() {
-                        self.let_go(port, class);
+                        self.release_class(port, class);
                     }
                 }
             }
@@ -131,7 +131,7 @@ impl Switch {
             // The cause is written before the begin, for concurrent readers.
             counters.held_cause.set(cause.pack());
             counters.held_since.set(self.now.0.max(1));
-            self.note_untold(port);
+            self.note_announcements(port);
         }
     }
 
@@ -148,10 +148,10 @@ impl Switch {
         Cause { trigger: trigger.index(), class, culprit, relayed: culprit.is_some_and(held) }
     }
 
-    pub(super) fn let_go(&mut self, port: PortId, class: Class) {
+    pub(super) fn release_class(&mut self, port: PortId, class: Class) {
         if let Some(held_for) = self.ports[port.index()].peer.held.xon(self.now, class) {
             self.counters.class(port, class).end_hold(held_for);
-            self.note_untold(port);
+            self.note_announcements(port);
         }
     }
 }

@@ -14,16 +14,16 @@ use xoff_flow_control::settings::{ClassSettings, PortSettings};
 use xoff_flow_control::watchdog::Watchdog;
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS, Nanos, TAGS};
 
+use super::micro_flow::MicroFlow;
 use super::storm_control::StormControl;
-use super::train::Train;
 use crate::punt::PuntBucket;
 use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
-use crate::schedule::{Ahead, Scheduler, Shaper, Turn};
+use crate::schedule::{Lead, Scheduler, Shaper, Turn};
 
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Port {
+pub(super) struct SwitchPort {
     pub(super) ingress: Ingress,
     pub(super) egress: Egress,
     pub(super) peer: Peer,
@@ -35,7 +35,7 @@ pub(super) struct Port {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Ingress {
-    pub(super) train: Train,
+    pub(super) micro_flow: MicroFlow,
     pub(super) classifier: Classifier,
     /// Longest admitted frame without its tags.
     pub(super) mtu_frame: u32,
@@ -86,11 +86,11 @@ pub(super) struct Peer {
     /// Expiry of the next pause of a flow by the peer.
     pub(super) flows_expire: Nanos,
     /// Frames to send before data: CNMs and injected frames.
-    pub(super) told: Fifo,
-    pub(super) tells_flows: ClassSet,
+    pub(super) injected: Fifo,
+    pub(super) flow_lists_due: ClassSet,
     /// Classes paused as a whole only because the peer's flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
-    pub(super) asked_rates: AskedRates,
+    pub(super) requested_rates: AskedRates,
     /// Classes whose policies demand a hold, by held class.
     pub(super) demands: [ClassSet; CLASSES],
     pub(super) response: Box<Response>,
@@ -102,15 +102,20 @@ const LINE: usize = 64;
 const _: () = assert!(offset_of!(Ingress, of_host) <= 3 * LINE, "what a frame touches where it comes in");
 const _: () = assert!(offset_of!(Egress, line) == LINE, "what a frame touches where it goes out");
 const _: () = assert!(offset_of!(Egress, scheduler) < 2 * LINE, "what a frame touches where it goes out");
-const _: () = assert!(offset_of!(Peer, asked_rates) < 2 * LINE, "what a frame touches before it leaves");
+const _: () = assert!(offset_of!(Peer, requested_rates) < 2 * LINE, "what a frame touches before it leaves");
 
-impl Port {
+impl SwitchPort {
     /// Creates a port. `lossless` are the classes that are lossless at any port; `lane_bits` select the
     /// [lane](Ingress::lane) of a class.
-    pub(super) fn new(settings: &PortSettings, ports: usize, lossless: ClassSet, lane_bits: u8) -> Port {
-        Port {
+    pub(super) fn new(
+        settings: &PortSettings,
+        ports: usize,
+        lossless: ClassSet,
+        lane_bits: u8,
+    ) -> SwitchPort {
+        SwitchPort {
             ingress: Ingress {
-                train: Train::default(),
+                micro_flow: MicroFlow::default(),
                 classifier: Classifier::new(settings),
                 mtu_frame: settings.mtu_frame,
                 lane_bits,
@@ -126,10 +131,10 @@ impl Port {
                 paused: Paused::new(settings.speed),
                 kept_rates: KeptRates::new(settings.speed),
                 flows_expire: Nanos::NEVER,
-                told: Fifo::default(),
-                tells_flows: ClassSet::NONE,
+                injected: Fifo::default(),
+                flow_lists_due: ClassSet::NONE,
                 paused_for_flows: ClassSet::NONE,
-                asked_rates: AskedRates::new(settings.refresh),
+                requested_rates: AskedRates::new(settings.refresh),
                 demands: [ClassSet::NONE; CLASSES],
                 response: Box::new(Response::new(settings)),
                 watchdog: Box::new(Watchdog::new(settings.classes.map(|class| class.watchdog))),
@@ -153,7 +158,8 @@ impl Port {
     #[inline]
     pub(super) fn has_announcements(&self) -> bool {
         let peer = &self.peer;
-        (peer.is_untold() || !peer.told.is_empty() || !peer.tells_flows.is_empty()) && self.up
+        (peer.is_announcement_due() || !peer.injected.is_empty() || !peer.flow_lists_due.is_empty())
+            && self.up
     }
 
     /// Returns the classes with frames that the peer lets leave.
@@ -163,14 +169,14 @@ impl Port {
     }
 
     #[cold]
-    pub(super) const fn why_closed(&self) -> DropReason {
+    pub(super) const fn closed_reason(&self) -> DropReason {
         if self.up { DropReason::PausedDiscard } else { DropReason::LinkDown }
     }
 
     /// Returns the number of frames held here, including those of the driver.
     pub(super) fn frames(&self) -> u64 {
         let came_in = self.ingress.arrived.iter().chain(&*self.ingress.unresolved);
-        let fifos = came_in.chain([&self.peer.told]);
+        let fifos = came_in.chain([&self.peer.injected]);
         let queues = self.egress.queues.iter().map(ClassQueue::frames);
         fifos.map(Fifo::frames).chain(queues).map(u64::from).sum::<u64>() + self.egress.committed_frames
     }
@@ -187,7 +193,7 @@ impl Ingress {
 impl Egress {
     fn new(settings: &PortSettings, ports: usize, lossless: ClassSet) -> Egress {
         let classes = &settings.classes;
-        let own_rate = |rate| Shaper::new(rate, class_ahead(settings, rate));
+        let own_rate = |rate| Shaper::new(rate, class_lead(settings, rate));
         let (marks, drops_early) = marked(settings, lossless);
         Egress {
             rewriter: Rewriter::new(settings),
@@ -201,7 +207,7 @@ impl Egress {
             committed: Bytes::ZERO,
             committed_frames: 0,
             class_rates: Box::new(classes.map(|class| class.max_rate.map(own_rate))),
-            line: Shaper::new(settings.speed, line_ahead(settings)),
+            line: Shaper::new(settings.speed, line_lead(settings)),
             scheduler: scheduler(settings),
             queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
         }
@@ -213,7 +219,7 @@ impl Egress {
         self.mtu_frame = settings.mtu_frame;
         (self.marks, self.drops_early) = marked(settings, lossless);
         self.scheduler = scheduler(settings);
-        self.line.set_rate(now, settings.speed, line_ahead(settings));
+        self.line.set_rate(now, settings.speed, line_lead(settings));
         self.commit_max = settings.commit;
     }
 
@@ -320,8 +326,8 @@ fn scheduler(settings: &PortSettings) -> Scheduler {
 impl Peer {
     /// Returns whether an announcement of a pause or rate, or of its end, is due.
     #[inline]
-    pub(super) const fn is_untold(&self) -> bool {
-        self.held.due() || self.asked_rates.due()
+    pub(super) const fn is_announcement_due(&self) -> bool {
+        self.held.due() || self.requested_rates.due()
     }
 
     #[inline]
@@ -330,7 +336,7 @@ impl Peer {
     }
 
     pub(super) fn next_deadline(&self) -> Nanos {
-        let held = self.held.next_refresh().min(self.asked_rates.next_refresh());
+        let held = self.held.next_refresh().min(self.requested_rates.next_refresh());
         held.min(self.next_expiry()).min(self.watchdog.next_look()).min(self.standstill.next_look())
     }
 }
@@ -340,12 +346,12 @@ pub(super) fn longest_frame(port: &PortSettings) -> Bytes {
 }
 
 /// Returns the maximum lead of `port` over its line: its burst if it is late, its commit limit after idle time.
-fn line_ahead(port: &PortSettings) -> Ahead {
-    Ahead { late: port.burst, idle: port.commit }
+fn line_lead(port: &PortSettings) -> Lead {
+    Lead { late: port.burst, idle: port.commit }
 }
 
 /// Returns the maximum lead of a class over its own `rate`: the line's time at that rate, and at least one frame.
-pub(super) fn class_ahead(port: &PortSettings, rate: BitRate) -> Ahead {
+pub(super) fn class_lead(port: &PortSettings, rate: BitRate) -> Lead {
     let part = |of_line: Bytes| rate.bytes_in(port.speed.time_of(of_line)).max(longest_frame(port));
-    Ahead { late: part(port.burst), idle: part(port.commit) }
+    Lead { late: part(port.burst), idle: part(port.commit) }
 }

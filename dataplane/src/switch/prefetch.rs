@@ -8,7 +8,7 @@ use xoff_flow_control::prefetch::prefetch;
 use xoff_wire::units::{Class, MacAddr, PortId};
 
 use super::Switch;
-use super::port::Port;
+use super::port::SwitchPort;
 
 impl Switch {
     /// Prefetches for step number `step`, from 0. There is one more step than ports; further ones do nothing.
@@ -20,7 +20,7 @@ impl Switch {
         }
         if let Some((at, id)) = step.checked_sub(1).and_then(|before| self.port_number(before)) {
             let mut classes = at.egress.backlogged;
-            at.ingress.train.class().into_iter().for_each(|class| classes.insert(class));
+            at.ingress.micro_flow.class().into_iter().for_each(|class| classes.insert(class));
             classes.iter().for_each(|class| self.prefetch_class(at, id, class));
         }
     }
@@ -40,12 +40,12 @@ impl Switch {
     }
 
     #[inline]
-    fn port_number(&self, number: usize) -> Option<(&Port, PortId)> {
+    fn port_number(&self, number: usize) -> Option<(&SwitchPort, PortId)> {
         Some((self.ports.get(number)?, PortId(u8::try_from(number).ok()?)))
     }
 
     #[inline]
-    fn prefetch_class(&self, at: &Port, id: PortId, class: Class) {
+    fn prefetch_class(&self, at: &SwitchPort, id: PortId, class: Class) {
         self.buffer.prefetch(id, class);
         at.ingress.arrived[at.ingress.lane(class).index()].prefetch();
         prefetch(&at.egress.queues[class.index()]);
@@ -54,16 +54,16 @@ impl Switch {
     }
 }
 
-impl Port {
+impl SwitchPort {
     /// Prefetches the state that every frame touches, of any class.
     #[inline]
     fn prefetch(&self) {
-        let Port { ingress, egress, peer, .. } = self;
-        prefetch(&ingress.train);
+        let SwitchPort { ingress, egress, peer, .. } = self;
+        prefetch(&ingress.micro_flow);
         prefetch(&ingress.classifier);
         prefetch(&egress.rewriter);
         prefetch(&egress.line);
         prefetch(&peer.held);
-        prefetch(&peer.told);
+        prefetch(&peer.injected);
     }
 }

@@ -20,9 +20,9 @@ impl Batch<'_> {
 
     /// Injects a frame at `port`, which this worker owns: it is sent before data and despite pauses. Returns false if
     /// the port has no link or a full queue, or may not send the frame.
-    pub fn tell<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> bool {
+    pub fn inject<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> bool {
         self.switch.end_run();
-        self.switch.tell(port, Class::ALL[7], bytes, store)
+        self.switch.inject(port, Class::ALL[7], bytes, store)
     }
 }
 
@@ -56,7 +56,7 @@ impl Switch {
     }
 
     /// Queues a control frame of these bytes at `port`, on behalf of `class`. Returns false if it cannot be sent.
-    pub(super) fn tell<S: FrameStore>(
+    pub(super) fn inject<S: FrameStore>(
         &mut self,
         port: PortId,
         class: Class,
@@ -65,7 +65,7 @@ impl Switch {
     ) -> bool {
         let at = &self.ports[port.index()];
         let is_frame = (ETHERNET_HEADER as usize..=at.settings.mtu_frame as usize).contains(&bytes.len());
-        if !at.up || !is_frame || at.peer.told.frames() >= WAITING_MAX || !self.workers.owns(port) {
+        if !at.up || !is_frame || at.peer.injected.frames() >= WAITING_MAX || !self.workers.owns(port) {
             return false;
         }
         let Some(frame) = store.control(bytes) else {
@@ -74,24 +74,24 @@ impl Switch {
         };
         *self.nodes.meta_mut(&frame) = FrameMeta::of_control(self.now, port, class, &frame);
         self.ledger.made += 1;
-        self.ports[port.index()].peer.told.push(&mut self.nodes, frame);
-        self.agenda.egress_active.insert(port);
+        self.ports[port.index()].peer.injected.push(&mut self.nodes, frame);
+        self.ready.egress_active.insert(port);
         true
     }
 
     /// Returns the next injected frame of `port`, or `None` if there is none or it may not leave now.
-    pub(super) fn next_told(&mut self, port: PortId) -> Option<Frame> {
+    pub(super) fn next_injected(&mut self, port: PortId) -> Option<Frame> {
         let at = &mut self.ports[port.index()];
         if at.egress.is_fully_committed() {
             return None;
         }
-        let frame = at.peer.told.pop(&self.nodes)?;
+        let frame = at.peer.injected.pop(&self.nodes)?;
         at.egress.commit(self.now, super::journey::on_line(&frame).into());
         Some(frame)
     }
 
-    pub(super) fn forget_told<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
-        while let Some(frame) = self.ports[port.index()].peer.told.pop(&self.nodes) {
+    pub(super) fn drop_injected<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
+        while let Some(frame) = self.ports[port.index()].peer.injected.pop(&self.nodes) {
             self.ledger.made -= 1;
             store.free(frame);
         }

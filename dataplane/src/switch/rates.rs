@@ -9,38 +9,40 @@ use xoff_wire::units::{BitRate, Class, ClassSet, PortId, RateStep};
 use xoff_wire::{MacControlError, Pfc, Rates};
 
 use super::Switch;
-use super::port::{Port, class_ahead, longest_frame};
+use super::port::{SwitchPort, class_lead, longest_frame};
 use crate::frame::{Frame, FrameStore};
 use crate::schedule::Shaper;
 
 impl Switch {
     /// Returns the step that the peer of `port` is asked to keep in `class`.
     #[must_use]
-    pub fn rate_asked(&self, port: PortId, class: Class) -> RateStep {
-        self.ports[port.index()].peer.asked_rates.step(class)
+    pub fn requested_rate(&self, port: PortId, class: Class) -> RateStep {
+        self.ports[port.index()].peer.requested_rates.step(class)
     }
 
-    pub(super) fn ask_rate(&mut self, port: PortId, class: Class, step: RateStep) {
+    pub(super) fn request_rate(&mut self, port: PortId, class: Class, step: RateStep) {
         let at = &mut self.ports[port.index()];
-        if at.peer.asked_rates.step(class) == step {
+        if at.peer.requested_rates.step(class) == step {
             return;
         }
-        at.peer.asked_rates.set(class, step);
+        at.peer.requested_rates.set(class, step);
         self.counters.class(port, class).rate_asked.ask(step, at.settings.speed);
-        self.note_untold(port);
+        self.note_announcements(port);
     }
 
     /// Returns the due frame with rates of `port`, or `None` if none is due or may leave now.
     pub(super) fn announce_rates<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let at = &self.ports[port.index()];
-        if !at.peer.asked_rates.due() || at.egress.is_fully_committed() || !self.control_is_free(port, store)
+        if !at.peer.requested_rates.due()
+            || at.egress.is_fully_committed()
+            || !self.control_is_free(port, store)
         {
             return None;
         }
         let at = &mut self.ports[port.index()];
-        let rates = at.peer.asked_rates.announce(self.now, at.settings.pause_time);
+        let rates = at.peer.requested_rates.announce(self.now, at.settings.pause_time);
         let bytes = rates.encode(at.settings.mac);
-        self.agenda.look_at(port, at.peer.asked_rates.next_refresh());
+        self.ready.schedule(port, at.peer.requested_rates.next_refresh());
         self.counters.port(port).rate_frames_sent.add(1);
         Some(self.send_control(port, &bytes, store))
     }
@@ -60,7 +62,7 @@ impl Switch {
         let Some(rates) = Rates::parse(pfc, head)? else { return Ok(false) };
         let at = &mut self.ports[port.index()];
         let changed = at.peer.kept_rates.receive(self.now, obey, &rates);
-        self.agenda.look_at(port, at.peer.kept_rates.next_expiry());
+        self.ready.schedule(port, at.peer.kept_rates.next_expiry());
         self.counters.port(port).rate_frames_received.add(1);
         self.keep_rates(port, changed);
         Ok(true)
@@ -68,7 +70,7 @@ impl Switch {
 
     pub(super) fn forget_rates(&mut self, port: PortId) {
         let at = &mut self.ports[port.index()];
-        at.peer.asked_rates.forget_told();
+        at.peer.requested_rates.forget_told();
         let over = Rates { classes: ClassSet::ALL, ..Rates::default() };
         let changed = at.peer.kept_rates.receive(self.now, ClassSet::ALL, &over);
         self.keep_rates(port, changed);
@@ -80,29 +82,29 @@ impl Switch {
             if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {
                 gfc.let_go(port);
             }
-            self.ask_rate(port, class, RateStep::FULL);
+            self.request_rate(port, class, RateStep::FULL);
         }
     }
 
     /// Limits each of the classes to the lower of its own rate and the peer's.
     pub(super) fn keep_rates(&mut self, port: PortId, classes: ClassSet) {
-        let Port { settings, egress, peer, .. } = &mut self.ports[port.index()];
+        let SwitchPort { settings, egress, peer, .. } = &mut self.ports[port.index()];
         for class in classes.iter() {
-            let asked = peer.kept_rates.rate(class);
-            self.counters.class(port, class).rate_obeyed.set(asked.map_or(0, BitRate::bits_per_second));
+            let kept = peer.kept_rates.rate(class);
+            self.counters.class(port, class).rate_obeyed.set(kept.map_or(0, BitRate::bits_per_second));
             let own = settings.classes[class.index()].max_rate;
             let shaper = &mut egress.class_rates[class.index()];
-            let Some(rate) = own.into_iter().chain(asked).min() else {
+            let Some(rate) = own.into_iter().chain(kept).min() else {
                 egress.shaped.remove(class);
                 *shaper = None;
                 continue;
             };
             egress.shaped.insert(class);
-            let ahead =
-                if asked.is_some() { longest_frame(settings).into() } else { class_ahead(settings, rate) };
-            let shaper = shaper.get_or_insert_with(|| Shaper::new(rate, ahead));
-            shaper.set_rate(self.now, rate, ahead);
-            if asked.is_some() {
+            let lead =
+                if kept.is_some() { longest_frame(settings).into() } else { class_lead(settings, rate) };
+            let shaper = shaper.get_or_insert_with(|| Shaper::new(rate, lead));
+            shaper.set_rate(self.now, rate, lead);
+            if kept.is_some() {
                 shaper.forgo(self.now);
             }
         }

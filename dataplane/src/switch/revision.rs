@@ -16,11 +16,11 @@ use xoff_flow_control::policy::{Reach, Shadow};
 use xoff_flow_control::settings::{FlowControl, SwitchSettings};
 use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 
+use super::micro_flow::MicroFlow;
 use super::paths::Paths;
-use super::port::Port;
+use super::policy_swap::PolicySwap;
+use super::port::SwitchPort;
 use super::storm_control::StormControl;
-use super::succession::Successor;
-use super::train::Train;
 use super::workers::Workers;
 use super::{Batch, Switch};
 use crate::forward::{Groups, Vlans};
@@ -34,7 +34,7 @@ pub struct Revision {
     paths: Paths,
     classifiers: Box<[Classifier]>,
     reach: Reach,
-    successors: [Option<Box<Successor>>; CLASSES],
+    swaps: [Option<Box<PolicySwap>>; CLASSES],
     shadows: Box<[Shadow]>,
     unplaced: usize,
 }
@@ -49,14 +49,15 @@ impl Revision {
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));
-        let successor =
-            |class: Class| Some(Box::new(Successor::new(settings.policies[class.index()], class, &settings)));
+        let swap = |class: Class| {
+            Some(Box::new(PolicySwap::new(settings.policies[class.index()], class, &settings)))
+        };
         Revision {
             vlans: Vlans::new(&settings.vlans, &settings.ports).with_routers(&settings.routed_vlans),
             groups: Groups::new(&settings),
             paths: Paths::new(&settings),
             classifiers: settings.ports.iter().map(Classifier::new).collect(),
-            successors: Class::ALL.map(successor),
+            swaps: Class::ALL.map(swap),
             shadows: settings
                 .shadows
                 .iter()
@@ -88,7 +89,7 @@ impl Batch<'_> {
 impl Switch {
     fn revise(&mut self, mut revision: Box<Revision>) -> Box<Revision> {
         self.end_run();
-        let Revision { settings, vlans, groups, paths, classifiers, reach, successors, shadows, unplaced } =
+        let Revision { settings, vlans, groups, paths, classifiers, reach, swaps, shadows, unplaced } =
             &mut *revision;
         let lossless = settings.lossless_anywhere();
         let count = self.ports.len();
@@ -109,27 +110,27 @@ impl Switch {
             self.revise_port(port, lossless);
         }
         for class in Class::ALL {
-            let successor = successors[class.index()].take().expect("one for each class");
-            successors[class.index()] = Some(self.set_policy(successor));
+            let swap = swaps[class.index()].take().expect("one for each class");
+            swaps[class.index()] = Some(self.set_policy(swap));
         }
         self.revise_shadows(shadows);
         self.pipeline.try_again(self.now);
-        self.agenda.timed = self.workers.own();
-        self.agenda.next_timer = self.now;
-        self.agenda.egress_active =
+        self.ready.timed = self.workers.own();
+        self.ready.next_timer = self.now;
+        self.ready.egress_active =
             self.workers.own().iter().filter(|port| self.ports[port.index()].up).collect();
         revision
     }
 
     fn revise_port(&mut self, port: PortId, lossless: ClassSet) {
         let at = &mut self.ports[port.index()];
-        let Port { settings, ingress, egress, peer, punts, .. } = at;
-        ingress.train = Train::default();
+        let SwitchPort { settings, ingress, egress, peer, punts, .. } = at;
+        ingress.micro_flow = MicroFlow::default();
         ingress.mtu_frame = settings.mtu_frame;
         *ingress.storm_control = StormControl::new(settings);
         egress.revise(self.now, settings, lossless);
         peer.held.set_refresh(self.now, settings.refresh);
-        peer.asked_rates.set_refresh(self.now, settings.refresh);
+        peer.requested_rates.set_refresh(self.now, settings.refresh);
         punts.revise(self.now, settings.punt_limit);
         peer.response.revise(settings);
         peer.paused.set_rate(settings.speed);
@@ -151,14 +152,14 @@ impl Switch {
         self.note_resumed(port, &resumed);
         self.watch_pauses(port, ClassSet::ALL);
         self.keep_rates(port, ClassSet::ALL);
-        self.note_untold(port);
+        self.note_announcements(port);
         self.buffer.show_port(port);
     }
 
-    fn revise_shadows(&mut self, successors: &mut [Shadow]) {
+    fn revise_shadows(&mut self, replacements: &mut [Shadow]) {
         let Switch { policies, buffer, counters, now, .. } = self;
-        for (number, (shadow, successor)) in policies.shadows.iter_mut().zip(successors).enumerate() {
-            shadow.give_way(successor, *now, buffer, &mut policies.intents, counters.shadow(number));
+        for (number, (shadow, replacement)) in policies.shadows.iter_mut().zip(replacements).enumerate() {
+            shadow.give_way(replacement, *now, buffer, &mut policies.intents, counters.shadow(number));
         }
     }
 }

@@ -36,7 +36,7 @@ impl Switch {
     fn why_kept_out(&self, egress: PortId, meta: &FrameMeta) -> Option<DropReason> {
         let at = &self.ports[egress.index()];
         if at.egress.closed.contains(meta.class) {
-            Some(at.why_closed())
+            Some(at.closed_reason())
         } else if self.is_too_long_for(egress, meta) {
             Some(DropReason::TooLong)
         } else if self.host_misses(egress, meta) {
@@ -86,7 +86,7 @@ impl Switch {
     pub(super) fn count_refusal_later(&mut self, frame: &Frame) {
         let ingress = self.nodes.meta(frame).ingress;
         let is_bridged = !self.routed.contains(ingress);
-        if is_bridged && self.ports[ingress.index()].ingress.train.is_unlearned() {
+        if is_bridged && self.ports[ingress.index()].ingress.micro_flow.is_source_refused() {
             self.bridge.take_refusal_back(ingress);
         }
     }

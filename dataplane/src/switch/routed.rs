@@ -19,14 +19,14 @@ use crate::forward::Decision;
 use crate::frame::{Frame, FrameStore};
 use crate::punt::PuntRefusal;
 use crate::queue::{FrameMeta, Origin};
-use crate::routing::{Fib, Hop, Interface, Onward};
+use crate::routing::{Fib, Hop, Interface, RouteDecision};
 
 #[derive(Clone, Copy, Debug)]
-enum Routed {
+enum RoutedFate {
     /// Punted to the kernel.
     Host(PuntReason),
     /// Forwarded to a next hop.
-    On(Hop),
+    Forward(Hop),
     /// Dropped.
     Drop(DropReason),
 }
@@ -55,15 +55,15 @@ impl Switch {
             self.paths.hops_drawn = self.paths.hops_drawn.wrapping_add(1);
         }
         let hop = match self.look_up(site, &frame, store) {
-            Routed::On(hop) => hop,
-            Routed::Host(PuntReason::Unresolved) if self.waits_for_neighbour(&frame) => {
+            RoutedFate::Forward(hop) => hop,
+            RoutedFate::Host(PuntReason::Unresolved) if self.waits_for_neighbour(&frame) => {
                 return self.wait_for_neighbour(site, frame, store);
             }
-            Routed::Host(reason) => {
+            RoutedFate::Host(reason) => {
                 self.leave_pipeline(&frame);
                 return self.punt_admitted(site, reason, frame, store);
             }
-            Routed::Drop(reason) => return self.end_here(reason, frame, store),
+            RoutedFate::Drop(reason) => return self.end_here(reason, frame, store),
         };
         let (decision, vid) = match hop.site {
             Site::Port(egress) => (Decision::Unicast(egress), 0),
@@ -86,53 +86,53 @@ impl Switch {
         }
     }
 
-    fn look_up<S: FrameStore>(&self, site: Site, frame: &Frame, store: &S) -> Routed {
+    fn look_up<S: FrameStore>(&self, site: Site, frame: &Frame, store: &S) -> RoutedFate {
         let fib = &*self.fib;
         let layout = self.nodes.meta(frame).layout;
         let head = store.head(frame);
         let header = Header::read(layout, head);
-        let Some(interface) = fib.interface(site) else { return Routed::Drop(DropReason::NoRouter) };
+        let Some(interface) = fib.interface(site) else { return RoutedFate::Drop(DropReason::NoRouter) };
         if let Some(reason) = why_not_for(interface, &header) {
-            return Routed::Drop(reason);
+            return RoutedFate::Drop(reason);
         }
         if header.dst.is_group() || header.ether_type == EtherTypes::Arp {
-            return Routed::Host(reason_of_group(&header));
+            return RoutedFate::Host(reason_of_group(&header));
         }
         let room = frame.len() as usize - usize::from(header.l3);
         let packet = match Packet::read(header.ether_type, header.payload(head), room) {
             Some(Ok(packet)) => packet,
-            Some(Err(Unroutable::Broken)) => return Routed::Drop(DropReason::BadIp),
-            Some(Err(Unroutable::Martian)) => return Routed::Drop(DropReason::Martian),
-            None => return Routed::Host(PuntReason::Other),
+            Some(Err(Unroutable::Broken)) => return RoutedFate::Drop(DropReason::BadIp),
+            Some(Err(Unroutable::Martian)) => return RoutedFate::Drop(DropReason::Martian),
+            None => return RoutedFate::Host(PuntReason::Other),
         };
         if packet.has_options {
-            return Routed::Host(PuntReason::Options);
+            return RoutedFate::Host(PuntReason::Options);
         }
         if packet.stays_on_link {
-            return Routed::Host(PuntReason::Local);
+            return RoutedFate::Host(PuntReason::Local);
         }
-        let hops = match fib.onward(interface, &packet) {
+        let hops = match fib.lookup(interface, &packet) {
             // A martian packet does not wait for a neighbour either.
-            Onward::Hops(_) | Onward::Host(PuntReason::Unresolved)
+            RouteDecision::Hops(_) | RouteDecision::Host(PuntReason::Unresolved)
                 if fib.is_from_this_host(interface, &packet) =>
             {
-                return Routed::Drop(DropReason::Martian);
+                return RoutedFate::Drop(DropReason::Martian);
             }
-            Onward::Hops(_) | Onward::Host(PuntReason::Unresolved) if packet.hops_left <= 1 => {
-                return Routed::Host(PuntReason::HopLimit);
+            RouteDecision::Hops(_) | RouteDecision::Host(PuntReason::Unresolved) if packet.hops_left <= 1 => {
+                return RoutedFate::Host(PuntReason::HopLimit);
             }
-            Onward::Host(reason) => return Routed::Host(reason),
-            Onward::Nowhere => return Routed::Drop(DropReason::Blackhole),
-            Onward::Hops(hops) => hops,
+            RouteDecision::Host(reason) => return RoutedFate::Host(reason),
+            RouteDecision::Nowhere => return RoutedFate::Drop(DropReason::Blackhole),
+            RouteDecision::Hops(hops) => hops,
         };
         let hop = match &*hops.hops {
             [hop] => Some(*hop),
             _ => self.choose_hop(fib.spread(), hops, frame, head),
         };
         match hop {
-            None => Routed::Host(PuntReason::Unresolved),
-            Some(hop) if packet.len > hop.mtu => Routed::Host(PuntReason::TooBig),
-            Some(hop) => Routed::On(hop),
+            None => RoutedFate::Host(PuntReason::Unresolved),
+            Some(hop) if packet.len > hop.mtu => RoutedFate::Host(PuntReason::TooBig),
+            Some(hop) => RoutedFate::Forward(hop),
         }
     }
 

@@ -18,8 +18,8 @@ use super::Switch;
 
 /// Key of a run: step, ports and class.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Passage {
-    pub(super) step: Step,
+pub(super) struct RunKey {
+    pub(super) step: RunStep,
     pub(super) ingress: PortId,
     pub(super) egress: PortId,
     pub(super) class: Class,
@@ -27,7 +27,7 @@ pub(super) struct Passage {
 
 /// Steps with runs. (Frames that leave together are counted by [`Switch::transmit`] itself.)
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub(super) enum RunStep {
     /// No step.
     None,
     Receive,
@@ -35,16 +35,16 @@ pub(super) enum Step {
     Release,
 }
 
-impl Passage {
-    const NONE: Passage =
-        Passage { step: Step::None, ingress: PortId(0), egress: PortId(0), class: Class::ALL[0] };
+impl RunKey {
+    const NONE: RunKey =
+        RunKey { step: RunStep::None, ingress: PortId(0), egress: PortId(0), class: Class::ALL[0] };
 }
 
-impl PartialEq for Passage {
+impl PartialEq for RunKey {
     /// Compares all fields as one number.
     #[inline]
-    fn eq(&self, other: &Passage) -> bool {
-        let number = |it: &Passage| [it.step as u8, it.ingress.0, it.egress.0, it.class.get()];
+    fn eq(&self, other: &RunKey) -> bool {
+        let number = |it: &RunKey| [it.step as u8, it.ingress.0, it.egress.0, it.class.get()];
         u32::from_ne_bytes(number(self)) == u32::from_ne_bytes(number(other))
     }
 }
@@ -52,19 +52,19 @@ impl PartialEq for Passage {
 /// Open run, if any.
 #[derive(Debug)]
 pub(super) struct Run {
-    passage: Passage,
+    key: RunKey,
     /// Bytes that may be tallied; zero until computed.
     margin: Bytes,
-    /// Last passage without a margin, which is not computed again in this batch.
-    without_margin: Passage,
+    /// Last key without a margin, which is not computed again in this batch.
+    without_margin: RunKey,
     tally: Load,
 }
 
 impl Run {
     pub(super) const NONE: Run =
-        Run { passage: Passage::NONE, margin: Bytes::ZERO, without_margin: Passage::NONE, tally: Load::NONE };
+        Run { key: RunKey::NONE, margin: Bytes::ZERO, without_margin: RunKey::NONE, tally: Load::NONE };
 
-    /// Tallies a frame of `size` of the same passage if it is within the margin.
+    /// Tallies a frame of `size` of the same key if it is within the margin.
     #[inline]
     pub(super) fn takes(&mut self, size: Bytes) -> bool {
         let with_it = self.tally + size.into();
@@ -77,22 +77,22 @@ impl Run {
 }
 
 impl Switch {
-    /// Tallies a frame of `size` in the open run of this passage. If it cannot, it counts everything before and
+    /// Tallies a frame of `size` in the open run of this key. If it cannot, it counts everything before and
     /// returns false: the caller counts the frame by itself.
     #[inline]
-    pub(super) fn joins_run(&mut self, passage: Passage, size: Bytes) -> bool {
-        if self.run.passage == passage && (self.run.takes(size) || self.look_for_margin(passage, size)) {
+    pub(super) fn joins_run(&mut self, key: RunKey, size: Bytes) -> bool {
+        if self.run.key == key && (self.run.takes(size) || self.look_for_margin(key, size)) {
             return true;
         }
         self.end_run();
         false
     }
 
-    /// Opens a run after a frame of this passage was counted by itself.
+    /// Opens a run after a frame of this key was counted by itself.
     #[inline]
-    pub(super) fn begin_run(&mut self, passage: Passage) {
-        if self.run.without_margin != passage {
-            self.run.passage = passage;
+    pub(super) fn begin_run(&mut self, key: RunKey) {
+        if self.run.without_margin != key {
+            self.run.key = key;
         }
     }
 
@@ -101,7 +101,7 @@ impl Switch {
         if self.run.tally.frames > 0 {
             self.count_run();
         }
-        (self.run.passage, self.run.margin) = (Passage::NONE, Bytes::ZERO);
+        (self.run.key, self.run.margin) = (RunKey::NONE, Bytes::ZERO);
     }
 
     pub(super) fn is_counted(&self) -> bool {
@@ -111,15 +111,15 @@ impl Switch {
     #[inline(never)]
     fn count_run(&mut self) {
         let load = std::mem::take(&mut self.run.tally);
-        let Passage { step, ingress, egress, class } = self.run.passage;
+        let RunKey { step, ingress, egress, class } = self.run.key;
         match step {
-            Step::None => (),
-            Step::Receive => {
+            RunStep::None => (),
+            RunStep::Receive => {
                 self.count_received(ingress, class, load);
                 self.buffer.enter_ingress(ingress, class, load).expect("below XOFF there is room");
             }
-            Step::Enqueue => self.buffer.enter_egress(ingress, egress, class, load),
-            Step::Release => {
+            RunStep::Enqueue => self.buffer.enter_egress(ingress, egress, class, load),
+            RunStep::Release => {
                 self.count_sent(egress, class, load);
                 self.ports[egress.index()].egress.take_back(load);
                 self.buffer.leave_egress(ingress, egress, class, load);
@@ -130,40 +130,40 @@ impl Switch {
 
     /// Computes the margin if that is due, and tallies a frame of `size` if it fits.
     #[inline(never)]
-    fn look_for_margin(&mut self, passage: Passage, size: Bytes) -> bool {
+    fn look_for_margin(&mut self, key: RunKey, size: Bytes) -> bool {
         if self.run.margin > Bytes::ZERO {
             return false;
         }
-        self.run.margin = self.margin(passage).in_bytes();
+        self.run.margin = self.margin(key).in_bytes();
         if size > self.run.margin {
-            self.run.without_margin = passage;
+            self.run.without_margin = key;
         }
         self.run.takes(size)
     }
 
-    /// Returns the load that may take this passage without a decision and without an observer of single frames.
-    fn margin(&self, Passage { step, ingress, egress, class }: Passage) -> Margin {
-        let is_each_seen = !self.policies.shadows.is_empty()
+    /// Returns the load that may be counted under this key without a decision and without an observer of single frames.
+    fn margin(&self, RunKey { step, ingress, egress, class }: RunKey) -> Margin {
+        let is_counted_singly = !self.policies.shadows.is_empty()
             || self.when_full == WhenFull::Stop
             || !self.pipeline.is_default()
             || self.accounting == Accounting::UntilForwarded;
-        if is_each_seen {
+        if is_counted_singly {
             return Margin::NONE;
         }
         let drops_early = self.ports[egress.index()].egress.drops_early;
         let of_policy = |event| self.policies.acting[class.index()].margin(event, &self.buffer);
         match step {
-            Step::Receive if !self.congestion.ingress().contains(class) => {
+            RunStep::Receive if !self.congestion.ingress().contains(class) => {
                 self.buffer.margin_below_xoff(ingress, class).min(of_policy(Event::Received { ingress }))
             }
-            Step::Enqueue if !self.congestion.egress().contains(class) && !drops_early.contains(class) => {
+            RunStep::Enqueue if !self.congestion.egress().contains(class) && !drops_early.contains(class) => {
                 let event = Event::Enqueued { ingress, egress, size: Bytes::ZERO };
                 self.buffer.egress_room(egress, class).min(of_policy(event))
             }
-            Step::Release if self.workers.owns(ingress) => {
+            RunStep::Release if self.workers.owns(ingress) => {
                 of_policy(Event::Dequeued { egress }).min(of_policy(Event::Released { ingress }))
             }
-            Step::None | Step::Receive | Step::Enqueue | Step::Release => Margin::NONE,
+            RunStep::None | RunStep::Receive | RunStep::Enqueue | RunStep::Release => Margin::NONE,
         }
     }
 }

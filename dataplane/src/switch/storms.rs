@@ -31,7 +31,7 @@ impl Switch {
         for class in at.peer.watchdog.stormed().iter() {
             self.counters.class(port, class).note_storm();
         }
-        self.agenda.look_at(port, at.peer.watchdog.next_look());
+        self.ready.schedule(port, at.peer.watchdog.next_look());
     }
 
     pub(super) fn look_for_storms<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
@@ -61,7 +61,7 @@ impl Switch {
             }
             Some(WatchdogAction::Forward) => {
                 at.peer.paused.defy(class, true);
-                self.agenda.egress_active.insert(port);
+                self.ready.egress_active.insert(port);
             }
             Some(WatchdogAction::Alert) | None => {}
         }

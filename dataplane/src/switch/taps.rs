@@ -9,7 +9,7 @@ use xoff_wire::units::{Class, PortId, PortSet};
 use super::{Batch, Switch};
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
-use crate::tap::{Seen, Sighting, TAPS_MAX, Tap, TapId};
+use crate::tap::{FrameEvent, Sighting, TAPS_MAX, Tap, TapId};
 
 #[derive(Debug)]
 pub(super) struct Taps {
@@ -70,12 +70,12 @@ impl Switch {
         store: &S,
     ) {
         let is_control = layout.ether_type() == CNM;
-        self.see(port, Some(class), is_control, Seen::Received { dropped: None }, frame, store);
+        self.see(port, Some(class), is_control, FrameEvent::Received { dropped: None }, frame, store);
     }
 
     #[cold]
     pub(super) fn see_consumed<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) {
-        self.see(port, None, true, Seen::Received { dropped: None }, frame, store);
+        self.see(port, None, true, FrameEvent::Received { dropped: None }, frame, store);
     }
 
     pub(super) fn see_discarded<S: FrameStore>(
@@ -87,15 +87,15 @@ impl Switch {
         store: &S,
     ) {
         if self.taps.watch(port) {
-            self.see(port, Some(class), false, Seen::Received { dropped: Some(reason) }, frame, store);
+            self.see(port, Some(class), false, FrameEvent::Received { dropped: Some(reason) }, frame, store);
         }
     }
 
     #[cold]
     pub(super) fn see_sent<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) {
         let meta = *self.nodes.meta(frame);
-        let seen = Seen::Sent { after: self.now.since(meta.since) };
-        self.see_admitted(port, &meta, seen, frame, store);
+        let event = FrameEvent::Sent { after: self.now.since(meta.since) };
+        self.see_admitted(port, &meta, event, frame, store);
     }
 
     /// Shows an admitted frame that is dropped and counted at `port`.
@@ -108,8 +108,8 @@ impl Switch {
     ) {
         if self.taps.watch(port) {
             let meta = *self.nodes.meta(frame);
-            let seen = Seen::Dropped { reason, after: self.now.since(meta.since) };
-            self.see_admitted(port, &meta, seen, frame, store);
+            let event = FrameEvent::Dropped { reason, after: self.now.since(meta.since) };
+            self.see_admitted(port, &meta, event, frame, store);
         }
     }
 
@@ -117,12 +117,12 @@ impl Switch {
         &mut self,
         port: PortId,
         meta: &FrameMeta,
-        what: Seen,
+        event: FrameEvent,
         frame: &Frame,
         store: &S,
     ) {
         let class = (!meta.is_control()).then_some(meta.class);
-        self.see(port, class, meta.is_control() || meta.layout.ether_type() == CNM, what, frame, store);
+        self.see(port, class, meta.is_control() || meta.layout.ether_type() == CNM, event, frame, store);
     }
 
     fn see<S: FrameStore>(
@@ -130,11 +130,11 @@ impl Switch {
         port: PortId,
         class: Option<Class>,
         is_control: bool,
-        what: Seen,
+        event: FrameEvent,
         frame: &Frame,
         store: &S,
     ) {
-        let sighting = Sighting { at: self.now, port, class, is_control, what };
+        let sighting = Sighting { at: self.now, port, class, is_control, event };
         for (_, tap) in self.taps.taps.iter_mut().filter(|(_, tap)| tap.ports().contains(port)) {
             tap.see(&sighting, frame, store);
         }

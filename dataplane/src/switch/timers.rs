@@ -13,22 +13,22 @@ impl Switch {
         self.end_run();
         self.bridge.advance(self.now);
         let mut next = self.bridge.next_deadline().min(self.look_for_neighbours());
-        for port in self.agenda.timed.iter() {
+        for port in self.ready.timed.iter() {
             let at = &mut self.ports[port.index()];
             at.peer.held.advance(self.now);
-            at.peer.asked_rates.advance(self.now);
-            self.note_untold(port);
+            at.peer.requested_rates.advance(self.now);
+            self.note_announcements(port);
             self.look_for_standstill(port, store);
             self.expire_pauses(port);
             let of_flows = self.fire_flows(port);
             self.look_for_storms(port, store);
             let deadline = self.ports[port.index()].peer.next_deadline().min(of_flows);
             if deadline == Nanos::NEVER {
-                self.agenda.timed.remove(port);
+                self.ready.timed.remove(port);
             }
             next = next.min(deadline);
         }
-        self.agenda.next_timer = next;
+        self.ready.next_timer = next;
     }
 
     /// Returns when the driver must run a batch even without a received or released frame: to
@@ -36,14 +36,14 @@ impl Switch {
     /// deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
-        let next_move = self.pipeline.next_move(!self.agenda.ingress_ready.is_empty());
+        let next_move = self.pipeline.next_move(!self.ready.ingress_ready.is_empty());
         if next_move <= self.now {
             return Nanos::ZERO;
         }
-        let mut next = self.agenda.next_timer.min(next_move);
-        for port in self.agenda.egress_active.iter() {
+        let mut next = self.ready.next_timer.min(next_move);
+        for port in self.ready.egress_active.iter() {
             let at = &self.ports[port.index()];
-            if at.announces() && !self.agenda.starved.contains(port) {
+            if at.announces() && !self.ready.starved.contains(port) {
                 return Nanos::ZERO;
             }
             if let Some(ready_at) = at.egress.ready_at(at.eligible()) {
@@ -59,7 +59,7 @@ impl Switch {
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {
-        self.agenda.next_timer.min(self.pipeline.next_move(!self.agenda.ingress_ready.is_empty()))
+        self.ready.next_timer.min(self.pipeline.next_move(!self.ready.ingress_ready.is_empty()))
     }
 
     /// Returns when rates let the next queued frame of `port` leave, or `None` if that does not depend on time.
@@ -73,8 +73,8 @@ impl Switch {
     /// [release](super::Batch::release) later. With other workers or shadows it is always true.
     #[must_use]
     pub fn waits_for_releases(&self) -> bool {
-        let agenda = &self.agenda;
-        let waits = [agenda.egress_active, agenda.starved, agenda.timed];
+        let ready = &self.ready;
+        let waits = [ready.egress_active, ready.starved, ready.timed];
         self.workers.count() > 1
             || !self.policies.shadows.is_empty()
             || self.pipeline.is_halted()
@@ -105,8 +105,8 @@ impl Switch {
             if changes {
                 let at = &mut self.ports[port.index()];
                 (at.up, at.egress.closed) = (true, ClassSet::NONE);
-                self.agenda.egress_active.insert(port);
-                self.note_untold(port);
+                self.ready.egress_active.insert(port);
+                self.note_announcements(port);
             }
             return self.pipeline.try_again(self.now);
         }
@@ -116,34 +116,34 @@ impl Switch {
         self.forget_storms(port);
         let at = &mut self.ports[port.index()];
         (at.up, at.egress.closed) = (false, ClassSet::ALL);
-        self.agenda.untold.remove(port);
-        let told = at.peer.held.forget_told();
+        self.ready.announcements_due.remove(port);
+        let announced = at.peer.held.forget_told();
         at.peer.response.forget_told();
         if at.egress.committed_frames > 0 {
             // Frames at the driver may leave when the link is back, and announce outdated states.
-            told.iter().for_each(|class| at.peer.held.suspect(class));
+            announced.iter().for_each(|class| at.peer.held.suspect(class));
         }
         let paused = at.peer.paused.classes();
         let resumed = at.peer.paused.receive(self.now, paused, &Default::default());
         self.note_resumed(port, &resumed);
         *self.ports[port.index()].peer.standstill = Standstill::NONE;
         self.forget_rates(port);
-        self.forget_told(port, store);
+        self.drop_injected(port, store);
         for class in Class::ALL {
-            self.forget_told_flows(port, class);
+            self.forget_flow_pauses(port, class);
             self.resume_flows(port, class);
             self.drop_queued(port, class, DropReason::LinkDown, |_| true, store);
         }
         self.pipeline.try_again(self.now);
     }
 
-    pub(super) fn let_peers_go(&mut self) {
+    pub(super) fn release_peers(&mut self) {
         for port in self.workers.own().iter() {
             let held = self.ports[port.index()].peer.held.classes();
-            held.iter().for_each(|class| self.let_go(port, class));
-            self.let_flows_go(port);
+            held.iter().for_each(|class| self.release_class(port, class));
+            self.release_flows(port);
             self.lift_rates(port);
-            self.note_untold(port);
+            self.note_announcements(port);
         }
     }
 }

@@ -43,17 +43,17 @@ impl Switch {
             return self.end_here(DropReason::Unresolved, frame, store);
         }
         self.count_refusal_later(&frame);
-        self.nodes.meta_mut(&frame).follows = false; // other frames have passed it
+        self.nodes.meta_mut(&frame).is_repeat = false; // other frames have passed it
         self.ports[port.index()].ingress.unresolved[class.index()].push(&mut self.nodes, frame);
-        self.agenda.unresolved.insert(port);
+        self.ready.unresolved.insert(port);
         let look = wait.until.min(ask_at).max(now.after(LOOK_LEAST));
-        self.agenda.resolve_at = self.agenda.resolve_at.min(look);
-        self.agenda.look_by(look);
+        self.ready.resolve_at = self.ready.resolve_at.min(look);
+        self.ready.schedule_by(look);
     }
 
     /// Returns the waiting frames to the front of their ingress queues.
     pub(super) fn decide_unresolved_anew(&mut self) {
-        for port in std::mem::take(&mut self.agenda.unresolved).iter() {
+        for port in std::mem::take(&mut self.ready.unresolved).iter() {
             let ingress = &mut self.ports[port.index()].ingress;
             for class in Class::ALL {
                 let mut first = std::mem::take(&mut ingress.unresolved[class.index()]);
@@ -67,27 +67,27 @@ impl Switch {
                 let lane = ingress.lane(class);
                 let arrived = &mut ingress.arrived[lane.index()];
                 if let Some(frame) = arrived.pop(&self.nodes) {
-                    self.nodes.meta_mut(&frame).follows = false; // its predecessor has changed
+                    self.nodes.meta_mut(&frame).is_repeat = false; // its predecessor has changed
                     arrived.unpop(&mut self.nodes, frame);
                 }
                 first.append(&mut self.nodes, std::mem::take(arrived));
                 *arrived = first;
                 ingress.backlogged.insert(lane);
             }
-            ingress.train.end();
+            ingress.micro_flow.end();
             if !ingress.backlogged.is_empty() {
-                self.agenda.ingress_ready.insert(port);
+                self.ready.ingress_ready.insert(port);
             }
         }
     }
 
     /// Retries waiting frames if a deadline or a request to the host is due. Returns the next time.
     pub(super) fn look_for_neighbours(&mut self) -> Nanos {
-        if self.now >= self.agenda.resolve_at {
-            self.agenda.resolve_at = Nanos::NEVER; // frames that keep waiting set it again
+        if self.now >= self.ready.resolve_at {
+            self.ready.resolve_at = Nanos::NEVER; // frames that keep waiting set it again
             self.decide_unresolved_anew();
             self.pipeline.try_again(self.now);
         }
-        self.agenda.resolve_at
+        self.ready.resolve_at
     }
 }

@@ -19,7 +19,7 @@
 //! queue only after it was counted at its ingress; frames of the host count at none.
 //!
 //! Each worker's bridge learns from all workers: it sends updates ([`super::Batch::next_learned`]) and receives them
-//! ([`super::Batch::hear_learned`]).
+//! ([`super::Batch::apply_learned`]).
 
 use std::collections::VecDeque;
 
@@ -197,23 +197,23 @@ impl Batch<'_> {
         store.free(frame);
     }
 
-    /// Returns the next update of this worker's bridge, which every other worker must [apply](Batch::hear_learned).
+    /// Returns the next update of this worker's bridge, which every other worker must [apply](Batch::apply_learned).
     /// The driver must have room for it to each.
     pub fn next_learned(&mut self) -> Option<FdbUpdate> {
         self.switch.outbox.learned.pop_front()
     }
 
     /// Applies an update of another worker's bridge.
-    pub fn hear_learned(&mut self, update: &FdbUpdate) {
+    pub fn apply_learned(&mut self, update: &FdbUpdate) {
         self.switch.bridge.apply_remote(update);
-        self.switch.agenda.look_by(self.switch.bridge.next_deadline());
+        self.switch.ready.schedule_by(self.switch.bridge.next_deadline());
     }
 }
 
 impl Switch {
     #[cold]
     pub(super) fn spread(&mut self, update: FdbUpdate) {
-        self.agenda.look_by(self.bridge.next_deadline());
+        self.ready.schedule_by(self.bridge.next_deadline());
         if self.workers.count() > 1 && self.outbox.learned.len() < LEARNED_MAX {
             self.outbox.learned.push_back(update);
         }

@@ -6,7 +6,7 @@ use xoff_dataplane::driver::{Direct, Driver};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::punt::{Punt, PuntSink};
-use xoff_dataplane::switch::{Revision, Successor, Switch, WorkerId, Workers};
+use xoff_dataplane::switch::{PolicySwap, Revision, Switch, WorkerId, Workers};
 use xoff_dataplane::tap::{Sighting, Tap, TapId};
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{ClassCounters, Counters};
@@ -31,7 +31,7 @@ const PORTS: u8 = 4;
 const WORKERS: usize = 2;
 
 /// Two workers without allocations of their own, with two ports each, in VLANs with tagged and untagged members.
-struct Pair {
+struct WorkerPair {
     now: Nanos,
     workers: [Switch; WORKERS],
     counters: Arc<Counters>,
@@ -39,7 +39,7 @@ struct Pair {
     store: MemoryStore,
     ports: [Vec<(PortId, Ring)>; WORKERS],
     links: Links,
-    seen: [Arc<Counter>; WORKERS],
+    observed: [Arc<Counter>; WORKERS],
 }
 
 /// Features beside forwarding; congestion points are always on.
@@ -55,31 +55,31 @@ struct Case {
 }
 
 #[derive(Debug)]
-struct Eye {
-    seen: Arc<Counter>,
+struct CountingTap {
+    observed: Arc<Counter>,
     bytes: [u8; 256],
 }
 
-impl Tap for Eye {
+impl Tap for CountingTap {
     fn ports(&self) -> PortSet {
         PortSet::ALL
     }
 
     fn see(&mut self, _: &Sighting, frame: &Frame, store: &dyn FrameStore) {
         assert!(store.read(frame, &mut self.bytes) > 0);
-        self.seen.add(1);
+        self.observed.add(1);
     }
 }
 
-impl PuntSink for Eye {
+impl PuntSink for CountingTap {
     fn take(&mut self, _: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
-        self.seen.add(u64::from(store.read(frame, &mut self.bytes) > 0));
+        self.observed.add(u64::from(store.read(frame, &mut self.bytes) > 0));
         true
     }
 }
 
-impl Pair {
-    fn new(Case { kind, culprit, shadows, ecn, delay, is_tapped }: Case) -> Pair {
+impl WorkerPair {
+    fn new(Case { kind, culprit, shadows, ecn, delay, is_tapped }: Case) -> WorkerPair {
         let mut plan = plan::switch(&[LINK; PORTS as usize]);
         plan.settings.pipeline.delay = delay;
         plan.settings.policies = [kind; 8];
@@ -123,18 +123,18 @@ impl Pair {
             let workers = Workers::new(owners.clone(), WorkerId(me));
             Switch::new(&plan.settings, 512, workers, Arc::clone(&counters))
         };
-        let seen: [Arc<Counter>; WORKERS] = Default::default();
+        let observed: [Arc<Counter>; WORKERS] = Default::default();
         let mut workers = [worker(0), worker(1)];
-        for (worker, seen) in workers.iter_mut().zip(&seen).filter(|_| is_tapped) {
-            let eye = Box::new(Eye { seen: Arc::clone(seen), bytes: [0; 256] });
-            worker.batch(Nanos::ZERO).put_tap(TapId(1), eye).expect("there is none");
-            let sink = Box::new(Eye { seen: Arc::default(), bytes: [0; 256] });
+        for (worker, observed) in workers.iter_mut().zip(&observed).filter(|_| is_tapped) {
+            let tap = Box::new(CountingTap { observed: Arc::clone(observed), bytes: [0; 256] });
+            worker.batch(Nanos::ZERO).put_tap(TapId(1), tap).expect("there is none");
+            let sink = Box::new(CountingTap { observed: Arc::default(), bytes: [0; 256] });
             assert!(worker.batch(Nanos::ZERO).put_punt_sink(sink).is_none());
         }
-        Pair {
+        WorkerPair {
             now: Nanos::ZERO,
             workers,
-            seen,
+            observed,
             counters,
             settings: plan.settings,
             store: MemoryStore::new(480, 32, 16, 1600),
@@ -155,8 +155,8 @@ impl Pair {
     /// Runs a turn of both workers' loops, and the lines deliver sent frames.
     fn turn(&mut self) {
         self.now += Nanos::from_micros(30);
-        self.workers[0].batch(self.now).tell(PortId(1), &[2; 60], &mut self.store);
-        let Pair { now, workers, ports, store, links, .. } = self;
+        self.workers[0].batch(self.now).inject(PortId(1), &[2; 60], &mut self.store);
+        let WorkerPair { now, workers, ports, store, links, .. } = self;
         for (me, (switch, ports)) in workers.iter_mut().zip(ports).enumerate() {
             Driver { now: *now, switch, ports, store, boundary: &mut Direct }
                 .turn(&mut links.of(me, Batches::Large));
@@ -234,8 +234,8 @@ fn no_policy_allocates_per_frame() {
     for kind in PolicyKind::ALL {
         let pair = allocates_nothing(Case { kind, ..Case::default() });
         let lists = pair.all(|class| &class.flows.pause_frames_received);
-        let asked = pair.all(|class| &class.flows.asked.flows);
-        assert_eq!((lists > 50, asked > 0), (kind == PolicyKind::Ofc, kind == PolicyKind::Ofc));
+        let flow_pauses = pair.all(|class| &class.flows.asked.flows);
+        assert_eq!((lists > 50, flow_pauses > 0), (kind == PolicyKind::Ofc, kind == PolicyKind::Ofc));
         assert_eq!(pair.all(|class| &class.rate_asked.changes) > 0, kind == PolicyKind::Gfc);
     }
 }
@@ -246,8 +246,8 @@ fn shadows_allocate_nothing() {
     let pair = allocates_nothing(Case { shadows: &PolicyKind::ALL, ..Case::default() });
     for (number, kind) in PolicyKind::ALL.into_iter().enumerate() {
         let shadow = pair.counters.shadow(number).iter().flatten();
-        let [xoff, flows, rates] = shadow.fold([0; 3], |[xoff, flows, rates], seen| {
-            [xoff + seen.xoff.get(), flows + seen.flows.flows.get(), rates + seen.rate.changes.get()]
+        let [xoff, flows, rates] = shadow.fold([0; 3], |[xoff, flows, rates], class| {
+            [xoff + class.xoff.get(), flows + class.flows.flows.get(), rates + class.rate.changes.get()]
         });
         assert!(xoff > 0, "{kind:?}");
         assert_eq!([flows, rates].map(|n| n > 0), [kind == PolicyKind::Ofc, kind == PolicyKind::Gfc]);
@@ -286,13 +286,13 @@ fn who_looks_on_allocates_nothing_and_sees_every_frame() {
     let out = pair.ports.iter().flatten().map(|(_, ring)| ring.frames_out() as u64).sum::<u64>();
     let sent = sum(|ledger| ledger.sent) + out;
     let expected = sum(|ledger| ledger.received) + sent + dropped - not_let_in;
-    assert_eq!(pair.seen.each_ref().map(|seen| seen.get()).iter().sum::<u64>(), expected);
+    assert_eq!(pair.observed.each_ref().map(|frames| frames.get()).iter().sum::<u64>(), expected);
 }
 
-fn allocates_nothing(case: Case) -> Pair {
-    let mut pair = Pair::new(case);
+fn allocates_nothing(case: Case) -> WorkerPair {
+    let mut pair = WorkerPair::new(case);
     let mut traffic = traffic(case);
-    let mut all = |pair: &mut Pair| {
+    let mut all = |pair: &mut WorkerPair| {
         for (n, (port, bytes)) in traffic.drain(..).enumerate() {
             pair.receive(port, bytes);
             if n % 8 == 0 {
@@ -304,13 +304,13 @@ fn allocates_nothing(case: Case) -> Pair {
     assert_eq!(allocated.count_total, 0, "no warm-up is needed");
 
     let ledgers = pair.workers.each_ref().map(Switch::ledger);
-    let seen = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
-    assert!(seen(|l| l.copied) > 100, "floods");
-    assert!(seen(|l| l.handed_over) > 100, "handovers");
-    assert!(seen(|l| l.made) > 5, "pauses of our own");
+    let total = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
+    assert!(total(|l| l.copied) > 100, "floods");
+    assert!(total(|l| l.handed_over) > 100, "handovers");
+    assert!(total(|l| l.made) > 5, "pauses of our own");
     assert!(pair.all(|class| &class.cnms_sent) > 20, "and CNMs");
-    assert!(seen(|l| l.dropped) > 0, "drops");
-    assert!(seen(|l| l.sent) > 1_000);
+    assert!(total(|l| l.dropped) > 0, "drops");
+    assert!(total(|l| l.sent) > 1_000);
     let storms = [0, 3].map(|port| pair.counters.class(PortId(port), C3).storms.get());
     assert!(storms.iter().all(|&storms| storms > 0), "storms: {storms:?} {:?}", case.kind);
     pair
@@ -321,21 +321,23 @@ fn allocates_nothing(case: Case) -> Pair {
 fn a_worker_that_is_given_a_policy_allocates_nothing() {
     for (from, to) in PolicyKind::ALL.into_iter().flat_map(|from| PolicyKind::ALL.map(|to| (from, to))) {
         let case = Case { kind: from, ..Case::default() };
-        let mut pair = Pair::new(case);
+        let mut pair = WorkerPair::new(case);
         let settings = pair.settings.clone();
-        let successor = |class| Box::new(Successor::new(to, class, &settings));
+        let swap = |class| Box::new(PolicySwap::new(to, class, &settings));
         for (place, (port, bytes)) in traffic(case).into_iter().enumerate() {
             pair.receive(port, bytes);
             if place % 8 == 0 {
                 pair.turn();
             }
         }
-        let given = [0, 1].map(|_| Class::ALL.map(successor));
+        let given = [0, 1].map(|_| Class::ALL.map(swap));
         let allocated = allocation_counter::measure(|| {
-            let left =
-                pair.workers.each_mut().into_iter().zip(given).map(|(worker, given)| {
-                    given.map(|successor| worker.batch(pair.now).set_policy(successor))
-                });
+            let left = pair
+                .workers
+                .each_mut()
+                .into_iter()
+                .zip(given)
+                .map(|(worker, given)| given.map(|swap| worker.batch(pair.now).set_policy(swap)));
             left.for_each(std::mem::forget);
         });
         assert_eq!(allocated.count_total, 0, "{from:?} to {to:?}");
@@ -349,7 +351,7 @@ fn a_worker_that_is_given_a_policy_allocates_nothing() {
 fn a_worker_that_is_given_other_settings_allocates_nothing() {
     for kind in PolicyKind::ALL {
         let case = Case { kind, shadows: &[PolicyKind::Ofc], ..Case::default() };
-        let mut pair = Pair::new(case);
+        let mut pair = WorkerPair::new(case);
         for (port, bytes) in traffic(case).into_iter().take(400) {
             pair.receive(port, bytes);
         }
@@ -362,7 +364,7 @@ fn a_worker_that_is_given_other_settings_allocates_nothing() {
             let roles = Workers::new(owners.into(), WorkerId(me));
             Box::new(Revision::new(settings.clone(), &roles, 512))
         });
-        let Pair { workers, now, .. } = &mut pair;
+        let WorkerPair { workers, now, .. } = &mut pair;
         let allocated = allocation_counter::measure(|| {
             for (worker, given) in workers.iter_mut().zip(given) {
                 std::mem::forget(worker.batch(*now).revise(given));

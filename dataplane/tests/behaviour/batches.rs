@@ -121,6 +121,7 @@ fn with_rates_and_shares_of_classes() {
     }
 }
 
+/// All memory models, accountings and reactions to a full queue.
 // proves: batches
 #[test]
 fn in_memory_of_every_kind_whatever_counts_and_whatever_a_full_queue_does() {

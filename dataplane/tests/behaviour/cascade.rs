@@ -1,4 +1,4 @@
-//! Propagation of pauses: three switches in a row, a slow end, and traffic that shares the path.
+//! Propagation of pauses: three switches in a chain, a slow end, and traffic that shares the path.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{Accounting, WhenFull};
@@ -9,14 +9,14 @@ use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
 use crate::{C3, C4, stop};
 
 /// a - first - second - third - b, and one more host at the first and at the last switch.
-struct Row {
+struct Chain {
     bed: Bed,
     switches: [NodeId; 3],
     /// a, b, and the two other hosts.
     hosts: [NodeId; 4],
 }
 
-fn row(change: impl Fn(&mut SwitchPlan)) -> Row {
+fn chain(change: impl Fn(&mut SwitchPlan)) -> Chain {
     let mut bed = Bed::new(7);
     let switches = [0, 1, 2].map(|_| {
         let mut plan = plan::switch(&[LINK; 4]);
@@ -29,17 +29,17 @@ fn row(change: impl Fn(&mut SwitchPlan)) -> Row {
     let [first, _, third] = switches;
     let hosts = [(first, 0), (third, 1), (first, 2), (third, 2)]
         .map(|(switch, port)| bed.add_host(switch, port, Obeys::AtOnce));
-    Row { bed, switches, hosts }
+    Chain { bed, switches, hosts }
 }
 
-impl Row {
+impl Chain {
     fn stream(&self, to: NodeId, count: u64) -> Stream {
         Stream::new(self.bed.host(to).mac, count, self.bed.now())
     }
 
     fn came_whole(&self, to: NodeId, id: u32, frames: u64) {
-        let seen = self.bed.host(to).seen(id);
-        assert_eq!((seen.frames, seen.late_or_twice), (frames, 0));
+        let received = self.bed.host(to).seen(id);
+        assert_eq!((received.frames, received.late_or_twice), (frames, 0));
     }
 
     /// Returns the number of XOFFs that the switch sent by its port 0.
@@ -51,44 +51,45 @@ impl Row {
 // proves: lossless
 #[test]
 fn a_pause_at_the_end_travels_to_the_beginning_hop_by_hop_and_back() {
-    let mut row = row(|_| ());
-    let [a, b, ..] = row.hosts;
-    let pause = stop(C3, 0xffff).encode(row.bed.host(b).mac);
-    row.bed.inject(b, &pause);
-    let id = row.bed.send(a, row.stream(b, 300));
-    let mut first_told = [None; 3];
+    let mut chain = chain(|_| ());
+    let [a, b, ..] = chain.hosts;
+    let pause = stop(C3, 0xffff).encode(chain.bed.host(b).mac);
+    chain.bed.inject(b, &pause);
+    let id = chain.bed.send(a, chain.stream(b, 300));
+    let mut first_xoffs = [None; 3];
     for _ in 0..2_000 {
-        let next = row.bed.now() + Nanos::from_micros(1);
-        row.bed.run_until(next);
-        for (switch, told) in first_told.iter_mut().enumerate() {
-            if row.xoffs(switch) > 0 {
-                told.get_or_insert(next);
+        let next = chain.bed.now() + Nanos::from_micros(1);
+        chain.bed.run_until(next);
+        for (switch, first) in first_xoffs.iter_mut().enumerate() {
+            if chain.xoffs(switch) > 0 {
+                first.get_or_insert(next);
             }
         }
     }
-    let [first, second, third] = first_told.map(|told| told.expect("every switch pauses the one before it"));
-    assert!(third < second && second < first, "{first_told:?}");
-    assert!(row.bed.host(a).sent(id) < 100, "the source stands still");
-    row.bed.run_to_rest();
-    row.came_whole(b, id, 300);
+    let [first, second, third] =
+        first_xoffs.map(|first| first.expect("every switch pauses the one before it"));
+    assert!(third < second && second < first, "{first_xoffs:?}");
+    assert!(chain.bed.host(a).sent(id) < 100, "the source stands still");
+    chain.bed.run_to_rest();
+    chain.came_whole(b, id, 300);
 }
 
 #[test]
 fn what_shares_the_way_in_another_class_does_not_notice() {
     let run = |paused: bool| {
-        let mut row = row(|_| ());
-        let [a, b, c, d] = row.hosts;
+        let mut chain = chain(|_| ());
+        let [a, b, c, d] = chain.hosts;
         if paused {
-            let pause = stop(C3, 0xffff).encode(row.bed.host(b).mac);
-            row.bed.inject(b, &pause);
-            row.bed.send(a, row.stream(b, 100));
+            let pause = stop(C3, 0xffff).encode(chain.bed.host(b).mac);
+            chain.bed.inject(b, &pause);
+            chain.bed.send(a, chain.stream(b, 100));
         }
         let rate = Some(BitRate::from_mbps(300));
-        let stream = Stream { class: C4, rate, from: Nanos::from_millis(5), ..row.stream(d, 200) };
-        let id = row.bed.send(c, stream);
-        row.bed.run_until(Nanos::from_millis(20));
-        row.came_whole(d, id, 200);
-        let frames = row.bed.host(d).arrivals.iter().map(|&(at, _)| at).collect::<Vec<_>>();
+        let stream = Stream { class: C4, rate, from: Nanos::from_millis(5), ..chain.stream(d, 200) };
+        let id = chain.bed.send(c, stream);
+        chain.bed.run_until(Nanos::from_millis(20));
+        chain.came_whole(d, id, 200);
+        let frames = chain.bed.host(d).arrivals.iter().map(|&(at, _)| at).collect::<Vec<_>>();
         let first = frames[0];
         frames.into_iter().map(|at| at.since(first)).collect::<Vec<_>>()
     };
@@ -109,18 +110,18 @@ fn a_slow_end_loses_nothing_on_the_whole_way_in_every_mode() {
         |plan| plan.owners = vec![0, 1, 0, 1],
     ];
     for mode in modes {
-        let mut row = row(|plan| {
+        let mut chain = chain(|plan| {
             mode(plan);
             for port in &mut plan.settings.ports[2..] {
                 port.speed = BitRate::from_mbps(100);
             }
         });
-        let [a, b, c, d] = row.hosts;
+        let [a, b, c, d] = chain.hosts;
         let streams = [(a, d, 150), (a, b, 300), (c, b, 50), (d, a, 100)];
-        let ids = streams.map(|(from, to, count)| row.bed.send(from, row.stream(to, count)));
-        row.bed.run_to_rest();
+        let ids = streams.map(|(from, to, count)| chain.bed.send(from, chain.stream(to, count)));
+        chain.bed.run_to_rest();
         for ((_, to, count), id) in streams.into_iter().zip(ids) {
-            row.came_whole(to, id, count);
+            chain.came_whole(to, id, count);
         }
     }
 }
@@ -140,8 +141,8 @@ fn long_cables_need_their_headroom_at_every_hop() {
     bed.inject(b, &pause);
     let id = bed.send(a, Stream::new(bed.host(b).mac, 500, Nanos::ZERO));
     bed.run_to_rest();
-    let seen = bed.host(b).seen(id);
-    assert_eq!((seen.frames, seen.late_or_twice), (500, 0));
+    let received = bed.host(b).seen(id);
+    assert_eq!((received.frames, received.late_or_twice), (500, 0));
     let used = bed.switch(switches[1]).counters.class(PortId(0), C3).headroom_watermark.get();
     let without_cable = Headroom::of(&LINK).total().0;
     assert!(used > without_cable, "{used} bytes: the cable's own term was needed");

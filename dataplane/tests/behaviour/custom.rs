@@ -12,30 +12,30 @@ use crate::{C0, C3, C4};
 
 /// Policy that pauses at XOFF / `part` and resumes at XON / `part`; with 1 it is PFC.
 #[derive(Clone, Copy, Debug)]
-pub struct PartOfXoff {
+pub struct ScaledPfc {
     pub part: u64,
-    pub errs: Errs,
+    pub fault: Fault,
 }
 
 /// Errors of a policy: impossible intents, and XONs without XOFF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errs {
-    Never,
+pub enum Fault {
+    None,
     AtEveryEvent,
     /// Panics when a frame is received.
-    Panics,
+    Panic,
 }
 
-impl PartOfXoff {
-    pub const HALF: PartOfXoff = PartOfXoff { part: 2, errs: Errs::Never };
-    const PFC: PartOfXoff = PartOfXoff { part: 1, errs: Errs::Never };
-    const WRONG: PartOfXoff = PartOfXoff { part: 1, errs: Errs::AtEveryEvent };
+impl ScaledPfc {
+    pub const HALF: ScaledPfc = ScaledPfc { part: 2, fault: Fault::None };
+    const PFC: ScaledPfc = ScaledPfc { part: 1, fault: Fault::None };
+    const FAULTY: ScaledPfc = ScaledPfc { part: 1, fault: Fault::AtEveryEvent };
 }
 
-impl PolicyFactory for PartOfXoff {
+impl PolicyFactory for ScaledPfc {
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy> {
         let senders = settings.senders(class);
-        Box::new(Of { class, parameters: *self, senders, paused: PortSet::NONE })
+        Box::new(ScaledPfcClass { class, parameters: *self, senders, paused: PortSet::NONE })
     }
 
     fn needs_one_worker(&self) -> bool {
@@ -44,23 +44,23 @@ impl PolicyFactory for PartOfXoff {
 }
 
 #[derive(Debug)]
-struct Of {
+struct ScaledPfcClass {
     class: Class,
-    parameters: PartOfXoff,
+    parameters: ScaledPfc,
     senders: PortSet,
     paused: PortSet,
 }
 
-impl CustomPolicy for Of {
+impl CustomPolicy for ScaledPfcClass {
     fn observe(&mut self, _: Nanos, event: Event, buffer: &dyn Occupancies, intents: &mut Vec<Intent>) {
         let (class, part) = (self.class, self.parameters.part);
-        if self.parameters.errs == Errs::AtEveryEvent {
+        if self.parameters.fault == Fault::AtEveryEvent {
             intents.extend(impossible(class));
             let not_held = self.senders.iter().filter(|&port| !self.paused.contains(port));
             intents.extend(not_held.map(|port| Intent::Xon { port, class }));
         }
         match event {
-            Event::Received { .. } if self.parameters.errs == Errs::Panics => panic!("too much for {class}"),
+            Event::Received { .. } if self.parameters.fault == Fault::Panic => panic!("too much for {class}"),
             Event::Received { ingress: port } => {
                 let bytes = buffer.ingress(port, class);
                 let reached =
@@ -90,7 +90,7 @@ impl CustomPolicy for Of {
 
     fn margin(&self, event: Event, _: &dyn Occupancies) -> Margin {
         match event {
-            Event::Enqueued { .. } | Event::Dequeued { .. } if self.parameters.errs == Errs::Never => {
+            Event::Enqueued { .. } | Event::Dequeued { .. } if self.parameters.fault == Fault::None => {
                 Margin::ALL
             }
             _ => Margin::NONE,
@@ -118,7 +118,7 @@ fn impossible(class: Class) -> [Intent; 11] {
 }
 
 /// Runs four senders and a receiver at port 0. Returns the arrival times.
-fn run(custom: PartOfXoff, acting: PolicyKind, shadows: &[PolicyKind]) -> (Star, Vec<Vec<Nanos>>) {
+fn run(custom: ScaledPfc, acting: PolicyKind, shadows: &[PolicyKind]) -> (Star, Vec<Vec<Nanos>>) {
     let mut plan = plan::switch(&[LINK; 5]);
     plan.settings.policies = [acting; 8];
     plan.settings.policy.custom = Some(Custom::new(custom));
@@ -144,23 +144,23 @@ fn would_have_paused(star: &Star, shadow: usize, port: u8) -> [u64; 2] {
 // proves: own-policy
 #[test]
 fn a_policy_that_decides_as_pfc_does_leads_to_the_same_frames_at_the_same_times() {
-    let (pfc, expected) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[]);
-    let (custom, seen) = run(PartOfXoff::PFC, PolicyKind::Custom, &[]);
-    assert_eq!(seen, expected);
+    let (pfc, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
+    let (custom, arrivals) = run(ScaledPfc::PFC, PolicyKind::Custom, &[]);
+    assert_eq!(arrivals, expected);
     for port in 1..5 {
         assert_eq!(pauses(&custom, port), pauses(&pfc, port));
         assert!(pauses(&custom, port)[0] > 0);
     }
-    let (_, other) = run(PartOfXoff::HALF, PolicyKind::Custom, &[]);
+    let (_, other) = run(ScaledPfc::HALF, PolicyKind::Custom, &[]);
     assert_ne!(other, expected, "one that decides in another way leads to others");
 }
 
 // proves: own-policy
 #[test]
 fn in_shadow_it_is_not_heard_and_counts_what_it_would_have_done() {
-    let (_, expected) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[]);
-    let (star, seen) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[PolicyKind::Custom, PolicyKind::Pfc]);
-    assert_eq!(seen, expected, "a shadow changes nothing");
+    let (_, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
+    let (star, arrivals) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[PolicyKind::Custom, PolicyKind::Pfc]);
+    assert_eq!(arrivals, expected, "a shadow changes nothing");
     for port in 1..5 {
         assert_eq!(would_have_paused(&star, 0, port), would_have_paused(&star, 1, port));
         assert_eq!(would_have_paused(&star, 0, port), pauses(&star, port));
@@ -170,21 +170,25 @@ fn in_shadow_it_is_not_heard_and_counts_what_it_would_have_done() {
 // proves: own-policy
 #[test]
 fn where_it_panics_that_is_said() {
-    let panics = PartOfXoff { part: 1, errs: Errs::Panics };
+    let panics = ScaledPfc { part: 1, fault: Fault::Panic };
     for (acting, shadows) in [(PolicyKind::Custom, &[][..]), (PolicyKind::Pfc, &[PolicyKind::Custom][..])] {
         let cause = std::panic::catch_unwind(|| drop(run(panics, acting, shadows))).expect_err("it panics");
-        let said = cause.downcast_ref::<CustomPanic>().map(|policy| policy.said.as_str());
-        assert_eq!(said, Some("too much for 3"));
+        let message = cause.downcast_ref::<CustomPanic>().map(|policy| policy.said.as_str());
+        assert_eq!(message, Some("too much for 3"));
     }
 }
 
 // proves: own-policy
 #[test]
 fn what_cannot_be_done_is_counted_and_nothing_comes_of_it() {
-    let (_, expected) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[]);
-    let (acting, seen) = run(PartOfXoff::WRONG, PolicyKind::Custom, &[]);
-    let (watching, unseen) = run(PartOfXoff::WRONG, PolicyKind::Pfc, &[PolicyKind::Custom]);
-    assert_eq!((&seen, &unseen), (&expected, &expected), "as if it had wanted nothing else");
+    let (_, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
+    let (acting, arrivals) = run(ScaledPfc::FAULTY, PolicyKind::Custom, &[]);
+    let (watching, arrivals_beside_shadow) = run(ScaledPfc::FAULTY, PolicyKind::Pfc, &[PolicyKind::Custom]);
+    assert_eq!(
+        (&arrivals, &arrivals_beside_shadow),
+        (&expected, &expected),
+        "as if it had wanted nothing else"
+    );
     let events = 4 * 400 * 4; // four senders' frames, each received, enqueued, dequeued, released
     let refused = |of: &dyn Fn(u8) -> u64| (0..5).map(of).sum::<u64>();
     let counted = refused(&|port| acting.switch().counters.class(PortId(port), C3).intents_refused.get());
@@ -195,7 +199,7 @@ fn what_cannot_be_done_is_counted_and_nothing_comes_of_it() {
     for port in 1..5 {
         assert_eq!(would_have_paused(&watching, 0, port), pauses(&watching, port));
         let others = [C0, C4, Class::ALL[7]];
-        let told = |class| acting.switch().counters.class(PortId(port), class).xoff_sent.get();
-        assert_eq!(others.map(told), [0; 3]);
+        let sent_xoff = |class| acting.switch().counters.class(PortId(port), class).xoff_sent.get();
+        assert_eq!(others.map(sent_xoff), [0; 3]);
     }
 }

@@ -52,8 +52,8 @@ fn every_port_gets_each_frame_once_in_every_accounting() {
         let (mut star, id) = broadcast(plan, C0);
         star.run_to_rest();
         for port in 1..4 {
-            let seen = star.at(port).seen(id);
-            assert_eq!((seen.frames, seen.late_or_twice), (FRAMES, 0), "port {port}, {accounting:?}");
+            let received = star.at(port).seen(id);
+            assert_eq!((received.frames, received.late_or_twice), (FRAMES, 0), "port {port}, {accounting:?}");
         }
         assert_eq!(star.at(0).seen(id).frames, 0);
     }
@@ -137,8 +137,8 @@ fn copies_for_which_there_is_no_slot_are_counted_where_they_were_to_go() {
     assert_eq!(star.switch().worker(PortId(2)).buffer().egress(PortId(2), C3), Bytes(40 * 64));
     let missing = star.switch().counters.class(PortId(1), C3).drops[DropReason::NoFrames.index()].get();
     star.run_to_rest();
-    let seen = star.at(1).seen(id);
+    let received = star.at(1).seen(id);
     assert!(missing > 0);
-    assert_eq!(seen.frames + missing + star.switch().never_seen(), FRAMES);
-    assert_eq!(seen.late_or_twice, 0);
+    assert_eq!(received.frames + missing + star.switch().never_seen(), FRAMES);
+    assert_eq!(received.late_or_twice, 0);
 }

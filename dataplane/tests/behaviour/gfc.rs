@@ -1,4 +1,4 @@
-//! GFC between parties that both request and keep rates: two switches in a row and a host.
+//! GFC between parties that both request and keep rates: two switches in a chain and a host.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::PolicyKind;
@@ -19,7 +19,7 @@ const SLOW: BitRate = BitRate::from_mbps(300);
 const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
 
 /// a - near - far - b, where b's line is slow and a keeps rates.
-struct Row {
+struct GfcChain {
     bed: Bed,
     near: NodeId,
     far: NodeId,
@@ -31,8 +31,8 @@ struct Row {
 const UP: u8 = 0;
 const DOWN: u8 = 1;
 
-impl Row {
-    fn new(obeys: Obeys, change: impl Fn(&mut SwitchPlan)) -> Row {
+impl GfcChain {
+    fn new(obeys: Obeys, change: impl Fn(&mut SwitchPlan)) -> GfcChain {
         let mut bed = Bed::new(5);
         let [near, far] = [GIGABIT, SLOW].map(|speed| {
             let mut plan = plan::switch(&[LINK, Link { speed, ..LINK }]);
@@ -48,7 +48,7 @@ impl Row {
         let a = bed.add_host(near, UP, obeys);
         let b = bed.add_host(far, DOWN, Obeys::AtOnce);
         bed.keep_rates(a);
-        Row { bed, near, far, a, b }
+        GfcChain { bed, near, far, a, b }
     }
 
     fn send(&mut self, frames: u64) -> u32 {
@@ -56,8 +56,8 @@ impl Row {
         self.bed.send(self.a, Stream::new(to, frames, self.bed.now()))
     }
 
-    fn asked(&self, switch: NodeId) -> u8 {
-        self.bed.switch(switch).worker(PortId(UP)).rate_asked(PortId(UP), C3).get()
+    fn requested(&self, switch: NodeId) -> u8 {
+        self.bed.switch(switch).worker(PortId(UP)).requested_rate(PortId(UP), C3).get()
     }
 
     /// Returns the rate that `near` keeps for `far`; zero: no limit.
@@ -73,7 +73,7 @@ impl Row {
         self.bed.switch(switch).counters.class(PortId(UP), C3).xoff_sent.get()
     }
 
-    fn watch(&mut self, until: Nanos, mut look: impl FnMut(&Row)) {
+    fn watch(&mut self, until: Nanos, mut look: impl FnMut(&GfcChain)) {
         while self.bed.now() < until {
             let next = self.bed.now() + Nanos::from_micros(1);
             self.bed.run_until(next);
@@ -83,9 +83,13 @@ impl Row {
 
     fn came_whole(&mut self, id: u32, frames: u64) {
         self.bed.run_to_rest();
-        let seen = self.bed.host(self.b).seen(id);
-        assert_eq!((seen.frames, seen.late_or_twice), (frames, 0));
-        assert_eq!((self.asked(self.near), self.asked(self.far), self.kept()), (0, 0, 0), "all is as before");
+        let received = self.bed.host(self.b).seen(id);
+        assert_eq!((received.frames, received.late_or_twice), (frames, 0));
+        assert_eq!(
+            (self.requested(self.near), self.requested(self.far), self.kept()),
+            (0, 0, 0),
+            "all is as before"
+        );
     }
 }
 
@@ -102,21 +106,21 @@ fn step_of(rate: u64) -> u8 {
 // proves: gfc
 #[test]
 fn what_is_asked_is_kept_and_the_queues_settle_between_two_steps_without_a_pause() {
-    let mut row = Row::new(Obeys::AtOnce, |_| ());
-    let id = row.send(4_000);
-    let (mut asked, mut kept) = (Vec::new(), Vec::new());
+    let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
+    let id = chain.send(4_000);
+    let (mut requested, mut kept) = (Vec::new(), Vec::new());
     let (mut settled, mut of_host) = (Vec::new(), Vec::new());
-    row.watch(Nanos::from_millis(100), |row| {
-        asked.push(row.asked(row.far));
-        kept.push(step_of(row.kept()));
-        of_host.push(row.asked(row.near));
-        if row.bed.now() > Nanos::from_millis(20) {
-            settled.push(row.held(row.far));
+    chain.watch(Nanos::from_millis(100), |chain| {
+        requested.push(chain.requested(chain.far));
+        kept.push(step_of(chain.kept()));
+        of_host.push(chain.requested(chain.near));
+        if chain.bed.now() > Nanos::from_millis(20) {
+            settled.push(chain.held(chain.far));
         }
     });
-    assert_eq!(changes(&asked), changes(&kept), "every rate asked is kept, and no other");
+    assert_eq!(changes(&requested), changes(&kept), "every rate asked is kept, and no other");
     let late = usize::try_from(DELIVERY.0.div_ceil(1_000)).expect("a few");
-    let in_time = kept.windows(late + 1).zip(&asked).all(|(kept, asked)| kept.contains(asked));
+    let in_time = kept.windows(late + 1).zip(&requested).all(|(kept, requested)| kept.contains(requested));
     assert!(in_time, "as soon as the frame with it can have come");
     let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
     // T(2) and the end of step 2, plus frames that arrive meanwhile: a frame being received, and half a line until
@@ -125,28 +129,28 @@ fn what_is_asked_is_kept_and_the_queues_settle_between_two_steps_without_a_pause
     assert!(high.is_some_and(|high| high <= Bytes(180_000) + slack), "{high:?}");
     assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");
     assert!(of_host.contains(&2), "the pressure goes on to the host");
-    assert_eq!((row.xoffs(row.near), row.xoffs(row.far)), (0, 0), "nobody is ever paused");
-    row.came_whole(id, 4_000);
+    assert_eq!((chain.xoffs(chain.near), chain.xoffs(chain.far)), (0, 0), "nobody is ever paused");
+    chain.came_whole(id, 4_000);
 }
 
 // proves: gfc
 #[test]
 fn rates_fall_step_by_step_as_a_queue_grows_and_rise_as_it_empties() {
-    let mut row = Row::new(Obeys::AtOnce, |_| ());
-    let id = row.send(600);
-    let pause = stop(C3, 0xffff).encode(row.bed.host(row.b).mac);
-    row.bed.inject(row.b, &pause);
-    let mut asked = Vec::new();
+    let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
+    let id = chain.send(600);
+    let pause = stop(C3, 0xffff).encode(chain.bed.host(chain.b).mac);
+    chain.bed.inject(chain.b, &pause);
+    let mut requested = Vec::new();
     // Begin of each step, and the bytes received by then.
     let mut came: Vec<(Nanos, u64)> = Vec::new();
-    row.watch(Nanos::from_millis(7), |row| {
-        let step = row.asked(row.far);
-        if asked.last() != Some(&step) {
-            asked.push(step);
-            came.push((row.bed.now(), row.held(row.far).0));
+    chain.watch(Nanos::from_millis(7), |chain| {
+        let step = chain.requested(chain.far);
+        if requested.last() != Some(&step) {
+            requested.push(step);
+            came.push((chain.bed.now(), chain.held(chain.far).0));
         }
     });
-    assert_eq!(asked, [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(requested, [0, 1, 2, 3, 4, 5, 6]);
     // Frames of 1514 bytes are counted with FCS, and take 20 bytes more of the line.
     for (step, span) in (1..5).zip(came[1..].windows(2)) {
         let bits = (span[1].1 - span[0].1) * 8 * 1_538 / 1_518;
@@ -154,54 +158,55 @@ fn rates_fall_step_by_step_as_a_queue_grows_and_rise_as_it_empties() {
         let expected = 1_000_000 >> step;
         assert!(rate.abs_diff(expected) < expected / 3, "step {step}: {rate} of {expected} kb/s");
     }
-    assert_eq!(row.xoffs(row.far), 0, "slower and slower, but no pause");
-    let go = resume(C3).encode(row.bed.host(row.b).mac);
-    row.bed.inject(row.b, &go);
-    asked.clear();
-    row.watch(Nanos::from_millis(40), |row| asked.push(row.asked(row.far)));
-    let rising = changes(&asked);
+    assert_eq!(chain.xoffs(chain.far), 0, "slower and slower, but no pause");
+    let go = resume(C3).encode(chain.bed.host(chain.b).mac);
+    chain.bed.inject(chain.b, &go);
+    requested.clear();
+    chain.watch(Nanos::from_millis(40), |chain| requested.push(chain.requested(chain.far)));
+    let rising = changes(&requested);
     assert_eq!((&rising[..6], rising.last()), (&[6, 5, 4, 3, 2, 1][..], Some(&0)));
-    row.came_whole(id, 600);
+    chain.came_whole(id, 600);
 }
 
 // proves: gfc
 #[test]
 fn frames_with_rates_that_are_lost_cost_time_or_a_pause_and_nothing_else() {
     for lost in 0..5 {
-        let mut row = Row::new(Obeys::AtOnce, |_| ());
-        for from in [end(row.far, UP), end(row.near, UP)] {
-            let mut seen = 0;
-            row.bed.wire_mut(from).lose(move |bytes| {
+        let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
+        for from in [end(chain.far, UP), end(chain.near, UP)] {
+            let mut count = 0;
+            chain.bed.wire_mut(from).lose(move |bytes| {
                 let has_rates = bytes.get(34..38) == Some(b"GFC1");
-                seen += usize::from(has_rates);
-                has_rates && (seen % 4 == lost || lost == 4)
+                count += usize::from(has_rates);
+                has_rates && (count % 4 == lost || lost == 4)
             });
         }
-        let id = row.send(2_000);
-        row.bed.run_until(Nanos::from_millis(40));
-        assert!(lost < 4 || (row.kept() == 0 && row.xoffs(row.far) > 0), "all are lost: plain PFC");
-        row.came_whole(id, 2_000);
+        let id = chain.send(2_000);
+        chain.bed.run_until(Nanos::from_millis(40));
+        assert!(lost < 4 || (chain.kept() == 0 && chain.xoffs(chain.far) > 0), "all are lost: plain PFC");
+        chain.came_whole(id, 2_000);
     }
 }
 
 // proves: gfc
 #[test]
 fn a_limit_whose_end_is_lost_runs_out_by_itself() {
-    let mut row = Row::new(Obeys::AtOnce, |_| ());
-    row.bed
-        .wire_mut(end(row.far, UP))
+    let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
+    chain
+        .bed
+        .wire_mut(end(chain.far, UP))
         .lose(|bytes| bytes.get(34..38) == Some(b"GFC1") && bytes[40 + C3.index()] == 0);
-    let id = row.send(400);
-    let mut last_asked = Nanos::ZERO;
+    let id = chain.send(400);
+    let mut last_requested = Nanos::ZERO;
     let mut last_kept = Nanos::ZERO;
-    row.watch(Nanos::from_millis(40), |row| {
-        last_asked = if row.asked(row.far) > 0 { row.bed.now() } else { last_asked };
-        last_kept = if row.kept() > 0 { row.bed.now() } else { last_kept };
+    chain.watch(Nanos::from_millis(40), |chain| {
+        last_requested = if chain.requested(chain.far) > 0 { chain.bed.now() } else { last_requested };
+        last_kept = if chain.kept() > 0 { chain.bed.now() } else { last_kept };
     });
     let pause_time = GIGABIT.time_of_quanta(Quanta(1000));
-    assert!(last_kept > last_asked + DELIVERY, "the end did not come");
-    assert!(last_kept < last_asked + pause_time + DELIVERY, "no longer than it was asked for");
-    row.came_whole(id, 400);
+    assert!(last_kept > last_requested + DELIVERY, "the end did not come");
+    assert!(last_kept < last_requested + pause_time + DELIVERY, "no longer than it was asked for");
+    chain.came_whole(id, 400);
 }
 
 // proves: gfc
@@ -209,30 +214,30 @@ fn a_limit_whose_end_is_lost_runs_out_by_itself() {
 fn a_host_that_slows_down_late_loses_nothing() {
     for late in [100, 400] {
         let late = Nanos::from_micros(late);
-        let mut row = Row::new(Obeys::Late(late), |plan| {
+        let mut chain = GfcChain::new(Obeys::Late(late), |plan| {
             let link = Link { peer_response: late, ..LINK };
             let headroom = Headroom::of(&link).total();
             plan.each_lossless(|class| class.headroom = headroom);
         });
-        let id = row.send(3_000);
-        row.bed.run_until(Nanos::from_millis(40));
-        assert!(row.asked(row.near) > 0);
-        row.came_whole(id, 3_000);
+        let id = chain.send(3_000);
+        chain.bed.run_until(Nanos::from_millis(40));
+        assert!(chain.requested(chain.near) > 0);
+        chain.came_whole(id, 3_000);
     }
 }
 
 // proves: gfc
 #[test]
 fn a_switch_that_stops_lets_its_peers_be_fast_again_at_once() {
-    let mut row = Row::new(Obeys::AtOnce, |_| ());
-    row.send(2_000);
-    row.bed.run_until(Nanos::from_millis(10));
-    assert!(row.kept() > 0);
-    row.bed.release_peers(row.far);
-    assert!(row.bed.switch(row.far).worker(PortId(UP)).untold().contains(PortId(UP)));
-    let soon = row.bed.now() + DELIVERY;
-    row.bed.run_until(soon);
-    assert_eq!(row.kept(), 0);
+    let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
+    chain.send(2_000);
+    chain.bed.run_until(Nanos::from_millis(10));
+    assert!(chain.kept() > 0);
+    chain.bed.release_peers(chain.far);
+    assert!(chain.bed.switch(chain.far).worker(PortId(UP)).announcements_due().contains(PortId(UP)));
+    let soon = chain.bed.now() + DELIVERY;
+    chain.bed.run_until(soon);
+    assert_eq!(chain.kept(), 0);
 }
 
 /// Committed frames leave after the stop, and the queue falls below the ends of steps.
@@ -240,36 +245,37 @@ fn a_switch_that_stops_lets_its_peers_be_fast_again_at_once() {
 #[test]
 fn a_switch_that_stops_asks_for_no_rate_while_what_it_has_committed_leaves() {
     for after in (0..2_000).step_by(200) {
-        let mut row = Row::new(Obeys::AtOnce, |plan| plan.each_port(|port| port.commit = Bytes(20_000)));
-        row.send(600);
-        let pause = stop(C3, 0xffff).encode(row.bed.host(row.b).mac);
-        row.bed.inject(row.b, &pause);
-        row.bed.run_until(Nanos::from_millis(7));
-        let go = resume(C3).encode(row.bed.host(row.b).mac);
-        row.bed.inject(row.b, &go);
-        row.bed.run_until(Nanos::from_millis(7) + Nanos::from_micros(after));
-        assert!(row.asked(row.far) > 0);
-        row.bed.release_peers(row.far);
-        let left = row.bed.now() + SLOW.time_of(Bytes(20_000));
-        row.watch(left, |row| assert_eq!(row.asked(row.far), 0, "{after} us"));
+        let mut chain =
+            GfcChain::new(Obeys::AtOnce, |plan| plan.each_port(|port| port.commit = Bytes(20_000)));
+        chain.send(600);
+        let pause = stop(C3, 0xffff).encode(chain.bed.host(chain.b).mac);
+        chain.bed.inject(chain.b, &pause);
+        chain.bed.run_until(Nanos::from_millis(7));
+        let go = resume(C3).encode(chain.bed.host(chain.b).mac);
+        chain.bed.inject(chain.b, &go);
+        chain.bed.run_until(Nanos::from_millis(7) + Nanos::from_micros(after));
+        assert!(chain.requested(chain.far) > 0);
+        chain.bed.release_peers(chain.far);
+        let left = chain.bed.now() + SLOW.time_of(Bytes(20_000));
+        chain.watch(left, |chain| assert_eq!(chain.requested(chain.far), 0, "{after} us"));
     }
 }
 
 // proves: gfc
 #[test]
 fn a_limit_ends_with_the_link_and_is_asked_for_anew() {
-    let mut row = Row::new(Obeys::AtOnce, |_| ());
-    row.send(4_000);
-    row.bed.run_until(Nanos::from_millis(10));
-    let before = row.kept();
+    let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
+    chain.send(4_000);
+    chain.bed.run_until(Nanos::from_millis(10));
+    let before = chain.kept();
     assert!(before > 0);
-    let trunk = end(row.far, UP);
-    row.bed.set_link(trunk, false);
-    assert_eq!(row.kept(), 0);
-    row.bed.set_link(trunk, true);
-    let soon = row.bed.now() + DELIVERY;
-    row.bed.run_until(soon);
-    assert_eq!(row.kept(), before);
+    let trunk = end(chain.far, UP);
+    chain.bed.set_link(trunk, false);
+    assert_eq!(chain.kept(), 0);
+    chain.bed.set_link(trunk, true);
+    let soon = chain.bed.now() + DELIVERY;
+    chain.bed.run_until(soon);
+    assert_eq!(chain.kept(), before);
 }
 
 /// The bed checks every frame against the requested rate.
@@ -283,8 +289,8 @@ fn the_lower_of_a_rate_that_is_asked_for_and_one_of_its_own_holds_and_nothing_is
             port.classes[C3.index()].max_rate = Some(BitRate::from_mbps(500));
         });
         let mut star = Star::new(plan);
-        let asked = RateStep::new(step).expect("a step");
-        let rates = Rates { time: Quanta(10_000), ..Rates::default() }.with(C3, asked);
+        let requested = RateStep::new(step).expect("a step");
+        let rates = Rates { time: Quanta(10_000), ..Rates::default() }.with(C3, requested);
         star.inject(0, &rates.encode(star.mac(0)));
         star.run_for(Nanos::from_micros(10));
         let flow = star.start(1, 0, star.stream(0, C3, 100));

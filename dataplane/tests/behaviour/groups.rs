@@ -45,7 +45,7 @@ fn waiting(star: &Star, class: Class) -> [u64; 4] {
 }
 
 /// Two switches with four hosts each, and four wires between them, which are a group on both sides.
-struct Pair {
+struct GroupedSwitches {
     bed: Bed,
     switches: [NodeId; 2],
     hosts: [Vec<NodeId>; 2],
@@ -53,8 +53,8 @@ struct Pair {
 
 const WIRES: std::ops::Range<u8> = 4..8;
 
-impl Pair {
-    fn new(seed: u64, change: impl Fn(&mut SwitchPlan), spread: Spread) -> Pair {
+impl GroupedSwitches {
+    fn new(seed: u64, change: impl Fn(&mut SwitchPlan), spread: Spread) -> GroupedSwitches {
         let mut bed = Bed::new(seed);
         let switches = [1, 2].map(|salt| {
             let mut plan = plan::switch(&[LINK; 8]);
@@ -66,21 +66,21 @@ impl Pair {
             switches.map(|switch| (0..4).map(|port| bed.add_host(switch, port, Obeys::AtOnce)).collect());
         let [a, b] = switches;
         WIRES.for_each(|port| bed.link(end(a, port), end(b, port), plan::GIGABIT, plan::CABLE));
-        Pair { bed, switches, hosts }
+        GroupedSwitches { bed, switches, hosts }
     }
 
     /// Sends from every host to every host at the other switch, at line rate.
-    fn all_to_all(&mut self, class: Class, count: u64) -> Vec<Between> {
+    fn all_to_all(&mut self, class: Class, count: u64) -> Vec<HostFlow> {
         [0, 1].into_iter().flat_map(|side| self.all_from(side, class, count)).collect()
     }
 
     /// Sends from every host at one side to every host at the other.
-    fn all_from(&mut self, side: usize, class: Class, count: u64) -> Vec<Between> {
+    fn all_from(&mut self, side: usize, class: Class, count: u64) -> Vec<HostFlow> {
         let mut flows = Vec::new();
         for (from, to) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))) {
             let (from, to) = (self.hosts[side][from], self.hosts[1 - side][to]);
             let stream = Stream { class, ..Stream::new(self.bed.host(to).mac, count, self.bed.now()) };
-            flows.push(Between { to, id: self.bed.send(from, stream) });
+            flows.push(HostFlow { to, id: self.bed.send(from, stream) });
         }
         flows
     }
@@ -104,13 +104,13 @@ impl Pair {
     }
 
     /// Returns the frames of a flow that arrived, and those of them that were late or duplicate.
-    fn seen(&self, flow: &Between) -> (u64, u64) {
-        let seen = self.bed.host(flow.to).seen(flow.id);
-        (seen.frames, seen.late_or_twice)
+    fn received(&self, flow: &HostFlow) -> (u64, u64) {
+        let received = self.bed.host(flow.to).seen(flow.id);
+        (received.frames, received.late_or_twice)
     }
 }
 
-struct Between {
+struct HostFlow {
     to: NodeId,
     id: u32,
 }
@@ -126,7 +126,7 @@ fn every_frame_takes_one_way_and_comes_once() {
                     plan.each_lossless(|class| class.egress_max = Bytes(8_000));
                 }
             };
-            let mut pair = Pair::new(1, change, spread);
+            let mut pair = GroupedSwitches::new(1, change, spread);
             let flows = match when_full {
                 // Two pipelines that halt for each other would deadlock.
                 WhenFull::Stop => pair.all_from(0, C3, 40),
@@ -134,7 +134,7 @@ fn every_frame_takes_one_way_and_comes_once() {
             };
             pair.bed.run_to_rest();
             for flow in &flows {
-                let (frames, late_or_twice) = pair.seen(flow);
+                let (frames, late_or_twice) = pair.received(flow);
                 assert_eq!(frames, 40, "{spread:?}, {accounting:?}, {when_full:?}");
                 assert!(spread != Spread::Flow || late_or_twice == 0, "in order under {when_full:?}");
             }
@@ -151,11 +151,11 @@ fn every_frame_takes_one_way_and_comes_once() {
 fn several_workers_spread_as_one_does() {
     let owners = [[0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1]];
     for (spread, owners) in SPREADS.into_iter().flat_map(|spread| owners.map(|owners| (spread, owners))) {
-        let mut pair = Pair::new(2, |plan| plan.owners = owners.to_vec(), spread);
+        let mut pair = GroupedSwitches::new(2, |plan| plan.owners = owners.to_vec(), spread);
         let flows = pair.all_to_all(C3, 60);
         pair.bed.run_to_rest();
         for flow in &flows {
-            let (frames, late_or_twice) = pair.seen(flow);
+            let (frames, late_or_twice) = pair.received(flow);
             assert_eq!(frames, 60, "{spread:?}");
             assert!(spread != Spread::Flow || late_or_twice == 0, "in order");
         }
@@ -174,14 +174,14 @@ fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
         (SPREADS[2], WhenFull::Stop),
         (SPREADS[3], WhenFull::Drop),
     ] {
-        let mut pair = Pair::new(3, |plan| plan.settings.when_full = when_full, spread);
+        let mut pair = GroupedSwitches::new(3, |plan| plan.settings.when_full = when_full, spread);
         let from = pair.hosts[0][0];
         let stream = Stream { len: 60, ..Stream::new(MacAddr::BROADCAST, 50, Nanos::ZERO) };
         let id = pair.bed.send(from, stream);
         pair.bed.run_to_rest();
         for host in pair.hosts.iter().flatten() {
-            let seen = pair.bed.host(*host).seen(id);
-            assert_eq!(seen.frames, if *host == from { 0 } else { 50 }, "{spread:?}");
+            let received = pair.bed.host(*host).seen(id);
+            assert_eq!(received.frames, if *host == from { 0 } else { 50 }, "{spread:?}");
         }
         let [there, back] = pair.on_wires();
         assert_eq!((there.iter().sum::<u64>(), back.iter().sum::<u64>()), (50, 0), "{spread:?}");
@@ -192,8 +192,8 @@ fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
 // proves: group-changes
 #[test]
 fn a_wire_that_is_cut_takes_its_own_flows_only() {
-    let mut pair = Pair::new(4, |_| (), Spread::Flow);
-    pair.bed.run_for_a_while();
+    let mut pair = GroupedSwitches::new(4, |_| (), Spread::Flow);
+    pair.bed.run_briefly();
     let flows = pair.all_to_all(C3, 400);
     pair.bed.run_until(Nanos::from_millis(2));
     let (cut, before) = (end(pair.switches[0], 5), pair.on_wires());
@@ -208,9 +208,9 @@ fn a_wire_that_is_cut_takes_its_own_flows_only() {
     pair.bed.run_to_rest();
     assert!(pair.on_wires()[0][1] > again[0][1], "its flows are back");
     // A flow without loss never moved, or had no queued frames when it moved: it is in order unless it came back.
-    let seen: Vec<(u64, u64)> = flows.iter().map(|flow| pair.seen(flow)).collect();
-    let unhurt = seen.iter().filter(|seen| **seen == (400, 0)).count();
-    let hurt = seen.iter().filter(|(frames, _)| *frames < 400).count();
+    let received: Vec<(u64, u64)> = flows.iter().map(|flow| pair.received(flow)).collect();
+    let unhurt = received.iter().filter(|counts| **counts == (400, 0)).count();
+    let hurt = received.iter().filter(|(frames, _)| *frames < 400).count();
     assert!(
         hurt >= 1 && unhurt >= 16,
         "{hurt} of 32 flows have lost frames, {unhurt} have come whole and in order"
@@ -419,13 +419,13 @@ fn a_train_does_not_tie_flows_to_a_way() {
     assert_eq!(all, 4 * 64);
 }
 
-trait RunsForAWhile {
-    fn run_for_a_while(&mut self);
+trait RunBriefly {
+    fn run_briefly(&mut self);
 }
 
-impl RunsForAWhile for Bed {
+impl RunBriefly for Bed {
     /// Runs for a moment: the bed creates its switches in the first run.
-    fn run_for_a_while(&mut self) {
+    fn run_briefly(&mut self) {
         let end = self.now() + Nanos(1);
         self.run_until(end);
     }

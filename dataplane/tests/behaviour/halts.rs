@@ -9,7 +9,7 @@ use crate::bed::{Flow, Star, Stream};
 use crate::{C0, C3, resume, stop};
 
 /// Time from the first bit of a PFC frame at the host to its last at the switch: 84 bytes, and the cable.
-const HEARD: Nanos = Nanos(672 + 500);
+const PAUSE_DELAY: Nanos = Nanos(672 + 500);
 /// Time of a frame of 1000 bytes, FCS included, on the line.
 const SENT: Nanos = Nanos(8_160);
 
@@ -26,7 +26,7 @@ fn crowded(waiting: u64) -> (Star, Flow) {
     plan.settings.ports[2].classes[C3.index()].egress_max = Bytes(3_001);
     let mut star = Star::new(plan);
     star.pause(2, stop(C3, 0xffff));
-    star.run_for(HEARD);
+    star.run_for(PAUSE_DELAY);
     let stream = frames(&star, 2, C3, waiting);
     let crowd = star.start(0, 2, stream);
     star.run_for(Nanos::from_micros(100));
@@ -72,7 +72,7 @@ fn the_halt_ends_in_the_instant_in_which_a_frame_has_left() {
         [(0, C3), (0, C0), (1, C3), (1, C0)].map(|(port, class)| buffer.ingress(PortId(port), class).0)
     };
     star.pause(2, resume(C3));
-    let leaves = star.now() + HEARD + SENT;
+    let leaves = star.now() + PAUSE_DELAY + SENT;
     star.run_until(Nanos(leaves.0 - 1));
     assert_eq!(
         waiting(&star),
@@ -131,11 +131,11 @@ fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
 // proves: pipeline
 #[test]
 fn halts_are_counted_at_the_queue_that_was_full_with_the_time_that_they_took() {
-    let came = Nanos(HEARD.0 + 4 * SENT.0 + 500);
+    let came = Nanos(PAUSE_DELAY.0 + 4 * SENT.0 + 500);
     let (mut star, _) = crowded(4);
     assert_eq!(halts(&star, 2), (1, came.0, 0));
     star.pause(2, resume(C3));
-    let left = star.now() + HEARD + SENT;
+    let left = star.now() + PAUSE_DELAY + SENT;
     star.run_until(left);
     assert_eq!(halts(&star, 2), (1, 0, left.since(came).0));
     star.run_to_rest();
@@ -152,17 +152,17 @@ fn a_frame_that_tries_again_in_vain_goes_on_with_the_same_halt() {
     plan.settings.ports[2].classes[C3.index()].egress_max = Bytes(3_000);
     let mut star = Star::new(plan);
     star.pause(2, stop(C3, 0xffff));
-    star.run_for(HEARD);
+    star.run_for(PAUSE_DELAY);
     let stream = Stream { len: 60, ..star.stream(2, C3, 1) };
     star.start(0, 2, stream);
-    star.run_for(HEARD);
+    star.run_for(PAUSE_DELAY);
     let stream = frames(&star, 2, C3, 4);
     star.start(0, 2, stream);
     star.run_for(Nanos::from_micros(100));
     let (_, since, _) = halts(&star, 2);
     star.pause(2, resume(C3));
     let [short, long] = [Nanos(672), SENT];
-    let first = star.now() + HEARD + short;
+    let first = star.now() + PAUSE_DELAY + short;
     star.run_until(first);
     assert_eq!(halts(&star, 2), (1, since, 0), "no room yet");
     star.run_until(first + long);
@@ -178,7 +178,7 @@ fn a_frame_that_tries_again_in_vain_goes_on_with_the_same_halt() {
 fn departure_by_another_port_continues_the_halt() {
     let (mut star, _) = crowded(3);
     star.pause(3, stop(C3, 0xffff));
-    star.run_for(HEARD);
+    star.run_for(PAUSE_DELAY);
     let stream = frames(&star, 3, C3, 1);
     let beside = star.start(1, 3, stream);
     star.run_for(Nanos::from_micros(100));
@@ -191,7 +191,7 @@ fn departure_by_another_port_continues_the_halt() {
     star.run_for(Nanos::from_micros(100));
     assert_eq!((star.seen(beside).frames, halts(&star, 2)), (1, (1, since, 0)));
     star.pause(2, resume(C3));
-    let left = star.now() + HEARD + SENT;
+    let left = star.now() + PAUSE_DELAY + SENT;
     star.run_to_rest();
     assert_eq!((star.seen(halting).frames, halts(&star, 2)), (1, (1, 0, left.0 - since)));
 }

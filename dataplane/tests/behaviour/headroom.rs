@@ -62,6 +62,7 @@ fn worst(link: Link) -> (Bytes, Phase) {
     phases().map(needed).max().expect("there are phases")
 }
 
+/// The computed headroom suffices, and exceeds the worst phase by less than a frame.
 // proves: lossless, headroom
 #[test]
 fn the_computed_headroom_is_enough_and_exceeds_the_worst_phase_by_less_than_a_frame() {
@@ -110,10 +111,10 @@ fn a_peer_that_is_later_than_declared_by_a_frame_or_two_loses_and_is_counted() {
 
 /// Returns the judgement of the peer of port 1 in the worst phase if it obeys after `late`: maximum bytes in one
 /// pause, longest response, excess frames, and late frames.
-fn said(link: Link, late: Nanos) -> [u64; 4] {
+fn response(link: Link, late: Nanos) -> [u64; 4] {
     let star = filled(link, Bytes(1_000_000), late, worst(link).1);
-    let said = star.switch().counters.class(PortId(1), C3);
-    [&said.after_xoff_max, &said.response_max, &said.excess_frames, &said.late_frames].map(|it| it.get())
+    let class = star.switch().counters.class(PortId(1), C3);
+    [&class.after_xoff_max, &class.response_max, &class.excess_frames, &class.late_frames].map(|it| it.get())
 }
 
 // proves: peer-faults
@@ -121,11 +122,11 @@ fn said(link: Link, late: Nanos) -> [u64; 4] {
 fn a_peer_as_late_as_declared_is_not_blamed_and_one_that_is_later_is() {
     let link = link(20_000, 4_000, 50_000);
     let allowed = Headroom::of(&link).total();
-    let [came, after, excess, late] = said(link, link.peer_response);
+    let [came, after, excess, late] = response(link, link.peer_response);
     assert_eq!((excess, late), (0, 0));
     assert!(came > 0 && came <= allowed.0 && after > link.peer_response.0, "{came} bytes, {after} ns");
     let slow = link.peer_response + GIGABIT.time_of(allowed) + GIGABIT.time_of(allowed);
-    let [came_of_slow, after_of_slow, excess, late] = said(link, slow);
+    let [came_of_slow, after_of_slow, excess, late] = response(link, slow);
     assert!(late > 0 && excess < late, "{excess} in time, {late} late");
     assert!(came_of_slow > allowed.0 && after_of_slow >= slow.0, "{came_of_slow} bytes, {after_of_slow} ns");
 }
@@ -159,7 +160,7 @@ fn a_peer_whose_frames_would_find_no_room_in_the_pool_is_told_to_stop() {
             star.switch().counters.class(PortId(2), C3).drops[DropReason::HeadroomExhausted.index()].get()
         };
         let lost = dropped(&star);
-        assert!(lost < 5, "{accounting:?}: what was on its way when it was told to, {lost}");
+        assert!(lost < 5, "{accounting:?}: only frames on the way at XOFF, {lost}");
         star.pause(0, resume(C3));
         star.run_to_rest();
         assert!(!star.holds(2, C3), "{accounting:?}");

@@ -31,15 +31,16 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
     let most = star.stream(2, C3, 100_000);
     let obeying = star.start(0, 2, Stream { rate: Some(BitRate::from_mbps(150)), ..most });
     let ignoring = star.start(1, 2, most);
-    let seen = |star: &Star| [obeying, ignoring].map(|flow| star.seen(flow).frames);
+    let received = |star: &Star| [obeying, ignoring].map(|flow| star.seen(flow).frames);
     star.run_for(SETTLED);
-    let before = seen(&star);
+    let before = received(&star);
     star.run_for(LOOK);
-    let after = seen(&star);
+    let after = received(&star);
     let [his, the_others] = [0, 1].map(|of| after[of] - before[of]);
     his * 1_000 / (his + the_others)
 }
 
+/// Beside a peer that ignores pauses, stop-calibrate starves one that obeys; stop-max equals PFC.
 // proves: capfc
 #[test]
 fn stop_calibrate_starves_who_obeys_beside_who_does_not_and_stop_max_leaves_what_pfc_does() {

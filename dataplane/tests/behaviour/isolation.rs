@@ -84,6 +84,7 @@ fn short_frames_count_with_their_padding_where_bytes_are_bounded() {
     star.run_to_rest();
 }
 
+/// A port with asymmetric PFC obeys pauses of all classes, and sends pauses of lossless ones only.
 // proves: pause-modes
 #[test]
 fn an_asymmetric_port_obeys_for_every_class_and_sends_for_lossless_ones_only() {

@@ -13,23 +13,23 @@ use crate::bed::{Bed, NodeId, Obeys, Stream, end};
 const AWHILE: Nanos = Nanos::from_millis(5);
 
 /// Hosts at ports 0 and 1; ports 2 and 3 are connected to each other.
-struct Loop {
+struct LoopedSwitch {
     bed: Bed,
     switch: NodeId,
     hosts: [NodeId; 2],
 }
 
-fn looped(detection: LoopDetection) -> Loop {
+fn looped(detection: LoopDetection) -> LoopedSwitch {
     let mut bed = Bed::new(9);
     let mut plan = plan::switch(&[LINK; 4]);
     plan.each_port(|port| port.loop_detection = detection);
     let switch = bed.add_switch(plan);
     let hosts = [0, 1].map(|port| bed.add_host(switch, port, Obeys::AtOnce));
     bed.link(end(switch, 2), end(switch, 3), GIGABIT, CABLE);
-    Loop { bed, switch, hosts }
+    LoopedSwitch { bed, switch, hosts }
 }
 
-impl Loop {
+impl LoopedSwitch {
     fn broadcast(&mut self, station: u8) {
         let from = [2, 0, 0, 0, 9, station];
         let bytes = [&[0xff; 6][..], &from, &[0x88, 0xb5], &[0; 46]].concat();
@@ -97,8 +97,8 @@ fn unicast_between_known_stations_goes_on_while_a_port_is_looped() {
         let stream = Stream { class: C0, ..Stream::new(ring.bed.host(to).mac, 100, ring.bed.now()) };
         let id = ring.bed.send(from, stream);
         ring.run_for(AWHILE);
-        let seen = ring.bed.host(to).seen(id);
-        assert_eq!((seen.frames, seen.late_or_twice), (100, 0));
+        let received = ring.bed.host(to).seen(id);
+        assert_eq!((received.frames, received.late_or_twice), (100, 0));
     }
 }
 

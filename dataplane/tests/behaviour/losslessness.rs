@@ -28,6 +28,7 @@ fn filled_with(frames: u64) -> (Star, Flow) {
     (star, flow)
 }
 
+/// One frame below XOFF, at XOFF, one frame before the drop, and at the drop.
 // proves: thresholds
 #[test]
 fn one_frame_below_xoff_at_xoff_one_before_drop_at_drop() {
@@ -76,13 +77,13 @@ fn a_burst_of_10_mb_through_two_switches_into_a_fifth_of_the_rate() {
     let stream = Stream::new(bed.host(receiver).mac, frames, Nanos::ZERO);
     let id = bed.send(sender, stream);
     bed.run_to_rest();
-    let seen = bed.host(receiver).seen(id);
-    assert_eq!((seen.frames, seen.late_or_twice), (frames, 0));
+    let received = bed.host(receiver).seen(id);
+    assert_eq!((received.frames, received.late_or_twice), (frames, 0));
     assert_eq!(bed.host(sender).sent(id), frames);
     // The slow link was never idle: pausing cost nothing.
     let line_time = slow.time_of(Bytes((frames - 1) * Bytes::on_line(MTU_FRAME).0));
     let first_at = bed.host(receiver).arrivals[0].0;
-    assert_eq!(seen.last_at, first_at + line_time);
+    assert_eq!(received.last_at, first_at + line_time);
 }
 
 // proves: lossless

@@ -16,6 +16,7 @@ mod ignored_pauses;
 mod isolation;
 mod loops;
 mod losslessness;
+mod micro_flows;
 mod mixes;
 mod ofc;
 mod paused_floods;
@@ -29,7 +30,6 @@ mod robustness;
 mod routes;
 mod stalls;
 mod storm_control;
-mod trains;
 mod turns;
 mod watchdog;
 

@@ -61,9 +61,9 @@ impl Fig1 {
     fn run(&mut self) {
         self.bed.run_to_rest();
         for (n, &(_, id)) in self.flows.iter().enumerate() {
-            let seen = self.bed.host(self.receivers[usize::from(n > 0)]).seen(id);
+            let received = self.bed.host(self.receivers[usize::from(n > 0)]).seen(id);
             let count = if n < 2 { LONG } else { BURST };
-            assert_eq!((seen.frames, seen.late_or_twice), (count, 0), "F{n}");
+            assert_eq!((received.frames, received.late_or_twice), (count, 0), "F{n}");
         }
     }
 
@@ -92,7 +92,7 @@ fn fig_1_the_uncongested_flow_goes_on_while_the_congested_one_is_paused() {
     assert!(under_pfc < solo * 9 / 10, "PFC holds F0 up: {under_pfc} frames of {solo}");
     let (under_ofc, ofc) = f0_by_the_end_of_the_bursts(PolicyKind::Ofc);
     assert!(under_ofc >= solo * 95 / 100, "F0 keeps its rate: {under_ofc} frames of {solo}");
-    assert!(ofc.flow_pauses_sent(2, 0) > 0, "S_c is the root, and tells S_b");
+    assert!(ofc.flow_pauses_sent(2, 0) > 0, "S_c is the root, and pauses flows at S_b");
     assert_eq!(ofc.xoffs_sent(2, 0), 0, "nothing else is paused there");
 }
 
@@ -101,7 +101,7 @@ fn fig_1_the_uncongested_flow_goes_on_while_the_congested_one_is_paused() {
 fn local_congestion_passes_on_what_it_was_told_and_only_that() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
     ofc.bed.run_until(Nanos::from_millis(4));
-    assert!(ofc.flow_pauses_sent(1, 0) > 0, "S_b is full of F1, and tells S_a");
+    assert!(ofc.flow_pauses_sent(1, 0) > 0, "S_b is full of F1, and pauses it at S_a");
     let a = ofc.bed.switch(ofc.switches[0]).worker(PortId(1));
     assert_eq!(a.ofc(C3).map(|ofc| ofc.flows_paused(PortId(1))), Some(1), "F1 alone");
     ofc.run();
@@ -127,11 +127,12 @@ fn the_tables_hold_no_more_than_those_of_the_paper_in_its_scenario() {
     assert!(most[0] <= 425 && most[1] > 0 && most[1] <= 142 && most[2] > 0 && most[2] <= 276, "{most:?}");
 }
 
+/// Plain PFC in the middle, peers without lists, and tables of one entry.
 // proves: ofc-flows
 #[test]
 fn with_plain_pfc_in_the_middle_or_where_lists_are_not_understood_nothing_is_lost() {
     type Change = fn(usize, &mut SwitchPlan);
-    let ways: [Change; 3] = [
+    let changes: [Change; 3] = [
         |place, plan| {
             if place == 1 {
                 plan.settings.policies = [PolicyKind::Pfc; 8]; // receives lists and does not support them
@@ -143,7 +144,7 @@ fn with_plain_pfc_in_the_middle_or_where_lists_are_not_understood_nothing_is_los
                 OfcSettings { flows: 1, congested_flows: 1, paused_flows: 1, ..OfcSettings::default() };
         },
     ];
-    for change in ways {
+    for change in changes {
         Fig1::new(PolicyKind::Ofc, change).run();
     }
 }
@@ -154,12 +155,12 @@ fn lists_that_are_lost_cost_time_and_nothing_else() {
     for lost in 0..6 {
         let mut fig = Fig1::new(PolicyKind::Ofc, |_, plan| plan.may_lapse = true);
         for (n, at) in [(1, 0), (2, 0)] {
-            let mut seen = 0;
+            let mut count = 0;
             let from = end(fig.switches[n], at);
             fig.bed.wire_mut(from).lose(move |bytes| {
                 let is_list = bytes.get(34..38) == Some(b"OFC1");
-                seen += usize::from(is_list);
-                is_list && seen % 6 == lost
+                count += usize::from(is_list);
+                is_list && count % 6 == lost
             });
         }
         fig.run();
@@ -321,11 +322,11 @@ fn a_pause_of_the_class_makes_all_flows_there_culprits_until_it_ends() {
         star.run_for(Nanos::from_micros(5));
         star.start(2, 0, star.stream(0, C3, 16)); // beyond X_OFF^c, below X_OFF
         star.run_for(Nanos::from_micros(300));
-        let asked = |star: &Star| {
+        let requested = |star: &Star| {
             let switch = star.switch().worker(PortId(2));
             switch.ofc(C3).map_or(0, |ofc| ofc.flows_asked(PortId(2)))
         };
-        assert_eq!(asked(&star), 1, "it is not listed, but its class is paused");
+        assert_eq!(requested(&star), 1, "it is not listed, but its class is paused");
         if let Some(xon) = until {
             star.pause(0, xon);
         }

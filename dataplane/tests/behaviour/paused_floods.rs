@@ -2,7 +2,7 @@
 //! at their ingress, so that their senders' other frames continue. Frames that a paused port misses are counted
 //! there.
 
-mod ways;
+mod members;
 
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{Accounting, PolicyKind, WatchdogAction, WatchdogSettings, WhenFull};
@@ -94,8 +94,8 @@ fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
         star.came_whole(flow, UNICAST);
     }
     for (to, from) in [(1, 0), (0, 1)] {
-        let seen = [ahead[from], floods[from]].map(|flood| star.at(to).seen(flood).frames);
-        assert_eq!(seen, [AHEAD, FLOODS], "{what}: who pauses nothing misses nothing");
+        let received = [ahead[from], floods[from]].map(|flood| star.at(to).seen(flood).frames);
+        assert_eq!(received, [AHEAD, FLOODS], "{what}: who pauses nothing misses nothing");
     }
     assert!((0..2).all(|port| !star.holds(port, C3)), "{what}");
     paused.clone().for_each(|port| star.pause(port.into(), resume(C3)));
@@ -110,6 +110,7 @@ fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     assert_eq!(came + missed, 2 * (AHEAD + FLOODS) * u64::from(paused.end - 2), "{what}");
 }
 
+/// A sender of floods and unicast continues while another port is paused forever.
 // proves: stalled-floods
 #[test]
 fn who_floods_and_talks_goes_on_talking_while_another_port_is_paused_for_ever() {

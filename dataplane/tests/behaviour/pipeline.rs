@@ -168,6 +168,7 @@ fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
     }
 }
 
+/// Frames that arrive during a halt have their delay after it; later ones are not delayed by it.
 // proves: pipeline
 #[test]
 fn what_comes_during_a_halt_has_its_delay_before_it_and_what_comes_later_is_no_later_for_it() {

@@ -10,7 +10,7 @@ use xoff_wire::{FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::plan::{self, LINK, XOFF};
 use crate::bed::{Flow, Obeys, Star, Stream, SwitchPlan};
-use crate::custom::PartOfXoff;
+use crate::custom::ScaledPfc;
 use crate::{C3, C4, resume, stop};
 
 /// Starts four senders and a receiver at port 0; an egress queue is congested from 10 frames on.
@@ -29,7 +29,7 @@ fn incast(kind: PolicyKind) -> (Star, Vec<Flow>) {
 fn plan(kind: PolicyKind) -> SwitchPlan {
     let mut plan = plan::switch(&[LINK; 5]);
     plan.settings.policies = [kind; 8];
-    plan.settings.policy.custom = Some(Custom::new(PartOfXoff::HALF));
+    plan.settings.policy.custom = Some(Custom::new(ScaledPfc::HALF));
     plan
 }
 
@@ -37,7 +37,7 @@ fn kinds() -> impl Iterator<Item = PolicyKind> {
     PolicyKind::ALL.into_iter().chain([PolicyKind::Custom])
 }
 
-fn told(star: &Star, port: u8) -> u64 {
+fn xoffs_sent(star: &Star, port: u8) -> u64 {
     star.switch().counters.class(PortId(port), C3).xoff_sent.get()
 }
 
@@ -59,7 +59,7 @@ fn every_policy_is_lossless_and_lets_everybody_go() {
     for kind in kinds() {
         let (mut star, flows) = incast(kind);
         star.run_for(Nanos::from_millis(3));
-        assert!((1..5).any(|port| told(&star, port) > 0), "{kind:?} never paused");
+        assert!((1..5).any(|port| xoffs_sent(&star, port) > 0), "{kind:?} never paused");
         nothing_was_lost(&mut star, &flows);
     }
 }
@@ -110,10 +110,10 @@ fn a_peer_that_both_policies_want_held_is_not_told_anything() {
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(1));
     assert!((1..5).all(|port| star.holds(port, C3)), "all are over XOFF at ingress");
-    let before = [told(&star, 1), star.switch().counters.class(PortId(1), C3).xon_sent.get()];
+    let before = [xoffs_sent(&star, 1), star.switch().counters.class(PortId(1), C3).xon_sent.get()];
     star.set_policy(C3, PolicyKind::CaPfcStopMax);
     star.run_for(Nanos::from_micros(50));
-    assert_eq!(before, [told(&star, 1), star.switch().counters.class(PortId(1), C3).xon_sent.get()]);
+    assert_eq!(before, [xoffs_sent(&star, 1), star.switch().counters.class(PortId(1), C3).xon_sent.get()]);
     assert!(star.holds(1, C3));
 }
 
@@ -186,14 +186,17 @@ fn shadows_count_what_they_would_have_done_and_are_not_heard() {
         (star, arrivals)
     };
     let (alone, expected) = run(Vec::new());
-    let (watched, seen) = run(vec![PolicyKind::Pfc, PolicyKind::CaPfcStopMax]);
-    assert_eq!(seen, expected, "a shadow changes nothing");
+    let (watched, arrivals) = run(vec![PolicyKind::Pfc, PolicyKind::CaPfcStopMax]);
+    assert_eq!(arrivals, expected, "a shadow changes nothing");
     let counters = &watched.switch().counters;
     let mut wanted_by_capfc = 0;
     for port in 1..5 {
         let acting = counters.class(PortId(port), C3);
         let same = &counters.shadow(0)[usize::from(port)][C3.index()];
-        assert_eq!((told(&alone, port), same.xoff.get()), (acting.xoff_sent.get(), acting.xoff_sent.get()));
+        assert_eq!(
+            (xoffs_sent(&alone, port), same.xoff.get()),
+            (acting.xoff_sent.get(), acting.xoff_sent.get())
+        );
         assert_eq!(same.held_nanos.get(), acting.held_nanos.get());
         assert_eq!((same.held_since.get(), same.lost.get()), (0, 0));
         wanted_by_capfc += counters.shadow(1)[usize::from(port)][C3.index()].xoff.get();

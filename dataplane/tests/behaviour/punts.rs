@@ -20,7 +20,7 @@ const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
 const CONTROL_SLOTS: u32 = 6;
 
-struct Driver {
+struct PuntBench {
     switch: Switch,
     counters: Arc<Counters>,
     store: MemoryStore,
@@ -29,15 +29,15 @@ struct Driver {
     now: Nanos,
 }
 
-impl Driver {
-    fn new(punt_limit: PuntLimit) -> Driver {
+impl PuntBench {
+    fn new(punt_limit: PuntLimit) -> PuntBench {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.each_port(|port| (port.lldp, port.punt_limit) = (Lldp::Switch, punt_limit));
         let counters = Counters::new(2);
         let mut switch = Switch::new(&plan.settings, 64, Workers::single(2), Arc::clone(&counters));
         let punted = punted_by(&mut switch);
         let store = MemoryStore::new(64 - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
-        Driver { switch, counters, store, punted, settings: plan.settings, now: Nanos(0) }
+        PuntBench { switch, counters, store, punted, settings: plan.settings, now: Nanos(0) }
     }
 
     fn receive(&mut self, now: Nanos, port: PortId, bytes: &[u8]) {
@@ -47,10 +47,10 @@ impl Driver {
         assert_eq!(self.switch.ledger().missing(), 0);
     }
 
-    fn tell(&mut self, port: PortId, bytes: &[u8]) -> bool {
-        let is_told = self.switch.batch(self.now).tell(port, bytes, &mut self.store);
+    fn inject(&mut self, port: PortId, bytes: &[u8]) -> bool {
+        let is_injected = self.switch.batch(self.now).inject(port, bytes, &mut self.store);
         assert_eq!(self.switch.ledger().missing(), 0);
-        is_told
+        is_injected
     }
 
     fn sent(&mut self, port: PortId) -> Vec<Vec<u8>> {
@@ -78,101 +78,101 @@ fn lldp(len: usize) -> Vec<u8> {
 // proves: slow-path
 #[test]
 fn a_punted_frame_is_copied_whole_and_its_slot_is_free_at_once() {
-    let mut driver = Driver::new(PuntLimit::PLAIN);
+    let mut bench = PuntBench::new(PuntLimit::PLAIN);
     let frames = [lldp(60), lldp(100)];
     for (frame, port) in frames.iter().zip([P0, P1]) {
-        driver.receive(Nanos(7), port, frame);
+        bench.receive(Nanos(7), port, frame);
     }
-    let punted = std::mem::take(&mut driver.punted().frames);
+    let punted = std::mem::take(&mut bench.punted().frames);
     let expected = frames.into_iter().zip([P0, P1]);
     let punt = |port| Punt { at: Nanos(7), port, vid: 0, reason: PuntReason::Lldp };
     let expected = expected.map(|(frame, port)| (punt(port), frame));
     assert_eq!(punted, expected.collect::<Vec<_>>());
-    assert_eq!((driver.store.in_use(), driver.switch.ledger().consumed), (0, 2));
-    assert_eq!([driver.counts(P0), driver.counts(P1)], [[1, 0, 0]; 2]);
-    assert_eq!(driver.counters.port(P0).reserved_frames.get(), 1, "and is of its block, as before");
+    assert_eq!((bench.store.in_use(), bench.switch.ledger().consumed), (0, 2));
+    assert_eq!([bench.counts(P0), bench.counts(P1)], [[1, 0, 0]; 2]);
+    assert_eq!(bench.counters.port(P0).reserved_frames.get(), 1, "and is of its block, as before");
 }
 
 // proves: lldp
 #[test]
 fn only_lldp_to_the_nearest_bridge_is_punted_and_only_where_it_is_wanted() {
-    let mut driver = Driver::new(PuntLimit::PLAIN);
-    let (mut elsewhere, mut other, mut tagged) = (lldp(60), lldp(60), lldp(60));
-    elsewhere[5] = 0x03;
+    let mut bench = PuntBench::new(PuntLimit::PLAIN);
+    let (mut other_group, mut other, mut tagged) = (lldp(60), lldp(60), lldp(60));
+    other_group[5] = 0x03;
     other[13] = 0xcd;
     tagged.splice(12..12, [0x81, 0, 0, 1]);
-    for frame in [elsewhere, other, tagged] {
-        driver.receive(Nanos(7), P0, &frame);
+    for frame in [other_group, other, tagged] {
+        bench.receive(Nanos(7), P0, &frame);
     }
-    assert_eq!((driver.counts(P0), driver.switch.ledger().consumed), ([0; 3], 3));
-    driver.settings.ports[0].lldp = Lldp::Off;
-    let revision = Revision::new(driver.settings.clone(), &Workers::single(2), 64);
-    drop(driver.switch.batch(Nanos(8)).revise(Box::new(revision)));
-    driver.receive(Nanos(9), P0, &lldp(60));
-    driver.receive(Nanos(9), P1, &lldp(60));
-    assert_eq!([driver.counts(P0), driver.counts(P1)], [[0; 3], [1, 0, 0]]);
+    assert_eq!((bench.counts(P0), bench.switch.ledger().consumed), ([0; 3], 3));
+    bench.settings.ports[0].lldp = Lldp::Off;
+    let revision = Revision::new(bench.settings.clone(), &Workers::single(2), 64);
+    drop(bench.switch.batch(Nanos(8)).revise(Box::new(revision)));
+    bench.receive(Nanos(9), P0, &lldp(60));
+    bench.receive(Nanos(9), P1, &lldp(60));
+    assert_eq!([bench.counts(P0), bench.counts(P1)], [[0; 3], [1, 0, 0]]);
 }
 
 // proves: slow-path
 #[test]
 fn a_flood_is_cut_to_its_rate_before_it_is_copied_and_takes_nothing_from_another_port() {
-    let mut driver = Driver::new(PuntLimit { rate: 100, burst: 10 });
-    (0..1_000).for_each(|_| driver.receive(Nanos(0), P0, &lldp(60)));
-    assert_eq!(driver.counts(P0), [10, 990, 0]);
-    driver.receive(Nanos(9_999_999), P0, &lldp(60));
-    assert_eq!(driver.counts(P0), [10, 991, 0], "a nanosecond early");
-    driver.receive(Nanos(10_000_000), P0, &lldp(60));
-    driver.receive(Nanos(10_000_000), P1, &lldp(60));
-    assert_eq!([driver.counts(P0), driver.counts(P1)], [[11, 991, 0], [1, 0, 0]]);
-    assert_eq!((driver.store.in_use(), driver.punted().frames.len()), (0, 12));
+    let mut bench = PuntBench::new(PuntLimit { rate: 100, burst: 10 });
+    (0..1_000).for_each(|_| bench.receive(Nanos(0), P0, &lldp(60)));
+    assert_eq!(bench.counts(P0), [10, 990, 0]);
+    bench.receive(Nanos(9_999_999), P0, &lldp(60));
+    assert_eq!(bench.counts(P0), [10, 991, 0], "a nanosecond early");
+    bench.receive(Nanos(10_000_000), P0, &lldp(60));
+    bench.receive(Nanos(10_000_000), P1, &lldp(60));
+    assert_eq!([bench.counts(P0), bench.counts(P1)], [[11, 991, 0], [1, 0, 0]]);
+    assert_eq!((bench.store.in_use(), bench.punted().frames.len()), (0, 12));
 }
 
 // proves: slow-path
 #[test]
 fn what_finds_no_room_is_counted_and_costs_none_of_the_rate() {
-    let mut driver = Driver::new(PuntLimit { rate: 1, burst: 3 });
-    driver.punted().room = 2;
-    (0..9).for_each(|_| driver.receive(Nanos(0), P0, &lldp(60)));
-    assert_eq!(driver.counts(P0), [2, 0, 7]);
-    driver.punted().room = 9;
-    (0..9).for_each(|_| driver.receive(Nanos(0), P0, &lldp(60)));
-    assert_eq!(driver.counts(P0), [3, 8, 7]);
-    assert_eq!((driver.store.in_use(), driver.switch.ledger().consumed), (0, 18));
+    let mut bench = PuntBench::new(PuntLimit { rate: 1, burst: 3 });
+    bench.punted().room = 2;
+    (0..9).for_each(|_| bench.receive(Nanos(0), P0, &lldp(60)));
+    assert_eq!(bench.counts(P0), [2, 0, 7]);
+    bench.punted().room = 9;
+    (0..9).for_each(|_| bench.receive(Nanos(0), P0, &lldp(60)));
+    assert_eq!(bench.counts(P0), [3, 8, 7]);
+    assert_eq!((bench.store.in_use(), bench.switch.ledger().consumed), (0, 18));
 }
 
 // proves: slow-path
 #[test]
 fn what_is_told_leaves_before_data_and_whatever_is_paused() {
-    let mut driver = Driver::new(PuntLimit::PLAIN);
+    let mut bench = PuntBench::new(PuntLimit::PLAIN);
     let station = MacAddr([2, 0, 0, 0, 0, 1]);
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)).with(C4, Quanta(u16::MAX)));
-    driver.receive(Nanos(0), P0, &stop.encode(station));
+    bench.receive(Nanos(0), P0, &stop.encode(station));
     for class in [3u8, 0] {
         let mut data = vec![0xff; 6];
         data.extend(station.0);
         data.extend([0x81, 0, class << 5, 0, 0x12, 0x34]);
         data.resize(100, class);
-        driver.receive(Nanos(0), P1, &data);
+        bench.receive(Nanos(0), P1, &data);
     }
-    while driver.switch.batch(driver.now).forward(&mut driver.store) {}
-    assert!(driver.tell(P0, &lldp(60)) && driver.tell(P0, &lldp(90)));
-    let sent = driver.sent(P0);
+    while bench.switch.batch(bench.now).forward(&mut bench.store) {}
+    assert!(bench.inject(P0, &lldp(60)) && bench.inject(P0, &lldp(90)));
+    let sent = bench.sent(P0);
     assert_eq!(sent.len(), 3, "class 3 is paused");
     assert_eq!([&sent[0], &sent[1]], [&lldp(60), &lldp(90)]);
 }
 
 #[test]
 fn as_much_is_told_as_may_wait_and_nothing_that_is_no_frame_or_has_no_way() {
-    let mut driver = Driver::new(PuntLimit::PLAIN);
-    assert_eq!([13, 14, 1514, 1515].map(|len| driver.tell(P0, &vec![1; len])), [false, true, true, false]);
-    assert_eq!([0; 3].map(|_| driver.tell(P0, &lldp(60))), [true, true, false], "four wait");
-    assert_eq!([0; 3].map(|_| driver.tell(P1, &lldp(60))), [true, true, false], "the pool is empty");
-    assert_eq!(driver.counters.port(P1).control_starved.get(), 1);
-    assert_eq!(driver.sent(P0).len(), 4);
-    assert!(driver.tell(P1, &lldp(60)));
-    driver.switch.batch(driver.now).set_link(P1, false, &mut driver.store);
-    assert_eq!((driver.store.in_use(), driver.switch.ledger().made), (0, 4), "forgotten with the link");
-    assert!(!driver.tell(P1, &lldp(60)));
+    let mut bench = PuntBench::new(PuntLimit::PLAIN);
+    assert_eq!([13, 14, 1514, 1515].map(|len| bench.inject(P0, &vec![1; len])), [false, true, true, false]);
+    assert_eq!([0; 3].map(|_| bench.inject(P0, &lldp(60))), [true, true, false], "four wait");
+    assert_eq!([0; 3].map(|_| bench.inject(P1, &lldp(60))), [true, true, false], "the pool is empty");
+    assert_eq!(bench.counters.port(P1).control_starved.get(), 1);
+    assert_eq!(bench.sent(P0).len(), 4);
+    assert!(bench.inject(P1, &lldp(60)));
+    bench.switch.batch(bench.now).set_link(P1, false, &mut bench.store);
+    assert_eq!((bench.store.in_use(), bench.switch.ledger().made), (0, 4), "forgotten with the link");
+    assert!(!bench.inject(P1, &lldp(60)));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn the_worker_of_another_port_tells_nobody_there() {
     let mut switch = Switch::new(&plan.settings, 64, workers, Counters::new(2));
     let mut store = MemoryStore::new(58, 6, 16, 1600);
     let mut batch = switch.batch(Nanos(0));
-    assert_eq!([P0, P1].map(|port| batch.tell(port, &lldp(60), &mut store)), [true, false]);
+    assert_eq!([P0, P1].map(|port| batch.inject(port, &lldp(60), &mut store)), [true, false]);
     drop(batch);
     assert_eq!(switch.ledger().missing(), 0);
 }

@@ -40,7 +40,7 @@ fn rate(star: &Star, flow: Flow, from: u64, to: u64) -> f64 {
     frames * Bytes::on_line(plan::MTU_FRAME).0 as f64 * 8.0 / (to - from) as f64 / 1_000.0
 }
 
-fn told(star: &Star, flow: Flow) -> usize {
+fn cnms_received(star: &Star, flow: Flow) -> usize {
     let cnms = star.at(flow.from).cnms();
     cnms.iter().filter(|(header, _)| header.cn_tag.map(|tag| u32::from(tag.0)) == Some(flow.id)).count()
 }
@@ -103,8 +103,8 @@ fn without_congestion_or_without_a_point_nobody_is_told() {
         star.run_for(millis(20));
         (star.at(1).notices.len() + star.at(2).notices.len(), sum(&star, |class| class.qcn_samples.get()))
     };
-    let (told, samples) = alone(INGRESS, &[1], C3);
-    assert_eq!((told, samples > 10), (0, true), "one sender at line rate is no congestion");
+    let (cnms, samples) = alone(INGRESS, &[1], C3);
+    assert_eq!((cnms, samples > 10), (0, true), "one sender at line rate is no congestion");
     assert_eq!(alone(QcnSettings::PAPER, &[1, 2], C3), (0, 0));
     assert_eq!(alone(INGRESS, &[1, 2], C4), (0, 0));
     assert!(alone(INGRESS, &[1, 2], C3).0 > 0);
@@ -153,7 +153,7 @@ fn rates_converge_to_the_bottleneck_and_fairly_so_at_inputs() {
         let xoffs = sum(&star, |class| class.xoff_sent.get());
         star.run_for(millis(100));
         let more = sum(&star, |class| class.xoff_sent.get()) - xoffs;
-        assert!(flows[..4].iter().all(|&flow| told(&star, flow) > 3));
+        assert!(flows[..4].iter().all(|&flow| cnms_received(&star, flow) > 3));
         let (total, four) = shares(&star, &flows[..4], 100, 200);
         assert!((950.0..=1_000.1).contains(&total), "{total} Mb/s");
         star.run_for(millis(200));
@@ -202,7 +202,12 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 #[test]
 fn arrival_sampling_slows_the_victim_at_a_shared_input() {
     let (star, f1, f6) = shared_input(Culprit::Arrival);
-    assert!(told(&star, f6) > told(&star, f1), "{} and {}", told(&star, f6), told(&star, f1));
+    assert!(
+        cnms_received(&star, f6) > cnms_received(&star, f1),
+        "{} and {}",
+        cnms_received(&star, f6),
+        cnms_received(&star, f1)
+    );
     let (of_f1, of_f6) = (rate(&star, f1, 100, 300), rate(&star, f6, 100, 300));
     assert!(of_f1 <= 250.1 && of_f6 < 690.0 * of_f1 / 300.0, "{of_f1} and {of_f6}");
 }
@@ -213,10 +218,10 @@ fn occupancy_sampling_leaves_the_victim_its_rate() {
     for (culprit, most) in [(Culprit::OccupancyDeterministic, 0), (Culprit::OccupancyRandom, 5)] {
         let (star, f1, f6) = shared_input(culprit);
         assert!(
-            told(&star, f1) > 20 && told(&star, f6) <= most,
+            cnms_received(&star, f1) > 20 && cnms_received(&star, f6) <= most,
             "{} and {}",
-            told(&star, f1),
-            told(&star, f6)
+            cnms_received(&star, f1),
+            cnms_received(&star, f6)
         );
         assert!(rate(&star, f6, 100, 300) > 680.0, "{culprit:?}: {}", rate(&star, f6, 100, 300));
         assert!((240.0..=260.0).contains(&rate(&star, f1, 100, 300)), "its fair share");
@@ -235,7 +240,7 @@ fn nothing_is_lost_and_everything_comes_in_order_whoever_is_blamed() {
             });
             star.run_to_rest();
             flows.iter().for_each(|&flow| star.came_whole(flow, 1_000));
-            assert!(flows.iter().map(|&flow| told(&star, flow)).sum::<usize>() > 5);
+            assert!(flows.iter().map(|&flow| cnms_received(&star, flow)).sum::<usize>() > 5);
         }
     }
 }

@@ -43,7 +43,7 @@ fn changed(star: &Star, change: impl FnOnce(&mut SwitchSettings)) -> SwitchSetti
 }
 
 #[derive(Clone, Debug)]
-struct Other {
+struct RandomRevision {
     xoff: u64,
     xon: u64,
     more_headroom: u64,
@@ -56,7 +56,7 @@ struct Other {
     loop_detection: LoopDetection,
 }
 
-impl Other {
+impl RandomRevision {
     fn apply(&self, settings: &mut SwitchSettings, only: Option<usize>) {
         (settings.policies[3], settings.policies[4]) = (self.kinds[0], self.kinds[1]);
         let ports = settings.ports.iter_mut().enumerate();
@@ -77,7 +77,7 @@ impl Other {
     }
 }
 
-fn any_other() -> impl Strategy<Value = (Other, Option<usize>)> {
+fn any_other() -> impl Strategy<Value = (RandomRevision, Option<usize>)> {
     let service = prop_oneof![1 => Just(Service::Strict), 2 => (1..10u32).prop_map(Service::Weighted)];
     let rates = prop::option::of((50..900u64).prop_map(BitRate::from_mbps));
     let kind = prop_oneof![
@@ -106,7 +106,7 @@ fn any_other() -> impl Strategy<Value = (Other, Option<usize>)> {
                 watchdog,
                 only,
             )| {
-                let other = Other {
+                let other = RandomRevision {
                     xoff,
                     xon,
                     more_headroom,
@@ -179,7 +179,7 @@ fn a_peer_is_held_by_the_thresholds_that_hold_now() {
         star.revise(settings);
         star.run_for(Nanos::from_micros(5));
         assert_eq!(star.holds(1, C3), held, "XOFF at {xoff}");
-        assert_eq!(star.at(1).paused(star.now()).contains(C3), held, "and told");
+        assert_eq!(star.at(1).paused(star.now()).contains(C3), held, "and its peer is paused");
     }
     star.pause(0, resume(C3));
     star.run_to_rest();
@@ -230,15 +230,15 @@ fn what_is_in_the_headroom_is_told_by_the_thresholds_that_hold_now() {
         let never = |port| if port == 1 { crate::bed::Obeys::Never } else { crate::bed::Obeys::AtOnce };
         let mut star = Star::with(plan, never);
         filled(&mut star, 7);
-        let told = |star: &Star| {
+        let headroom = |star: &Star| {
             let counters = star.switch().counters.class(PortId(1), C3);
             (counters.ingress_bytes.get(), counters.headroom_bytes.get())
         };
-        assert_eq!(told(&star), (7_000, 2_000));
+        assert_eq!(headroom(&star), (7_000, 2_000));
         for (xoff, used) in [(6_000, 1_000), (10_000, 0), (9_000, 0)] {
             let settings = changed(&star, |settings| settings.ports[1].classes[3].xoff = Bytes(xoff));
             star.revise(settings);
-            assert_eq!(told(&star), (7_000, used), "XOFF at {xoff}, and no frame has moved");
+            assert_eq!(headroom(&star), (7_000, used), "XOFF at {xoff}, and no frame has moved");
         }
         star.pause(0, resume(C3));
         star.run_to_rest();
@@ -261,7 +261,7 @@ fn a_class_that_is_no_longer_lossless_lets_its_peer_go_and_holds_it_again_when_i
     }
     star.revise(lossy);
     star.run_for(Nanos::from_micros(5));
-    assert!(!star.holds(1, C3) && !star.at(1).paused(star.now()).contains(C3), "XON was told");
+    assert!(!star.holds(1, C3) && !star.at(1).paused(star.now()).contains(C3), "XON was sent");
     star.revise(small);
     star.run_for(Nanos::from_micros(5));
     assert!(star.holds(1, C3) && star.at(1).paused(star.now()).contains(C3), "what waits is over XOFF");
@@ -307,16 +307,16 @@ fn frames_go_where_the_vlans_and_static_addresses_of_now_say() {
     star.revise(apart);
     send(&mut star);
     assert_eq!(star.switch().counters.class(PortId(2), C0).tx_frames.get(), 1, "it is of no VLAN now");
-    let elsewhere = changed(&star, |settings| {
+    let moved = changed(&star, |settings| {
         settings.vlans = members(&[0, 1, 2, 3]);
         settings.fdb.statics.retain(|(_, mac, _)| *mac != to_2);
         settings.fdb.statics.push((1, to_2, PortId(3)));
     });
-    star.revise(elsewhere.clone());
+    star.revise(moved.clone());
     let before = star.switch().counters.class(PortId(3), C0).tx_frames.get();
     assert_eq!(send(&mut star)[2], before + 1, "a static address says so");
-    let gone = changed(&star, |settings| settings.fdb.statics.retain(|(_, mac, _)| *mac != to_2));
-    star.revise(gone);
+    let removed = changed(&star, |settings| settings.fdb.statics.retain(|(_, mac, _)| *mac != to_2));
+    star.revise(removed);
     let places = star.switch().worker(PortId(0)).bridge().fdb().lookup(star.now(), 1, to_2);
     assert_eq!(places, None, "and says nothing any more");
 }
@@ -366,7 +366,7 @@ fn a_place_without_a_port_sends_what_it_has_lets_its_peer_go_and_gets_nothing_mo
     vacate(&mut without, 1);
     star.revise(without);
     star.run_for(Nanos::from_micros(5));
-    assert!(!star.holds(1, C3) && !star.at(1).paused(star.now()).contains(C3), "XON was told");
+    assert!(!star.holds(1, C3) && !star.at(1).paused(star.now()).contains(C3), "XON was sent");
     star.run_for(Nanos::from_millis(1));
     assert!(sent(&star) == before && !worker(&star), "its peer's pause is obeyed");
     star.pause(1, resume(C3));

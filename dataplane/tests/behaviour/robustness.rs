@@ -42,7 +42,7 @@ fn a_pause_that_we_hold_is_announced_anew_after_a_flap() {
     star.set_link(1, true);
     assert_eq!(star.at(1).paused(star.now()), ClassSet::NONE, "the peer has forgotten");
     star.run_for(Nanos(672 + 500));
-    assert!(star.at(1).paused(star.now()).contains(C3), "and is told at once");
+    assert!(star.at(1).paused(star.now()).contains(C3), "and is paused at once");
     star.run_for(Nanos::from_millis(2));
     star.pause(0, resume(C3));
     star.run_to_rest();
@@ -225,7 +225,7 @@ fn a_stop_waits_for_no_peer_whose_link_is_gone() {
     star.run_for(Nanos::from_millis(2));
     assert!(star.holds(1, C3), "what came from there is still inside");
     star.release_peers();
-    assert!(!star.switch().worker(PortId(1)).untold().contains(PortId(1)));
+    assert!(!star.switch().worker(PortId(1)).announcements_due().contains(PortId(1)));
     assert_eq!(star.switch().counters.class(PortId(1), C3).held_since.get(), 0);
 }
 

@@ -42,7 +42,7 @@ const VID: u16 = 7;
 const ROUTER: MacAddr = MacAddr([2, 9, 9, 9, 9, 9]);
 const MTU: u32 = 1_000;
 
-struct Driver {
+struct RouterBench {
     switch: Switch,
     counters: Arc<Counters>,
     store: MemoryStore,
@@ -114,18 +114,18 @@ fn settings() -> SwitchSettings {
     plan.settings
 }
 
-impl Driver {
-    fn new() -> Driver {
-        Driver::of(&settings(), Spread::Flow)
+impl RouterBench {
+    fn new() -> RouterBench {
+        RouterBench::of(&settings(), Spread::Flow)
     }
 
-    fn of(settings: &SwitchSettings, spread: Spread) -> Driver {
+    fn of(settings: &SwitchSettings, spread: Spread) -> RouterBench {
         let counters = Counters::new(settings.ports.len());
         let mut switch = Switch::new(settings, SLOTS, Workers::single(6), Arc::clone(&counters));
         let punted = punted_by(&mut switch);
         let store = MemoryStore::new(SLOTS - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
         drop(switch.batch(Nanos(0)).set_fib(fib(spread)));
-        Driver { switch, counters, store, punted, now: Nanos(0) }
+        RouterBench { switch, counters, store, punted, now: Nanos(0) }
     }
 
     fn receive(&mut self, port: PortId, bytes: &[u8]) {
@@ -161,10 +161,10 @@ impl Driver {
 
     /// Returns the punt reason of a received frame, or else its drop reason; checks that nothing left.
     fn fate(&mut self, port: PortId, bytes: &[u8]) -> Result<PuntReason, DropReason> {
-        let drops = |driver: &Driver| {
+        let drops = |bench: &RouterBench| {
             DropReason::ALL.map(|reason| {
                 let of = |port| {
-                    Class::ALL.map(|class| driver.counters.class(port, class).drops[reason.index()].get())
+                    Class::ALL.map(|class| bench.counters.class(port, class).drops[reason.index()].get())
                 };
                 [P0, P1, P2, P3, V4, V5].into_iter().flat_map(of).sum::<u64>()
             })
@@ -228,14 +228,14 @@ fn sent_on(from: PortId, by: MacAddr, to: u8, dst: [u8; 4], ttl: u8, len: u16) -
 // proves: routing
 #[test]
 fn a_packet_goes_on_from_router_to_station_with_a_hop_less() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     for (ttl, len) in [(64, 46), (2, 999), (255, 1_000)] {
-        driver.receive(P0, &packet(P0, [10, 2, 1, 5], ttl, len));
+        bench.receive(P0, &packet(P0, [10, 2, 1, 5], ttl, len));
         let expected = sent_on(P0, router(P2), 2, [10, 2, 1, 5], ttl - 1, len);
-        assert_eq!(driver.all_sent(), [(P2, expected)]);
+        assert_eq!(bench.all_sent(), [(P2, expected)]);
     }
-    assert_eq!((driver.store.in_use(), driver.punted().len()), (0, 0));
-    assert_eq!(driver.counters.class(P2, C3).tx_frames.get(), 3, "in the class of its DSCP");
+    assert_eq!((bench.store.in_use(), bench.punted().len()), (0, 0));
+    assert_eq!(bench.counters.class(P2, C3).tx_frames.get(), 3, "in the class of its DSCP");
 }
 
 // proves: routing
@@ -247,18 +247,18 @@ fn ipv6_goes_on_with_a_hop_less_and_nothing_else_changed() {
     bytes.extend((0xfd00u128 << 112 | 5).to_be_bytes());
     bytes.extend((0xfd01u128 << 112 | 6).to_be_bytes());
     bytes.extend([1, 2, 3, 4]);
-    let mut driver = Driver::new();
-    driver.receive(P0, &bytes);
+    let mut bench = RouterBench::new();
+    bench.receive(P0, &bytes);
     bytes[..6].copy_from_slice(&station(1).0);
     bytes[6..12].copy_from_slice(&router(P1).0);
     bytes[21] = 8;
-    assert_eq!(driver.all_sent(), [(P1, bytes)]);
+    assert_eq!(bench.all_sent(), [(P1, bytes)]);
 }
 
 // proves: slow-path
 #[test]
 fn what_the_host_has_to_look_at_is_punted_as_it_came_and_its_slot_is_free() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     let to = |dst| packet(P0, dst, 64, 100);
     let mut to_group = to([10, 1, 0, 5]);
     to_group[..6].copy_from_slice(&[1, 0, 0x5e, 0, 0, 5]);
@@ -294,14 +294,14 @@ fn what_the_host_has_to_look_at_is_punted_as_it_came_and_its_slot_is_free() {
         (to([11, 1, 0, 5]), PuntReason::NoRoute),
         (long, PuntReason::TooBig),
     ] {
-        assert_eq!(driver.fate(P0, &bytes), Ok(reason));
+        assert_eq!(bench.fate(P0, &bytes), Ok(reason));
     }
 }
 
 // proves: slow-path
 #[test]
 fn what_goes_nowhere_is_dropped_for_a_named_reason() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     let good = packet(P0, [10, 1, 0, 5], 64, 100);
     let changed = |at: usize, to: u8| {
         let mut bytes = good.clone();
@@ -319,69 +319,69 @@ fn what_goes_nowhere_is_dropped_for_a_named_reason() {
         (packet(P0, [10, 9, 0, 1], 64, 100), DropReason::Blackhole),
         (tagged, DropReason::NotMember),
     ] {
-        assert_eq!(driver.fate(P0, &bytes), Err(reason));
+        assert_eq!(bench.fate(P0, &bytes), Err(reason));
     }
-    drop(driver.switch.batch(driver.now).set_fib(Arc::default()));
-    assert_eq!(driver.fate(P0, &good), Err(DropReason::NoRouter));
+    drop(bench.switch.batch(bench.now).set_fib(Arc::default()));
+    assert_eq!(bench.fate(P0, &good), Err(DropReason::NoRouter));
 }
 
 /// 10.0.0.1 is an address of the router.
 // proves: slow-path
 #[test]
 fn what_says_that_it_is_from_the_router_itself_goes_nowhere() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     let from = |last: u8| {
         let mut bytes = packet(P0, [10, 1, 0, 5], 64, 100);
         bytes[26..30].copy_from_slice(&[10, 0, 0, last]);
         with_checksum(bytes)
     };
-    assert_eq!(driver.fate(P0, &from(1)), Err(DropReason::Martian));
+    assert_eq!(bench.fate(P0, &from(1)), Err(DropReason::Martian));
     for last in [0, 2] {
-        driver.receive(P0, &from(last));
-        assert_eq!(driver.sent(P1).len(), 1, "10.0.0.{last} is another's");
+        bench.receive(P0, &from(last));
+        assert_eq!(bench.sent(P1).len(), 1, "10.0.0.{last} is another's");
     }
 }
 
 #[test]
 fn a_priority_tag_is_no_vlan_and_stays() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     let mut bytes = packet(P0, [10, 1, 0, 5], 64, 100);
     bytes.splice(12..12, [0x81, 0x00, 0x60, 0x00]);
-    driver.receive(P0, &bytes);
+    bench.receive(P0, &bytes);
     let mut expected = sent_on(P0, router(P1), 1, [10, 1, 0, 5], 63, 100);
     expected.splice(12..12, [0x81, 0x00, 0x60, 0x00]);
-    assert_eq!(driver.all_sent(), [(P1, expected)]);
+    assert_eq!(bench.all_sent(), [(P1, expected)]);
 }
 
 // proves: slow-path
 #[test]
 fn punts_beyond_their_rate_are_drops_and_take_nothing_from_what_goes_on() {
-    let mut driver = Driver::new();
-    (0..300).for_each(|_| driver.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
-    driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
-    assert_eq!((driver.punted().len(), driver.sent(P1).len(), driver.store.in_use()), (100, 1, 0));
-    assert_eq!(driver.counters.class(P0, C3).drops[DropReason::PuntLimit.index()].get(), 200);
+    let mut bench = RouterBench::new();
+    (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
+    bench.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
+    assert_eq!((bench.punted().len(), bench.sent(P1).len(), bench.store.in_use()), (100, 1, 0));
+    assert_eq!(bench.counters.class(P0, C3).drops[DropReason::PuntLimit.index()].get(), 200);
 }
 
 /// Frames of neighbours are punted at any rate of punted transit.
 // proves: slow-path
 #[test]
 fn transit_that_is_punted_leaves_room_for_what_neighbors_say() {
-    let mut driver = Driver::new();
-    (0..300).for_each(|_| driver.receive(P0, &packet(P0, [10, 200, 0, 1], 64, 100)));
-    let of_transit = driver.punted().len();
+    let mut bench = RouterBench::new();
+    (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 200, 0, 1], 64, 100)));
+    let of_transit = bench.punted().len();
     assert_eq!(of_transit, 50, "half of the burst");
-    (0..300).for_each(|_| driver.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
-    assert_eq!(driver.punted().len(), 50, "and the other half");
+    (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
+    assert_eq!(bench.punted().len(), 50, "and the other half");
 }
 
-fn ports_of_flows(driver: &mut Driver, flows: u16) -> Vec<PortId> {
+fn ports_of_flows(bench: &mut RouterBench, flows: u16) -> Vec<PortId> {
     let each = |flow: u16| {
         let mut bytes = packet(P0, [10, 8, 0, 1], 64, 100);
         bytes[23] = 17;
         bytes[34..36].copy_from_slice(&flow.to_be_bytes());
-        driver.receive(P0, &with_checksum(bytes));
-        let sent = driver.all_sent();
+        bench.receive(P0, &with_checksum(bytes));
+        let sent = bench.all_sent();
         assert_eq!(sent.len(), 1, "to exactly one");
         sent[0].0
     };
@@ -391,34 +391,35 @@ fn ports_of_flows(driver: &mut Driver, flows: u16) -> Vec<PortId> {
 // proves: routing
 #[test]
 fn flows_are_spread_over_next_hops_and_a_lost_one_moves_only_its_own() {
-    let mut driver = Driver::new();
-    let before = ports_of_flows(&mut driver, 300);
-    assert_eq!(before, ports_of_flows(&mut driver, 300), "each stays where it is");
+    let mut bench = RouterBench::new();
+    let before = ports_of_flows(&mut bench, 300);
+    assert_eq!(before, ports_of_flows(&mut bench, 300), "each stays where it is");
     for port in [P1, P2, P3] {
         let share = before.iter().filter(|&&it| it == port).count();
         assert!((70..130).contains(&share), "{share} of 300 by {port:?}");
     }
-    driver.switch.batch(driver.now).set_link(P2, false, &mut driver.store);
-    let without = ports_of_flows(&mut driver, 300);
+    bench.switch.batch(bench.now).set_link(P2, false, &mut bench.store);
+    let without = ports_of_flows(&mut bench, 300);
     assert!(
         before.iter().zip(&without).all(|(before, after)| before == after || *before == P2)
             && !without.contains(&P2)
     );
-    driver.switch.batch(driver.now).set_link(P2, true, &mut driver.store);
-    assert_eq!(ports_of_flows(&mut driver, 300), before, "and they come back");
+    bench.switch.batch(bench.now).set_link(P2, true, &mut bench.store);
+    assert_eq!(ports_of_flows(&mut bench, 300), before, "and they come back");
 }
 
 // proves: routing
 #[test]
 fn frames_of_one_flow_are_spread_by_chance_and_by_what_waits() {
-    let mut by_chance = Driver::of(&settings(), Spread::Frame(Turns::Random));
+    let mut by_chance = RouterBench::of(&settings(), Spread::Frame(Turns::Random));
     let bytes = packet(P0, [10, 8, 0, 1], 64, 100);
     (0..90).for_each(|_| by_chance.receive(P0, &bytes));
     let ports: Vec<PortId> = by_chance.all_sent().into_iter().map(|(port, _)| port).collect();
     assert_eq!((ports.len(), ports.iter().collect::<HashSet<_>>().len()), (90, 3));
 
     // A frame is queued at port 1, none at 2 and 3: port 1 is not chosen while those have less.
-    let mut adaptive = Driver::of(&settings(), Spread::Adaptive { low: Bytes(118), high: Bytes(10_000) });
+    let mut adaptive =
+        RouterBench::of(&settings(), Spread::Adaptive { low: Bytes(118), high: Bytes(10_000) });
     adaptive.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)); // 118 bytes with FCS
     (0..2).for_each(|_| adaptive.receive(P0, &bytes));
     let [one, two, three] = [P1, P2, P3].map(|port| adaptive.switch.buffer().egress(port, C3));
@@ -430,16 +431,16 @@ fn frames_of_one_flow_are_spread_by_chance_and_by_what_waits() {
 // proves: routing
 #[test]
 fn a_paused_port_holds_routed_frames_and_its_ingress_is_told() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
-    driver.receive(P1, &stop.encode(station(1)));
-    (0..30).for_each(|_| driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 1_000)));
-    assert_eq!(driver.switch.buffer().egress(P1, C3), Bytes(30 * 1_018));
-    assert!(driver.switch.held(P0).classes().contains(C3), "they count where they came in");
+    bench.receive(P1, &stop.encode(station(1)));
+    (0..30).for_each(|_| bench.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 1_000)));
+    assert_eq!(bench.switch.buffer().egress(P1, C3), Bytes(30 * 1_018));
+    assert!(bench.switch.held(P0).classes().contains(C3), "they count where they came in");
     let go = MacControl::Pfc(Pfc::default().with(C3, Quanta(0)));
-    driver.receive(P1, &go.encode(station(1)));
-    assert_eq!(driver.sent(P1).len(), 30);
-    assert!(!driver.switch.held(P0).classes().contains(C3));
+    bench.receive(P1, &go.encode(station(1)));
+    assert_eq!(bench.sent(P1).len(), 30);
+    assert!(!bench.switch.held(P0).classes().contains(C3));
 }
 
 /// A frame waiting for room is decided again, but passes the router once.
@@ -449,41 +450,41 @@ fn what_waits_for_room_passes_the_router_once() {
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;
     settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);
-    let mut driver = Driver::of(&settings, Spread::Flow);
-    (0..5).for_each(|_| driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)));
-    assert!(driver.switch.buffer().egress(P1, C3) <= Bytes(250));
-    let sent = driver.sent(P1);
+    let mut bench = RouterBench::of(&settings, Spread::Flow);
+    (0..5).for_each(|_| bench.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)));
+    assert!(bench.switch.buffer().egress(P1, C3) <= Bytes(250));
+    let sent = bench.sent(P1);
     assert_eq!(sent, vec![sent_on(P0, router(P1), 1, [10, 1, 0, 5], 63, 100); 5]);
 }
 
 // proves: routing
 #[test]
 fn a_vlan_has_a_router_among_its_stations() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     // Station 4 sends a broadcast, which the router receives, too.
     let mut hello = packet(V4, [255, 255, 255, 255], 64, 100);
     hello[..6].fill(0xff);
     hello[6..12].copy_from_slice(&station(4).0);
-    driver.receive(V4, &hello);
-    let punted = driver.punted();
+    bench.receive(V4, &hello);
+    let punted = bench.punted();
     assert_eq!(punted.len(), 1);
     let (Punt { port, vid, reason, .. }, bytes) = &punted[0];
     assert_eq!((*port, *vid, *reason, bytes), (V4, VID, PuntReason::Group, &hello));
-    assert_eq!(driver.all_sent().len(), 1, "and the other port");
+    assert_eq!(bench.all_sent().len(), 1, "and the other port");
     // From port 0 to station 4, and to an unknown station, which is flooded with the tag of the VLAN.
-    driver.receive(P0, &packet(P0, [10, 7, 0, 4], 64, 100));
-    assert_eq!(driver.all_sent(), [(V4, sent_on(P0, ROUTER, 4, [10, 7, 0, 4], 63, 100))]);
-    driver.receive(P0, &packet(P0, [10, 7, 0, 9], 64, 100));
+    bench.receive(P0, &packet(P0, [10, 7, 0, 4], 64, 100));
+    assert_eq!(bench.all_sent(), [(V4, sent_on(P0, ROUTER, 4, [10, 7, 0, 4], 63, 100))]);
+    bench.receive(P0, &packet(P0, [10, 7, 0, 9], 64, 100));
     let expected = sent_on(P0, ROUTER, 9, [10, 7, 0, 9], 63, 100);
     let mut tagged = expected.clone();
     tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
-    assert_eq!(driver.all_sent(), [(V4, expected), (V5, tagged)]);
+    assert_eq!(bench.all_sent(), [(V4, expected), (V5, tagged)]);
     // From station 4, by the router's address in the VLAN, to port 2.
     let mut out = packet(V4, [10, 2, 0, 5], 64, 100);
     out[..6].copy_from_slice(&ROUTER.0);
-    driver.receive(V4, &out);
-    assert_eq!(driver.all_sent(), [(P2, sent_on(V4, router(P2), 2, [10, 2, 0, 5], 63, 100))]);
-    assert_eq!((driver.store.in_use(), driver.punted().len()), (0, 0));
+    bench.receive(V4, &out);
+    assert_eq!(bench.all_sent(), [(P2, sent_on(V4, router(P2), 2, [10, 2, 0, 5], 63, 100))]);
+    assert_eq!((bench.store.in_use(), bench.punted().len()), (0, 0));
 }
 
 /// A frame waits for a paused port; then the route moves to another port.
@@ -493,13 +494,13 @@ fn what_waits_for_room_goes_where_another_table_says() {
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;
     settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);
-    let mut driver = Driver::of(&settings, Spread::Flow);
+    let mut bench = RouterBench::of(&settings, Spread::Flow);
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
-    driver.receive(P1, &stop.encode(station(1)));
-    (0..5).for_each(|_| driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)));
-    assert_eq!(driver.punted().len(), 0);
-    drop(driver.switch.batch(driver.now).set_fib(Arc::default()));
-    while driver.switch.batch(driver.now).forward(&mut driver.store) {}
-    let dropped = driver.counters.class(P0, C3).drops[DropReason::NoRouter.index()].get();
+    bench.receive(P1, &stop.encode(station(1)));
+    (0..5).for_each(|_| bench.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)));
+    assert_eq!(bench.punted().len(), 0);
+    drop(bench.switch.batch(bench.now).set_fib(Arc::default()));
+    while bench.switch.batch(bench.now).forward(&mut bench.store) {}
+    let dropped = bench.counters.class(P0, C3).drops[DropReason::NoRouter.index()].get();
     assert_eq!(dropped, 3, "two are in the queue, the others go by the table as it is");
 }

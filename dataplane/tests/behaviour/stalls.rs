@@ -10,15 +10,15 @@ use crate::{C3, resume, stop};
 const FRAME: Bytes = Bytes::on_line(MTU_FRAME);
 
 /// Two hosts, and between them a switch whose second port is limited to `slow` on a faster wire.
-struct Row {
+struct SlowedLine {
     bed: Bed,
     sender: NodeId,
     slow: NodeId,
     receiver: NodeId,
 }
 
-impl Row {
-    fn new(slow: BitRate, link: Link, change: impl FnOnce(&mut SwitchPlan)) -> Row {
+impl SlowedLine {
+    fn new(slow: BitRate, link: Link, change: impl FnOnce(&mut SwitchPlan)) -> SlowedLine {
         let mut bed = Bed::new(1);
         let mut plan = plan::switch(&[link, Link { speed: slow, ..link }]);
         change(&mut plan);
@@ -29,7 +29,7 @@ impl Row {
         let sender = bed.add_host(slow, 0, Obeys::AtOnce);
         let receiver = bed.add_host(beyond, 1, Obeys::AtOnce);
         bed.run_until(Nanos(1));
-        Row { bed, sender, slow, receiver }
+        SlowedLine { bed, sender, slow, receiver }
     }
 
     fn start(&mut self, frames: u64) -> u32 {
@@ -62,20 +62,21 @@ impl Row {
 fn a_port_that_was_idle_or_paused_runs_ahead_of_its_line_by_its_commit_and_not_its_burst() {
     let slow = BitRate::from_mbps(100);
     let link = Link { commit: Bytes(5 * FRAME.0), ..LINK };
-    let mut row = Row::new(slow, link, |plan| plan.each_port(|port| port.burst = Bytes(50 * FRAME.0)));
-    let id = row.start(400);
+    let mut line =
+        SlowedLine::new(slow, link, |plan| plan.each_port(|port| port.burst = Bytes(50 * FRAME.0)));
+    let id = line.start(400);
     // Five of the lead, one that begins at its end, and two of the line in 200 us; the wire carries 16.
     let expected = 6..=8;
-    let idle = row.sent_at_once(Nanos::from_micros(200));
+    let idle = line.sent_at_once(Nanos::from_micros(200));
     assert!(expected.contains(&idle), "{idle} after an idle time");
-    let mac = row.bed.host(row.receiver).mac;
-    row.bed.inject(row.receiver, &stop(C3, 0xffff).encode(mac));
-    row.run_for(Nanos::from_millis(20));
-    row.bed.inject(row.receiver, &resume(C3).encode(mac));
-    let paused = row.sent_at_once(Nanos::from_micros(200));
+    let mac = line.bed.host(line.receiver).mac;
+    line.bed.inject(line.receiver, &stop(C3, 0xffff).encode(mac));
+    line.run_for(Nanos::from_millis(20));
+    line.bed.inject(line.receiver, &resume(C3).encode(mac));
+    let paused = line.sent_at_once(Nanos::from_micros(200));
     assert!(expected.contains(&paused), "{paused} after a pause");
-    row.bed.run_to_rest();
-    assert_eq!(row.bed.host(row.receiver).seen(id).frames, 400);
+    line.bed.run_to_rest();
+    assert_eq!(line.bed.host(line.receiver).seen(id).frames, 400);
 }
 
 /// Returns the time of frames on a line of 200 Mb/s whose switch runs every other millisecond, relative to their line
@@ -83,7 +84,7 @@ fn a_port_that_was_idle_or_paused_runs_ahead_of_its_line_by_its_commit_and_not_i
 fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     let slow = BitRate::from_mbps(200);
     let link = Link { loop_gap: Nanos::from_millis(2), commit: Bytes(60_000), ..LINK };
-    let mut row = Row::new(slow, link, |plan| {
+    let mut line = SlowedLine::new(slow, link, |plan| {
         plan.each_port(|port| {
             port.burst = burst;
             (port.pause_time, port.refresh) = (Quanta(0xffff), Nanos::from_millis(10));
@@ -92,9 +93,9 @@ fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
             (class.xoff, class.xon, class.egress_max) = (Bytes(400_000), Bytes(200_000), Bytes(2_000_000));
         });
     });
-    let id = row.start(1_000);
-    row.bed.run_to_rest();
-    let host = row.bed.host(row.receiver);
+    let id = line.start(1_000);
+    line.bed.run_to_rest();
+    let host = line.bed.host(line.receiver);
     assert_eq!(host.seen(id).frames, 1_000);
     let took = host.seen(id).last_at.since(host.arrivals[0].0);
     took.0 as f64 / slow.time_of(Bytes(999 * FRAME.0)).0 as f64

@@ -86,10 +86,10 @@ fn unicast_is_not_limited_nor_is_what_comes_in_by_other_ports() {
     }
     let unicast = star.start(0, 1, star.stream(1, C3, 500));
     let stream = Stream { class: C0, len: 60, ..Stream::new(MacAddr::BROADCAST, 1_000, Nanos::ZERO) };
-    let elsewhere = star.start_to_all(2, stream);
+    let other_port = star.start_to_all(2, stream);
     star.run_to_rest();
     star.came_whole(unicast, 500);
-    assert_eq!(star.at(1).seen(elsewhere).frames, 1_000);
+    assert_eq!(star.at(1).seen(other_port).frames, 1_000);
     assert_eq!(dropped(&star), 0);
     assert_eq!(Bytes::on_line(60), Bytes(SMALL), "what a small frame takes of the line");
 }

@@ -16,9 +16,9 @@ use crate::bed::store::MemoryStore;
 use crate::{C0, C3};
 
 #[derive(Debug, Default)]
-struct Notes(Vec<(&'static str, Option<u8>)>);
+struct StepLog(Vec<(&'static str, Option<u8>)>);
 
-impl Notes {
+impl StepLog {
     /// Records a step; consecutive equal steps at one port count as one.
     fn step(&mut self, step: &'static str, port: Option<u8>) {
         if self.0.last() != Some(&(step, port)) {
@@ -27,7 +27,7 @@ impl Notes {
     }
 }
 
-impl Boundary for Notes {
+impl Boundary for StepLog {
     fn advance<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) -> bool {
         self.step("advance", None);
         batch.advance(store)
@@ -72,12 +72,12 @@ impl Boundary for Notes {
 }
 
 #[derive(Default)]
-struct Asked {
+struct Calls {
     obeyed: u32,
-    told: u32,
+    xoffs_sent: u32,
 }
 
-impl Environment<Ring, MemoryStore> for Asked {
+impl Environment<Ring, MemoryStore> for Calls {
     fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut MemoryStore) -> Progress {
         assert!(!switch.batch(now).forward(store), "everything was forwarded that could be");
         Progress::default()
@@ -87,12 +87,12 @@ impl Environment<Ring, MemoryStore> for Asked {
         self.obeyed += 1;
     }
 
-    fn stop_told(&mut self, _: Nanos) {
-        self.told += 1;
+    fn xoff_sent(&mut self, _: Nanos) {
+        self.xoffs_sent += 1;
     }
 }
 
-struct Loop {
+struct TurnBench {
     switch: Switch,
     counters: Arc<Counters>,
     ports: Vec<(PortId, Ring)>,
@@ -100,10 +100,10 @@ struct Loop {
     now: Nanos,
 }
 
-impl Loop {
+impl TurnBench {
     /// Creates a driver of two ports, with one committed frame at a time. A lossless class has `headroom` above an
     /// XOFF of 1 byte.
-    fn new(headroom: Bytes) -> Loop {
+    fn new(headroom: Bytes) -> TurnBench {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.each_lossless(|class| {
             (class.xoff, class.xon, class.headroom) = (Bytes(1), Bytes(1), headroom);
@@ -111,7 +111,7 @@ impl Loop {
         });
         plan.settings.fdb.statics = (0..2).map(|port| (1, host(port), PortId(port))).collect();
         let counters = Counters::new(2);
-        Loop {
+        TurnBench {
             switch: Switch::new(&plan.settings, 1_000, Workers::single(2), Arc::clone(&counters)),
             counters,
             ports: (0..2).map(|port| (PortId(port), Ring::default())).collect(),
@@ -126,13 +126,13 @@ impl Loop {
         self.ports[usize::from(port)].1.arrived.push_back(bytes);
     }
 
-    fn turn(&mut self, asked: &mut Asked) -> (Vec<(&'static str, Option<u8>)>, Progress) {
+    fn turn(&mut self, calls: &mut Calls) -> (Vec<(&'static str, Option<u8>)>, Progress) {
         self.now += Nanos::from_micros(1);
-        let mut notes = Notes::default();
-        let Loop { switch, ports, store, now, .. } = self;
-        let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut notes };
-        let progress = driver.turn(asked);
-        (notes.0, progress)
+        let mut log = StepLog::default();
+        let TurnBench { switch, ports, store, now, .. } = self;
+        let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut log };
+        let progress = driver.turn(calls);
+        (log.0, progress)
     }
 
     fn lost(&self) -> u64 {
@@ -147,12 +147,12 @@ fn host(port: u8) -> MacAddr {
 // proves: workers
 #[test]
 fn turn_takes_steps_at_all_ports_in_order() {
-    let (mut turns, mut asked) = (Loop::new(Bytes(5_000)), Asked::default());
+    let (mut turns, mut calls) = (TurnBench::new(Bytes(5_000)), Calls::default());
     for port in [0, 1] {
         turns.come(port, C0);
         turns.come(port, C3);
     }
-    let (steps, progress) = turns.turn(&mut asked);
+    let (steps, progress) = turns.turn(&mut calls);
     assert_eq!(progress, Progress { is_busy: true, received: 4 });
     let both = |step| [(step, Some(0)), (step, Some(1))];
     let order = [
@@ -163,14 +163,14 @@ fn turn_takes_steps_at_all_ports_in_order() {
         &both("transmit"),
     ];
     assert_eq!(steps, order.concat());
-    assert_eq!((asked.told, asked.obeyed), (2, 0), "each peer is to stop class 3");
+    assert_eq!((calls.xoffs_sent, calls.obeyed), (2, 0), "each peer is to stop class 3");
 
     // Pause frames and one data frame: the maximum that a port commits.
     turns.ports.iter_mut().for_each(|(_, ring)| (0..ring.committed.len()).for_each(|_| ring.leave(false)));
     for port in [0, 1] {
         turns.come(port, C0);
     }
-    let (steps, _) = turns.turn(&mut asked);
+    let (steps, _) = turns.turn(&mut calls);
     let (advance, forward) = ([("advance", None)], [("forward", None)]);
     let in_order = [&advance, &both("release")[..], &both("receive"), &forward].concat();
     assert_eq!(steps[..6], in_order);
@@ -180,49 +180,49 @@ fn turn_takes_steps_at_all_ports_in_order() {
 // proves: workers
 #[test]
 fn frames_released_at_any_port_make_room_first() {
-    let (mut turns, mut asked) = (Loop::new(Bytes(1_010)), Asked::default());
+    let (mut turns, mut calls) = (TurnBench::new(Bytes(1_010)), Calls::default());
     turns.come(0, C3);
-    turns.turn(&mut asked);
+    turns.turn(&mut calls);
     assert_eq!(turns.ports[1].1.committed.len(), 1);
     turns.ports[1].1.leave(false);
     turns.come(0, C3);
-    turns.turn(&mut asked);
+    turns.turn(&mut calls);
     assert_eq!(turns.lost(), 0, "there is headroom for one frame");
     turns.come(0, C3);
-    turns.turn(&mut asked);
+    turns.turn(&mut calls);
     assert_eq!(turns.lost(), 1, "and for no more");
 }
 
 // proves: workers
 #[test]
 fn turn_receives_a_batch_of_each_port() {
-    let (mut turns, mut asked) = (Loop::new(Bytes(500_000)), Asked::default());
+    let (mut turns, mut calls) = (TurnBench::new(Bytes(500_000)), Calls::default());
     (0..BATCH + 5).for_each(|_| turns.come(0, C3));
     turns.come(1, C3);
-    assert_eq!(turns.turn(&mut asked).1.received, BATCH + 1);
-    assert_eq!(turns.turn(&mut asked).1.received, 5);
+    assert_eq!(turns.turn(&mut calls).1.received, BATCH + 1);
+    assert_eq!(turns.turn(&mut calls).1.received, 5);
     turns.ports.iter_mut().for_each(|(_, ring)| (0..ring.committed.len()).for_each(|_| ring.leave(false)));
-    turns.turn(&mut asked);
+    turns.turn(&mut calls);
 }
 
 /// After a stop, only XONs leave, and no data.
 // proves: workers
 #[test]
 fn parting_driver_sends_xon_and_no_data() {
-    let (mut turns, mut asked) = (Loop::new(Bytes(5_000)), Asked::default());
+    let (mut turns, mut calls) = (TurnBench::new(Bytes(5_000)), Calls::default());
     turns.come(0, C3);
     turns.come(0, C3);
-    turns.turn(&mut asked);
-    let waits = |turns: &Loop| [0, 1].map(|port: usize| turns.ports[port].1.committed.len());
+    turns.turn(&mut calls);
+    let waits = |turns: &TurnBench| [0, 1].map(|port: usize| turns.ports[port].1.committed.len());
     assert_eq!(waits(&turns), [1, 1], "XOFF to who sends; one frame of data");
-    let Loop { switch, ports, store, now, .. } = &mut turns;
-    let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut Notes::default() };
-    driver.let_peers_go();
+    let TurnBench { switch, ports, store, now, .. } = &mut turns;
+    let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut StepLog::default() };
+    driver.release_peers();
     assert!(driver.part(), "XON is with no peer yet");
     assert_eq!(waits(&turns), [2, 1]);
     turns.ports.iter_mut().for_each(|(_, ring)| (0..ring.committed.len()).for_each(|_| ring.leave(false)));
-    let Loop { switch, ports, store, now, .. } = &mut turns;
-    let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut Notes::default() };
+    let TurnBench { switch, ports, store, now, .. } = &mut turns;
+    let mut driver = Driver { now: *now, switch, ports, store, boundary: &mut StepLog::default() };
     assert!(!driver.part());
     assert_eq!(waits(&turns), [0, 0], "though there is room for data");
 }

@@ -218,7 +218,7 @@ fn a_storm_ends_with_the_link() {
 const TURN: Nanos = Nanos::from_micros(2);
 
 /// Takes the link of port 0 down while a pause is still in the ring.
-fn down_before_a_pause_is_heard() -> Star {
+fn down_before_pause_is_received() -> Star {
     let mut star = Star::new(SwitchPlan { gap: TURN, ..watched(WatchdogAction::Alert) });
     star.pause(0, stop(C3, 0xffff));
     star.run_until(Nanos(1_500));
@@ -229,21 +229,21 @@ fn down_before_a_pause_is_heard() -> Star {
 // proves: watchdog
 #[test]
 fn a_pause_that_came_as_the_link_went_down_and_up_again_is_watched_from_its_coming_on() {
-    let mut star = down_before_a_pause_is_heard();
+    let mut star = down_before_pause_is_received();
     star.run_until(TURN);
     assert!(star.switch().worker(PortId(0)).paused(PortId(0)).classes().contains(C3));
     star.set_link(0, true);
     star.start(1, 0, star.stream(0, C3, 10));
-    let looked = Nanos(TURN.0 + DETECT.0);
-    star.run_until(Nanos(looked.0 + DETECT.0));
-    assert!(stormed(&star), "nobody has told of the pause again");
-    assert!(counters(&star).storm_since.get() > looked.0, "frames have waited since the link is back");
+    let sampled = Nanos(TURN.0 + DETECT.0);
+    star.run_until(Nanos(sampled.0 + DETECT.0));
+    assert!(stormed(&star), "without another pause frame");
+    assert!(counters(&star).storm_since.get() > sampled.0, "frames have waited since the link is back");
 }
 
 // proves: watchdog
 #[test]
 fn a_pause_before_the_link_came_back_asks_for_no_look_in_the_past() {
-    let mut star = down_before_a_pause_is_heard();
+    let mut star = down_before_pause_is_received();
     star.run_until(Nanos(2 * DETECT.0));
     star.set_link(0, true);
     star.pause(0, stop(C3, 0xffff)); // the bed checks after each turn whether it is at rest

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::tap::{Seen, Sighting, Tap};
+use xoff_dataplane::tap::{FrameEvent, Sighting, Tap};
 use xoff_flow_control::cause::Cause;
 use xoff_flow_control::counters::Counters;
 use xoff_wire::ofc::FlowPause;
@@ -78,7 +78,7 @@ impl Tap for Watch {
     }
 
     fn see(&mut self, sighting: &Sighting, frame: &Frame, store: &dyn FrameStore) {
-        if !sighting.is_control || !matches!(sighting.what, Seen::Sent { .. }) {
+        if !sighting.is_control || !matches!(sighting.event, FrameEvent::Sent { .. }) {
             return;
         }
         let head = store.head(frame);

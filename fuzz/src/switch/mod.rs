@@ -171,11 +171,11 @@ impl Run {
         }
         self.star.run_to_rest();
         for (flow, stream) in &self.flows {
-            let seen = self.star.seen(*flow);
-            assert_eq!(self.star.at(flow.from).sent(flow.id), stream.count, "{flow:?} stands still");
-            assert_eq!(seen.late_or_twice, 0, "{flow:?} is out of order");
+            let received = self.star.seen(*flow);
+            assert_eq!(self.star.at(flow.from).sent(flow.id), stream.count, "{flow:?} is stalled");
+            assert_eq!(received.late_or_twice, 0, "{flow:?} is out of order");
             if self.must_come(*flow, stream.class) {
-                assert_eq!(seen.frames, stream.count, "{flow:?}: lost, and nobody has counted it");
+                assert_eq!(received.frames, stream.count, "{flow:?}: lost, and nobody has counted it");
             }
         }
     }

@@ -124,7 +124,7 @@ impl Station {
     /// Returns true if sending has found the interface deleted.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.port.is_gone()
+        self.port.is_removed()
     }
 
     /// Returns the bytes of layer 1 in the kernel, which can no longer be paused.

@@ -123,7 +123,7 @@ impl Environment<Line, MemoryStore> for Turn {
         let Driver { now, switch, store, boundary, .. } = driver;
         let mut batch = boundary.batch(switch, *now);
         match self.0 % 97 {
-            50 => _ = boundary.tell(&mut batch, PortId(1), &padded(lldp()), *store),
+            50 => _ = boundary.inject(&mut batch, PortId(1), &padded(lldp()), *store),
             70 => boundary.set_link(&mut batch, PortId(2), false, *store),
             75 => boundary.set_link(&mut batch, PortId(2), true, *store),
             90 => boundary.set_mac(&mut batch, PortId(0), MacAddr([2, 9, 0, 0, 0, 1])),
@@ -154,7 +154,7 @@ impl Stage<'_> {
             }
             self.driver(boundary).turn(&mut Turn(turn));
         }
-        self.driver(boundary).let_peers_go();
+        self.driver(boundary).release_peers();
         self.driver(boundary).part();
         for frame in self.ports.iter_mut().flat_map(|(_, line)| line.out.drain(..)) {
             let _ = frame.into_parts(); // the driver keeps the slots

@@ -1,7 +1,7 @@
 //! Ideal completion time of a flow, alone in the fabric, to the picosecond. Switches store and forward each frame; the
 //! slowest line limits the rate.
 
-use xoff_dataplane::routing::{Fib, Onward};
+use xoff_dataplane::routing::{Fib, RouteDecision};
 use xoff_wire::ip::{Address, Packet};
 use xoff_wire::units::{Bytes, PortId, Site};
 
@@ -30,9 +30,9 @@ const NONE: u8 = u8::MAX;
 fn routed(fib: &Fib, host: u32) -> Option<PortId> {
     let at = Address::V4(u32::from_be_bytes(ip(host)));
     let packet = Packet { src: at, dst: at, len: 0, hops_left: 64, has_options: false, stays_on_link: false };
-    match fib.onward(fib.interface(Site::Port(PortId(0)))?, &packet) {
-        Onward::Hops(hops) => hops.hops.first()?.site.port(),
-        Onward::Host(_) | Onward::Nowhere => None,
+    match fib.lookup(fib.interface(Site::Port(PortId(0)))?, &packet) {
+        RouteDecision::Hops(hops) => hops.hops.first()?.site.port(),
+        RouteDecision::Host(_) | RouteDecision::Nowhere => None,
     }
 }
 

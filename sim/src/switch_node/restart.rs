@@ -23,7 +23,7 @@ impl SwitchNode {
         let now = net.now().floor();
         let ports = || (0..=u8::MAX).map(PortId).take(settings.ports.len());
         let without_link: Vec<PortId> = ports().filter(|port| !self.switch.bridge().is_up(*port)).collect();
-        let parting = self.let_peers_go(ports(), net);
+        let parting = self.release_peers(ports(), net);
         let on_lines = self.leave_lines(now, net);
         self.ailments.restarts += 1;
         self.ailments.lost_in_restarts += self.slots.clear(&mut net.pool);
@@ -50,10 +50,10 @@ impl SwitchNode {
         unseen.orphans = unseen.orphans.or(&on_lines);
     }
 
-    fn let_peers_go(&mut self, ports: impl Iterator<Item = PortId>, net: &mut Net) -> Vec<(PortId, Packet)> {
+    fn release_peers(&mut self, ports: impl Iterator<Item = PortId>, net: &mut Net) -> Vec<(PortId, Packet)> {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(net.links.now.floor());
-        batch.let_peers_go();
+        batch.release_peers();
         let mut parting = Vec::new();
         for port in ports {
             while let Some(frame) = batch.announce(port, view) {

@@ -95,7 +95,7 @@ impl Filter {
     pub fn wants(&self, sighting: &Sighting) -> bool {
         let of_class = sighting.class.is_some_and(|class| self.classes.contains(class));
         let is_dropped =
-            |reasons: Reasons| sighting.what.dropped().is_some_and(|reason| reasons.contains(reason));
+            |reasons: Reasons| sighting.event.dropped().is_some_and(|reason| reasons.contains(reason));
         of_class && self.dropped.is_none_or(is_dropped) || self.control && sighting.is_control
     }
 }
@@ -103,7 +103,7 @@ impl Filter {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::tap::Seen;
+    use xoff_dataplane::tap::FrameEvent;
     use xoff_wire::units::{Nanos, PortId};
 
     use super::*;
@@ -113,7 +113,7 @@ mod tests {
 
     fn frame(class: Option<u8>, is_control: bool, dropped: Option<DropReason>) -> Sighting {
         let class = class.and_then(Class::new);
-        Sighting { at: Nanos(1), port: PortId(0), class, is_control, what: Seen::Received { dropped } }
+        Sighting { at: Nanos(1), port: PortId(0), class, is_control, event: FrameEvent::Received { dropped } }
     }
 
     // proves: capture

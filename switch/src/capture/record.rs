@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::tap::{Seen, Sighting, Tap};
+use xoff_dataplane::tap::{FrameEvent, Sighting, Tap};
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_recording::pcapng::Packet;
@@ -136,10 +136,10 @@ impl Tap for Probe {
 }
 
 fn write_head(head: &mut [u8], sighting: &Sighting, len: u32, kept: usize, missed_before: u32) {
-    let (what, reason, after) = match sighting.what {
-        Seen::Received { dropped } => (RECEIVED, dropped, Nanos::ZERO),
-        Seen::Sent { after } => (SENT, None, after),
-        Seen::Dropped { reason, after } => (DROPPED, Some(reason), after),
+    let (what, reason, after) = match sighting.event {
+        FrameEvent::Received { dropped } => (RECEIVED, dropped, Nanos::ZERO),
+        FrameEvent::Sent { after } => (SENT, None, after),
+        FrameEvent::Dropped { reason, after } => (DROPPED, Some(reason), after),
     };
     #[allow(clippy::cast_possible_truncation)] // few, and no longer than FRAME_MAX
     let (reason, kept) = (reason.map_or(NONE, |reason| reason.index() as u8), kept as u32);
@@ -159,17 +159,17 @@ fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
     let short = |at: usize| u32::from_ne_bytes(std::array::from_fn(|index| head[at + index]));
     let (bytes, rest) = rest.split_at_checked(short(20) as usize)?;
     let (after, dropped) = (Nanos(long(8)), DropReason::ALL.get(usize::from(head[32])).copied());
-    let what = match (head[31], dropped) {
-        (SENT, _) => Seen::Sent { after },
-        (DROPPED, Some(reason)) => Seen::Dropped { reason, after },
-        _ => Seen::Received { dropped },
+    let event = match (head[31], dropped) {
+        (SENT, _) => FrameEvent::Sent { after },
+        (DROPPED, Some(reason)) => FrameEvent::Dropped { reason, after },
+        _ => FrameEvent::Received { dropped },
     };
     let sighting = Sighting {
         at: Nanos(long(0)),
         port: PortId(head[28]),
         class: Class::new(head[29]),
         is_control: head[30] != 0,
-        what,
+        event,
     };
     Some((Packet { sighting, len: short(16), missed_before: short(24), bytes }, rest))
 }
@@ -217,11 +217,11 @@ mod tests {
         (probe, reader, counts)
     }
 
-    fn see(probe: &mut Probe, at: u64, what: Seen, len: u32) {
+    fn see(probe: &mut Probe, at: u64, event: FrameEvent, len: u32) {
         let mut store = Store::with_frames(16);
         let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(len as usize).collect();
         let frame = store.make(&bytes).unwrap();
-        let sighting = Sighting { at: Nanos(at), port: PORT, class: Class::new(3), is_control: false, what };
+        let sighting = Sighting { at: Nanos(at), port: PORT, class: Class::new(3), is_control: false, event };
         probe.see(&sighting, &frame, &store);
         store.free(frame);
     }
@@ -230,20 +230,20 @@ mod tests {
     fn frames_come_out_as_they_were_seen() {
         let (mut probe, mut reader, counts) = pair(100);
         let all = [
-            Seen::Received { dropped: None },
-            Seen::Received { dropped: Some(DropReason::TooLong) },
-            Seen::Sent { after: Nanos(u64::MAX) },
-            Seen::Dropped { reason: DropReason::FloodPaused, after: Nanos(7) },
+            FrameEvent::Received { dropped: None },
+            FrameEvent::Received { dropped: Some(DropReason::TooLong) },
+            FrameEvent::Sent { after: Nanos(u64::MAX) },
+            FrameEvent::Dropped { reason: DropReason::FloodPaused, after: Nanos(7) },
         ];
         for round in 0..9 {
-            for (at, what) in (0..).zip(all) {
-                see(&mut probe, at, what, 50 + round);
+            for (at, event) in (0..).zip(all) {
+                see(&mut probe, at, event, 50 + round);
             }
             assert!(reader.take());
             let seen: Vec<_> = reader.records().collect();
             assert_eq!(seen.len(), all.len());
-            for ((at, what), record) in (0..).zip(all).zip(seen) {
-                assert_eq!((record.sighting.at, record.sighting.what), (Nanos(at), what));
+            for ((at, event), record) in (0..).zip(all).zip(seen) {
+                assert_eq!((record.sighting.at, record.sighting.event), (Nanos(at), event));
                 assert_eq!((record.sighting.port, record.sighting.class), (PORT, Class::new(3)));
                 assert_eq!((record.len, record.missed_before), (50 + round, 0));
                 assert!(record.bytes.iter().copied().eq(0..50 + u8::try_from(round).unwrap()));
@@ -256,13 +256,13 @@ mod tests {
     #[test]
     fn of_a_frame_in_several_chunks_the_first_bytes_are_kept() {
         let (mut probe, mut reader, _) = pair(200);
-        see(&mut probe, 1, Seen::Received { dropped: None }, 5_000);
+        see(&mut probe, 1, FrameEvent::Received { dropped: None }, 5_000);
         assert!(reader.take());
         let record = reader.records().next().unwrap();
         assert_eq!((record.len, record.bytes.len()), (5_000, 200));
         let counts = Counts::new(2);
         let (mut probe, mut reader) = channel(PortSet::ALL, Filter::ALL, 9_000, 9_000, counts);
-        see(&mut probe, 1, Seen::Received { dropped: None }, 5_000);
+        see(&mut probe, 1, FrameEvent::Received { dropped: None }, 5_000);
         assert!(reader.take());
         let record = reader.records().next().unwrap();
         assert!(record.bytes.iter().enumerate().all(|(at, byte)| at % 256 == usize::from(*byte)));
@@ -274,13 +274,13 @@ mod tests {
     fn what_finds_no_room_is_counted_and_told_with_the_next_that_does() {
         let (mut probe, mut reader, counts) = pair(100);
         for at in 0..7 {
-            see(&mut probe, at, Seen::Received { dropped: None }, 60);
+            see(&mut probe, at, FrameEvent::Received { dropped: None }, 60);
         }
         assert_eq!((counts.wanted(PORT), counts.missed(PORT)), (7, 3));
         assert!(reader.take());
         assert!(reader.records().map(|record| record.sighting.at.0).eq(0..4));
-        see(&mut probe, 7, Seen::Received { dropped: None }, 60);
-        see(&mut probe, 8, Seen::Received { dropped: None }, 60);
+        see(&mut probe, 7, FrameEvent::Received { dropped: None }, 60);
+        see(&mut probe, 8, FrameEvent::Received { dropped: None }, 60);
         assert!(reader.take());
         assert!(reader.records().map(|record| record.missed_before).eq([3, 0]));
     }

@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout_at};
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::routing::Fib;
-use xoff_dataplane::switch::{Revision, Successor};
+use xoff_dataplane::switch::{PolicySwap, Revision};
 use xoff_dataplane::tap::{Tap, TapId};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 use xoff_xdp::Port;
@@ -70,9 +70,9 @@ pub enum Request {
     /// Replaces the policy of a class.
     SetPolicy {
         /// New policy and its class, allocated by the sender.
-        successor: Box<Successor>,
+        swap: Box<PolicySwap>,
         /// Receives the remains of the old policy.
-        done: oneshot::Sender<Box<Successor>>,
+        done: oneshot::Sender<Box<PolicySwap>>,
     },
     /// Replaces the settings.
     Revise {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use xoff_config::no_own_policy;
-use xoff_dataplane::switch::Successor;
+use xoff_dataplane::switch::PolicySwap;
 use xoff_flow_control::settings::{PolicyKind, PolicySettings};
 use xoff_wire::units::Class;
 
@@ -132,8 +132,8 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     let failed = |message: String| (StatusCode::SERVICE_UNAVAILABLE, message + "\n");
     for (number, worker) in view.workers.iter().enumerate() {
         let (done, taken) = oneshot::channel();
-        let successor = Box::new(Successor::new(kind, class, &view.settings()));
-        let sent = worker.mailbox.send(Request::SetPolicy { successor, done });
+        let swap = Box::new(PolicySwap::new(kind, class, &view.settings()));
+        let sent = worker.mailbox.send(Request::SetPolicy { swap, done });
         sent.map_err(|_| failed(format!("worker {number} has ended")))?;
         match timeout(TAKEN_WITHIN, taken).await {
             Ok(Ok(left)) => drop(left),

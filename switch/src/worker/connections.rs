@@ -78,7 +78,7 @@ impl Environment<Port, Store> for Connections {
         self.facts.obey_reaction.record(clock::now().since(self.previous_turn).0);
     }
 
-    fn stop_told(&mut self, now: Nanos) {
+    fn xoff_sent(&mut self, now: Nanos) {
         self.facts.pause_reaction.record(clock::now().since(now).0);
     }
 }
@@ -116,7 +116,7 @@ impl Connections {
             let mut batch = by.batch(switch, *now);
             match given {
                 Given::Tell(port, bytes) => {
-                    let is_told = by.tell(&mut batch, port, bytes, *store);
+                    let is_told = by.inject(&mut batch, port, bytes, *store);
                     self.host.count(port, is_told);
                 }
                 Given::Frame(site, port, bytes) => {
@@ -133,8 +133,8 @@ impl Connections {
         let Driver { now, switch, ports, store, boundary: by } = driver;
         let mut batch = by.batch(switch, *now);
         match request {
-            Request::SetPolicy { successor, done } => {
-                let _ = done.send(by.set_policy(&mut batch, successor)); // fails if the requester has given up
+            Request::SetPolicy { swap, done } => {
+                let _ = done.send(by.set_policy(&mut batch, swap)); // fails if the requester has given up
             }
             Request::Revise { revision, commit_time, done } => {
                 self.commit_time = commit_time;
@@ -213,7 +213,7 @@ impl Connections {
             Backlog::Sent => switch.is_drained(id),
             Backlog::Kept { even_unsent } => even_unsent || !port.is_unsent(),
         };
-        if !(port.is_gone() || port.is_at_rest() && is_done) {
+        if !(port.is_removed() || port.is_at_rest() && is_done) {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);

@@ -95,7 +95,7 @@ impl Environment<Ring, MemoryStore> for Exchange<'_> {
                 received += 1;
             }
             for update in link.learned.drain(..) {
-                batch.hear_learned(&update);
+                batch.apply_learned(&update);
                 moved += 1;
             }
         }

@@ -261,7 +261,7 @@ impl Bed {
 
     /// Makes a switch resume every paused peer, as before a stop.
     pub fn release_peers(&mut self, id: NodeId) {
-        self.at_switch(id, |switch, now| switch.let_peers_go(now));
+        self.at_switch(id, |switch, now| switch.release_peers(now));
     }
 
     /// Replaces the policy of a class of a switch.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::switch::{Successor, Switch};
+use xoff_dataplane::switch::{PolicySwap, Switch};
 use xoff_flow_control::counters::Counters;
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_sim::Ailing;
@@ -108,18 +108,18 @@ impl SwitchNode {
     }
 
     /// Resumes every paused peer, as before a stop.
-    pub(super) fn let_peers_go(&mut self, now: Nanos) {
+    pub(super) fn release_peers(&mut self, now: Nanos) {
         self.stopping = true;
         self.twins().for_each(Twin::forget_arrivals);
         let workers = self.twins().flat_map(|twin| &mut twin.workers);
-        workers.for_each(|worker| worker.batch(now).let_peers_go());
+        workers.for_each(|worker| worker.batch(now).release_peers());
     }
 
     pub(super) fn set_policy(&mut self, now: Nanos, class: Class, kind: PolicyKind) {
         let settings = self.settings.clone();
         for worker in self.twins().flat_map(|twin| &mut twin.workers) {
-            let successor = Box::new(Successor::new(kind, class, &settings));
-            drop(worker.batch(now).set_policy(successor));
+            let swap = Box::new(PolicySwap::new(kind, class, &settings));
+            drop(worker.batch(now).set_policy(swap));
         }
         self.watches.iter_mut().for_each(|watch| watch.set_by_flow(class, kind == PolicyKind::Ofc));
     }

@@ -329,8 +329,8 @@ impl Shows {
     fn of(worker: &Switch, ports: usize) -> Shows {
         Shows {
             ledger: worker.ledger(),
-            active_untold: [worker.egress_active(), worker.untold()],
-            told_obeyed: [worker.stops_told(), worker.pauses_obeyed()],
+            active_untold: [worker.egress_active(), worker.announcements_due()],
+            told_obeyed: [worker.xoffs_sent(), worker.pauses_obeyed()],
             next_deadline: worker.next_deadline(),
             ports: (0..=u8::MAX).map(PortId).take(ports).map(|port| ShowsPort::of(worker, port)).collect(),
         }
@@ -347,7 +347,7 @@ impl ShowsPort {
             stormed: worker.stormed(port),
             classes: Class::ALL.map(|class| {
                 let queues = (buffer.ingress(port, class), buffer.egress(port, class));
-                (queues.0, queues.1, worker.rate_asked(port, class))
+                (queues.0, queues.1, worker.requested_rate(port, class))
             }),
         }
     }

@@ -128,6 +128,7 @@ fn an_address_is_unknown_from_the_ageing_time_on() {
     assert_eq!(fdb.learn(last + AGEING, 1, mac(2), P0), Learned::New, "its place under the limit is free");
 }
 
+/// An aged entry is freed within a quarter of the ageing time.
 #[test]
 fn an_aged_place_is_free_within_a_quarter_of_the_ageing_time() {
     for (capacity, ageing) in [(5000, AGEING), (1 << 18, Nanos::from_secs(1))] {
@@ -171,7 +172,7 @@ fn static_addresses_neither_move_nor_age_nor_go_with_their_link() {
     let ports = [0, 1].map(|port| PortSettings { learn_limit: Some(0), ..port_settings(port) });
     let mut fdb = Fdb::new(&FdbSettings { statics, ..settings(16) }, &ports);
     assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::Static);
-    assert_eq!(fdb.apply(&FdbUpdate { vid: 1, mac: mac(1), port: P0, seen: T }), Learned::Static);
+    assert_eq!(fdb.apply(&FdbUpdate { vid: 1, mac: mac(1), port: P0, last_active: T }), Learned::Static);
     fdb.flush(P1);
     sweep_all(&mut fdb, T + AGEING + AGEING);
     assert_eq!(fdb.lookup(T + AGEING + AGEING, 1, mac(1)), Some(P1));
@@ -216,10 +217,14 @@ fn learned_after(attack: &[MacAddr], victim: MacAddr, seed: HashSeed) -> Learned
 #[test]
 fn addresses_that_crowd_a_station_out_do_so_for_one_seed_only() {
     let victim = mac(1);
-    let known = HashSeed([1, 2]);
-    let attack = attack(known, victim, 14);
-    assert_eq!(learned_after(&attack, victim, known), Learned::RefusedByCapacity, "who knows the seed");
-    assert_eq!(learned_after(&attack[1..], victim, known), Learned::New, "one place is left");
+    let revealed_seed = HashSeed([1, 2]);
+    let attack = attack(revealed_seed, victim, 14);
+    assert_eq!(
+        learned_after(&attack, victim, revealed_seed),
+        Learned::RefusedByCapacity,
+        "who knows the seed"
+    );
+    assert_eq!(learned_after(&attack[1..], victim, revealed_seed), Learned::New, "one place is left");
     for other in 0..64u64 {
         for seed in [HashSeed([1 ^ 1 << other, 2]), HashSeed([1, 2 ^ 1 << other])] {
             assert_eq!(learned_after(&attack, victim, seed), Learned::New, "a bit differs: {:?}", seed.0);
@@ -241,7 +246,7 @@ fn a_port_without_link_forgets_what_it_had_learned_and_no_more() {
 
 #[test]
 fn the_newest_sighting_wins_in_every_replica() {
-    let update = |port, seen| FdbUpdate { vid: 1, mac: mac(1), port, seen };
+    let update = |port, last_active| FdbUpdate { vid: 1, mac: mac(1), port, last_active };
     let mut fdb = fdb(16, [None, Some(0)]);
     fdb.learn(T, 1, mac(1), P0);
     assert_eq!(fdb.apply(&update(P1, Nanos(T.0 - 1))), Learned::Refreshed);
@@ -251,6 +256,7 @@ fn the_newest_sighting_wins_in_every_replica() {
     assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P1));
 }
 
+/// A station that keeps sending is announced again at least once in each quarter of the ageing time.
 #[test]
 fn a_station_that_keeps_talking_is_told_of_each_quarter_of_the_ageing_time() {
     let mut fdb = fdb(16, [None; 2]);
@@ -270,17 +276,17 @@ fn a_station_that_keeps_talking_is_told_of_each_quarter_of_the_ageing_time() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum FdbStep {
     Learn { vid: u16, n: u16, port: u8 },
     Wait(u64),
     Flush(u8),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = FdbStep> {
     prop_oneof![
-        8 => (1u16..=3, 0u16..40, 0u8..4).prop_map(|(vid, n, port)| Step::Learn { vid, n, port }),
-        2 => (1..AGEING.0 / 2).prop_map(Step::Wait),
-        1 => (0u8..4).prop_map(Step::Flush),
+        8 => (1u16..=3, 0u16..40, 0u8..4).prop_map(|(vid, n, port)| FdbStep::Learn { vid, n, port }),
+        2 => (1..AGEING.0 / 2).prop_map(FdbStep::Wait),
+        1 => (0u8..4).prop_map(FdbStep::Flush),
     ]
 }
 
@@ -294,19 +300,19 @@ explore! {
         let mut now = T;
         for step in steps {
             match step {
-                Step::Learn { vid, n, port } => {
+                FdbStep::Learn { vid, n, port } => {
                     let port = PortId(port);
                     if fdb.learn(now, vid, mac(n), port).is_update() {
-                        replica.apply(&FdbUpdate { vid, mac: mac(n), port, seen: now });
+                        replica.apply(&FdbUpdate { vid, mac: mac(n), port, last_active: now });
                     }
                     model.insert((vid, n), (port, now));
                 }
-                Step::Wait(span) => {
+                FdbStep::Wait(span) => {
                     now += Nanos(span);
                     fdb.advance(now);
                     replica.advance(now);
                 }
-                Step::Flush(port) => {
+                FdbStep::Flush(port) => {
                     fdb.flush(PortId(port));
                     replica.flush(PortId(port));
                     model.retain(|_, (at, _)| *at != PortId(port));
@@ -314,12 +320,12 @@ explore! {
             }
             for vid in 1..=3 {
                 for n in 0..40 {
-                    let seen = model.get(&(vid, n)).filter(|(_, seen)| now.since(*seen) < AGEING);
-                    prop_assert_eq!(fdb.lookup(now, vid, mac(n)), seen.map(|(port, _)| *port));
+                    let current = model.get(&(vid, n)).filter(|(_, last)| now.since(*last) < AGEING);
+                    prop_assert_eq!(fdb.lookup(now, vid, mac(n)), current.map(|(port, _)| *port));
                     // A replica may forget up to one update interval early, and is never wrong.
-                    let recent = seen.is_some_and(|(_, seen)| now.since(*seen).0 < AGEING.0 * 3 / 4);
+                    let recent = current.is_some_and(|(_, last)| now.since(*last).0 < AGEING.0 * 3 / 4);
                     let found = replica.lookup(now, vid, mac(n));
-                    prop_assert!(found == seen.map(|(port, _)| *port) || found.is_none() && !recent);
+                    prop_assert!(found == current.map(|(port, _)| *port) || found.is_none() && !recent);
                 }
             }
             let learned: usize = (0..4).map(|port| fdb.learned_at(PortId(port))).sum();
@@ -337,19 +343,19 @@ explore! {
         let mut now = T;
         for step in steps {
             match step {
-                Step::Learn { vid, n, port } => {
+                FdbStep::Learn { vid, n, port } => {
                     let at_limit = fdb.learned_at(PortId(port)) >= limit;
                     let learned = fdb.learn(now, vid, mac(n), PortId(port));
                     prop_assert_eq!(learned == Learned::RefusedByCapacity, {
-                        let known = fdb.entries(now).any(|e| (e.vid, e.mac) == (vid, mac(n)));
-                        !known && !at_limit
+                        let is_listed = fdb.entries(now).any(|e| (e.vid, e.mac) == (vid, mac(n)));
+                        !is_listed && !at_limit
                     });
                 }
-                Step::Wait(span) => {
+                FdbStep::Wait(span) => {
                     now += Nanos(span);
                     fdb.advance(now);
                 }
-                Step::Flush(port) => fdb.flush(PortId(port)),
+                FdbStep::Flush(port) => fdb.flush(PortId(port)),
             }
             prop_assert!(fdb.len() <= capacity);
             prop_assert!((0..4).all(|port| fdb.learned_at(PortId(port)) <= limit));

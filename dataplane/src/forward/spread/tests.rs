@@ -6,18 +6,18 @@ use xoff_wire::units::Bytes;
 
 use super::*;
 
-const ALL: Ways = Ways(u64::MAX);
+const ALL: PathSet = PathSet(u64::MAX);
 
-fn even(count: usize) -> Weighted {
-    Weighted::new((0..count as u64).map(|name| (name, 1)))
+fn even(count: usize) -> WeightedPaths {
+    WeightedPaths::new((0..count as u64).map(|name| (name, 1)))
 }
 
-fn all_of(weighted: &Weighted) -> Ways {
+fn all_of(weighted: &WeightedPaths) -> PathSet {
     (0..weighted.len()).collect()
 }
 
-fn without(ways: Ways, gone: usize) -> Ways {
-    ways.iter().filter(|&way| way != gone).collect()
+fn without(paths: PathSet, lost: usize) -> PathSet {
+    paths.iter().filter(|&path| path != lost).collect()
 }
 
 fn shares(count: usize, choices: u64, mut choose: impl FnMut(u64) -> usize) -> Vec<u64> {
@@ -27,12 +27,12 @@ fn shares(count: usize, choices: u64, mut choose: impl FnMut(u64) -> usize) -> V
 }
 
 /// Generates up to twelve weighted paths, at least one of them usable.
-fn some_ways() -> impl Strategy<Value = (Weighted, Ways)> {
-    let ways = prop::collection::vec((any::<bool>(), 1..=WEIGHT_MAX), 1..=12);
-    let usable = ways.prop_filter("one is usable", |ways| ways.iter().any(|(usable, _)| *usable));
-    usable.prop_map(|ways| {
-        let weighted = Weighted::new((0..).zip(&ways).map(|(name, (_, weight))| (name, *weight)));
-        let usable = ways.iter().enumerate().filter(|(_, (usable, _))| *usable).map(|(way, _)| way);
+fn some_paths() -> impl Strategy<Value = (WeightedPaths, PathSet)> {
+    let paths = prop::collection::vec((any::<bool>(), 1..=WEIGHT_MAX), 1..=12);
+    let usable = paths.prop_filter("one is usable", |paths| paths.iter().any(|(usable, _)| *usable));
+    usable.prop_map(|paths| {
+        let weighted = WeightedPaths::new((0..).zip(&paths).map(|(name, (_, weight))| (name, *weight)));
+        let usable = paths.iter().enumerate().filter(|(_, (usable, _))| *usable).map(|(path, _)| path);
         (weighted, usable.collect())
     })
 }
@@ -40,8 +40,8 @@ fn some_ways() -> impl Strategy<Value = (Weighted, Ways)> {
 explore! {
     // proves: groups
     #[test]
-    fn whatever_chooses_chooses_one_that_is_usable((weighted, usable) in some_ways(), number: u64, place in 0_usize..1000) {
-        let is_usable = |way: usize| usable.iter().any(|other| other == way);
+    fn whatever_chooses_chooses_one_that_is_usable((weighted, usable) in some_paths(), number: u64, place in 0_usize..1000) {
+        let is_usable = |path: usize| usable.iter().any(|other| other == path);
         prop_assert!(is_usable(weighted.of_flow(number, usable).unwrap()));
         prop_assert!(is_usable(weighted.at_random(number, usable).unwrap()));
         prop_assert!(is_usable(weighted.in_turn(place, usable).unwrap().0));
@@ -53,13 +53,13 @@ explore! {
     /// A lost path moves only its own flows, and gets them back.
     // proves: group-changes
     #[test]
-    fn only_flows_of_a_lost_way_move((weighted, usable) in some_ways(), flows: [u64; 16], gone in 0_usize..12) {
-        let left = without(usable, gone);
+    fn only_flows_of_a_lost_way_move((weighted, usable) in some_paths(), flows: [u64; 16], lost in 0_usize..12) {
+        let left = without(usable, lost);
         for flow in flows {
             let before = weighted.of_flow(flow, usable);
             let after = weighted.of_flow(flow, left);
-            prop_assert!(before == Some(gone) || after == before);
-            prop_assert!(after != Some(gone));
+            prop_assert!(before == Some(lost) || after == before);
+            prop_assert!(after != Some(lost));
         }
     }
 
@@ -70,27 +70,27 @@ explore! {
         let before: Vec<u64> = names.into_iter().filter(|name| *name != added).take(MEMBERS_MAX - 1).collect();
         prop_assume!(!before.is_empty());
         let after: Vec<u64> = [added].into_iter().chain(before.iter().rev().copied()).collect();
-        let way_of = |names: &[u64]| {
-            let weighted = Weighted::new(names.iter().map(|name| (*name, weight)));
+        let path_of = |names: &[u64]| {
+            let weighted = WeightedPaths::new(names.iter().map(|name| (*name, weight)));
             names[weighted.of_flow(flow, all_of(&weighted)).unwrap()]
         };
-        prop_assert!([way_of(&before), added].contains(&way_of(&after)));
+        prop_assert!([path_of(&before), added].contains(&path_of(&after)));
     }
 
     // proves: groups
     #[test]
-    fn turns_are_taken_as_often_as_weights_say((weighted, usable) in some_ways(), start in 0_usize..1000) {
+    fn turns_are_taken_as_often_as_weights_say((weighted, usable) in some_paths(), start in 0_usize..1000) {
         let mut place = start % weighted.turns.len();
         let rounds = 3;
-        let of_usable: u64 = weighted.turns.iter().filter(|way| usable.iter().any(|other| other == usize::from(**way))).count() as u64;
+        let of_usable: u64 = weighted.turns.iter().filter(|path| usable.iter().any(|other| other == usize::from(**path))).count() as u64;
         let taken = shares(weighted.len(), rounds * of_usable, |_| {
-            let (way, next) = weighted.in_turn(place, usable).unwrap();
+            let (path, next) = weighted.in_turn(place, usable).unwrap();
             place = next;
-            way
+            path
         });
-        for way in usable.iter() {
-            let own = weighted.turns.iter().filter(|turn| usize::from(**turn) == way).count() as u64;
-            prop_assert_eq!(taken[way], rounds * own);
+        for path in usable.iter() {
+            let own = weighted.turns.iter().filter(|turn| usize::from(**turn) == path).count() as u64;
+            prop_assert_eq!(taken[path], rounds * own);
         }
     }
 }
@@ -101,17 +101,17 @@ explore! {
 fn weights_are_kept_within_bounds() {
     const CHOICES: u64 = 60_000;
     for weights in [&[1, 1, 1, 1][..], &[1, 2, 3], &[10, 1], &[7; 9], &[1, 100]] {
-        let weighted = Weighted::new((0..).zip(weights).map(|(name, weight)| (name, *weight)));
+        let weighted = WeightedPaths::new((0..).zip(weights).map(|(name, weight)| (name, *weight)));
         let all = all_of(&weighted);
         for usable in [all, without(all, 0)] {
-            let sum: u64 = usable.iter().map(|way| u64::from(weights[way])).sum();
+            let sum: u64 = usable.iter().map(|path| u64::from(weights[path])).sum();
             let of_flows = shares(weights.len(), CHOICES, |n| weighted.of_flow(mix(n), usable).unwrap());
             let of_chance = shares(weights.len(), CHOICES, |n| weighted.at_random(mix(n), usable).unwrap());
-            for (way, weight) in weights.iter().enumerate() {
-                let is_usable = usable.iter().any(|other| other == way);
+            for (path, weight) in weights.iter().enumerate() {
+                let is_usable = usable.iter().any(|other| other == path);
                 let own = if is_usable { u64::from(*weight) } else { 0 };
                 let due = CHOICES * own / sum;
-                for taken in [of_flows[way], of_chance[way]] {
+                for taken in [of_flows[path], of_chance[path]] {
                     let bound = due / 10 + CHOICES / 500; // more than five standard deviations
                     assert!(taken.abs_diff(due) <= bound, "{taken} for {due} of {weights:?}");
                 }
@@ -133,32 +133,32 @@ fn a_salt_spreads_again_what_another_has_put_on_one_way() {
 
 #[test]
 fn in_turn_means_one_after_the_other_and_as_evenly_as_can_be() {
-    let take = |weighted: &Weighted, usable: Ways, count: usize| -> Vec<usize> {
+    let take = |weighted: &WeightedPaths, usable: PathSet, count: usize| -> Vec<usize> {
         let mut place = 0;
         let next = |_| {
-            let (way, after) = weighted.in_turn(place, usable).unwrap();
+            let (path, after) = weighted.in_turn(place, usable).unwrap();
             place = after;
-            way
+            path
         };
         (0..count).map(next).collect()
     };
     assert_eq!(take(&even(3), ALL, 6), [0, 1, 2, 0, 1, 2]);
     assert_eq!(
-        take(&even(3), without(Ways(0b111), 1), 4),
+        take(&even(3), without(PathSet(0b111), 1), 4),
         [0, 2, 0, 2],
         "nobody has the turn of the lost one"
     );
-    let weighted = Weighted::new([(1, 10), (2, 5), (3, 5)]);
+    let weighted = WeightedPaths::new([(1, 10), (2, 5), (3, 5)]);
     assert_eq!(take(&weighted, ALL, 8), [0, 1, 2, 0, 0, 1, 2, 0], "by the common divisor");
 }
 
 #[test]
 fn nothing_is_chosen_where_nothing_is_usable() {
     let weighted = even(2);
-    assert_eq!(weighted.of_flow(1, Ways::NONE), None);
-    assert_eq!(weighted.at_random(1, Ways::NONE), None);
-    assert_eq!(weighted.in_turn(1, Ways::NONE), None);
-    assert!(shortest(Ways::NONE, Bytes(1), Bytes(2), |_| Bytes(0)).is_empty());
+    assert_eq!(weighted.of_flow(1, PathSet::NONE), None);
+    assert_eq!(weighted.at_random(1, PathSet::NONE), None);
+    assert_eq!(weighted.in_turn(1, PathSet::NONE), None);
+    assert!(shortest(PathSet::NONE, Bytes(1), Bytes(2), |_| Bytes(0)).is_empty());
 }
 
 /// Checks one byte below each threshold, and at it.
@@ -166,12 +166,12 @@ fn nothing_is_chosen_where_nothing_is_usable() {
 #[test]
 fn the_shorter_queues_are_those_below_low_or_else_below_high_or_else_all() {
     let of = |waiting: [u64; 3]| -> Vec<usize> {
-        shortest(Ways(0b111), Bytes(16_000), Bytes(32_000), |way| Bytes(waiting[way])).iter().collect()
+        shortest(PathSet(0b111), Bytes(16_000), Bytes(32_000), |path| Bytes(waiting[path])).iter().collect()
     };
     assert_eq!(of([15_999, 16_000, 15_999]), [0, 2]);
     assert_eq!(of([16_000, 16_000, 32_000]), [0, 1], "none is below low");
     assert_eq!(of([31_999, 32_000, 32_000]), [0]);
     assert_eq!(of([32_000, 32_000, 40_000]), [0, 1, 2], "none is below high");
-    let usable = shortest(Ways(0b110), Bytes(16_000), Bytes(32_000), |_| Bytes(0));
+    let usable = shortest(PathSet(0b110), Bytes(16_000), Bytes(32_000), |_| Bytes(0));
     assert_eq!(usable.iter().collect::<Vec<_>>(), [1, 2], "not the one that is not usable");
 }

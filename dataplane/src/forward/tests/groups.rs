@@ -84,12 +84,12 @@ fn a_group_is_reached_as_long_as_one_of_its_links_is_up() {
     assert_eq!(decide(&mut bridge, 0, B, A), FIRST, "what was learned stays");
     let Decision::Flood(out, _) = decide(&mut bridge, 0, B, GROUP) else { panic!("no flood") };
     assert_eq!(out, ports(&[1, 3, 5]), "the first stands for the second");
-    bridge.apply_remote(&FdbUpdate { vid: 1, mac: C, port: PortId(1), seen: NOW });
+    bridge.apply_remote(&FdbUpdate { vid: 1, mac: C, port: PortId(1), last_active: NOW });
     assert_eq!(decide(&mut bridge, 0, B, C), FIRST, "and what another worker learned there is believed");
     bridge.set_link(PortId(2), false);
     let Decision::Flood(out, _) = decide(&mut bridge, 0, B, A) else { panic!("no flood") };
     assert_eq!(out, ports(&[3, 5]), "with the last link all is forgotten");
-    bridge.apply_remote(&FdbUpdate { vid: 1, mac: C, port: PortId(1), seen: NOW });
+    bridge.apply_remote(&FdbUpdate { vid: 1, mac: C, port: PortId(1), last_active: NOW });
     assert!(matches!(decide(&mut bridge, 0, B, C), Decision::Flood(..)));
     bridge.set_link(PortId(2), true);
     decide(&mut bridge, 2, A, B);

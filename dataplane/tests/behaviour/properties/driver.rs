@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
+use xoff_dataplane::switch::{PolicySwap, Switch, WorkerId, Workers};
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{ClassCounters, Counters};
 use xoff_flow_control::settings::{
@@ -118,7 +118,7 @@ pub struct Driver {
     counted: BTreeMap<Mark, u64>,
     /// Number of the last sent frame by ingress, class, egress and, if flows may be paused one by one, destination.
     last: BTreeMap<(u8, u8, u8, u8), u32>,
-    gone: BTreeSet<(u32, u8)>,
+    departed: BTreeSet<(u32, u8)>,
     flow_pauses: [FlowPauses; PORTS],
     /// Number by class below which frames are older than the policy, and belong to no flow.
     of_no_flow: [u32; CLASSES],
@@ -149,7 +149,7 @@ impl Driver {
             next_number: 0,
             counted: BTreeMap::new(),
             last: BTreeMap::new(),
-            gone: BTreeSet::new(),
+            departed: BTreeSet::new(),
             flow_pauses: Default::default(),
             of_no_flow: [0; CLASSES],
             paused_until: Default::default(),
@@ -381,8 +381,8 @@ impl Driver {
 
     fn set_policy(&mut self, class: Class, kind: PolicyKind) {
         if let [only] = &mut self.workers[..] {
-            let successor = Successor::new(kind, class, &self.plan.settings);
-            drop(only.batch(self.now).set_policy(Box::new(successor)));
+            let swap = PolicySwap::new(kind, class, &self.plan.settings);
+            drop(only.batch(self.now).set_policy(Box::new(swap)));
             self.flow_pauses.iter_mut().for_each(|pauses| pauses.clear(class));
             self.of_no_flow[class.index()] = self.next_number;
         }
@@ -400,7 +400,7 @@ impl Driver {
         let by_flow = self.plan.settings.ports[usize::from(port)].ofc_peer;
         let to = if by_flow { bytes[5] } else { 0 };
         let last = self.last.insert((ingress, class, port, to), number);
-        assert!(self.gone.insert((number, port)), "frame {number} leaves by {port} twice");
+        assert!(self.departed.insert((number, port)), "frame {number} leaves by {port} twice");
         assert!(
             last < Some(number),
             "frame {number} after {last:?} from {ingress} in class {class} to {port}"
@@ -487,7 +487,7 @@ impl Driver {
             assert_eq!(self.buffer(port).egress(PortId(port), class), Bytes::ZERO);
             let worker = &self.workers[self.owners[usize::from(port)]];
             assert_eq!(
-                worker.rate_asked(PortId(port), class),
+                worker.requested_rate(PortId(port), class),
                 RateStep::FULL,
                 "port {port} still slows its peer"
             );

@@ -18,25 +18,25 @@ fn what_waits_for_one_of_several_next_hops_goes_on_when_a_storm_ends() {
     }
     settings.ports[P2.index()].classes[C3.index()].watchdog =
         Some(WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: DETECT });
-    let mut driver = Driver::of(&settings, Spread::Frame(Turns::Random));
-    driver.switch.batch(driver.now).set_link(P3, false, &mut driver.store);
+    let mut bench = RouterBench::of(&settings, Spread::Frame(Turns::Random));
+    bench.switch.batch(bench.now).set_link(P3, false, &mut bench.store);
     for port in [P1, P2] {
-        driver.receive(port, &pause(u16::MAX).encode(station(port.0)));
+        bench.receive(port, &pause(u16::MAX).encode(station(port.0)));
     }
-    (0..6).for_each(|_| driver.receive(P0, &packet(P0, [10, 8, 0, 1], 64, 100)));
-    assert_eq!([P1, P2].map(|port| driver.switch.buffer().egress(port, C3)), [Bytes(236); 2]);
+    (0..6).for_each(|_| bench.receive(P0, &packet(P0, [10, 8, 0, 1], 64, 100)));
+    assert_eq!([P1, P2].map(|port| bench.switch.buffer().egress(port, C3)), [Bytes(236); 2]);
     let dropped =
-        |driver: &Driver| driver.counters.class(P2, C3).drops[DropReason::PausedDiscard.index()].get();
-    driver.pass(DETECT);
-    assert!(driver.switch.stormed(P2).contains(C3));
-    assert_eq!((dropped(&driver), driver.switch.buffer().egress(P2, C3)), (2, Bytes::ZERO));
-    driver.receive(P2, &pause(0).encode(station(2)));
-    driver.pass(DETECT);
-    assert!(!driver.switch.stormed(P2).contains(C3));
-    assert_eq!((driver.sent(P2).len(), dropped(&driver)), (2, 2));
+        |bench: &RouterBench| bench.counters.class(P2, C3).drops[DropReason::PausedDiscard.index()].get();
+    bench.pass(DETECT);
+    assert!(bench.switch.stormed(P2).contains(C3));
+    assert_eq!((dropped(&bench), bench.switch.buffer().egress(P2, C3)), (2, Bytes::ZERO));
+    bench.receive(P2, &pause(0).encode(station(2)));
+    bench.pass(DETECT);
+    assert!(!bench.switch.stormed(P2).contains(C3));
+    assert_eq!((bench.sent(P2).len(), dropped(&bench)), (2, 2));
 }
 
-impl Driver {
+impl RouterBench {
     fn pass(&mut self, span: Nanos) {
         self.now += span;
         self.switch.batch(self.now).advance(&mut self.store);

@@ -5,7 +5,7 @@ use super::*;
 // proves: slow-path
 #[test]
 fn what_the_host_sends_leaves_in_its_class_obeys_pauses_and_is_bounded() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     let frame = |dst| {
         let mut bytes = packet(P1, dst, 64, 100);
         bytes[..6].copy_from_slice(&station(1).0);
@@ -13,36 +13,32 @@ fn what_the_host_sends_leaves_in_its_class_obeys_pauses_and_is_bounded() {
         bytes
     };
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
-    driver.receive(P1, &stop.encode(station(1)));
+    bench.receive(P1, &stop.encode(station(1)));
     let most = HOST_FRAMES_MAX as usize / 2;
     for _ in 0..most + 3 {
-        driver.send_of_host(Site::Port(P1), P1, &frame([10, 1, 0, 5]));
+        bench.send_of_host(Site::Port(P1), P1, &frame([10, 1, 0, 5]));
     }
-    assert_eq!(driver.counters.class(P1, C3).drops[DropReason::HostLimit.index()].get(), 3);
+    assert_eq!(bench.counters.class(P1, C3).drops[DropReason::HostLimit.index()].get(), 3);
     let mut other = with_checksum({
         let mut bytes = frame([10, 1, 0, 5]);
         bytes[15] = 48 << 2; // DSCP 48: class 6
         bytes
     });
-    driver.send_of_host(Site::Port(P1), P1, &other);
-    assert_eq!(driver.sent(P1), [other.clone()], "what is paused leaves room for others");
+    bench.send_of_host(Site::Port(P1), P1, &other);
+    assert_eq!(bench.sent(P1), [other.clone()], "what is paused leaves room for others");
     other.splice(12..12, [0x81, 0x00, 0x00, 0x05]);
-    driver.send_of_host(Site::Port(P1), P1, &other);
-    let refused = driver.counters.class(P1, Class::ALL[6]).drops[DropReason::NotMember.index()].get();
+    bench.send_of_host(Site::Port(P1), P1, &other);
+    let refused = bench.counters.class(P1, Class::ALL[6]).drops[DropReason::NotMember.index()].get();
     assert_eq!(refused, 1, "a VLAN's, where there is none");
-    assert_eq!(
-        driver.switch.buffer().ingress(P1, C3),
-        Bytes::ZERO,
-        "it takes nothing of what peers may send"
-    );
-    assert_eq!(driver.sent(P1), Vec::<Vec<u8>>::new(), "paused");
+    assert_eq!(bench.switch.buffer().ingress(P1, C3), Bytes::ZERO, "it takes nothing of what peers may send");
+    assert_eq!(bench.sent(P1), Vec::<Vec<u8>>::new(), "paused");
     let go = MacControl::Pfc(Pfc::default().with(C3, Quanta(0)));
-    driver.receive(P1, &go.encode(station(1)));
-    assert_eq!(driver.sent(P1), vec![frame([10, 1, 0, 5]); most]);
-    driver.send_of_host(Site::Port(P1), P1, &frame([10, 1, 0, 5]));
-    driver.switch.batch(driver.now).set_link(P1, false, &mut driver.store);
-    driver.send_of_host(Site::Port(P1), P1, &frame([10, 1, 0, 5]));
-    assert_eq!((driver.store.in_use(), driver.switch.ledger().missing()), (0, 0), "gone with the link");
+    bench.receive(P1, &go.encode(station(1)));
+    assert_eq!(bench.sent(P1), vec![frame([10, 1, 0, 5]); most]);
+    bench.send_of_host(Site::Port(P1), P1, &frame([10, 1, 0, 5]));
+    bench.switch.batch(bench.now).set_link(P1, false, &mut bench.store);
+    bench.send_of_host(Site::Port(P1), P1, &frame([10, 1, 0, 5]));
+    assert_eq!((bench.store.in_use(), bench.switch.ledger().missing()), (0, 0), "gone with the link");
 }
 
 // proves: slow-path
@@ -52,13 +48,13 @@ fn what_the_host_sends_to_a_vlan_is_flooded_or_goes_to_who_is_known() {
     frame[..6].copy_from_slice(&station(9).0);
     frame[6..12].copy_from_slice(&ROUTER.0);
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
-        let mut driver = Driver::of(&SwitchSettings { accounting, ..settings() }, Spread::Flow);
+        let mut bench = RouterBench::of(&SwitchSettings { accounting, ..settings() }, Spread::Flow);
         for round in 0..2 * HOST_FRAMES_MAX {
-            driver.send_of_host(Site::Vlan(VID), V4, &frame);
-            assert_eq!(driver.all_sent().len(), 2, "round {round}: to nobody that is known");
+            bench.send_of_host(Site::Vlan(VID), V4, &frame);
+            assert_eq!(bench.all_sent().len(), 2, "round {round}: to nobody that is known");
         }
-        assert_eq!((driver.store.in_use(), driver.punted().len()), (0, 0), "and not back to it");
-        assert_eq!(driver.switch.buffer().ingress(V4, C3), Bytes::ZERO, "it came in nowhere");
+        assert_eq!((bench.store.in_use(), bench.punted().len()), (0, 0), "and not back to it");
+        assert_eq!(bench.switch.buffer().ingress(V4, C3), Bytes::ZERO, "it came in nowhere");
     }
 }
 
@@ -68,16 +64,16 @@ fn what_the_host_sends_waits_for_no_room_and_holds_nobody_up() {
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;
     settings.ports[V4.index()].classes[C3.index()].egress_max = Bytes(250);
-    let mut driver = Driver::of(&settings, Spread::Flow);
+    let mut bench = RouterBench::of(&settings, Spread::Flow);
     let mut frame = packet(V4, [10, 7, 0, 9], 64, 100);
     frame[..6].fill(0xff);
     frame[6..12].copy_from_slice(&ROUTER.0);
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
-    driver.receive(V4, &stop.encode(station(4)));
-    (0..5).for_each(|_| driver.send_of_host(Site::Vlan(VID), V4, &frame));
-    assert_eq!(driver.all_sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [V5; 5]);
-    driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
-    assert_eq!(driver.sent(P1).len(), 1, "nothing waits before it");
+    bench.receive(V4, &stop.encode(station(4)));
+    (0..5).for_each(|_| bench.send_of_host(Site::Vlan(VID), V4, &frame));
+    assert_eq!(bench.all_sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [V5; 5]);
+    bench.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
+    assert_eq!(bench.sent(P1).len(), 1, "nothing waits before it");
 }
 
 fn of_router(to: MacAddr) -> Vec<u8> {
@@ -91,70 +87,70 @@ fn of_router(to: MacAddr) -> Vec<u8> {
 const ROUNDS: u64 = 600;
 
 /// Pauses V4 until a standstill is detected; calls `every_ms` each millisecond.
-fn bring_v4_to_a_standstill(driver: &mut Driver, mut every_ms: impl FnMut(&mut Driver)) {
+fn bring_v4_to_a_standstill(bench: &mut RouterBench, mut every_ms: impl FnMut(&mut RouterBench)) {
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(station(4));
     for ms in 0..ROUNDS {
         if ms % 20 == 0 {
-            driver.receive(V4, &stop);
+            bench.receive(V4, &stop);
         }
-        driver.now += Nanos::from_millis(1);
-        driver.switch.batch(driver.now).advance(&mut driver.store);
-        every_ms(driver);
+        bench.now += Nanos::from_millis(1);
+        bench.switch.batch(bench.now).advance(&mut bench.store);
+        every_ms(bench);
     }
-    driver.receive(V4, &stop);
+    bench.receive(V4, &stop);
 }
 
-fn drops(driver: &Driver, port: PortId, reason: DropReason) -> u64 {
-    driver.counters.class(port, C3).drops[reason.index()].get()
+fn drops(bench: &RouterBench, port: PortId, reason: DropReason) -> u64 {
+    bench.counters.class(port, C3).drops[reason.index()].get()
 }
 
 // proves: stalled-floods
 #[test]
 fn what_a_vlans_router_sends_waits_for_no_port_that_stands_still_and_reaches_the_others() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     for (port, number) in [(V4, 4), (V5, 5)] {
         let mut hello = of_router(MacAddr::BROADCAST);
         hello[6..12].copy_from_slice(&station(number).0);
-        driver.receive(port, &hello);
+        bench.receive(port, &hello);
     }
-    driver.all_sent();
+    bench.all_sent();
     let all = of_router(MacAddr::BROADCAST);
-    bring_v4_to_a_standstill(&mut driver, |driver| {
-        driver.send_of_host(Site::Vlan(VID), V4, &all);
-        driver.sent(V5);
+    bring_v4_to_a_standstill(&mut bench, |bench| {
+        bench.send_of_host(Site::Vlan(VID), V4, &all);
+        bench.sent(V5);
     });
-    let missed = drops(&driver, V4, DropReason::HostLimit);
+    let missed = drops(&bench, V4, DropReason::HostLimit);
     assert_eq!(missed, ROUNDS, "V4 had none of them, and it is known for how many nobody else");
-    assert_eq!(driver.store.in_use(), 0, "nothing waits");
+    assert_eq!(bench.store.in_use(), 0, "nothing waits");
     for _ in 0..HOST_FRAMES_MAX {
-        driver.send_of_host(Site::Vlan(VID), V4, &all);
-        driver.send_of_host(Site::Vlan(VID), V4, &of_router(station(4)));
-        driver.send_of_host(Site::Vlan(VID), V4, &of_router(station(5)));
-        assert_eq!(driver.all_sent(), [(V5, all.clone()), (V5, of_router(station(5)))].map(tagged));
+        bench.send_of_host(Site::Vlan(VID), V4, &all);
+        bench.send_of_host(Site::Vlan(VID), V4, &of_router(station(4)));
+        bench.send_of_host(Site::Vlan(VID), V4, &of_router(station(5)));
+        assert_eq!(bench.all_sent(), [(V5, all.clone()), (V5, of_router(station(5)))].map(tagged));
     }
     let frames = u64::from(HOST_FRAMES_MAX);
-    assert_eq!(drops(&driver, V4, DropReason::HostLimit) - missed, 2 * frames);
-    assert_eq!(drops(&driver, V4, DropReason::FloodPaused), 0);
+    assert_eq!(drops(&bench, V4, DropReason::HostLimit) - missed, 2 * frames);
+    assert_eq!(drops(&bench, V4, DropReason::FloodPaused), 0);
     let go = MacControl::Pfc(Pfc::default().with(C3, Quanta(0)));
-    driver.receive(V4, &go.encode(station(4)));
-    driver.send_of_host(Site::Vlan(VID), V4, &all);
-    assert_eq!(driver.all_sent(), [(V4, all.clone()), tagged((V5, all))]);
+    bench.receive(V4, &go.encode(station(4)));
+    bench.send_of_host(Site::Vlan(VID), V4, &all);
+    assert_eq!(bench.all_sent(), [(V4, all.clone()), tagged((V5, all))]);
 }
 
 // proves: stalled-floods
 #[test]
 fn what_the_router_of_a_vlan_has_sent_does_not_wait_for_good_where_settings_have_no_router_any_more() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
-    driver.receive(V4, &stop.encode(station(4)));
-    driver.send_of_host(Site::Vlan(VID), V4, &of_router(MacAddr::BROADCAST));
-    driver.sent(V5);
-    assert_eq!(driver.store.in_use(), 1, "for V4, which is paused");
+    bench.receive(V4, &stop.encode(station(4)));
+    bench.send_of_host(Site::Vlan(VID), V4, &of_router(MacAddr::BROADCAST));
+    bench.sent(V5);
+    assert_eq!(bench.store.in_use(), 1, "for V4, which is paused");
     let without = SwitchSettings { routed_vlans: Vec::new(), ..settings() };
     let revision = Box::new(Revision::new(without, &Workers::single(6), SLOTS));
-    drop(driver.switch.batch(driver.now).revise(revision));
-    bring_v4_to_a_standstill(&mut driver, |_| ());
-    assert_eq!((driver.store.in_use(), drops(&driver, V4, DropReason::HostLimit)), (0, 1));
+    drop(bench.switch.batch(bench.now).revise(revision));
+    bring_v4_to_a_standstill(&mut bench, |_| ());
+    assert_eq!((bench.store.in_use(), drops(&bench, V4, DropReason::HostLimit)), (0, 1));
 }
 
 /// With a router, two ports have floods: it sends to both.
@@ -212,18 +208,18 @@ fn floods_of_the_host_do_not_go_on_account_of_those_of_the_network_nor_these_on_
         let mut settings = settings();
         let class = &mut settings.ports[V5.index()].classes[C3.index()];
         (class.xoff, class.xon) = (Bytes(2_000), Bytes(1_000));
-        let mut driver = Driver::of(&settings, Spread::Flow);
+        let mut bench = RouterBench::of(&settings, Spread::Flow);
         let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
-        driver.receive(V4, &stop.encode(station(4)));
+        bench.receive(V4, &stop.encode(station(4)));
         if has_host {
-            driver.send_of_host(Site::Vlan(VID), V5, &of_router(MacAddr::BROADCAST));
+            bench.send_of_host(Site::Vlan(VID), V5, &of_router(MacAddr::BROADCAST));
         }
         let mut flood = of_router(MacAddr::BROADCAST);
         flood[6..12].copy_from_slice(&station(5).0);
-        (0..10).for_each(|_| driver.receive(V5, &tagged((V5, flood.clone())).1));
-        driver.all_sent();
-        bring_v4_to_a_standstill(&mut driver, |_| ());
-        [DropReason::FloodPaused, DropReason::HostLimit].map(|reason| drops(&driver, V4, reason))
+        (0..10).for_each(|_| bench.receive(V5, &tagged((V5, flood.clone())).1));
+        bench.all_sent();
+        bring_v4_to_a_standstill(&mut bench, |_| ());
+        [DropReason::FloodPaused, DropReason::HostLimit].map(|reason| drops(&bench, V4, reason))
     };
     let [missed, none] = dropped(false);
     assert!(missed > 0 && missed < 10 && none == 0, "{missed} {none}");
@@ -244,15 +240,15 @@ fn what_only_the_switch_says_is_not_taken_from_the_host() {
     for speaker in [Lldp::Off, Lldp::Switch, Lldp::Kernel] {
         let mut settings = settings();
         settings.ports[P1.index()].lldp = speaker;
-        let mut driver = Driver::of(&settings, Spread::Flow);
+        let mut bench = RouterBench::of(&settings, Spread::Flow);
         for frame in [&pause, &to_station, &tagged, &lldp] {
-            driver.send_of_host(Site::Port(P1), P1, frame);
+            bench.send_of_host(Site::Port(P1), P1, frame);
         }
         let sent: &[Vec<u8>] = if speaker == Lldp::Kernel { std::slice::from_ref(&lldp) } else { &[] };
-        assert_eq!(driver.sent(P1), sent, "{speaker:?}");
+        assert_eq!(bench.sent(P1), sent, "{speaker:?}");
         let refused: u64 = Class::ALL
             .iter()
-            .map(|&class| driver.counters.class(P1, class).drops[DropReason::HostControl.index()].get())
+            .map(|&class| bench.counters.class(P1, class).drops[DropReason::HostControl.index()].get())
             .sum();
         assert_eq!(refused, 4 - sent.len() as u64, "{speaker:?}");
     }

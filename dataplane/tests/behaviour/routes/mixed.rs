@@ -9,7 +9,7 @@ use super::*;
 const PORTS: [PortId; 6] = [P0, P1, P2, P3, V4, V5];
 
 #[derive(Clone, Debug)]
-enum Step {
+enum RouterStep {
     /// Frame from the network, or from the host.
     Comes {
         port: PortId,
@@ -33,7 +33,7 @@ fn any_port() -> impl Strategy<Value = PortId> {
 }
 
 /// Generates frames to routers, stations and all, for existing and missing routes.
-fn comes() -> impl Strategy<Value = Step> {
+fn comes() -> impl Strategy<Value = RouterStep> {
     let macs = PORTS.map(router).into_iter().chain([ROUTER, station(4), station(5), MacAddr::BROADCAST]);
     let dsts = [
         [10, 1, 0, 5],
@@ -51,26 +51,26 @@ fn comes() -> impl Strategy<Value = Step> {
     (any_port(), mac, any::<bool>(), dst, ttl, 46..1_100_u16, prop::bool::weighted(0.3)).prop_map(
         |(port, mac, to_its_router, dst, ttl, len, by_host)| {
             let mac = if to_its_router { router(port) } else { mac };
-            Step::Comes { port, mac, dst, ttl, len, by_host }
+            RouterStep::Comes { port, mac, dst, ttl, len, by_host }
         },
     )
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = RouterStep> {
     prop_oneof![
         8 => comes(),
-        2 => (any_port(), prop::sample::select(vec![0, 9, u16::MAX])).prop_map(|(port, quanta)| Step::Pause(port, quanta)),
-        1 => (any_port(), any::<bool>()).prop_map(|(port, is_up)| Step::Link(port, is_up)),
-        2 => any_port().prop_map(Step::Leaves),
-        1 => (0..3_u8).prop_map(Step::Table),
-        1 => any::<u16>().prop_map(Step::Time),
+        2 => (any_port(), prop::sample::select(vec![0, 9, u16::MAX])).prop_map(|(port, quanta)| RouterStep::Pause(port, quanta)),
+        1 => (any_port(), any::<bool>()).prop_map(|(port, is_up)| RouterStep::Link(port, is_up)),
+        2 => any_port().prop_map(RouterStep::Leaves),
+        1 => (0..3_u8).prop_map(RouterStep::Table),
+        1 => any::<u16>().prop_map(RouterStep::Time),
     ]
 }
 
-impl Driver {
-    fn step(&mut self, step: &Step) {
+impl RouterBench {
+    fn step(&mut self, step: &RouterStep) {
         match *step {
-            Step::Comes { port, mac, dst, ttl, len, by_host } => {
+            RouterStep::Comes { port, mac, dst, ttl, len, by_host } => {
                 let mut bytes = packet(port, dst, ttl, len);
                 bytes[..6].copy_from_slice(&mac.0);
                 let site = if [V4, V5].contains(&port) { Site::Vlan(VID) } else { Site::Port(port) };
@@ -80,15 +80,15 @@ impl Driver {
                     self.receive(port, &bytes);
                 }
             }
-            Step::Pause(port, quanta) => {
+            RouterStep::Pause(port, quanta) => {
                 let pause = MacControl::Pfc(Pfc::default().with(C3, Quanta(quanta)));
                 self.receive(port, &pause.encode(station(port.0)));
             }
-            Step::Link(port, is_up) => {
+            RouterStep::Link(port, is_up) => {
                 self.switch.batch(self.now).set_link(port, is_up, &mut self.store);
             }
-            Step::Leaves(port) => _ = self.sent(port),
-            Step::Table(number) => {
+            RouterStep::Leaves(port) => _ = self.sent(port),
+            RouterStep::Table(number) => {
                 let table = match number {
                     0 => Arc::default(),
                     1 => fib(Spread::Flow),
@@ -96,7 +96,7 @@ impl Driver {
                 };
                 self.route_by(table);
             }
-            Step::Time(micros) => {
+            RouterStep::Time(micros) => {
                 self.now += Nanos::from_micros(micros.into());
                 self.advance();
             }
@@ -116,19 +116,19 @@ explore! {
         for port in settings.ports.iter_mut().filter(|_| is_short) {
             port.classes[C3.index()].egress_max = Bytes(2_500);
         }
-        let mut driver = Driver::of(&settings, Spread::Flow);
-        steps.iter().for_each(|step| driver.step(step));
+        let mut bench = RouterBench::of(&settings, Spread::Flow);
+        steps.iter().for_each(|step| bench.step(step));
         for port in PORTS {
-            driver.step(&Step::Link(port, true));
-            driver.step(&Step::Pause(port, 0));
+            bench.step(&RouterStep::Link(port, true));
+            bench.step(&RouterStep::Pause(port, 0));
         }
         // Frames waiting for room continue when others have left; those waiting for a neighbour end at their
         // deadline.
-        while !driver.all_sent().is_empty() {}
-        driver.now += NEIGHBOUR_WAIT;
-        driver.advance();
-        while !driver.all_sent().is_empty() {}
-        prop_assert_eq!(driver.store.in_use(), 0);
-        prop_assert_eq!(driver.switch.ledger().missing(), 0);
+        while !bench.all_sent().is_empty() {}
+        bench.now += NEIGHBOUR_WAIT;
+        bench.advance();
+        while !bench.all_sent().is_empty() {}
+        prop_assert_eq!(bench.store.in_use(), 0);
+        prop_assert_eq!(bench.switch.ledger().missing(), 0);
     }
 }

@@ -8,7 +8,7 @@ use xoff_flow_control::settings::{FrameRate, IngressOrder, PipelineSettings};
 use super::*;
 
 const UNKNOWN: [u8; 4] = [10, 7, 0, 5];
-const KNOWN: [u8; 4] = [10, 1, 0, 5];
+const RESOLVED: [u8; 4] = [10, 1, 0, 5];
 /// Counted size of a packet of 100 bytes, with FCS.
 const SIZE: Bytes = Bytes(118);
 
@@ -29,7 +29,7 @@ fn numbered(dst: [u8; 4], number: u8) -> Vec<u8> {
     bytes
 }
 
-impl Driver {
+impl RouterBench {
     pub fn advance(&mut self) {
         self.switch.batch(self.now).advance(&mut self.store);
         self.forward();
@@ -73,66 +73,62 @@ fn lossless_frames_wait_and_keep_order_and_others_pass() {
     ] {
         let mut settings = settings();
         (settings.when_full, settings.pipeline) = (when_full, pipeline);
-        let mut driver = Driver::of(&settings, Spread::Flow);
-        let pass = |driver: &mut Driver| {
+        let mut bench = RouterBench::of(&settings, Spread::Flow);
+        let pass = |bench: &mut RouterBench| {
             for _ in 0..40 {
-                driver.now += Nanos::from_micros(1);
-                driver.advance();
+                bench.now += Nanos::from_micros(1);
+                bench.advance();
             }
         };
-        (0..5).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
-        (5..7).for_each(|number| driver.receive(P0, &numbered(KNOWN, number)));
-        pass(&mut driver);
-        assert_eq!(driver.numbers(P1), [5, 6], "{when_full:?} {pipeline:?}");
-        assert_eq!(driver.requests(), 1, "one copy is enough");
-        assert_eq!(
-            driver.switch.buffer().ingress(P0, C3),
-            Bytes(5 * SIZE.0),
-            "they count where they came in"
-        );
+        (0..5).for_each(|number| bench.receive(P0, &numbered(UNKNOWN, number)));
+        (5..7).for_each(|number| bench.receive(P0, &numbered(RESOLVED, number)));
+        pass(&mut bench);
+        assert_eq!(bench.numbers(P1), [5, 6], "{when_full:?} {pipeline:?}");
+        assert_eq!(bench.requests(), 1, "one copy is enough");
+        assert_eq!(bench.switch.buffer().ingress(P0, C3), Bytes(5 * SIZE.0), "they count where they came in");
         // More frames have arrived, some of them in the pipeline, when the neighbour is resolved.
-        (7..9).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
-        (9..11).for_each(|number| driver.receive_only(P0, &numbered(UNKNOWN, number)));
-        driver.route_by(resolved());
-        (11..13).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
-        pass(&mut driver);
+        (7..9).for_each(|number| bench.receive(P0, &numbered(UNKNOWN, number)));
+        (9..11).for_each(|number| bench.receive_only(P0, &numbered(UNKNOWN, number)));
+        bench.route_by(resolved());
+        (11..13).for_each(|number| bench.receive(P0, &numbered(UNKNOWN, number)));
+        pass(&mut bench);
         let expected: Vec<u8> = (0..5).chain(7..13).collect();
-        assert_eq!(driver.numbers(P2), expected, "{when_full:?} {pipeline:?}");
-        assert_eq!((driver.store.in_use(), driver.requests()), (0, 0));
+        assert_eq!(bench.numbers(P2), expected, "{when_full:?} {pipeline:?}");
+        assert_eq!((bench.store.in_use(), bench.requests()), (0, 0));
     }
 }
 
 // proves: slow-path
 #[test]
 fn silent_neighbour_ends_the_wait_at_its_deadline() {
-    let mut driver = Driver::new();
-    driver.now = Nanos(11);
-    let until = driver.now.after(NEIGHBOUR_WAIT);
-    driver.receive(P0, &numbered(UNKNOWN, 0));
-    driver.now = Nanos(until.0 - 1);
-    driver.receive(P0, &numbered(UNKNOWN, 1));
-    driver.advance();
-    assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.store.in_use()), (0, 2));
-    assert!(driver.requests() > 1, "the host is asked again meanwhile");
-    driver.now = until;
-    driver.receive(P0, &numbered(UNKNOWN, 2));
-    assert_eq!(driver.lost(C3, DropReason::Unresolved), 1, "it is too late for that one");
-    assert!(driver.switch.next_deadline() <= until.after(Nanos::from_millis(10)));
-    driver.now = driver.switch.next_deadline();
-    driver.advance();
-    assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.store.in_use()), (3, 0));
+    let mut bench = RouterBench::new();
+    bench.now = Nanos(11);
+    let until = bench.now.after(NEIGHBOUR_WAIT);
+    bench.receive(P0, &numbered(UNKNOWN, 0));
+    bench.now = Nanos(until.0 - 1);
+    bench.receive(P0, &numbered(UNKNOWN, 1));
+    bench.advance();
+    assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.store.in_use()), (0, 2));
+    assert!(bench.requests() > 1, "the request to the host is repeated");
+    bench.now = until;
+    bench.receive(P0, &numbered(UNKNOWN, 2));
+    assert_eq!(bench.lost(C3, DropReason::Unresolved), 1, "it is too late for that one");
+    assert!(bench.switch.next_deadline() <= until.after(Nanos::from_millis(10)));
+    bench.now = bench.switch.next_deadline();
+    bench.advance();
+    assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.store.in_use()), (3, 0));
     // No peer is paused for it again, and the host continues to resolve it.
-    driver.punted();
-    driver.now += Nanos::from_secs(1);
-    driver.receive(P0, &numbered(UNKNOWN, 3));
-    assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.requests()), (4, 1));
+    bench.punted();
+    bench.now += Nanos::from_secs(1);
+    bench.receive(P0, &numbered(UNKNOWN, 3));
+    assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.requests()), (4, 1));
     // The neighbour is resolved and forgotten again: frames wait as before.
-    driver.route_by(resolved());
-    driver.receive(P0, &numbered(UNKNOWN, 4));
-    assert_eq!(driver.numbers(P2), [4]);
-    driver.route_by(fib(Spread::Flow));
-    driver.receive(P0, &numbered(UNKNOWN, 5));
-    assert_eq!((driver.lost(C3, DropReason::Unresolved), driver.store.in_use()), (4, 1));
+    bench.route_by(resolved());
+    bench.receive(P0, &numbered(UNKNOWN, 4));
+    assert_eq!(bench.numbers(P2), [4]);
+    bench.route_by(fib(Spread::Flow));
+    bench.receive(P0, &numbered(UNKNOWN, 5));
+    assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.store.in_use()), (4, 1));
 }
 
 /// Waiting frames are bounded at their ingress: the peer is paused exactly at XOFF, and headroom takes further
@@ -144,24 +140,24 @@ fn waiting_frames_pause_the_sender_at_xoff() {
     settings.ports[P0.index()].classes[C3.index()].xoff = Bytes(10 * SIZE.0);
     settings.ports[P0.index()].classes[C3.index()].xon = Bytes(5 * SIZE.0);
     settings.ports[P0.index()].classes[C3.index()].headroom = Bytes(10 * SIZE.0);
-    let mut driver = Driver::of(&settings, Spread::Flow);
-    (0..9).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
-    assert!(!driver.switch.held(P0).classes().contains(C3));
-    (9..20).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
-    assert!(driver.switch.held(P0).classes().contains(C3));
-    assert_eq!((driver.lost(C3, DropReason::HeadroomExhausted), driver.store.in_use()), (0, 20));
-    driver.route_by(resolved());
-    assert_eq!(driver.numbers(P2), (0..20).collect::<Vec<u8>>());
-    assert!(!driver.switch.held(P0).classes().contains(C3));
-    assert_eq!(driver.lost(C3, DropReason::Unresolved), 0);
+    let mut bench = RouterBench::of(&settings, Spread::Flow);
+    (0..9).for_each(|number| bench.receive(P0, &numbered(UNKNOWN, number)));
+    assert!(!bench.switch.held(P0).classes().contains(C3));
+    (9..20).for_each(|number| bench.receive(P0, &numbered(UNKNOWN, number)));
+    assert!(bench.switch.held(P0).classes().contains(C3));
+    assert_eq!((bench.lost(C3, DropReason::HeadroomExhausted), bench.store.in_use()), (0, 20));
+    bench.route_by(resolved());
+    assert_eq!(bench.numbers(P2), (0..20).collect::<Vec<u8>>());
+    assert!(!bench.switch.held(P0).classes().contains(C3));
+    assert_eq!(bench.lost(C3, DropReason::Unresolved), 0);
 }
 
 #[test]
 fn lossy_frames_are_the_hosts_within_its_rate() {
-    let mut driver = Driver::new();
-    (0..60).for_each(|number| driver.receive(P0, &of_class(0, numbered(UNKNOWN, number))));
-    assert_eq!((driver.punted().len(), driver.store.in_use()), (50, 0));
-    assert_eq!(driver.lost(Class::ALL[0], DropReason::Unresolved), 10);
+    let mut bench = RouterBench::new();
+    (0..60).for_each(|number| bench.receive(P0, &of_class(0, numbered(UNKNOWN, number))));
+    assert_eq!((bench.punted().len(), bench.store.in_use()), (50, 0));
+    assert_eq!(bench.lost(Class::ALL[0], DropReason::Unresolved), 10);
 }
 
 // proves: slow-path
@@ -171,51 +167,51 @@ fn waiting_frames_go_where_another_route_leads() {
         (Target::Nowhere, Some(DropReason::Blackhole)),
         (Target::Hops(vec![hop(2, None), hop(3, Some(station(3)))]), None),
     ] {
-        let mut driver = Driver::new();
-        (0..3).for_each(|number| driver.receive(P0, &numbered(UNKNOWN, number)));
-        driver.route_by(with(target));
-        let (sent, dropped) = (driver.numbers(P3).len(), reason.map_or(0, |it| driver.lost(C3, it)));
+        let mut bench = RouterBench::new();
+        (0..3).for_each(|number| bench.receive(P0, &numbered(UNKNOWN, number)));
+        bench.route_by(with(target));
+        let (sent, dropped) = (bench.numbers(P3).len(), reason.map_or(0, |it| bench.lost(C3, it)));
         assert_eq!((sent, dropped), if reason.is_some() { (0, 3) } else { (3, 0) });
-        assert_eq!(driver.store.in_use(), 0);
+        assert_eq!(bench.store.in_use(), 0);
     }
 }
 
 #[test]
 fn host_is_asked_again_where_it_had_no_room() {
-    let mut driver = Driver::new();
-    driver.punted.lock().expect("nobody panicked").room = 0;
-    driver.receive(P0, &numbered(UNKNOWN, 0));
-    driver.punted.lock().expect("nobody panicked").room = 9;
-    driver.now = driver.switch.next_deadline();
-    assert!(driver.now <= Nanos::from_millis(10));
-    driver.advance();
-    assert_eq!((driver.requests(), driver.store.in_use()), (1, 1));
+    let mut bench = RouterBench::new();
+    bench.punted.lock().expect("nobody panicked").room = 0;
+    bench.receive(P0, &numbered(UNKNOWN, 0));
+    bench.punted.lock().expect("nobody panicked").room = 9;
+    bench.now = bench.switch.next_deadline();
+    assert!(bench.now <= Nanos::from_millis(10));
+    bench.advance();
+    assert_eq!((bench.requests(), bench.store.in_use()), (1, 1));
 }
 
 #[test]
 fn frames_wait_while_their_port_has_no_link_or_turns_lossy() {
-    let mut driver = Driver::new();
-    driver.receive(P0, &numbered(UNKNOWN, 0));
-    driver.switch.batch(driver.now).set_link(P0, false, &mut driver.store);
-    driver.route_by(resolved());
-    assert_eq!(driver.numbers(P2), [0], "what came in before goes on");
-    driver.route_by(fib(Spread::Flow));
-    driver.receive(P0, &numbered(UNKNOWN, 1));
-    driver.punted();
+    let mut bench = RouterBench::new();
+    bench.receive(P0, &numbered(UNKNOWN, 0));
+    bench.switch.batch(bench.now).set_link(P0, false, &mut bench.store);
+    bench.route_by(resolved());
+    assert_eq!(bench.numbers(P2), [0], "what came in before goes on");
+    bench.route_by(fib(Spread::Flow));
+    bench.receive(P0, &numbered(UNKNOWN, 1));
+    bench.punted();
     let mut lossy = settings();
     lossy.ports.iter_mut().for_each(|port| port.classes[C3.index()].lossless = false);
     let revision = Box::new(Revision::new(lossy, &Workers::single(6), SLOTS));
-    drop(driver.switch.batch(driver.now).revise(revision));
-    driver.now += Nanos::from_secs(1);
-    driver.advance();
-    let reasons: Vec<PuntReason> = driver.punted().into_iter().map(|(punt, _)| punt.reason).collect();
-    assert_eq!((reasons, driver.store.in_use()), (vec![PuntReason::Unresolved], 0), "it is the host's now");
+    drop(bench.switch.batch(bench.now).revise(revision));
+    bench.now += Nanos::from_secs(1);
+    bench.advance();
+    let reasons: Vec<PuntReason> = bench.punted().into_iter().map(|(punt, _)| punt.reason).collect();
+    assert_eq!((reasons, bench.store.in_use()), (vec![PuntReason::Unresolved], 0), "it is the host's now");
 }
 
 /// Bridged frames of one micro-flow arrive while one for the router waits.
 #[test]
 fn waiting_frames_lead_no_bridged_flow_astray() {
-    let mut driver = Driver::new();
+    let mut bench = RouterBench::new();
     let mut to_router = packet(V4, UNKNOWN, 64, 100);
     to_router[..6].copy_from_slice(&ROUTER.0);
     let mut bridged = packet(V4, UNKNOWN, 64, 100);
@@ -223,21 +219,21 @@ fn waiting_frames_lead_no_bridged_flow_astray() {
     let mut hello = packet(V5, UNKNOWN, 64, 100);
     hello[..6].copy_from_slice(&station(4).0);
     hello[6..12].copy_from_slice(&station(8).0);
-    driver.receive(V5, &hello);
-    driver.all_sent();
-    (0..2).for_each(|_| driver.receive(V4, &to_router));
-    (0..2).for_each(|_| driver.receive_only(V4, &bridged));
-    drop(driver.switch.batch(driver.now).set_fib(resolved()));
-    (0..2).for_each(|_| driver.receive_only(V4, &bridged));
-    driver.forward();
-    assert_eq!((driver.sent(P2).len(), driver.sent(V5).len(), driver.store.in_use()), (2, 4, 0));
+    bench.receive(V5, &hello);
+    bench.all_sent();
+    (0..2).for_each(|_| bench.receive(V4, &to_router));
+    (0..2).for_each(|_| bench.receive_only(V4, &bridged));
+    drop(bench.switch.batch(bench.now).set_fib(resolved()));
+    (0..2).for_each(|_| bench.receive_only(V4, &bridged));
+    bench.forward();
+    assert_eq!((bench.sent(P2).len(), bench.sent(V5).len(), bench.store.in_use()), (2, 4, 0));
 }
 
 #[test]
 fn unroutable_frames_beyond_the_rate_are_filtered() {
-    let mut driver = Driver::new();
-    (0..60).for_each(|_| driver.receive(P0, &packet(P0, [11, 1, 0, 5], 64, 100)));
-    assert_eq!((driver.punted().len(), driver.lost(C3, DropReason::Unroutable)), (50, 10));
+    let mut bench = RouterBench::new();
+    (0..60).for_each(|_| bench.receive(P0, &packet(P0, [11, 1, 0, 5], 64, 100)));
+    assert_eq!((bench.punted().len(), bench.lost(C3, DropReason::Unroutable)), (50, 10));
 }
 
 /// The host fragments a packet longer than its MTU unless DF forbids it.
@@ -245,36 +241,36 @@ fn unroutable_frames_beyond_the_rate_are_filtered() {
 fn unfragmentable_frames_beyond_the_rate_are_filtered() {
     const DONT_FRAGMENT: u8 = 0x40;
     for (flags, reason) in [(0, DropReason::PuntLimit), (DONT_FRAGMENT, DropReason::Unroutable)] {
-        let mut driver = Driver::new();
+        let mut bench = RouterBench::new();
         let mut long = packet(P0, [10, 1, 0, 5], 64, 1_001);
         long[20] = flags;
         let long = with_checksum(long);
-        (0..60).for_each(|_| driver.receive(P0, &long));
-        assert_eq!((driver.punted().len(), driver.lost(C3, reason)), (50, 10), "{reason:?}");
+        (0..60).for_each(|_| bench.receive(P0, &long));
+        assert_eq!((bench.punted().len(), bench.lost(C3, reason)), (50, 10), "{reason:?}");
     }
 }
 
 #[test]
 fn unknown_destinations_are_counted_where_they_are_flooded() {
-    let mut driver = Driver::new();
-    let mut unknown = packet(V4, KNOWN, 64, 100);
+    let mut bench = RouterBench::new();
+    let mut unknown = packet(V4, RESOLVED, 64, 100);
     unknown[..6].copy_from_slice(&station(77).0);
     let mut broadcast = unknown.clone();
     broadcast[..6].fill(0xff);
     for bytes in [&unknown, &broadcast, &unknown] {
-        driver.receive(V4, bytes);
+        bench.receive(V4, bytes);
     }
-    let counted = |port, class| driver.counters.class(port, class).flooded_unknown.get();
+    let counted = |port, class| bench.counters.class(port, class).flooded_unknown.get();
     assert_eq!((counted(V4, C3), counted(V5, C3), counted(V4, Class::ALL[0])), (2, 0, 0));
 }
 
 #[test]
 fn expired_packet_waits_for_no_neighbour() {
     for (hops_left, waits) in [(1, false), (2, true)] {
-        let mut driver = Driver::new();
-        driver.receive(P0, &packet(P0, UNKNOWN, hops_left, 100));
-        assert_eq!(driver.switch.buffer().ingress(P0, C3) == SIZE, waits, "{hops_left} hops left");
+        let mut bench = RouterBench::new();
+        bench.receive(P0, &packet(P0, UNKNOWN, hops_left, 100));
+        assert_eq!(bench.switch.buffer().ingress(P0, C3) == SIZE, waits, "{hops_left} hops left");
         let reason = if waits { PuntReason::Resolve } else { PuntReason::HopLimit };
-        assert!(driver.punted().iter().all(|(punt, _)| punt.reason == reason), "{hops_left} hops left");
+        assert!(bench.punted().iter().all(|(punt, _)| punt.reason == reason), "{hops_left} hops left");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use xoff_dataplane::frame::{Frame, FrameStore as _};
-use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
+use xoff_dataplane::tap::{FrameEvent, Sighting, Tap, TapId};
 use xoff_xdp::Store;
 
 use super::*;
@@ -43,8 +43,8 @@ fn show_frames(inbox: Inbox) -> (JoinHandle<()>, mpsc::Receiver<TapId>) {
 }
 
 fn show(tap: &mut dyn Tap, frame: &Frame, store: &Store) {
-    let what = Seen::Received { dropped: None };
-    tap.see(&Sighting { at: NOW, port: PortId(0), class: None, is_control: true, what }, frame, store);
+    let event = FrameEvent::Received { dropped: None };
+    tap.see(&Sighting { at: NOW, port: PortId(0), class: None, is_control: true, event }, frame, store);
 }
 
 fn begin(control: &ControlHandle, query: &str, headers: &str) -> (TcpStream, String) {

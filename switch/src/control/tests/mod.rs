@@ -101,7 +101,7 @@ fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
                         request.answer(table.len(), |places| places.map(|at| table[at]))
                     }
                     Request::Link { up, .. } if up => return,
-                    Request::SetPolicy { successor, done } => done.send(successor).unwrap(),
+                    Request::SetPolicy { swap, done } => done.send(swap).unwrap(),
                     Request::Revise { revision, done, .. } => done.send(revision).unwrap(),
                     Request::PutTap { done, .. } => done.send(Ok(())).unwrap(),
                     Request::TakeTap { done, .. } => done.send(None).unwrap(),

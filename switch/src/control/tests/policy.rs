@@ -137,12 +137,12 @@ fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
             poll(&mut [PollFd::new(inbox.fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
             inbox.acknowledge();
             while let Some(request) = inbox.take() {
-                if let Request::SetPolicy { successor, done } = request {
+                if let Request::SetPolicy { swap, done } = request {
                     if given.is_empty() {
                         std::thread::sleep(Duration::from_millis(300)); // the other request arrives in the meantime
                     }
-                    given.push(format!("{successor:?}").contains("kind: GPfc"));
-                    done.send(successor).unwrap();
+                    given.push(format!("{swap:?}").contains("kind: GPfc"));
+                    done.send(swap).unwrap();
                 }
             }
         }

@@ -1,6 +1,6 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use xoff_dataplane::routing::{Hop, Onward};
+use xoff_dataplane::routing::{Hop, RouteDecision};
 use xoff_netlink::packet_route::AddressFamily;
 use xoff_netlink::packet_route::route::{
     RouteAttribute, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop, RouteType,
@@ -85,10 +85,10 @@ fn fate(tables: &Tables, port: u8, dst: &str) -> String {
         Site::Port(port) => format!("p{}:{} ", port.0, hop.dst.0[5]),
         Site::Vlan(vid) => format!("vlan{vid}:{} ", hop.dst.0[5]),
     };
-    match built.fib.onward(interface, &packet) {
-        Onward::Host(reason) => reason.name().into(),
-        Onward::Nowhere => "nowhere".into(),
-        Onward::Hops(hops) => hops.hops.iter().map(hop).collect::<String>().trim_end().into(),
+    match built.fib.lookup(interface, &packet) {
+        RouteDecision::Host(reason) => reason.name().into(),
+        RouteDecision::Nowhere => "nowhere".into(),
+        RouteDecision::Hops(hops) => hops.hops.iter().map(hop).collect::<String>().trim_end().into(),
     }
 }
 
@@ -315,7 +315,7 @@ fn the_least_mtu_holds_of_route_link_and_port() {
         let fib = tables.fib(&configured(), Spread::Flow).fib;
         let interface = fib.interface(Site::Port(PortId(1))).unwrap();
         for (dst, what) in [(0x0a09_0001, "by a next router"), (0x0a02_0009, "a station")] {
-            let Onward::Hops(hops) = fib.onward(interface, &packet(dst)) else { panic!("a hop") };
+            let RouteDecision::Hops(hops) = fib.lookup(interface, &packet(dst)) else { panic!("a hop") };
             assert_eq!(hops.hops[0].mtu, expected, "{what}: {of_route:?}");
         }
     }

@@ -11,7 +11,7 @@ use crate::queue::Nested;
 
 /// Policy that will take over a class; after the exchange, the remains of the old one.
 #[derive(Debug)]
-pub struct Successor {
+pub struct PolicySwap {
     class: Class,
     kind: PolicyKind,
     policy: Policy,
@@ -19,11 +19,11 @@ pub struct Successor {
     queues: Box<[Option<Box<Nested>>]>,
 }
 
-impl Successor {
+impl PolicySwap {
     /// Prepares a policy of `kind` for `class` in a switch with these settings.
     #[must_use]
-    pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> Successor {
-        Successor {
+    pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> PolicySwap {
+        PolicySwap {
             class,
             kind,
             policy: Policy::new(kind, class, settings),
@@ -37,9 +37,9 @@ pub(super) fn queue(kind: PolicyKind, settings: &SwitchSettings) -> Option<Box<N
 }
 
 impl Switch {
-    pub(super) fn set_policy(&mut self, mut successor: Box<Successor>) -> Box<Successor> {
+    pub(super) fn set_policy(&mut self, mut swap: Box<PolicySwap>) -> Box<PolicySwap> {
         self.end_run();
-        let Successor { class, kind, ref mut policy, ref mut queues } = *successor;
+        let PolicySwap { class, kind, ref mut policy, ref mut queues } = *swap;
         let count = self.ports.len();
         let ports = || (0..=u8::MAX).map(PortId).take(count);
         self.policies.kinds[class.index()] = kind;
@@ -48,7 +48,7 @@ impl Switch {
             let left = self.end_flows(policy, port, class);
             self.begin_flows(port, class, std::mem::replace(queue, left));
             self.ports[port.index()].peer.demands.iter_mut().for_each(|demands| demands.remove(class));
-            self.ask_rate(port, class, RateStep::FULL);
+            self.request_rate(port, class, RateStep::FULL);
         }
         self.policies.acting[class.index()].adopt(&self.buffer, &mut self.policies.intents);
         match self.workers.own().first_from(PortId(0)) {
@@ -58,10 +58,10 @@ impl Switch {
         for port in ports() {
             for held in self.ports[port.index()].peer.held.classes().iter() {
                 if self.ports[port.index()].peer.demands[held.index()].is_empty() {
-                    self.let_go(port, held);
+                    self.release_class(port, held);
                 }
             }
         }
-        successor
+        swap
     }
 }

@@ -83,8 +83,8 @@ fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
         let behind = star.stream(1, C3, 3);
         let behind = star.start(0, 1, Stream { len: 996, ..behind });
         run_paused(&mut star, 3..4, 100);
-        let seen = [(1, id), (2, id), (1, behind.id)].map(|(port, id)| star.at(port).seen(id).frames);
-        assert_eq!((seen, missed(&star, 3..4)), ([1, 1, 3], misses), "{left}");
+        let received = [(1, id), (2, id), (1, behind.id)].map(|(port, id)| star.at(port).seen(id).frames);
+        assert_eq!((received, missed(&star, 3..4)), ([1, 1, 3], misses), "{left}");
     }
 }
 
@@ -137,8 +137,8 @@ fn a_flood_that_waits_goes_by_a_member_that_was_let_go() {
     assert!(before < 10, "some wait for room at port 2");
     star.pause(3, resume(C3));
     star.run_for(Nanos::from_millis(20));
-    let seen = [1, 3].map(|port| star.at(port).seen(id).frames);
-    assert_eq!(seen, [10, 10 - before], "{before} before");
+    let received = [1, 3].map(|port| star.at(port).seen(id).frames);
+    assert_eq!(received, [10, 10 - before], "{before} before");
 }
 
 /// The member resumed for short moments before, so that the next sample may find no standstill.
@@ -184,8 +184,12 @@ fn a_flood_that_nothing_waits_for_is_not_lost_to_a_full_member_beside_one_that_s
     run_paused(&mut star, 2..4, 1);
     (2..4).for_each(|port| star.pause(port, resume(C3)));
     star.run_for(Nanos::from_millis(1));
-    let seen = [1, 2, 3].map(|port| star.at(port).seen(id).frames);
-    assert_eq!((seen, missed(&star, 2..4)), ([5, 1, 4], 0), "the last that would fill port 3 goes by port 2");
+    let received = [1, 2, 3].map(|port| star.at(port).seen(id).frames);
+    assert_eq!(
+        (received, missed(&star, 2..4)),
+        ([5, 1, 4], 0),
+        "the last that would fill port 3 goes by port 2"
+    );
 }
 
 /// Ports 3 and 4 are at a standstill. A copy at port 4 takes no shared memory, or that port is in a storm, too.
@@ -210,13 +214,13 @@ fn a_flood_misses_no_port_but_where_others_leave_it_no_room() {
         }
         let id = flood(&mut star, 1);
         run_paused(&mut star, 3..5, 2);
-        let seen = [1, 2].map(|port| star.at(port).seen(id).frames);
+        let received = [1, 2].map(|port| star.at(port).seen(id).frames);
         let drops = [3, 4].map(|port| {
             let drops = &star.switch().counters.class(PortId(port), C3).drops;
             [DropReason::FloodPaused, DropReason::PausedDiscard].map(|reason| drops[reason.index()].get())
         });
         let of_storm = if storms { 2 } else { 0 };
-        assert_eq!((seen, drops), ([1, 1], [[1, 0], [0, of_storm]]), "in a storm: {storms}");
+        assert_eq!((received, drops), ([1, 1], [[1, 0], [0, of_storm]]), "in a storm: {storms}");
     }
 }
 
@@ -235,7 +239,7 @@ fn a_flood_to_ports_that_all_stand_still_waits_for_none_of_them() {
         assert_eq!(missed(&star, 1..4), misses, "{left}");
         (1..4).for_each(|port| star.pause(port, resume(C3)));
         star.run_to_rest();
-        let seen: u64 = (1..4).map(|port| star.at(port).seen(id).frames).sum();
-        assert_eq!(seen + misses, 3, "{left}");
+        let received: u64 = (1..4).map(|port| star.at(port).seen(id).frames).sum();
+        assert_eq!(received + misses, 3, "{left}");
     }
 }

@@ -23,14 +23,14 @@ const OTHER: [u8; 2] = [0x88, 0xb5];
 const TAGGED: [u8; 4] = [0x81, 0x00, 0, 0];
 const CN_TAG: [u8; 4] = [0x22, 0xe9, 0, 7];
 
-struct Bench {
+struct MicroFlowBench {
     switch: Switch,
     store: MemoryStore,
     counters: Arc<Counters>,
 }
 
-impl Bench {
-    fn new(change: impl FnOnce(&mut SwitchSettings)) -> Bench {
+impl MicroFlowBench {
+    fn new(change: impl FnOnce(&mut SwitchSettings)) -> MicroFlowBench {
         let mut plan = plan::switch(&[LINK; 3]);
         plan.each_port(|port| {
             (port.commit, port.burst, port.trust) = (Bytes(1 << 20), Bytes(1 << 20), Trust::Both);
@@ -39,7 +39,7 @@ impl Bench {
         change(&mut plan.settings);
         let counters = Counters::new(3);
         let switch = Switch::new(&plan.settings, 72, Workers::single(3), Arc::clone(&counters));
-        let mut bench = Bench { switch, store: MemoryStore::new(64, 8, 16, 2000), counters };
+        let mut bench = MicroFlowBench { switch, store: MemoryStore::new(64, 8, 16, 2000), counters };
         for from in [HERE, A, B] {
             bench.pass(from, &[frame(from, HERE, &OTHER, 60)]);
         }
@@ -97,7 +97,7 @@ fn ipv6(tags: &[u8], dscp: u8, len: usize) -> Vec<u8> {
 #[test]
 fn frames_that_differ_in_what_classifies_them_only_are_told_apart() {
     let ipv4 = |tags: &[u8], dscp: u8| frame(HERE, A, &[tags, &[0x08, 0x00, 0x45, dscp << 2]].concat(), 64);
-    let mut bench = Bench::new(|_| ());
+    let mut bench = MicroFlowBench::new(|_| ());
     for tags in [&[][..], &TAGGED, &CN_TAG, &[TAGGED, CN_TAG].concat()] {
         let packets = [0, 24, 24, 0].map(|dscp| ipv4(tags, dscp));
         assert_eq!(bench.classes(&packets), [(C0, 2), (C3, 2)], "IPv4 behind {tags:02x?}");
@@ -113,7 +113,7 @@ fn frames_that_differ_in_what_classifies_them_only_are_told_apart() {
 fn a_frame_too_short_for_its_packet_is_not_taken_for_one_that_is_long_enough() {
     let long = ipv6(&TAGGED, 24, LONG_ENOUGH);
     let short = ipv6(&TAGGED, 24, LONG_ENOUGH - 1);
-    let mut bench = Bench::new(|_| ());
+    let mut bench = MicroFlowBench::new(|_| ());
     assert_eq!(bench.classes(&[long.clone(), short.clone()]), [(C0, 1), (C3, 1)]);
     assert_eq!(bench.classes(&[short, long]), [(C0, 1), (C3, 1)]);
 }
@@ -122,7 +122,7 @@ fn a_frame_too_short_for_its_packet_is_not_taken_for_one_that_is_long_enough() {
 #[test]
 fn a_frame_that_is_not_let_in_leads_nobody() {
     let class = C0.index();
-    let mut bench = Bench::new(|settings| settings.ports[0].classes[class].ingress_max = Bytes(400));
+    let mut bench = MicroFlowBench::new(|settings| settings.ports[0].classes[class].ingress_max = Bytes(400));
     let [to_a, large, small] = [(A, 100), (B, 1_000), (B, 100)].map(|(to, len)| frame(HERE, to, &OTHER, len));
     let sent = bench.pass(HERE, &[to_a.clone(), large, small.clone(), small.clone()]);
     assert_eq!(bench.counters.class(HERE, C0).drops[DropReason::IngressFull.index()].get(), 1);
@@ -132,7 +132,7 @@ fn a_frame_that_is_not_let_in_leads_nobody() {
 // proves: batches
 #[test]
 fn trains_part_where_they_should_and_keep_their_order() {
-    let mut bench = Bench::new(|settings| settings.ports[2].mtu_frame = 100);
+    let mut bench = MicroFlowBench::new(|settings| settings.ports[2].mtu_frame = 100);
     let numbered = |number: u8, to: PortId, pcp: u8, len: usize| {
         let mut bytes = frame(HERE, to, &[0x81, 0x00, pcp << 5, 0, 0x88, 0xb5, 0, 0], len);
         bytes[LONG_ENOUGH] = number;
@@ -162,14 +162,14 @@ fn trains_part_where_they_should_and_keep_their_order() {
 // proves: batches
 #[test]
 fn frames_of_different_times_leave_together_and_are_each_as_old_as_they_are() {
-    let mut bench = Bench::new(|_| ());
+    let mut bench = MicroFlowBench::new(|_| ());
     let counters = Arc::clone(&bench.counters);
     let delays =
         || (counters.class(A, C0).queueing_delay.count(), counters.class(A, C0).queueing_delay.sum());
     let before = delays();
-    let alike = frame(HERE, A, &OTHER, 60);
+    let identical = frame(HERE, A, &OTHER, 60);
     for age in [700, 700, 30, 30, 4] {
-        bench.take_in(Nanos(NOW.0 - age), HERE, &[alike.clone(), alike.clone()]);
+        bench.take_in(Nanos(NOW.0 - age), HERE, &[identical.clone(), identical.clone()]);
     }
     let [_, at_a, _] = bench.send();
     assert_eq!(at_a.len(), 10);
@@ -180,7 +180,7 @@ fn frames_of_different_times_leave_together_and_are_each_as_old_as_they_are() {
 #[test]
 fn frames_of_different_vlans_leave_together_with_and_without_a_tag() {
     let vlan = |vid, tagged, untagged| VlanSettings { vid, tagged, untagged };
-    let mut bench = Bench::new(|settings| {
+    let mut bench = MicroFlowBench::new(|settings| {
         settings.vlans = vec![vlan(5, vec![HERE, A], vec![]), vlan(6, vec![HERE], vec![A])];
     });
     let of = |vid: u8| frame(HERE, A, &[0x81, 0x00, 0, vid, 0x88, 0xb5], 80);
@@ -198,7 +198,7 @@ fn frames_of_one_vlan_leave_as_each_would_alone_whatever_tags_they_came_with() {
     let sequences = (0..81).map(|n| [n % 3, n / 3 % 3, n / 9 % 3, n / 27]);
     let frame = |kind: usize| frame(HERE, A, &[kinds[kind], &OTHER].concat(), 80);
     for (is_tagged, pcps) in [(false, None), (true, None), (false, Some([2; 8])), (true, Some([2; 8]))] {
-        let mut bench = Bench::new(|settings| {
+        let mut bench = MicroFlowBench::new(|settings| {
             let (tagged, untagged) = if is_tagged { (vec![A], vec![]) } else { (vec![], vec![A]) };
             settings.vlans =
                 vec![VlanSettings { vid: 5, tagged: [vec![HERE, B], tagged].concat(), untagged }];
@@ -222,7 +222,7 @@ fn frames_of_one_vlan_leave_as_each_would_alone_whatever_tags_they_came_with() {
 
 #[test]
 fn what_waits_until_committed_frames_have_left_may_go_as_soon_as_a_train_of_them_has() {
-    let mut bench = Bench::new(|settings| {
+    let mut bench = MicroFlowBench::new(|settings| {
         settings.policies[C3.index()] = PolicyKind::Gfc;
         (settings.ports[0].gfc_peer, settings.ports[0].commit) = (true, Bytes(200));
         settings.ports[0].classes[C3.index()].xoff = Bytes(1_000);
@@ -234,7 +234,7 @@ fn what_waits_until_committed_frames_have_left_may_go_as_soon_as_a_train_of_them
     bench.switch.batch(now).transmit(HERE, &mut bench.store, u32::MAX, |_, frame| out.push(frame));
     assert_eq!(out.len(), 2, "the second may begin");
     bench.take_in(now, HERE, &[frame(HERE, A, &[0x81, 0x00, 3 << 5, 0, 0x88, 0xb5], 900)]);
-    assert!(bench.switch.untold().contains(HERE), "a rate is to be asked for");
+    assert!(bench.switch.announcements_due().contains(HERE), "a rate request is due");
     let mut batch = bench.switch.batch(now);
     assert_eq!(batch.announce(HERE, &mut bench.store), None, "more is committed than may be");
     out.into_iter().for_each(|frame| batch.release(HERE, frame, &mut bench.store));
@@ -244,8 +244,8 @@ fn what_waits_until_committed_frames_have_left_may_go_as_soon_as_a_train_of_them
 
 #[test]
 fn each_frame_of_a_train_whose_station_finds_no_room_is_counted() {
-    let mut bench = Bench::new(|settings| settings.ports[0].learn_limit = Some(0));
-    let refused = |bench: &Bench| bench.switch.bridge().fdb().refused_at(HERE);
+    let mut bench = MicroFlowBench::new(|settings| settings.ports[0].learn_limit = Some(0));
+    let refused = |bench: &MicroFlowBench| bench.switch.bridge().fdb().refused_at(HERE);
     let before = refused(&bench);
     let frames = vec![frame(HERE, A, &OTHER, 64); 5];
     assert_eq!(bench.pass(HERE, &frames)[1].len(), 5);

@@ -4,13 +4,13 @@ use xoff_wire::units::{Nanos, PortId, PortSet};
 
 /// Sets of ports with work, and the time of the next timer.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct ReadySets {
     pub(super) ingress_ready: PortSet,
     next_ingress: PortId,
     /// Ports with unpaused frames to send, or with a due control frame.
     pub(super) egress_active: PortSet,
     /// Ports with a pending announcement of a pause or rate, or of its end.
-    pub(super) untold: PortSet,
+    pub(super) announcements_due: PortSet,
     /// Ports whose control frame must wait until another one has left.
     pub(super) starved: PortSet,
     pub(super) unresolved: PortSet,
@@ -20,7 +20,7 @@ pub(super) struct Agenda {
     pub(super) next_timer: Nanos,
 }
 
-impl Agenda {
+impl ReadySets {
     #[inline]
     pub(super) fn in_turn(&self) -> Option<PortId> {
         self.ingress_ready.next_from(self.next_ingress)
@@ -34,13 +34,13 @@ impl Agenda {
     }
 
     #[inline]
-    pub(super) fn look_at(&mut self, port: PortId, deadline: Nanos) {
+    pub(super) fn schedule(&mut self, port: PortId, deadline: Nanos) {
         self.timed.insert(port);
-        self.look_by(deadline);
+        self.schedule_by(deadline);
     }
 
     #[inline]
-    pub(super) fn look_by(&mut self, deadline: Nanos) {
+    pub(super) fn schedule_by(&mut self, deadline: Nanos) {
         self.next_timer = self.next_timer.min(deadline);
     }
 }

@@ -20,8 +20,8 @@ const LONG_ENOUGH: usize = field::TAGGED_PAYLOAD as usize + field::IPV6_LEN;
 
 /// Cached results of one port: the kind of the last received frame, and the route of the last forwarded one.
 #[derive(Debug, Default)]
-pub(super) struct Train {
-    last_in: Option<Leader>,
+pub(super) struct MicroFlow {
+    last_in: Option<FirstFrame>,
     last_forwarded: Forwarded,
 }
 
@@ -29,23 +29,23 @@ pub(super) struct Train {
 enum Forwarded {
     /// The next frame may be forwarded differently.
     #[default]
-    Elsewhere,
+    NotCached,
     /// The next frame may be forwarded differently, because the source address was refused.
-    Unlearned,
+    SourceRefused,
     /// Frames of the micro-flow take this route.
     Repeats(Route),
 }
 
 #[derive(Debug)]
-struct Leader {
+struct FirstFrame {
     start: Start,
     /// Bits that other frames of the micro-flow share.
     mask: &'static Start,
-    kind: Kind,
+    kind: FrameKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
+pub(super) struct FrameKind {
     pub(super) class: Class,
     pub(super) layout: Layout,
     /// Bytes of its tags that MTUs do not count.
@@ -124,34 +124,34 @@ impl Start {
     }
 }
 
-impl Leader {
+impl FirstFrame {
     #[inline]
-    fn is_followed_by(&self, start: &Start) -> bool {
+    fn is_joined_by(&self, start: &Start) -> bool {
         let first = (self.start.first ^ start.first) & self.mask.first;
         let rest = (self.start.rest ^ start.rest) & self.mask.rest;
         first | u128::from(rest) == 0
     }
 }
 
-impl Train {
+impl MicroFlow {
     /// Returns the kind of a frame with `head` if it belongs to the current micro-flow.
     #[inline]
-    pub(super) fn kind(&self, head: &[u8]) -> Option<Kind> {
-        let leader = self.last_in.as_ref()?;
-        leader.is_followed_by(&Start::of(head)?).then_some(leader.kind)
+    pub(super) fn kind(&self, head: &[u8]) -> Option<FrameKind> {
+        let first = self.last_in.as_ref()?;
+        first.is_joined_by(&Start::of(head)?).then_some(first.kind)
     }
 
     /// Returns the class of the last received frame if others may join it.
     #[inline]
     pub(super) fn class(&self) -> Option<Class> {
-        self.last_in.as_ref().map(|leader| leader.kind.class)
+        self.last_in.as_ref().map(|first| first.kind.class)
     }
 
     /// Starts a micro-flow with a frame that was read.
     #[inline]
-    pub(super) fn begin(&mut self, head: &[u8], kind: Kind) {
+    pub(super) fn begin(&mut self, head: &[u8], kind: FrameKind) {
         let start = Start::of(head).zip(Start::mask_of(kind.layout));
-        self.last_in = start.map(|(start, mask)| Leader { start, mask, kind });
+        self.last_in = start.map(|(start, mask)| FirstFrame { start, mask, kind });
     }
 
     /// Ends the micro-flow, because a frame was not admitted.
@@ -174,14 +174,14 @@ impl Train {
             Decision::Unicast(egress) if repeats => {
                 Forwarded::Repeats(Route { class, egress, vid, at, bridge_version: bridge.version() })
             }
-            _ if repeats => Forwarded::Elsewhere,
-            _ => Forwarded::Unlearned,
+            _ if repeats => Forwarded::NotCached,
+            _ => Forwarded::SourceRefused,
         };
     }
 
     /// Returns whether the bridge refused the source address of the last forwarded frame.
-    pub(super) fn is_unlearned(&self) -> bool {
-        matches!(self.last_forwarded, Forwarded::Unlearned)
+    pub(super) fn is_source_refused(&self) -> bool {
+        matches!(self.last_forwarded, Forwarded::SourceRefused)
     }
 }
 
@@ -204,15 +204,15 @@ mod tests {
         bytes
     }
 
-    fn look(bytes: &[u8]) -> Kind {
+    fn kind(bytes: &[u8]) -> FrameKind {
         let header = Header::parse(bytes).unwrap();
-        Kind { class: Class::ALL[3], layout: header.layout(), tags: header.tags_len(bytes) }
+        FrameKind { class: Class::ALL[3], layout: header.layout(), tags: header.tags_len(bytes) }
     }
 
-    fn follows(leader: &[u8], next: &[u8]) -> bool {
-        let mut train = Train::default();
-        train.begin(leader, look(leader));
-        train.kind(next).is_some()
+    fn joins(first: &[u8], next: &[u8]) -> bool {
+        let mut flow = MicroFlow::default();
+        flow.begin(first, kind(first));
+        flow.kind(next).is_some()
     }
 
     /// The kernel varies these fields between packets, and between flows of two hosts: lengths, Identification, flow
@@ -236,8 +236,8 @@ mod tests {
         for tags in [&[][..], &TAG] {
             for (a, b) in [(1, 2), (7, 200), (255, 0)] {
                 for [p, q] in [[tcp, tcp], [udp, udp], [tcp, udp]] {
-                    assert!(follows(&frame(&[tags, &ipv4(a, p)]), &frame(&[tags, &ipv4(b, q)])));
-                    assert!(follows(&frame(&[tags, &ipv6(a, p)]), &frame(&[tags, &ipv6(b, q)])));
+                    assert!(joins(&frame(&[tags, &ipv4(a, p)]), &frame(&[tags, &ipv4(b, q)])));
+                    assert!(joins(&frame(&[tags, &ipv6(a, p)]), &frame(&[tags, &ipv6(b, q)])));
                 }
             }
         }
@@ -251,15 +251,15 @@ mod tests {
         let other = [0x88, 0xb5, 0, 0];
         for tags in [&[][..], &TAG, &SERVICE_TAG, &[SERVICE_TAG, TAG].concat()] {
             for payload in [ipv4, ipv6, other] {
-                let leader = frame(&[tags, &payload]);
-                assert!(follows(&leader, &leader));
-                assert!(!follows(&leader, &leader[..LONG_ENOUGH - 1]));
+                let first = frame(&[tags, &payload]);
+                assert!(joins(&first, &first));
+                assert!(!joins(&first, &first[..LONG_ENOUGH - 1]));
                 for bit in 0..LONG_ENOUGH * 8 {
-                    let mut next = leader.clone();
+                    let mut next = first.clone();
                     next[bit / 8] ^= 1 << (bit % 8);
-                    let is_same = Header::parse(&next) == Header::parse(&leader)
-                        && look(&next).tags == look(&leader).tags;
-                    assert!(is_same || !follows(&leader, &next), "bit {bit} of {leader:02x?}");
+                    let is_same = Header::parse(&next) == Header::parse(&first)
+                        && kind(&next).tags == kind(&first).tags;
+                    assert!(is_same || !joins(&first, &next), "bit {bit} of {first:02x?}");
                 }
             }
         }
@@ -270,8 +270,8 @@ mod tests {
     fn nobody_follows_what_is_looked_at_farther_in_or_each_time() {
         for ether_type in [CN_TAG, CNM] {
             for tags in [&[][..], &TAG] {
-                let leader = frame(&[tags, &ether_type.0.to_be_bytes()]);
-                assert!(!follows(&leader, &leader));
+                let first = frame(&[tags, &ether_type.0.to_be_bytes()]);
+                assert!(!joins(&first, &first));
             }
         }
     }
