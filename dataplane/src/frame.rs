@@ -144,14 +144,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_is_eight_bytes() {
+    fn frame_handle_is_eight_bytes() {
         assert_eq!(mem::size_of::<Frame>(), 8);
     }
 
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "was lost")]
-    fn a_lost_handle_panics() {
+    fn lost_frame_handle_panics() {
         drop(Frame::new(7, 64));
     }
 }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn transit_leaves_half_of_the_burst_to_neighbors() {
+    fn transit_leaves_half_burst_to_neighbors() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 5 });
         assert_eq!(taken_of(&mut bucket, Nanos(0), PuntReason::NoRoute), 3);
         assert_eq!(taken_of(&mut bucket, Nanos(0), PuntReason::Lldp), 2);
@@ -120,7 +120,7 @@ mod tests {
 
     // proves: slow-path
     #[test]
-    fn a_bucket_gives_its_burst_and_then_its_rate_to_the_nanosecond() {
+    fn bucket_allows_burst_then_exact_rate() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 3, burst: 5 });
         assert_eq!(taken(&mut bucket, Nanos(0)), 5);
         assert!(!bucket.allows(Nanos(333_333_333), PuntReason::Arp));
@@ -131,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_punted_without_burst_and_no_more_than_the_burst_without_rate() {
+    fn zero_burst_or_rate_bounds_punts() {
         assert_eq!(taken(&mut PuntBucket::new(PuntLimit { rate: 1_000, burst: 0 }), Nanos::from_secs(9)), 0);
         let mut once = PuntBucket::new(PuntLimit { rate: 0, burst: 1 });
         assert_eq!([taken(&mut once, Nanos(0)), taken(&mut once, Nanos::NEVER)], [1, 0]);
     }
 
     #[test]
-    fn another_limit_keeps_what_fits_of_what_was_saved_up() {
+    fn new_limit_keeps_fitting_credit() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 5 });
         bucket.revise(Nanos(7), PuntLimit { rate: 1, burst: 2 });
         assert_eq!(taken(&mut bucket, Nanos(7)), 2);

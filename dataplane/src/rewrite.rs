@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn without_maps_only_the_tag_follows_the_membership() {
+    fn without_maps_only_tag_changes() {
         let plain = Rewriter::new(&port_settings(0));
         assert_eq!(sent(&plain, None, false), (None, Some(8)));
         assert_eq!(sent(&plain, None, true), (Some(0x6005), Some(8)), "class 3 as PCP");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_write_the_pcp_and_dscp_of_the_class() {
+    fn maps_write_class_pcp_and_dscp() {
         let mapped = Rewriter::new(&PortSettings {
             rewrite_pcp: Some([0, 1, 2, 6, 4, 5, 3, 7]),
             rewrite_dscp: Some([0, 0, 0, 26, 0, 0, 0, 0]),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_of_pcps_alone_writes_what_has_a_tag_and_leaves_all_else() {
+    fn pcp_map_changes_only_tagged_frames() {
         let mapped =
             Rewriter::new(&PortSettings { rewrite_pcp: Some([0, 1, 2, 6, 4, 5, 3, 7]), ..port_settings(0) });
         assert_eq!(sent(&mapped, None, false), (None, Some(8)));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn no_room_for_a_tag_is_told() {
+    fn missing_tag_room_is_reported() {
         let (mut store, mut frame) = OneSlot::holding(&frame(None), 3);
         let plain = Rewriter::new(&port_settings(0));
         assert!(!plain.apply(&mut store, &mut frame, 5, true, CLASS));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_put_in_and_taken_out_leaves_the_frame_as_it_was() {
+    fn tag_insertion_and_removal_round_trips() {
         let plain: Vec<u8> = (0..64).collect();
         let (mut store, mut frame) = OneSlot::holding(&plain, 4);
         assert!(insert_tag(&mut store, &mut frame, Tci(0x6005)));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_without_room_keeps_its_frame() {
+    fn slot_without_room_keeps_frame() {
         let plain: Vec<u8> = (0..64).collect();
         let (mut store, mut frame) = OneSlot::holding(&plain, 3);
         assert!(!insert_tag(&mut store, &mut frame, Tci(5)));

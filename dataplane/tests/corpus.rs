@@ -35,43 +35,43 @@ fn run(target: &str, mut body: impl FnMut(&[u8])) {
 
 // proves: configuration
 #[test]
-fn frame_heads() {
+fn corpus_of_frame_headers_parses() {
     run("header", header::check);
 }
 
 // proves: configuration
 #[test]
-fn mac_control_frames() {
+fn corpus_of_mac_control_frames_parses() {
     run("mac_control", mac_control::check);
 }
 
 // proves: configuration
 #[test]
-fn congestion_notification_messages() {
+fn corpus_of_cnms_parses() {
     run("cnm", cnm::check);
 }
 
 // proves: lldp
 #[test]
-fn what_neighbors_say() {
+fn corpus_of_lldp_frames_parses() {
     run("lldp", lldp::check);
 }
 
 // proves: ofc-flows
 #[test]
-fn lists_of_flows() {
+fn corpus_of_flow_lists_parses() {
     run("ofc", ofc::check);
 }
 
 // proves: gfc
 #[test]
-fn rates_of_classes() {
+fn corpus_of_class_rates_parses() {
     run("gfc", gfc::check);
 }
 
 // proves: configuration
 #[test]
-fn whole_switches() {
+fn corpus_of_switch_scripts_runs() {
     let mut reached: BTreeMap<&str, u64> = BTreeMap::new();
     run("switch", |bytes| {
         for (what, count) in switch::check(bytes) {

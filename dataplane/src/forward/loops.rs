@@ -157,7 +157,7 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn a_loop_is_found_with_the_last_of_so_many_moves_and_not_before() {
+    fn loop_found_exactly_at_move_threshold() {
         let mut loops = loops();
         assert_eq!(bounce(&mut loops, Nanos(5), MOVES - 1), None);
         assert_eq!(loops.found_at(B), 0);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_that_are_farther_apart_are_none() {
+    fn moves_outside_window_are_no_loop() {
         let mut loops = loops();
         assert_eq!(bounce(&mut loops, Nanos(0), MOVES - 1), None);
         assert_eq!(bounce(&mut loops, WINDOW, MOVES - 1), None, "a new window");
@@ -176,14 +176,14 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn all_that_move_once_in_one_direction_are_a_failover() {
+    fn moves_in_one_direction_are_failover() {
         let mut loops = loops();
         assert!((0..10 * MOVES).all(|_| loops.moved(Nanos(0), A, B).is_none()));
         assert_eq!(loops.found_at(B), 0);
     }
 
     #[test]
-    fn the_two_ports_of_most_moves_are_the_loop() {
+    fn ports_with_most_moves_are_looped() {
         let mut loops = loops();
         // A station behind the first port sends into a loop of the other two. For each of its moves there are many
         // between those two.
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_tried_again_when_its_time_is_over() {
+    fn blocked_port_is_retried_after_hold() {
         let mut loops = loops();
         assert_eq!(loops.next_end(), Nanos::NEVER);
         assert_eq!(bounce(&mut loops, Nanos(5), MOVES), Some(B));
@@ -212,14 +212,14 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn what_is_only_told_of_is_told_of_once_in_a_while_and_blocks_nobody() {
+    fn alert_reports_loop_once_without_block() {
         let mut loops = Loops::new([LoopDetection::Alert; 3].into_iter());
         assert_eq!(bounce(&mut loops, Nanos(5), 10 * MOVES), None);
         assert_eq!((loops.found_at(B), loops.is_found(B), loops.is_found(A)), (1, true, false));
     }
 
     #[test]
-    fn nothing_is_found_at_a_port_that_is_not_looked_after() {
+    fn no_loop_found_at_unmonitored_port() {
         let detection = [LoopDetection::Block, LoopDetection::Off, LoopDetection::Block];
         let mut loops = Loops::new(detection.into_iter());
         assert_eq!(bounce(&mut loops, Nanos(5), 2 * MOVES), None);

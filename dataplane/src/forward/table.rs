@@ -233,14 +233,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_its_vlan_and_address() {
+    fn key_holds_vlan_and_address() {
         let key = Key::new(4094, MacAddr([2, 3, 4, 5, 6, 7]));
         assert_eq!((key.vid(), key.mac()), (4094, MacAddr([2, 3, 4, 5, 6, 7])));
     }
 
     /// Consecutive and scattered addresses fill the table to its capacity.
     #[test]
-    fn holds_its_capacity_of_addresses_in_a_row_and_of_scattered_ones() {
+    fn table_holds_capacity_of_any_addresses() {
         for capacity in [1, 3, 4, 5, 16, 100, 1000, 8192, 16_384, 60_000, 65_536] {
             for step in [1, 256, 0x0001_0000_0001, 0x9e37_79b9_7f4a] {
                 let mut table = Table::new(capacity, HashSeed([step, capacity as u64]));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_bucket_spills_into_the_other_and_then_refuses() {
+    fn full_bucket_spills_then_refuses() {
         let mut table = Table::new(8, HashSeed::KNOWN); // two buckets: the second is whichever the first is not
         for n in 1..=14 {
             assert!(table.insert(Key(n), Entry::default()), "{n}");

@@ -50,7 +50,7 @@ fn flood(kind: Flooded, ports: &[u8]) -> Decision {
 }
 
 #[test]
-fn unknown_addresses_are_flooded_and_known_ones_are_not() {
+fn only_unlearned_destinations_are_flooded() {
     let mut bridge = Bridge::new(&settings(4));
     assert_eq!(decide(&mut bridge, 0, A, B), flood(Flooded::Unknown, &[1, 2, 3]));
     assert_eq!(decide(&mut bridge, 2, B, A), Decision::Unicast(PortId(0)));
@@ -65,7 +65,7 @@ fn unknown_addresses_are_flooded_and_known_ones_are_not() {
 }
 
 #[test]
-fn a_frame_does_not_leave_where_it_came_from() {
+fn frame_never_leaves_by_ingress_port() {
     let mut bridge = Bridge::new(&settings(2));
     decide(&mut bridge, 0, A, B);
     assert_eq!(decide(&mut bridge, 0, B, A), Decision::Drop(DropReason::Hairpin));
@@ -75,7 +75,7 @@ fn a_frame_does_not_leave_where_it_came_from() {
 
 // proves: link-down
 #[test]
-fn nothing_is_learned_at_a_port_without_link() {
+fn port_without_link_learns_nothing() {
     let mut bridge = Bridge::new(&settings(3));
     bridge.set_link(PortId(1), false);
     decide(&mut bridge, 1, A, B); // it was received before the link went down
@@ -87,7 +87,7 @@ fn nothing_is_learned_at_a_port_without_link() {
 }
 
 #[test]
-fn flooding_is_controlled_by_port_and_kind() {
+fn flooding_follows_port_and_kind_settings() {
     let mut settings = settings(4);
     settings.ports[1].flood_unknown = false;
     settings.ports[2].flood_group = false;
@@ -99,7 +99,7 @@ fn flooding_is_controlled_by_port_and_kind() {
 }
 
 #[test]
-fn isolated_ports_exchange_frames_with_others_only() {
+fn isolated_ports_exchange_no_frames() {
     let mut settings = settings(4);
     settings.ports[0].isolated = true;
     settings.ports[1].isolated = true;
@@ -112,7 +112,7 @@ fn isolated_ports_exchange_frames_with_others_only() {
 }
 
 #[test]
-fn vlans_are_apart() {
+fn vlans_are_separate() {
     let mut settings = settings(4);
     let ids = |ports: &[u8]| ports.iter().copied().map(PortId).collect::<Vec<_>>();
     settings.vlans = vec![
@@ -139,7 +139,7 @@ fn vlans_are_apart() {
 
 // proves: link-down
 #[test]
-fn a_port_without_link_gets_nothing_and_its_stations_are_forgotten() {
+fn link_loss_stops_output_forgets_stations() {
     let mut settings = settings(3);
     settings.fdb.statics = vec![(1, B, PortId(2))];
     let mut bridge = Bridge::new(&settings);
@@ -154,7 +154,7 @@ fn a_port_without_link_gets_nothing_and_its_stations_are_forgotten() {
 }
 
 #[test]
-fn a_static_address_outside_its_vlan_is_not_reached() {
+fn static_address_outside_vlan_is_unreachable() {
     let mut settings = settings(3);
     settings.vlans = vec![VlanSettings { vid: 1, tagged: vec![], untagged: vec![PortId(0), PortId(1)] }];
     settings.fdb.statics = vec![(1, B, PortId(2))];
@@ -163,7 +163,7 @@ fn a_static_address_outside_its_vlan_is_not_reached() {
 }
 
 #[test]
-fn replicas_hear_what_one_has_learned() {
+fn replicas_receive_learned_addresses() {
     let mut first = Bridge::new(&settings(3));
     let mut second = first.clone();
     let update = first.forward(NOW, PortId(0), &frame(A, B, None)).learned.unwrap();
@@ -174,7 +174,7 @@ fn replicas_hear_what_one_has_learned() {
 }
 
 #[test]
-fn ageing_goes_on_by_deadlines() {
+fn ageing_advances_by_deadlines() {
     let mut bridge = Bridge::new(&settings(2));
     assert_eq!(bridge.next_deadline(), Nanos::NEVER);
     decide(&mut bridge, 0, A, B);
@@ -186,7 +186,7 @@ fn ageing_goes_on_by_deadlines() {
 
 explore! {
     #[test]
-    fn no_frame_goes_back_astray_or_to_a_dead_link(
+    fn decisions_use_only_permitted_live_ports(
         isolated in any::<[bool; 6]>(), up in any::<[bool; 6]>(),
         frames in prop::collection::vec((0u8..6, 0u8..8, 0u8..8, prop::option::of(0u16..4)), 1..100)
     ) {
@@ -227,7 +227,7 @@ explore! {
 
     // proves: batches
     #[test]
-    fn a_train_goes_where_each_of_its_frames_would_go_alone(
+    fn micro_flow_forwards_like_single_frames(
         ageing in prop::option::of(1u64..40), limit in prop::option::of(0usize..3),
         steps in prop::collection::vec(step(), 1..200)
     ) {

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn without_vlans_there_is_one_that_all_ports_send_untagged() {
+    fn default_vlan_is_untagged_everywhere() {
         let vlans = Vlans::new(&[], &ports(&[Some(1); 3]));
         assert_eq!(vlans.admit(PortId(2), UNTAGGED), Ok(1));
         assert_eq!(vlans.admit(PortId(2), tag(0)), Ok(1));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_vid_is_let_in_where_its_port_is_a_member_and_nowhere_else() {
+    fn vid_is_admitted_only_at_members() {
         let settings: Vec<_> = (1..=4094u16)
             .map(|vid| VlanSettings { vid, tagged: vec![PortId((vid % 3) as u8)], untagged: vec![] })
             .collect();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn each_port_sends_tagged_where_it_is_a_tagged_member() {
+    fn tagged_members_send_tagged() {
         let vlan = VlanSettings { vid: 7, tagged: vec![PortId(0)], untagged: vec![PortId(1)] };
         let vlans = Vlans::new(&[vlan], &ports(&[Some(7); 2]));
         let membership = vlans.get(7);

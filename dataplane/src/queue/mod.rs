@@ -164,7 +164,7 @@ mod tests {
 
     // proves: scheduling
     #[test]
-    fn a_voq_serves_its_inputs_in_turn_and_keeps_order_within_each() {
+    fn voq_serves_inputs_in_turn() {
         let mut nodes = Nodes::new(8);
         let mut queue = ClassQueue::new(QueueKind::Voq, 256);
         for (slot, ingress) in [(0, 2), (1, 2), (2, 2), (3, 255), (4, 0), (5, 255)] {

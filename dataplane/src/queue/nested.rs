@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test] // Algorithm 3 lines 7-8 and 13-14
-    fn a_held_flow_steps_aside_and_others_leave() {
+    fn held_flow_waits_while_others_leave() {
         let mut bench = QueueBench::new();
         bench.push_all(&[0, 1, 0, 1, 0]);
         bench.hold(0);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test] // Algorithm 3 lines 3-6: the paused queue goes before what came in meanwhile
-    fn a_resume_serves_the_paused_queue_first_and_then_the_normal_one() {
+    fn resume_serves_paused_queue_before_normal() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.push_all(&[0, 0, 1]);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test] // "partial paused flows resumed": resumed frames leave, held ones move to the other queue
-    fn a_partial_resume_moves_what_is_still_held_to_the_other_backup_queue() {
+    fn partial_resume_swaps_backup_queues() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resume_during_a_drain_waits_for_the_order_mark() {
+    fn resume_during_drain_awaits_order_mark() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_during_a_drain_takes_effect_at_once() {
+    fn hold_during_drain_takes_effect_immediately() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.push_all(&[0, 0, 1]);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_is_held_again_before_its_order_mark_stays_held() {
+    fn flow_held_before_mark_stays_held() {
         let mut bench = QueueBench::new();
         bench.hold(0);
         bench.hold(1);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_a_fifo_are_gone_on_with_and_given_back_paused_ones_first() {
+    fn adopted_fifo_returns_paused_frames_first() {
         let mut bench = QueueBench::new();
         bench.push_all(&[NO_FLOW, NO_FLOW]);
         bench.become_fifo_and_back();
@@ -477,7 +477,7 @@ mod tests {
 
         // proves: ofc-flows
         #[test]
-        fn no_flow_is_reordered_and_no_frame_stranded(steps in prop::collection::vec(any_step(), 1..120)) {
+        fn no_frame_is_reordered_or_stranded(steps in prop::collection::vec(any_step(), 1..120)) {
             run(&steps);
         }
     }

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_leave_in_the_order_they_came_and_keep_their_length() {
+    fn fifo_keeps_order_and_length() {
         let mut nodes = Nodes::new(8);
         let mut fifo = Fifo::default();
         for slot in [3, 0, 7] {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_behind_another_keeps_the_order_of_both() {
+    fn append_keeps_both_orders() {
         let mut nodes = Nodes::new(8);
         let queue = |nodes: &mut Nodes, slots: &[u32]| {
             let mut fifo = Fifo::default();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_taken_out_of_the_middle_and_both_parts_keep_their_order() {
+    fn take_if_keeps_both_orders() {
         let mut nodes = Nodes::new(8);
         for leaving in [0b0000, 0b0110, 0b1001, 0b1111] {
             let mut fifo = Fifo::default();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn putting_back_into_an_empty_queue_keeps_both_ends() {
+    fn unpop_into_empty_queue_keeps_ends() {
         let mut nodes = Nodes::new(2);
         let mut fifo = Fifo::default();
         fifo.push(&mut nodes, Frame::new(0, 60));

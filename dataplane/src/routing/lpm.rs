@@ -224,7 +224,7 @@ mod tests {
     explore! {
         // proves: routing
         #[test]
-        fn answers_as_a_look_through_all_prefixes(
+        fn lpm_matches_linear_search(
             prefixes in prop::collection::btree_map(prefix(), any::<u32>(), 0..60), others in prop::collection::vec(prefix(), 0..20)
         ) {
             let lpm = Lpm::new(prefixes.clone());
@@ -240,7 +240,7 @@ mod tests {
 
     // proves: routing
     #[test]
-    fn every_length_is_found_beside_all_others() {
+    fn all_prefix_lengths_coexist() {
         let nested: BTreeMap<Prefix, u32> =
             (0..=128).map(|len| ((mask(len) & (u128::MAX / 3), len), len.into())).collect();
         let lpm = Lpm::new(nested.clone());

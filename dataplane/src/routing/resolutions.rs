@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn deadline_stands_until_destination_is_known() {
+    fn deadline_holds_until_destination_resolves() {
         let mut waits = Resolutions::new();
         let begin = Nanos(7);
         let until = begin.after(NEIGHBOUR_WAIT);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn unwanted_destination_is_forgotten_at_the_nanosecond() {
+    fn unwanted_destination_expiry_is_nanosecond_exact() {
         for (gap, is_forgotten) in [(FORGET_AFTER.since(Nanos(1)), false), (FORGET_AFTER, true)] {
             let mut waits = Resolutions::new();
             let first = waits.wait_for(Nanos(0), to(1)).until;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn request_is_due_again_after_a_while() {
+    fn request_is_repeated_after_interval() {
         let mut waits = Resolutions::new();
         assert_eq!(waits.wait_for(Nanos(5), to(1)).ask_at, Nanos(5));
         assert_eq!(waits.requested(Nanos(5), to(1)), Nanos(5).after(ASK_EVERY));
@@ -145,7 +145,7 @@ mod tests {
 
     // proves: slow-path
     #[test]
-    fn destinations_beyond_the_table_share_a_deadline() {
+    fn destinations_beyond_table_share_deadline() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..count).for_each(|number| _ = waits.wait_for(Nanos(number.into()), to(number)));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn unwanted_destinations_of_a_full_table_make_room() {
+    fn full_table_evicts_unwanted_destinations() {
         let mut waits = Resolutions::new();
         let count = u32::try_from(KEPT_MAX).unwrap_or(u32::MAX);
         (0..=count).for_each(|number| _ = waits.wait_for(Nanos(0), to(number)));

@@ -31,7 +31,7 @@ fn decision(fib: &Fib, port: u8, packet: &Packet) -> String {
 }
 
 #[test]
-fn the_longest_prefix_of_the_interfaces_own_table_decides() {
+fn interface_table_decides_by_longest_prefix() {
     let mut tables = [Routes::default(), Routes::default()];
     let hops = |last| Target::Hops(vec![hop(0, Some(last))]);
     let left = |address: u32| Address::V4(address).bits();
@@ -64,7 +64,7 @@ fn the_longest_prefix_of_the_interfaces_own_table_decides() {
 
 /// Many addresses, so that several share a bit of the filter.
 #[test]
-fn every_address_of_this_host_is_known_as_a_source_and_no_other_is() {
+fn only_host_addresses_are_own_sources() {
     for count in [0, 1, 2, 3, 64, 200] {
         let own: Vec<u32> = (0..count).map(|number: u32| 0x0a00_0001 + 0x100 * number).collect();
         let local = |address: &u32| ((Address::V4(*address).bits(), 32), Target::Host(PuntReason::Local));
@@ -85,7 +85,7 @@ fn every_address_of_this_host_is_known_as_a_source_and_no_other_is() {
 
 // proves: routing
 #[test]
-fn hops_whose_stations_are_not_known_are_left_out_as_long_as_there_are_others() {
+fn unresolved_hops_are_skipped_beside_resolved() {
     let some = [hop(0, Some(1)), hop(0, None), hop(0, Some(3))].to_vec();
     let tables = [Routes {
         v4: [((0, 0), Target::Hops(some)), ((1 << 127, 1), Target::Hops(Vec::new()))].into_iter().collect(),
@@ -96,7 +96,7 @@ fn hops_whose_stations_are_not_known_are_left_out_as_long_as_there_are_others() 
 }
 
 #[test]
-fn more_hops_than_can_be_chosen_among_are_cut_off() {
+fn excess_next_hops_are_ignored() {
     let many = (0..=255).map(|last| hop(0, Some(last))).collect();
     let tables = [Routes { v4: [((0, 0), Target::Hops(many))].into_iter().collect(), ..Routes::default() }];
     let fib = Fib::new(&[interface(0, 0)], &tables, Spread::Flow);

@@ -148,7 +148,7 @@ mod tests {
 
     // proves: scheduling
     #[test]
-    fn weights_are_shares_of_bytes() {
+    fn weights_share_bytes() {
         let mut services = [Service::Weighted(1500); CLASSES];
         services[1] = Service::Weighted(5000);
         services[2] = Service::Weighted(3500);
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn equal_weights_alternate_within_one_frame_of_each_other() {
+    fn equal_weights_differ_by_one_frame() {
         let bytes = shares([Service::Weighted(3300); CLASSES], ClassSet(0b111), 1518, 300);
         assert_eq!(bytes[..3], [151_800; 3]);
     }
 
     /// The weights are far apart.
     #[test]
-    fn no_turn_is_longer_than_a_frame_however_far_apart_the_weights_are() {
+    fn turn_never_exceeds_one_frame() {
         let mut services = [Service::Weighted(1); CLASSES];
         services[1] = Service::Weighted(100_000);
         services[2] = Service::Weighted(50_000);
@@ -195,7 +195,7 @@ mod tests {
     /// Bytes of a turn sent together charge the scheduler as if sent one by one.
     // proves: batches
     #[test]
-    fn a_turn_binds_frame_by_frame_to_its_last_byte_and_not_beyond() {
+    fn turn_charges_batch_like_single_frames() {
         for seed in xoff_explore::seeds(0..20) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let services = [(); CLASSES].map(|()| match rng.u8(0..6) {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_goes_first_and_the_highest_of_them_before_all() {
+    fn highest_strict_class_goes_first() {
         let mut services = [Service::Weighted(1); CLASSES];
         services[6] = Service::Strict;
         services[5] = Service::Strict;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_is_paused_again_and_again_saves_nothing_up() {
+    fn paused_class_saves_no_credit() {
         let mut scheduler = Scheduler::new([Service::Weighted(1); CLASSES], 1518);
         for _ in 0..1000 {
             let turn = scheduler.choose(ClassSet(0b11)).unwrap();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_was_idle_saved_nothing_up() {
+    fn idle_class_saves_no_credit() {
         let mut scheduler = Scheduler::new([Service::Weighted(1); CLASSES], 1000);
         let mut turn = scheduler.choose(ClassSet(0b11)).unwrap();
         while turn.class.get() != 0 {

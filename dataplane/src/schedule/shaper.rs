@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gigabit_passes_1250_bytes_in_10_us_to_the_nanosecond() {
+    fn gigabit_shaper_is_nanosecond_exact() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes::ZERO);
         assert!(shaper.credit(Nanos(0)).allows_a_frame());
         shaper.spend(Nanos(0), Bytes(1250));
@@ -172,7 +172,7 @@ mod tests {
 
     // proves: batches
     #[test]
-    fn a_credit_binds_frame_by_frame_to_its_last_byte_and_not_beyond() {
+    fn credit_charges_batch_like_single_frames() {
         for seed in xoff_explore::seeds(0..20) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut alone = Shaper::new(BitRate::from_mbps(rng.u64(1..400_000)), Bytes(rng.u64(0..20_000)));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn another_rate_counts_from_when_it_is_set() {
+    fn new_rate_applies_from_its_setting() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes::ZERO);
         shaper.spend(Nanos(0), Bytes(1250));
         shaper.set_rate(Nanos(5_000), BitRate::from_mbps(500), Bytes::ZERO);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_up_is_cut_to_another_burst_or_forgone_and_debts_are_not() {
+    fn new_burst_cuts_credit_not_debt() {
         let frames = |shaper: &mut Shaper| {
             let now = Nanos(1_000_000);
             std::iter::from_fn(|| shaper.credit(now).allows_a_frame().then(|| shaper.spend(now, Bytes(1000))))
@@ -227,7 +227,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn only_the_burst_is_caught_up_after_a_stall() {
+    fn stall_is_made_up_by_burst() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes(3000));
         let sent = std::iter::from_fn(|| {
             shaper
@@ -240,7 +240,7 @@ mod tests {
     }
     // proves: pacing
     #[test]
-    fn who_had_something_to_send_may_make_up_for_more_than_who_rested() {
+    fn backlogged_sender_recovers_more_than_idle() {
         let lead = Lead { late: Bytes(10_000), idle: Bytes(2_000) };
         let gigabit = BitRate::from_gbps(1); // a byte in 8 ns
         let mut shaper = Shaper::new(gigabit, lead);

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_copy_closes_the_flood_and_its_entry_is_used_again() {
+    fn last_copy_frees_flood_account() {
         let mut accounts = Accounts::new(4, ClassSet::NONE, 0);
         let class = Class::ALL[0];
         let (a, b) = (accounts.open(class, 3).0, accounts.open(class, 2).0);
@@ -82,7 +82,7 @@ mod tests {
 
     // proves: reload
     #[test]
-    fn floods_that_were_there_when_their_class_became_bounded_count() {
+    fn existing_copies_count_once_bounded() {
         let class = Class::ALL[3];
         let mut accounts = Accounts::new(4, ClassSet::NONE, 3);
         let (before, _) = accounts.open(class, 3);
@@ -94,7 +94,7 @@ mod tests {
 
     // proves: floods
     #[test]
-    fn only_what_a_flood_adds_in_a_bounded_class_is_bounded() {
+    fn bounded_class_limits_added_copies() {
         let [lossy, lossless] = [Class::ALL[0], Class::ALL[3]];
         let mut accounts = Accounts::new(4, ClassSet(0b1000), 3);
         assert_eq!(accounts.open(lossy, 9).1, 8);

@@ -509,7 +509,7 @@ mod tests {
     // proves: workers
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "PortId(0) is ready, and has no frame"))]
-    fn ready_port_without_frame_stops_no_other() {
+    fn ready_port_without_frame_blocks_none() {
         let settings = SwitchSettings::plain((0..2).map(port_settings).collect());
         let mut switch = Switch::new(&settings, 1, Workers::single(2), Counters::new(2));
         let bytes = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[0; 46]].concat();

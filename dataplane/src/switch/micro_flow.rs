@@ -219,7 +219,7 @@ mod tests {
     /// label, ECN, protocol and ports.
     // proves: batches
     #[test]
-    fn packets_as_linux_sends_them_follow_each_other() {
+    fn linux_packets_share_micro_flow() {
         let ipv4 = |number: u8, protocol: u8| {
             let mut ip =
                 [0x45, 24 << 2 | number & 3, 5, number, number, 7, 0x40, 0, 64, protocol, number, 1].to_vec();
@@ -246,7 +246,7 @@ mod tests {
     /// With any different bit, a frame either does not join the micro-flow or has the same kind.
     // proves: batches
     #[test]
-    fn what_follows_is_what_a_look_would_say() {
+    fn micro_flow_kind_equals_parsed_kind() {
         let (ipv4, ipv6) = ([0x08, 0x00, 0x45, 24 << 2], [0x86, 0xdd, 0x66, 0x00]);
         let other = [0x88, 0xb5, 0, 0];
         for tags in [&[][..], &TAG, &SERVICE_TAG, &[SERVICE_TAG, TAG].concat()] {
@@ -267,7 +267,7 @@ mod tests {
 
     // proves: batches
     #[test]
-    fn nobody_follows_what_is_looked_at_farther_in_or_each_time() {
+    fn cn_frames_start_no_micro_flow() {
         for ether_type in [CN_TAG, CNM] {
             for tags in [&[][..], &TAG] {
                 let first = frame(&[tags, &ether_type.0.to_be_bytes()]);

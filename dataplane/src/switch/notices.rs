@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_in_units_of_64_stay_within_their_field() {
+    fn cnm_byte_units_stay_in_field() {
         assert_eq!([63, 64, -64, -127].map(in_units), [0, 1, -1, -1]);
         assert_eq!([64 * 32_767, 64 * 32_768, i64::MAX].map(in_units), [i16::MAX; 3]);
         assert_eq!([-64 * 32_768, -64 * 32_769, i64::MIN].map(in_units), [i16::MIN; 3]);

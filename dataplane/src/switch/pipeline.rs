@@ -231,7 +231,7 @@ mod tests {
 
     /// A frame with several possible egress ports finds different queues full.
     #[test]
-    fn halted_frame_at_another_queue_continues_its_halt() {
+    fn halted_frame_keeps_halt_between_queues() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
         let halts = |port: usize| {
             let counted = counters.class(QUEUES[port].0, QUEUES[port].1);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_decided_before_the_halted_one_ends_no_halt() {
+    fn earlier_frame_ends_no_halt() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));
         let mut pipeline = Pipeline::new(&PipelineSettings::default(), 2, Arc::clone(&counters));
         pipeline.halt(Nanos(10), &mut nodes, Frame::new(0, 60), QUEUES[0]);

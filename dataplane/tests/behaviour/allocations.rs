@@ -222,7 +222,7 @@ fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
 
 // proves: workers
 #[test]
-fn nothing_is_allocated_after_start() {
+fn forwarding_allocates_nothing() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
         allocates_nothing(Case { culprit, ..Case::default() });
     }
@@ -230,7 +230,7 @@ fn nothing_is_allocated_after_start() {
 
 // proves: workers
 #[test]
-fn no_policy_allocates_per_frame() {
+fn policies_allocate_nothing_per_frame() {
     for kind in PolicyKind::ALL {
         let pair = allocates_nothing(Case { kind, ..Case::default() });
         let lists = pair.all(|class| &class.flows.pause_frames_received);
@@ -256,7 +256,7 @@ fn shadows_allocate_nothing() {
 
 // proves: workers
 #[test]
-fn marks_and_early_drops_allocate_nothing() {
+fn ecn_and_wred_allocate_nothing() {
     for kind in [PolicyKind::Pfc, PolicyKind::Ofc] {
         let pair = allocates_nothing(Case { kind, ecn: true, ..Case::default() });
         assert!(pair.all(|class| &class.ecn_marked_frames) > 50);
@@ -266,13 +266,13 @@ fn marks_and_early_drops_allocate_nothing() {
 
 // proves: workers
 #[test]
-fn a_pipeline_that_keeps_frames_allocates_nothing() {
+fn pipeline_delay_allocates_nothing() {
     allocates_nothing(Case { delay: Nanos::from_micros(25), ..Case::default() });
 }
 
 // proves: capture
 #[test]
-fn who_looks_on_allocates_nothing_and_sees_every_frame() {
+fn tap_observes_all_frames_without_allocation() {
     let pair = allocates_nothing(Case { is_tapped: true, ..Case::default() });
     let ledgers = pair.workers.each_ref().map(Switch::ledger);
     let punts = (0..PORTS).map(|port| pair.counters.port(PortId(port)).punts[0].punted.get());
@@ -318,7 +318,7 @@ fn allocates_nothing(case: Case) -> WorkerPair {
 
 // proves: workers
 #[test]
-fn a_worker_that_is_given_a_policy_allocates_nothing() {
+fn policy_swap_allocates_nothing_in_worker() {
     for (from, to) in PolicyKind::ALL.into_iter().flat_map(|from| PolicyKind::ALL.map(|to| (from, to))) {
         let case = Case { kind: from, ..Case::default() };
         let mut pair = WorkerPair::new(case);
@@ -348,7 +348,7 @@ fn a_worker_that_is_given_a_policy_allocates_nothing() {
 
 // proves: workers
 #[test]
-fn a_worker_that_is_given_other_settings_allocates_nothing() {
+fn revision_allocates_nothing_in_worker() {
     for kind in PolicyKind::ALL {
         let case = Case { kind, shadows: &[PolicyKind::Ofc], ..Case::default() };
         let mut pair = WorkerPair::new(case);
@@ -376,7 +376,7 @@ fn a_worker_that_is_given_other_settings_allocates_nothing() {
 
 /// Checks the test above: an allocation is counted.
 #[test]
-fn an_allocation_is_noticed() {
+fn allocation_counter_detects_allocation() {
     let allocated = allocation_counter::measure(|| drop(std::hint::black_box(vec![1_u8])));
     assert_eq!(allocated.count_total, 1);
 }

@@ -59,7 +59,7 @@ fn packet(star: &Star, from: usize, tos: u8) -> Vec<u8> {
 
 // proves: batches
 #[test]
-fn under_every_policy_with_shadows_and_without() {
+fn batches_equal_singles_under_every_policy() {
     for kind in PolicyKind::ALL {
         for (warn, shadows) in [(5_000, vec![]), (5_003, vec![]), (8_000, PolicyKind::ALL.to_vec())] {
             let mut plan = plan();
@@ -79,7 +79,7 @@ fn under_every_policy_with_shadows_and_without() {
 
 // proves: batches
 #[test]
-fn with_congestion_points_at_ingress_and_at_egress() {
+fn batches_equal_singles_with_congestion_points() {
     let both = ClassSet(0b1001);
     for (ingress, egress) in [(both, ClassSet::NONE), (ClassSet::NONE, both)] {
         for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
@@ -94,7 +94,7 @@ fn with_congestion_points_at_ingress_and_at_egress() {
 
 // proves: batches
 #[test]
-fn with_marks_and_early_drops() {
+fn batches_equal_singles_with_ecn() {
     for (wred, probability) in [(false, 0.3), (true, 0.3), (true, 1.0)] {
         let mut plan = plan();
         let (min, max) = (Bytes(3_000), Bytes(12_000));
@@ -106,7 +106,7 @@ fn with_marks_and_early_drops() {
 
 // proves: batches
 #[test]
-fn with_rates_and_shares_of_classes() {
+fn batches_equal_singles_with_class_rates() {
     for (rate, weights) in [(Some(300), [1, 1]), (Some(77), [1, 3]), (None, [2, 3]), (None, [7, 1])] {
         for (commit, burst) in [(COMMIT, COMMIT), (COMMIT, Bytes(3_000)), (Bytes(3_000), COMMIT)] {
             let mut plan = plan();
@@ -124,7 +124,7 @@ fn with_rates_and_shares_of_classes() {
 /// All memory models, accountings and reactions to a full queue.
 // proves: batches
 #[test]
-fn in_memory_of_every_kind_whatever_counts_and_whatever_a_full_queue_does() {
+fn batches_equal_singles_in_memory_models() {
     let shared = |alpha_log2| {
         Memory::Shared(SharedMemory {
             pool: Bytes(40_000),
@@ -149,7 +149,7 @@ fn in_memory_of_every_kind_whatever_counts_and_whatever_a_full_queue_does() {
 
 // proves: batches
 #[test]
-fn where_small_frames_are_counted_and_not_only_their_bytes() {
+fn batches_equal_singles_with_small_frames() {
     let mut plan = plan();
     plan.may_lose = true; // headroom is counted in bytes only
     plan.each_port(|port| {
@@ -162,7 +162,7 @@ fn where_small_frames_are_counted_and_not_only_their_bytes() {
 
 // proves: batches
 #[test]
-fn near_xoff_by_single_bytes() {
+fn batches_equal_singles_near_xoff() {
     for below in 0..4 {
         let mut plan = plan();
         plan.each_lossless(|class| {
@@ -174,7 +174,7 @@ fn near_xoff_by_single_bytes() {
 
 // proves: batches
 #[test]
-fn between_workers() {
+fn batches_equal_singles_between_workers() {
     for owners in [vec![0, 1, 1, 1, 1], vec![0, 1, 2, 1, 2], vec![0, 0, 1, 1, 1]] {
         let mut plan = plan();
         plan.owners = owners;

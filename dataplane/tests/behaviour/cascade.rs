@@ -50,7 +50,7 @@ impl Chain {
 
 // proves: lossless
 #[test]
-fn a_pause_at_the_end_travels_to_the_beginning_hop_by_hop_and_back() {
+fn pause_propagates_hop_by_hop() {
     let mut chain = chain(|_| ());
     let [a, b, ..] = chain.hosts;
     let pause = stop(C3, 0xffff).encode(chain.bed.host(b).mac);
@@ -75,7 +75,7 @@ fn a_pause_at_the_end_travels_to_the_beginning_hop_by_hop_and_back() {
 }
 
 #[test]
-fn what_shares_the_way_in_another_class_does_not_notice() {
+fn other_class_on_path_is_unaffected() {
     let run = |paused: bool| {
         let mut chain = chain(|_| ());
         let [a, b, c, d] = chain.hosts;
@@ -97,7 +97,7 @@ fn what_shares_the_way_in_another_class_does_not_notice() {
 }
 
 #[test]
-fn a_slow_end_loses_nothing_on_the_whole_way_in_every_mode() {
+fn slow_receiver_is_lossless_in_modes() {
     type Change = fn(&mut SwitchPlan);
     let modes: [Change; 4] = [
         |_| (),
@@ -128,7 +128,7 @@ fn a_slow_end_loses_nothing_on_the_whole_way_in_every_mode() {
 
 // proves: lossless
 #[test]
-fn long_cables_need_their_headroom_at_every_hop() {
+fn long_cables_need_headroom_per_hop() {
     let far = Link { cable: Nanos::from_micros(50), ..LINK };
     let mut bed = Bed::new(1);
     let switches = [0, 1, 2].map(|_| bed.add_switch(plan::switch(&[far; 2])));

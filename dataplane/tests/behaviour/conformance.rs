@@ -54,7 +54,7 @@ fn first_after(star: &Star, flow: Flow, at: Nanos) -> Nanos {
 
 // proves: pause-timing
 #[test]
-fn a_pause_lasts_its_quanta_to_the_nanosecond() {
+fn pause_duration_is_nanosecond_exact() {
     for quanta in [1_u16, 10, 100, 1000, 65535] {
         let (mut star, flow) = busy(gigabit(), C3);
         let at = pause_just_before_a_start(&mut star, flow, stop(C3, quanta));
@@ -66,7 +66,7 @@ fn a_pause_lasts_its_quanta_to_the_nanosecond() {
 
 // proves: pause-timing
 #[test]
-fn only_the_paused_class_stops_and_another_takes_the_line() {
+fn other_class_uses_line_during_pause() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let paused = star.start(1, 0, star.stream(0, C3, 4_000));
     let other = star.start(2, 0, star.stream(0, C4, 4_000));
@@ -86,7 +86,7 @@ fn only_the_paused_class_stops_and_another_takes_the_line() {
 
 // proves: pause-timing
 #[test]
-fn time_zero_resumes_at_once() {
+fn time_zero_resumes_immediately() {
     let (mut star, flow) = busy(gigabit(), C3);
     let at = pause_just_before_a_start(&mut star, flow, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(777));
@@ -98,7 +98,7 @@ fn time_zero_resumes_at_once() {
 
 // proves: pause-timing
 #[test]
-fn the_last_value_wins_whether_shorter_or_longer() {
+fn last_pause_time_wins() {
     for (first, last) in [(1000, 200), (200, 1000)] {
         let (mut star, flow) = busy(gigabit(), C3);
         let at = pause_just_before_a_start(&mut star, flow, stop(C3, first));
@@ -112,7 +112,7 @@ fn the_last_value_wins_whether_shorter_or_longer() {
 
 // proves: pause-timing
 #[test]
-fn eight_classes_with_eight_times_expire_each_by_itself() {
+fn eight_pause_times_expire_separately() {
     let quanta = |class: Class| 40 + 30 * u16::from(class.get());
     let all =
         Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(quanta(class))));
@@ -130,7 +130,7 @@ fn eight_classes_with_eight_times_expire_each_by_itself() {
 }
 
 #[test]
-fn a_quantum_is_512_bits_at_the_speed_of_the_port() {
+fn quantum_is_512_bit_times() {
     for mbps in [100, 2_500, 10_000] {
         let speed = xoff_wire::units::BitRate::from_mbps(mbps);
         let mut star = Star::new(plan::switch(&[xoff_flow_control::headroom::Link { speed, ..LINK }; 2]));
@@ -170,7 +170,7 @@ fn xoff_bytes() -> [u8; 60] {
 
 // proves: pause-timing
 #[test]
-fn times_of_classes_that_are_not_enabled_have_no_effect() {
+fn times_of_disabled_classes_are_ignored() {
     let mut bytes = xoff_bytes();
     bytes[17] = 0;
     bytes[18..34].fill(0xff);
@@ -180,13 +180,13 @@ fn times_of_classes_that_are_not_enabled_have_no_effect() {
 
 // proves: pause-timing
 #[test]
-fn all_classes_with_time_zero_change_nothing_where_none_is_paused() {
+fn xon_without_pause_changes_nothing() {
     let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(0)));
     changes_nothing(gigabit(), C3, &MacControl::Pfc(all).encode(MacAddr([2; 6])));
 }
 
 #[test]
-fn a_pause_of_802_3x_has_no_effect_where_pfc_is_on() {
+fn pause_8023x_is_ignored_under_pfc() {
     let star = changes_nothing(gigabit(), C3, &MacControl::Pause(Quanta(0xffff)).encode(MacAddr([2; 6])));
     let port = star.switch().counters.port(PortId(0));
     assert_eq!((port.pause_frames_received.get(), port.pause_frames_ignored.get()), (1, 1));
@@ -194,7 +194,7 @@ fn a_pause_of_802_3x_has_no_effect_where_pfc_is_on() {
 
 // proves: pause-modes
 #[test]
-fn an_unknown_opcode_is_consumed_and_counted() {
+fn unknown_opcode_is_consumed_and_counted() {
     let mut bytes = xoff_bytes();
     bytes[15] = 0x02;
     let star = changes_nothing(gigabit(), C3, &bytes);
@@ -203,7 +203,7 @@ fn an_unknown_opcode_is_consumed_and_counted() {
 
 // proves: pause-modes
 #[test]
-fn pfc_to_a_wrong_address_has_no_effect() {
+fn pfc_to_wrong_address_is_ignored() {
     for dst in [[0x01, 0x80, 0xc2, 0, 0, 2], [0xff; 6], [2, 0, 0, 0, 0, 2]] {
         let mut bytes = xoff_bytes();
         bytes[..6].copy_from_slice(&dst);
@@ -213,14 +213,14 @@ fn pfc_to_a_wrong_address_has_no_effect() {
 }
 
 #[test]
-fn a_truncated_frame_has_no_effect() {
+fn truncated_pfc_frame_is_ignored() {
     let star = changes_nothing(gigabit(), C3, &xoff_bytes()[..33]);
     assert_eq!(malformed(&star, MacControlError::Truncated), 1);
 }
 
 // proves: pause-modes
 #[test]
-fn a_tagged_frame_has_no_effect() {
+fn tagged_pfc_frame_is_ignored() {
     let plain = xoff_bytes();
     let bytes = [&plain[..12], &[0x81, 0x00, 0x60, 0x00], &plain[12..]].concat();
     let star = changes_nothing(gigabit(), C3, &bytes);
@@ -229,7 +229,7 @@ fn a_tagged_frame_has_no_effect() {
 
 // proves: pause-modes
 #[test]
-fn a_class_or_a_port_without_pfc_does_not_pause() {
+fn class_or_port_without_pfc_sends() {
     changes_nothing(gigabit(), C0, &stop(C0, 0xffff).encode(MacAddr([2; 6])));
     let mut plan = gigabit();
     plan.each_port(|port| port.flow_control = FlowControl::Ignore);
@@ -239,7 +239,7 @@ fn a_class_or_a_port_without_pfc_does_not_pause() {
 
 // proves: pause-modes
 #[test]
-fn reserved_bits_source_and_padding_do_not_matter() {
+fn reserved_bits_and_padding_are_ignored() {
     let mut dirty = xoff_bytes();
     dirty[6..12].fill(0);
     dirty[16] = 0xff;
@@ -269,7 +269,7 @@ fn held() -> (Star, Nanos) {
 
 // proves: pause-frames
 #[test]
-fn the_xoff_that_we_send_is_right_to_the_byte() {
+fn sent_xoff_bytes_are_exact() {
     let (star, _) = held();
     let (_, bytes) = &star.at(1).controls[0];
     let mut expected = [0; 60];
@@ -281,7 +281,7 @@ fn the_xoff_that_we_send_is_right_to_the_byte() {
 }
 
 #[test]
-fn xoff_leaves_the_moment_the_threshold_is_reached_and_is_refreshed_on_time() {
+fn xoff_leaves_at_threshold_and_refreshes() {
     let (star, crossing) = held();
     let refresh = star.switch().settings.ports[1].refresh;
     let times: Vec<Nanos> = star.at(1).controls.iter().map(|&(at, _)| at).collect();
@@ -294,7 +294,7 @@ fn xoff_leaves_the_moment_the_threshold_is_reached_and_is_refreshed_on_time() {
 }
 
 #[test]
-fn xon_leaves_the_moment_the_count_falls_below_the_threshold() {
+fn xon_leaves_just_below_threshold() {
     let (mut star, _) = held();
     star.pause(0, resume(C3));
     let resumed = star.now() + PAUSE + CABLE;
@@ -308,7 +308,7 @@ fn xon_leaves_the_moment_the_count_falls_below_the_threshold() {
 }
 
 #[test]
-fn changes_of_two_classes_at_once_share_a_frame_and_one_timer() {
+fn simultaneous_changes_share_pause_frame() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let both = Pfc::default().with(C3, Quanta(0xffff)).with(C4, Quanta(0xffff));
     star.pause(0, MacControl::Pfc(both));
@@ -326,7 +326,7 @@ fn changes_of_two_classes_at_once_share_a_frame_and_one_timer() {
 
 // proves: pause-modes
 #[test]
-fn the_802_3x_port_stops_and_is_stopped_whole() {
+fn port_8023x_pauses_all_classes() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.each_port(|port| port.flow_control = FlowControl::Pause8023x);
     let mut star = Star::new(plan);

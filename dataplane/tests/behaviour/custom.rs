@@ -143,7 +143,7 @@ fn would_have_paused(star: &Star, shadow: usize, port: u8) -> [u64; 2] {
 
 // proves: own-policy
 #[test]
-fn a_policy_that_decides_as_pfc_does_leads_to_the_same_frames_at_the_same_times() {
+fn custom_pfc_policy_equals_builtin_pfc() {
     let (pfc, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
     let (custom, arrivals) = run(ScaledPfc::PFC, PolicyKind::Custom, &[]);
     assert_eq!(arrivals, expected);
@@ -157,7 +157,7 @@ fn a_policy_that_decides_as_pfc_does_leads_to_the_same_frames_at_the_same_times(
 
 // proves: own-policy
 #[test]
-fn in_shadow_it_is_not_heard_and_counts_what_it_would_have_done() {
+fn custom_shadow_counts_without_effect() {
     let (_, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
     let (star, arrivals) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[PolicyKind::Custom, PolicyKind::Pfc]);
     assert_eq!(arrivals, expected, "a shadow changes nothing");
@@ -169,7 +169,7 @@ fn in_shadow_it_is_not_heard_and_counts_what_it_would_have_done() {
 
 // proves: own-policy
 #[test]
-fn where_it_panics_that_is_said() {
+fn panic_of_custom_policy_is_reported() {
     let panics = ScaledPfc { part: 1, fault: Fault::Panic };
     for (acting, shadows) in [(PolicyKind::Custom, &[][..]), (PolicyKind::Pfc, &[PolicyKind::Custom][..])] {
         let cause = std::panic::catch_unwind(|| drop(run(panics, acting, shadows))).expect_err("it panics");
@@ -180,7 +180,7 @@ fn where_it_panics_that_is_said() {
 
 // proves: own-policy
 #[test]
-fn what_cannot_be_done_is_counted_and_nothing_comes_of_it() {
+fn impossible_intents_are_counted_and_ignored() {
     let (_, expected) = run(ScaledPfc::PFC, PolicyKind::Pfc, &[]);
     let (acting, arrivals) = run(ScaledPfc::FAULTY, PolicyKind::Custom, &[]);
     let (watching, arrivals_beside_shadow) = run(ScaledPfc::FAULTY, PolicyKind::Pfc, &[PolicyKind::Custom]);

@@ -58,7 +58,7 @@ fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) 
 
 // proves: ecn
 #[test]
-fn marks_come_first_and_not_last_on_a_queue_that_drains_and_begin_at_the_byte() {
+fn ecn_marks_at_dequeue_from_threshold() {
     // Frame k of 20 leaves a queue of 20 - k frames.
     for (threshold, marked) in [(5 * SIZE, 16), (5 * SIZE + 1, 15), (21 * SIZE, 0), (1, 20)] {
         let mut star = Star::new(plan(threshold, false));
@@ -73,7 +73,7 @@ fn marks_come_first_and_not_last_on_a_queue_that_drains_and_begin_at_the_byte() 
 
 // proves: ecn
 #[test]
-fn frames_that_cannot_be_marked_leave_as_they_came() {
+fn unmarkable_frames_leave_unchanged() {
     let mut star = Star::new(plan(1, false));
     let arrived = held_up(&mut star, C0, [NOT_ECT, 0b01, 0b11]);
     assert_eq!(arrived, [(0, Ecn::NotCapable), (1, Ecn::Congested), (2, Ecn::Congested)]);
@@ -82,7 +82,7 @@ fn frames_that_cannot_be_marked_leave_as_they_came() {
 
 // proves: lossy-classes, ecn
 #[test]
-fn wred_drops_what_cannot_be_marked_from_the_threshold_on_and_in_lossy_classes_only() {
+fn wred_drops_unmarkable_lossy_at_threshold() {
     let kinds = [NOT_ECT, NOT_ECT, NOT_ECT, NOT_ECT, ECT, NOT_ECT, ECT];
     for (threshold, dropped) in [(3 * SIZE, 2), (3 * SIZE + 1, 1)] {
         let mut star = Star::new(plan(threshold, true));
@@ -107,7 +107,7 @@ fn wred_drops_what_cannot_be_marked_from_the_threshold_on_and_in_lossy_classes_o
 /// Bytes behind the first tag are payload until that tag is removed.
 // proves: ecn
 #[test]
-fn a_frame_that_ends_within_its_second_tag_leaves_as_it_came_when_the_first_is_taken_out() {
+fn truncated_second_tag_leaves_frame_unmarked() {
     for inner in [&[0x81, 0x00][..], &[0x81, 0x00, 0, 1, 0x22, 0xe9], &[0x81, 0x00, 0]] {
         let mut plan = plan(1, false);
         let ids = |port| vec![PortId(port)];

@@ -13,7 +13,7 @@ const NO_LIMIT: Bytes = Bytes(1_000_000);
 
 // proves: bridging
 #[test]
-fn the_reserved_block_is_consumed_and_nothing_is_learned_from_it() {
+fn reserved_addresses_are_consumed_without_learning() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let station = [2, 0, 0, 0, 9, 9];
     let frame = |to: [u8; 6]| [&to[..], &station[..], &[0x88, 0xb5], &[0; 46][..]].concat();
@@ -39,7 +39,7 @@ fn broadcast(plan: SwitchPlan, class: Class) -> (Star, u32) {
 }
 
 #[test]
-fn every_port_gets_each_frame_once_in_every_accounting() {
+fn flood_reaches_every_port_once() {
     for (accounting, when_full) in [
         (Accounting::UntilTransmitted, WhenFull::Drop),
         (Accounting::UntilForwarded, WhenFull::Drop),
@@ -61,7 +61,7 @@ fn every_port_gets_each_frame_once_in_every_accounting() {
 
 // proves: shared-memory
 #[test]
-fn a_flood_waits_until_all_its_copies_have_room_in_the_memory_that_queues_share() {
+fn flood_waits_until_all_copies_fit() {
     for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
         let mut plan = plan::switch(&[LINK; 5]);
         (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);
@@ -84,7 +84,7 @@ fn a_flood_waits_until_all_its_copies_have_room_in_the_memory_that_queues_share(
 }
 
 #[test]
-fn a_flood_counts_where_it_came_in_until_its_last_copy_has_left() {
+fn flood_counts_until_last_copy_leaves() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(1_000_000), Bytes(500_000)));
     let (mut star, id) = broadcast(plan, C3);
@@ -101,7 +101,7 @@ fn a_flood_counts_where_it_came_in_until_its_last_copy_has_left() {
 
 // proves: floods
 #[test]
-fn copies_of_lossless_floods_leave_the_rest_of_memory_to_others() {
+fn lossless_flood_copies_are_bounded() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.slots = 8_000;
     plan.may_lose = true;
@@ -125,7 +125,7 @@ fn copies_of_lossless_floods_leave_the_rest_of_memory_to_others() {
 }
 
 #[test]
-fn copies_for_which_there_is_no_slot_are_counted_where_they_were_to_go() {
+fn copies_without_slot_count_at_egress() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.slots = 40;
     plan.control_slots = 2;

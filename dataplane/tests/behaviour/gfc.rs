@@ -105,7 +105,7 @@ fn step_of(rate: u64) -> u8 {
 
 // proves: gfc
 #[test]
-fn what_is_asked_is_kept_and_the_queues_settle_between_two_steps_without_a_pause() {
+fn requested_rates_settle_queues_without_pause() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     let id = chain.send(4_000);
     let (mut requested, mut kept) = (Vec::new(), Vec::new());
@@ -135,7 +135,7 @@ fn what_is_asked_is_kept_and_the_queues_settle_between_two_steps_without_a_pause
 
 // proves: gfc
 #[test]
-fn rates_fall_step_by_step_as_a_queue_grows_and_rise_as_it_empties() {
+fn rates_follow_queue_step_by_step() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     let id = chain.send(600);
     let pause = stop(C3, 0xffff).encode(chain.bed.host(chain.b).mac);
@@ -170,7 +170,7 @@ fn rates_fall_step_by_step_as_a_queue_grows_and_rise_as_it_empties() {
 
 // proves: gfc
 #[test]
-fn frames_with_rates_that_are_lost_cost_time_or_a_pause_and_nothing_else() {
+fn lost_rate_frames_lose_no_data() {
     for lost in 0..5 {
         let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
         for from in [end(chain.far, UP), end(chain.near, UP)] {
@@ -190,7 +190,7 @@ fn frames_with_rates_that_are_lost_cost_time_or_a_pause_and_nothing_else() {
 
 // proves: gfc
 #[test]
-fn a_limit_whose_end_is_lost_runs_out_by_itself() {
+fn limit_expires_if_end_is_lost() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     chain
         .bed
@@ -211,7 +211,7 @@ fn a_limit_whose_end_is_lost_runs_out_by_itself() {
 
 // proves: gfc
 #[test]
-fn a_host_that_slows_down_late_loses_nothing() {
+fn late_host_loses_nothing() {
     for late in [100, 400] {
         let late = Nanos::from_micros(late);
         let mut chain = GfcChain::new(Obeys::Late(late), |plan| {
@@ -228,7 +228,7 @@ fn a_host_that_slows_down_late_loses_nothing() {
 
 // proves: gfc
 #[test]
-fn a_switch_that_stops_lets_its_peers_be_fast_again_at_once() {
+fn stopping_switch_lifts_rates_immediately() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     chain.send(2_000);
     chain.bed.run_until(Nanos::from_millis(10));
@@ -243,7 +243,7 @@ fn a_switch_that_stops_lets_its_peers_be_fast_again_at_once() {
 /// Committed frames leave after the stop, and the queue falls below the ends of steps.
 // proves: gfc
 #[test]
-fn a_switch_that_stops_asks_for_no_rate_while_what_it_has_committed_leaves() {
+fn stopping_switch_requests_no_new_rates() {
     for after in (0..2_000).step_by(200) {
         let mut chain =
             GfcChain::new(Obeys::AtOnce, |plan| plan.each_port(|port| port.commit = Bytes(20_000)));
@@ -263,7 +263,7 @@ fn a_switch_that_stops_asks_for_no_rate_while_what_it_has_committed_leaves() {
 
 // proves: gfc
 #[test]
-fn a_limit_ends_with_the_link_and_is_asked_for_anew() {
+fn link_loss_ends_and_renews_limits() {
     let mut chain = GfcChain::new(Obeys::AtOnce, |_| ());
     chain.send(4_000);
     chain.bed.run_until(Nanos::from_millis(10));
@@ -281,7 +281,7 @@ fn a_limit_ends_with_the_link_and_is_asked_for_anew() {
 /// The bed checks every frame against the requested rate.
 // proves: gfc
 #[test]
-fn the_lower_of_a_rate_that_is_asked_for_and_one_of_its_own_holds_and_nothing_is_saved_up() {
+fn lower_requested_or_own_rate_holds() {
     let sent_in_a_millisecond = |step: u8| {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.each_port(|port| {
@@ -323,7 +323,7 @@ fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
 /// Tests the paper's subject: the slowed ring continues where PFC deadlocks.
 // proves: gfc
 #[test]
-fn a_ring_of_switches_that_wait_for_each_other_goes_on_where_pfc_stands_still() {
+fn gfc_ring_continues_where_pfc_deadlocks() {
     assert!(!ring_comes_to_an_end(PolicyKind::Pfc));
     assert!(ring_comes_to_an_end(PolicyKind::Gfc));
 }

@@ -117,7 +117,7 @@ struct HostFlow {
 
 // proves: groups
 #[test]
-fn every_frame_takes_one_way_and_comes_once() {
+fn every_frame_takes_one_member_once() {
     for spread in SPREADS {
         for (accounting, when_full) in KEEPING {
             let change = |plan: &mut SwitchPlan| {
@@ -148,7 +148,7 @@ fn every_frame_takes_one_way_and_comes_once() {
 
 // proves: groups
 #[test]
-fn several_workers_spread_as_one_does() {
+fn workers_spread_like_single_worker() {
     let owners = [[0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1]];
     for (spread, owners) in SPREADS.into_iter().flat_map(|spread| owners.map(|owners| (spread, owners))) {
         let mut pair = GroupedSwitches::new(2, |plan| plan.owners = owners.to_vec(), spread);
@@ -167,7 +167,7 @@ fn several_workers_spread_as_one_does() {
 /// A flood takes one wire; no host receives it twice, or receives its own.
 // proves: groups
 #[test]
-fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
+fn flood_takes_one_member_without_loop() {
     for (spread, when_full) in [
         (SPREADS[0], WhenFull::Drop),
         (SPREADS[1], WhenFull::Stop),
@@ -191,7 +191,7 @@ fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
 /// A cut wire moves its own flows only, and they return with it; frames on the others arrive in order.
 // proves: group-changes
 #[test]
-fn a_wire_that_is_cut_takes_its_own_flows_only() {
+fn cut_wire_moves_only_its_flows() {
     let mut pair = GroupedSwitches::new(4, |_| (), Spread::Flow);
     pair.bed.run_briefly();
     let flows = pair.all_to_all(C3, 400);
@@ -224,7 +224,7 @@ fn a_wire_that_is_cut_takes_its_own_flows_only() {
 
 // proves: groups
 #[test]
-fn in_turn_each_member_gets_as_many_frames_as_its_weight_says() {
+fn round_robin_gives_exact_weighted_shares() {
     let mut plan = fan(Spread::Frame(Turns::RoundRobin));
     for (member, weight) in plan.settings.groups[0].members.iter_mut().zip([1, 1, 2, 4]) {
         member.weight = weight;
@@ -237,7 +237,7 @@ fn in_turn_each_member_gets_as_many_frames_as_its_weight_says() {
 
 // proves: groups
 #[test]
-fn at_random_each_member_gets_about_as_many_frames_as_its_weight_says() {
+fn random_spread_approximates_weights() {
     let mut plan = fan(Spread::Frame(Turns::Random));
     plan.settings.groups[0].members[3].weight = 5;
     let mut star = Star::new(plan);
@@ -251,7 +251,7 @@ fn at_random_each_member_gets_about_as_many_frames_as_its_weight_says() {
 /// If nothing can leave, each queue fills up to `low` before any exceeds it, and then up to `high`.
 // proves: groups
 #[test]
-fn an_adaptive_group_fills_the_shorter_queues_first() {
+fn adaptive_group_fills_shorter_queues_first() {
     // A member is chosen at a byte below a threshold, and not at it. The owner of its port does not matter: queues of
     // other workers are read from their occupancies.
     let thresholds = [(3 * SIZE, 6 * SIZE, 3, 6), (3 * SIZE + 1, 6 * SIZE + 1, 4, 7)];
@@ -282,7 +282,7 @@ fn an_adaptive_group_fills_the_shorter_queues_first() {
 /// Frames of a higher class count, those of a lower class do not.
 // proves: groups
 #[test]
-fn an_adaptive_group_looks_at_the_class_and_those_above() {
+fn adaptive_group_counts_class_and_higher() {
     let mut star = Star::new(fan(ADAPTIVE));
     star.pause(3, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
@@ -303,7 +303,7 @@ fn an_adaptive_group_looks_at_the_class_and_those_above() {
 /// A frame waiting for room takes whichever allowed member has some first.
 // proves: group-changes
 #[test]
-fn what_waits_for_room_chooses_again() {
+fn waiting_frame_chooses_member_again() {
     for spread in EACH_FRAME {
         let mut plan = fan(spread);
         plan.settings.when_full = WhenFull::Stop;
@@ -329,7 +329,7 @@ fn what_waits_for_room_chooses_again() {
 /// A flow waits for its own member. Its frame moves when that loses its link, or another regains one.
 // proves: group-changes
 #[test]
-fn what_waits_for_room_at_a_link_goes_elsewhere_without_it() {
+fn waiting_frame_moves_on_link_change() {
     for spread in SPREADS {
         let mut plan = fan(spread);
         plan.settings.when_full = WhenFull::Stop;
@@ -366,7 +366,7 @@ fn what_waits_for_room_at_a_link_goes_elsewhere_without_it() {
 /// A member is removed, another added, and the spread changed without loss.
 // proves: group-changes
 #[test]
-fn groups_are_configured_otherwise_under_load() {
+fn groups_are_reconfigured_under_load() {
     let mut star = Star::new(fan(Spread::Flow));
     let id = star.start_to_all(0, beyond(C3, 300));
     star.run_for(Nanos::from_millis(1));
@@ -391,7 +391,7 @@ fn groups_are_configured_otherwise_under_load() {
 /// flow the same.
 // proves: groups
 #[test]
-fn a_train_does_not_tie_flows_to_a_way() {
+fn micro_flow_keeps_paths_per_flow() {
     let udp = |port: u8| {
         let mut ip = vec![
             0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0xc0, port, 0x12, 0xb7,
@@ -433,7 +433,7 @@ impl RunBriefly for Bed {
 
 // proves: group-changes
 #[test]
-fn a_member_without_link_is_out_of_the_choice_at_once() {
+fn member_without_link_is_excluded_immediately() {
     for spread in SPREADS {
         let mut star = Star::new(fan(spread));
         star.run_for(Nanos::from_micros(1));

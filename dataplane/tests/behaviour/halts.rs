@@ -56,14 +56,14 @@ fn passed(waiting: u64) -> [u64; 4] {
 
 // proves: pipeline
 #[test]
-fn a_full_queue_halts_every_port_and_class_and_one_that_is_not_yet_full_none() {
+fn only_full_queue_halts_all_ports() {
     assert_eq!(passed(3), [1, 1, 1, 1]);
     assert_eq!(passed(4), [0, 0, 0, 0]);
 }
 
 // proves: pipeline
 #[test]
-fn the_halt_ends_in_the_instant_in_which_a_frame_has_left() {
+fn halt_ends_when_frame_has_left() {
     let (mut star, _) = crowded(4);
     others(&mut star);
     star.run_for(Nanos::from_micros(100));
@@ -86,7 +86,7 @@ fn the_halt_ends_in_the_instant_in_which_a_frame_has_left() {
 
 // proves: pipeline
 #[test]
-fn what_halts_the_pipeline_is_the_next_whatever_comes_meanwhile() {
+fn halting_frame_passes_first() {
     let (mut star, crowd) = crowded(4);
     // All compete for the room of one frame: a higher class, and a port next in turn.
     let beside = [0, 1, 3].map(|from| {
@@ -106,7 +106,7 @@ fn what_halts_the_pipeline_is_the_next_whatever_comes_meanwhile() {
 
 // proves: pipeline
 #[test]
-fn the_halt_ends_where_the_frame_is_dropped_for_a_named_reason() {
+fn halt_ends_when_frame_is_dropped() {
     let (mut star, crowd) = crowded(4);
     let others = others(&mut star);
     star.run_for(Nanos::from_micros(100));
@@ -130,7 +130,7 @@ fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
 
 // proves: pipeline
 #[test]
-fn halts_are_counted_at_the_queue_that_was_full_with_the_time_that_they_took() {
+fn halt_times_count_at_full_queue() {
     let came = Nanos(PAUSE_DELAY.0 + 4 * SENT.0 + 500);
     let (mut star, _) = crowded(4);
     assert_eq!(halts(&star, 2), (1, came.0, 0));
@@ -145,7 +145,7 @@ fn halts_are_counted_at_the_queue_that_was_full_with_the_time_that_they_took() {
 /// A frame of 64 bytes leaves: too little room for one of 1000. Then one of 1000 leaves.
 // proves: pipeline
 #[test]
-fn a_frame_that_tries_again_in_vain_goes_on_with_the_same_halt() {
+fn failed_retry_continues_same_halt() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
     plan.settings.when_full = WhenFull::Stop;
@@ -175,7 +175,7 @@ fn a_frame_that_tries_again_in_vain_goes_on_with_the_same_halt() {
 
 // proves: pipeline
 #[test]
-fn departure_by_another_port_continues_the_halt() {
+fn other_port_departure_continues_halt() {
     let (mut star, _) = crowded(3);
     star.pause(3, stop(C3, 0xffff));
     star.run_for(PAUSE_DELAY);
@@ -199,7 +199,7 @@ fn departure_by_another_port_continues_the_halt() {
 /// Egress queues share memory: a frame leaving one makes room for another.
 // proves: pipeline
 #[test]
-fn the_halt_ends_when_another_queue_leaves_room_in_the_memory_that_they_share() {
+fn departure_from_shared_memory_ends_halt() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
     plan.settings.when_full = WhenFull::Stop;

@@ -65,7 +65,7 @@ fn worst(link: Link) -> (Bytes, Phase) {
 /// The computed headroom suffices, and exceeds the worst phase by less than a frame.
 // proves: lossless, headroom
 #[test]
-fn the_computed_headroom_is_enough_and_exceeds_the_worst_phase_by_less_than_a_frame() {
+fn computed_headroom_is_within_one_frame() {
     for (commit, late) in [(1, 0), (1, 50_000), (4_000, 0), (4_000, 200_000)] {
         let link = link(0, commit, late);
         let (worst, _) = worst(link);
@@ -79,7 +79,7 @@ fn the_computed_headroom_is_enough_and_exceeds_the_worst_phase_by_less_than_a_fr
 
 // proves: lossless, headroom
 #[test]
-fn the_computed_headroom_covers_a_switch_that_looks_only_now_and_then() {
+fn computed_headroom_covers_polling_gaps() {
     for (gap, commit, late) in [(20_000, 1, 0), (20_000, 4_000, 50_000), (7_000, 3_000, 1_000)] {
         let link = link(gap, commit, late);
         let (worst, phase) = worst(link);
@@ -89,7 +89,7 @@ fn the_computed_headroom_covers_a_switch_that_looks_only_now_and_then() {
 
 // proves: headroom
 #[test]
-fn headroom_is_used_to_its_last_byte_and_a_byte_less_loses_one_frame() {
+fn headroom_one_byte_short_loses_frame() {
     let link = link(0, 4_000, 50_000);
     let (worst, phase) = worst(link);
     assert_eq!(used(link, worst, link.peer_response, phase), (worst, 0));
@@ -99,7 +99,7 @@ fn headroom_is_used_to_its_last_byte_and_a_byte_less_loses_one_frame() {
 
 // proves: headroom
 #[test]
-fn a_peer_that_is_later_than_declared_by_a_frame_or_two_loses_and_is_counted() {
+fn peer_later_than_declared_loses_frames() {
     let link = link(0, 4_000, 50_000);
     let computed = Headroom::of(&link).total();
     let (_, phase) = worst(link);
@@ -119,7 +119,7 @@ fn response(link: Link, late: Nanos) -> [u64; 4] {
 
 // proves: peer-faults
 #[test]
-fn a_peer_as_late_as_declared_is_not_blamed_and_one_that_is_later_is() {
+fn only_later_than_declared_is_blamed() {
     let link = link(20_000, 4_000, 50_000);
     let allowed = Headroom::of(&link).total();
     let [came, after, excess, late] = response(link, link.peer_response);
@@ -135,7 +135,7 @@ fn a_peer_as_late_as_declared_is_not_blamed_and_one_that_is_later_is() {
 /// below XOFF, and resumes with room.
 // proves: shared-memory
 #[test]
-fn a_peer_whose_frames_would_find_no_room_in_the_pool_is_told_to_stop() {
+fn peer_without_pool_room_is_paused() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
         let mut plan = plan::switch(&[LINK; 3]);
         plan.may_lose = true;
@@ -173,7 +173,7 @@ fn a_peer_whose_frames_would_find_no_room_in_the_pool_is_told_to_stop() {
 
 /// An empty queue sends nothing whose departure could resume its peer.
 #[test]
-fn a_peer_whose_frames_find_no_room_at_an_empty_queue_is_not_held() {
+fn peer_with_empty_queue_is_free() {
     for headroom in [HeadroomPlace::Pool, HeadroomPlace::Reserved] {
         let mut plan = plan::switch(&[LINK; 3]);
         plan.may_lose = true;

@@ -43,7 +43,7 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
 /// Beside a peer that ignores pauses, stop-calibrate starves one that obeys; stop-max equals PFC.
 // proves: capfc
 #[test]
-fn stop_calibrate_starves_who_obeys_beside_who_does_not_and_stop_max_leaves_what_pfc_does() {
+fn stop_calibrate_starves_obedient_peer() {
     let shares = [
         share(PolicyKind::Pfc, 0.8),
         share(PolicyKind::CaPfcStopMax, 0.8),

@@ -10,7 +10,7 @@ use crate::{C0, C3, C4, stop};
 
 // proves: scheduling
 #[test]
-fn a_storm_on_one_class_leaves_others_as_they_were_and_is_not_relayed() {
+fn storm_stays_in_class_and_local() {
     let run = |storm: bool| {
         let mut star = Star::new(plan::switch(&[LINK; 3]));
         let rate = Some(BitRate::from_mbps(400));
@@ -29,7 +29,7 @@ fn a_storm_on_one_class_leaves_others_as_they_were_and_is_not_relayed() {
 
 // proves: pause-timing
 #[test]
-fn the_paused_class_sends_exactly_nothing_while_others_take_the_line() {
+fn paused_class_blocks_while_others_send() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let paused = star.start(1, 0, star.stream(0, C3, 1000));
     let other = star.start(2, 0, star.stream(0, C4, 1000));
@@ -50,7 +50,7 @@ fn the_paused_class_sends_exactly_nothing_while_others_take_the_line() {
 
 // proves: pause-timing
 #[test]
-fn short_frames_are_committed_as_long_as_the_line_makes_them() {
+fn short_frames_commit_padded_length() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(20 * 84), Bytes(100_000)));
     let mut star = Star::new(plan);
@@ -69,7 +69,7 @@ fn short_frames_are_committed_as_long_as_the_line_makes_them() {
 
 // proves: thresholds
 #[test]
-fn short_frames_count_with_their_padding_where_bytes_are_bounded() {
+fn short_frames_count_padding_against_limits() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.classes[0].ingress_max = Bytes(10 * 64));
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });
@@ -87,7 +87,7 @@ fn short_frames_count_with_their_padding_where_bytes_are_bounded() {
 /// A port with asymmetric PFC obeys pauses of all classes, and sends pauses of lossless ones only.
 // proves: pause-modes
 #[test]
-fn an_asymmetric_port_obeys_for_every_class_and_sends_for_lossless_ones_only() {
+fn asymmetric_port_obeys_all_sends_lossless() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });
     let mut star = Star::new(plan);
@@ -103,7 +103,7 @@ fn an_asymmetric_port_obeys_for_every_class_and_sends_for_lossless_ones_only() {
 
 // proves: pause-modes
 #[test]
-fn an_ignored_peer_is_neither_obeyed_nor_paused() {
+fn ignored_peer_exchanges_no_pauses() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.may_lose = true;
     plan.each_port(|port| port.flow_control = FlowControl::Ignore);
@@ -120,7 +120,7 @@ fn an_ignored_peer_is_neither_obeyed_nor_paused() {
 
 // proves: scheduling
 #[test]
-fn a_strict_class_keeps_its_rate_whatever_the_others_offer() {
+fn strict_class_keeps_rate_under_load() {
     let run = |overload: bool| {
         let mut plan = plan::switch(&[LINK; 4]);
         plan.each_port(|port| port.classes[6].service = Service::Strict);
@@ -142,7 +142,7 @@ fn a_strict_class_keeps_its_rate_whatever_the_others_offer() {
 
 // proves: shared-memory
 #[test]
-fn a_reserve_is_there_whatever_the_others_have_taken() {
+fn reserve_remains_under_memory_pressure() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.memory = Memory::Shared(SharedMemory {
         pool: Bytes(20_000),
@@ -164,7 +164,7 @@ fn a_reserve_is_there_whatever_the_others_have_taken() {
 
 // proves: scheduling
 #[test]
-fn a_free_port_keeps_its_rate_while_another_is_congested() {
+fn uncongested_port_keeps_rate_beside_congested() {
     let mut star = Star::new(plan::switch(&[LINK; 4]));
     let half = Some(BitRate::from_mbps(500));
     let to_congested = star.start(1, 0, Stream { rate: half, ..star.stream(0, C0, 1000) });
@@ -181,7 +181,7 @@ fn a_free_port_keeps_its_rate_while_another_is_congested() {
 
 // proves: scheduling
 #[test]
-fn a_lossless_victim_between_free_ports_keeps_its_rate() {
+fn lossless_victim_keeps_rate() {
     let mut star = Star::new(plan::switch(&[LINK; 5]));
     let incast = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 500)));
     let victim = star.start(3, 4, star.stream(4, C3, 500));
@@ -194,7 +194,7 @@ fn a_lossless_victim_between_free_ports_keeps_its_rate() {
 
 // proves: scheduling
 #[test]
-fn a_voq_serves_backlogged_inputs_strictly_in_turn() {
+fn voq_serves_backlogged_inputs_in_turn() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.each_port(|port| port.classes.iter_mut().for_each(|class| class.queue = QueueKind::Voq));
     let mut star = Star::new(plan);
@@ -208,7 +208,7 @@ fn a_voq_serves_backlogged_inputs_strictly_in_turn() {
 
 // proves: scheduling
 #[test]
-fn weighted_classes_share_by_weight_and_strict_goes_first() {
+fn weighted_classes_share_after_strict() {
     for weights in [[3300, 3300, 3300], [5000, 3500, 1500]] {
         let mut plan = plan::switch(&[LINK; 5]);
         plan.each_port(|port| {
@@ -238,7 +238,7 @@ fn weighted_classes_share_by_weight_and_strict_goes_first() {
 
 // proves: scheduling
 #[test]
-fn a_class_runs_ahead_of_its_own_rate_by_its_part_of_what_its_port_may() {
+fn class_lead_is_proportional_to_port() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| {
         (port.commit, port.burst) = (Bytes(100_000), Bytes(200_000));

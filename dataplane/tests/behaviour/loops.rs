@@ -56,7 +56,7 @@ impl LoopedSwitch {
 }
 
 #[test]
-fn without_detection_a_single_broadcast_goes_round_for_ever() {
+fn broadcast_circulates_forever_without_detection() {
     let mut ring = looped(LoopDetection::Off);
     ring.broadcast(1);
     ring.run_for(AWHILE);
@@ -68,7 +68,7 @@ fn without_detection_a_single_broadcast_goes_round_for_ever() {
 
 // proves: floods
 #[test]
-fn a_loop_is_found_and_ends_what_goes_round() {
+fn loop_detection_ends_circulating_frames() {
     let mut ring = looped(LoopDetection::Block);
     ring.broadcast(1);
     ring.run_for(AWHILE);
@@ -87,7 +87,7 @@ fn a_loop_is_found_and_ends_what_goes_round() {
 
 // proves: floods
 #[test]
-fn unicast_between_known_stations_goes_on_while_a_port_is_looped() {
+fn unicast_continues_beside_looped_port() {
     let mut ring = looped(LoopDetection::Block);
     ring.broadcast(1);
     ring.run_for(AWHILE);
@@ -104,7 +104,7 @@ fn unicast_between_known_stations_goes_on_while_a_port_is_looped() {
 
 // proves: floods
 #[test]
-fn a_port_is_tried_again_and_found_again_as_long_as_the_loop_is_there() {
+fn looped_port_is_retried_and_found() {
     let mut ring = looped(LoopDetection::Block);
     ring.broadcast(1);
     ring.run_for(AWHILE);
@@ -117,7 +117,7 @@ fn a_port_is_tried_again_and_found_again_as_long_as_the_loop_is_there() {
 
 // proves: floods
 #[test]
-fn by_default_a_loop_is_told_of_and_nothing_is_done() {
+fn default_action_only_reports_loop() {
     let mut ring = looped(LoopDetection::default());
     ring.broadcast(1);
     ring.run_for(AWHILE);

@@ -28,10 +28,10 @@ fn filled_with(frames: u64) -> (Star, Flow) {
     (star, flow)
 }
 
-/// One frame below XOFF, at XOFF, one frame before the drop, and at the drop.
+/// Checks one frame below XOFF, at XOFF, one frame before the drop, and at the drop.
 // proves: thresholds
 #[test]
-fn one_frame_below_xoff_at_xoff_one_before_drop_at_drop() {
+fn xoff_and_drop_thresholds_are_exact() {
     for (frames, held, dropped) in [(9, false, 0), (10, true, 0), (15, true, 0), (16, true, 1)] {
         let (star, _) = filled_with(frames);
         assert_eq!(star.holds(1, C3), held, "after {frames} frames");
@@ -42,7 +42,7 @@ fn one_frame_below_xoff_at_xoff_one_before_drop_at_drop() {
 
 // proves: thresholds
 #[test]
-fn a_pause_holds_until_below_xon_and_is_kept_alive_meanwhile() {
+fn pause_is_refreshed_until_below_xon() {
     let (mut star, flow) = filled_with(12);
     // Departures from now on: 7 frames down to XON, the eighth below it.
     for (left, held) in [(7, true), (8, false)] {
@@ -64,7 +64,7 @@ fn a_pause_holds_until_below_xon_and_is_kept_alive_meanwhile() {
 
 // proves: lossless
 #[test]
-fn a_burst_of_10_mb_through_two_switches_into_a_fifth_of_the_rate() {
+fn ten_megabyte_burst_into_slow_receiver() {
     let mut bed = Bed::new(3);
     let slow = BitRate::from_mbps(200);
     let first = bed.add_switch(plan::switch(&[LINK; 2]));
@@ -88,7 +88,7 @@ fn a_burst_of_10_mb_through_two_switches_into_a_fifth_of_the_rate() {
 
 // proves: lossless
 #[test]
-fn two_to_one_at_105_to_110_percent() {
+fn two_to_one_overload_loses_nothing() {
     for mbps in [525, 550] {
         let mut star = Star::new(plan::switch(&[LINK; 3]));
         let flows: Vec<Flow> = [1, 2]
@@ -107,7 +107,7 @@ fn two_to_one_at_105_to_110_percent() {
 
 // proves: lossy-classes
 #[test]
-fn an_overload_of_lossy_frames_leaves_lossless_ones_untouched_and_is_counted() {
+fn lossy_overload_leaves_lossless_class_untouched() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let lossless = star.start(1, 0, star.stream(0, C3, 1000));
     let lossy = [1, 2].map(|from| star.start(from, 0, Stream { len: 700, ..star.stream(0, C0, 3000) }));
@@ -123,7 +123,7 @@ fn an_overload_of_lossy_frames_leaves_lossless_ones_untouched_and_is_counted() {
 
 // proves: lossless
 #[test]
-fn storms_from_outside_come_and_go_and_nothing_is_lost() {
+fn external_pause_storms_lose_nothing() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 2000)));
     for round in 0..10 {
@@ -142,7 +142,7 @@ fn storms_from_outside_come_and_go_and_nothing_is_lost() {
 
 // proves: lossless
 #[test]
-fn four_to_one_rate_mismatch() {
+fn four_to_one_mismatch_loses_nothing() {
     let slow = xoff_flow_control::headroom::Link { speed: BitRate::from_mbps(250), ..LINK };
     let mut star = Star::new(plan::switch(&[slow, LINK]));
     let flow = star.start(1, 0, star.stream(0, C3, 2000));
@@ -154,7 +154,7 @@ fn four_to_one_rate_mismatch() {
 
 // proves: lossless
 #[test]
-fn incast_completes_in_the_time_of_the_line() {
+fn incast_completes_at_line_rate() {
     for senders in [2_usize, 8, 32] {
         let mut plan = plan::switch(&vec![LINK; senders + 1]);
         plan.slots = 16_384;

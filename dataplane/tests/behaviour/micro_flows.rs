@@ -95,7 +95,7 @@ fn ipv6(tags: &[u8], dscp: u8, len: usize) -> Vec<u8> {
 
 // proves: batches
 #[test]
-fn frames_that_differ_in_what_classifies_them_only_are_told_apart() {
+fn frames_of_different_classes_are_distinguished() {
     let ipv4 = |tags: &[u8], dscp: u8| frame(HERE, A, &[tags, &[0x08, 0x00, 0x45, dscp << 2]].concat(), 64);
     let mut bench = MicroFlowBench::new(|_| ());
     for tags in [&[][..], &TAGGED, &CN_TAG, &[TAGGED, CN_TAG].concat()] {
@@ -110,7 +110,7 @@ fn frames_that_differ_in_what_classifies_them_only_are_told_apart() {
 
 // proves: batches
 #[test]
-fn a_frame_too_short_for_its_packet_is_not_taken_for_one_that_is_long_enough() {
+fn truncated_packet_joins_no_micro_flow() {
     let long = ipv6(&TAGGED, 24, LONG_ENOUGH);
     let short = ipv6(&TAGGED, 24, LONG_ENOUGH - 1);
     let mut bench = MicroFlowBench::new(|_| ());
@@ -120,7 +120,7 @@ fn a_frame_too_short_for_its_packet_is_not_taken_for_one_that_is_long_enough() {
 
 // proves: batches
 #[test]
-fn a_frame_that_is_not_let_in_leads_nobody() {
+fn refused_frame_starts_no_micro_flow() {
     let class = C0.index();
     let mut bench = MicroFlowBench::new(|settings| settings.ports[0].classes[class].ingress_max = Bytes(400));
     let [to_a, large, small] = [(A, 100), (B, 1_000), (B, 100)].map(|(to, len)| frame(HERE, to, &OTHER, len));
@@ -131,7 +131,7 @@ fn a_frame_that_is_not_let_in_leads_nobody() {
 
 // proves: batches
 #[test]
-fn trains_part_where_they_should_and_keep_their_order() {
+fn micro_flows_end_and_keep_order() {
     let mut bench = MicroFlowBench::new(|settings| settings.ports[2].mtu_frame = 100);
     let numbered = |number: u8, to: PortId, pcp: u8, len: usize| {
         let mut bytes = frame(HERE, to, &[0x81, 0x00, pcp << 5, 0, 0x88, 0xb5, 0, 0], len);
@@ -161,7 +161,7 @@ fn trains_part_where_they_should_and_keep_their_order() {
 
 // proves: batches
 #[test]
-fn frames_of_different_times_leave_together_and_are_each_as_old_as_they_are() {
+fn joint_departure_records_each_delay() {
     let mut bench = MicroFlowBench::new(|_| ());
     let counters = Arc::clone(&bench.counters);
     let delays =
@@ -178,7 +178,7 @@ fn frames_of_different_times_leave_together_and_are_each_as_old_as_they_are() {
 
 // proves: batches
 #[test]
-fn frames_of_different_vlans_leave_together_with_and_without_a_tag() {
+fn joint_departure_tags_by_vlan() {
     let vlan = |vid, tagged, untagged| VlanSettings { vid, tagged, untagged };
     let mut bench = MicroFlowBench::new(|settings| {
         settings.vlans = vec![vlan(5, vec![HERE, A], vec![]), vlan(6, vec![HERE], vec![A])];
@@ -193,7 +193,7 @@ fn frames_of_different_vlans_leave_together_with_and_without_a_tag() {
 
 // proves: batches
 #[test]
-fn frames_of_one_vlan_leave_as_each_would_alone_whatever_tags_they_came_with() {
+fn joint_departure_equals_single_departures() {
     let kinds: [&[u8]; 3] = [&[], &TAGGED, &[0x81, 0x00, 0, 5]];
     let sequences = (0..81).map(|n| [n % 3, n / 3 % 3, n / 9 % 3, n / 27]);
     let frame = |kind: usize| frame(HERE, A, &[kinds[kind], &OTHER].concat(), 80);
@@ -221,7 +221,7 @@ fn frames_of_one_vlan_leave_as_each_would_alone_whatever_tags_they_came_with() {
 }
 
 #[test]
-fn what_waits_until_committed_frames_have_left_may_go_as_soon_as_a_train_of_them_has() {
+fn rate_frame_follows_committed_micro_flow() {
     let mut bench = MicroFlowBench::new(|settings| {
         settings.policies[C3.index()] = PolicyKind::Gfc;
         (settings.ports[0].gfc_peer, settings.ports[0].commit) = (true, Bytes(200));
@@ -243,7 +243,7 @@ fn what_waits_until_committed_frames_have_left_may_go_as_soon_as_a_train_of_them
 }
 
 #[test]
-fn each_frame_of_a_train_whose_station_finds_no_room_is_counted() {
+fn refused_source_counts_every_frame() {
     let mut bench = MicroFlowBench::new(|settings| settings.ports[0].learn_limit = Some(0));
     let refused = |bench: &MicroFlowBench| bench.switch.bridge().fdb().refused_at(HERE);
     let before = refused(&bench);

@@ -70,7 +70,7 @@ fn loses_nothing_lossless(plan: &SwitchPlan, seeds: std::ops::Range<u64>) {
 
 // proves: lossless, headroom, ledger, peer-faults
 #[test]
-fn every_way_to_set_up_a_switch() {
+fn switch_modes_lose_nothing_lossless() {
     for (accounting, when_full) in KEEPING {
         for memory in [Memory::Dedicated, SHARED] {
             for queue in [QueueKind::Fifo, QueueKind::Voq] {
@@ -82,7 +82,7 @@ fn every_way_to_set_up_a_switch() {
 
 // proves: workers
 #[test]
-fn several_workers_with_any_share_of_the_ports() {
+fn port_ownerships_lose_nothing_lossless() {
     for owners in [vec![0, 1, 0, 1, 0, 1], vec![0, 0, 1, 1, 2, 2], vec![5, 4, 3, 2, 1, 0]] {
         for memory in [Memory::Dedicated, SHARED] {
             let mut plan = plan(Accounting::UntilTransmitted, WhenFull::Drop, memory, QueueKind::Fifo);
@@ -94,7 +94,7 @@ fn several_workers_with_any_share_of_the_ports() {
 
 // proves: sim-results
 #[test]
-fn the_same_seed_takes_the_same_path_and_another_seed_another() {
+fn seed_determines_run() {
     let plan = plan(Accounting::UntilTransmitted, WhenFull::Drop, SHARED, QueueKind::Voq);
     let path = |seed| {
         let mut star = Star::new(plan.clone());

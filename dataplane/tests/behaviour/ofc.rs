@@ -79,7 +79,7 @@ impl Fig1 {
 
 // proves: ofc-flows
 #[test]
-fn fig_1_the_uncongested_flow_goes_on_while_the_congested_one_is_paused() {
+fn fig_1_uncongested_flow_keeps_rate() {
     let f0_by_the_end_of_the_bursts = |kind| {
         let mut fig = Fig1::new(kind, |_, _| ());
         fig.bed.run_until(Nanos::from_millis(6));
@@ -98,7 +98,7 @@ fn fig_1_the_uncongested_flow_goes_on_while_the_congested_one_is_paused() {
 
 // proves: ofc
 #[test]
-fn local_congestion_passes_on_what_it_was_told_and_only_that() {
+fn only_listed_flow_pauses_propagate() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
     ofc.bed.run_until(Nanos::from_millis(4));
     assert!(ofc.flow_pauses_sent(1, 0) > 0, "S_b is full of F1, and pauses it at S_a");
@@ -109,7 +109,7 @@ fn local_congestion_passes_on_what_it_was_told_and_only_that() {
 
 // proves: ofc-flows
 #[test] // Table II: 425.66, 142.46 and 276.47 bytes on average in each switch port
-fn the_tables_hold_no_more_than_those_of_the_paper_in_its_scenario() {
+fn tables_stay_within_paper_sizes() {
     let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
     let mut most = [0; 3];
     for step in 1..400 {
@@ -130,7 +130,7 @@ fn the_tables_hold_no_more_than_those_of_the_paper_in_its_scenario() {
 /// Plain PFC in the middle, peers without lists, and tables of one entry.
 // proves: ofc-flows
 #[test]
-fn with_plain_pfc_in_the_middle_or_where_lists_are_not_understood_nothing_is_lost() {
+fn peers_without_list_support_lose_nothing() {
     type Change = fn(usize, &mut SwitchPlan);
     let changes: [Change; 3] = [
         |place, plan| {
@@ -151,7 +151,7 @@ fn with_plain_pfc_in_the_middle_or_where_lists_are_not_understood_nothing_is_los
 
 // proves: ofc-flows
 #[test]
-fn lists_that_are_lost_cost_time_and_nothing_else() {
+fn lost_flow_lists_lose_no_data() {
     for lost in 0..6 {
         let mut fig = Fig1::new(PolicyKind::Ofc, |_, plan| plan.may_lapse = true);
         for (n, at) in [(1, 0), (2, 0)] {
@@ -169,7 +169,7 @@ fn lists_that_are_lost_cost_time_and_nothing_else() {
 
 // proves: ofc-flows
 #[test]
-fn the_policy_is_replaced_in_mid_flight_and_every_flow_keeps_its_order() {
+fn policy_swap_keeps_flow_order() {
     for [first, then] in [[PolicyKind::Ofc, PolicyKind::Pfc], [PolicyKind::Pfc, PolicyKind::Ofc]] {
         let mut fig = Fig1::new(first, |_, _| ());
         for (step, switch) in (0..60).zip(fig.switches.into_iter().cycle()) {
@@ -183,7 +183,7 @@ fn the_policy_is_replaced_in_mid_flight_and_every_flow_keeps_its_order() {
 }
 
 #[test]
-fn a_switch_that_stops_lets_flows_go_at_once() {
+fn stopping_switch_resumes_flows_immediately() {
     let mut fig = Fig1::new(PolicyKind::Ofc, |_, _| ());
     let [_, b, c] = fig.switches;
     let paused =
@@ -198,7 +198,7 @@ fn a_switch_that_stops_lets_flows_go_at_once() {
 }
 
 #[test]
-fn a_pause_of_a_flow_expires_and_a_pause_of_the_class_stops_all() {
+fn class_pause_stops_all_flows() {
     let mut fig = Fig1::new(PolicyKind::Ofc, |_, _| ());
     let pause = stop(C3, 0xffff).encode(fig.bed.host(fig.receivers[1]).mac);
     fig.bed.inject(fig.receivers[1], &pause);
@@ -214,7 +214,7 @@ fn a_pause_of_a_flow_expires_and_a_pause_of_the_class_stops_all() {
 /// higher one.
 // proves: ofc
 #[test]
-fn after_an_xon_of_the_class_the_flows_that_stay_paused_are_told_again() {
+fn paused_flows_are_resent_after_xon() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.policies[3] = PolicyKind::Ofc;
     plan.settings.policies[4] = PolicyKind::GPfc;
@@ -241,7 +241,7 @@ fn after_an_xon_of_the_class_the_flows_that_stay_paused_are_told_again() {
 /// A pause of the whole class ends only by its own XON, independent of lists that cannot be obeyed flow by flow.
 // proves: ofc
 #[test]
-fn a_list_that_stood_for_its_class_ends_no_pause_but_its_own() {
+fn fallback_list_ends_only_own_pause() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.ports[0].ofc_peer = true; // with PFC as its policy, it pauses no single flows
     let mut star = Star::with(plan, |_| Obeys::AtOnce);
@@ -270,7 +270,7 @@ fn a_list_that_stood_for_its_class_ends_no_pause_but_its_own() {
 /// flows is paused.
 // proves: ofc
 #[test]
-fn unnumbered_frames_wait_while_their_flow_is_paused() {
+fn unnumbered_frames_wait_for_paused_flow() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.policies[3] = PolicyKind::Ofc;
     plan.settings.ports[0].ofc_peer = true;
@@ -306,7 +306,7 @@ fn unnumbered_frames_wait_while_their_flow_is_paused() {
 /// is paused there, and no longer.
 // proves: ofc
 #[test]
-fn a_pause_of_the_class_makes_all_flows_there_culprits_until_it_ends() {
+fn class_pause_makes_all_flows_culprits() {
     for (ends, until) in [("by time", None), ("by an XON", Some(resume(C3)))] {
         let mut plan = plan::switch(&[LINK; 4]);
         plan.settings.policies[3] = PolicyKind::Ofc;
@@ -351,7 +351,7 @@ fn a_pause_of_the_class_makes_all_flows_there_culprits_until_it_ends() {
 
 /// A list is a plain PFC frame if the port is not configured for lists: it pauses the whole class.
 #[test]
-fn a_list_is_obeyed_flow_by_flow_only_where_the_peer_is_known_to_send_lists() {
+fn flow_list_needs_configured_ofc_peer() {
     for ofc_peer in [true, false] {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.settings.policies[3] = PolicyKind::Ofc;

@@ -113,14 +113,14 @@ fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
 /// A sender of floods and unicast continues while another port is paused forever.
 // proves: stalled-floods
 #[test]
-fn who_floods_and_talks_goes_on_talking_while_another_port_is_paused_for_ever() {
+fn flooding_sender_continues_beside_paused_port() {
     talk_beside_paused_ports(plan(3), "one paused port");
     talk_beside_paused_ports(plan(5), "several paused ports");
 }
 
 // proves: stalled-floods
 #[test]
-fn nor_do_floods_stop_talk_under_any_policy() {
+fn floods_spare_unicast_under_any_policy() {
     for policy in PolicyKind::ALL {
         let mut plan = plan(4);
         plan.settings.policies = [policy; CLASSES];
@@ -134,7 +134,7 @@ fn nor_do_floods_stop_talk_under_any_policy() {
 
 // proves: stalled-floods
 #[test]
-fn nor_with_several_workers() {
+fn floods_spare_unicast_with_workers() {
     for owners in [[0, 1, 1, 0], [0, 0, 1, 2], [0, 1, 2, 3]] {
         let plan = SwitchPlan { owners: owners.to_vec(), ..plan(4) };
         talk_beside_paused_ports(plan, &format!("{owners:?}"));
@@ -143,7 +143,7 @@ fn nor_with_several_workers() {
 
 // proves: stalled-floods
 #[test]
-fn nor_where_the_pipeline_stops_for_full_queues() {
+fn floods_spare_unicast_with_halts() {
     for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
         let mut plan = plan(3);
         (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);
@@ -154,7 +154,7 @@ fn nor_where_the_pipeline_stops_for_full_queues() {
 
 // proves: stalled-floods
 #[test]
-fn a_flood_that_waits_for_room_at_a_paused_port_waits_for_a_window_and_no_longer() {
+fn flood_waits_one_window_when_paused() {
     let mut plan = plan(4);
     plan.settings.accounting = Accounting::UntilForwarded;
     plan.settings.when_full = WhenFull::Stop;
@@ -175,7 +175,7 @@ fn a_flood_that_waits_for_room_at_a_paused_port_waits_for_a_window_and_no_longer
 
 // proves: stalled-floods
 #[test]
-fn what_waits_behind_floods_goes_on_when_they_are_made_to_fit() {
+fn frames_behind_floods_resume_after_trimming() {
     let mut plan = plan(3);
     plan.settings.when_full = WhenFull::Stop;
     plan.each_lossless(|class| class.egress_max = Bytes(20_000));
@@ -207,7 +207,7 @@ fn missed_of(frames: u64, xon: u64) -> u64 {
 
 // proves: stalled-floods
 #[test]
-fn floods_fill_a_quarter_of_xon_to_its_last_byte_and_no_more() {
+fn floods_fill_exactly_quarter_of_xon() {
     assert_eq!(missed_of(5, 20_000), 0, "5,000 bytes are a quarter of 20,000");
     assert_eq!(missed_of(6, 20_000), 1, "the next frame");
     assert_eq!(missed_of(5, 19_999), 1, "a byte less");
@@ -216,7 +216,7 @@ fn floods_fill_a_quarter_of_xon_to_its_last_byte_and_no_more() {
 
 // proves: stalled-floods
 #[test]
-fn many_small_floods_are_bounded_by_their_number() {
+fn small_floods_are_bounded_by_count() {
     for (frames, expected) in [(5, 0), (6, 1)] {
         let mut plan = plan(3);
         plan.each_lossless(|class| class.xoff_frames = 30); // XON is then 20
@@ -243,7 +243,7 @@ fn backlog_when_the_pause_begins(plan: SwitchPlan) -> (Star, u64) {
 
 // proves: stalled-floods
 #[test]
-fn what_waits_when_a_pause_begins_waits_until_the_class_stands_still_and_then_fits() {
+fn earlier_floods_are_trimmed_at_standstill() {
     for (owners, xon, fit) in
         [(vec![], 20_000, 10), (vec![0, 1, 1], 20_000, 10), (vec![0, 0, 1], 20_000, 10), (vec![], 3, 0)]
     {
@@ -295,7 +295,7 @@ fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
 
 // proves: stalled-floods
 #[test]
-fn pauses_that_come_and_go_cost_nothing() {
+fn intermittent_pauses_drop_no_floods() {
     for (paused, between) in [(900_000, 100_000), (4_500_000, 500_000), (30_000_000, 3_500_000)] {
         let (missed, _) = flood_beside_pauses(Nanos(paused), Nanos(between));
         assert_eq!(missed, 0, "{paused} ns of {}", paused + between);
@@ -304,7 +304,7 @@ fn pauses_that_come_and_go_cost_nothing() {
 
 // proves: stalled-floods
 #[test]
-fn a_port_that_is_let_go_for_a_moment_now_and_then_stands_still() {
+fn momentary_resumes_keep_standstill() {
     for (paused, between) in [(990_000, 3_000), (9_990_000, 3_000), (30_000_000, 3_000)] {
         let (missed, held) = flood_beside_pauses(Nanos(paused), Nanos(between));
         assert!(missed > 0 && held < 0.2, "{paused} ns of {}: {missed}, {held}", paused + between);
@@ -313,7 +313,7 @@ fn a_port_that_is_let_go_for_a_moment_now_and_then_stands_still() {
 
 // proves: stalled-floods
 #[test]
-fn floods_at_a_port_that_was_let_go_are_bounded_no_more() {
+fn resumed_port_has_no_flood_bound() {
     let mut star = Star::new(plan(3));
     bring_to_a_standstill(&mut star, 2..3);
     star.start_to_all(0, Stream { len: 996, ..Stream::new(UNKNOWN, 100, star.now()) });
@@ -332,7 +332,7 @@ fn floods_at_a_port_that_was_let_go_are_bounded_no_more() {
 /// The end of each pause and the begin of the next are received together, before anything could be sent.
 // proves: stalled-floods
 #[test]
-fn pauses_that_follow_each_other_before_anything_is_sent_are_one() {
+fn consecutive_pauses_without_departure_are_one() {
     let plan = SwitchPlan { gap: Nanos::from_micros(10), ..plan(3) };
     let (mut star, _) = backlog_when_the_pause_begins(plan);
     for _ in 0..LOOKS[1].0 / 1_000 {
@@ -344,7 +344,7 @@ fn pauses_that_follow_each_other_before_anything_is_sent_are_one() {
 
 // proves: stalled-floods
 #[test]
-fn no_flood_is_lost_in_a_pause_that_ends_soon_however_much_it_is() {
+fn short_pauses_drop_no_floods() {
     let mut star = Star::new(SwitchPlan { may_lose: false, ..plan(3) });
     let flood = star.start_to_all(0, Stream { len: 996, ..Stream::new(UNKNOWN, 400, star.now()) });
     for _ in 0..10 {
@@ -357,7 +357,7 @@ fn no_flood_is_lost_in_a_pause_that_ends_soon_however_much_it_is() {
 
 // proves: stalled-floods
 #[test]
-fn a_watchdog_acts_on_what_is_left_of_floods() {
+fn watchdog_drops_remaining_floods() {
     for action in [WatchdogAction::Alert, WatchdogAction::Drop, WatchdogAction::Forward] {
         let mut plan = plan(3);
         let detect = Nanos::from_millis(300);
@@ -389,7 +389,7 @@ fn a_watchdog_acts_on_what_is_left_of_floods() {
 /// No other port is affected: a frame without room at the paused port waits for it, and is not dropped.
 // proves: stalled-floods
 #[test]
-fn in_a_switch_of_two_ports_a_pipeline_that_stops_for_a_full_queue_stops_for_floods_too() {
+fn floods_halt_two_port_switch() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
         let mut plan = plan(2);
         (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);

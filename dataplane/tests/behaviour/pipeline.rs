@@ -38,7 +38,7 @@ fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
 
 // proves: pipeline
 #[test]
-fn frames_pass_at_the_rate_from_the_ports_in_turn() {
+fn pipeline_rate_serves_ports_in_turn() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(100_000), ..Default::default() }));
     let stream = short(&star, 0, C0, 3);
     let [a, b] = [1, 2].map(|from| star.start(from, 0, stream).id);
@@ -49,7 +49,7 @@ fn frames_pass_at_the_rate_from_the_ports_in_turn() {
 
 // proves: pipeline
 #[test]
-fn an_idle_pipeline_saves_nothing_up_and_takes_a_frame_at_once() {
+fn idle_pipeline_saves_no_credit() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(300_000), ..Default::default() }));
     let stream = short(&star, 0, C0, 1);
     star.start(1, 0, stream);
@@ -63,7 +63,7 @@ fn an_idle_pipeline_saves_nothing_up_and_takes_a_frame_at_once() {
 
 // proves: pipeline
 #[test]
-fn a_rate_is_kept_to_the_last_frame_where_its_time_is_no_whole_number() {
+fn fractional_frame_time_keeps_exact_rate() {
     let mut star = Star::new(plan(PipelineSettings { rate: per_second(300_000), ..Default::default() }));
     let stream = short(&star, 0, C0, 301);
     star.start(1, 0, stream);
@@ -75,7 +75,7 @@ fn a_rate_is_kept_to_the_last_frame_where_its_time_is_no_whole_number() {
 
 // proves: pipeline
 #[test]
-fn a_frame_joins_its_egress_queue_after_the_delay_and_counts_at_its_ingress_until_then() {
+fn delayed_frame_counts_at_ingress() {
     let delay = Nanos::from_micros(25);
     let mut star = Star::new(plan(PipelineSettings { delay, ..Default::default() }));
     let stream = short(&star, 0, C0, 2);
@@ -94,7 +94,7 @@ fn a_frame_joins_its_egress_queue_after_the_delay_and_counts_at_its_ingress_unti
 }
 
 #[test]
-fn a_driver_that_comes_late_finds_that_its_frames_have_gone_on_meanwhile() {
+fn late_driver_moves_all_due_frames() {
     let mut plan = plan::switch(&[Link { loop_gap: Nanos::from_micros(100), ..LINK }; 2]);
     plan.settings.accounting = Accounting::UntilForwarded;
     plan.settings.pipeline = PipelineSettings { rate: per_second(100_000), ..Default::default() };
@@ -124,7 +124,7 @@ fn order(ingress: IngressOrder) -> Vec<u32> {
 
 // proves: pipeline
 #[test]
-fn frames_leave_their_port_by_class_or_as_they_came() {
+fn ingress_order_is_class_or_fifo() {
     assert_eq!(order(IngressOrder::ByClass), [0, 1, 0]);
     assert_eq!(order(IngressOrder::Fifo), [0, 0, 1]);
 }
@@ -146,7 +146,7 @@ fn crowded(pipeline: PipelineSettings) -> Star {
 /// A frame without room halts the pipeline; one for another port, which entered 10 us later, also passes 10 us later.
 // proves: pipeline
 #[test]
-fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
+fn halted_pipeline_stops_its_clock() {
     for (delay, apart) in [(Nanos::from_micros(25), 10_000), (Nanos::ZERO, 10_000)] {
         let pipeline = PipelineSettings { rate: per_second(100_000), delay, ..Default::default() };
         let mut star = crowded(pipeline);
@@ -171,7 +171,7 @@ fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
 /// Frames that arrive during a halt have their delay after it; later ones are not delayed by it.
 // proves: pipeline
 #[test]
-fn what_comes_during_a_halt_has_its_delay_before_it_and_what_comes_later_is_no_later_for_it() {
+fn halt_delays_only_frames_during_it() {
     let delay = Nanos::from_micros(25);
     let mut star = crowded(PipelineSettings { delay, ..Default::default() });
     star.run_for(Nanos::from_micros(100));
@@ -191,7 +191,7 @@ fn what_comes_during_a_halt_has_its_delay_before_it_and_what_comes_later_is_no_l
 /// Combines all features with little room: nothing is lost or reordered.
 // proves: pipeline
 #[test]
-fn the_papers_switch_loses_nothing_lossless_where_it_halts() {
+fn halting_switch_loses_no_lossless_frame() {
     let papers = PipelineSettings {
         rate: per_second(500_000),
         delay: Nanos::from_micros(25),

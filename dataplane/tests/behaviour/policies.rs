@@ -55,7 +55,7 @@ fn nothing_was_lost(star: &mut Star, flows: &[Flow]) {
 
 // proves: lossless
 #[test]
-fn every_policy_is_lossless_and_lets_everybody_go() {
+fn policies_are_lossless_and_release_peers() {
     for kind in kinds() {
         let (mut star, flows) = incast(kind);
         star.run_for(Nanos::from_millis(3));
@@ -66,7 +66,7 @@ fn every_policy_is_lossless_and_lets_everybody_go() {
 
 // proves: lossless
 #[test]
-fn every_policy_outlives_storms_and_lost_control_frames() {
+fn policies_survive_storms_and_lost_controls() {
     for kind in kinds() {
         let (mut star, flows) = incast(kind);
         for round in 0..40_u64 {
@@ -92,7 +92,7 @@ fn every_policy_outlives_storms_and_lost_control_frames() {
 
 // proves: lossless, policy-swap, own-policy
 #[test]
-fn policies_are_replaced_in_mid_flight_and_nothing_is_lost() {
+fn policy_swaps_in_flight_lose_nothing() {
     for (from, to) in kinds().flat_map(|from| kinds().map(move |to| (from, to))) {
         let (mut star, flows) = incast(from);
         for round in 0..30_u64 {
@@ -105,7 +105,7 @@ fn policies_are_replaced_in_mid_flight_and_nothing_is_lost() {
 
 // proves: policy-swap
 #[test]
-fn a_peer_that_both_policies_want_held_is_not_told_anything() {
+fn policy_swap_keeps_peer_held() {
     let (mut star, _) = incast(PolicyKind::Pfc);
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(1));
@@ -119,7 +119,7 @@ fn a_peer_that_both_policies_want_held_is_not_told_anything() {
 
 // proves: policy-swap
 #[test]
-fn a_peer_that_only_the_old_policy_wanted_held_is_let_go_at_once() {
+fn policy_swap_resumes_peer_immediately() {
     let (mut star, flows) = incast(PolicyKind::CaPfcStopCalibrate);
     star.run_for(Nanos::from_micros(200));
     let below = |port: &u8| star.switch().worker(PortId(*port)).buffer().ingress(PortId(*port), C3) < XOFF;
@@ -132,7 +132,7 @@ fn a_peer_that_only_the_old_policy_wanted_held_is_let_go_at_once() {
 
 // proves: causes
 #[test]
-fn an_xoff_names_its_trigger_and_its_culprit() {
+fn xoff_records_trigger_and_culprit() {
     let mut star = Star::new(plan(PolicyKind::Pfc));
     star.start(1, 0, star.stream(0, C3, 100));
     star.start(1, 2, Stream { len: 200, ..star.stream(2, C3, 20) });
@@ -157,7 +157,7 @@ fn an_xoff_names_its_trigger_and_its_culprit() {
 
 // proves: causes
 #[test]
-fn a_pause_that_comes_from_further_down_says_so_and_from_whom() {
+fn downstream_pause_is_recorded_as_cause() {
     let mut star = Star::new(plan(PolicyKind::Pfc));
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
@@ -171,7 +171,7 @@ fn a_pause_that_comes_from_further_down_says_so_and_from_whom() {
 
 // proves: shadows
 #[test]
-fn shadows_count_what_they_would_have_done_and_are_not_heard() {
+fn shadows_count_without_effect() {
     let run = |shadows: Vec<PolicyKind>| {
         let mut plan = plan(PolicyKind::Pfc);
         plan.each_lossless(|class| {
@@ -259,7 +259,7 @@ fn wanted_in_open_loop(
 
 // proves: shadows
 #[test]
-fn a_shadow_counts_exactly_what_it_would_have_done_if_it_had_acted() {
+fn shadow_counts_equal_acting_policy() {
     for kind in kinds() {
         let (acted, _) = wanted_in_open_loop(kind, &[], |_| ());
         let (_, watched) = wanted_in_open_loop(PolicyKind::Pfc, &[PolicyKind::Gfc, kind], |_| ());
@@ -274,7 +274,7 @@ fn a_shadow_counts_exactly_what_it_would_have_done_if_it_had_acted() {
 /// congestion is local, and no other flow is paused.
 // proves: shadows
 #[test]
-fn a_shadow_of_ofc_hears_which_flows_a_peer_has_paused() {
+fn ofc_shadow_tracks_paused_flows() {
     let run = |acting, shadows: &[PolicyKind]| {
         wanted_in_open_loop(acting, shadows, |star| {
             star.run_for(Nanos::from_micros(2_500));
@@ -303,7 +303,7 @@ fn a_shadow_of_ofc_hears_which_flows_a_peer_has_paused() {
 
 // proves: shadows
 #[test]
-fn a_loss_counts_against_those_who_had_not_asked_for_a_pause() {
+fn loss_counts_against_shadows_without_xoff() {
     let mut plan = plan(PolicyKind::Pfc);
     plan.may_lose = true;
     plan.each_lossless(|class| {
@@ -328,7 +328,7 @@ fn a_loss_counts_against_those_who_had_not_asked_for_a_pause() {
 
 /// Ties blame the lowest port (the CaPFC paper leaves this open), and senders in lockstep always tie.
 #[test]
-fn stop_max_serves_equal_senders_in_the_order_of_their_ports() {
+fn stop_max_breaks_ties_by_port() {
     let mut plan = plan::switch(&[LINK; 8]);
     plan.settings.policies = [PolicyKind::CaPfcStopMax; 8];
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(60_000), Bytes(50_000)));
@@ -343,7 +343,7 @@ fn stop_max_serves_equal_senders_in_the_order_of_their_ports() {
 /// In shared memory XOFF is the rest of the pool: at an empty queue it may be zero bytes.
 // proves: policy-swap
 #[test]
-fn a_new_policy_holds_nobody_whose_queue_is_empty_although_the_pool_is_used_up() {
+fn new_policy_holds_no_empty_queue() {
     for kind in PolicyKind::ALL {
         let mut plan = plan(PolicyKind::Pfc);
         plan.settings.memory = Memory::Shared(SharedMemory {

@@ -77,7 +77,7 @@ fn lldp(len: usize) -> Vec<u8> {
 
 // proves: slow-path
 #[test]
-fn a_punted_frame_is_copied_whole_and_its_slot_is_free_at_once() {
+fn punted_frame_is_copied_and_freed() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);
     let frames = [lldp(60), lldp(100)];
     for (frame, port) in frames.iter().zip([P0, P1]) {
@@ -95,7 +95,7 @@ fn a_punted_frame_is_copied_whole_and_its_slot_is_free_at_once() {
 
 // proves: lldp
 #[test]
-fn only_lldp_to_the_nearest_bridge_is_punted_and_only_where_it_is_wanted() {
+fn only_enabled_lldp_is_punted() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);
     let (mut other_group, mut other, mut tagged) = (lldp(60), lldp(60), lldp(60));
     other_group[5] = 0x03;
@@ -115,7 +115,7 @@ fn only_lldp_to_the_nearest_bridge_is_punted_and_only_where_it_is_wanted() {
 
 // proves: slow-path
 #[test]
-fn a_flood_is_cut_to_its_rate_before_it_is_copied_and_takes_nothing_from_another_port() {
+fn punt_rate_is_exact_per_port() {
     let mut bench = PuntBench::new(PuntLimit { rate: 100, burst: 10 });
     (0..1_000).for_each(|_| bench.receive(Nanos(0), P0, &lldp(60)));
     assert_eq!(bench.counts(P0), [10, 990, 0]);
@@ -129,7 +129,7 @@ fn a_flood_is_cut_to_its_rate_before_it_is_copied_and_takes_nothing_from_another
 
 // proves: slow-path
 #[test]
-fn what_finds_no_room_is_counted_and_costs_none_of_the_rate() {
+fn punt_without_room_costs_no_rate() {
     let mut bench = PuntBench::new(PuntLimit { rate: 1, burst: 3 });
     bench.punted().room = 2;
     (0..9).for_each(|_| bench.receive(Nanos(0), P0, &lldp(60)));
@@ -142,7 +142,7 @@ fn what_finds_no_room_is_counted_and_costs_none_of_the_rate() {
 
 // proves: slow-path
 #[test]
-fn what_is_told_leaves_before_data_and_whatever_is_paused() {
+fn injected_frames_precede_data_despite_pause() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);
     let station = MacAddr([2, 0, 0, 0, 0, 1]);
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)).with(C4, Quanta(u16::MAX)));
@@ -162,7 +162,7 @@ fn what_is_told_leaves_before_data_and_whatever_is_paused() {
 }
 
 #[test]
-fn as_much_is_told_as_may_wait_and_nothing_that_is_no_frame_or_has_no_way() {
+fn injection_needs_frame_room_and_link() {
     let mut bench = PuntBench::new(PuntLimit::PLAIN);
     assert_eq!([13, 14, 1514, 1515].map(|len| bench.inject(P0, &vec![1; len])), [false, true, true, false]);
     assert_eq!([0; 3].map(|_| bench.inject(P0, &lldp(60))), [true, true, false], "four wait");
@@ -176,7 +176,7 @@ fn as_much_is_told_as_may_wait_and_nothing_that_is_no_frame_or_has_no_way() {
 }
 
 #[test]
-fn the_worker_of_another_port_tells_nobody_there() {
+fn injection_needs_worker_that_owns_port() {
     let plan = plan::switch(&[LINK; 2]);
     let workers = Workers::new([WorkerId(0), WorkerId(1)].into(), WorkerId(0));
     let mut switch = Switch::new(&plan.settings, 64, workers, Counters::new(2));

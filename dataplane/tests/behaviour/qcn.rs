@@ -51,7 +51,7 @@ fn sum(star: &Star, count: impl Fn(&xoff_flow_control::counters::ClassCounters) 
 
 // proves: qcn
 #[test]
-fn the_message_is_about_the_frame_that_was_sampled_and_goes_where_that_came_from() {
+fn cnm_describes_sample_to_its_sender() {
     for (qcn, point) in [(INGRESS, 1), (EGRESS, 0)] {
         let mut star = Star::new(switch(3, qcn));
         let (crowd, culprit) = (star.stream(0, C3, u64::MAX), limited(&star, 0));
@@ -73,7 +73,7 @@ fn the_message_is_about_the_frame_that_was_sampled_and_goes_where_that_came_from
 }
 
 #[test]
-fn what_is_counted_is_what_was_sent() {
+fn cnm_counter_equals_sent_messages() {
     let mut star = Star::new(switch(3, INGRESS));
     let streams = [limited(&star, 0), limited(&star, 0)];
     let flows = [star.start(1, 0, streams[0]), star.start(2, 0, streams[1])];
@@ -93,7 +93,7 @@ fn what_is_counted_is_what_was_sent() {
 }
 
 #[test]
-fn without_congestion_or_without_a_point_nobody_is_told() {
+fn no_cnm_without_congestion_or_point() {
     let alone = |qcn, from: &[usize], class| {
         let mut star = Star::new(switch(3, qcn));
         for &from in from {
@@ -112,7 +112,7 @@ fn without_congestion_or_without_a_point_nobody_is_told() {
 
 // proves: qcn
 #[test]
-fn a_message_leaves_at_once_before_data_and_whatever_is_paused() {
+fn cnm_precedes_data_despite_pause() {
     let mut star = Star::new(switch(4, INGRESS));
     let streams = [limited(&star, 0), limited(&star, 0), star.stream(1, C3, 300)];
     star.start(1, 0, streams[0]);
@@ -146,7 +146,7 @@ fn shares(star: &Star, flows: &[Flow], from: u64, to: u64) -> (f64, f64) {
 
 // proves: qcn
 #[test] // section III, fig. 2a and 2b: at outputs grossly unfair, at inputs strikingly fair
-fn rates_converge_to_the_bottleneck_and_fairly_so_at_inputs() {
+fn rates_converge_fairly_to_bottleneck() {
     let run = |qcn| {
         let (mut star, flows) = fan_in(qcn);
         star.run_for(millis(100));
@@ -200,7 +200,7 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 /// has at most 690 x 250 / 300 = 575.
 // proves: qcn
 #[test]
-fn arrival_sampling_slows_the_victim_at_a_shared_input() {
+fn arrival_sampling_slows_shared_input_victim() {
     let (star, f1, f6) = shared_input(Culprit::Arrival);
     assert!(
         cnms_received(&star, f6) > cnms_received(&star, f1),
@@ -214,7 +214,7 @@ fn arrival_sampling_slows_the_victim_at_a_shared_input() {
 
 // proves: qcn
 #[test] // section IV-B: f6 keeps its rate; random sampling sends it few CNMs, deterministic sampling none
-fn occupancy_sampling_leaves_the_victim_its_rate() {
+fn occupancy_sampling_keeps_victim_rate() {
     for (culprit, most) in [(Culprit::OccupancyDeterministic, 0), (Culprit::OccupancyRandom, 5)] {
         let (star, f1, f6) = shared_input(culprit);
         assert!(
@@ -230,7 +230,7 @@ fn occupancy_sampling_leaves_the_victim_its_rate() {
 
 // proves: qcn
 #[test]
-fn nothing_is_lost_and_everything_comes_in_order_whoever_is_blamed() {
+fn sampling_modes_lose_and_reorder_nothing() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
         for qcn in [INGRESS, EGRESS] {
             let mut star = Star::new(switch(4, QcnSettings { culprit, ..qcn }));
@@ -247,7 +247,7 @@ fn nothing_is_lost_and_everything_comes_in_order_whoever_is_blamed() {
 
 // proves: qcn
 #[test]
-fn pauses_are_sent_even_where_messages_have_taken_every_control_frame() {
+fn pauses_leave_despite_exhausted_control_frames() {
     let qcn =
         QcnSettings { sample_every: Bytes(1_000), set_point: Bytes(5_000), frames_per_cnm: 1, ..INGRESS };
     let mut plan = switch(3, qcn);
@@ -261,7 +261,7 @@ fn pauses_are_sent_even_where_messages_have_taken_every_control_frame() {
 }
 
 #[test]
-fn what_waits_for_a_link_that_goes_down_is_forgotten() {
+fn link_loss_discards_queued_messages() {
     let mut star = Star::new(switch(3, QcnSettings { sample_every: Bytes(1_000), ..INGRESS }));
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 2_000)));
     star.run_for(millis(4));
@@ -274,7 +274,7 @@ fn what_waits_for_a_link_that_goes_down_is_forgotten() {
 }
 
 #[test]
-fn messages_of_other_switches_pass_and_are_counted_malformed_or_not() {
+fn transit_cnms_pass_and_are_counted() {
     let mut star = Star::new(switch(3, INGRESS));
     let cnm = Cnm {
         feedback: 9,

@@ -129,7 +129,7 @@ explore! {
     /// Three hosts send two lossless classes to one, which pauses the switch now and then.
     // proves: reload
     #[test]
-    fn nothing_lossless_is_lost_whenever_and_whatever_settings_change(
+    fn random_revisions_lose_nothing_lossless(
         changes in prop::collection::vec((any_other(), 1..400u64, prop::option::of(1..0xffffu16)), 1..12),
     ) {
         let link = Link { commit: Bytes(8_000), ..LINK };
@@ -166,7 +166,7 @@ fn filled(star: &mut Star, frames: u64) {
 
 // proves: reload
 #[test]
-fn a_peer_is_held_by_the_thresholds_that_hold_now() {
+fn revised_thresholds_apply_to_held_peer() {
     let mut star = star();
     filled(&mut star, 10);
     assert!(!star.holds(1, C3), "10,000 bytes");
@@ -188,7 +188,7 @@ fn a_peer_is_held_by_the_thresholds_that_hold_now() {
 /// Headroom in use was promised to the paused peer.
 // proves: reload
 #[test]
-fn headroom_becomes_less_when_nothing_is_in_it() {
+fn headroom_shrinks_only_when_empty() {
     let mut plan = plan::switch(&[LINK; PORTS]);
     plan.may_lose = true;
     plan.each_lossless(|class| {
@@ -219,7 +219,7 @@ fn headroom_becomes_less_when_nothing_is_in_it() {
 /// No worker but the owner of the port updates its headroom gauge.
 // proves: reload
 #[test]
-fn what_is_in_the_headroom_is_told_by_the_thresholds_that_hold_now() {
+fn headroom_gauge_follows_revised_thresholds() {
     for owners in [vec![], vec![1, 0, 1, 0]] {
         let mut plan = plan::switch(&[LINK; PORTS]);
         plan.owners = owners;
@@ -247,7 +247,7 @@ fn what_is_in_the_headroom_is_told_by_the_thresholds_that_hold_now() {
 
 // proves: reload
 #[test]
-fn a_class_that_is_no_longer_lossless_lets_its_peer_go_and_holds_it_again_when_it_is() {
+fn lossy_revision_releases_peer() {
     let mut star = star();
     let small = changed(&star, |settings| {
         (settings.ports[1].classes[3].xoff, settings.ports[1].classes[3].xon) = (Bytes(5_000), Bytes(4_000));
@@ -271,7 +271,7 @@ fn a_class_that_is_no_longer_lossless_lets_its_peer_go_and_holds_it_again_when_i
 
 // proves: reload
 #[test]
-fn a_pause_that_is_no_longer_obeyed_is_over() {
+fn disabled_obedience_ends_pause() {
     let mut star = star();
     filled(&mut star, 10);
     let settings = changed(&star, |settings| {
@@ -286,7 +286,7 @@ fn a_pause_that_is_no_longer_obeyed_is_over() {
 
 // proves: reload
 #[test]
-fn frames_go_where_the_vlans_and_static_addresses_of_now_say() {
+fn revised_vlans_and_addresses_direct_frames() {
     let mut star = star();
     let to_2 = star.mac(2);
     let send = |star: &mut Star| {
@@ -345,7 +345,7 @@ fn vacate(settings: &mut SwitchSettings, port: usize) {
 
 // proves: reload
 #[test]
-fn a_place_without_a_port_sends_what_it_has_lets_its_peer_go_and_gets_nothing_more() {
+fn removed_port_drains_and_releases_peer() {
     let mut star = star();
     let small = changed(&star, |settings| {
         (settings.ports[1].classes[3].xoff, settings.ports[1].classes[3].xon) = (Bytes(5_000), Bytes(4_000));
@@ -388,7 +388,7 @@ fn a_place_without_a_port_sends_what_it_has_lets_its_peer_go_and_gets_nothing_mo
 /// A peer is first taken, by LLDP, to support lists of flows or rates, and later not.
 // proves: dcbx
 #[test]
-fn what_peers_are_taken_to_understand_changes_under_load_and_nothing_is_lost() {
+fn changing_peer_capabilities_lose_nothing() {
     let (mut lists, mut rates) = (0, 0);
     for seed in xoff_explore::seeds(0..8) {
         let mut rng = fastrand::Rng::with_seed(seed);

@@ -15,7 +15,7 @@ use crate::{C0, C3, C4, resume, stop};
 
 // proves: link-down
 #[test]
-fn a_pause_that_we_obey_ends_with_the_link() {
+fn link_loss_ends_received_pause() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
@@ -31,7 +31,7 @@ fn a_pause_that_we_obey_ends_with_the_link() {
 
 // proves: link-down
 #[test]
-fn a_pause_that_we_hold_is_announced_anew_after_a_flap() {
+fn held_pause_is_resent_after_flap() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     star.pause(0, stop(C3, 0xffff));
     let flow = star.start(1, 0, star.stream(0, C3, 200));
@@ -53,7 +53,7 @@ fn a_pause_that_we_hold_is_announced_anew_after_a_flap() {
 
 // proves: link-down
 #[test]
-fn what_waited_for_a_link_that_went_down_is_dropped_and_lets_the_senders_go() {
+fn link_loss_drops_queue_releases_senders() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 400)));
     star.run_for(Nanos::from_millis(3));
@@ -74,7 +74,7 @@ fn what_waited_for_a_link_that_went_down_is_dropped_and_lets_the_senders_go() {
 
 // proves: link-down
 #[test]
-fn what_was_dropped_with_the_link_is_no_debt_of_its_class() {
+fn link_loss_drops_leave_no_debt() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let both = MacControl::Pfc(Pfc::default().with(C3, Quanta(600)).with(C4, Quanta(600)));
     star.pause(0, both);
@@ -92,7 +92,7 @@ fn what_was_dropped_with_the_link_is_no_debt_of_its_class() {
 }
 
 #[test]
-fn many_flaps_leave_nothing_behind() {
+fn repeated_flaps_leave_no_state() {
     const FLAPS: u64 = 30;
     for seed in xoff_explore::seeds(0..20) {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -119,7 +119,7 @@ fn many_flaps_leave_nothing_behind() {
 
 // proves: pause-frames
 #[test]
-fn a_peer_whose_final_xon_is_lost_resumes_when_the_pause_expires() {
+fn lost_xon_peer_resumes_at_expiry() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.may_lapse = true;
     let mut star = Star::new(plan);
@@ -145,7 +145,7 @@ fn star_mac(port: usize) -> xoff_wire::units::MacAddr {
 }
 
 #[test]
-fn a_peer_that_loses_a_refresh_is_held_by_the_next() {
+fn lost_refresh_is_covered_by_next() {
     let mut plan = plan::switch(&[LINK; 2]);
     // Three refreshes fit into a pause, so that two may be lost.
     plan.each_port(|port| port.refresh = Nanos(512_000 / 4));
@@ -165,7 +165,7 @@ fn a_peer_that_loses_a_refresh_is_held_by_the_next() {
 }
 
 #[test]
-fn pause_frames_that_lack_a_slot_leave_as_soon_as_another_has_left() {
+fn pause_frame_waits_for_control_slot() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.control_slots = 1;
     plan.each_lossless(|class| class.headroom += Bytes(3_000));
@@ -183,7 +183,7 @@ fn pause_frames_that_lack_a_slot_leave_as_soon_as_another_has_left() {
 }
 
 #[test]
-fn any_number_of_frames_and_then_silence_all_leave() {
+fn last_frames_leave_without_more_traffic() {
     for frames in 1..=40 {
         let mut star = Star::new(plan::switch(&[LINK; 2]));
         let flow = star.start(1, 0, Stream { len: 60, ..star.stream(0, C3, frames) });
@@ -194,7 +194,7 @@ fn any_number_of_frames_and_then_silence_all_leave() {
 
 // proves: start-stop
 #[test]
-fn on_a_stop_every_held_peer_is_told_to_go_on() {
+fn stop_sends_xon_to_held_peers() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     star.pause(0, stop(C3, 0xffff));
     for from in [1, 2] {
@@ -214,7 +214,7 @@ fn on_a_stop_every_held_peer_is_told_to_go_on() {
 
 // proves: start-stop
 #[test]
-fn a_stop_waits_for_no_peer_whose_link_is_gone() {
+fn stop_skips_peer_without_link() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     star.pause(0, stop(C3, 0xffff));
     for from in [1, 2] {
@@ -232,7 +232,7 @@ fn a_stop_waits_for_no_peer_whose_link_is_gone() {
 /// Such a frame never has room in an egress queue sized for shorter ones.
 // proves: pipeline
 #[test]
-fn the_pipeline_does_not_stop_for_a_frame_that_is_too_long_to_leave() {
+fn oversized_frame_does_not_halt_pipeline() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.settings.when_full = WhenFull::Stop;
     plan.settings.ports[0].mtu_frame = 500;
@@ -259,7 +259,7 @@ fn tagged(star: &Star, types: &[u16], len: usize) -> Vec<u8> {
 
 // proves: classification
 #[test]
-fn the_longest_frame_passes_with_tags_of_802_1ad_and_not_a_byte_more() {
+fn longest_frame_with_8021ad_tags_passes() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     let most = [(&[][..], 1_514), (&[0x88a8], 1_518), (&[0x88a8, 0x8100], 1_522)];
     for (tags, len) in most {
@@ -278,7 +278,7 @@ fn the_longest_frame_passes_with_tags_of_802_1ad_and_not_a_byte_more() {
 /// room.
 // proves: classification
 #[test]
-fn a_tag_put_in_on_the_way_out_makes_no_frame_longer_than_the_mtu_and_two_tags() {
+fn inserted_tag_keeps_frame_within_limit() {
     for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
         let mut plan = plan::switch(&[LINK; 2]);
         let (tagged_at, untagged) = (vec![PortId(0)], vec![PortId(1)]);
@@ -302,7 +302,7 @@ fn a_tag_put_in_on_the_way_out_makes_no_frame_longer_than_the_mtu_and_two_tags()
 
 // proves: start-stop
 #[test]
-fn on_a_stop_no_data_leave_where_a_pause_frame_lacks_a_slot() {
+fn stop_sends_no_data_before_xon() {
     let mut plan = plan::switch(&[LINK; 3]);
     plan.control_slots = 1;
     plan.each_lossless(|class| class.headroom += Bytes(10_000));
@@ -331,7 +331,7 @@ fn on_a_stop_no_data_leave_where_a_pause_frame_lacks_a_slot() {
 }
 
 #[test]
-fn frames_that_waited_for_room_can_move_at_once_when_the_link_is_lost() {
+fn link_loss_wakes_frames_awaiting_room() {
     let mut plan = plan::switch(&[LINK; 2]);
     (plan.settings.accounting, plan.settings.when_full) = (Accounting::UntilForwarded, WhenFull::Stop);
     plan.each_lossless(|class| class.egress_max = Bytes(20_000));
@@ -348,7 +348,7 @@ fn frames_that_waited_for_room_can_move_at_once_when_the_link_is_lost() {
 /// Frames stay with the driver of a device that is down, and leave when it comes up.
 // proves: link-down
 #[test]
-fn a_pause_frame_from_before_a_flap_is_taken_back_if_its_pause_has_ended() {
+fn outdated_pause_is_revoked_after_flap() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(100), Bytes(50)));
     let mut store = MemoryStore::new(8, 8, 16, 2000);
@@ -395,7 +395,7 @@ fn parse(bytes: &[u8]) -> Pfc {
 /// A driver may report departed frames late, but not in these cases.
 // proves: workers
 #[test]
-fn somebody_waits_for_releases_where_frames_wait_or_a_peer_is_held() {
+fn releases_are_awaited_while_frames_wait() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let waits = |star: &Star| star.switch().worker(PortId(0)).waits_for_releases();
     let one = star.start(1, 0, star.stream(0, C3, 1));
@@ -423,7 +423,7 @@ fn somebody_waits_for_releases_where_frames_wait_or_a_peer_is_held() {
 }
 
 #[test]
-fn a_step_that_a_switch_does_not_have_brings_nothing_near() {
+fn prefetch_ignores_invalid_steps() {
     for ports in [1, 256] {
         let plan = plan::switch(&vec![LINK; ports]);
         let switch = Switch::new(&plan.settings, 16, Workers::single(ports), Counters::new(ports));
@@ -436,7 +436,7 @@ fn a_step_that_a_switch_does_not_have_brings_nothing_near() {
 }
 
 #[test]
-fn to_bring_near_what_waits_at_the_last_of_many_ports_does_no_harm() {
+fn prefetch_of_last_port_is_harmless() {
     let mut star = Star::new(plan::switch(&[LINK; 255]));
     star.pause(254, stop(C3, 0xffff));
     let flow = star.start(253, 254, star.stream(254, C3, 10));

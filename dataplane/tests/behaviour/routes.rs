@@ -227,7 +227,7 @@ fn sent_on(from: PortId, by: MacAddr, to: u8, dst: [u8; 4], ttl: u8, len: u16) -
 
 // proves: routing
 #[test]
-fn a_packet_goes_on_from_router_to_station_with_a_hop_less() {
+fn ipv4_forwarding_decrements_ttl() {
     let mut bench = RouterBench::new();
     for (ttl, len) in [(64, 46), (2, 999), (255, 1_000)] {
         bench.receive(P0, &packet(P0, [10, 2, 1, 5], ttl, len));
@@ -240,7 +240,7 @@ fn a_packet_goes_on_from_router_to_station_with_a_hop_less() {
 
 // proves: routing
 #[test]
-fn ipv6_goes_on_with_a_hop_less_and_nothing_else_changed() {
+fn ipv6_forwarding_decrements_only_hop_limit() {
     let mut bytes = router(P0).0.to_vec();
     bytes.extend(station(0).0);
     bytes.extend([0x86, 0xdd, 0x66, 0x00, 0, 0, 0, 4, 17, 9]);
@@ -257,7 +257,7 @@ fn ipv6_goes_on_with_a_hop_less_and_nothing_else_changed() {
 
 // proves: slow-path
 #[test]
-fn what_the_host_has_to_look_at_is_punted_as_it_came_and_its_slot_is_free() {
+fn host_traffic_is_punted_unchanged() {
     let mut bench = RouterBench::new();
     let to = |dst| packet(P0, dst, 64, 100);
     let mut to_group = to([10, 1, 0, 5]);
@@ -300,7 +300,7 @@ fn what_the_host_has_to_look_at_is_punted_as_it_came_and_its_slot_is_free() {
 
 // proves: slow-path
 #[test]
-fn what_goes_nowhere_is_dropped_for_a_named_reason() {
+fn unroutable_frames_drop_with_reason() {
     let mut bench = RouterBench::new();
     let good = packet(P0, [10, 1, 0, 5], 64, 100);
     let changed = |at: usize, to: u8| {
@@ -328,7 +328,7 @@ fn what_goes_nowhere_is_dropped_for_a_named_reason() {
 /// 10.0.0.1 is an address of the router.
 // proves: slow-path
 #[test]
-fn what_says_that_it_is_from_the_router_itself_goes_nowhere() {
+fn spoofed_router_source_is_dropped() {
     let mut bench = RouterBench::new();
     let from = |last: u8| {
         let mut bytes = packet(P0, [10, 1, 0, 5], 64, 100);
@@ -343,7 +343,7 @@ fn what_says_that_it_is_from_the_router_itself_goes_nowhere() {
 }
 
 #[test]
-fn a_priority_tag_is_no_vlan_and_stays() {
+fn priority_tag_is_kept() {
     let mut bench = RouterBench::new();
     let mut bytes = packet(P0, [10, 1, 0, 5], 64, 100);
     bytes.splice(12..12, [0x81, 0x00, 0x60, 0x00]);
@@ -355,7 +355,7 @@ fn a_priority_tag_is_no_vlan_and_stays() {
 
 // proves: slow-path
 #[test]
-fn punts_beyond_their_rate_are_drops_and_take_nothing_from_what_goes_on() {
+fn excess_punts_drop_and_spare_transit() {
     let mut bench = RouterBench::new();
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
     bench.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
@@ -366,7 +366,7 @@ fn punts_beyond_their_rate_are_drops_and_take_nothing_from_what_goes_on() {
 /// Frames of neighbours are punted at any rate of punted transit.
 // proves: slow-path
 #[test]
-fn transit_that_is_punted_leaves_room_for_what_neighbors_say() {
+fn punted_transit_leaves_room_for_neighbors() {
     let mut bench = RouterBench::new();
     (0..300).for_each(|_| bench.receive(P0, &packet(P0, [10, 200, 0, 1], 64, 100)));
     let of_transit = bench.punted().len();
@@ -390,7 +390,7 @@ fn ports_of_flows(bench: &mut RouterBench, flows: u16) -> Vec<PortId> {
 
 // proves: routing
 #[test]
-fn flows_are_spread_over_next_hops_and_a_lost_one_moves_only_its_own() {
+fn lost_hop_moves_only_its_flows() {
     let mut bench = RouterBench::new();
     let before = ports_of_flows(&mut bench, 300);
     assert_eq!(before, ports_of_flows(&mut bench, 300), "each stays where it is");
@@ -410,7 +410,7 @@ fn flows_are_spread_over_next_hops_and_a_lost_one_moves_only_its_own() {
 
 // proves: routing
 #[test]
-fn frames_of_one_flow_are_spread_by_chance_and_by_what_waits() {
+fn frame_spread_uses_chance_and_queues() {
     let mut by_chance = RouterBench::of(&settings(), Spread::Frame(Turns::Random));
     let bytes = packet(P0, [10, 8, 0, 1], 64, 100);
     (0..90).for_each(|_| by_chance.receive(P0, &bytes));
@@ -430,7 +430,7 @@ fn frames_of_one_flow_are_spread_by_chance_and_by_what_waits() {
 
 // proves: routing
 #[test]
-fn a_paused_port_holds_routed_frames_and_its_ingress_is_told() {
+fn paused_port_holds_routed_ingress() {
     let mut bench = RouterBench::new();
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
     bench.receive(P1, &stop.encode(station(1)));
@@ -446,7 +446,7 @@ fn a_paused_port_holds_routed_frames_and_its_ingress_is_told() {
 /// A frame waiting for room is decided again, but passes the router once.
 // proves: routing
 #[test]
-fn what_waits_for_room_passes_the_router_once() {
+fn waiting_frame_is_routed_once() {
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;
     settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);
@@ -459,7 +459,7 @@ fn what_waits_for_room_passes_the_router_once() {
 
 // proves: routing
 #[test]
-fn a_vlan_has_a_router_among_its_stations() {
+fn vlan_router_forwards_between_stations() {
     let mut bench = RouterBench::new();
     // Station 4 sends a broadcast, which the router receives, too.
     let mut hello = packet(V4, [255, 255, 255, 255], 64, 100);
@@ -490,7 +490,7 @@ fn a_vlan_has_a_router_among_its_stations() {
 /// A frame waits for a paused port; then the route moves to another port.
 // proves: routing
 #[test]
-fn what_waits_for_room_goes_where_another_table_says() {
+fn waiting_frame_follows_new_table() {
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;
     settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);

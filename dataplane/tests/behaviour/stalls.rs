@@ -59,7 +59,7 @@ impl SlowedLine {
 
 // proves: pacing
 #[test]
-fn a_port_that_was_idle_or_paused_runs_ahead_of_its_line_by_its_commit_and_not_its_burst() {
+fn idle_port_leads_line_by_commit() {
     let slow = BitRate::from_mbps(100);
     let link = Link { commit: Bytes(5 * FRAME.0), ..LINK };
     let mut line =
@@ -103,7 +103,7 @@ fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
 
 // proves: pacing
 #[test]
-fn what_a_line_missed_while_its_switch_was_away_is_made_up_for_by_its_burst() {
+fn stall_is_recovered_by_burst() {
     let enough = with_a_switch_that_is_away(Bytes(52_000)); // 2 ms are 50,000 bytes
     assert!(enough <= 1.03, "{enough}");
     let half = with_a_switch_that_is_away(Bytes(25_000));
@@ -132,7 +132,7 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
 
 // proves: pacing
 #[test]
-fn thresholds_that_cover_what_peers_need_to_go_on_keep_the_line_busy() {
+fn sufficient_thresholds_keep_line_busy() {
     // Bytes of a 1 Gb/s line in 500 us, and those in transit: the default XON is no less for such peers.
     let covers = Bytes(62_500 + 2 * FRAME.0);
     for (senders, mbps) in [(1, 900), (2, 1_000), (4, 1_000)] {

@@ -36,7 +36,7 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
 /// zero credit.
 // proves: floods
 #[test]
-fn a_burst_of_ten_milliseconds_passes_and_the_rate_from_then_on() {
+fn storm_control_passes_burst_then_rate() {
     const FRAMES: u64 = 4_000;
     let mut star = star(Flooded::Broadcast, BitRate::from_mbps(100));
     let came = flood(&mut star, MacAddr::BROADCAST, FRAMES);
@@ -47,7 +47,7 @@ fn a_burst_of_ten_milliseconds_passes_and_the_rate_from_then_on() {
 
 // proves: floods
 #[test]
-fn what_stays_within_the_burst_is_not_touched() {
+fn frames_within_burst_pass() {
     let mut star = star(Flooded::Broadcast, BitRate::from_mbps(100));
     let frames = 125_000 / SMALL;
     assert_eq!(flood(&mut star, MacAddr::BROADCAST, frames), frames);
@@ -56,7 +56,7 @@ fn what_stays_within_the_burst_is_not_touched() {
 
 // proves: floods
 #[test]
-fn each_kind_has_a_limit_of_its_own_and_none_where_none_is_set() {
+fn each_flood_kind_has_separate_limit() {
     let kinds =
         [(Flooded::Broadcast, MacAddr::BROADCAST), (Flooded::Multicast, GROUP), (Flooded::Unknown, NOBODY)];
     for (limited, _) in kinds {
@@ -71,7 +71,7 @@ fn each_kind_has_a_limit_of_its_own_and_none_where_none_is_set() {
 
 // proves: floods
 #[test]
-fn unicast_is_not_limited_nor_is_what_comes_in_by_other_ports() {
+fn limit_spares_unicast_and_other_ports() {
     let mut plan = plan::switch(&[LINK; 3]);
     let limit = Flooded::ALL
         .into_iter()

@@ -146,7 +146,7 @@ fn host(port: u8) -> MacAddr {
 
 // proves: workers
 #[test]
-fn turn_takes_steps_at_all_ports_in_order() {
+fn turn_takes_steps_in_order() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(5_000)), Calls::default());
     for port in [0, 1] {
         turns.come(port, C0);
@@ -179,7 +179,7 @@ fn turn_takes_steps_at_all_ports_in_order() {
 /// Headroom depends on this: a frame that has left by any port does not count when the next one is received.
 // proves: workers
 #[test]
-fn frames_released_at_any_port_make_room_first() {
+fn releases_precede_receives_of_all_ports() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(1_010)), Calls::default());
     turns.come(0, C3);
     turns.turn(&mut calls);
@@ -195,7 +195,7 @@ fn frames_released_at_any_port_make_room_first() {
 
 // proves: workers
 #[test]
-fn turn_receives_a_batch_of_each_port() {
+fn turn_receives_one_batch_per_port() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(500_000)), Calls::default());
     (0..BATCH + 5).for_each(|_| turns.come(0, C3));
     turns.come(1, C3);
@@ -208,7 +208,7 @@ fn turn_receives_a_batch_of_each_port() {
 /// After a stop, only XONs leave, and no data.
 // proves: workers
 #[test]
-fn parting_driver_sends_xon_and_no_data() {
+fn parting_driver_sends_only_xon() {
     let (mut turns, mut calls) = (TurnBench::new(Bytes(5_000)), Calls::default());
     turns.come(0, C3);
     turns.come(0, C3);

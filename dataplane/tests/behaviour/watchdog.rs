@@ -50,7 +50,7 @@ fn stormed(star: &Star) -> bool {
 
 // proves: watchdog
 #[test]
-fn a_pause_as_long_as_detection_loses_nothing_and_one_quantum_more_is_a_storm() {
+fn storm_begins_one_quantum_beyond_detection() {
     let run = |quanta| {
         let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
         star.pause(0, stop(C3, quanta));
@@ -66,7 +66,7 @@ fn a_pause_as_long_as_detection_loses_nothing_and_one_quantum_more_is_a_storm() 
 
 // proves: watchdog
 #[test]
-fn a_storm_begins_and_ends_at_the_nanosecond() {
+fn storm_bounds_are_nanosecond_exact() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 600);
     star.pause(0, stop(C3, 20_000));
     star.run_until(Nanos(BEGIN.0 + DETECT.0 - 1));
@@ -96,7 +96,7 @@ fn a_storm_begins_and_ends_at_the_nanosecond() {
 
 // proves: watchdog
 #[test]
-fn a_storm_without_traffic_is_none() {
+fn idle_port_has_no_storm() {
     let mut star = Star::new(watched(WatchdogAction::Drop));
     for _ in 0..20 {
         star.pause(0, stop(C3, 0xffff));
@@ -112,7 +112,7 @@ fn a_storm_without_traffic_is_none() {
 
 // proves: watchdog
 #[test]
-fn pauses_with_a_gap_in_which_something_left_are_no_storm() {
+fn pauses_with_departures_make_no_storm() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
     // 4.6 ms of every 5 ms: detection would need 5.12 ms without a gap.
     for _ in 0..10 {
@@ -134,7 +134,7 @@ fn storm_on(star: &mut Star, span: Nanos) {
 
 // proves: watchdog
 #[test]
-fn a_stormed_switch_drops_and_keeps_none_of_its_own_peers_paused() {
+fn storming_port_drops_and_releases_senders() {
     for when_full in [WhenFull::Drop, WhenFull::Stop] {
         let mut plan = watched(WatchdogAction::Drop);
         plan.settings.when_full = when_full;
@@ -162,7 +162,7 @@ fn counters_of_senders(star: &Star) -> [u64; 2] {
 
 // proves: watchdog
 #[test]
-fn forward_goes_on_in_spite_of_the_pause_and_loses_nothing() {
+fn forward_action_ignores_pause_without_loss() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Forward), 600);
     star.pause(0, stop(C3, 0xffff));
     star.run_until(Nanos(BEGIN.0 + DETECT.0 - 1));
@@ -189,7 +189,7 @@ fn forward_goes_on_in_spite_of_the_pause_and_loses_nothing() {
 
 // proves: watchdog
 #[test]
-fn alert_only_tells() {
+fn alert_action_only_reports() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Alert), 600);
     star.pause(0, stop(C3, 30_000));
     star.run_until(BEGIN + DETECT);
@@ -201,7 +201,7 @@ fn alert_only_tells() {
 
 // proves: watchdog
 #[test]
-fn a_storm_ends_with_the_link() {
+fn link_loss_ends_storm() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 1_000);
     star.pause(0, stop(C3, 0xffff));
     star.run_until(BEGIN + DETECT);
@@ -228,7 +228,7 @@ fn down_before_pause_is_received() -> Star {
 
 // proves: watchdog
 #[test]
-fn a_pause_that_came_as_the_link_went_down_and_up_again_is_watched_from_its_coming_on() {
+fn flap_pause_counts_from_link_up() {
     let mut star = down_before_pause_is_received();
     star.run_until(TURN);
     assert!(star.switch().worker(PortId(0)).paused(PortId(0)).classes().contains(C3));
@@ -242,7 +242,7 @@ fn a_pause_that_came_as_the_link_went_down_and_up_again_is_watched_from_its_comi
 
 // proves: watchdog
 #[test]
-fn a_pause_before_the_link_came_back_asks_for_no_look_in_the_past() {
+fn early_pause_schedules_no_past_check() {
     let mut star = down_before_pause_is_received();
     star.run_until(Nanos(2 * DETECT.0));
     star.set_link(0, true);
@@ -275,7 +275,7 @@ pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3],
 
 // proves: watchdog
 #[test]
-fn a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
+fn ring_deadlocks_without_watchdog() {
     let (mut bed, switches, hosts) = ring(3_000, |_| ());
     bed.run_until(Nanos::from_millis(50));
     let arrived = |bed: &Bed| hosts.map(|host| bed.host(host).arrivals.len());
@@ -291,7 +291,7 @@ fn a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
 
 // proves: watchdog
 #[test]
-fn the_watchdog_breaks_the_ring_and_counts_what_that_costs() {
+fn watchdog_breaks_ring_and_counts_drops() {
     let settings = WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: RESTORE };
     let (mut bed, switches, hosts) = ring(3_000, |plan| {
         plan.may_lose = true;
@@ -311,7 +311,7 @@ fn the_watchdog_breaks_the_ring_and_counts_what_that_costs() {
 
 // proves: watchdog
 #[test]
-fn a_storm_drops_frames_of_flows_that_the_peer_has_paused_one_by_one_too() {
+fn storm_drops_frames_of_paused_flows() {
     let mut plan = watched(WatchdogAction::Drop);
     plan.settings.policies[3] = PolicyKind::Ofc;
     plan.settings.ports[0].ofc_peer = true;

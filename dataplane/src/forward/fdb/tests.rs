@@ -48,7 +48,7 @@ fn learns_refreshes_and_moves() {
 }
 
 #[test]
-fn parts_of_the_table_are_all_of_it() {
+fn chunks_cover_whole_table() {
     let mut fdb = fdb(100, [None; 2]);
     (0..100).for_each(|n| assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New));
     let (places, middle) = (fdb.places(), fdb.places() / 3);
@@ -58,7 +58,7 @@ fn parts_of_the_table_are_all_of_it() {
 }
 
 #[test]
-fn group_and_zero_addresses_are_never_learned() {
+fn group_and_zero_addresses_stay_unlearned() {
     let mut fdb = fdb(16, [None; 2]);
     for not_a_station in [MacAddr::BROADCAST, MacAddr([1, 0, 0, 0, 0, 1]), MacAddr([0; 6])] {
         assert_eq!(fdb.learn(T, 1, not_a_station, P0), Learned::NotLearned);
@@ -67,7 +67,7 @@ fn group_and_zero_addresses_are_never_learned() {
 }
 
 #[test]
-fn a_port_with_learning_off_learns_nothing() {
+fn port_without_learning_learns_nothing() {
     let ports = [PortSettings { learning: false, ..port_settings(0) }, port_settings(1)];
     let mut fdb = Fdb::new(&settings(16), &ports);
     assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::New);
@@ -77,7 +77,7 @@ fn a_port_with_learning_off_learns_nothing() {
 }
 
 #[test]
-fn a_port_learns_up_to_its_limit_and_no_further() {
+fn port_learns_exactly_its_limit() {
     let mut fdb = fdb(16, [Some(3), None]);
     for n in 1..=3 {
         assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New);
@@ -94,7 +94,7 @@ fn a_port_learns_up_to_its_limit_and_no_further() {
 }
 
 #[test]
-fn the_capacity_is_a_bound_with_static_addresses_included() {
+fn capacity_includes_static_addresses() {
     let statics = vec![(1, mac(100), P1)];
     let mut fdb = Fdb::new(&FdbSettings { statics, ..settings(4) }, &[port_settings(0), port_settings(1)]);
     for n in 1..=3 {
@@ -107,7 +107,7 @@ fn the_capacity_is_a_bound_with_static_addresses_included() {
 }
 
 #[test]
-fn an_address_is_unknown_from_the_ageing_time_on() {
+fn address_expires_exactly_at_ageing_time() {
     let mut fdb = fdb(16, [Some(1), None]);
     fdb.learn(T, 1, mac(1), P0);
     let last = T + Nanos(AGEING.0 - 1);
@@ -130,7 +130,7 @@ fn an_address_is_unknown_from_the_ageing_time_on() {
 
 /// An aged entry is freed within a quarter of the ageing time.
 #[test]
-fn an_aged_place_is_free_within_a_quarter_of_the_ageing_time() {
+fn aged_entry_is_freed_within_quarter() {
     for (capacity, ageing) in [(5000, AGEING), (1 << 18, Nanos::from_secs(1))] {
         let settings = FdbSettings { ageing: Some(ageing), ..settings(capacity) };
         let mut fdb = Fdb::new(&settings, &[port_settings(0)]);
@@ -152,7 +152,7 @@ fn an_aged_place_is_free_within_a_quarter_of_the_ageing_time() {
 }
 
 #[test]
-fn there_is_no_deadline_where_nothing_can_age() {
+fn no_sweep_deadline_without_ageing() {
     let mut ageless = Fdb::new(&FdbSettings { ageing: None, ..settings(16) }, &[port_settings(0)]);
     ageless.learn(T, 1, mac(1), P0);
     assert_eq!(ageless.next_deadline(), Nanos::NEVER);
@@ -167,7 +167,7 @@ fn there_is_no_deadline_where_nothing_can_age() {
 }
 
 #[test]
-fn static_addresses_neither_move_nor_age_nor_go_with_their_link() {
+fn static_addresses_never_move_or_expire() {
     let statics = vec![(1, mac(1), P1)];
     let ports = [0, 1].map(|port| PortSettings { learn_limit: Some(0), ..port_settings(port) });
     let mut fdb = Fdb::new(&FdbSettings { statics, ..settings(16) }, &ports);
@@ -181,7 +181,7 @@ fn static_addresses_neither_move_nor_age_nor_go_with_their_link() {
 }
 
 #[test]
-fn as_many_static_addresses_as_are_configured_find_a_place() {
+fn all_configured_static_addresses_fit() {
     let statics: Vec<_> = (0..500).map(|n| (1, mac(n), P1)).collect();
     let fdb = Fdb::new(&FdbSettings { statics, ..settings(0) }, &[port_settings(0), port_settings(1)]);
     assert!((0..500).all(|n| fdb.lookup(T, 1, mac(n)) == Some(P1)));
@@ -215,7 +215,7 @@ fn learned_after(attack: &[MacAddr], victim: MacAddr, seed: HashSeed) -> Learned
 
 // proves: bridging
 #[test]
-fn addresses_that_crowd_a_station_out_do_so_for_one_seed_only() {
+fn collision_attack_works_for_one_seed() {
     let victim = mac(1);
     let revealed_seed = HashSeed([1, 2]);
     let attack = attack(revealed_seed, victim, 14);
@@ -233,7 +233,7 @@ fn addresses_that_crowd_a_station_out_do_so_for_one_seed_only() {
 }
 
 #[test]
-fn a_port_without_link_forgets_what_it_had_learned_and_no_more() {
+fn link_loss_removes_own_learned_addresses() {
     let mut fdb = fdb(16, [None; 2]);
     fdb.learn(T, 1, mac(1), P0);
     fdb.learn(T, 1, mac(2), P1);
@@ -245,7 +245,7 @@ fn a_port_without_link_forgets_what_it_had_learned_and_no_more() {
 }
 
 #[test]
-fn the_newest_sighting_wins_in_every_replica() {
+fn newest_update_wins_in_every_replica() {
     let update = |port, last_active| FdbUpdate { vid: 1, mac: mac(1), port, last_active };
     let mut fdb = fdb(16, [None, Some(0)]);
     fdb.learn(T, 1, mac(1), P0);
@@ -258,7 +258,7 @@ fn the_newest_sighting_wins_in_every_replica() {
 
 /// A station that keeps sending is announced again at least once in each quarter of the ageing time.
 #[test]
-fn a_station_that_keeps_talking_is_told_of_each_quarter_of_the_ageing_time() {
+fn active_station_updates_replicas_periodically() {
     let mut fdb = fdb(16, [None; 2]);
     let mut last_update = T;
     fdb.learn(T, 1, mac(1), P0);
@@ -292,7 +292,7 @@ fn step() -> impl Strategy<Value = FdbStep> {
 
 explore! {
     #[test]
-    fn finds_what_a_plain_map_finds(steps in prop::collection::vec(step(), 1..200)) {
+    fn lookups_match_plain_map(steps in prop::collection::vec(step(), 1..200)) {
         let ports = [0, 1, 2, 3].map(port_settings);
         let mut fdb = Fdb::new(&settings(200), &ports);
         let mut replica = fdb.clone();
@@ -335,7 +335,7 @@ explore! {
 
     // proves: bridging
     #[test]
-    fn limits_and_capacity_hold_whatever_comes(
+    fn limits_and_capacity_always_hold(
         steps in prop::collection::vec(step(), 1..200), capacity in 0usize..20, limit in 0usize..8
     ) {
         let ports = [0, 1, 2, 3].map(|port| PortSettings { learn_limit: Some(limit), ..port_settings(port) });

@@ -40,7 +40,7 @@ fn some_paths() -> impl Strategy<Value = (WeightedPaths, PathSet)> {
 explore! {
     // proves: groups
     #[test]
-    fn whatever_chooses_chooses_one_that_is_usable((weighted, usable) in some_paths(), number: u64, place in 0_usize..1000) {
+    fn every_choice_is_usable((weighted, usable) in some_paths(), number: u64, place in 0_usize..1000) {
         let is_usable = |path: usize| usable.iter().any(|other| other == path);
         prop_assert!(is_usable(weighted.of_flow(number, usable).unwrap()));
         prop_assert!(is_usable(weighted.at_random(number, usable).unwrap()));
@@ -53,7 +53,7 @@ explore! {
     /// A lost path moves only its own flows, and gets them back.
     // proves: group-changes
     #[test]
-    fn only_flows_of_a_lost_way_move((weighted, usable) in some_paths(), flows: [u64; 16], lost in 0_usize..12) {
+    fn only_flows_of_lost_path_move((weighted, usable) in some_paths(), flows: [u64; 16], lost in 0_usize..12) {
         let left = without(usable, lost);
         for flow in flows {
             let before = weighted.of_flow(flow, usable);
@@ -66,7 +66,7 @@ explore! {
     /// With other numbers and one more path, only the new path gets flows.
     // proves: group-changes
     #[test]
-    fn flows_stay_with_the_name_of_a_way(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {
+    fn flows_stay_with_path_name(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {
         let before: Vec<u64> = names.into_iter().filter(|name| *name != added).take(MEMBERS_MAX - 1).collect();
         prop_assume!(!before.is_empty());
         let after: Vec<u64> = [added].into_iter().chain(before.iter().rev().copied()).collect();
@@ -79,7 +79,7 @@ explore! {
 
     // proves: groups
     #[test]
-    fn turns_are_taken_as_often_as_weights_say((weighted, usable) in some_paths(), start in 0_usize..1000) {
+    fn round_robin_follows_weights((weighted, usable) in some_paths(), start in 0_usize..1000) {
         let mut place = start % weighted.turns.len();
         let rounds = 3;
         let of_usable: u64 = weighted.turns.iter().filter(|path| usable.iter().any(|other| other == usize::from(**path))).count() as u64;
@@ -98,7 +98,7 @@ explore! {
 /// Each path gets its share of frames or flows by weight; the others share those of a lost one.
 // proves: groups
 #[test]
-fn weights_are_kept_within_bounds() {
+fn shares_follow_weights_within_bounds() {
     const CHOICES: u64 = 60_000;
     for weights in [&[1, 1, 1, 1][..], &[1, 2, 3], &[10, 1], &[7; 9], &[1, 100]] {
         let weighted = WeightedPaths::new((0..).zip(weights).map(|(name, weight)| (name, *weight)));
@@ -123,7 +123,7 @@ fn weights_are_kept_within_bounds() {
 /// The second of two switches with different salts spreads again the flows that the first put on one path.
 // proves: groups
 #[test]
-fn a_salt_spreads_again_what_another_has_put_on_one_way() {
+fn second_salt_spreads_flows_again() {
     let (weighted, salts) = (even(4), [11, 12]);
     let of = |flow: u64, salt: u64| weighted.of_flow(mix(mix(flow) ^ salt), all_of(&weighted)).unwrap();
     let on_one: Vec<u64> = (0..40_000).filter(|flow| of(*flow, salts[0]) == 2).collect();
@@ -132,7 +132,7 @@ fn a_salt_spreads_again_what_another_has_put_on_one_way() {
 }
 
 #[test]
-fn in_turn_means_one_after_the_other_and_as_evenly_as_can_be() {
+fn round_robin_is_evenly_spaced() {
     let take = |weighted: &WeightedPaths, usable: PathSet, count: usize| -> Vec<usize> {
         let mut place = 0;
         let next = |_| {
@@ -153,7 +153,7 @@ fn in_turn_means_one_after_the_other_and_as_evenly_as_can_be() {
 }
 
 #[test]
-fn nothing_is_chosen_where_nothing_is_usable() {
+fn no_choice_without_usable_path() {
     let weighted = even(2);
     assert_eq!(weighted.of_flow(1, PathSet::NONE), None);
     assert_eq!(weighted.at_random(1, PathSet::NONE), None);
@@ -164,7 +164,7 @@ fn nothing_is_chosen_where_nothing_is_usable() {
 /// Checks one byte below each threshold, and at it.
 // proves: groups
 #[test]
-fn the_shorter_queues_are_those_below_low_or_else_below_high_or_else_all() {
+fn shortest_prefers_below_low_then_high() {
     let of = |waiting: [u64; 3]| -> Vec<usize> {
         shortest(PathSet(0b111), Bytes(16_000), Bytes(32_000), |path| Bytes(waiting[path])).iter().collect()
     };

@@ -25,7 +25,7 @@ const FIRST: Decision = Decision::Group(GroupId(0));
 
 // proves: groups
 #[test]
-fn a_source_is_learned_to_the_group_by_whatever_member_it_comes() {
+fn source_is_learned_at_its_group() {
     let mut bridge = Bridge::new(&grouped(false));
     decide(&mut bridge, 2, A, B);
     assert_eq!(decide(&mut bridge, 0, B, A), FIRST);
@@ -37,7 +37,7 @@ fn a_source_is_learned_to_the_group_by_whatever_member_it_comes() {
 }
 
 #[test]
-fn a_static_address_leads_to_a_group() {
+fn static_address_resolves_to_group() {
     let mut settings = grouped(false);
     settings.fdb.statics = vec![(1, A, PortId(4))];
     let mut bridge = Bridge::new(&settings);
@@ -47,7 +47,7 @@ fn a_static_address_leads_to_a_group() {
 
 // proves: groups
 #[test]
-fn nothing_goes_back_to_a_member_of_the_group_that_it_came_from() {
+fn frame_never_returns_to_ingress_group() {
     let mut bridge = Bridge::new(&grouped(false));
     decide(&mut bridge, 1, A, B);
     assert_eq!(decide(&mut bridge, 2, B, A), Decision::Drop(DropReason::Hairpin));
@@ -64,7 +64,7 @@ fn nothing_goes_back_to_a_member_of_the_group_that_it_came_from() {
 
 // proves: groups
 #[test]
-fn nothing_goes_from_a_group_of_uplinks_to_another() {
+fn uplink_groups_exchange_no_frames() {
     let mut bridge = Bridge::new(&grouped(true));
     let Decision::Flood(out, _) = decide(&mut bridge, 4, A, MacAddr::BROADCAST) else { panic!("no flood") };
     assert_eq!(out, ports(&[0, 5]));
@@ -76,7 +76,7 @@ fn nothing_goes_from_a_group_of_uplinks_to_another() {
 
 // proves: link-down, groups
 #[test]
-fn a_group_is_reached_as_long_as_one_of_its_links_is_up() {
+fn group_is_reachable_with_one_link() {
     let mut bridge = Bridge::new(&grouped(false));
     decide(&mut bridge, 2, A, B);
     decide(&mut bridge, 0, B, A);
@@ -97,7 +97,7 @@ fn a_group_is_reached_as_long_as_one_of_its_links_is_up() {
 }
 
 #[test]
-fn a_static_address_at_a_group_without_links_is_down() {
+fn static_address_at_down_group_drops() {
     let mut settings = grouped(false);
     settings.fdb.statics = vec![(1, A, PortId(1))];
     let mut bridge = Bridge::new(&settings);
@@ -108,7 +108,7 @@ fn a_static_address_at_a_group_without_links_is_down() {
 /// A change of members removes the addresses learned at that group, and no others.
 // proves: group-changes
 #[test]
-fn groups_can_be_configured_otherwise() {
+fn changed_group_forgets_its_addresses() {
     let mut bridge = Bridge::new(&grouped(false));
     decide(&mut bridge, 2, A, B);
     decide(&mut bridge, 4, B, A);

@@ -51,7 +51,7 @@ fn discarded(star: &Star) -> u64 {
 
 // proves: group-changes
 #[test]
-fn a_member_in_a_storm_is_left_out_whosever_port_it_is() {
+fn storming_member_is_excluded_by_workers() {
     let dropping = OWNERS.map(|owners| (WhenFull::Drop, owners));
     let modes = dropping.into_iter().chain([(WhenFull::Stop, &[][..])]);
     for (spread, (when_full, owners)) in modes.flat_map(|mode| EACH_FRAME.map(|spread| (spread, mode))) {
@@ -72,7 +72,7 @@ fn a_member_in_a_storm_is_left_out_whosever_port_it_is() {
 
 // proves: group-changes
 #[test]
-fn what_only_wants_room_waits_for_it_and_is_not_lost_to_a_storm() {
+fn frame_awaiting_room_avoids_storming_member() {
     for spread in EACH_FRAME {
         let mut star = stormed((spread, WhenFull::Stop, &[]), 2..6, 8);
         assert_eq!(
@@ -94,7 +94,7 @@ fn what_only_wants_room_waits_for_it_and_is_not_lost_to_a_storm() {
 /// The other members are full and paused.
 // proves: group-changes
 #[test]
-fn waiting_frames_take_a_member_whose_storm_ends() {
+fn waiting_frames_take_member_after_storm() {
     for spread in EACH_FRAME {
         let mut star = stormed((spread, WhenFull::Stop, &[]), 2..6, 8);
         let id = send(&mut star, 8);

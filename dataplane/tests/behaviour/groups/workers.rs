@@ -86,7 +86,7 @@ fn handed_over_frame_outlives_its_group() {
 /// The receiving worker has not been notified of the event.
 // proves: group-changes
 #[test]
-fn handed_over_frame_leaves_by_open_member() {
+fn handed_over_frame_takes_open_member() {
     let after = frames_left_after(|[_, sends], _, store| sends.batch(NOW).set_link(PortId(2), false, store));
     assert_eq!(after, ([0, 3, 3, 2], 0));
     let after = frames_left_after(|[_, sends], _, store| {
@@ -98,7 +98,7 @@ fn handed_over_frame_leaves_by_open_member() {
 /// Workers read the occupancies of other workers' queues, not the counters for users.
 // proves: workers
 #[test]
-fn counters_of_other_workers_decide_nothing() {
+fn user_counters_do_not_affect_choice() {
     let spread = Spread::Adaptive { low: Bytes(1), high: Bytes(2) };
     let full = |counters: &Counters| {
         let at = counters.class(PortId(2), C3);

@@ -55,7 +55,7 @@ fn discarded(star: &Star, port: u8) -> u64 {
 /// Ports 2 and 3 are a group; port 3 is at a standstill.
 // proves: stalled-floods
 #[test]
-fn a_flood_goes_by_a_member_that_does_not_stand_still() {
+fn flood_takes_member_without_standstill() {
     for when_full in [WhenFull::Drop, WhenFull::Stop] {
         let mut plan = plan(4);
         plan.settings.groups = group();
@@ -73,7 +73,7 @@ fn a_flood_goes_by_a_member_that_does_not_stand_still() {
 /// Frames for port 3 alone fill the shared memory but for room for two copies of three.
 // proves: stalled-floods
 #[test]
-fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
+fn flood_ignores_room_at_standstill_port() {
     for (left, misses) in [(3_000, 0), (2_500, 1)] {
         let mut plan = plan(4);
         plan.settings.when_full = WhenFull::Stop;
@@ -91,7 +91,7 @@ fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
 /// Ports 2 and 3 are a group: port 2 is at a standstill and has room for floods, port 3 is in a storm.
 // proves: stalled-floods
 #[test]
-fn a_flood_is_not_lost_to_a_storm_beside_a_member_that_stands_still() {
+fn flood_avoids_storm_beside_standstill_member() {
     let detect = Nanos::from_millis(5);
     for (when_full, owners) in
         [(WhenFull::Drop, vec![]), (WhenFull::Drop, vec![0, 0, 0, 1]), (WhenFull::Stop, vec![])]
@@ -122,7 +122,7 @@ fn a_flood_is_not_lost_to_a_storm_beside_a_member_that_stands_still() {
 /// Ports 2 and 3 are a group: a flood waits for room at port 2, while port 3 is at a standstill, until that resumes.
 // proves: group-changes
 #[test]
-fn a_flood_that_waits_goes_by_a_member_that_was_let_go() {
+fn waiting_flood_takes_resumed_member() {
     let mut plan = plan(4);
     plan.settings.groups = group();
     plan.settings.when_full = WhenFull::Stop;
@@ -144,7 +144,7 @@ fn a_flood_that_waits_goes_by_a_member_that_was_let_go() {
 /// The member resumed for short moments before, so that the next sample may find no standstill.
 // proves: group-changes
 #[test]
-fn a_flood_that_waits_goes_by_a_member_that_was_let_go_before() {
+fn waiting_flood_takes_intermittently_resumed_member() {
     for moments in 0..8 {
         let mut plan = plan(4);
         plan.settings.groups = group();
@@ -171,7 +171,7 @@ fn a_flood_that_waits_goes_by_a_member_that_was_let_go_before() {
 /// Ports 2 and 3 are a group: port 2 is at a standstill and has room for floods, port 3 has none left.
 // proves: stalled-floods
 #[test]
-fn a_flood_that_nothing_waits_for_is_not_lost_to_a_full_member_beside_one_that_stands_still() {
+fn flood_avoids_full_member_beside_standstill() {
     let mut plan = plan(4);
     plan.settings.groups = group();
     plan.settings.when_full = WhenFull::Drop;
@@ -195,7 +195,7 @@ fn a_flood_that_nothing_waits_for_is_not_lost_to_a_full_member_beside_one_that_s
 /// Ports 3 and 4 are at a standstill. A copy at port 4 takes no shared memory, or that port is in a storm, too.
 // proves: stalled-floods
 #[test]
-fn a_flood_misses_no_port_but_where_others_leave_it_no_room() {
+fn flood_misses_only_port_without_room() {
     for storms in [false, true] {
         let mut plan = plan(5);
         plan.settings.when_full = WhenFull::Stop;
@@ -228,7 +228,7 @@ fn a_flood_misses_no_port_but_where_others_leave_it_no_room() {
 /// others.
 // proves: stalled-floods
 #[test]
-fn a_flood_to_ports_that_all_stand_still_waits_for_none_of_them() {
+fn flood_waits_for_no_standstill_port() {
     for (left, misses) in [(1_999, 2), (2_000, 1), (2_999, 1), (3_000, 0)] {
         let mut plan = plan(4);
         plan.settings.when_full = WhenFull::Stop;

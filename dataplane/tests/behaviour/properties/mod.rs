@@ -85,7 +85,7 @@ explore! {
 
     // proves: lossless, ledger, ofc, ofc-flows, reload
     #[test]
-    fn whatever_a_driver_does(plan in any_plan(), steps in any_steps()) {
+    fn random_driver_steps_keep_promises(plan in any_plan(), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
         for step in &steps {
             driver.step(step);
@@ -119,7 +119,7 @@ explore! {
     /// Waiting frames are notified when their condition holds: a retry without a notification has no effect.
     // proves: group-changes
     #[test]
-    fn nothing_waits_for_what_is_there(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
+    fn waiting_frames_are_always_notified(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
         let mut driver = Driver::new(plan, Batches::Large);
         for (number, step) in steps.iter().enumerate() {
             driver.step(step);
@@ -149,7 +149,7 @@ fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
 /// Two frames fill the queue, and the third halts the pipeline.
 // proves: bridging
 #[test]
-fn halted_frame_with_a_refused_address_counts_once() {
+fn halted_frame_counts_refused_address_once() {
     let mut plan = that_stops(plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]));
     plan.settings.fdb.statics.retain(|(_, _, port)| *port == PortId(1));
     plan.settings.ports[2].learn_limit = Some(0);
@@ -167,7 +167,7 @@ fn halted_frame_with_a_refused_address_counts_once() {
 /// A class that owed a whole batch would wait for the others afterwards.
 // proves: batches
 #[test]
-fn a_class_that_sends_alone_owes_one_frame_and_not_a_batch() {
+fn lone_class_owes_one_frame() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(4_000), Bytes(4_000)));
     let [mut together, mut alone] =
@@ -182,7 +182,7 @@ fn a_class_that_sends_alone_owes_one_frame_and_not_a_batch() {
 
 /// The round robin reaches the other member, with which the copies together have no room in shared egress memory.
 #[test]
-fn a_flood_goes_by_the_member_with_which_all_copies_have_room() {
+fn flood_takes_member_fitting_all_copies() {
     const CLASS: usize = 3;
     let after = |egress_limit| {
         let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
@@ -234,7 +234,7 @@ fn a_flood_goes_by_the_member_with_which_all_copies_have_room() {
 }
 
 #[test]
-fn a_frame_that_waits_when_ofc_takes_over_belongs_to_no_flow() {
+fn frame_before_ofc_has_no_flow() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.settings.ports[3].ofc_peer = true;
     let mut driver = Driver::new(plan, Batches::Large);

@@ -9,7 +9,7 @@ const DETECT: Nanos = Nanos::from_millis(5);
 /// Port 1 is full and paused, port 2 in a storm, port 3 has no link.
 // proves: group-changes
 #[test]
-fn what_waits_for_one_of_several_next_hops_goes_on_when_a_storm_ends() {
+fn waiting_frame_takes_hop_after_storm() {
     let pause = |quanta| MacControl::Pfc(Pfc::default().with(C3, Quanta(quanta)));
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;

@@ -4,7 +4,7 @@ use super::*;
 
 // proves: slow-path
 #[test]
-fn what_the_host_sends_leaves_in_its_class_obeys_pauses_and_is_bounded() {
+fn host_frames_obey_pauses_and_limit() {
     let mut bench = RouterBench::new();
     let frame = |dst| {
         let mut bytes = packet(P1, dst, 64, 100);
@@ -43,7 +43,7 @@ fn what_the_host_sends_leaves_in_its_class_obeys_pauses_and_is_bounded() {
 
 // proves: slow-path
 #[test]
-fn what_the_host_sends_to_a_vlan_is_flooded_or_goes_to_who_is_known() {
+fn host_frames_to_unlearned_station_flood() {
     let mut frame = packet(V4, [10, 7, 0, 9], 64, 100);
     frame[..6].copy_from_slice(&station(9).0);
     frame[6..12].copy_from_slice(&ROUTER.0);
@@ -60,7 +60,7 @@ fn what_the_host_sends_to_a_vlan_is_flooded_or_goes_to_who_is_known() {
 
 // proves: slow-path
 #[test]
-fn what_the_host_sends_waits_for_no_room_and_holds_nobody_up() {
+fn host_frames_never_wait_or_block() {
     let mut settings = settings();
     settings.when_full = WhenFull::Stop;
     settings.ports[V4.index()].classes[C3.index()].egress_max = Bytes(250);
@@ -106,7 +106,7 @@ fn drops(bench: &RouterBench, port: PortId, reason: DropReason) -> u64 {
 
 // proves: stalled-floods
 #[test]
-fn what_a_vlans_router_sends_waits_for_no_port_that_stands_still_and_reaches_the_others() {
+fn router_floods_skip_port_at_standstill() {
     let mut bench = RouterBench::new();
     for (port, number) in [(V4, 4), (V5, 5)] {
         let mut hello = of_router(MacAddr::BROADCAST);
@@ -139,7 +139,7 @@ fn what_a_vlans_router_sends_waits_for_no_port_that_stands_still_and_reaches_the
 
 // proves: stalled-floods
 #[test]
-fn what_the_router_of_a_vlan_has_sent_does_not_wait_for_good_where_settings_have_no_router_any_more() {
+fn removing_svi_drains_its_queued_frames() {
     let mut bench = RouterBench::new();
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
     bench.receive(V4, &stop.encode(station(4)));
@@ -156,7 +156,7 @@ fn what_the_router_of_a_vlan_has_sent_does_not_wait_for_good_where_settings_have
 /// With a router, two ports have floods: it sends to both.
 // proves: stalled-floods
 #[test]
-fn a_flood_of_two_ports_waits_as_all_else_does_once_settings_have_no_router_any_more() {
+fn two_port_floods_wait_without_svi() {
     for (routers, waits) in [(vec![(VID, ROUTER)], false), (Vec::new(), true)] {
         let mut both = settings();
         both.ports.drain(..usize::from(V4.0));
@@ -203,7 +203,7 @@ fn tagged((port, mut frame): (PortId, Vec<u8>)) -> (PortId, Vec<u8>) {
 
 // proves: stalled-floods
 #[test]
-fn floods_of_the_host_do_not_go_on_account_of_those_of_the_network_nor_these_on_theirs() {
+fn host_and_network_floods_count_separately() {
     let dropped = |has_host: bool| {
         let mut settings = settings();
         let class = &mut settings.ports[V5.index()].classes[C3.index()];
@@ -228,7 +228,7 @@ fn floods_of_the_host_do_not_go_on_account_of_those_of_the_network_nor_these_on_
 
 // proves: slow-path
 #[test]
-fn what_only_the_switch_says_is_not_taken_from_the_host() {
+fn host_cannot_send_switch_control_frames() {
     let pause = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(router(P1)).to_vec();
     let mut to_station = pause.clone();
     to_station[..6].copy_from_slice(&station(1).0);

@@ -108,7 +108,7 @@ impl RouterBench {
 explore! {
     // proves: ledger
     #[test]
-    fn whatever_is_routed_punted_and_sent_by_the_host_is_accounted_for(
+    fn random_router_traffic_balances_ledger(
         steps in prop::collection::vec(any_step(), 0..100), stops in any::<bool>(), is_short in any::<bool>()
     ) {
         let mut settings = settings();

@@ -60,7 +60,7 @@ impl RouterBench {
 
 // proves: slow-path
 #[test]
-fn lossless_frames_wait_and_keep_order_and_others_pass() {
+fn lossless_frames_wait_in_order() {
     let delayed = PipelineSettings { delay: Nanos::from_micros(1), ..PipelineSettings::default() };
     let rated = PipelineSettings { rate: NonZeroU32::new(1_000_000).map(FrameRate), ..delayed };
     let fifo = PipelineSettings { ingress: IngressOrder::Fifo, ..PipelineSettings::default() };
@@ -100,7 +100,7 @@ fn lossless_frames_wait_and_keep_order_and_others_pass() {
 
 // proves: slow-path
 #[test]
-fn silent_neighbour_ends_the_wait_at_its_deadline() {
+fn silent_neighbour_wait_ends_at_deadline() {
     let mut bench = RouterBench::new();
     bench.now = Nanos(11);
     let until = bench.now.after(NEIGHBOUR_WAIT);
@@ -135,7 +135,7 @@ fn silent_neighbour_ends_the_wait_at_its_deadline() {
 /// frames.
 // proves: slow-path
 #[test]
-fn waiting_frames_pause_the_sender_at_xoff() {
+fn waiting_frames_pause_sender_at_xoff() {
     let mut settings = settings();
     settings.ports[P0.index()].classes[C3.index()].xoff = Bytes(10 * SIZE.0);
     settings.ports[P0.index()].classes[C3.index()].xon = Bytes(5 * SIZE.0);
@@ -153,7 +153,7 @@ fn waiting_frames_pause_the_sender_at_xoff() {
 }
 
 #[test]
-fn lossy_frames_are_the_hosts_within_its_rate() {
+fn lossy_frames_are_punted_within_rate() {
     let mut bench = RouterBench::new();
     (0..60).for_each(|number| bench.receive(P0, &of_class(0, numbered(UNKNOWN, number))));
     assert_eq!((bench.punted().len(), bench.store.in_use()), (50, 0));
@@ -162,7 +162,7 @@ fn lossy_frames_are_the_hosts_within_its_rate() {
 
 // proves: slow-path
 #[test]
-fn waiting_frames_go_where_another_route_leads() {
+fn waiting_frames_follow_new_route() {
     for (target, reason) in [
         (Target::Nowhere, Some(DropReason::Blackhole)),
         (Target::Hops(vec![hop(2, None), hop(3, Some(station(3)))]), None),
@@ -177,7 +177,7 @@ fn waiting_frames_go_where_another_route_leads() {
 }
 
 #[test]
-fn host_is_asked_again_where_it_had_no_room() {
+fn neighbour_request_is_repeated_after_refusal() {
     let mut bench = RouterBench::new();
     bench.punted.lock().expect("nobody panicked").room = 0;
     bench.receive(P0, &numbered(UNKNOWN, 0));
@@ -189,7 +189,7 @@ fn host_is_asked_again_where_it_had_no_room() {
 }
 
 #[test]
-fn frames_wait_while_their_port_has_no_link_or_turns_lossy() {
+fn wait_survives_link_loss_and_revision() {
     let mut bench = RouterBench::new();
     bench.receive(P0, &numbered(UNKNOWN, 0));
     bench.switch.batch(bench.now).set_link(P0, false, &mut bench.store);
@@ -210,7 +210,7 @@ fn frames_wait_while_their_port_has_no_link_or_turns_lossy() {
 
 /// Bridged frames of one micro-flow arrive while one for the router waits.
 #[test]
-fn waiting_frames_lead_no_bridged_flow_astray() {
+fn waiting_frames_divert_no_bridged_flow() {
     let mut bench = RouterBench::new();
     let mut to_router = packet(V4, UNKNOWN, 64, 100);
     to_router[..6].copy_from_slice(&ROUTER.0);
@@ -230,7 +230,7 @@ fn waiting_frames_lead_no_bridged_flow_astray() {
 }
 
 #[test]
-fn unroutable_frames_beyond_the_rate_are_filtered() {
+fn unroutable_frames_beyond_rate_are_filtered() {
     let mut bench = RouterBench::new();
     (0..60).for_each(|_| bench.receive(P0, &packet(P0, [11, 1, 0, 5], 64, 100)));
     assert_eq!((bench.punted().len(), bench.lost(C3, DropReason::Unroutable)), (50, 10));
@@ -238,7 +238,7 @@ fn unroutable_frames_beyond_the_rate_are_filtered() {
 
 /// The host fragments a packet longer than its MTU unless DF forbids it.
 #[test]
-fn unfragmentable_frames_beyond_the_rate_are_filtered() {
+fn unfragmentable_frames_beyond_rate_are_filtered() {
     const DONT_FRAGMENT: u8 = 0x40;
     for (flags, reason) in [(0, DropReason::PuntLimit), (DONT_FRAGMENT, DropReason::Unroutable)] {
         let mut bench = RouterBench::new();
@@ -251,7 +251,7 @@ fn unfragmentable_frames_beyond_the_rate_are_filtered() {
 }
 
 #[test]
-fn unknown_destinations_are_counted_where_they_are_flooded() {
+fn unknown_destinations_count_when_flooded() {
     let mut bench = RouterBench::new();
     let mut unknown = packet(V4, RESOLVED, 64, 100);
     unknown[..6].copy_from_slice(&station(77).0);
@@ -265,7 +265,7 @@ fn unknown_destinations_are_counted_where_they_are_flooded() {
 }
 
 #[test]
-fn expired_packet_waits_for_no_neighbour() {
+fn expired_packet_is_not_held() {
     for (hops_left, waits) in [(1, false), (2, true)] {
         let mut bench = RouterBench::new();
         bench.receive(P0, &packet(P0, UNKNOWN, hops_left, 100));
