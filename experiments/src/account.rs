@@ -10,7 +10,7 @@ use xoff_wire::units::{CLASSES, Class, Nanos};
 
 use crate::counted::Counted;
 use crate::plan::{HostId, LOSSLESS, PortOf};
-use crate::world::{Ended, Proof};
+use crate::running_fabric::{FinalReports, Proof};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum, Serialize)]
 pub struct Totals {
@@ -79,15 +79,20 @@ pub struct Account {
 }
 
 impl Account {
-    pub(crate) fn new(ended: Ended, switches: Vec<Counted>, held: [u64; CLASSES], end: Nanos) -> Account {
-        let Ended { hosts, proofs, longest_stall_nanos } = ended;
+    pub(crate) fn new(
+        ended: FinalReports,
+        switches: Vec<Counted>,
+        held: [u64; CLASSES],
+        end: Nanos,
+    ) -> Account {
+        let FinalReports { hosts, proofs, longest_stall_nanos } = ended;
         Account { hosts, switches, held, proofs, longest_stall_nanos, end }
     }
 
     /// Creates an account of hosts without a switch, with `held` queued frames.
     #[cfg(test)]
     pub(crate) fn of_hosts(hosts: Vec<HostReport>, held: [u64; CLASSES]) -> Account {
-        Account::new(Ended { hosts, ..Ended::default() }, Vec::new(), held, Nanos::ZERO)
+        Account::new(FinalReports { hosts, ..FinalReports::default() }, Vec::new(), held, Nanos::ZERO)
     }
 
     #[cfg(test)]
@@ -217,7 +222,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn what_a_kernel_was_to_forward_and_did_not_waits_nowhere() {
+    fn frames_lost_in_kernel_are_not_held() {
         let switches = [Counted::nothing("switch")];
         let class = switches[0].counters.class(PortId(0), CLASS);
         let held = || held(&switches)[CLASS.index()];
@@ -231,19 +236,19 @@ mod tests {
     }
 
     #[test]
-    fn jain_is_one_for_equal_shares_and_a_quarter_for_one_of_four() {
+    fn jain_index_of_equal_shares() {
         assert_eq!(jain(&[5.0; 4]), Some(1.0));
         assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
     }
 
     // proves: experiments
     #[test]
-    fn nothing_is_not_shared_at_all() {
+    fn jain_index_of_nothing_is_none() {
         assert_eq!([jain(&[]), jain(&[0.0, 0.0])], [None, None]);
     }
 
     #[test]
-    fn of_streams_every_loss_and_no_duplicate_counts() {
+    fn totals_count_losses_and_exclude_duplicates() {
         let stream = |frames, duplicated| {
             let mut stream = ReceivedStream { frames, duplicated, ..ReceivedStream::default() };
             stream.settle(10);
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_halt_that_lasts_counts_until_the_end() {
+    fn unfinished_halt_counts_until_the_end() {
         let account = Account { end: Nanos(500), ..Account::of_hosts(Vec::new(), [0; CLASSES]) };
         let switch = Counted::nothing("a");
         let queue = switch.counters.class(PortId(0), LOSSLESS);

@@ -113,7 +113,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_host_is_in_a_network_of_its_own_with_its_router() {
+    fn host_shares_network_with_router() {
         let (plan, _, [near, far]) = leaf_spine();
         assert_eq!([near, far].map(|host| host.ipv4().to_string()), ["10.0.1.2", "10.0.2.2"]);
         assert_eq!(ip_address(near.address()), near.ipv4(), "as its frames say");
@@ -127,7 +127,7 @@ pub(crate) mod tests {
 
     // proves: cascade
     #[test]
-    fn all_of_the_shortest_ways_lead_to_a_host() {
+    fn all_shortest_paths_lead_to_host() {
         let (plan, [leaf_1, leaf_2, spine_1, _], [near, far]) = leaf_spine();
         let ways = |switch, host| -> Vec<&str> {
             plan.ways(switch, host).iter().map(|&at| plan.port_name(at)).collect()

@@ -119,7 +119,7 @@ mod tests {
     use xoff_switch::causes::Causes;
 
     #[test]
-    fn the_least_headroom_is_that_of_the_port_that_had_least() {
+    fn least_headroom_is_minimum_over_ports() {
         let switch = Counted::nothing("a");
         let whole = |port: u8| switch.settings.ports[usize::from(port)].classes[LOSSLESS.index()].headroom.0;
         assert!(switch.least_headroom().is_some_and(|left| left == whole(0).min(whole(1)) && left > 7));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_says_of_its_counters_who_waits_there() {
+    fn causes_of_waiting_follow_from_counters() {
         let counted = Counted::nothing("s1");
         let [left, right] = [0, 1].map(PortId);
         let class = Class::ALL[3];
@@ -153,7 +153,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn what_changed_between_two_loads_is_read_again() {
+    fn settled_rereads_until_values_agree() {
         // The first reading has XOFF from before both changes and XON from after them.
         let mut reads = [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2)].into_iter();
         assert_eq!(settled(|| reads.next()), Some((2, 1)));

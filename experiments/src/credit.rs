@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_uses_what_it_has_saved_up_as_fast_as_frames_come() {
+    fn saved_credit_is_spent_at_once() {
         let all = Nanos((10_000 + 1_538) * 80);
         assert_eq!(of("", 1_000), all);
         assert_eq!(of("", 2), Nanos(2 * 123_040), "no more than it sends");

@@ -16,14 +16,14 @@ use crate::error::FabricError;
 use crate::line::Line;
 use crate::live::Live;
 use crate::load::Load;
-use crate::looks::{self, Looks};
 use crate::namespaces::{self, Network};
 use crate::plan::{HostId, Plan, PortOf, Stack, SwitchId};
 use crate::probe;
 use crate::raw::Recorder;
+use crate::running_fabric::{HostStart, RunningFabric};
+use crate::samples::{self, Samples};
 use crate::settings::Settings;
 use crate::simulation::{Simulation, Simulator};
-use crate::world::{HostStart, World};
 
 /// Time without any movement after which hosts end.
 const CALM: Duration = Duration::from_millis(50);
@@ -58,27 +58,33 @@ impl Setup<'_> {
         }
         let config = |switch| plan.config(switch, settings, machine.clone());
         let configs = plan.switches().map(config).collect::<Result<Vec<Config>, _>>()?;
-        let built = if is_simulated {
+        let backend = if is_simulated {
             let configs = configs.clone();
-            Built::Simulated(Simulator { configs, seed: settings.seed, stall: settings.stall })
+            Backend::Simulated(Simulator { configs, seed: settings.seed, stall: settings.stall })
         } else {
-            Built::Here(Network::build(&plan, &configs)?)
+            Backend::Namespaces(Network::build(&plan, &configs)?)
         };
-        Ok(Fabric { plan, configs, built, reaction: settings.reaction, recorder: settings.recorder.clone() })
+        Ok(Fabric {
+            plan,
+            configs,
+            backend,
+            reaction: settings.reaction,
+            recorder: settings.recorder.clone(),
+        })
     }
 }
 
 #[derive(Debug)]
-enum Built {
+enum Backend {
     Simulated(Simulator),
-    Here(Network),
+    Namespaces(Network),
 }
 
 #[derive(Debug)]
 pub struct Fabric {
     plan: Plan,
     configs: Vec<Config>,
-    built: Built,
+    backend: Backend,
     reaction: Option<ReactionSettings>,
     recorder: Option<Recorder>,
 }
@@ -113,19 +119,19 @@ impl Fabric {
     /// # Panics
     /// Panics if the fabric is simulated.
     pub(crate) fn kernels(&self) -> &Network {
-        match &self.built {
-            Built::Here(network) => network,
-            Built::Simulated(_) => panic!("what is simulated has no kernel"),
+        match &self.backend {
+            Backend::Namespaces(network) => network,
+            Backend::Simulated(_) => panic!("a simulated fabric has no kernel"),
         }
     }
 
     /// Starts the switches; with routers, waits until all routes are installed.
     pub fn start(&self) -> Result<Started<'_>, FabricError> {
-        let world: Box<dyn World + '_> = match &self.built {
-            Built::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
-            Built::Here(network) => Box::new(network.start(&self.plan)?),
+        let running: Box<dyn RunningFabric + '_> = match &self.backend {
+            Backend::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
+            Backend::Namespaces(network) => Box::new(network.start(&self.plan)?),
         };
-        Ok(Started { fabric: self, world })
+        Ok(Started { fabric: self, running })
     }
 
     /// Starts the switches, lets the hosts send, and calls `watch`. The hosts end after `watch` returns: when all
@@ -148,7 +154,7 @@ impl Fabric {
 /// Running switches whose hosts have not begun to send; routers have all routes.
 pub struct Started<'a> {
     fabric: &'a Fabric,
-    world: Box<dyn World + 'a>,
+    running: Box<dyn RunningFabric + 'a>,
 }
 
 impl Started<'_> {
@@ -156,8 +162,8 @@ impl Started<'_> {
     /// destination port. Paths depend on a secret or a seed, so the function tries ports with frames of another
     /// class; the receiver is not yet open.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
-        probe::Trial { plan: &self.fabric.plan, flow: [from, to], by }
-            .source_port(&*self.world, &self.counted())
+        probe::PortProbe { plan: &self.fabric.plan, flow: [from, to], by }
+            .source_port(&*self.running, &self.counted())
     }
 
     /// Lets the hosts send; see [`Fabric::run`].
@@ -168,7 +174,7 @@ impl Started<'_> {
         watch: impl FnOnce(&Live) -> T,
     ) -> Result<(T, Account), FabricError> {
         let switches = self.counted();
-        let Started { fabric, mut world } = self;
+        let Started { fabric, mut running } = self;
         let plan = &fabric.plan;
         let progress = progress(plan, load);
         let starts = plan.hosts_with(Stack::Traffic).map(|host| HostStart {
@@ -177,27 +183,27 @@ impl Started<'_> {
             progress: Arc::clone(&progress[host.index()].0),
             reaction: fabric.reaction(host),
         });
-        world.begin(starts.collect());
-        let looks = fabric.recorder.is_some().then(Looks::default);
-        let live = Live::new((&*world, plan.line()), &switches, progress, looks);
-        let seen = watch(&live);
+        running.begin(starts.collect());
+        let samples = fabric.recorder.is_some().then(Samples::default);
+        let live = Live::new((&*running, plan.line()), &switches, progress, samples);
+        let observed = watch(&live);
         live.wait_until_calm(CALM, patience);
-        let (begin, looks) = live.into_looks();
-        world.stop_hosts();
+        let (begin, samples) = live.into_samples();
+        running.stop_hosts();
         let held = account::held(&switches);
-        let mut ended = world.end(patience)?;
+        let mut ended = running.end(patience)?;
         settle(&mut ended.hosts);
-        let account = Account::new(ended, switches, held, world.now());
-        if let (Some(recorder), Some(looks)) = (&fabric.recorder, looks) {
-            recorder.take(&plan.point, looks::rows(plan, load, &account, begin, looks))?;
+        let account = Account::new(ended, switches, held, running.now());
+        if let (Some(recorder), Some(samples)) = (&fabric.recorder, samples) {
+            recorder.take(&plan.point, samples::rows(plan, load, &account, begin, samples))?;
         }
-        Ok((seen, account))
+        Ok((observed, account))
     }
 
     fn counted(&self) -> Vec<Counted> {
         let plan = &self.fabric.plan;
-        let told = plan.switches().zip(self.world.switches());
-        told.map(|(switch, (settings, counters))| Counted::new(plan, switch, settings, counters)).collect()
+        let running = plan.switches().zip(self.running.switches());
+        running.map(|(switch, (settings, counters))| Counted::new(plan, switch, settings, counters)).collect()
     }
 }
 

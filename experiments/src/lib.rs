@@ -4,13 +4,13 @@
 //! ([`Account`]). An experiment ([`experiment`]) does so under each policy and compares the results.
 //!
 //! Callers do not depend on where a fabric runs: settings, loads, counters, samples and accounts are identical, and
-//! the running fabric (`World`) provides the time. In the simulator, events drive dataplanes and hosts without
+//! the running fabric (`RunningFabric`) provides the time. In the simulator, events drive dataplanes and hosts without
 //! privileges, and routes are values. On a machine, dataplanes and hosts are threads in namespaces.
 //!
 //! ```text
 //!   experiment --> Setup --> Fabric --> Started --> Account
 //!                                          |
-//!                                        World     of the simulator, or of this machine (namespaces)
+//!                                    RunningFabric     of the simulator, or of this machine (namespaces)
 //! ```
 
 #![forbid(unsafe_code)]
@@ -25,13 +25,14 @@ mod fabric;
 mod line;
 mod live;
 mod load;
-mod looks;
 mod namespaces;
 mod plan;
 mod plot;
 mod probe;
 mod raw;
 mod results;
+mod running_fabric;
+mod samples;
 pub mod scenario;
 mod set;
 mod settings;
@@ -40,7 +41,6 @@ mod simulation;
 mod stall;
 mod statistics;
 mod table;
-mod world;
 
 use account::{Account, Pfc, Totals, jain};
 use counted::{Counted, settled};

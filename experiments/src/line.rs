@@ -125,9 +125,9 @@ mod tests {
 
     // proves: experiment-parity
     #[test]
-    fn a_rate_is_told_in_the_unit_that_fits() {
-        let told = |mbps| Line::simulated(BitRate::from_mbps(mbps)).to_string();
-        assert_eq!([100, 2_500, 400_000].map(told), ["100 Mb/s", "2.5 Gb/s", "400 Gb/s"]);
+    fn rate_is_shown_in_fitting_unit() {
+        let text = |mbps| Line::simulated(BitRate::from_mbps(mbps)).to_string();
+        assert_eq!([100, 2_500, 400_000].map(text), ["100 Mb/s", "2.5 Gb/s", "400 Gb/s"]);
         assert_eq!(Line::from(BitRate::from_gbps(1)).to_string(), "1000 Mb/s");
     }
 }

@@ -10,45 +10,45 @@ use xoff_wire::units::{Class, Nanos};
 
 use crate::counted::Counted;
 use crate::line::Line;
-use crate::looks::Looks;
 use crate::plan::{HostId, PortOf};
-use crate::world::World;
+use crate::running_fabric::RunningFabric;
+use crate::samples::Samples;
 
 /// Interval between checks for calm.
-const CALM_LOOK: Duration = Duration::from_millis(2);
+const CALM_POLL: Duration = Duration::from_millis(2);
 
 pub struct Live<'a> {
     switches: &'a [Counted],
     /// Progress of each host, and whether it has anything to send.
     progress: Vec<(Arc<Progress>, bool)>,
     line: Line,
-    world: &'a dyn World,
+    running: &'a dyn RunningFabric,
     begin: Nanos,
     /// Samples for raw data; `None` if not recorded.
-    looks: Option<RefCell<Looks>>,
+    samples: Option<RefCell<Samples>>,
 }
 
 impl<'a> Live<'a> {
     pub(crate) fn new(
-        (world, line): (&'a dyn World, Line),
+        (running, line): (&'a dyn RunningFabric, Line),
         switches: &'a [Counted],
         progress: Vec<(Arc<Progress>, bool)>,
-        looks: Option<Looks>,
+        samples: Option<Samples>,
     ) -> Live<'a> {
-        Live { switches, progress, line, world, begin: world.now(), looks: looks.map(RefCell::new) }
+        Live { switches, progress, line, running, begin: running.now(), samples: samples.map(RefCell::new) }
     }
 
     /// Samples queues and pauses for raw data.
-    pub fn look(&self) {
-        if let Some(looks) = &self.looks {
-            looks.borrow_mut().look(self.switches, self.elapsed(), self.begin);
+    pub fn sample(&self) {
+        if let Some(samples) = &self.samples {
+            samples.borrow_mut().sample(self.switches, self.elapsed(), self.begin);
         }
     }
 
     /// Returns when the hosts began, and the samples.
-    pub(crate) fn into_looks(self) -> (Nanos, Option<Looks>) {
-        self.look();
-        (self.begin, self.looks.map(RefCell::into_inner))
+    pub(crate) fn into_samples(self) -> (Nanos, Option<Samples>) {
+        self.sample();
+        (self.begin, self.samples.map(RefCell::into_inner))
     }
 
     pub const fn switches(&self) -> &[Counted] {
@@ -84,13 +84,13 @@ impl<'a> Live<'a> {
     }
 
     pub fn elapsed(&self) -> Nanos {
-        self.world.now().since(self.begin)
+        self.running.now().since(self.begin)
     }
 
     /// Returns whether all data have been sent and have left the switches, or a host has failed.
     pub fn is_calm(&self) -> bool {
         let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
-        (sent && self.waiting_bytes() == 0) || self.world.has_failed()
+        (sent && self.waiting_bytes() == 0) || self.running.has_failed()
     }
 
     /// Returns the bytes in egress queues, all switches and classes.
@@ -99,23 +99,23 @@ impl<'a> Live<'a> {
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
     }
 
-    /// Calls `look` every `interval` until the fabric is calm or `limit` has passed; both times are for lines of 100
-    /// Mb/s.
-    pub fn every(&self, interval: Duration, limit: Duration, mut look: impl FnMut(Nanos)) {
+    /// Calls `observe` every `interval` until the fabric is calm or `limit` has passed; both times are for lines of
+    /// 100 Mb/s.
+    pub fn every(&self, interval: Duration, limit: Duration, mut observe: impl FnMut(Nanos)) {
         let end = self.elapsed().after(self.span(limit));
         while !self.is_calm() && self.elapsed() < end {
-            self.look();
-            look(self.elapsed());
+            self.sample();
+            observe(self.elapsed());
             self.wait(interval);
         }
     }
 
     pub(crate) fn wait_until_calm(&self, calm: Duration, patience: Duration) {
-        let [calm, patience, look] = [calm, patience, CALM_LOOK].map(|time| self.span(time));
+        let [calm, patience, poll] = [calm, patience, CALM_POLL].map(|time| self.span(time));
         let begin = self.elapsed();
         let mut calm_since = begin;
         while self.elapsed().since(calm_since) < calm && self.elapsed().since(begin) < patience {
-            self.world.wait(look);
+            self.running.wait(poll);
             if !self.is_calm() {
                 calm_since = self.elapsed();
             }
@@ -124,7 +124,7 @@ impl<'a> Live<'a> {
 
     /// Waits for a time given for lines of 100 Mb/s.
     pub(crate) fn wait(&self, at_100_mbps: Duration) {
-        self.world.wait(self.span(at_100_mbps));
+        self.running.wait(self.span(at_100_mbps));
     }
 
     fn span(&self, at_100_mbps: Duration) -> Nanos {

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_take_the_shortest_way_unless_a_route_says_otherwise() {
+    fn route_overrides_the_shortest_path() {
         let (mut plan, [a, b, c], [_, _, at_c]) = ring();
         let (a_b, _) = plan.trunk(a, b);
         let (b_c, _) = plan.trunk(b, c);
@@ -467,9 +467,9 @@ mod tests {
 
     // proves: experiment-parity
     #[test]
-    fn switches_of_a_simulated_machine_are_told_what_live_ones_are() {
+    fn simulated_machine_has_the_live_configuration() {
         let rate = BitRate::from_mbps(200);
-        let told = |line: Line| {
+        let configurations = |line: Line| {
             let mut plan = Plan::new(line);
             let switches = ["a", "b"].map(|name| plan.switch(name));
             switches.iter().for_each(|&switch| _ = plan.host(&format!("at-{}", switch.0), switch));
@@ -477,9 +477,9 @@ mod tests {
             let config = |&switch| plan.config(switch, &Settings::default(), Machine::default()).unwrap();
             format!("{:?}", switches.iter().map(config).collect::<Vec<_>>())
         };
-        let live = told(Line::from(rate));
-        assert_eq!(live, told(Line::simulated_machine(rate)));
-        assert_ne!(live, told(Line::simulated(rate)));
+        let live = configurations(Line::from(rate));
+        assert_eq!(live, configurations(Line::simulated_machine(rate)));
+        assert_ne!(live, configurations(Line::simulated(rate)));
     }
 
     #[test]
@@ -498,7 +498,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn what_is_laid_over_counts_whatever_plan_and_variant_say_but_for_nics() {
+    fn user_settings_override_all_but_nics() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
         plan.trunk(switch, nic);
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_concerns_switches_and_no_nics() {
+    fn variant_settings_apply_to_switches_only() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
         plan.kernel_host("host", nic);

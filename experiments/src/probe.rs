@@ -9,7 +9,7 @@ use crate::counted::Counted;
 use crate::error::{FabricError, PROBE_PATIENCE, ProbeError};
 use crate::line::Line;
 use crate::plan::{HostId, Plan, PortOf};
-use crate::world::{Clock, World};
+use crate::running_fabric::{Clock, RunningFabric};
 
 /// Class of probe frames: no stream of an experiment and no kernel uses it.
 const CLASS: Class = Class::ALL[1];
@@ -21,16 +21,20 @@ const SEND_EVERY: Nanos = Nanos::from_millis(100);
 const LOOK_EVERY: Nanos = Nanos::from_micros(200);
 
 /// A flow between two hosts that has to leave a switch by port `by`, which leads to another switch.
-pub(crate) struct Trial<'a> {
+pub(crate) struct PortProbe<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) flow: [HostId; 2],
     pub(crate) by: PortOf,
 }
 
-impl Trial<'_> {
+impl PortProbe<'_> {
     /// Returns a UDP source port for that path. The next switch's receive counter shows where a frame went.
-    pub(crate) fn source_port(&self, world: &dyn World, switches: &[Counted]) -> Result<u16, FabricError> {
-        let Trial { plan, flow: [from, to], by } = *self;
+    pub(crate) fn source_port(
+        &self,
+        running: &dyn RunningFabric,
+        switches: &[Counted],
+    ) -> Result<u16, FabricError> {
+        let PortProbe { plan, flow: [from, to], by } = *self;
         let ends: Vec<(PortOf, PortOf)> = plan.trunks_of(by.switch).collect();
         let came = || -> Vec<u64> {
             let of = |&(_, at): &(PortOf, PortOf)| switches[at.switch.index()].counters.class(at.port, CLASS);
@@ -38,10 +42,10 @@ impl Trial<'_> {
         };
         let name = |host: HostId| plan.port_name(plan.port_of(host)).to_owned();
         let switch = || plan.switch_name(by.switch).to_owned();
-        let mut send = world.sender(from)?;
+        let mut send = running.sender(from)?;
         for port in PORTS {
             let frame = self.frame(port);
-            let way = find_out((world, plan.line()), &came, || send(&frame))?;
+            let way = find_out((running, plan.line()), &came, || send(&frame))?;
             match way.map(|place| ends[place].0) {
                 None => {
                     return Err(ProbeError::Lost { from: name(from), to: name(to), switch: switch() }.into());
@@ -123,9 +127,9 @@ mod tests {
     use super::*;
 
     /// A clock that advances by waiting.
-    struct Waiting(Cell<Nanos>);
+    struct ManualClock(Cell<Nanos>);
 
-    impl Clock for Waiting {
+    impl Clock for ManualClock {
         fn now(&self) -> Nanos {
             self.0.get()
         }
@@ -137,7 +141,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn a_frame_that_is_lost_is_sent_again_and_all_that_come_are_awaited() {
+    fn lost_probe_is_resent() {
         let (sent, looks_since) = (Cell::new(0), Cell::new(0));
         let came = || {
             looks_since.set(if sent.get() == 2 { looks_since.get() + 1 } else { 0 });
@@ -145,7 +149,7 @@ mod tests {
             vec![7, 5 + u64::from(looks_since.get() > 0) + u64::from(looks_since.get() > 9)]
         };
         let line = Line::from(Line::REFERENCE);
-        let way = find_out((&Waiting(Cell::new(Nanos::ZERO)), line), &came, || {
+        let way = find_out((&ManualClock(Cell::new(Nanos::ZERO)), line), &came, || {
             sent.set(sent.get() + 1);
             Ok(())
         });

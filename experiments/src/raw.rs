@@ -63,7 +63,7 @@ const PAUSES: Table = Table {
 const TABLES: [&Table; 3] = [&COMPLETIONS, &QUEUES, &PAUSES];
 
 /// Rows of completions, queues and pauses, without the cells common to a fabric.
-pub(crate) type Rows = [Vec<Row>; TABLES.len()];
+pub(crate) type RawRows = [Vec<Row>; TABLES.len()];
 
 fn file(table: &Table) -> String {
     format!("{}.csv", table.name)
@@ -124,7 +124,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Appends the rows of the fabric at this point of the experiment.
-    pub(crate) fn take(&self, point: &str, rows: Rows) -> Result<(), FabricError> {
+    pub(crate) fn take(&self, point: &str, rows: RawRows) -> Result<(), FabricError> {
         let key = [self.policy, &self.run.to_string(), point].map(str::to_owned);
         for (table, rows) in TABLES.iter().zip(rows) {
             let path = self.raw.directory.join(file(table));
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_file_has_a_header_and_as_many_cells_in_every_row() {
+    fn row_cells_match_the_header() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("made/here");
         RawData::create(&place).unwrap();
@@ -179,7 +179,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn data_of_another_run_are_left_as_they_are() {
+    fn data_of_other_run_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let queues = directory.path().join(file(&QUEUES));
         fs::write(&queues, "mine").unwrap();

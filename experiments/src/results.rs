@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_csv_has_the_cells_that_it_was_made_of() {
+    fn csv_line_parses_to_its_cells() {
         let row: Row = ["policy=pfc", "k=[1, 2]", "a \"b\"", ""].map(str::to_owned).into();
         let line = csv(&row);
         assert_eq!(line, "policy=pfc,\"k=[1, 2]\",\"a \"\"b\"\"\",\n");

@@ -139,7 +139,7 @@ impl Settings {
     }
 
     /// Returns whether the values of both are equal.
-    pub(crate) fn tells_the_same(&self, other: &Settings) -> bool {
+    pub(crate) fn has_same_values(&self, other: &Settings) -> bool {
         self.tables == other.tables
     }
 
@@ -170,14 +170,14 @@ mod tests {
     fn last_value_of_a_key_counts() {
         let mut settings = of(&[("class.3.xoff", 50_000), ("switch.log", 1)]);
         settings.extend(&of(&[("switch.log", 2)]));
-        assert!(settings.tells_the_same(&of(&[("switch.log", 2), ("class.3.xoff", 50_000)])));
+        assert!(settings.has_same_values(&of(&[("switch.log", 2), ("class.3.xoff", 50_000)])));
     }
 
     #[test]
     fn copied_table_keeps_its_own_keys() {
         let mut settings = of(&[("class.3.xoff", 1), ("class.2.xon", 2)]);
         settings.copy("class.3", "class.2");
-        assert!(settings.tells_the_same(&of(&[
+        assert!(settings.has_same_values(&of(&[
             ("class.3.xoff", 1),
             ("class.2.xon", 2),
             ("class.2.xoff", 1)
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn laid_over_values_reach_copies_that_are_alike() {
+    fn override_reaches_identical_copies() {
         let mut variant = of(&[("class.3.xoff", 1)]);
         variant.copy("class.3", "class.2").copy("class.3", "class.4").set("class.4.weight", "strict");
         let over = ["class.3.xoff=5", "class.3.weight=7", "class.2.weight=9"];

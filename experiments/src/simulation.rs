@@ -20,8 +20,8 @@ use xoff_wire::units::{BitRate, Nanos, PortId};
 use crate::addresses::device_address;
 use crate::error::FabricError;
 use crate::plan::{HostId, Plan, PortOf, SwitchId};
+use crate::running_fabric::{Clock, FinalReports, HostStart, Proof, RunningFabric, Sender};
 use crate::stall::Stall;
-use crate::world::{Clock, Ended, HostStart, Proof, Sender, World};
 
 /// Begin of the hosts; zero would mean "none" in counters.
 const BEGIN: Nanos = Nanos::from_micros(1);
@@ -107,7 +107,7 @@ impl Clock for Simulation<'_> {
     }
 }
 
-impl World for Simulation<'_> {
+impl RunningFabric for Simulation<'_> {
     fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)> {
         let fabric = self.fabric.borrow();
         let counters = fabric.switches().iter().map(|node| Arc::clone(node.counters()));
@@ -149,14 +149,14 @@ impl World for Simulation<'_> {
 
     fn stop_hosts(&mut self) {}
 
-    fn end(&mut self, _: Duration) -> Result<Ended, FabricError> {
+    fn end(&mut self, _: Duration) -> Result<FinalReports, FabricError> {
         let fabric = self.fabric.get_mut();
         let proof = |node: &SwitchNode| Proof {
             unseen_lost: node.never_seen(),
             unproved: Vec::new(),
             is_balanced: node.switch().ledger().missing() == 0,
         };
-        Ok(Ended {
+        Ok(FinalReports {
             hosts: fabric.hosts().iter().map(|host| host.report(fabric.now())).collect(),
             proofs: fabric.switches().iter().map(proof).collect(),
             longest_stall_nanos: fabric

@@ -42,15 +42,15 @@ impl FromStr for Stall {
 
     fn from_str(text: &str) -> Result<Stall, String> {
         let span = |text: &str| if text == "0" { Ok(Nanos::ZERO) } else { values::duration(text) };
-        let told = || {
+        let form = || {
             "it has to be LENGTH[/EVERY[/WAKE]], times such as 2ms, 5ms/500ms or 5ms/1s/30us; 0 for a machine that never stalls".to_owned()
         };
-        let spans = text.split('/').map(span).collect::<Result<Vec<_>, _>>().map_err(|_| told())?;
+        let spans = text.split('/').map(span).collect::<Result<Vec<_>, _>>().map_err(|_| form())?;
         let (longest, every, wake) = match spans[..] {
             [longest] => (longest, EVERY, Nanos::ZERO),
             [longest, every] => (longest, every, Nanos::ZERO),
             [longest, every, wake] => (longest, every, wake),
-            _ => return Err(told()),
+            _ => return Err(form()),
         };
         if longest > every {
             return Err(
@@ -90,7 +90,7 @@ mod tests {
 
     // proves: experiment-parity
     #[test]
-    fn a_stall_is_a_length_and_how_often() {
+    fn stall_text_parses_into_times() {
         let of = |text: &str| text.parse::<Stall>();
         let [ms, s] = [Nanos::from_millis(2), Nanos::from_secs(1)];
         let stall = Stall { longest: ms, every: s, wake: Nanos::ZERO };

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quartile_between_two_values_lies_between_them() {
+    fn quartile_is_interpolated_between_values() {
         let quartiles = |values: &[f64]| {
             Spread::of(values.iter().copied()).map(|spread| (spread.p25, spread.p50, spread.p75))
         };
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn one_value_is_all_of_them() {
+    fn single_value_is_every_quantile() {
         let one = Spread { count: 1, min: 7.0, p25: 7.0, p50: 7.0, p75: 7.0, max: 7.0 };
         assert_eq!(Spread::of([7.0]), Some(one));
     }
 
     // proves: experiments
     #[test]
-    fn an_interval_is_the_mean_and_students_t_times_its_error() {
+    fn interval_uses_students_t() {
         let of = Interval::of(&[93.0, 95.0, 94.0]).unwrap();
         // The deviation of these is 1, the error of their mean 1 / sqrt(3), and t with two degrees of freedom 4.303.
         let half = 4.303 / 3.0_f64.sqrt();
@@ -229,7 +229,7 @@ mod tests {
     /// Expected values: Newcombe (1998), table I, and the rule of three for none of ten.
     // proves: experiments
     #[test]
-    fn the_interval_of_a_share_is_wilsons() {
+    fn interval_of_a_share_is_wilsons() {
         let of = |yes: usize, runs: usize| {
             let values: Vec<f64> = (0..runs).map(|run| f64::from(u8::from(run < yes))).collect();
             let Interval { low, high, .. } = Interval::of_share(&values).unwrap();
@@ -245,31 +245,31 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn nothing_has_no_spread_and_no_mean() {
+    fn spread_of_nothing_is_none() {
         assert_eq!((Spread::of([]), mean([])), (None, None));
         assert_eq!(mean([1.0, 2.0, 6.0]), Some(3.0));
         assert_eq!(serde_json::to_value(Spread::of([])).ok(), Some(serde_json::Value::Null));
     }
 
     #[derive(Serialize)]
-    struct Measured {
-        sweep: Vec<Point>,
+    struct TestResults {
+        sweep: Vec<TestPoint>,
         rates: Vec<f64>,
     }
 
     #[derive(Serialize)]
-    struct Point {
+    struct TestPoint {
         senders: u8,
         mbps: Option<Spread>,
     }
 
-    fn run(mbps: Option<f64>) -> Measured {
-        Measured { sweep: vec![Point { senders: 8, mbps: Spread::of(mbps) }], rates: vec![1.0] }
+    fn run(mbps: Option<f64>) -> TestResults {
+        TestResults { sweep: vec![TestPoint { senders: 8, mbps: Spread::of(mbps) }], rates: vec![1.0] }
     }
 
     // proves: experiments
     #[test]
-    fn every_result_has_an_interval_at_its_place_and_nothing_else_has() {
+    fn intervals_are_listed_by_result_path() {
         let of = intervals([run(Some(93.0)), run(Some(95.0))]);
         let at = of["/sweep/0/mbps/p50"];
         assert_eq!((at.mean, at.runs), (94.0, 2));
@@ -281,7 +281,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn of_what_a_run_says_yes_or_no_to_the_interval_is_that_of_a_share() {
+    fn boolean_results_have_share_intervals() {
         let of =
             intervals([1, 1, 1].map(|deadlocks| serde_json::json!({ "deadlocks": deadlocks, "xoffs": 1 })));
         assert_eq!((of["/deadlocks"].mean, of["/deadlocks"].high), (1.0, 1.0));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_measured_nothing_is_not_zero_and_one_run_has_no_interval() {
+    fn missing_result_is_not_zero() {
         let of = intervals([run(Some(93.0)), run(None), run(Some(95.0))]);
         assert_eq!((of["/sweep/0/mbps/p50"].mean, of["/sweep/0/mbps/p50"].runs), (94.0, 2));
         assert!(

@@ -118,7 +118,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn every_way_that_a_router_knows_is_a_shortest_one_and_it_knows_all_of_them() {
+    fn router_has_exactly_the_shortest_paths() {
         for plan in (0..40).map(drawn) {
             let far = distances(&plan);
             for switch in plan.switches() {
@@ -145,7 +145,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn routers_know_their_own_addresses_and_that_nobody_else_is_in_a_hosts_network() {
+    fn router_punts_own_and_unresolved_addresses() {
         let (plan, [leaf_1, _, spine_1, _], [near, far]) = leaf_spine();
         let [leaf, spine] = [leaf_1, spine_1].map(|switch| fib(&plan, switch));
         let beside = |host: HostId, last: u8| {

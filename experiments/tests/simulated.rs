@@ -54,7 +54,7 @@ fn mbps(mbps: u64) -> BitRate {
 /// At 400 Gb/s everything except cable delay takes a 4,000th of its time at 100 Mb/s.
 // proves: experiment-parity
 #[test]
-fn incast_is_the_same_at_every_rate_as_the_line_sees_it() {
+fn incast_results_scale_with_line_rate() {
     let policies = &["pfc", "capfc-stop-max"];
     let [slow, fast] = [100, 400_000].map(|rate| simulated("incast", policies, mbps(rate)));
     for policy in policies {
@@ -75,7 +75,7 @@ fn incast_is_the_same_at_every_rate_as_the_line_sees_it() {
 /// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes a second; a slower pipeline is the bottleneck.
 // proves: experiments
 #[test]
-fn behind_the_papers_pipeline_an_egress_is_full_only_where_its_line_is_slower() {
+fn egress_fills_if_slower_than_pipeline() {
     let policies = ["pfc", "pfc-wstop"];
     for (rate, is_full) in [("8kpps", false), ("10kpps", true)] {
         let given = [&format!("pipeline.rate={rate}"), "pipeline.delay=25us", "pipeline.ingress=fifo"];
@@ -102,7 +102,7 @@ fn victim_is_simulated() {
 /// pauses.
 // proves: experiment-parity
 #[test]
-fn a_cascade_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
+fn cascade_follows_the_article() {
     for rate in [100, 400_000] {
         let json = simulated("cascade", &["pfc", "ofc"], mbps(rate));
         let pfc = &json["policies"]["pfc"];
@@ -114,7 +114,7 @@ fn a_cascade_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
 /// Checks the steps over routers, for each sender by the spine of its flow.
 // proves: experiment-parity
 #[test]
-fn a_cascade_over_routers_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
+fn cascade_over_routers_follows_the_article() {
     for rate in [100, 400_000] {
         let json = simulated("cascade --routed", &["pfc", "ofc"], mbps(rate));
         let pfc = &json["policies"]["pfc"];
@@ -157,7 +157,7 @@ fn a_cascade_over_routers_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
 /// The egress port of a flow depends on its switch's hash.
 // proves: experiment-parity
 #[test]
-fn over_routers_another_seed_takes_other_source_ports() {
+fn routed_source_ports_depend_on_seed() {
     let flows = |seed| {
         let report = run("cascade --routed", &["capfc-stop-max"], mbps(10_000), seed);
         serde_json::to_value(report).unwrap()["policies"]["capfc-stop-max"]["flows"].clone()
@@ -170,7 +170,7 @@ fn over_routers_another_seed_takes_other_source_ports() {
 /// Spraying routers have no known path, as in a live run.
 // proves: experiment-parity
 #[test]
-fn over_routers_frames_may_take_any_way() {
+fn spraying_routers_use_all_paths() {
     let experiment = Experiment::find("cascade").unwrap().routed.unwrap();
     for spread in ["router.spread=frame", "router.spread=adaptive"] {
         let policies = vec![Variant::find("pfc").unwrap()];
@@ -188,7 +188,7 @@ fn over_routers_frames_may_take_any_way() {
 
 // proves: experiment-parity
 #[test]
-fn the_flow_that_is_not_congested_keeps_its_rate_under_ofc_and_not_under_pfc() {
+fn uncongested_flow_keeps_rate_under_ofc() {
     let json = simulated("ofc-fig1", &["pfc", "ofc"], mbps(10_000));
     let [pfc, ofc] =
         ["pfc", "ofc"].map(|policy| json["policies"][policy]["f0"]["share_of_solo"]["p50"].as_f64().unwrap());
@@ -197,7 +197,7 @@ fn the_flow_that_is_not_congested_keeps_its_rate_under_ofc_and_not_under_pfc() {
 
 // proves: experiment-parity
 #[test]
-fn a_ring_stops_for_good_under_pfc() {
+fn ring_deadlocks_under_pfc() {
     let json = simulated("deadlock", &["pfc", "gfc"], mbps(10_000));
     let pfc = &json["policies"]["pfc"];
     assert_eq!((&pfc["deadlocks"], pfc["circle"].as_array().unwrap().len()), (&1.into(), 6), "{pfc}");
@@ -205,7 +205,7 @@ fn a_ring_stops_for_good_under_pfc() {
 
 // proves: experiment-parity
 #[test]
-fn congestion_points_slow_hosts_down_at_the_papers_rate() {
+fn congestion_points_notify_hosts() {
     for name in ["qcn-fanin", "qcn-shared-input"] {
         let json = simulated(name, &["pfc", "qcn-ingress-arrival"], mbps(10_000));
         let [pfc, qcn] =
@@ -225,7 +225,7 @@ fn two_classes_share_a_port() {
 
 // proves: experiment-parity
 #[test]
-fn shared_memory_has_another_load_for_another_seed() {
+fn shared_memory_load_depends_on_seed() {
     let policies = &["pfc-wstop", "capfc-max-wstop"];
     let json = simulated("shared-memory", policies, mbps(1_000));
     let other = serde_json::to_value(run("shared-memory", policies, mbps(1_000), 8)).unwrap();
@@ -234,7 +234,7 @@ fn shared_memory_has_another_load_for_another_seed() {
 
 // proves: experiment-parity
 #[test]
-fn messages_are_balanced_and_there_is_no_tcp() {
+fn balance_is_simulated_without_tcp() {
     let json = simulated("balance", &["pfc", "capfc-stop-max"], mbps(10_000));
     let pfc = &json["policies"]["pfc"];
     assert_eq!((pfc["spreads"].as_array().unwrap().len(), &pfc["tcp"]), (3, &Value::Array(Vec::new())));
@@ -246,21 +246,21 @@ fn messages_are_balanced_and_there_is_no_tcp() {
 /// The machine schedules programs by the seed alone.
 // proves: experiment-parity
 #[test]
-fn a_machine_that_stalls_is_simulated_and_nothing_is_lost() {
+fn simulated_machine_with_stalls_loses_nothing() {
     let policies = &["pfc", "capfc-stop-max"];
-    let told = |stall: &str, seed: u64| {
+    let json_of = |stall: &str, seed: u64| {
         let report = of_programs("incast", policies, stall, seed);
         assert_eq!(report.promise(), Promise::Kept, "{stall}: {report}");
         serde_json::to_string(&report).unwrap()
     };
-    let [never, stalls, other, wakes] =
-        [("0", 7), ("5ms/50ms", 7), ("5ms/50ms", 8), ("0/1s/30us", 7)].map(|(stall, seed)| told(stall, seed));
-    assert_eq!(stalls, told("5ms/50ms", 7), "the same seed");
+    let [never, stalls, other, wakes] = [("0", 7), ("5ms/50ms", 7), ("5ms/50ms", 8), ("0/1s/30us", 7)]
+        .map(|(stall, seed)| json_of(stall, seed));
+    assert_eq!(stalls, json_of("5ms/50ms", 7), "the same seed");
     let [never, stalls, other, wakes] =
         [never, stalls, other, wakes].map(|json| serde_json::from_str::<Value>(&json).unwrap());
     assert_ne!(stalls["policies"], other["policies"]);
-    let said = [&never, &stalls, &wakes].map(|json| json["stall"].as_str().unwrap());
-    assert_eq!(said, ["0ns/1s", "5ms/50ms", "0ns/1s/30us"]);
+    let shown = [&never, &stalls, &wakes].map(|json| json["stall"].as_str().unwrap());
+    assert_eq!(shown, ["0ns/1s", "5ms/50ms", "0ns/1s/30us"]);
     for policy in policies {
         let of = |json: &Value, key: &str| json["policies"][policy].pointer(key).unwrap().as_f64().unwrap();
         for key in ["/longest_stall_ms", "/longest_host_gap_ms"] {
@@ -280,7 +280,7 @@ fn a_machine_that_stalls_is_simulated_and_nothing_is_lost() {
 /// A sleeping switch notices a burst late, so it pauses its peer longer and less often.
 // proves: experiment-parity
 #[test]
-fn switches_of_a_machine_take_their_time_to_wake() {
+fn slow_wake_up_makes_pauses_fewer() {
     let pauses = |stall: &str| {
         let json = serde_json::to_value(of_programs("cascade", &["pfc"], stall, 1)).unwrap();
         json["policies"]["pfc"]["pfc"]["xoff_sent"].as_u64().unwrap()

@@ -12,7 +12,9 @@ use xoff_experiments::scenario::{SEED_MAX, Source, given};
 
 use super::{chaos, replay};
 use crate::cli;
-use xoff_experiments::simulate::{self, Condition, Question, Request, Shard, Summary, Take, Wanted};
+use xoff_experiments::simulate::{
+    self, CellCondition, Condition, Request, Shard, Statistic, StatisticQuery, Summary,
+};
 
 /// Simulate a fabric of switches under the loads of a scenario.
 ///
@@ -85,7 +87,7 @@ struct MeanArgs {
     only: Vec<Condition>,
     /// Statistic per seed: mean, sum, least, most, or such as p99.
     #[arg(long, value_name = "WHAT", default_value = "mean", value_parser = take)]
-    take: Take,
+    take: Statistic,
     /// Print one JSON object, in the units of the table.
     #[arg(long)]
     json: bool,
@@ -118,27 +120,27 @@ fn condition(text: &str) -> Result<Condition, String> {
     let number = |text: &str| text.parse::<f64>().ok();
     let of = |sign: &str| text.split_once(sign).filter(|(column, _)| !column.is_empty());
     let (column, wanted) = if let Some((column, value)) = of(">=") {
-        (column, number(value).map(Wanted::AtLeast))
+        (column, number(value).map(CellCondition::AtLeast))
     } else if let Some((column, value)) = of("<") {
-        (column, number(value).map(Wanted::Below))
+        (column, number(value).map(CellCondition::Below))
     } else {
         let (column, value) = of("=").unwrap_or_default();
-        (column, (!column.is_empty()).then(|| Wanted::Is(value.to_owned())))
+        (column, (!column.is_empty()).then(|| CellCondition::Is(value.to_owned())))
     };
     wanted
         .map(|wanted| Condition { column: column.to_owned(), wanted })
         .ok_or_else(|| "it has to be COLUMN=VALUE, COLUMN<NUMBER or COLUMN>=NUMBER".into())
 }
 
-fn take(text: &str) -> Result<Take, String> {
+fn take(text: &str) -> Result<Statistic, String> {
     let percent = text.strip_prefix('p').and_then(|text| text.parse().ok()).filter(|percent| *percent <= 100);
     match text {
-        "mean" => Ok(Take::Mean),
-        "sum" => Ok(Take::Sum),
-        "least" => Ok(Take::Percentile(0)),
-        "most" => Ok(Take::Percentile(100)),
+        "mean" => Ok(Statistic::Mean),
+        "sum" => Ok(Statistic::Sum),
+        "least" => Ok(Statistic::Percentile(0)),
+        "most" => Ok(Statistic::Percentile(100)),
         _ => percent
-            .map(Take::Percentile)
+            .map(Statistic::Percentile)
             .ok_or_else(|| "it has to be mean, sum, least, most, or p0 to p100, such as p99".into()),
     }
 }
@@ -187,8 +189,8 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
 
 fn mean(args: &MeanArgs) -> miette::Result<ExitCode> {
     let (table, column) = &args.column;
-    let question = Question { table, column, by: &args.by, only: &args.only, take: args.take };
-    let answers = simulate::mean(&args.directory, &question)?;
+    let query = StatisticQuery { table, column, by: &args.by, only: &args.only, take: args.take };
+    let answers = simulate::mean(&args.directory, &query)?;
     if answers.missing_runs > 0 {
         let (missing, directory) = (answers.missing_runs, args.directory.display());
         cli::tell(format!("warning: {missing} runs are not in {directory}: these numbers are of the others"));
@@ -256,10 +258,13 @@ mod tests {
             panic!("another command")
         };
         assert_eq!(args.column, ("flows".into(), "fct_ns".into()));
-        assert_eq!((args.by.len(), args.take), (2, Take::Percentile(99)));
-        assert_eq!(args.only[0], Condition { column: "size_bytes".into(), wanted: Wanted::Below(10_000.0) });
-        assert_eq!(condition("load=F0").map(|of| of.wanted), Ok(Wanted::Is("F0".into())));
-        assert_eq!(condition("size_bytes>=1e4").map(|of| of.wanted), Ok(Wanted::AtLeast(10_000.0)));
+        assert_eq!((args.by.len(), args.take), (2, Statistic::Percentile(99)));
+        assert_eq!(
+            args.only[0],
+            Condition { column: "size_bytes".into(), wanted: CellCondition::Below(10_000.0) }
+        );
+        assert_eq!(condition("load=F0").map(|of| of.wanted), Ok(CellCondition::Is("F0".into())));
+        assert_eq!(condition("size_bytes>=1e4").map(|of| of.wanted), Ok(CellCondition::AtLeast(10_000.0)));
         for (bad, help) in [("flows", "flows.fct_ns"), ("flows.", "flows.fct_ns")] {
             assert!(parse(&["mean", "d", bad]).is_err_and(|text| text.contains(help)), "{bad}");
         }

@@ -41,7 +41,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<BalanceResults>] = &[
     Headline::of("p99, ms\nflow", |of| of.by(&FLOW)?.p99_ms),
     Headline::of("frame", |of| of.by(&FRAME)?.p99_ms),
     Headline::of("adaptive", |of| of.by(&ADAPTIVE)?.p99_ms),
@@ -62,7 +62,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Results of one spreading method under one policy.
 #[derive(Debug, Serialize)]
-struct Point {
+struct BalancePoint {
     spread: &'static str,
     /// Time from when a message was due until its last frame arrived.
     completion_ms: Option<Spread>,
@@ -85,34 +85,34 @@ struct Point {
 }
 
 #[derive(Debug, Serialize)]
-struct Measured {
-    spreads: Vec<Point>,
+struct BalanceResults {
+    spreads: Vec<BalancePoint>,
     /// Ratio of the 99th percentile under `flow` to that under `adaptive`.
     p99_flow_by_adaptive: Option<f64>,
     p99_frame_by_adaptive: Option<f64>,
-    tcp: Vec<tcp::Point>,
+    tcp: Vec<tcp::TcpPoint>,
 }
 
-impl Measured {
-    fn by(&self, spread: &SpreadCase) -> Option<&Point> {
+impl BalanceResults {
+    fn by(&self, spread: &SpreadCase) -> Option<&BalancePoint> {
         self.spreads.iter().find(|point| point.spread == spread.name)
     }
 }
 
-struct Run {
+struct BalanceRun {
     messages: Vec<Messages>,
-    tcp: Vec<tcp::Run>,
+    tcp: Vec<tcp::TcpRun>,
 }
 
 struct Messages {
     load: Load,
-    scene: Scene,
+    scene: BalanceScene,
     account: Account,
     /// Samples of each uplink's queue, KB.
     waiting: Vec<f64>,
 }
 
-struct Scene {
+struct BalanceScene {
     senders: Vec<HostId>,
     receivers: Vec<HostId>,
     uplinks: Vec<PortOf>,
@@ -120,15 +120,15 @@ struct Scene {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let conduct = |_: &Variant, runs: &[Run]| runs.iter().map(Run::conduct).sum();
-    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
+    let conduct = |_: &Variant, runs: &[BalanceRun]| runs.iter().map(BalanceRun::conduct).sum();
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, BalanceResults::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>) -> Result<BalanceRun, FabricError> {
     let messages = SPREADS.iter().map(|spread| send_messages(setup, spread));
     let messages = messages.collect::<Result<_, _>>()?;
-    Ok(Run { messages, tcp: tcp::run(setup)? })
+    Ok(BalanceRun { messages, tcp: tcp::run(setup)? })
 }
 
 fn send_messages(setup: &Setup<'_>, spread: &SpreadCase) -> Result<Messages, FabricError> {
@@ -141,17 +141,17 @@ fn send_messages(setup: &Setup<'_>, spread: &SpreadCase) -> Result<Messages, Fab
     Ok(Messages { load, scene, account, waiting })
 }
 
-fn plan(line: Line, spread: &SpreadCase) -> (Plan, Scene) {
+fn plan(line: Line, spread: &SpreadCase) -> (Plan, BalanceScene) {
     let mut plan = Plan::new(line);
     let leaves = paths::leaves(&mut plan);
     let [senders, receivers] = [(0, "sender"), (1, "receiver")].map(|(leaf, kind): (usize, &str)| {
         (1..=HOSTS).map(|n| plan.host(&format!("{kind}-{n}"), leaves[leaf])).collect::<Vec<_>>()
     });
     let uplinks = paths::spread(&mut plan, leaves, spread);
-    (plan, Scene { senders, receivers, uplinks, line })
+    (plan, BalanceScene { senders, receivers, uplinks, line })
 }
 
-impl Scene {
+impl BalanceScene {
     /// Returns a load with one message per host at a random time in each of equal intervals, so that messages of a
     /// host do not overlap.
     fn load(&self, seed: u64) -> Load {
@@ -179,10 +179,10 @@ impl Scene {
     }
 }
 
-impl Run {
+impl BalanceRun {
     fn conduct(&self) -> Conduct {
         let messages = SPREADS.iter().zip(&self.messages).map(|(spread, run)| run.conduct(spread));
-        messages.chain(self.tcp.iter().map(tcp::Run::conduct)).sum()
+        messages.chain(self.tcp.iter().map(tcp::TcpRun::conduct)).sum()
     }
 }
 
@@ -218,7 +218,7 @@ impl Messages {
     }
 }
 
-fn completions(runs: &[Run], place: usize) -> Vec<f64> {
+fn completions(runs: &[BalanceRun], place: usize) -> Vec<f64> {
     runs.iter().flat_map(|run| run.messages[place].completions()).flatten().collect()
 }
 
@@ -233,15 +233,15 @@ fn shares(times: &[f64]) -> Vec<PlotPoint> {
     times.iter().enumerate().filter(|(place, _)| place % step == 0 || *place == last).map(point).collect()
 }
 
-impl Measured {
-    fn of(runs: &[Run]) -> Measured {
+impl BalanceResults {
+    fn of(runs: &[BalanceRun]) -> BalanceResults {
         let point = |(place, way): (usize, &SpreadCase)| {
             let of_way: Vec<&Messages> = runs.iter().map(|run| &run.messages[place]).collect();
-            Point::of(way, &of_way)
+            BalancePoint::of(way, &of_way)
         };
-        let spreads: Vec<Point> = SPREADS.iter().enumerate().map(point).collect();
+        let spreads: Vec<BalancePoint> = SPREADS.iter().enumerate().map(point).collect();
         let by_adaptive = |place: usize| Some(spreads[place].p99_ms? / spreads[2].p99_ms?);
-        Measured {
+        BalanceResults {
             p99_flow_by_adaptive: by_adaptive(0),
             p99_frame_by_adaptive: by_adaptive(1),
             spreads,
@@ -250,8 +250,8 @@ impl Measured {
     }
 }
 
-impl Point {
-    fn of(way: &SpreadCase, runs: &[&Messages]) -> Point {
+impl BalancePoint {
+    fn of(way: &SpreadCase, runs: &[&Messages]) -> BalancePoint {
         let each: Vec<Vec<Option<f64>>> = runs.iter().map(|run| run.completions()).collect();
         let complete = || each.iter().flatten().copied().flatten();
         let rates =
@@ -260,7 +260,7 @@ impl Point {
         let totals = totals.sum::<Totals>();
         let sum = |of| runs.iter().map(|run| run.account.sum(LOSSLESS, of)).sum::<u64>();
         let held: u64 = sum(|class| -> &Counter { &class.held_nanos });
-        Point {
+        BalancePoint {
             spread: way.name,
             completion_ms: Spread::of(complete()),
             p99_ms: quantile(&sorted(complete()), 99),
@@ -276,7 +276,7 @@ impl Point {
     }
 }
 
-type All = [Compared<Run, Measured>];
+type All = [Compared<BalanceRun, BalanceResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -341,7 +341,7 @@ fn text(request: &Request, all: &All) -> String {
     )
 }
 
-fn of_tcp(all: &All) -> Vec<(&str, &[tcp::Point])> {
+fn of_tcp(all: &All) -> Vec<(&str, &[tcp::TcpPoint])> {
     all.iter().map(|all| (all.name.as_str(), &all.measured.tcp[..])).collect()
 }
 
@@ -374,7 +374,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn each_leaf_spreads_over_all_spines_what_is_for_the_other() {
+    fn each_leaf_spreads_over_all_spines() {
         let spreads = SPREADS.iter().map(|way| {
             let (plan, scene) = plan(BitRate::from_mbps(100).into(), way);
             let leaf = scene.uplinks[0].switch;
@@ -392,7 +392,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn a_host_has_one_message_at_a_time_and_another_seed_other_times() {
+    fn message_times_depend_on_the_seed() {
         let scene = plan(BitRate::from_mbps(100).into(), &SPREADS[0]).1;
         let [one, other] = [1, 2].map(|seed| format!("{:?}", scene.load(seed)));
         assert_eq!(format!("{:?}", scene.load(1)), one);

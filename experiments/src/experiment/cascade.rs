@@ -13,7 +13,7 @@
 
 mod article;
 mod routed;
-mod story;
+mod sequence;
 mod watch;
 
 use std::time::Duration;
@@ -29,8 +29,8 @@ use super::{
 };
 use crate::plot::{Content, Figure, Panel};
 use crate::{Account, FabricError, HostId, Line, Live, Load, Plan, Setup, Started};
-use story::{Seen, Story};
-use watch::{Deed, Event, Sight, watch};
+use sequence::{Sequence, StepTime};
+use watch::{PauseAction, PauseEvent, PauseRecord, watch};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cascade",
@@ -72,10 +72,10 @@ const BESIDE_PERCENT: u64 = 5;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
-struct Measured {
-    steps: Vec<Seen>,
+struct CascadeResults {
+    steps: Vec<StepTime>,
     /// Paths of flows where several exist; first run.
-    flows: Vec<Flow>,
+    flows: Vec<FlowPath>,
     /// Runs whose steps followed the article's order, and runs in which every pause but the first was a relay.
     runs_in_order: usize,
     runs_relayed: usize,
@@ -86,48 +86,48 @@ struct Measured {
     /// Frames that a class 0 stream on the same wires offered and delivered.
     other_class_sent: u64,
     other_class_received: u64,
-    timeline: Vec<Event>,
+    timeline: Vec<PauseEvent>,
     #[serde(skip)]
     end_ms: f64,
 }
 
 /// A flow and the UDP source port that selects its path among equal ones.
 #[derive(Clone, Debug, Serialize)]
-struct Flow {
+struct FlowPath {
     from: String,
     /// Egress port of the first switch.
     by: String,
     source_port: u16,
 }
 
-struct Run {
+struct CascadeRun {
     account: Account,
-    sight: Sight,
-    flows: Vec<Flow>,
+    record: PauseRecord,
+    flows: Vec<FlowPath>,
     /// Descriptions of traffic that took another path.
     astray: Vec<String>,
     end: Nanos,
 }
 
 fn measure(
-    (experiment, story): (&Experiment, &Story),
-    headlines: &[Headline<Measured>],
-    run: fn(&Setup<'_>) -> Result<Run, FabricError>,
+    (experiment, sequence): (&Experiment, &Sequence),
+    headlines: &[Headline<CascadeResults>],
+    run: fn(&Setup<'_>) -> Result<CascadeRun, FabricError>,
     request: &Request,
     tell: &mut Tell<'_>,
 ) -> Result<Findings, FabricError> {
     let mut unmet = Vec::new();
-    let conduct = |variant: &Variant, runs: &[Run]| {
+    let conduct = |variant: &Variant, runs: &[CascadeRun]| {
         let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
         if is_the_articles(variant, request) {
-            unmet.extend(hold_to_it(story, runs, &mut conduct));
+            unmet.extend(hold_to_it(sequence, runs, &mut conduct));
         }
         conduct
     };
-    let measured = |runs: &[Run]| Measured::of(story, runs);
+    let measured = |runs: &[CascadeRun]| CascadeResults::of(sequence, runs);
     let (mut findings, all) = compare(experiment, (request, tell), run, conduct, measured, headlines)?;
     findings.unmet = unmet;
-    Ok(findings.with(text(story, request, &all), figure(story, request, &all)))
+    Ok(findings.with(text(sequence, request, &all), figure(sequence, request, &all)))
 }
 
 /// Returns whether the switches are those of the article. User settings change the switches under the same policy
@@ -137,15 +137,15 @@ fn is_the_articles(variant: &Variant, request: &Request) -> bool {
 }
 
 /// Returns the deviations of these runs from the article. If no run is conclusive, marks the conduct as unproved.
-fn hold_to_it(story: &Story, runs: &[Run], conduct: &mut Conduct) -> Vec<String> {
-    if !runs.iter().any(|run| run.is_judged(story)) {
-        let order = "the order of the article's steps: in every run the machine stalled, a step was early by no more than a \
-                     switch stood still, a pause was over before anybody looked, or a flow took another way";
+fn hold_to_it(sequence: &Sequence, runs: &[CascadeRun], conduct: &mut Conduct) -> Vec<String> {
+    if !runs.iter().any(|run| run.is_judged(sequence)) {
+        let order = "the order of the article's steps: in every run the machine stalled, a step was early by at most \
+                     the longest stall of a switch, a pause ended between two samples, or a flow took another path";
         conduct.unproved.push(order.into());
         conduct.verdict = conduct.verdict.max(Verdict::Unproved);
     }
-    let judged = runs.iter().enumerate().filter(|(_, run)| run.is_judged(story));
-    let against = judged.flat_map(|(number, run)| run.deviations(story, number));
+    let judged = runs.iter().enumerate().filter(|(_, run)| run.is_judged(sequence));
+    let against = judged.flat_map(|(number, run)| run.deviations(sequence, number));
     let proved = against.filter(|deviation| deviation.is_proved);
     proved.map(|deviation| format!("{ARTICLE}, {}", deviation.text)).collect()
 }
@@ -154,10 +154,15 @@ fn percent_of(line: Line, percent: u64) -> Option<BitRate> {
     BitRate::new(line.bits_per_second() / 100 * percent)
 }
 
-fn watched(plan: &Plan, started: Started<'_>, load: &Load, flows: Vec<Flow>) -> Result<Run, FabricError> {
+fn watched(
+    plan: &Plan,
+    started: Started<'_>,
+    load: &Load,
+    flows: Vec<FlowPath>,
+) -> Result<CascadeRun, FabricError> {
     let watched = |live: &Live<'_>| (watch(live, plan, PATIENCE), live.elapsed());
-    let ((sight, end), account) = started.run(load, PATIENCE, watched)?;
-    Ok(Run { account, sight, flows, astray: Vec::new(), end })
+    let ((record, end), account) = started.run(load, PATIENCE, watched)?;
+    Ok(CascadeRun { account, record, flows, astray: Vec::new(), end })
 }
 
 fn other_class(to: HostId, rate: Option<BitRate>, line: Line) -> Stream {
@@ -170,30 +175,32 @@ struct Deviation {
     is_proved: bool,
 }
 
-impl Run {
-    fn deviations(&self, story: &Story, number: usize) -> Vec<Deviation> {
+impl CascadeRun {
+    fn deviations(&self, sequence: &Sequence, number: usize) -> Vec<Deviation> {
         let is_stalled = self.is_stalled();
-        let stalled = if is_stalled { " (in which the machine stalled)" } else { "" };
-        let told = |text: &str, is_proved: bool| Deviation {
-            text: format!("run {}{stalled}: {text}", number + 1),
+        let stall_note = if is_stalled { " (in which the machine stalled)" } else { "" };
+        let deviation = |text: &str, is_proved: bool| Deviation {
+            text: format!("run {}{stall_note}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
         // A switch reads its clock once per loop, before its rings, so its timestamps may be early by the length of a
         // stall.
-        let late_ms = self.account.longest_stall_nanos() as f64 / 1e6;
-        let order = story.out_of_order(&self.sight).into_iter().map(|(text, by)| match by {
-            Some(by) if by <= late_ms => told(&format!("{text}, no more than a switch stood still"), false),
-            _ => told(&text, true),
+        let stall_ms = self.account.longest_stall_nanos() as f64 / 1e6;
+        let order = sequence.out_of_order(&self.record).into_iter().map(|(text, by)| match by {
+            Some(by) if by <= stall_ms => {
+                deviation(&format!("{text}, within the longest stall of a switch"), false)
+            }
+            _ => deviation(&text, true),
         });
-        let astray = self.astray.iter().map(|text| told(text, true));
-        let not_relayed = story.not_relayed(&self.sight);
-        astray.chain(order).chain(not_relayed.iter().map(|text| told(text, true))).collect()
+        let astray = self.astray.iter().map(|text| deviation(text, true));
+        let not_relayed = sequence.not_relayed(&self.record);
+        astray.chain(order).chain(not_relayed.iter().map(|text| deviation(text, true))).collect()
     }
 
     /// Returns whether the run proves or disproves the order of steps.
-    fn is_judged(&self, story: &Story) -> bool {
-        let deviates = || self.deviations(story, 0).iter().any(|deviation| deviation.is_proved);
-        self.astray.is_empty() && (story.is_as_told(&self.sight) || deviates())
+    fn is_judged(&self, sequence: &Sequence) -> bool {
+        let deviates = || self.deviations(sequence, 0).iter().any(|deviation| deviation.is_proved);
+        self.astray.is_empty() && (sequence.matches(&self.record) || deviates())
     }
 
     /// Returns whether a stall of a switch or host may have congested a switch.
@@ -202,23 +209,23 @@ impl Run {
     }
 }
 
-impl Measured {
+impl CascadeResults {
     /// Returns when the article's step described by `about` was first observed.
     fn at_ms(&self, step: &str, about: &str) -> Option<f64> {
         self.steps.iter().find(|of| of.step == step && of.what.contains(about))?.at_ms
     }
 
-    fn of(story: &Story, runs: &[Run]) -> Measured {
-        let timeline = runs.first().map(|run| run.sight.events.clone()).unwrap_or_default();
+    fn of(sequence: &Sequence, runs: &[CascadeRun]) -> CascadeResults {
+        let timeline = runs.first().map(|run| run.record.events.clone()).unwrap_or_default();
         let others = || runs.iter().flat_map(|run| run.account.received(Class::default()));
-        let count = |of: &dyn Fn(&Run) -> bool| runs.iter().filter(|run| of(run)).count();
-        let deviations = runs.iter().enumerate().flat_map(|(number, run)| run.deviations(story, number));
-        Measured {
-            steps: story.seen(&timeline),
+        let count = |of: &dyn Fn(&CascadeRun) -> bool| runs.iter().filter(|run| of(run)).count();
+        let deviations = runs.iter().enumerate().flat_map(|(number, run)| run.deviations(sequence, number));
+        CascadeResults {
+            steps: sequence.step_times(&timeline),
             flows: runs.first().map(|run| run.flows.clone()).unwrap_or_default(),
-            runs_in_order: count(&|run| story.is_in_order(&run.sight)),
-            runs_relayed: count(&|run| story.is_relayed(&run.sight)),
-            runs_judged: count(&|run| run.is_judged(story)),
+            runs_in_order: count(&|run| sequence.is_in_order(&run.record)),
+            runs_relayed: count(&|run| sequence.is_relayed(&run.record)),
+            runs_judged: count(&|run| run.is_judged(sequence)),
             deviations: deviations.map(|deviation| deviation.text).collect(),
             other_class_sent: others().map(|stream| stream.sent).sum(),
             other_class_received: others().map(|stream| stream.frames).sum(),
@@ -228,21 +235,21 @@ impl Measured {
     }
 }
 
-type All = [Compared<Run, Measured>];
+type All = [Compared<CascadeRun, CascadeResults>];
 
 /// Maximum number of deviations in the text; the JSON has all.
-const DEVIATIONS_TOLD: usize = 6;
+const DEVIATIONS_SHOWN: usize = 6;
 
-fn title(story: &Story, request: &Request) -> String {
+fn title(sequence: &Sequence, request: &Request) -> String {
     let line = request.line;
-    format!("{}; {line} lines, DSCP 24 on class 3", story.title)
+    format!("{}; {line} lines, DSCP 24 on class 3", sequence.title)
 }
 
-fn text(story: &Story, request: &Request, all: &All) -> String {
-    let mut text = title(story, request) + "\n";
+fn text(sequence: &Sequence, request: &Request, all: &All) -> String {
+    let mut text = title(sequence, request) + "\n";
     for Compared { name, measured: of, .. } in all {
         let mut table = table(&["step", "first seen, ms", "what", "why"]);
-        for Seen { step, what, at_ms, why } in &of.steps {
+        for StepTime { step, what, at_ms, why } in &of.steps {
             let at = number(*at_ms, 1);
             let cells = [(*step).to_owned(), at, what.clone(), why.clone().unwrap_or_default()];
             add_row(&mut table, cells);
@@ -255,42 +262,42 @@ fn text(story: &Story, request: &Request, all: &All) -> String {
             of.runs_in_order,
             of.runs_relayed
         );
-        for Flow { from, by, source_port } in &of.flows {
+        for FlowPath { from, by, source_port } in &of.flows {
             text += &format!("{from}'s flow leaves its leaf by {by}, with UDP source port {source_port}\n");
         }
-        for deviation in of.deviations.iter().take(DEVIATIONS_TOLD) {
+        for deviation in of.deviations.iter().take(DEVIATIONS_SHOWN) {
             text += &format!("{deviation}\n");
         }
     }
     text
 }
 
-fn figure(story: &Story, request: &Request, all: &All) -> Figure {
-    let panel = |Compared { name, measured: of, .. }: &Compared<_, Measured>| {
+fn figure(sequence: &Sequence, request: &Request, all: &All) -> Figure {
+    let panel = |Compared { name, measured: of, .. }: &Compared<_, CascadeResults>| {
         let content = Content::Spans(spans(&of.timeline, of.end_ms));
         Panel::new(&format!("{name}: who holds whom"), "time (ms)", "", content).absent("nobody was held")
     };
-    Figure { title: title(story, request), panels: all.iter().map(panel).collect() }
+    Figure { title: title(sequence, request), panels: all.iter().map(panel).collect() }
 }
 
 /// Returns a row for each port that paused its peer, the last switch first. A pause without an observed end lasts to
 /// the end.
-fn spans(events: &[Event], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
+fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for event in events {
         let name = format!("{} holds {}", event.switch, event.port.trim_start_matches("to-"));
         match event.deed {
-            Deed::Holds => match rows.iter_mut().find(|row| row.0 == name) {
+            PauseAction::Holds => match rows.iter_mut().find(|row| row.0 == name) {
                 Some(row) => row.1.push((event.at_ms, end_ms)),
                 None => rows.push((name, vec![(event.at_ms, end_ms)])),
             },
-            Deed::Releases => {
+            PauseAction::Releases => {
                 if let Some(span) = rows.iter_mut().find(|row| row.0 == name).and_then(|row| row.1.last_mut())
                 {
                     span.1 = event.at_ms;
                 }
             }
-            Deed::Stops | Deed::Resumes => {}
+            PauseAction::Stops | PauseAction::Resumes => {}
         }
     }
     rows
@@ -300,18 +307,18 @@ fn spans(events: &[Event], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
 mod tests {
     use xoff_wire::units::CLASSES;
 
-    use super::story::tests::{at, whole};
+    use super::sequence::tests::{at, whole};
     use super::*;
     use crate::statistics::intervals;
 
-    fn run_of(sight: Sight) -> Run {
+    fn run_of(record: PauseRecord) -> CascadeRun {
         let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
-        Run { account, sight, flows: Vec::new(), astray: Vec::new(), end: Nanos::ZERO }
+        CascadeRun { account, record, flows: Vec::new(), astray: Vec::new(), end: Nanos::ZERO }
     }
 
     // proves: cascade
     #[test]
-    fn only_the_articles_own_switch_is_held_to_its_order() {
+    fn only_the_articles_switch_is_judged() {
         let mut request = Request::new(Vec::new(), BitRate::from_mbps(100));
         let is_held = |name, request: &Request| {
             Variant::find(name).is_some_and(|variant| is_the_articles(variant, request))
@@ -323,44 +330,51 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn runs_are_held_to_the_article_where_they_can_be_judged() {
-        let story = article::story();
-        let held = |runs: &[Run]| {
+    fn only_conclusive_runs_are_judged() {
+        let sequence = article::sequence();
+        let held = |runs: &[CascadeRun]| {
             let mut conduct = Conduct::default();
-            let unmet = hold_to_it(&story, runs, &mut conduct);
+            let unmet = hold_to_it(&sequence, runs, &mut conduct);
             (unmet.len(), conduct.verdict, conduct.unproved.len())
         };
         let early = || {
-            let mut early = story.as_told();
+            let mut early = sequence.expected_events();
             (early[1].at_ms, early[1].not_before_ms) = (-1.0, -1.0);
             early
         };
-        let good = || run_of(whole(story.as_told()));
-        let unseen = run_of(Sight { events: story.as_told(), unseen_from_ms: Some(5.0) });
+        let good = || run_of(whole(sequence.expected_events()));
+        let incomplete =
+            run_of(PauseRecord { events: sequence.expected_events(), missed_from_ms: Some(5.0) });
         assert_eq!(held(&[good()]), (0, Verdict::Kept, 0));
         assert_eq!(held(&[run_of(whole(early()))]), (1, Verdict::Kept, 0));
-        assert_eq!(held(&[unseen]), (0, Verdict::Unproved, 1));
-        let elsewhere = || Run { astray: vec!["gpu-1 sent 3 frames".into()], ..run_of(whole(early())) };
-        assert_eq!(held(&[elsewhere()]), (0, Verdict::Unproved, 1));
-        assert_eq!(held(&[elsewhere(), good()]), (0, Verdict::Kept, 0), "such a run is not judged");
-        let said = elsewhere().deviations(&story, 0).into_iter().next().map(|deviation| deviation.text);
-        assert_eq!(said.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "and told");
+        assert_eq!(held(&[incomplete]), (0, Verdict::Unproved, 1));
+        let on_other_path =
+            || CascadeRun { astray: vec!["gpu-1 sent 3 frames".into()], ..run_of(whole(early())) };
+        assert_eq!(held(&[on_other_path()]), (0, Verdict::Unproved, 1));
+        assert_eq!(
+            held(&[on_other_path(), good()]),
+            (0, Verdict::Kept, 0),
+            "a run on another path is inconclusive"
+        );
+        let text =
+            on_other_path().deviations(&sequence, 0).into_iter().next().map(|deviation| deviation.text);
+        assert_eq!(text.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "the deviation is still reported");
     }
 
     // proves: cascade
     #[test]
-    fn a_step_that_is_early_by_no_more_than_a_switch_stood_still_proves_nothing() {
-        let story = article::story();
-        let mut events = story.as_told();
+    fn step_early_by_stall_is_inconclusive() {
+        let sequence = article::sequence();
+        let mut events = sequence.expected_events();
         // The cause of this event is at 0.0.
         (events[1].at_ms, events[1].not_before_ms) = (-0.1, -0.1);
         let judged = |stall| {
             let account = Account::of_hosts(Vec::new(), [0; CLASSES]).after_a_stall(Nanos(stall));
-            let run = Run { account, ..run_of(whole(events.clone())) };
-            let said = run.deviations(&story, 0).into_iter().next().map(|deviation| deviation.text);
+            let run = CascadeRun { account, ..run_of(whole(events.clone())) };
+            let text = run.deviations(&sequence, 0).into_iter().next().map(|deviation| deviation.text);
             (
-                run.is_judged(&story),
-                said.is_some_and(|said| said.ends_with("no more than a switch stood still")),
+                run.is_judged(&sequence),
+                text.is_some_and(|text| text.ends_with("within the longest stall of a switch")),
             )
         };
         assert_eq!([judged(99_999), judged(100_000)], [(true, false), (false, true)]);
@@ -368,10 +382,10 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn how_many_runs_is_a_share_of_them() {
-        let story = article::story();
-        let runs = [(); 3].map(|()| run_of(whole(story.as_told())));
-        let of = intervals(runs.chunks(1).map(|run| Measured::of(&story, run)));
+    fn run_counts_have_share_intervals() {
+        let sequence = article::sequence();
+        let runs = [(); 3].map(|()| run_of(whole(sequence.expected_events())));
+        let of = intervals(runs.chunks(1).map(|run| CascadeResults::of(&sequence, run)));
         let counts: Vec<_> = of.iter().filter(|(place, _)| place.starts_with("/runs_")).collect();
         assert_eq!(counts.len(), 3);
         for (place, of) in counts {
@@ -382,8 +396,12 @@ mod tests {
     #[test]
     fn spans_go_from_hold_to_release() {
         let event = |at_ms, deed| at(at_ms, "rail-c", "to-spine", deed);
-        let events = [event(3.0, Deed::Holds), event(5.0, Deed::Releases), event(7.0, Deed::Holds)];
+        let events = [
+            event(3.0, PauseAction::Holds),
+            event(5.0, PauseAction::Releases),
+            event(7.0, PauseAction::Holds),
+        ];
         let held = [("rail-c holds spine".to_owned(), vec![(3.0, 5.0), (7.0, 9.0)])];
-        assert_eq!(spans(&events, 9.0), held, "who did not let go held to the end");
+        assert_eq!(spans(&events, 9.0), held, "a hold without an observed release lasts to the end");
     }
 }

@@ -11,11 +11,11 @@ const UNIT: i64 = 64;
 
 /// A CNM received by a host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct ReceivedCnm {
     pub at_ms: f64,
     /// Index of the flow that has to slow down.
     #[serde(skip)]
-    pub place: usize,
+    pub flow_index: usize,
     pub flow: &'static str,
     /// Quantized feedback, 1 to 63.
     pub feedback: u8,
@@ -27,31 +27,31 @@ pub struct Told {
 }
 
 /// A flow: name, host, and number at that host.
-pub type Flow = (&'static str, HostId, u8);
+pub type FlowKey = (&'static str, HostId, u8);
 
 /// Returns all CNMs about these flows, in order of arrival. The CNM's destination and CN-TAG identify the flow.
-pub fn told(account: &Account, begin: Nanos, flows: &[Flow]) -> Vec<Told> {
+pub fn received_cnms(account: &Account, begin: Nanos, flows: &[FlowKey]) -> Vec<ReceivedCnm> {
     let captured = account.hosts.iter().flat_map(|host| &host.cnms.captured);
-    let mut told: Vec<Told> = captured
+    let mut cnms: Vec<ReceivedCnm> = captured
         .filter_map(|frame| {
             let at_ms = frame.at.since(begin).0 as f64 / 1e6;
             decode(frame.as_bytes(), at_ms, flows, &account.switches)
         })
         .collect();
-    told.sort_by(|a, b| a.at_ms.total_cmp(&b.at_ms));
-    told
+    cnms.sort_by(|a, b| a.at_ms.total_cmp(&b.at_ms));
+    cnms
 }
 
-fn decode(frame: &[u8], at_ms: f64, flows: &[Flow], switches: &[Counted]) -> Option<Told> {
+fn decode(frame: &[u8], at_ms: f64, flows: &[FlowKey], switches: &[Counted]) -> Option<ReceivedCnm> {
     let header = Header::parse(frame).ok()?;
     let cnm = Cnm::parse(&header, frame).ok()?;
     let number = header.cn_tag?.0;
-    let is_about = |(_, host, stream): &Flow| host.address() == header.dst && u16::from(*stream) == number;
-    let place = flows.iter().position(is_about)?;
-    Some(Told {
+    let is_about = |(_, host, stream): &FlowKey| host.address() == header.dst && u16::from(*stream) == number;
+    let flow_index = flows.iter().position(is_about)?;
+    Some(ReceivedCnm {
         at_ms,
-        place,
-        flow: flows[place].0,
+        flow_index,
+        flow: flows[flow_index].0,
         feedback: cnm.feedback,
         q_offset_bytes: UNIT * i64::from(cnm.q_offset),
         q_delta_bytes: UNIT * i64::from(cnm.q_delta),
@@ -79,7 +79,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn a_message_is_about_the_flow_of_that_number_at_that_host() {
+    fn cnm_identifies_flow_of_its_host() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let switch = plan.switch("switch");
         let [a, b] = ["a", "b"].map(|name| plan.host(name, switch));
@@ -98,17 +98,17 @@ mod tests {
             let frame = cnm.encode(&Envelope { dst, src: point, tag: None, cn_tag: Some(CnTag(number)) });
             decode(frame.as_bytes(), 1.5, &flows, &[])
         };
-        let told = to(a.address(), 1).unwrap();
-        let expected = Told {
+        let received = to(a.address(), 1).unwrap();
+        let expected = ReceivedCnm {
             at_ms: 1.5,
-            place: 1,
+            flow_index: 1,
             flow: "f6",
             feedback: 17,
             q_offset_bytes: -128,
             q_delta_bytes: 6400,
             port: point.to_string(),
         };
-        assert_eq!(told, expected);
+        assert_eq!(received, expected);
         assert_eq!(to(b.address(), 0).unwrap().flow, "f2");
         assert_eq!(to(b.address(), 1), None);
     }

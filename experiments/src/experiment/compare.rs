@@ -53,11 +53,11 @@ pub(super) fn in_turns<R>(
     for number in 1..=request.runs {
         for (variant, results) in &mut measured {
             tell(&format!("{} (run {number} of {})", variant.name, request.runs));
-            let mut told = experiment.told(variant, request, number);
+            let mut settings = experiment.run_settings(variant, request, number);
             let policy = variant.name;
-            told.recorder = request.raw.clone().map(|raw| Recorder { raw, policy, run: number });
+            settings.recorder = request.raw.clone().map(|raw| Recorder { raw, policy, run: number });
             let Request { line, ref machine, .. } = *request;
-            results.push(run(&Setup { line, settings: &told, machine })?);
+            results.push(run(&Setup { line, settings: &settings, machine })?);
         }
     }
     Ok(measured)

@@ -17,7 +17,7 @@ pub struct Conduct {
     pub held: u64,
     /// Lossless frames that were lost and are not queued.
     #[serde(skip)]
-    pub gone: u64,
+    pub unqueued_losses: u64,
     pub pfc: Pfc,
     /// Halts of pipelines because an egress queue was full.
     pub halts: Halts,
@@ -89,7 +89,7 @@ impl Conduct {
         Conduct {
             lossless,
             held,
-            gone: lossless.lost.saturating_sub(held),
+            unqueued_losses: lossless.lost.saturating_sub(held),
             pfc: Pfc::from(account),
             halts: Halts::from(account),
             xdp_drops: account.kernel_drops(),
@@ -108,8 +108,8 @@ impl Conduct {
         if self.ledger_balanced { "balanced" } else { "NOT balanced" }
     }
 
-    pub fn gone_percent(&self) -> f64 {
-        100.0 * self.gone as f64 / self.lossless.sent.max(1) as f64
+    pub fn lost_percent(&self) -> f64 {
+        100.0 * self.unqueued_losses as f64 / self.lossless.sent.max(1) as f64
     }
 }
 
@@ -118,7 +118,7 @@ impl Sum for Conduct {
         let both = |sum: Conduct, next: Conduct| Conduct {
             lossless: sum.lossless + next.lossless,
             held: sum.held + next.held,
-            gone: sum.gone + next.gone,
+            unqueued_losses: sum.unqueued_losses + next.unqueued_losses,
             pfc: sum.pfc + next.pfc,
             halts: sum.halts + next.halts,
             xdp_drops: sum.xdp_drops + next.xdp_drops,
@@ -161,13 +161,13 @@ mod tests {
 
     fn run(lost: u64, held: u64) -> Conduct {
         let lossless = Totals { sent: 8 + lost, received: 8, lost, ..Totals::default() };
-        let (verdict, gone) = (Verdict::of(lossless, held, true), lost.saturating_sub(held));
-        Conduct { lossless, held, gone, verdict, ..Conduct::default() }
+        let (verdict, unqueued_losses) = (Verdict::of(lossless, held, true), lost.saturating_sub(held));
+        Conduct { lossless, held, unqueued_losses, verdict, ..Conduct::default() }
     }
 
     // proves: experiments
     #[test]
-    fn what_still_waits_is_not_lost() {
+    fn queued_frames_are_not_lost() {
         assert_eq!([run(2, 2), run(2, 1)].map(|run| run.verdict), [Verdict::Kept, Verdict::Lossy]);
         assert_eq!(
             Verdict::of(Totals::default(), 0, true),
@@ -178,7 +178,7 @@ mod tests {
 
     // proves: experiment-parity
     #[test]
-    fn an_account_is_judged_by_what_is_gone() {
+    fn verdict_counts_only_unqueued_losses() {
         let mut stream = ReceivedStream { class: LOSSLESS.get(), frames: 8, ..ReceivedStream::default() };
         stream.settle(10);
         let mut host = HostReport {
@@ -195,20 +195,20 @@ mod tests {
                 [20_000, 50_000, 0].map(|usual_gap_ns| HostReport { usual_gap_ns, ..HostReport::default() });
             Conduct::of([&Account::of_hosts([vec![host.clone()], others.to_vec()].concat(), held)])
         };
-        let [waits, gone] = [of(2), of(1)];
-        assert_eq!((waits.lossless.lost, waits.gone, waits.verdict), (2, 0, Verdict::Kept));
-        assert_eq!((gone.lossless.lost, gone.gone, gone.verdict), (2, 1, Verdict::Lossy));
-        assert!((gone.gone_percent() - 10.0).abs() < 1e-9, "of what was sent");
-        assert_eq!((gone.xdp_drops, gone.longest_host_gap_ms), (7, 3.0), "what the machine did");
-        assert_eq!(gone.usual_host_gap_ms, 0.03, "of the host in the middle, of those that slept");
+        let [waits, lossy] = [of(2), of(1)];
+        assert_eq!((waits.lossless.lost, waits.unqueued_losses, waits.verdict), (2, 0, Verdict::Kept));
+        assert_eq!((lossy.lossless.lost, lossy.unqueued_losses, lossy.verdict), (2, 1, Verdict::Lossy));
+        assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "of what was sent");
+        assert_eq!((lossy.xdp_drops, lossy.longest_host_gap_ms), (7, 3.0), "what the machine did");
+        assert_eq!(lossy.usual_host_gap_ms, 0.03, "of the host in the middle, of those that slept");
         let runs =
-            [0.0, 0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..gone.clone() });
+            [0.0, 0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..lossy.clone() });
         assert_eq!(runs.into_iter().sum::<Conduct>().usual_host_gap_ms, 0.05, "of the run in the middle");
     }
 
     // proves: experiments
     #[test]
-    fn halts_are_those_of_all_classes_ports_and_switches() {
+    fn halts_sum_classes_ports_and_switches() {
         let switch = Counted::nothing("switch");
         let mut account = Account::of_hosts(Vec::new(), [0; CLASSES]);
         account.switches = vec![switch.clone(), switch.clone()];
@@ -225,14 +225,14 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn what_waits_in_one_run_does_not_excuse_what_another_lost() {
+    fn queued_frames_excuse_only_own_run() {
         let sum: Conduct = [run(0, 1), run(1, 0)].into_iter().sum();
         assert_eq!((sum.lossless.lost, sum.held, sum.verdict), (1, 1, Verdict::Lossy));
-        assert_eq!(sum.gone, 1);
+        assert_eq!(sum.unqueued_losses, 1);
     }
 
     #[test]
-    fn where_no_class_has_headroom_there_is_no_least() {
+    fn least_headroom_is_none_without_headroom() {
         let with = |least_headroom_bytes| Conduct { least_headroom_bytes, ..Conduct::default() };
         let least = |runs: [Option<u64>; 2]| runs.map(with).into_iter().sum::<Conduct>().least_headroom_bytes;
         assert_eq!(
@@ -243,7 +243,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn nobody_may_duplicate_reorder_or_lose_count() {
+    fn duplicates_and_reordering_break_every_promise() {
         let clean = run(0, 0).lossless;
         assert_eq!(Verdict::of(clean, 0, true), Verdict::Kept);
         for broken in [

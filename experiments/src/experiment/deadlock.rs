@@ -34,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<DeadlockResults>] = &[
     Headline::share("stopped for good\npart of runs", |of| Some(of.deadlocks as f64)),
     Headline::of("delivered\nMb/s", |of| p50(of.delivered_mbps)),
 ];
@@ -48,7 +48,7 @@ const LOOK: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Serialize)]
-struct Measured {
+struct DeadlockResults {
     /// Runs in which frames stayed queued.
     deadlocks: usize,
     /// Arrival of the last frame in such a run, after the start.
@@ -59,7 +59,7 @@ struct Measured {
     circle: Vec<String>,
 }
 
-struct Run {
+struct DeadlockRun {
     account: Account,
     delivered: Series,
     last: Nanos,
@@ -69,8 +69,9 @@ struct Run {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let conduct = |_: &Variant, runs: &[Run]| Conduct::of(runs.iter().map(|run| &run.account));
-    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
+    let conduct = |_: &Variant, runs: &[DeadlockRun]| Conduct::of(runs.iter().map(|run| &run.account));
+    let (findings, all) =
+        compare(&EXPERIMENT, (request, tell), run, conduct, DeadlockResults::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
@@ -87,7 +88,7 @@ fn plan(line: Line) -> (Plan, [HostId; 3]) {
     (plan, hosts)
 }
 
-fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>) -> Result<DeadlockRun, FabricError> {
     let line = setup.line;
     let (plan, hosts) = plan(line);
     let mut load = Load::default();
@@ -98,7 +99,7 @@ fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
     let fabric = setup.build(plan)?;
     let ((delivered, last, circles, waiting), account) =
         fabric.run(&load, PATIENCE, |live| watch(live, hosts))?;
-    Ok(Run { account, delivered, last, circles, waiting, line })
+    Ok(DeadlockRun { account, delivered, last, circles, waiting, line })
 }
 
 fn watch(live: &Live<'_>, hosts: [HostId; 3]) -> (Series, Nanos, Vec<Vec<String>>, u64) {
@@ -108,7 +109,7 @@ fn watch(live: &Live<'_>, hosts: [HostId; 3]) -> (Series, Nanos, Vec<Vec<String>
     live.every(LOOK, limit, |now| {
         let of = |&host: &HostId| live.progress(host).received[LOSSLESS.index()].line_bytes.get();
         let bytes = hosts.iter().map(of).sum();
-        delivered.look(now, bytes);
+        delivered.record(now, bytes);
         if bytes > before {
             (before, last) = (bytes, now);
         }
@@ -118,11 +119,11 @@ fn watch(live: &Live<'_>, hosts: [HostId; 3]) -> (Series, Nanos, Vec<Vec<String>
     (delivered, last, circles, live.waiting_bytes())
 }
 
-impl Measured {
-    fn of(runs: &[Run]) -> Measured {
-        let stuck: Vec<&Run> = runs.iter().filter(|run| run.waiting > 0).collect();
+impl DeadlockResults {
+    fn of(runs: &[DeadlockRun]) -> DeadlockResults {
+        let stuck: Vec<&DeadlockRun> = runs.iter().filter(|run| run.waiting > 0).collect();
         let rates = runs.iter().filter_map(|run| run.delivered.rate(Nanos::ZERO, run.line.span(SEND)));
-        Measured {
+        DeadlockResults {
             deadlocks: stuck.len(),
             stopped_ms: Spread::of(stuck.iter().map(|run| run.last.0 as f64 / 1e6)),
             delivered_mbps: Spread::of(rates),
@@ -131,7 +132,7 @@ impl Measured {
     }
 }
 
-type All = [Compared<Run, Measured>];
+type All = [Compared<DeadlockRun, DeadlockResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -165,7 +166,7 @@ fn text(request: &Request, all: &All) -> String {
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
-    let points = |run: &Run| run.delivered.points(request.line.span(STEP));
+    let points = |run: &DeadlockRun| run.delivered.points(request.line.span(STEP));
     let lines = all.iter().map(|of| (of.name.clone(), of.runs.first().map(points).unwrap_or_default()));
     let y = "line rate used, added up (Mb/s)";
     let panel =
@@ -180,8 +181,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_in_which_frames_still_wait_is_a_deadlock_and_no_other() {
-        let run = |last, circles: &[&str], waiting| Run {
+    fn run_with_queued_frames_is_deadlock() {
+        let run = |last, circles: &[&str], waiting| DeadlockRun {
             account: Account::of_hosts(Vec::new(), [0; CLASSES]),
             delivered: Series::default(),
             last: Nanos::from_millis(last),
@@ -189,10 +190,10 @@ mod tests {
             waiting,
             line: BitRate::from_mbps(100).into(),
         };
-        let of = Measured::of(&[run(1_500, &["a pause that passed"], 0), run(300, &["a", "b"], 1)]);
+        let of = DeadlockResults::of(&[run(1_500, &["a pause that passed"], 0), run(300, &["a", "b"], 1)]);
         assert_eq!((of.deadlocks, of.stopped_ms, of.circle), (1, Spread::of([300.0]), vec!["a".to_owned()]));
         assert_eq!(of.delivered_mbps, None, "nobody looked");
-        let none = Measured::of(&[run(1_500, &[], 0)]);
+        let none = DeadlockResults::of(&[run(1_500, &[], 0)]);
         assert_eq!((none.deadlocks, none.stopped_ms), (0, None));
     }
 }

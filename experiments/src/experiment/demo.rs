@@ -45,7 +45,7 @@ const TICK: Nanos = Nanos::from_secs(1);
 ///
 /// # Errors
 /// Returns an error if the demo cannot run. Loss of frames is not an error; the report has it.
-pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<Report, FabricError> {
+pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<DemoReport, FabricError> {
     let rate = probe(tell)?;
     tell(&format!("running {seconds} s at {rate} Mb/s"));
     once(rate, Nanos::from_secs(seconds), tell)
@@ -70,7 +70,7 @@ fn probe(tell: &mut dyn FnMut(&str)) -> Result<u64, FabricError> {
 }
 
 /// Offers traffic for `span` on lines of `rate_mbps`.
-fn once(rate_mbps: u64, span: Nanos, tell: &mut dyn FnMut(&str)) -> Result<Report, FabricError> {
+fn once(rate_mbps: u64, span: Nanos, tell: &mut dyn FnMut(&str)) -> Result<DemoReport, FabricError> {
     let mut plan = Plan::new(BitRate::from_mbps(rate_mbps));
     let line = plan.line();
     let switch = plan.switch("demo");
@@ -91,7 +91,7 @@ fn once(rate_mbps: u64, span: Nanos, tell: &mut dyn FnMut(&str)) -> Result<Repor
         fabric.run(&load, PATIENCE, |live| watch(live, [receiver, bystander], span, tell))?;
     let got = |from: HostId, to| account.stream(from, to, 0);
     let shares = senders.iter().map(|&sender| got(sender, receiver).map_or(0.0, |of| of.bytes as f64));
-    Ok(Report {
+    Ok(DemoReport {
         conduct: Conduct::of([&account]),
         lossy: LossyTotals {
             totals: Totals::of(account.received(LOSSY)),
@@ -123,8 +123,8 @@ fn watch(
         if now < begin {
             return;
         }
-        congested.look(now, live.received(receiver));
-        victim.look(now, live.received(bystander));
+        congested.record(now, live.received(receiver));
+        victim.record(now, live.received(bystander));
         let before = begin.after(Nanos(TICK.0 * seconds));
         if now.since(before) >= TICK {
             seconds += 1;
@@ -143,7 +143,7 @@ fn watch(
 
 /// Result of a demo; its JSON is stable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct DemoReport {
     /// Conduct of class 3 (the four senders' streams and the victim), switch and machine.
     #[serde(flatten)]
     pub conduct: Conduct,
@@ -189,7 +189,7 @@ pub struct Headroom {
     pub least_free_bytes: Option<u64>,
 }
 
-impl Report {
+impl DemoReport {
     /// Returns whether the switch kept its promise: lossless class clean, ledger balanced, and all loss counters
     /// readable.
     #[must_use]
@@ -231,7 +231,7 @@ impl Report {
     }
 }
 
-impl Display for Report {
+impl Display for DemoReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = self.line_mbps;
         writeln!(
@@ -278,18 +278,18 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn what_is_not_proved_is_not_kept_and_says_so() {
+    fn unproved_promise_is_not_kept() {
         let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
         let clean = Conduct { lossless, ledger_balanced: true, ..Conduct::default() };
         let unproved = Conduct { unproved: vec!["demo: its device is gone".into()], ..clean.clone() };
         let lost = Conduct { lossless: Totals { lost: 1, ..lossless }, ..unproved.clone() };
-        let reports = [clean, unproved, lost].map(|conduct| Report { conduct, ..Report::default() });
-        let promises = reports.each_ref().map(Report::promise);
+        let reports = [clean, unproved, lost].map(|conduct| DemoReport { conduct, ..DemoReport::default() });
+        let promises = reports.each_ref().map(DemoReport::promise);
         assert_eq!(promises, [Promise::Kept, Promise::NotProved, Promise::NotKept]);
         let words =
             ["0 lost, 0 duplicated", "NOT proved that there was none: demo: its device is gone.", "NOT kept"];
-        for (said, words) in reports.map(|report| report.to_string()).iter().zip(words) {
-            assert!(said.contains(words), "{said}");
+        for (text, words) in reports.map(|report| report.to_string()).iter().zip(words) {
+            assert!(text.contains(words), "{text}");
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use xoff_flow_control::counters::ClassCounters;
 use xoff_wire::units::Nanos;
 
-use super::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
+use super::kernel_hosts::{Bulk, TransferResults, one_class, receive_buffer, sender};
 use super::report::{add_row, median, median_and_least, number, table};
 use super::variant::WITHOUT_ECN;
 use super::{Compared, Experiment, Findings, Headline, Length, Promises, Request, Tell, Variant, compare};
@@ -25,7 +25,7 @@ use crate::{FabricError, HostId, LOSSLESS, Line, Pfc, Plan, PortOf, Settings, Se
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ecn",
     about: "TCP of the kernel into one port, with and without marks: queue, pauses, drops, goodput, fairness",
-    length: Length::Unless(4),
+    length: Length::Default(4),
     policies: &["pfc", "pfc-ecn", "pfc-ecn-step", "lossy", "lossy-ecn", WITHOUT_ECN],
     settings,
     plans: |_, line| vec![plan(line).0],
@@ -34,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<EcnResults>] = &[
     Headline::of("goodput\nMb/s", |of| p50(of.goodput_mbps)),
     Headline::of("fairness", |of| p50(of.fairness)),
     Headline::of("mean queue\nbytes", |of| Some(of.queue_bytes.as_ref()?.mean)),
@@ -48,7 +48,7 @@ const SETTLED: Nanos = Nanos::from_millis(1000);
 const STEP: Nanos = Nanos::from_millis(50);
 
 #[derive(Debug, Serialize)]
-struct Measured {
+struct EcnResults {
     congestion_control: &'static str,
     /// TCP payload read by all flows; one value per run.
     goodput_mbps: Option<Spread>,
@@ -57,7 +57,7 @@ struct Measured {
     /// Jain's index over the flows; one value per run.
     fairness: Option<Spread>,
     /// Congested egress queue, sampled every ms; null without a sample.
-    queue_bytes: Option<Queue>,
+    queue_bytes: Option<EcnQueue>,
     /// Percentage of sending time that senders were paused; mean over senders and runs.
     paused_percent: Option<f64>,
     /// Frames to the receiver, and those that the switch marked; this and all counters below cover all runs.
@@ -73,7 +73,7 @@ struct Measured {
 }
 
 #[derive(Debug, Serialize)]
-struct Queue {
+struct EcnQueue {
     mean: f64,
     #[serde(flatten)]
     spread: Spread,
@@ -81,14 +81,14 @@ struct Queue {
     peak: u64,
 }
 
-struct Run {
-    carried: Carried,
-    scene: Scene,
+struct EcnRun {
+    carried: TransferResults,
+    scene: EcnScene,
     /// Samples of the congested egress queue, bytes.
     queue: Vec<(Nanos, f64)>,
 }
 
-struct Scene {
+struct EcnScene {
     senders: Vec<HostId>,
     receiver: HostId,
     inputs: Vec<PortOf>,
@@ -96,9 +96,9 @@ struct Scene {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let conduct = |_: &Variant, runs: &[Run]| runs.iter().map(|run| run.carried.conduct(false)).sum();
+    let conduct = |_: &Variant, runs: &[EcnRun]| runs.iter().map(|run| run.carried.conduct(false)).sum();
     let run = |setup: &Setup<'_>| run(setup, request);
-    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, EcnResults::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
@@ -108,7 +108,7 @@ fn settings(variant: &Variant, line: Line) -> Settings {
     settings
 }
 
-fn run(setup: &Setup<'_>, request: &Request) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>, request: &Request) -> Result<EcnRun, FabricError> {
     let (plan, scene) = plan(request.line);
     let fabric = setup.build(plan)?;
     let ecn = if setup.settings.policy == Some(WITHOUT_ECN) { Ecn::Incapable } else { Ecn::Capable };
@@ -125,24 +125,24 @@ fn run(setup: &Setup<'_>, request: &Request) -> Result<Run, FabricError> {
     let carried = bulk.run(&fabric, |live, now| {
         queue.push((now, live.class(scene.congested, LOSSLESS).egress_bytes.get() as f64));
     })?;
-    Ok(Run { carried, scene, queue })
+    Ok(EcnRun { carried, scene, queue })
 }
 
-fn plan(line: Line) -> (Plan, Scene) {
+fn plan(line: Line) -> (Plan, EcnScene) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let receiver = plan.kernel_host("receiver", switch);
     let (senders, inputs) = (1..=SENDERS).map(|number| sender(&mut plan, number, switch)).unzip();
     let congested = plan.port_of(receiver);
-    (plan, Scene { senders, receiver, inputs, congested })
+    (plan, EcnScene { senders, receiver, inputs, congested })
 }
 
-impl Measured {
-    fn of(runs: &[Run]) -> Measured {
+impl EcnResults {
+    fn of(runs: &[EcnRun]) -> EcnResults {
         let rates: Vec<Vec<f64>> = runs.iter().filter_map(|run| run.carried.rates(SETTLED)).collect();
-        let queue = || runs.iter().flat_map(Run::settled_queue);
+        let queue = || runs.iter().flat_map(EcnRun::settled_queue);
         let volumes = || runs.iter().flat_map(|run| &run.carried.watched.volumes);
-        Measured {
+        EcnResults {
             congestion_control: runs
                 .first()
                 .map(|run| run.carried.watched.congestion_control)
@@ -150,8 +150,8 @@ impl Measured {
             goodput_mbps: Spread::of(rates.iter().map(|flows| flows.iter().sum())),
             flow_mbps: Spread::of(rates.iter().flatten().copied()),
             fairness: Spread::of(rates.iter().filter_map(|flows| jain(flows))),
-            queue_bytes: Queue::of(queue(), runs),
-            paused_percent: mean(runs.iter().filter_map(Run::paused_percent)),
+            queue_bytes: EcnQueue::of(queue(), runs),
+            paused_percent: mean(runs.iter().filter_map(EcnRun::paused_percent)),
             frames: runs.iter().map(|run| run.congested().tx_frames.get()).sum(),
             marked_frames: runs.iter().map(|run| run.congested().ecn_marked_frames.get()).sum(),
             marks_seen: runs.iter().map(|run| run.carried.at_receivers.marked).sum(),
@@ -168,10 +168,10 @@ impl Measured {
     }
 }
 
-impl Queue {
-    fn of(looks: impl Iterator<Item = f64>, runs: &[Run]) -> Option<Queue> {
+impl EcnQueue {
+    fn of(looks: impl Iterator<Item = f64>, runs: &[EcnRun]) -> Option<EcnQueue> {
         let looks: Vec<f64> = looks.collect();
-        Some(Queue {
+        Some(EcnQueue {
             mean: mean(looks.iter().copied())?,
             spread: Spread::of(looks)?,
             peak: runs.iter().map(|run| run.congested().egress_watermark.get()).max()?,
@@ -179,7 +179,7 @@ impl Queue {
     }
 }
 
-impl Run {
+impl EcnRun {
     fn congested(&self) -> &ClassCounters {
         self.carried.account.class(self.scene.congested, LOSSLESS)
     }
@@ -208,7 +208,7 @@ impl Run {
     }
 }
 
-type All = [Compared<Run, Measured>];
+type All = [Compared<EcnRun, EcnResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -229,7 +229,7 @@ fn text(request: &Request, all: &All) -> String {
     for Compared { name, runs, measured: of, .. } in all {
         let xoff_sent: u64 = runs.iter().map(|run| Pfc::from(&run.carried.account).xoff_sent).sum();
         let flow = |of_flow: fn(Spread) -> f64| number(of.flow_mbps.map(of_flow), 1);
-        let queue = |of_queue: fn(&Queue) -> f64| {
+        let queue = |of_queue: fn(&EcnQueue) -> f64| {
             number(of.queue_bytes.as_ref().map(|queue| of_queue(queue) / 1e3), 1)
         };
         let flows = [flow(|flow| flow.min), flow(|flow| flow.p50), flow(|flow| flow.max)];
@@ -257,19 +257,19 @@ fn text(request: &Request, all: &All) -> String {
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
-    let spreads = |title: &str, x: &str, of: &dyn Fn(&Measured) -> Option<Spread>| {
+    let spreads = |title: &str, x: &str, of: &dyn Fn(&EcnResults) -> Option<Spread>| {
         let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured)));
         Panel::new(title, x, "", Content::Spreads(rows.collect())).absent("not measured")
     };
-    let bars = |title: &str, x: &str, of: &dyn Fn(&Measured) -> Option<f64>| {
+    let bars = |title: &str, x: &str, of: &dyn Fn(&EcnResults) -> Option<f64>| {
         let bar =
-            |all: &Compared<_, Measured>| of(&all.measured).map(|value| (0.0, value)).into_iter().collect();
+            |all: &Compared<_, EcnResults>| of(&all.measured).map(|value| (0.0, value)).into_iter().collect();
         let rows = all.iter().map(|all| (all.name.clone(), bar(all)));
         Panel::new(title, x, "", Content::Spans(rows.collect()))
     };
     let lines = all
         .iter()
-        .map(|all| (all.name.clone(), all.runs.first().map(Run::queue_over_time).unwrap_or_default()));
+        .map(|all| (all.name.clone(), all.runs.first().map(EcnRun::queue_over_time).unwrap_or_default()));
     let over_time = Panel::new(
         "Queue at the congested port, first run",
         "time (s)",
@@ -299,7 +299,7 @@ mod tests {
     use crate::experiment::LINES;
 
     #[test]
-    fn nics_can_be_as_they_are_told_at_every_rate() {
+    fn configurations_are_valid_at_every_rate() {
         for line in [*LINES.start(), *LINES.end()].map(Line::from) {
             let (plan, _) = plan(line);
             for variant in EXPERIMENT.default_policies() {

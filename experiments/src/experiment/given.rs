@@ -66,7 +66,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn what_is_no_key_with_its_table_and_a_value_is_refused() {
+    fn malformed_setting_is_refused() {
         for text in [
             "xoff=80KB",
             "trunk.class.3.xoff=1",

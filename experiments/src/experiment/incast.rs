@@ -34,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<IncastResults>] = &[
     Headline::of("goodput, Mb/s\n8 senders", |of| p50(of.with(8)?.goodput_mbps)),
     Headline::of("completion, ms\n2 senders", |of| p50(of.with(2)?.completion_ms)),
     Headline::of("4 senders", |of| p50(of.with(4)?.completion_ms)),
@@ -56,7 +56,7 @@ const HEADERS: u64 = 18 + 20 + 8;
 
 /// Results of one number of senders under one policy, all rounds of all runs.
 #[derive(Debug, Serialize)]
-struct Point {
+struct IncastPoint {
     senders: u8,
     /// UDP payload received, divided by the round's duration and the port's credit; one value per round in which
     /// anything arrived.
@@ -71,22 +71,22 @@ struct Point {
     xoff_per_gb: Option<f64>,
     /// Time that senders were paused, ms, sum over senders and rounds.
     paused_ms: f64,
-    queue_bytes: Queue,
+    queue_bytes: IncastQueue,
 }
 
 #[derive(Debug, Serialize)]
-struct Queue {
+struct IncastQueue {
     /// Mean over all samples from the begin of the first round to the end of the last; null without samples.
     mean: Option<f64>,
     peak: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct Measured {
-    sweep: Vec<Point>,
+struct IncastResults {
+    sweep: Vec<IncastPoint>,
 }
 
-struct Run {
+struct IncastRun {
     rounds: Vec<Round>,
     queue: Vec<f64>,
     congested: PortOf,
@@ -103,21 +103,22 @@ struct Round {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let run = |setup: &Setup<'_>| -> Result<Vec<Run>, FabricError> {
+    let run = |setup: &Setup<'_>| -> Result<Vec<IncastRun>, FabricError> {
         SENDERS.iter().map(|&senders| run(setup, senders)).collect()
     };
-    let conduct = |_: &Variant, runs: &[Vec<Run>]| Conduct::of(runs.iter().flatten().map(|run| &run.account));
-    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
+    let conduct =
+        |_: &Variant, runs: &[Vec<IncastRun>]| Conduct::of(runs.iter().flatten().map(|run| &run.account));
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, IncastResults::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-impl Measured {
-    fn of(runs: &[Vec<Run>]) -> Measured {
+impl IncastResults {
+    fn of(runs: &[Vec<IncastRun>]) -> IncastResults {
         let of = |(place, &senders)| point(senders, &runs.iter().map(|run| &run[place]).collect::<Vec<_>>());
-        Measured { sweep: SENDERS.iter().enumerate().map(of).collect() }
+        IncastResults { sweep: SENDERS.iter().enumerate().map(of).collect() }
     }
 
-    fn with(&self, senders: u8) -> Option<&Point> {
+    fn with(&self, senders: u8) -> Option<&IncastPoint> {
         self.sweep.iter().find(|point| point.senders == senders)
     }
 }
@@ -130,7 +131,7 @@ fn plan(line: Line, count: u8) -> (Plan, Vec<HostId>, HostId) {
     (plan, senders, receiver)
 }
 
-fn run(setup: &Setup<'_>, count: u8) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>, count: u8) -> Result<IncastRun, FabricError> {
     let line = setup.line;
     let (plan, senders, receiver) = plan(line, count);
     let congested = plan.port_of(receiver);
@@ -152,7 +153,7 @@ fn run(setup: &Setup<'_>, count: u8) -> Result<Run, FabricError> {
         Some(Round::of(Nanos(begin), credit, &flows.collect::<Vec<_>>()))
     };
     let rounds = (0..ROUNDS).filter_map(round).collect();
-    Ok(Run { rounds, queue, congested, account })
+    Ok(IncastRun { rounds, queue, congested, account })
 }
 
 /// Returns a load in which stream `n` of each sender is its flow of round `n`. The interval between rounds is a
@@ -193,7 +194,7 @@ impl Round {
     }
 }
 
-fn point(senders: u8, runs: &[&Run]) -> Point {
+fn point(senders: u8, runs: &[&IncastRun]) -> IncastPoint {
     let rounds = || runs.iter().flat_map(|run| &run.rounds);
     let gigabytes: f64 = runs
         .iter()
@@ -201,8 +202,8 @@ fn point(senders: u8, runs: &[&Run]) -> Point {
         .map(|stream| stream.bytes as f64 / 1e9)
         .sum();
     let pauses = Conduct::of(runs.iter().map(|run| &run.account)).pfc;
-    let peak = |run: &&Run| run.account.class(run.congested, LOSSLESS).egress_watermark.get();
-    Point {
+    let peak = |run: &&IncastRun| run.account.class(run.congested, LOSSLESS).egress_watermark.get();
+    IncastPoint {
         senders,
         goodput_mbps: Spread::of(rounds().filter_map(|round| round.goodput_mbps)),
         fairness: Spread::of(rounds().filter_map(|round| round.fairness)),
@@ -210,7 +211,7 @@ fn point(senders: u8, runs: &[&Run]) -> Point {
         broken: rounds().map(|round| round.broken).sum(),
         xoff_per_gb: (gigabytes > 0.0).then(|| pauses.xoff_sent as f64 / gigabytes),
         paused_ms: pauses.paused_ms,
-        queue_bytes: Queue {
+        queue_bytes: IncastQueue {
             mean: mean(runs.iter().flat_map(|run| run.queue.iter().copied())),
             peak: runs.iter().map(peak).max().unwrap_or(0),
         },
@@ -223,7 +224,7 @@ fn title(request: &Request) -> String {
     format!("Incast: N senders, {FRAMES} frames of 1518 bytes each, into one {line} port ({rounds} rounds)")
 }
 
-type All = [Compared<Vec<Run>, Measured>];
+type All = [Compared<Vec<IncastRun>, IncastResults>];
 
 fn text(request: &Request, all: &All) -> String {
     let mut table = table(&[
@@ -239,7 +240,7 @@ fn text(request: &Request, all: &All) -> String {
     ]);
     for Compared { name, measured, .. } in all {
         for point in &measured.sweep {
-            let Queue { mean, peak } = point.queue_bytes;
+            let IncastQueue { mean, peak } = point.queue_bytes;
             let kilobytes = |bytes: f64| bytes / 1e3;
             add_row(
                 &mut table,
@@ -264,15 +265,15 @@ fn text(request: &Request, all: &All) -> String {
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
-    let over_senders = |title: &str, y: &str, of: fn(&Point) -> Option<f64>| {
-        let line = |Compared { name, measured, .. }: &Compared<_, Measured>| {
+    let over_senders = |title: &str, y: &str, of: fn(&IncastPoint) -> Option<f64>| {
+        let line = |Compared { name, measured, .. }: &Compared<_, IncastResults>| {
             let points = measured.sweep.iter().map(|point| (f64::from(point.senders), of(point)));
             (name.clone(), points.collect())
         };
         let content = Content::Lines(all.iter().map(line).collect());
         Panel::new(title, "senders", y, content).absent(NOTHING_ARRIVED)
     };
-    let last = |Compared { name, measured, .. }: &Compared<_, Measured>| {
+    let last = |Compared { name, measured, .. }: &Compared<_, IncastResults>| {
         (name.clone(), measured.sweep.last().and_then(|point| point.completion_ms))
     };
     let most = SENDERS[SENDERS.len() - 1];
@@ -282,7 +283,7 @@ fn figure(request: &Request, all: &All) -> Figure {
         "",
         Content::Spreads(all.iter().map(last).collect()),
     );
-    let mean_queue = |point: &Point| point.queue_bytes.mean.map(|mean| mean / 1e3);
+    let mean_queue = |point: &IncastPoint| point.queue_bytes.mean.map(|mean| mean / 1e3);
     Figure {
         title: title(request),
         panels: vec![
@@ -313,7 +314,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn goodput_never_exceeds_the_line_though_the_port_runs_ahead_of_it() {
+    fn goodput_excludes_saved_credit() {
         let line = Line::from(BitRate::from_mbps(100));
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
@@ -328,23 +329,23 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_pipeline_that_is_slower_than_the_line_goodput_is_the_pipelines() {
+    fn slow_pipeline_limits_goodput() {
         let frames = 2 * FRAMES;
         let took = Nanos::from_millis(100);
         let flows = [flow(FRAMES, took), flow(FRAMES, took)];
-        let asked = std::cell::Cell::new(0);
+        let credited_frames = std::cell::Cell::new(0);
         let credit = |frames| {
-            asked.set(frames);
+            credited_frames.set(frames);
             Nanos::ZERO
         };
         let round = Round::of(BEGIN, credit, &flows.each_ref());
         let payload = (frames * 1_472 * 8) as f64;
         assert!((round.goodput_mbps.unwrap_or_default() - payload / 100e3).abs() < 1e-9);
-        assert_eq!(asked.get(), frames, "the credit is for all of them");
+        assert_eq!(credited_frames.get(), frames, "the credit is for all of them");
     }
 
     #[test]
-    fn goodput_is_of_what_arrived() {
+    fn goodput_counts_only_received_frames() {
         let goodput = |frames| {
             let flow = flow(frames, Nanos::from_millis(60));
             Round::of(BEGIN, |_| Nanos::ZERO, &[&flow]).goodput_mbps.unwrap_or_default()
@@ -354,7 +355,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn a_flow_that_lost_frames_is_broken_and_has_no_completion_time() {
+    fn flow_with_losses_never_completes() {
         let (whole, broken) = (flow(FRAMES, Nanos::from_millis(60)), flow(FRAMES - 1, Nanos::from_millis(9)));
         let round = Round::of(BEGIN, |_| Nanos::ZERO, &[&whole, &broken]);
         assert_eq!((round.completion_ms, round.broken), (vec![60.0], 1));
@@ -362,7 +363,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn where_nothing_arrived_nothing_was_measured() {
+    fn round_without_arrivals_has_no_results() {
         let nothing = flow(0, Nanos::ZERO);
         let expected = Round { goodput_mbps: None, fairness: None, completion_ms: Vec::new(), broken: 2 };
         assert_eq!(Round::of(BEGIN, |_| Nanos::ZERO, &[&nothing, &nothing]), expected);

@@ -68,9 +68,9 @@ pub(super) struct Bulk {
     pub lasts: Nanos,
 }
 
-pub(super) struct Carried {
+pub(super) struct TransferResults {
     pub account: Account,
-    pub watched: Watched,
+    pub watched: TransferRecord,
     /// Frames counted by the hosts' devices, which carry only TCP. Reordered frames are segments that arrived before
     /// an earlier one.
     pub totals: Totals,
@@ -80,7 +80,7 @@ pub(super) struct Carried {
 }
 
 #[derive(Default)]
-pub(super) struct Watched {
+pub(super) struct TransferRecord {
     pub congestion_control: &'static str,
     /// Bytes read, by flow.
     pub flows: Vec<Series>,
@@ -95,7 +95,7 @@ impl Bulk {
         &self,
         fabric: &Fabric,
         mut look: impl FnMut(&Live<'_>, Nanos),
-    ) -> Result<Carried, FabricError> {
+    ) -> Result<TransferResults, FabricError> {
         let [senders, receivers]: [BTreeSet<HostId>; 2] =
             [self.flows.iter().map(|flow| flow.0).collect(), self.flows.iter().map(|flow| flow.1).collect()];
         let kernels = fabric.kernels();
@@ -109,7 +109,7 @@ impl Bulk {
         };
         let (at_senders, at_receivers) = (counts(senders)?, counts(receivers)?);
         let totals = totals(kernels, &hosts, at_receivers.out_of_order)?;
-        Ok(Carried { account, watched: watched?, totals, at_senders, at_receivers })
+        Ok(TransferResults { account, watched: watched?, totals, at_senders, at_receivers })
     }
 
     fn watch(
@@ -117,24 +117,24 @@ impl Bulk {
         live: &Live<'_>,
         transfer: Flows,
         look: &mut impl FnMut(&Live<'_>, Nanos),
-    ) -> Result<Watched, FabricError> {
+    ) -> Result<TransferRecord, FabricError> {
         let mut flows = vec![Series::default(); self.flows.len()];
         let begin = live.elapsed();
         loop {
-            live.look();
+            live.sample();
             let now = live.elapsed().since(begin);
             if now >= self.lasts {
                 break;
             }
             for (series, bytes) in flows.iter_mut().zip(transfer.read()) {
-                series.look(now, bytes);
+                series.record(now, bytes);
             }
             look(live, now);
             live.wait(LOOK);
         }
         let congestion_control = transfer.congestion_control();
         let volumes = transfer.finish()?;
-        Ok(Watched { congestion_control, flows, volumes, lasted: live.elapsed().since(begin) })
+        Ok(TransferRecord { congestion_control, flows, volumes, lasted: live.elapsed().since(begin) })
     }
 }
 
@@ -154,15 +154,15 @@ fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result
     })
 }
 
-impl Carried {
+impl TransferResults {
     /// Returns the conduct. Reordering does not count where paths reorder, nor after a loss, where TCP's
     /// retransmissions cause it.
     pub(super) fn conduct(&self, reorders: bool) -> Conduct {
-        let seen = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
-        let reordered = if seen.lost == 0 { seen.reordered } else { 0 };
-        let judged = Totals { reordered, ..seen };
+        let observed = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
+        let reordered = if observed.lost == 0 { observed.reordered } else { 0 };
+        let judged = Totals { reordered, ..observed };
         let conduct = Conduct::new(&self.account, judged, self.account.held[LOSSLESS.index()]);
-        Conduct { lossless: seen, ..conduct }
+        Conduct { lossless: observed, ..conduct }
     }
 
     /// Returns the rate of each flow from `settled` to the end; `None` without samples.
@@ -171,9 +171,15 @@ impl Carried {
     }
 
     #[cfg(test)]
-    pub(super) fn of(account: Account, totals: Totals) -> Carried {
-        let watched = Watched::default();
-        Carried { account, watched, totals, at_senders: Counts::default(), at_receivers: Counts::default() }
+    pub(super) fn of(account: Account, totals: Totals) -> TransferResults {
+        let watched = TransferRecord::default();
+        TransferResults {
+            account,
+            watched,
+            totals,
+            at_senders: Counts::default(),
+            at_receivers: Counts::default(),
+        }
     }
 }
 
@@ -185,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_and_the_first_ten_segments_once_more_fit_in_a_nic_at_every_rate() {
+    fn nic_holds_window_and_ten_segments() {
         let ten_segments = Bytes(10 * 1518);
         for line in [5, 10, 15, 20, 100, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let window = receive_buffer(line).max(ten_segments);

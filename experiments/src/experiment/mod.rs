@@ -81,7 +81,7 @@ pub enum Length {
     /// Fixed duration.
     Fixed(u32),
     /// Default duration, which a request may change.
-    Unless(u32),
+    Default(u32),
 }
 
 impl Length {
@@ -89,7 +89,7 @@ impl Length {
     #[must_use]
     pub const fn seconds(self) -> u32 {
         match self {
-            Length::Fixed(seconds) | Length::Unless(seconds) => seconds,
+            Length::Fixed(seconds) | Length::Default(seconds) => seconds,
         }
     }
 }
@@ -124,13 +124,13 @@ pub type Tell<'a> = dyn FnMut(&str) + 'a;
 /// Error: an experiment cannot run under a policy.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot run under `{policy}`: {cause}")]
-#[diagnostic(help("`{experiment}` can run under {allowed}; `{policy}` can be seen in {elsewhere}"))]
-pub struct Unfit {
+#[diagnostic(help("`{experiment}` can run under {allowed}; `{policy}` can run in {other_experiments}"))]
+pub struct UnsupportedPolicy {
     experiment: &'static str,
     policy: &'static str,
     cause: String,
     allowed: String,
-    elsewhere: String,
+    other_experiments: String,
 }
 
 /// Error: an experiment cannot run in the simulator.
@@ -140,7 +140,7 @@ pub struct Unfit {
     "leave --simulated out, which takes root; `list` says which experiments can be simulated, and RoCE that slows down by marks (DCQCN) is \
      in scenarios of `xoff sim`"
 ))]
-pub struct OnMachines {
+pub struct NotSimulated {
     experiment: &'static str,
     why: &'static str,
 }
@@ -153,8 +153,8 @@ pub enum RequestError {
     #[diagnostic(transparent)]
     Fabric(#[from] FabricError),
     /// The key applies to ports between switches, and the experiment has none.
-    #[error("`{path}`: `{experiment}` has no wires between switches, of which that would be said")]
-    #[diagnostic(help("`defaults.KEY` says something of all ports"))]
+    #[error("`{path}`: `{experiment}` has no wires between switches, which the key is for")]
+    #[diagnostic(help("`defaults.KEY` applies to all ports"))]
     NoTrunks {
         /// Key of the setting.
         path: String,
@@ -235,15 +235,21 @@ impl Experiment {
     /// of [`LINES`].
     ///
     /// # Errors
-    /// Returns [`Unfit`] with the reason, and with variants and experiments that fit.
-    pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), Unfit> {
+    /// Returns [`UnsupportedPolicy`] with the reason, and with variants and experiments that fit.
+    pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
         self.suits(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.suits(other, own).is_ok();
             let allowed: Vec<&str> = Variant::all(own).filter(fits).map(|variant| variant.name).collect();
-            let elsewhere = EXPERIMENTS.iter().filter(|other| other.suits(variant, own).is_ok());
-            let elsewhere: Vec<&str> = elsewhere.map(|experiment| experiment.name).collect();
+            let other_experiments = EXPERIMENTS.iter().filter(|other| other.suits(variant, own).is_ok());
+            let other_experiments: Vec<&str> = other_experiments.map(|experiment| experiment.name).collect();
             let (experiment, policy) = (self.name, variant.name);
-            Unfit { experiment, policy, cause, allowed: allowed.join(", "), elsewhere: elsewhere.join(", ") }
+            UnsupportedPolicy {
+                experiment,
+                policy,
+                cause,
+                allowed: allowed.join(", "),
+                other_experiments: other_experiments.join(", "),
+            }
         })
     }
 
@@ -256,8 +262,8 @@ impl Experiment {
     /// Returns the variant with the same settings in this experiment, preferably a default one. Settings of the
     /// experiment itself may hide the difference.
     fn twin(&self, variant: &Variant) -> Option<&'static str> {
-        let told = |of: &Variant| (self.settings)(of, (*LINES.end()).into());
-        let is_same = |of: &Variant| told(of).tells_the_same(&told(variant));
+        let settings_of = |of: &Variant| (self.settings)(of, (*LINES.end()).into());
+        let is_same = |of: &Variant| settings_of(of).has_same_values(&settings_of(variant));
         let same = || VARIANTS.iter().map(|of| (of.name, of)).filter(|(_, of)| is_same(of));
         let chosen = same().find(|(name, _)| self.policies.contains(name));
         chosen.or_else(|| same().next()).map(|(name, _)| name).filter(|name| *name != variant.name)
@@ -288,9 +294,9 @@ impl Experiment {
         request: &Request,
         machine: &Machine,
     ) -> Result<Vec<Config>, ConfigError> {
-        let told = self.told(variant, request, 1);
+        let settings = self.run_settings(variant, request, 1);
         let of_plan = |plan: &Plan| {
-            plan.switches().map(|switch| plan.config(switch, &told, machine.clone())).collect::<Vec<_>>()
+            plan.switches().map(|switch| plan.config(switch, &settings, machine.clone())).collect::<Vec<_>>()
         };
         (self.plans)(variant, request.line).iter().flat_map(of_plan).collect()
     }
@@ -333,12 +339,15 @@ impl Experiment {
     fn reaches(&self, request: &Request) -> Vec<String> {
         let mut reaches = ByPolicy::default();
         for variant in &request.policies {
-            let told = self.told(variant, request, 1);
+            let settings = self.run_settings(variant, request, 1);
             for given in &request.given {
-                let places = told.reach(&given.path);
+                let places = settings.reach(&given.path);
                 if places.len() > 1 {
                     let places = places.join(", ");
-                    reaches.add(format!("{given}: of all classes that are alike here, {places}"), variant);
+                    reaches.add(
+                        format!("{given}: applies to all classes with identical settings here: {places}"),
+                        variant,
+                    );
                 }
             }
         }
@@ -348,12 +357,12 @@ impl Experiment {
     /// Checks that the experiment can run in the simulator.
     ///
     /// # Errors
-    /// Returns [`OnMachines`] with the reason.
-    pub fn simulates(&self) -> Result<(), OnMachines> {
+    /// Returns [`NotSimulated`] with the reason.
+    pub fn simulates(&self) -> Result<(), NotSimulated> {
         let line = Line::simulated(*LINES.end());
         let plans = self.default_policies().into_iter().flat_map(|variant| (self.plans)(variant, line));
         let why = plans.filter_map(|plan| plan.needs_a_machine()).next();
-        why.map_or(Ok(()), |why| Err(OnMachines { experiment: self.name, why }))
+        why.map_or(Ok(()), |why| Err(NotSimulated { experiment: self.name, why }))
     }
 
     /// Returns whether no lossless frame may be lost under this variant.
@@ -371,7 +380,7 @@ impl Experiment {
         request.policies.iter().filter_map(why).collect()
     }
 
-    fn told(&self, variant: &Variant, request: &Request, run: u32) -> Settings {
+    fn run_settings(&self, variant: &Variant, request: &Request, run: u32) -> Settings {
         let mut settings = (self.settings)(variant, request.line);
         settings.own_policy = request.own_policy.clone();
         settings.policy = Some(variant.name);

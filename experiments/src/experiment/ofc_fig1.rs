@@ -36,7 +36,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<Fig1Results>] = &[
     Headline::of("F0, of its solo rate", |of| p50(of.f0.share_of_solo)),
     Headline::of("F0 complete, ms", |of| p50(of.f0.completion_ms)),
     Headline::of("F1 complete, ms", |of| p50(of.f1.completion_ms)),
@@ -73,7 +73,7 @@ struct LongFlow {
 }
 
 #[derive(Debug, Serialize)]
-struct Measured {
+struct Fig1Results {
     f0: LongFlow,
     f1: LongFlow,
     /// F2 to F7: time from when a burst was due until its last frame arrived; complete bursts only.
@@ -81,15 +81,15 @@ struct Measured {
     bursts_broken: usize,
 }
 
-struct Run {
+struct Fig1Run {
     account: Account,
     load: Load,
-    hosts: Hosts,
+    hosts: Fig1Hosts,
     rates: [Series; 2],
     line: Line,
 }
 
-struct Hosts {
+struct Fig1Hosts {
     /// Senders of F0 and F1.
     long: [HostId; 2],
     bursts: Vec<HostId>,
@@ -98,12 +98,12 @@ struct Hosts {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let conduct = |_: &Variant, runs: &[Run]| Conduct::of(runs.iter().map(|run| &run.account));
-    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
+    let conduct = |_: &Variant, runs: &[Fig1Run]| Conduct::of(runs.iter().map(|run| &run.account));
+    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Fig1Results::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-fn plan(policy: Option<&str>, line: Line) -> (Plan, Hosts) {
+fn plan(policy: Option<&str>, line: Line) -> (Plan, Fig1Hosts) {
     let mut plan = Plan::new(line);
     let [a, b, c] = ["sa", "sb", "sc"].map(|name| plan.switch(name));
     let long = ["f0-sender", "f1-sender"].map(|name| plan.host(name, a));
@@ -114,10 +114,10 @@ fn plan(policy: Option<&str>, line: Line) -> (Plan, Hosts) {
     if policy == Some(PLAIN_MIDDLE) {
         plan.settings_of(b).set("switch.policy", "pfc");
     }
-    (plan, Hosts { long, bursts, receivers })
+    (plan, Fig1Hosts { long, bursts, receivers })
 }
 
-fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>) -> Result<Fig1Run, FabricError> {
     let line = setup.line;
     let (plan, hosts) = plan(setup.settings.policy, line);
     let load = hosts.load(line);
@@ -126,19 +126,19 @@ fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
         let mut rates = [Series::default(), Series::default()];
         live.every(LOOK, PATIENCE, |now| {
             for (series, (&from, &to)) in rates.iter_mut().zip(hosts.long.iter().zip(&hosts.receivers)) {
-                series.look(now, live.received_from(from, to));
+                series.record(now, live.received_from(from, to));
             }
         });
         rates
     })?;
-    Ok(Run { account, load, hosts, rates, line })
+    Ok(Fig1Run { account, load, hosts, rates, line })
 }
 
 fn frame_time(line: Line) -> Nanos {
     line.time_of(Bytes::on_line(Stream::default().frame_len()))
 }
 
-impl Hosts {
+impl Fig1Hosts {
     fn load(&self, line: Line) -> Load {
         let mut load = Load::default();
         let rate = BitRate::new(line.bits_per_second() / 100 * LONG_PERCENT);
@@ -160,7 +160,7 @@ impl Hosts {
     }
 }
 
-impl Run {
+impl Fig1Run {
     /// Returns the time from when a stream was due until all of it arrived, ms.
     fn completion(&self, from: HostId, to: HostId, stream: u8) -> Option<f64> {
         let completion = self.load.completion(&self.account, from, to, stream);
@@ -177,23 +177,24 @@ impl Run {
     }
 }
 
-impl Measured {
-    fn of(runs: &[Run]) -> Measured {
-        Measured {
+impl Fig1Results {
+    fn of(runs: &[Fig1Run]) -> Fig1Results {
+        Fig1Results {
             f0: LongFlow::of(runs, 0),
             f1: LongFlow::of(runs, 1),
-            burst_completion_ms: Spread::of(runs.iter().flat_map(Run::bursts).flatten()),
-            bursts_broken: runs.iter().flat_map(Run::bursts).filter(Option::is_none).count(),
+            burst_completion_ms: Spread::of(runs.iter().flat_map(Fig1Run::bursts).flatten()),
+            bursts_broken: runs.iter().flat_map(Fig1Run::bursts).filter(Option::is_none).count(),
         }
     }
 }
 
 impl LongFlow {
-    fn of(runs: &[Run], flow: usize) -> LongFlow {
-        let rate = |run: &Run, from: Nanos, to| run.rates[flow].rate(run.line.span(from), run.line.span(to));
-        let solo = |run: &Run| rate(run, RAMP, BEGIN);
-        let congested = |run: &Run| rate(run, BEGIN.after(RAMP), END);
-        let share = |run: &Run| Some(congested(run)? / solo(run).filter(|&solo| solo > 0.0)?);
+    fn of(runs: &[Fig1Run], flow: usize) -> LongFlow {
+        let rate =
+            |run: &Fig1Run, from: Nanos, to| run.rates[flow].rate(run.line.span(from), run.line.span(to));
+        let solo = |run: &Fig1Run| rate(run, RAMP, BEGIN);
+        let congested = |run: &Fig1Run| rate(run, BEGIN.after(RAMP), END);
+        let share = |run: &Fig1Run| Some(congested(run)? / solo(run).filter(|&solo| solo > 0.0)?);
         LongFlow {
             solo_mbps: Spread::of(runs.iter().filter_map(solo)),
             mbps: Spread::of(runs.iter().filter_map(congested)),
@@ -206,7 +207,7 @@ impl LongFlow {
     }
 }
 
-type All = [Compared<Run, Measured>];
+type All = [Compared<Fig1Run, Fig1Results>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -250,14 +251,14 @@ fn text(request: &Request, all: &All) -> String {
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
-    let points = |run: Option<&Run>, flow: usize| {
+    let points = |run: Option<&Fig1Run>, flow: usize| {
         run.map(|run| run.rates[flow].points(request.line.span(STEP))).unwrap_or_default()
     };
     let over_time = |title: &str, flow: usize| {
         let lines = all.iter().map(|of| (of.name.clone(), points(of.runs.first(), flow)));
         Panel::new(title, "time (s)", "line rate used (Mb/s)", Content::Lines(lines.collect()))
     };
-    let spreads = |title: &str, of: fn(&Measured) -> Option<Spread>| {
+    let spreads = |title: &str, of: fn(&Fig1Results) -> Option<Spread>| {
         let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured)));
         let content = Content::Spreads(rows.collect());
         Panel::new(title, "time from due to complete (ms)", "", content).absent(NONE_COMPLETED)

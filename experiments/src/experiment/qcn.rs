@@ -14,7 +14,7 @@ use serde::Serialize;
 use xoff_host::Stream;
 use xoff_wire::units::{BitRate, Nanos};
 
-use super::cnms::{self, Told};
+use super::cnms::{self, ReceivedCnm};
 use super::report::{add_row, median, number, seconds, table};
 use super::series::Series;
 use super::{
@@ -26,7 +26,7 @@ use crate::{Account, FabricError, HostId, Line, Live, Load, Plan, Setup, jain, l
 
 const POLICIES: &[&str] = &["pfc", "qcn-egress", "qcn-ingress-arrival", "qcn-ingress-occupancy"];
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<QcnResults>] = &[
     Headline::of("congested, Mb/s\nat first", |of| p50(of.phases.first()?.congested_mbps)),
     Headline::of("with f5", |of| p50(of.phases.get(WITH_FIFTH)?.congested_mbps)),
     Headline::of("fairness\nat first", |of| p50(of.phases.first()?.fairness)),
@@ -38,29 +38,29 @@ const HEADLINES: &[Headline<Measured>] = &[
 pub(super) const FAN_IN: Experiment = Experiment {
     name: "qcn-fanin",
     about: "four flows into one port, and a fifth for a while: rates over time by where congestion points are",
-    length: Length::Unless(30),
+    length: Length::Default(30),
     policies: POLICIES,
     settings: Variant::voq_settings,
-    plans: |_, line| vec![plan(Scene::FanIn, line).0],
+    plans: |_, line| vec![plan(QcnScene::FanIn, line).0],
     routed: None,
     promises: Promises::Variants,
-    measure: |request, tell| measure(Scene::FanIn, request, tell),
+    measure: |request, tell| measure(QcnScene::FanIn, request, tell),
 };
 
 pub(super) const SHARED_INPUT: Experiment = Experiment {
     name: "qcn-shared-input",
     about: "the same, and f6 to a free port shares f1's input: whom congestion points slow down",
-    length: Length::Unless(30),
+    length: Length::Default(30),
     policies: POLICIES,
     settings: Variant::voq_settings,
-    plans: |_, line| vec![plan(Scene::SharedInput, line).0],
+    plans: |_, line| vec![plan(QcnScene::SharedInput, line).0],
     routed: None,
     promises: Promises::Variants,
-    measure: |request, tell| measure(Scene::SharedInput, request, tell),
+    measure: |request, tell| measure(QcnScene::SharedInput, request, tell),
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scene {
+enum QcnScene {
     FanIn,
     SharedInput,
 }
@@ -82,25 +82,25 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Maximum time for queued frames to arrive after all are sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-impl Scene {
+impl QcnScene {
     fn experiment(self) -> &'static Experiment {
         match self {
-            Scene::FanIn => &FAN_IN,
-            Scene::SharedInput => &SHARED_INPUT,
+            QcnScene::FanIn => &FAN_IN,
+            QcnScene::SharedInput => &SHARED_INPUT,
         }
     }
 
     fn flows(self) -> &'static [&'static str] {
         match self {
-            Scene::FanIn => &NAMES[..SIXTH],
-            Scene::SharedInput => &NAMES,
+            QcnScene::FanIn => &NAMES[..SIXTH],
+            QcnScene::SharedInput => &NAMES,
         }
     }
 
     /// Returns the rate that a flow offers; `None` for line rate.
     fn offered(self, flow: usize, line: Line) -> Option<BitRate> {
         let percent = match (self, flow) {
-            (Scene::SharedInput, 0) => SHARED_PERCENT[0],
+            (QcnScene::SharedInput, 0) => SHARED_PERCENT[0],
             (_, SIXTH) => SHARED_PERCENT[1],
             _ => return None,
         };
@@ -119,7 +119,7 @@ struct Phase {
 }
 
 #[derive(Debug, Serialize)]
-struct Flow {
+struct QcnFlow {
     flow: &'static str,
     /// Layer 1 rate in each phase, as in [`Phase`].
     mbps: Vec<Option<Spread>>,
@@ -132,21 +132,21 @@ struct Flow {
 }
 
 #[derive(Debug, Serialize)]
-struct Measured {
+struct QcnResults {
     phases: Vec<Phase>,
-    flows: Vec<Flow>,
+    flows: Vec<QcnFlow>,
     /// CNMs received by all hosts, and malformed ones among them.
     cnms: u64,
     cnms_malformed: u64,
     /// Decoded CNMs, first run.
-    captured: Vec<Told>,
+    captured: Vec<ReceivedCnm>,
 }
 
-struct Run {
+struct QcnRun {
     account: Account,
     phase: Nanos,
     rates: Vec<Series>,
-    told: Vec<Told>,
+    cnms: Vec<ReceivedCnm>,
 }
 
 /// Returns the duration of all phases together: the request's on lines of 100 Mb/s.
@@ -154,44 +154,44 @@ fn lasts(request: &Request) -> Nanos {
     request.line.span(Nanos::from_secs(request.seconds.into()))
 }
 
-fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+fn measure(scene: QcnScene, request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
     let at_100_mbps = Nanos(Nanos::from_secs(request.seconds.into()).0 / PHASES);
     let phase = request.line.span(at_100_mbps);
     let run = |setup: &Setup<'_>| run(scene, setup, at_100_mbps);
-    let conduct = |_: &Variant, runs: &[Run]| Conduct::of(runs.iter().map(|run| &run.account));
-    let measured = |runs: &[Run]| Measured::of(scene, phase, runs);
+    let conduct = |_: &Variant, runs: &[QcnRun]| Conduct::of(runs.iter().map(|run| &run.account));
+    let measured = |runs: &[QcnRun]| QcnResults::of(scene, phase, runs);
     let (findings, all) = compare(scene.experiment(), (request, tell), run, conduct, measured, HEADLINES)?;
     Ok(findings.with(text(scene, request, &all), figure(scene, request, &all)))
 }
 
-struct Hosts {
+struct QcnHosts {
     senders: Vec<HostId>,
     congested: HostId,
     free: Option<HostId>,
 }
 
-fn plan(scene: Scene, line: Line) -> (Plan, Hosts) {
+fn plan(scene: QcnScene, line: Line) -> (Plan, QcnHosts) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let senders = (1..=SIXTH).map(|number| plan.host(&format!("input-{number}"), switch)).collect();
     let congested = plan.host("congested", switch);
-    let free = (scene == Scene::SharedInput).then(|| plan.host("free", switch));
-    (plan, Hosts { senders, congested, free })
+    let free = (scene == QcnScene::SharedInput).then(|| plan.host("free", switch));
+    (plan, QcnHosts { senders, congested, free })
 }
 
 /// Runs the experiment once; `phase` is the length of a third on lines of 100 Mb/s.
-fn run(scene: Scene, setup: &Setup<'_>, phase: Nanos) -> Result<Run, FabricError> {
+fn run(scene: QcnScene, setup: &Setup<'_>, phase: Nanos) -> Result<QcnRun, FabricError> {
     let line = setup.line;
     let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
     let phase = line.span(phase);
-    let (plan, Hosts { senders, congested, free }) = plan(scene, line);
+    let (plan, QcnHosts { senders, congested, free }) = plan(scene, line);
     let mut load = Load::default();
     for (flow, &sender) in senders.iter().enumerate() {
         let stream = Stream { rate: scene.offered(flow, line), ..lossless(congested) };
         let (start, thirds) = if flow == FIFTH { (phase, 1) } else { (Nanos::ZERO, PHASES) };
         load.send(sender, Stream { start, duration: Some(Nanos(phase.0 * thirds)), ..stream });
     }
-    let mut flows: Vec<cnms::Flow> =
+    let mut flows: Vec<cnms::FlowKey> =
         NAMES.iter().zip(&senders).map(|(&name, &sender)| (name, sender, 0)).collect();
     if let Some(free) = free {
         let (rate, duration) = (scene.offered(SIXTH, line), Some(Nanos(phase.0 * PHASES)));
@@ -205,8 +205,8 @@ fn run(scene: Scene, setup: &Setup<'_>, phase: Nanos) -> Result<Run, FabricError
         .map(|(flow, &(_, sender, _))| (sender, free.filter(|_| flow == SIXTH).unwrap_or(congested)))
         .collect();
     let ((begin, rates), account) = fabric.run(&load, PATIENCE, |live| watch(live, &pairs, limit))?;
-    let told = cnms::told(&account, begin, &flows);
-    Ok(Run { account, phase, rates, told })
+    let cnms = cnms::received_cnms(&account, begin, &flows);
+    Ok(QcnRun { account, phase, rates, cnms })
 }
 
 /// Samples the arrivals of flows, each given by sender and receiver. No two flows have the same pair.
@@ -214,13 +214,13 @@ fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos
     let mut rates = vec![Series::default(); pairs.len()];
     live.every(LOOK, limit, |now| {
         for (series, &(from, to)) in rates.iter_mut().zip(pairs) {
-            series.look(now, live.received_from(from, to));
+            series.record(now, live.received_from(from, to));
         }
     });
     (live.begin(), rates)
 }
 
-impl Run {
+impl QcnRun {
     /// Returns a flow's Mb/s in the second half of a phase.
     fn rate(&self, flow: usize, phase: u64) -> Option<f64> {
         let [from, to] = [2 * phase + 1, 2 * phase + 2].map(|half| Nanos(self.phase.0 / 2 * half));
@@ -234,8 +234,8 @@ impl Run {
     }
 }
 
-impl Measured {
-    fn of(scene: Scene, phase: Nanos, runs: &[Run]) -> Measured {
+impl QcnResults {
+    fn of(scene: QcnScene, phase: Nanos, runs: &[QcnRun]) -> QcnResults {
         let ms = |phases: u64| (phase.0 * phases) as f64 / 1e6;
         let phases = (0..PHASES).map(|number| {
             let congested = || runs.iter().filter_map(|run| run.congested(number));
@@ -247,35 +247,40 @@ impl Measured {
             }
         });
         let hosts = || runs.iter().flat_map(|run| &run.account.hosts);
-        Measured {
+        QcnResults {
             phases: phases.collect(),
-            flows: scene.flows().iter().enumerate().map(|(flow, name)| Flow::of(flow, name, runs)).collect(),
+            flows: scene
+                .flows()
+                .iter()
+                .enumerate()
+                .map(|(flow, name)| QcnFlow::of(flow, name, runs))
+                .collect(),
             cnms: hosts().map(|host| host.cnms.received).sum(),
             cnms_malformed: hosts().flat_map(|host| host.cnms.refused.values()).sum(),
-            captured: runs.first().map(|run| run.told.clone()).unwrap_or_default(),
+            captured: runs.first().map(|run| run.cnms.clone()).unwrap_or_default(),
         }
     }
 }
 
-impl Flow {
-    fn of(flow: usize, name: &'static str, runs: &[Run]) -> Flow {
-        let told = || runs.iter().flat_map(|run| &run.told).filter(|told| told.place == flow);
+impl QcnFlow {
+    fn of(flow: usize, name: &'static str, runs: &[QcnRun]) -> QcnFlow {
+        let cnms = || runs.iter().flat_map(|run| &run.cnms).filter(|cnm| cnm.flow_index == flow);
         let mbps = |phase| Spread::of(runs.iter().filter_map(|run| run.rate(flow, phase)));
         let rates = runs.first().map(|run| run.rates[flow].points(Nanos(run.phase.0 / POINTS)));
-        Flow {
+        QcnFlow {
             flow: name,
             mbps: (0..PHASES).map(mbps).collect(),
-            cnms: told().count(),
-            feedback: Spread::of(told().map(|told| f64::from(told.feedback))),
-            feedback_mean: mean(told().map(|told| f64::from(told.feedback))),
+            cnms: cnms().count(),
+            feedback: Spread::of(cnms().map(|cnm| f64::from(cnm.feedback))),
+            feedback_mean: mean(cnms().map(|cnm| f64::from(cnm.feedback))),
             rates: rates.unwrap_or_default(),
         }
     }
 }
 
-type All = [Compared<Run, Measured>];
+type All = [Compared<QcnRun, QcnResults>];
 
-fn title(scene: Scene, request: &Request) -> String {
+fn title(scene: QcnScene, request: &Request) -> String {
     let line = request.line;
     // To a tenth of a second on lines of 100 Mb/s, and as an integer if it is one.
     let [begin, end] = [1, 2].map(|phases| {
@@ -284,14 +289,14 @@ fn title(scene: Scene, request: &Request) -> String {
     });
     let rest = format!("f5 from {begin} s to {end} s; {line} lines, PFC beneath");
     match scene {
-        Scene::FanIn => format!("QCN, fan-in: f1 to f4 from four inputs into one output, {rest}"),
-        Scene::SharedInput => {
+        QcnScene::FanIn => format!("QCN, fan-in: f1 to f4 from four inputs into one output, {rest}"),
+        QcnScene::SharedInput => {
             format!("QCN, shared input: f1 to f4 into one output, f6 beside f1 to a free one, {rest}")
         }
     }
 }
 
-fn text(scene: Scene, request: &Request, all: &All) -> String {
+fn text(scene: QcnScene, request: &Request, all: &All) -> String {
     let flows = scene.flows();
     let mut rates = table(&[&["policy", "time, s"], flows, &["congested\nport", "fairness"]].concat());
     let mut cnms = table(&[&["CNMs (mean feedback)"], flows, &["all", "malformed"]].concat());
@@ -321,21 +326,21 @@ fn text(scene: Scene, request: &Request, all: &All) -> String {
     )
 }
 
-fn figure(scene: Scene, request: &Request, all: &All) -> Figure {
+fn figure(scene: QcnScene, request: &Request, all: &All) -> Figure {
     let rates = all.iter().flat_map(|all| &all.measured.flows).flat_map(|flow| &flow.rates);
     let limits = Limits {
         x: Some((0.0, lasts(request).0 as f64 / 1e9)),
         top: Some(nice_top(rates.filter_map(|point| point.1))),
     };
-    let panels = |Compared { name, measured: of, .. }: &Compared<_, Measured>| {
+    let panels = |Compared { name, measured: of, .. }: &Compared<_, QcnResults>| {
         let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
         let title = format!("{name}: rates");
         let rates = Panel::new(&title, "time (s)", "line rate used (Mb/s)", Content::Lines(rates));
         // A vertical line, of minimum visible width.
         let width = f64::from(request.seconds) / 400.0;
-        let of_flow = |(place, flow): (usize, &Flow)| {
-            let told = of.captured.iter().filter(|told| told.place == place);
-            let spans = told.map(|told| (told.at_ms / 1e3, told.at_ms / 1e3 + width));
+        let of_flow = |(place, flow): (usize, &QcnFlow)| {
+            let cnms = of.captured.iter().filter(|cnm| cnm.flow_index == place);
+            let spans = cnms.map(|cnm| (cnm.at_ms / 1e3, cnm.at_ms / 1e3 + width));
             (flow.flow.to_owned(), spans.collect())
         };
         let spans = Content::Spans(of.flows.iter().enumerate().map(of_flow).collect());
@@ -352,25 +357,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_title_says_when_f5_comes_and_goes() {
+    fn title_shows_when_f5_is_active() {
         let title = |seconds| {
             let line = BitRate::from_mbps(100);
-            title(Scene::FanIn, &Request { seconds, ..Request::new(Vec::new(), line) })
+            title(QcnScene::FanIn, &Request { seconds, ..Request::new(Vec::new(), line) })
         };
         assert!(title(30).contains("f5 from 10 s to 20 s;"), "{}", title(30));
         assert!(title(4).contains("f5 from 1.3 s to 2.7 s;"), "{}", title(4));
     }
 
     #[test]
-    fn a_phase_in_which_nobody_looked_has_no_rate_and_a_flow_without_a_cnm_no_feedback() {
+    fn missing_samples_and_cnms_are_none() {
         let phase = Nanos::from_secs(1);
         let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
-        let mut run = Run { account, phase, rates: vec![Series::default(); SIXTH], told: Vec::new() };
+        let mut run = QcnRun { account, phase, rates: vec![Series::default(); SIXTH], cnms: Vec::new() };
         // All but f5 at 1 Mb/s in the first phase.
         for series in &mut run.rates[..FIFTH] {
-            (0..=1_000).for_each(|ms| series.look(Nanos::from_millis(ms), ms * 125));
+            (0..=1_000).for_each(|ms| series.record(Nanos::from_millis(ms), ms * 125));
         }
-        let of = Measured::of(Scene::FanIn, phase, &[run]);
+        let of = QcnResults::of(QcnScene::FanIn, phase, &[run]);
         let congested = of.phases.iter().map(|phase| phase.congested_mbps.map(|spread| spread.p50.round()));
         assert_eq!(congested.collect::<Vec<_>>(), [Some(4.0), None, None]);
         let f5 = &of.flows[FIFTH];

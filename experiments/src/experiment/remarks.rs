@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::experiment::{Experiment, Request, Variant};
 
-    fn said(experiment: &str, policy: &str, given: &[&str]) -> Option<&'static str> {
+    fn reason_for_plain_pfc(experiment: &str, policy: &str, given: &[&str]) -> Option<&'static str> {
         let (experiment, variant) =
             (Experiment::find(experiment).expect("known"), Variant::find(policy).expect("known"));
         let given = given.iter().map(|given| given.parse().expect("a key and a value")).collect();
@@ -96,9 +96,15 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn who_can_do_nothing_but_pfc_is_known_and_nobody_else() {
-        assert_eq!(said("ofc-fig1", "ofc-pfc-middle", &[]), Some("no peer understands lists of flows"));
-        assert_eq!(said("incast", "g-pfc", &[]), Some("one class is lossless, and none below it"));
+    fn plain_pfc_policies_are_recognised() {
+        assert_eq!(
+            reason_for_plain_pfc("ofc-fig1", "ofc-pfc-middle", &[]),
+            Some("no peer understands lists of flows")
+        );
+        assert_eq!(
+            reason_for_plain_pfc("incast", "g-pfc", &[]),
+            Some("one class is lossless, and none below it")
+        );
         for (experiment, policy) in [
             ("ofc-fig1", "pfc"),
             ("ofc-fig1", "ofc"),
@@ -109,20 +115,20 @@ mod tests {
             ("incast", "capfc-max-wdrop"),
             ("deadlock", "pfc-watchdog-drop"),
         ] {
-            assert_eq!(said(experiment, policy, &[]), None, "{experiment} under {policy}");
+            assert_eq!(reason_for_plain_pfc(experiment, policy, &[]), None, "{experiment} under {policy}");
         }
         let full = ["class.3.egress_max=25KB"];
         let reason = Some("egress queues are full before they are congested");
         assert_eq!(
-            said("incast", "capfc-max-wstop", &full),
+            reason_for_plain_pfc("incast", "capfc-max-wstop", &full),
             reason,
             "25 KB are congested, and the queue is full"
         );
-        assert_eq!(said("incast", "capfc-max-wstop", &["class.3.egress_max=26KB"]), None);
+        assert_eq!(reason_for_plain_pfc("incast", "capfc-max-wstop", &["class.3.egress_max=26KB"]), None);
     }
 
     #[test]
-    fn a_line_names_those_whom_it_concerns_unless_these_are_all() {
+    fn remark_names_policies_unless_all_concerned() {
         let policies: Vec<_> = ["pfc", "pfc-wdrop"].map(|name| Variant::find(name).unwrap()).into();
         let mut lines = ByPolicy::default();
         lines.add("a".into(), policies[0]);

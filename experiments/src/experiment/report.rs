@@ -84,9 +84,9 @@ impl Findings {
     /// Returns a panel of each policy's losses; `None` if nothing was lost.
     fn losses(&self) -> Option<Panel> {
         let lost = |Outcome { variant, conduct, .. }: &Outcome| {
-            (label(variant, conduct), vec![(0.0, conduct.gone_percent())])
+            (label(variant, conduct), vec![(0.0, conduct.lost_percent())])
         };
-        let any = self.policies.iter().any(|of| of.conduct.gone > 0);
+        let any = self.policies.iter().any(|of| of.conduct.unqueued_losses > 0);
         any.then(|| {
             let x = "lost, of all frames of the class that were sent (%)";
             Panel::new("Losses", x, "", Content::Spans(self.policies.iter().map(lost).collect()))
@@ -95,7 +95,11 @@ impl Findings {
 }
 
 fn label(variant: &Variant, conduct: &Conduct) -> String {
-    if conduct.gone > 0 { format!("{} (lost frames)", variant.name) } else { variant.name.to_owned() }
+    if conduct.unqueued_losses > 0 {
+        format!("{} (lost frames)", variant.name)
+    } else {
+        variant.name.to_owned()
+    }
 }
 
 /// Result of an experiment; its JSON is stable.
@@ -299,7 +303,7 @@ impl Display for Report {
         for (policy, why) in &self.as_pfc {
             writeln!(f, "{policy} is plain PFC here: {why}.")?;
         }
-        self.verdicts().iter().try_for_each(|said| writeln!(f, "{said}"))?;
+        self.verdicts().iter().try_for_each(|verdict| writeln!(f, "{verdict}"))?;
         Ok(())
     }
 }
@@ -313,13 +317,14 @@ pub(super) fn table(header: &[&str]) -> Table {
 
 /// Returns a number with `decimals` decimals; a dash for `None`.
 pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
-    value.into().map_or_else(|| "-".to_owned(), |value| told(value, decimals))
+    value.into().map_or_else(|| "-".to_owned(), |value| with_significance(value, decimals))
 }
 
 /// Returns a number with `decimals` decimals; with two significant ones if all would be zero.
-fn told(value: f64, decimals: usize) -> String {
-    let says = |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= 1.0;
-    let decimals = match (decimals..9).find(says) {
+fn with_significance(value: f64, decimals: usize) -> String {
+    let is_nonzero =
+        |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= 1.0;
+    let decimals = match (decimals..9).find(is_nonzero) {
         Some(needed) if needed > decimals => needed + 1,
         _ => decimals,
     };
@@ -342,18 +347,20 @@ pub(super) fn median(spread: Option<Spread>, decimals: usize) -> String {
 pub(super) fn median_and_least(spread: Option<Spread>, decimals: usize) -> String {
     spread.map_or_else(
         || "-".to_owned(),
-        |Spread { p50, min, .. }| format!("{} ({})", told(p50, decimals), told(min, decimals)),
+        |Spread { p50, min, .. }| {
+            format!("{} ({})", with_significance(p50, decimals), with_significance(min, decimals))
+        },
     )
 }
 
 pub(super) fn median_completion(spread: Option<Spread>) -> String {
-    spread.map_or_else(|| NONE_COMPLETED.to_owned(), |spread| told(spread.p50, 0))
+    spread.map_or_else(|| NONE_COMPLETED.to_owned(), |spread| with_significance(spread.p50, 0))
 }
 
 /// Returns the five-number summary of completion times.
 pub(super) fn completion(spread: Option<Spread>, decimals: usize) -> String {
     let Some(Spread { min, p25, p50, p75, max, .. }) = spread else { return NONE_COMPLETED.to_owned() };
-    [min, p25, p50, p75, max].map(|value| told(value, decimals)).join(" / ")
+    [min, p25, p50, p75, max].map(|value| with_significance(value, decimals)).join(" / ")
 }
 
 pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>) {
@@ -374,17 +381,17 @@ mod tests {
     use crate::Totals;
 
     #[derive(Serialize)]
-    struct Measured {
+    struct TestResults {
         goodput_mbps: f64,
     }
 
-    const HEADLINES: &[Headline<Measured>] = &[Headline::of("goodput, Mb/s", |of| Some(of.goodput_mbps))];
+    const HEADLINES: &[Headline<TestResults>] = &[Headline::of("goodput, Mb/s", |of| Some(of.goodput_mbps))];
 
     fn of_runs(conducts: [Conduct; 2], goodputs: &[f64]) -> Report {
         let mut findings = Findings::new(HEADLINES);
         for (name, conduct) in ["pfc", "pfc-wdrop"].iter().zip(conducts) {
-            let each: Vec<_> = goodputs.iter().map(|&goodput_mbps| Measured { goodput_mbps }).collect();
-            let all = Measured { goodput_mbps: 90.0 };
+            let each: Vec<_> = goodputs.iter().map(|&goodput_mbps| TestResults { goodput_mbps }).collect();
+            let all = TestResults { goodput_mbps: 90.0 };
             let variant = Variant::find(name).unwrap();
             findings.add((variant, EXPERIMENTS[0].promises(variant)), conduct, &all, &each, HEADLINES);
         }
@@ -403,10 +410,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_decimals_would_not_show_gets_more_of_them() {
-        let told = [(12.34, 1), (0.34, 1), (0.0, 1), (0.0315, 1), (-0.4, 0), (1e-12, 0)]
-            .map(|(value, of)| told(value, of));
-        assert_eq!(told, ["12.3", "0.3", "0.0", "0.032", "-0.40", "0"]);
+    fn small_numbers_get_more_decimals() {
+        let texts = [(12.34, 1), (0.34, 1), (0.0, 1), (0.0315, 1), (-0.4, 0), (1e-12, 0)]
+            .map(|(value, of)| with_significance(value, of));
+        assert_eq!(texts, ["12.3", "0.3", "0.0", "0.032", "-0.40", "0"]);
     }
 
     #[test]
@@ -423,7 +430,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn what_was_measured_several_times_has_its_confidence_in_table_and_json() {
+    fn several_runs_have_confidence_intervals() {
         let of = Report { runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
         // Deviation sqrt(2), error 1, t with one degree of freedom 12.706.
         assert!(of.to_string().contains("90.0 ± 12.7"), "{of}");
@@ -438,7 +445,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn seed_and_settings_of_the_user_are_told() {
+    fn report_shows_seed_and_user_settings() {
         let of = report([clean(), clean()]);
         assert!(of.to_string().contains("set: class.3.xoff = 80KB"), "{of}");
         let json = serde_json::to_value(&of).unwrap();
@@ -447,7 +454,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn who_can_do_nothing_but_pfc_is_named_in_text_json_and_figure() {
+    fn report_names_plain_pfc_policies() {
         let policies = ["pfc", "g-pfc"].map(|name| Variant::find(name).unwrap()).into();
         let request = Request::new(policies, BitRate::from_mbps(100));
         let title = "Incast".to_owned();
@@ -462,7 +469,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn what_an_experiment_is_sure_of_and_did_not_see_fails_it() {
+    fn unmet_expectation_fails_the_experiment() {
         let of = Report { unmet: vec!["step 4 before step 3".into()], ..report([clean(), clean()]) };
         assert_eq!(of.promise(), Promise::NotKept);
         assert!(of.to_string().contains("NOT as it has to be: step 4 before step 3"), "{of}");
@@ -470,9 +477,9 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn a_policy_that_lost_frames_is_marked_and_its_losses_are_a_panel() {
+    fn lossy_policy_is_marked_with_panel() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
-        let lossy = Conduct { lossless, gone: 50, verdict: Verdict::Lossy, ..clean() };
+        let lossy = Conduct { lossless, unqueued_losses: 50, verdict: Verdict::Lossy, ..clean() };
         let of = report([clean(), lossy]);
         assert!(of.to_string().contains("pfc-wdrop (lost frames)"), "{of}");
         let [Panel { content: Content::Spans(rows), .. }] = &of.figure.panels[..] else {
@@ -486,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_lost_or_all_that_is_missing_waits_nobody_is_marked() {
+    fn queued_frames_leave_policy_unmarked() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
         let waits = Conduct { lossless, held: 50, ..clean() };
         let of = report([clean(), waits]);
@@ -495,14 +502,14 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn where_nothing_was_measured_no_number_stands() {
+    fn missing_values_are_shown_as_dashes() {
         assert_eq!([number(None, 1), median(None, 1), median_and_least(None, 1)], ["-", "-", "-"]);
         assert_eq!(completion(None, 1), "none completed");
         assert_eq!(completion(Spread::of([1.0, 3.0]), 1), "1.0 / 1.5 / 2.0 / 2.5 / 3.0");
     }
 
     #[test]
-    fn only_a_policy_that_promises_to_lose_nothing_breaks_a_promise() {
+    fn losses_break_only_lossless_promises() {
         let lossy = Conduct { verdict: Verdict::Lossy, ..clean() };
         assert_eq!(report([clean(), lossy.clone()]).promise(), Promise::Kept);
         assert_eq!(report([lossy, clean()]).promise(), Promise::NotKept);
@@ -510,7 +517,7 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn what_is_not_proved_is_said_where_it_was_promised() {
+    fn unproved_policy_promise_is_reported() {
         let gaps = vec!["s1: its device is gone".to_owned()];
         let unproved = Conduct { verdict: Verdict::Unproved, unproved: gaps, ..clean() };
         assert_eq!(report([clean(), unproved.clone()]).promise(), Promise::Kept, "it promises nothing");
@@ -523,7 +530,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn no_policy_may_lose_count_of_frames() {
+    fn unaccounted_frames_fail_every_policy() {
         let broken = report([clean(), Conduct { verdict: Verdict::Broken, ..clean() }]);
         assert_eq!(broken.promise(), Promise::NotKept);
         let text = broken.to_string();

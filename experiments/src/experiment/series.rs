@@ -7,26 +7,27 @@ use crate::plot::Point;
 /// Samples of a byte counter.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    looks: Vec<(Nanos, u64)>,
+    samples: Vec<(Nanos, u64)>,
 }
 
 impl Series {
     /// Records that the counter was `bytes` at time `at`.
-    pub fn look(&mut self, at: Nanos, bytes: u64) {
-        self.looks.push((at, bytes));
+    pub fn record(&mut self, at: Nanos, bytes: u64) {
+        self.samples.push((at, bytes));
     }
 
     /// Returns the Mb/s between two times, from the last sample before `from` (or the first sample) to the last
     /// before `to`. Returns `None` if no time lies between the samples.
     pub fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
-        let at = |time: Nanos| self.looks.iter().rev().find(|look| look.0 <= time).or(self.looks.first());
+        let at =
+            |time: Nanos| self.samples.iter().rev().find(|sample| sample.0 <= time).or(self.samples.first());
         let (first, last) = (at(from)?, at(to)?);
         (last.0 > first.0).then(|| (last.1 - first.1) as f64 * 8e3 / (last.0.0 - first.0.0) as f64)
     }
 
     /// Returns points (s, Mb/s), one per step; a step without samples has no rate.
     pub fn points(&self, step: Nanos) -> Vec<Point> {
-        let end = self.looks.last().map_or(Nanos::ZERO, |look| look.0);
+        let end = self.samples.last().map_or(Nanos::ZERO, |sample| sample.0);
         let steps = (1..).map(|number| Nanos(step.0 * number)).take_while(|&to| to <= end);
         let point = |to: Nanos| {
             let from = Nanos(to.0 - step.0);
@@ -45,13 +46,13 @@ mod tests {
         let mut series = Series::default();
         // 1 Mb/s for a second, then nothing.
         for ms in 0..=2000 {
-            series.look(Nanos::from_millis(ms), ms.min(1000) * 125);
+            series.record(Nanos::from_millis(ms), ms.min(1000) * 125);
         }
         series
     }
 
     #[test]
-    fn a_rate_is_taken_between_two_times() {
+    fn rate_is_taken_between_two_times() {
         let rate = |from, to| series().rate(Nanos::from_millis(from), Nanos::from_millis(to));
         assert!((rate(0, 1000).unwrap() - 1.0).abs() < 1e-9);
         assert!((rate(500, 1500).unwrap() - 0.5).abs() < 1e-9);
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn points_lie_in_the_middle_of_their_steps() {
+    fn points_lie_mid_step() {
         let points = series().points(Nanos::from_millis(500));
         let expected = [(0.25, 1.0), (0.75, 1.0), (1.25, 0.0), (1.75, 0.0)];
         for (point, expected) in points.iter().zip(expected) {
@@ -71,9 +72,9 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn where_nobody_looked_there_is_no_rate() {
+    fn step_without_samples_has_no_rate() {
         let mut series = Series::default();
-        [0, 10, 40].into_iter().for_each(|ms| series.look(Nanos::from_millis(ms), ms * 125));
+        [0, 10, 40].into_iter().for_each(|ms| series.record(Nanos::from_millis(ms), ms * 125));
         let rates: Vec<_> = series.points(Nanos::from_millis(10)).iter().map(|point| point.1).collect();
         assert_eq!(rates, [Some(1.0), None, None, Some(1.0)]);
     }

@@ -43,7 +43,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<SharedMemoryResults>] = &[
     Headline::of("query, ms\nmedian", |of| p50(of.query.completion_ms)),
     Headline::of("query, ms\nmost", |of| Some(of.query.completion_ms?.max)),
     Headline::of("short, ms\nmedian", |of| p50(of.short.completion_ms)),
@@ -114,7 +114,7 @@ impl Kind {
 }
 
 #[derive(Debug, Serialize)]
-struct Flows {
+struct FlowResults {
     /// Time from when a flow was due until its last frame arrived; one value per complete flow.
     completion_ms: Option<Spread>,
     /// Flows that lost frames.
@@ -122,10 +122,10 @@ struct Flows {
 }
 
 #[derive(Debug, Serialize)]
-struct Measured {
-    long: Flows,
-    query: Flows,
-    short: Flows,
+struct SharedMemoryResults {
+    long: FlowResults,
+    query: FlowResults,
+    short: FlowResults,
     frames_lost: u64,
     /// XOFFs sent to hosts and total pause time, all classes and runs.
     xoff_sent: u64,
@@ -134,15 +134,15 @@ struct Measured {
     port_bytes_peak: u64,
 }
 
-struct Run {
+struct SharedMemoryRun {
     account: Account,
     load: Load,
-    flows: Vec<Flow>,
+    flows: Vec<DrawnFlow>,
     port_bytes_peak: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Flow {
+struct DrawnFlow {
     kind: Kind,
     from: HostId,
     to: HostId,
@@ -151,11 +151,12 @@ struct Flow {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let conduct = |_: &Variant, runs: &[Run]| -> Conduct {
+    let conduct = |_: &Variant, runs: &[SharedMemoryRun]| -> Conduct {
         let classes = Kind::ALL.map(Kind::class);
         runs.iter().map(|run| Conduct::of_classes(&run.account, &classes)).sum()
     };
-    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
+    let (findings, all) =
+        compare(&EXPERIMENT, (request, tell), run, conduct, SharedMemoryResults::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
@@ -187,16 +188,16 @@ fn plan(line: Line) -> (Plan, Vec<HostId>) {
 }
 
 /// Returns all flows, in order of their start.
-fn draw(line: Line, hosts: &[HostId], seed: u64) -> Vec<Flow> {
+fn draw(line: Line, hosts: &[HostId], seed: u64) -> Vec<DrawnFlow> {
     numbered(drawn(line, hosts, seed), hosts)
 }
 
-type Drawn = (Nanos, Kind, HostId, HostId);
+type PlannedFlow = (Nanos, Kind, HostId, HostId);
 
-fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<Drawn> {
+fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<PlannedFlow> {
     let mut rng = Rng::with_seed(seed);
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len())).0;
-    let mut drawn: Vec<Drawn> = Vec::new();
+    let mut drawn: Vec<PlannedFlow> = Vec::new();
     let send = line.span(SEND);
     for (kind, percent) in [(Kind::Long, LONG_PERCENT), (Kind::Short, SHORT_PERCENT)] {
         let interval = Nanos(frame * kind.frames(line) * 100 / percent);
@@ -207,22 +208,22 @@ fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<Drawn> {
         }
     }
     for start in arrivals(&mut rng, line.span(QUERY_EVERY), send) {
-        let asks = hosts[rng.usize(..hosts.len())];
-        let answers = hosts.iter().filter(|&&host| host != asks);
-        drawn.extend(answers.map(|&from| (start, Kind::Query, from, asks)));
+        let client = hosts[rng.usize(..hosts.len())];
+        let answers = hosts.iter().filter(|&&host| host != client);
+        drawn.extend(answers.map(|&from| (start, Kind::Query, from, client)));
     }
     drawn.sort_by_key(|&(start, ..)| start);
     drawn
 }
 
 /// Numbers the flows at their senders. Flows beyond [`STREAMS_MAX`] per host, which are rare, are left out.
-fn numbered(drawn: Vec<Drawn>, hosts: &[HostId]) -> Vec<Flow> {
+fn numbered(drawn: Vec<PlannedFlow>, hosts: &[HostId]) -> Vec<DrawnFlow> {
     let mut counts = vec![0; hosts.len()];
-    let number = |(start, kind, from, to): Drawn| {
+    let number = |(start, kind, from, to): PlannedFlow| {
         let count = &mut counts[hosts.iter().position(|&host| host == from)?];
         let stream = u8::try_from(*count).ok().filter(|_| *count < STREAMS_MAX)?;
         *count += 1;
-        Some(Flow { kind, from, to, stream, start })
+        Some(DrawnFlow { kind, from, to, stream, start })
     };
     drawn.into_iter().filter_map(number).collect()
 }
@@ -249,7 +250,7 @@ fn other(rng: &mut Rng, hosts: &[HostId], than: HostId) -> HostId {
     }
 }
 
-fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>) -> Result<SharedMemoryRun, FabricError> {
     let line = setup.line;
     let (plan, hosts) = plan(line);
     let flows = draw(line, &hosts, setup.settings.seed);
@@ -269,10 +270,10 @@ fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
         });
         peak
     })?;
-    Ok(Run { account, load, flows, port_bytes_peak })
+    Ok(SharedMemoryRun { account, load, flows, port_bytes_peak })
 }
 
-impl Run {
+impl SharedMemoryRun {
     /// Returns each completion time of flows of one kind; `None` for incomplete flows.
     fn completions(&self, kind: Kind) -> impl Iterator<Item = Option<f64>> {
         self.flows.iter().filter(move |flow| flow.kind == kind).map(|flow| {
@@ -282,22 +283,27 @@ impl Run {
     }
 }
 
-impl Flows {
-    fn of(runs: &[Run], kind: Kind) -> Flows {
+impl FlowResults {
+    fn of(runs: &[SharedMemoryRun], kind: Kind) -> FlowResults {
         let all = || runs.iter().flat_map(|run| run.completions(kind));
-        Flows { completion_ms: Spread::of(all().flatten()), broken: all().filter(Option::is_none).count() }
+        FlowResults {
+            completion_ms: Spread::of(all().flatten()),
+            broken: all().filter(Option::is_none).count(),
+        }
     }
 }
 
-impl Measured {
-    fn of(runs: &[Run]) -> Measured {
+impl SharedMemoryResults {
+    fn of(runs: &[SharedMemoryRun]) -> SharedMemoryResults {
         let each = || runs.iter().flat_map(|run| Kind::ALL.map(|kind| (run, kind.class())));
-        let lost = |(run, class): (&Run, Class)| run.account.received(class).map(|of| of.lost).sum::<u64>();
+        let lost = |(run, class): (&SharedMemoryRun, Class)| {
+            run.account.received(class).map(|of| of.lost).sum::<u64>()
+        };
         let held: u64 = each().map(|(run, class)| run.account.sum(class, |of| &of.held_nanos)).sum();
-        Measured {
-            long: Flows::of(runs, Kind::Long),
-            query: Flows::of(runs, Kind::Query),
-            short: Flows::of(runs, Kind::Short),
+        SharedMemoryResults {
+            long: FlowResults::of(runs, Kind::Long),
+            query: FlowResults::of(runs, Kind::Query),
+            short: FlowResults::of(runs, Kind::Short),
             frames_lost: each().map(lost).sum(),
             xoff_sent: each().map(|(run, class)| run.account.sum(class, |of| &of.xoff_sent)).sum(),
             held_ms: held as f64 / 1e6,
@@ -306,7 +312,7 @@ impl Measured {
     }
 }
 
-type All = [Compared<Run, Measured>];
+type All = [Compared<SharedMemoryRun, SharedMemoryResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -350,12 +356,12 @@ fn text(request: &Request, all: &All) -> String {
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
-    let spreads = |title: &str, of: fn(&Measured) -> &Flows| {
+    let spreads = |title: &str, of: fn(&SharedMemoryResults) -> &FlowResults| {
         let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured).completion_ms));
         let content = Content::Spreads(rows.collect());
         Panel::new(title, "time from due to complete (ms)", "", content).absent(NONE_COMPLETED)
     };
-    let bars = |title: &str, x: &str, of: fn(&Measured) -> f64| {
+    let bars = |title: &str, x: &str, of: fn(&SharedMemoryResults) -> f64| {
         let rows = all.iter().map(|all| (all.name.clone(), vec![(0.0, of(&all.measured))]));
         Panel::new(title, x, "", Content::Spans(rows.collect()))
     };
@@ -394,7 +400,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn no_host_is_to_send_more_flows_than_it_can_number() {
+    fn flows_per_host_stay_within_limit() {
         for line in [5, 50, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let (_, hosts) = plan(line);
             for seed in 0..200 {
@@ -409,7 +415,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn each_kind_takes_its_part_of_the_lines_on_average() {
+    fn flow_kinds_have_their_mean_load() {
         let line = Line::from(BitRate::from_mbps(100));
         let (_, hosts) = plan(line);
         let frame = line.time_of(Bytes::on_line(Stream::default().frame_len())).0;

@@ -10,7 +10,7 @@ fn all() -> impl Iterator<Item = &'static Experiment> {
 }
 
 #[test]
-fn every_experiment_has_a_name_of_its_own_and_policies_that_exist() {
+fn experiment_names_are_unique() {
     for experiment in all() {
         assert_eq!(all().filter(|other| other.name == experiment.name).count(), 1);
         assert_eq!(experiment.default_policies().len(), experiment.policies.len(), "{}", experiment.name);
@@ -20,7 +20,7 @@ fn every_experiment_has_a_name_of_its_own_and_policies_that_exist() {
 
 // proves: experiments, cascade
 #[test]
-fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_beforehand() {
+fn every_policy_is_valid_or_refused() {
     for experiment in all() {
         for variant in VARIANTS {
             // OFC and GFC do nothing with a single switch. OFC's nested queues also exclude the VOQs of the QCN
@@ -54,7 +54,7 @@ fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_befor
 /// Two names must not stand for one switch.
 // proves: experiments
 #[test]
-fn variants_that_an_experiment_cannot_tell_apart_are_one() {
+fn identical_variants_are_twins() {
     let twins = |name: &str| -> Vec<_> {
         let experiment = Experiment::find(name).unwrap();
         VARIANTS.iter().filter_map(|of| Some((of.name, experiment.twin(of)?))).collect()
@@ -69,7 +69,7 @@ fn variants_that_an_experiment_cannot_tell_apart_are_one() {
 
 // proves: experiments
 #[test]
-fn who_is_refused_is_told_why_and_where_else() {
+fn refusal_names_reason_and_alternatives() {
     let refused = |experiment: &str, policy: &str| {
         let policy = Variant::find(policy).unwrap();
         Experiment::find(experiment).unwrap().fits(policy, None).unwrap_err()
@@ -77,14 +77,14 @@ fn who_is_refused_is_told_why_and_where_else() {
     for (experiment, policy) in [("incast", "ofc"), ("victim", "gfc"), ("two-classes", "ofc-pfc-middle")] {
         let refused = refused(experiment, policy);
         assert!(refused.cause.contains("acts between switches that know it"), "{refused}");
-        assert_eq!(refused.elsewhere, "cascade, ofc-fig1, deadlock, balance");
+        assert_eq!(refused.other_experiments, "cascade, ofc-fig1, deadlock, balance");
         assert!(refused.allowed.contains("capfc-stop-max") && !refused.allowed.contains("ofc"));
     }
 }
 
 // proves: experiments
 #[test]
-fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() {
+fn user_settings_reach_every_switch() {
     let experiment = Experiment::find("ofc-fig1").unwrap();
     let pfc = Variant::find("pfc").unwrap();
     let with = |text: &str| {
@@ -95,7 +95,7 @@ fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() 
     assert_eq!(configs.len(), 3);
     assert!(configs.iter().all(|of| of.switch.ports[0].classes[3].xoff.0 == 80_000));
     experiment.check(&with("class.3.xoff=80KB"), &mut |line| panic!("{line}")).unwrap();
-    let said = |text: &str| match experiment.check(&with(text), &mut |_| ()).unwrap_err() {
+    let problem_text = |text: &str| match experiment.check(&with(text), &mut |_| ()).unwrap_err() {
         RequestError::Fabric(FabricError::Config(ConfigError::Invalid(invalid))) => {
             let problem = &invalid.problems()[0];
             assert!(invalid.to_string().contains("under pfc: 1 error"), "{invalid}");
@@ -103,16 +103,16 @@ fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() 
         }
         other => panic!("{other}"),
     };
-    let message = said("class.3.xof=80KB");
+    let message = problem_text("class.3.xof=80KB");
     assert!(message.contains("`xof` is not a key in [class.3]"), "{message}");
     assert!(message.contains("did you mean `xoff`?"), "{message}");
-    let message = said("class.3.xoff=30 ells");
+    let message = problem_text("class.3.xoff=30 ells");
     assert!(message.contains("`xoff` is \"30 ells\""), "{message}");
 }
 
 // proves: cascade
 #[test]
-fn what_cannot_be_said_of_these_switches_is_refused_before_anything_is_built() {
+fn inapplicable_keys_are_refused() {
     let pfc = Variant::find("pfc").unwrap();
     let cascade = Experiment::find("cascade").unwrap();
     let check = |experiment: &Experiment, text: &str| {
@@ -121,17 +121,17 @@ fn what_cannot_be_said_of_these_switches_is_refused_before_anything_is_built() {
         experiment.check(&request, &mut |_| ()).map_err(|error| error.to_string())
     };
     for key in ["defaults.trust=pcp", "defaults.dscp_map={ 8 = 2 }", "trunk.rewrite_dscp={ 1 = 9 }"] {
-        let said = check(cascade.routed.unwrap(), key).unwrap_err();
-        assert!(said.contains("with routers DSCP 8 has to be class 1"), "{said}");
+        let message = check(cascade.routed.unwrap(), key).unwrap_err();
+        assert!(message.contains("with routers DSCP 8 has to be class 1"), "{message}");
     }
     assert_eq!(check(cascade, "defaults.trust=dscp"), Ok(()), "where switches bridge nothing is tried");
-    let said = check(Experiment::find("incast").unwrap(), "trunk.trust=pcp").unwrap_err();
-    assert_eq!(said, "`trunk.trust`: `incast` has no wires between switches, of which that would be said");
+    let message = check(Experiment::find("incast").unwrap(), "trunk.trust=pcp").unwrap_err();
+    assert_eq!(message, "`trunk.trust`: `incast` has no wires between switches, which the key is for");
 }
 
 // proves: experiments
 #[test]
-fn what_is_given_to_a_class_reaches_those_that_are_like_it_and_that_is_told() {
+fn class_setting_reaches_identical_classes() {
     let experiment = Experiment::find("shared-memory").unwrap();
     let policy = Variant::find("pfc-wstop").unwrap();
     let given = |texts: &[&str]| {
@@ -144,9 +144,8 @@ fn what_is_given_to_a_class_reaches_those_that_are_like_it_and_that_is_told() {
     };
     let all = given(&["class.3.xoff=25KB"]);
     assert_eq!(xoff(&all), [25_000; 3]);
-    let told =
-        "class.3.xoff = 25KB: of all classes that are alike here, class.3.xoff, class.2.xoff, class.4.xoff";
-    assert_eq!(experiment.reaches(&all), [told]);
+    let expected = "class.3.xoff = 25KB: applies to all classes with identical settings here: class.3.xoff, class.2.xoff, class.4.xoff";
+    assert_eq!(experiment.reaches(&all), [expected]);
     let but_one = given(&["class.4.xoff=24KB", "class.3.xoff=25KB"]);
     assert_eq!(xoff(&but_one), [25_000, 25_000, 24_000]);
     assert_eq!(experiment.reaches(&given(&["class.4.xoff=24KB"])), [""; 0]);
@@ -154,22 +153,22 @@ fn what_is_given_to_a_class_reaches_those_that_are_like_it_and_that_is_told() {
     let mut lines = Vec::new();
     let refused = given(&["class.3.xoff=25KB", "class.3.xon=26KB"]);
     experiment.check(&refused, &mut |line| lines.push(line.to_owned())).unwrap_err();
-    assert_eq!(lines[0], told);
+    assert_eq!(lines[0], expected);
 }
 
 #[test]
-fn what_given_keys_make_doubtful_is_told_once_and_of_whom() {
+fn warnings_about_user_settings_appear_once() {
     let experiment = Experiment::find("incast").unwrap();
     let policies = ["pfc", "capfc-stop-max", "capfc-stop-calibrate"].map(|name| Variant::find(name).unwrap());
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     let request = |given: &[&str]| Request {
         given: given.iter().map(|text| text.parse().unwrap()).collect(),
         ..Request::new(policies.to_vec(), BitRate::from_mbps(100))
     };
     let mut check = |given: &[&str]| {
-        told.clear();
-        experiment.check(&request(given), &mut |line| told.push(line.to_owned())).unwrap();
-        told.clone()
+        lines.clear();
+        experiment.check(&request(given), &mut |line| lines.push(line.to_owned())).unwrap();
+        lines.clone()
     };
     assert_eq!(check(&[]), [""; 0]);
     let all = check(&["class.3.headroom=1KB"]);
@@ -180,7 +179,7 @@ fn what_given_keys_make_doubtful_is_told_once_and_of_whom() {
 
 // proves: experiments
 #[test]
-fn a_key_is_set_once() {
+fn key_set_twice_is_refused() {
     let pfc = Variant::find("pfc").unwrap();
     let check = |keys: &[&str]| {
         let given = keys.iter().map(|key| key.parse().unwrap()).collect();
@@ -197,7 +196,7 @@ fn a_key_is_set_once() {
 
 // proves: experiments
 #[test]
-fn keys_of_switches_are_checked_whoever_sets_them() {
+fn switch_keys_from_all_sources_checked() {
     let refused = |experiment: &str, keys: &[&str]| {
         let given = keys.iter().map(|key| key.parse().unwrap()).collect();
         let pfc = Variant::find("pfc").unwrap();
@@ -215,13 +214,13 @@ fn keys_of_switches_are_checked_whoever_sets_them() {
 
 // proves: experiments
 #[test]
-fn chance_begins_at_the_seed_and_one_further_in_each_run() {
+fn each_run_increments_the_seed() {
     let experiment = Experiment::find("qcn-fanin").unwrap();
     let variant = Variant::find("qcn-ingress-occupancy").unwrap();
     let request = Request { seed: 7, ..Request::new(vec![variant], BitRate::from_mbps(100)) };
-    let told = [1, 2].map(|run| experiment.told(variant, &request, run));
-    assert_eq!(told.each_ref().map(|told| told.seed), [7, 8]);
-    assert_eq!(told.each_ref().map(|told| told.reaction.unwrap().seed), [7, 8]);
+    let settings = [1, 2].map(|run| experiment.run_settings(variant, &request, run));
+    assert_eq!(settings.each_ref().map(|of| of.seed), [7, 8]);
+    assert_eq!(settings.each_ref().map(|of| of.reaction.unwrap().seed), [7, 8]);
     let configs = experiment.configs(variant, &request, &Machine::default()).unwrap();
     assert_eq!(configs[0].switch.qcn.seed, 7);
     let most = Request { seed: u64::MAX, ..request };

@@ -32,7 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<TwoClassesResults>] = &[
     Headline::of("class 3 alone\nMb/s", |of| p50(of.higher_alone_mbps)),
     Headline::of("class 3\nMb/s", |of| p50(of.higher.mbps)),
     Headline::of("class 2\nMb/s", |of| p50(of.lower.mbps)),
@@ -57,7 +57,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Results of one class, all senders together.
 #[derive(Debug, Serialize)]
-struct OfClass {
+struct ClassResults {
     /// Layer 1 rate received while both classes send; one value per run.
     mbps: Option<Spread>,
     xoff_sent: u64,
@@ -66,20 +66,20 @@ struct OfClass {
 }
 
 #[derive(Debug, Serialize)]
-struct Measured {
+struct TwoClassesResults {
     /// Rate of the higher class before the lower one begins.
     higher_alone_mbps: Option<Spread>,
-    higher: OfClass,
-    lower: OfClass,
+    higher: ClassResults,
+    lower: ClassResults,
 }
 
-struct Run {
+struct TwoClassesRun {
     account: Account,
     rates: [Series; 2],
     line: Line,
 }
 
-impl Run {
+impl TwoClassesRun {
     /// Returns the rate of one class between two times, given for lines of 100 Mb/s.
     fn rate(&self, place: usize, from: Nanos, to: Nanos) -> Option<f64> {
         self.rates[place].rate(self.line.span(from), self.line.span(to))
@@ -87,10 +87,11 @@ impl Run {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let conduct = |_: &Variant, runs: &[Run]| -> Conduct {
+    let conduct = |_: &Variant, runs: &[TwoClassesRun]| -> Conduct {
         runs.iter().map(|run| Conduct::of_classes(&run.account, &[LOSSLESS, LOWER])).sum()
     };
-    let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, Measured::of, HEADLINES)?;
+    let (findings, all) =
+        compare(&EXPERIMENT, (request, tell), run, conduct, TwoClassesResults::of, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
@@ -108,7 +109,7 @@ fn plan(line: Line) -> (Plan, Vec<HostId>, HostId) {
     (plan, senders, receiver)
 }
 
-fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>) -> Result<TwoClassesRun, FabricError> {
     let line = setup.line;
     let (plan, senders, receiver) = plan(line);
     let load = load(line, &senders, receiver);
@@ -117,12 +118,12 @@ fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
         let mut rates = [Series::default(), Series::default()];
         live.every(LOOK, PATIENCE, |now| {
             for (series, class) in rates.iter_mut().zip([LOSSLESS, LOWER]) {
-                series.look(now, live.progress(receiver).received[class.index()].line_bytes.get());
+                series.record(now, live.progress(receiver).received[class.index()].line_bytes.get());
             }
         });
         rates
     })?;
-    Ok(Run { account, rates, line })
+    Ok(TwoClassesRun { account, rates, line })
 }
 
 fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
@@ -138,22 +139,22 @@ fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
     load
 }
 
-impl Measured {
-    fn of(runs: &[Run]) -> Measured {
+impl TwoClassesResults {
+    fn of(runs: &[TwoClassesRun]) -> TwoClassesResults {
         let alone = runs.iter().filter_map(|run| run.rate(0, RAMP, BEGIN));
-        Measured {
+        TwoClassesResults {
             higher_alone_mbps: Spread::of(alone),
-            higher: OfClass::of(runs, 0, LOSSLESS),
-            lower: OfClass::of(runs, 1, LOWER),
+            higher: ClassResults::of(runs, 0, LOSSLESS),
+            lower: ClassResults::of(runs, 1, LOWER),
         }
     }
 }
 
-impl OfClass {
-    fn of(runs: &[Run], place: usize, class: Class) -> OfClass {
+impl ClassResults {
+    fn of(runs: &[TwoClassesRun], place: usize, class: Class) -> ClassResults {
         let rates = runs.iter().filter_map(|run| run.rate(place, BEGIN.after(RAMP), END));
         let paused = runs.iter().map(|run| run.account.sum(class, |class| &class.held_nanos));
-        OfClass {
+        ClassResults {
             mbps: Spread::of(rates),
             xoff_sent: runs.iter().map(|run| run.account.sum(class, |class| &class.xoff_sent)).sum(),
             paused_ms: paused.sum::<u64>() as f64 / 1e6,
@@ -161,7 +162,7 @@ impl OfClass {
     }
 }
 
-type All = [Compared<Run, Measured>];
+type All = [Compared<TwoClassesRun, TwoClassesResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -198,13 +199,13 @@ fn text(request: &Request, all: &All) -> String {
 fn figure(request: &Request, all: &All) -> Figure {
     let top = Some(request.line.bits_per_second() as f64 * 1.08 / 1e6);
     let over_time = |title: &str, place: usize| {
-        let points = |run: &Run| run.rates[place].points(request.line.span(STEP));
+        let points = |run: &TwoClassesRun| run.rates[place].points(request.line.span(STEP));
         let lines = all.iter().map(|of| (of.name.clone(), of.runs.first().map(points).unwrap_or_default()));
         Panel::new(title, "time (s)", "line rate used (Mb/s)", Content::Lines(lines.collect()))
             .within(Limits { x: None, top })
     };
-    let held = |title: &str, of: fn(&Measured) -> &OfClass| {
-        let row = |Compared { name, measured, .. }: &Compared<_, Measured>| {
+    let held = |title: &str, of: fn(&TwoClassesResults) -> &ClassResults| {
+        let row = |Compared { name, measured, .. }: &Compared<_, TwoClassesResults>| {
             (name.clone(), vec![(0.0, of(measured).paused_ms / f64::from(request.runs))])
         };
         let x = "time in pause, all senders, mean of runs (ms)";

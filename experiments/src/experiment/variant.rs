@@ -148,25 +148,25 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "qcn-egress",
-        about: "QCN as the standard has it: congestion points at outputs, who has just arrived is told",
+        about: "QCN as the standard has it: congestion points at outputs notify the sender of the sampled frame",
         lossless: true,
         keys: &[("qcn.egress", Classes(&[3]))],
     },
     Variant {
         name: "qcn-ingress-arrival",
-        about: "QCN with congestion points at inputs: who has just arrived is told",
+        about: "QCN with congestion points at inputs: they notify the sender of the sampled frame",
         lossless: true,
         keys: &[("qcn.ingress", Classes(&[3]))],
     },
     Variant {
         name: "qcn-ingress-occupancy",
-        about: "QCN with congestion points at inputs: whose bytes wait there is told, at random by their share",
+        about: "QCN with congestion points at inputs: they notify a random sender, by its share of queued bytes",
         lossless: true,
         keys: &[("qcn.ingress", Classes(&[3])), ("qcn.culprit", Word("occupancy-random"))],
     },
     Variant {
         name: "qcn-ingress-largest",
-        about: "QCN with congestion points at inputs: whose bytes are most of those that wait there is told",
+        about: "QCN with congestion points at inputs: they notify the sender with most queued bytes",
         lossless: true,
         keys: &[("qcn.ingress", Classes(&[3])), ("qcn.culprit", Word("occupancy-deterministic"))],
     },
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_react_where_switches_have_congestion_points_a_hundred_times_slower_than_at_10_gbps() {
+    fn reaction_points_scale_with_congestion_points() {
         let line = BitRate::from_mbps(200);
         let reaction = |name: &str| Variant::find(name).unwrap().settings(line.into()).reaction;
         assert_eq!(reaction("pfc"), None);
@@ -370,8 +370,9 @@ mod tests {
             ..ReactionSettings::STANDARD
         };
         assert_eq!(reaction("qcn-ingress-arrival"), Some(expected));
-        let told = Variant::find("qcn-egress").unwrap().voq_settings(line.into()).document(Span::default());
-        let number = |key: &str| told.pointer(&format!("/qcn/{key}")).and_then(Value::as_integer);
+        let document =
+            Variant::find("qcn-egress").unwrap().voq_settings(line.into()).document(Span::default());
+        let number = |key: &str| document.pointer(&format!("/qcn/{key}")).and_then(Value::as_integer);
         let keys = ["egress/0", "frames_per_cnm", "sample_every", "set_point"].map(number);
         assert_eq!(keys, [3, 200, 300_000, 120_000].map(Some));
     }

@@ -39,7 +39,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<VictimResults>] = &[
     Headline::of("victim, ms\n64 KB, 10 %", |of| p50(of.at(10)[0]?.victim.completion_ms)),
     Headline::of("64 KB, 15 %", |of| p50(of.at(15)[0]?.victim.completion_ms)),
     Headline::of("small, 10 %", |of| p50(of.at(10)[1]?.victim.completion_ms)),
@@ -112,7 +112,7 @@ struct Delivery {
 }
 
 #[derive(Debug, Serialize)]
-struct Point {
+struct VictimPoint {
     /// Load of each light sender to the congested port, percent of the line.
     light_percent: u64,
     /// Frames of a message to the congested port and to the free one.
@@ -124,21 +124,21 @@ struct Point {
 }
 
 #[derive(Debug, Serialize)]
-struct Measured {
+struct VictimResults {
     /// Results with messages of 64 KB.
-    sweep: Vec<Point>,
+    sweep: Vec<VictimPoint>,
     /// Results with smaller messages to the congested port.
-    small: Vec<Point>,
+    small: Vec<VictimPoint>,
 }
 
-struct Run {
+struct VictimRun {
     load: Load,
-    scene: Scene,
+    scene: VictimScene,
     account: Account,
-    seen: Seen,
+    samples: Observations,
 }
 
-struct Seen {
+struct Observations {
     /// Bytes from light senders to the congested port.
     light: Series,
     /// Bytes to the free port.
@@ -149,7 +149,7 @@ struct Seen {
     held: Vec<Option<[(Nanos, u64); 2]>>,
 }
 
-struct Scene {
+struct VictimScene {
     heavy: Vec<HostId>,
     light: Vec<HostId>,
     congested: HostId,
@@ -162,39 +162,39 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     let run = |setup: &Setup<'_>| {
         let run = |sizes: Sizes| {
             let runs = sizes.loads.iter().map(move |&percent| run(setup, sizes, percent));
-            runs.collect::<Result<Vec<Run>, _>>()
+            runs.collect::<Result<Vec<VictimRun>, _>>()
         };
         Ok([run(LONG)?, run(SMALL)?])
     };
-    let conduct = |_: &Variant, runs: &[[Vec<Run>; 2]]| {
+    let conduct = |_: &Variant, runs: &[[Vec<VictimRun>; 2]]| {
         Conduct::of(runs.iter().flatten().flatten().map(|run| &run.account))
     };
-    let measured = |runs: &[[Vec<Run>; 2]]| Measured::of(runs, request.line);
+    let measured = |runs: &[[Vec<VictimRun>; 2]]| VictimResults::of(runs, request.line);
     let (findings, all) = compare(&EXPERIMENT, (request, tell), run, conduct, measured, HEADLINES)?;
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-fn run(setup: &Setup<'_>, sizes: Sizes, light_percent: u64) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>, sizes: Sizes, light_percent: u64) -> Result<VictimRun, FabricError> {
     let line = setup.line;
     let (plan, scene) = plan(line);
     let plan = plan.at_point(format!("light={light_percent}% message={}", frames(sizes.light, line)));
     let load = scene.load(sizes, light_percent);
     let fabric = setup.build(plan)?;
-    let (seen, account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
-    Ok(Run { load, scene, account, seen })
+    let (samples, account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
+    Ok(VictimRun { load, scene, account, samples })
 }
 
-fn plan(line: Line) -> (Plan, Scene) {
+fn plan(line: Line) -> (Plan, VictimScene) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let heavy: Vec<HostId> = (1..=HEAVY).map(|n| plan.host(&format!("heavy-{n}"), switch)).collect();
     let light: Vec<HostId> = (1..=LIGHT).map(|n| plan.host(&format!("light-{n}"), switch)).collect();
     let [congested, free] = ["congested", "free"].map(|name| plan.host(name, switch));
     let ports = heavy.iter().chain(&light).map(|&host| plan.port_of(host)).collect();
-    (plan, Scene { heavy, light, congested, free, ports, line })
+    (plan, VictimScene { heavy, light, congested, free, ports, line })
 }
 
-impl Scene {
+impl VictimScene {
     fn load(&self, sizes: Sizes, light_percent: u64) -> Load {
         let (mut load, end) = (Load::default(), self.line.span(END));
         for &heavy in &self.heavy {
@@ -218,8 +218,8 @@ impl Scene {
         load
     }
 
-    fn watch(&self, live: &Live<'_>) -> Seen {
-        let mut seen = Seen {
+    fn watch(&self, live: &Live<'_>) -> Observations {
+        let mut samples = Observations {
             light: Series::default(),
             victim: Series::default(),
             first_xoff: vec![None; self.ports.len()],
@@ -228,18 +228,18 @@ impl Scene {
         let mut before = vec![0; self.ports.len()];
         let [begin, end] = [ALONE, END].map(|time| self.line.span(time));
         live.every(LOOK, PATIENCE, |now| {
-            let come = |to| self.light.iter().map(|&light| live.received_from(light, to)).sum();
-            seen.victim.look(now, come(self.free));
-            seen.light.look(now, come(self.congested));
-            let looked = seen.first_xoff.iter_mut().zip(&mut seen.held).zip(&mut before);
-            for (&port, ((first, held), before)) in self.ports.iter().zip(looked) {
+            let received = |to| self.light.iter().map(|&light| live.received_from(light, to)).sum();
+            samples.victim.record(now, received(self.free));
+            samples.light.record(now, received(self.congested));
+            let observed = samples.first_xoff.iter_mut().zip(&mut samples.held).zip(&mut before);
+            for (&port, ((first, held), before)) in self.ports.iter().zip(observed) {
                 let class = live.class(port, LOSSLESS);
                 let counters = [&class.xoff_sent, &class.held_since, &class.held_nanos];
                 let [xoffs, since, ended] = settled(|| counters.map(Counter::get));
                 if (begin..=end).contains(&now) {
                     let goes_on = if since == 0 { 0 } else { live.begin().after(now).since(Nanos(since)).0 };
-                    let look = (now, ended + goes_on);
-                    held.get_or_insert([look; 2])[1] = look;
+                    let sample = (now, ended + goes_on);
+                    held.get_or_insert([sample; 2])[1] = sample;
                 }
                 if now < begin {
                     *before = xoffs;
@@ -248,20 +248,20 @@ impl Scene {
                 }
             }
         });
-        seen
+        samples
     }
 }
 
-impl Run {
+impl VictimRun {
     /// Returns the number of XOFFs, the pause time (ns), the observed time (ns), and the first XOFF.
     fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));
         let xoff = classes().map(|class| class.xoff_sent.get()).sum();
-        let held = || self.seen.held[range.clone()].iter().flatten();
+        let held = || self.samples.held[range.clone()].iter().flatten();
         let paused = held().map(|[first, last]| last.1.saturating_sub(first.1)).sum();
         let time = held().map(|[first, last]| last.0.since(first.0).0).sum();
-        (xoff, paused, time, self.seen.first_xoff[range].iter().copied().flatten().min())
+        (xoff, paused, time, self.samples.first_xoff[range].iter().copied().flatten().min())
     }
 
     /// Returns completion times in ms of messages due before congestion and during it, and the number of broken
@@ -290,43 +290,43 @@ impl Run {
     }
 }
 
-impl Measured {
+impl VictimResults {
     /// Creates the results of runs, each with both message sizes.
-    fn of(runs: &[[Vec<Run>; 2]], line: Line) -> Measured {
+    fn of(runs: &[[Vec<VictimRun>; 2]], line: Line) -> VictimResults {
         let of = |place: usize, sizes: Sizes| {
             let runs_with = move |load: usize| runs.iter().map(|run| &run[place][load]).collect::<Vec<_>>();
             let message_frames = [sizes.light, sizes.victim].map(|of| frames(of, line));
-            let point = |(load, &percent)| Point::of(percent, message_frames, &runs_with(load));
+            let point = |(load, &percent)| VictimPoint::of(percent, message_frames, &runs_with(load));
             sizes.loads.iter().enumerate().map(point).collect()
         };
-        Measured { sweep: of(0, LONG), small: of(1, SMALL) }
+        VictimResults { sweep: of(0, LONG), small: of(1, SMALL) }
     }
 
     /// Returns the points with messages of 64 KB and with small ones.
-    fn at(&self, percent: u64) -> [Option<&Point>; 2] {
+    fn at(&self, percent: u64) -> [Option<&VictimPoint>; 2] {
         [&self.sweep, &self.small].map(|of| of.iter().find(|point| point.light_percent == percent))
     }
 }
 
-impl Point {
-    fn of(light_percent: u64, message_frames: [u64; 2], runs: &[&Run]) -> Point {
-        Point {
+impl VictimPoint {
+    fn of(light_percent: u64, message_frames: [u64; 2], runs: &[&VictimRun]) -> VictimPoint {
+        VictimPoint {
             light_percent,
             message_frames,
             heavy: Senders::of(runs, 0..HEAVY),
             light: Senders::of(runs, HEAVY..HEAVY + LIGHT),
-            light_messages: Delivery::of(runs, |run| run.scene.congested, |run| &run.seen.light),
-            victim: Delivery::of(runs, |run| run.scene.free, |run| &run.seen.victim),
+            light_messages: Delivery::of(runs, |run| run.scene.congested, |run| &run.samples.light),
+            victim: Delivery::of(runs, |run| run.scene.free, |run| &run.samples.victim),
         }
     }
 }
 
 impl Senders {
-    fn of(runs: &[&Run], range: std::ops::Range<usize>) -> Senders {
+    fn of(runs: &[&VictimRun], range: std::ops::Range<usize>) -> Senders {
         let each: Vec<_> = runs.iter().map(|run| run.senders(range.clone())).collect();
         let paused: u64 = each.iter().map(|run| run.1).sum();
         let time: u64 = each.iter().map(|run| run.2).sum();
-        let after = |first: Nanos, run: &Run| first.since(run.scene.line.span(ALONE));
+        let after = |first: Nanos, run: &VictimRun| first.since(run.scene.line.span(ALONE));
         let first = each.iter().zip(runs).filter_map(|(each, run)| Some(after(each.3?, run))).min();
         Senders {
             xoff_sent: each.iter().map(|run| run.0).sum(),
@@ -338,7 +338,11 @@ impl Senders {
 }
 
 impl Delivery {
-    fn of(runs: &[&Run], to: impl Fn(&Run) -> HostId, series: impl Fn(&Run) -> &Series) -> Delivery {
+    fn of(
+        runs: &[&VictimRun],
+        to: impl Fn(&VictimRun) -> HostId,
+        series: impl Fn(&VictimRun) -> &Series,
+    ) -> Delivery {
         let each: Vec<_> = runs.iter().map(|run| run.completion(to(run))).collect();
         let rate = |from, to| {
             Spread::of(runs.iter().filter_map(|run| {
@@ -356,7 +360,7 @@ impl Delivery {
     }
 }
 
-type All = [Compared<[Vec<Run>; 2], Measured>];
+type All = [Compared<[Vec<VictimRun>; 2], VictimResults>];
 
 const LOAD_X: &str = "offered to the congested port by each light sender (% of a line)";
 
@@ -421,33 +425,33 @@ fn text(request: &Request, all: &All) -> String {
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
-    let through = |points: &[Point], of: &Of| {
+    let through = |points: &[VictimPoint], of: &PointValue| {
         points.iter().map(|point| (point.light_percent as f64, of(point))).collect::<Vec<_>>()
     };
-    let over_load = |title: &str, y: &str, of: &Of, alone: Option<&Of>| {
-        let through = |measured: &Measured, of: &Of| through(&measured.sweep, of);
+    let over_load = |title: &str, y: &str, of: &PointValue, alone: Option<&PointValue>| {
+        let through = |measured: &VictimResults, of: &PointValue| through(&measured.sweep, of);
         let alone =
             all.first().zip(alone).map(|(first, of)| ("alone".to_owned(), through(&first.measured, of)));
         let lines = all.iter().map(|of_policy| (of_policy.name.clone(), through(&of_policy.measured, of)));
         Panel::new(title, LOAD_X, y, Content::Lines(alone.into_iter().chain(lines).collect()))
     };
-    let rate = |title: &str, of: fn(&Point) -> &Delivery| {
-        let [alone, congested]: [&Of; 2] = [&|p| p50(of(p).solo_mbps), &|p| p50(of(p).mbps)];
+    let rate = |title: &str, of: fn(&VictimPoint) -> &Delivery| {
+        let [alone, congested]: [&PointValue; 2] = [&|p| p50(of(p).solo_mbps), &|p| p50(of(p).mbps)];
         let panel = over_load(title, "received, line rate used (Mb/s)", congested, Some(alone));
         panel.absent(NOTHING_ARRIVED)
     };
     let completion_y = "median, from due to complete (ms)";
-    let completion = |title: &str, of: fn(&Point) -> &Delivery| {
+    let completion = |title: &str, of: fn(&VictimPoint) -> &Delivery| {
         over_load(title, completion_y, &|p| p50(of(p).completion_ms), None).absent(NONE_COMPLETED)
     };
-    let small = |title: &str, of: fn(&Point) -> &Delivery| {
-        let line = |Compared { name, measured, .. }: &Compared<_, Measured>| {
+    let small = |title: &str, of: fn(&VictimPoint) -> &Delivery| {
+        let line = |Compared { name, measured, .. }: &Compared<_, VictimResults>| {
             (name.clone(), through(&measured.small, &|p| p50(of(p).completion_ms)))
         };
         Panel::new(title, LOAD_X, completion_y, Content::Lines(all.iter().map(line).collect()))
             .absent(NONE_COMPLETED)
     };
-    let pause = |title: &str, of: fn(&Point) -> &Senders| {
+    let pause = |title: &str, of: fn(&VictimPoint) -> &Senders| {
         over_load(title, "time in pause (%)", &|p| Some(of(p).paused_percent), None)
     };
     Figure {
@@ -465,7 +469,7 @@ fn figure(request: &Request, all: &All) -> Figure {
     }
 }
 
-type Of<'a> = dyn Fn(&Point) -> Option<f64> + 'a;
+type PointValue<'a> = dyn Fn(&VictimPoint) -> Option<f64> + 'a;
 
 #[cfg(test)]
 mod tests;

@@ -36,7 +36,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn a_stall_before_the_hosts_began_is_none_of_theirs() {
+    fn stall_before_hosts_is_ignored() {
         let (view, _) = xoff_switch::control::testing::view();
         let views = [view];
         let (facts, budget) = (&views[0].workers[0].facts, Nanos::from_millis(25));

@@ -166,15 +166,15 @@ impl Routing {
         Ok(routing)
     }
 
-    fn wait(&mut self, end: Instant, missing: impl Fn(&[Daemon]) -> Vec<String>) -> Result<(), Wait> {
+    fn wait(&mut self, end: Instant, missing: impl Fn(&[Daemon]) -> Vec<String>) -> Result<(), WaitError> {
         loop {
-            self.0.iter_mut().try_for_each(Daemon::check).map_err(Wait::Ended)?;
+            self.0.iter_mut().try_for_each(Daemon::check).map_err(WaitError::Ended)?;
             let missing = missing(&self.0);
             if missing.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= end {
-                return Err(Wait::Late(missing));
+                return Err(WaitError::Late(missing));
             }
             thread::sleep(LOOK_EVERY);
         }
@@ -188,21 +188,21 @@ impl Routing {
         patience: Duration,
     ) -> Result<(), RoutingError> {
         let missing = |_: &[Daemon]| missing_of_all(plan, views, Ready::Routes);
-        let gone = |missing| RoutingError::Gone { missing };
-        self.wait(Instant::now() + patience, missing).map_err(|end| end.or(gone))
+        let withdrawn = |missing| RoutingError::Gone { missing };
+        self.wait(Instant::now() + patience, missing).map_err(|end| end.or(withdrawn))
     }
 }
 
-enum Wait {
+enum WaitError {
     Ended(RoutingError),
     Late(Vec<String>),
 }
 
-impl Wait {
+impl WaitError {
     fn or(self, late: impl FnOnce(Vec<String>) -> RoutingError) -> RoutingError {
         match self {
-            Wait::Ended(error) => error,
-            Wait::Late(missing) => late(missing),
+            WaitError::Ended(error) => error,
+            WaitError::Late(missing) => late(missing),
         }
     }
 }
@@ -212,7 +212,7 @@ impl Daemon {
         let program = program(name).ok_or(RoutingError::NoFrr { missing: name })?;
         let state = |ending: &str| format!("{STATE}/{name}.{ending}");
         let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
-        let said = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
+        let error_output = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
         let mut command = enter::child();
         // The process starts with its target group: a change of group would clear the parent-death signal. Setting
         // the user also drops other groups.
@@ -220,7 +220,7 @@ impl Daemon {
         command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
         command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);
         command.arg(format!("{STATE}/zserv.api")).args(["--log", &format!("file:{}", state("log"))]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(error_output);
         let process = kernel.spawn(command).map_err(failed)?;
         Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
     }
@@ -251,8 +251,8 @@ fn last_words(texts: [String; 2]) -> String {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ")
     };
-    let said: Vec<String> = texts.iter().map(last).filter(|said| !said.is_empty()).collect();
-    if said.is_empty() { "it has said nothing".into() } else { said.join(" | ") }
+    let outputs: Vec<String> = texts.iter().map(last).filter(|output| !output.is_empty()).collect();
+    if outputs.is_empty() { "no output".into() } else { outputs.join(" | ") }
 }
 
 /// Configures a router's addresses and the neighbour entries of its hosts; hosts of `xoff traffic` do not answer ARP.
@@ -309,8 +309,8 @@ fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> V
         if !beyond.is_empty() {
             return Some(format!("{prefix} without {beyond}"));
         }
-        let is_known = plan.port_of(host).switch != switch || page.stations.contains(&host.ipv4().into());
-        (!is_known).then(|| format!("the station of {}", host.ipv4()))
+        let is_resolved = plan.port_of(host).switch != switch || page.stations.contains(&host.ipv4().into());
+        (!is_resolved).then(|| format!("the station of {}", host.ipv4()))
     };
     let mut missing: Vec<String> = plan.routes(switch).filter_map(lack).collect();
     if missing.is_empty() && ready == Ready::Workers && !page.is_in_use {
@@ -322,8 +322,8 @@ fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> V
 /// Returns the interfaces that currently forward a route's packets.
 fn ways_of(row: &Row) -> BTreeSet<&str> {
     let usable = row.via.iter().filter(|via| {
-        let is_known = via.gateway.is_none() || via.station.is_some();
-        via.is_of_switch && !via.is_dead && is_known
+        let is_resolved = via.gateway.is_none() || via.station.is_some();
+        via.is_of_switch && !via.is_dead && is_resolved
     });
     usable.map(|via| via.interface.as_str()).collect()
 }
@@ -353,7 +353,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn both_ends_of_a_wire_are_in_a_network_and_each_knows_the_other() {
+    fn trunk_ends_are_bgp_neighbours() {
         let (plan, [leaf_1, _, spine_1, _], _) = leaf_spine();
         let [near, far] = [plan.trunks()[0].0, plan.trunks()[0].1].map(|at| plan.router_address(at));
         assert_eq!(
@@ -366,7 +366,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn a_route_is_missing_until_every_way_of_it_leads_to_a_station_that_is_known() {
+    fn route_with_unresolved_path_is_missing() {
         let (plan, [leaf_1, ..], _) = leaf_spine();
         let via = |interface: &str, gateway: Option<&str>| RowVia {
             interface: interface.into(),
@@ -415,7 +415,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn routes_are_looked_at_until_they_are_there_or_patience_ends() {
+    fn routes_are_polled_until_timeout() {
         let looks = Cell::new(0);
         let back_at_look = |number: u32, end: Instant| {
             looks.set(0);
@@ -428,18 +428,18 @@ mod tests {
         };
         assert_eq!(back_at_look(3, Instant::now() + CONVERGES_WITHIN), Ok(()));
         assert_eq!(looks.get(), 3);
-        let gone = back_at_look(2, Instant::now()).unwrap_err();
+        let error = back_at_look(2, Instant::now()).unwrap_err();
         assert_eq!(
-            gone,
+            error,
             "when the hosts had ended routes were gone, and did not come back: 10.0.1.0/24 by near"
         );
     }
 
     // proves: cascade
     #[test]
-    fn the_last_lines_of_a_daemon_are_told_whether_it_had_a_log_or_not() {
+    fn daemon_error_shows_last_output_lines() {
         let words = |err: &str, log: &str| last_words([err.to_owned(), log.to_owned()]);
-        assert_eq!(words("", "\n"), "it has said nothing");
+        assert_eq!(words("", "\n"), "no output");
         assert_eq!(words("no such option\n", ""), "no such option");
         assert_eq!(words("a\n", "1\n2\n3\n4\n"), "a | 2 | 3 | 4");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::error::FabricError;
 use crate::plan::{HostId, Plan, Stack};
-use crate::world::{Clock, Ended, HostStart, Proof, Sender, World};
+use crate::running_fabric::{Clock, FinalReports, HostStart, Proof, RunningFabric, Sender};
 use xoff_flow_control::counters::Counters;
 use xoff_flow_control::settings::SwitchSettings;
 use xoff_host::HostReport;
@@ -41,7 +41,7 @@ enum Hosts {
         gaps: Gaps,
     },
     /// Hosts that have ended, with the longest scheduling gap of a switch meanwhile, ns.
-    Ended {
+    FinalReports {
         reports: Vec<Result<HostReport, HostError>>,
         longest_stall_nanos: u64,
     },
@@ -100,7 +100,7 @@ impl Clock for Running<'_> {
     }
 }
 
-impl World for Running<'_> {
+impl RunningFabric for Running<'_> {
     fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)> {
         self.switches.views().iter().map(|view| counted(view)).collect()
     }
@@ -121,7 +121,7 @@ impl World for Running<'_> {
     fn has_failed(&self) -> bool {
         match &self.hosts {
             Hosts::Running { threads, .. } => threads.iter().any(JoinHandle::is_finished),
-            Hosts::Waiting | Hosts::Ended { .. } => false,
+            Hosts::Waiting | Hosts::FinalReports { .. } => false,
         }
     }
 
@@ -134,11 +134,11 @@ impl World for Running<'_> {
         let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
         let reports = threads.into_iter().map(join).collect();
         let longest_stall_nanos = gaps.longest_since(&self.switches.views());
-        self.hosts = Hosts::Ended { reports, longest_stall_nanos };
+        self.hosts = Hosts::FinalReports { reports, longest_stall_nanos };
     }
 
-    fn end(&mut self, patience: Duration) -> Result<Ended, FabricError> {
-        let Hosts::Ended { reports, longest_stall_nanos } =
+    fn end(&mut self, patience: Duration) -> Result<FinalReports, FabricError> {
+        let Hosts::FinalReports { reports, longest_stall_nanos } =
             std::mem::replace(&mut self.hosts, Hosts::Waiting)
         else {
             panic!("hosts end before their switches");
@@ -155,7 +155,7 @@ impl World for Running<'_> {
         for host in self.plan.hosts_with(Stack::Kernel) {
             hosts[host.index()].drops.total = devices[host.index()].counters()?.dropped();
         }
-        Ok(Ended { hosts, proofs: statuses.into_iter().map(proof).collect(), longest_stall_nanos })
+        Ok(FinalReports { hosts, proofs: statuses.into_iter().map(proof).collect(), longest_stall_nanos })
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn what_a_switch_counted_stays_without_its_sockets() {
+    fn counters_outlive_the_switch_view() {
         let (view, _) = xoff_switch::control::testing::view();
         let (settings, counters) = counted(&view);
         let is_there = Arc::downgrade(&view);

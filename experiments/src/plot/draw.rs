@@ -30,10 +30,10 @@ const FONT: &str = "sans-serif";
 const TEXT_HEIGHT: i32 = 13;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
 impl Figure {
-    pub(super) fn draw(&self, svg: &mut String) -> Drawn {
+    pub(super) fn draw(&self, svg: &mut String) -> DrawResult {
         let names = self.names();
         let columns = self.panels.len().clamp(1, COLUMNS);
         let width = PANEL.0 * u32::try_from(columns)?;
@@ -119,7 +119,7 @@ impl Panel {
         names.into_iter()
     }
 
-    fn draw(&self, area: &Area<'_>, names: &[&str], in_legend: &[&str]) -> Drawn {
+    fn draw(&self, area: &Area<'_>, names: &[&str], in_legend: &[&str]) -> DrawResult {
         match &self.content {
             Content::Lines(lines) => self.draw_lines(area, (names, in_legend), lines),
             Content::Spreads(rows) => self.draw_spreads(area, names, rows),
@@ -132,7 +132,7 @@ impl Panel {
         area: &Area<'_>,
         (names, in_legend): (&[&str], &[&str]),
         lines: &[(String, Vec<Point>)],
-    ) -> Drawn {
+    ) -> DrawResult {
         let points = || lines.iter().flat_map(|(_, points)| points);
         let place = |x: f64| match self.scale {
             Scale::Linear => x,
@@ -203,7 +203,7 @@ impl Panel {
         })
     }
 
-    fn draw_spreads(&self, area: &Area<'_>, names: &[&str], rows: &[(String, Option<Spread>)]) -> Drawn {
+    fn draw_spreads(&self, area: &Area<'_>, names: &[&str], rows: &[(String, Option<Spread>)]) -> DrawResult {
         let drawn = || (0.0, nice_top(rows.iter().filter_map(|(_, spread)| Some(spread.as_ref()?.max))));
         let (from, to) = self.limits.x.unwrap_or_else(drawn);
         let labels: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
@@ -233,7 +233,7 @@ impl Panel {
         Ok(())
     }
 
-    fn draw_spans(&self, area: &Area<'_>, names: &[&str], rows: &[(String, Vec<(f64, f64)>)]) -> Drawn {
+    fn draw_spans(&self, area: &Area<'_>, names: &[&str], rows: &[(String, Vec<(f64, f64)>)]) -> DrawResult {
         let drawn = || ends(rows.iter().flat_map(|(_, spans)| spans).flat_map(|span| [span.0, span.1]));
         let (from, to) = self.limits.x.unwrap_or_else(drawn);
         let labels: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
@@ -259,7 +259,7 @@ impl Panel {
         area: &'b Area<'a>,
         x: Range<f64>,
         labels: &[&str],
-    ) -> Result<Rows<'a, 'b>, Box<dyn std::error::Error>> {
+    ) -> Result<RowChart<'a, 'b>, Box<dyn std::error::Error>> {
         let longest = labels.iter().map(|label| label.len()).max().unwrap_or(0);
         let label_width = 16 + CHARACTER_WIDTH * u32::try_from(longest)?;
         let (width, _) = area.dim_in_pixel();
@@ -290,7 +290,7 @@ impl Panel {
     }
 }
 
-type Rows<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type RowChart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 fn strokes(dashes: Dashes, length: i32) -> Vec<(i32, i32)> {
     let (dash, gap) = dashes.map_or((length, 0), |(dash, gap)| (dash.cast_signed(), gap.cast_signed()));
@@ -354,20 +354,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_legend_is_drawn_as_its_line() {
+    fn legend_shows_dashes_of_its_line() {
         assert_eq!(strokes(None, 28), [(0, 28)]);
         assert_eq!(strokes(Some((9, 7)), 28), [(0, 9), (16, 25)]);
         assert_eq!(strokes(Some((10, 6)), 20), [(0, 10), (16, 20)]);
     }
 
     #[test]
-    fn numbers_on_an_axis_of_decades_are_told_apart() {
+    fn decade_axis_labels_are_distinct() {
         let labels = [0.0, 0.2, 0.4, 1.0, 1.1, 3.0, 4.5].map(|log: f64| of_decades(10_f64.powf(log)));
         assert_eq!(labels, ["1", "1.58", "2.51", "10", "12.6", "1.00 k", "31.6 k"]);
     }
 
     #[test]
-    fn the_last_number_of_an_axis_is_within_the_figure() {
+    fn last_axis_label_is_within_figure() {
         let end = 1_000_000.0;
         let lines = Content::Lines(vec![("a".into(), vec![(0.0, Some(1.0)), (end, Some(1.0))])]);
         let spans = Content::Spans(vec![("a".into(), vec![(0.0, end)])]);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_broken_between_words() {
+    fn text_is_wrapped_between_words() {
         assert_eq!(broken("three words here", 11), ["three words", "here"]);
         assert_eq!(broken("three words here", 10), ["three", "words here"]);
     }

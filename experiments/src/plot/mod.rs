@@ -175,7 +175,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn what_was_not_measured_is_a_gap_that_says_so() {
+    fn missing_value_is_a_labelled_gap() {
         let lines = |middle| {
             let wdrop = vec![(5.0, Some(1.0)), (10.0, middle), (15.0, Some(1.0)), (20.0, Some(1.0))];
             svg(panel(Content::Lines(vec![("wdrop".into(), wdrop)])).absent("none completed"))
@@ -191,7 +191,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn of_two_equal_lines_both_are_seen() {
+    fn identical_lines_are_both_visible() {
         let line = || vec![(0.0, Some(1.0)), (1.0, Some(1.0))];
         let svg = svg(panel(Content::Lines(vec![("pfc".into(), line()), ("gfc".into(), line())])));
         let drawn = svg.matches("stroke-width=\"2\"").count();
@@ -200,7 +200,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn a_row_of_which_nothing_was_measured_has_no_box_and_says_so() {
+    fn row_without_values_shows_only_label() {
         let rows = |wdrop| vec![("pfc".to_owned(), Spread::of([1.0, 2.0])), ("wdrop".to_owned(), wdrop)];
         let of = |wdrop| svg(panel(Content::Spreads(rows(wdrop))).absent("none completed"));
         let (some, none) = (of(Spread::of([0.5])), of(None));
@@ -210,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_row_the_panel_says_why() {
+    fn panel_without_rows_has_a_label() {
         let rows = vec![("spine".to_owned(), vec![(1.0, 2.0)])];
         let [some, none] = [rows, Vec::new()].map(|rows| svg(panel(Content::Spans(rows)).absent("nobody")));
         assert!(!some.contains("nobody") && none.contains("nobody"), "{none}");
     }
 
     #[test]
-    fn a_title_is_broken_where_the_figure_ends() {
+    fn title_wider_than_figure_is_wrapped() {
         let title = "Deadlock: three switches in a ring, three flows of two wires each, 100 Mb/s lines";
         let panels = vec![panel(Content::Lines(vec![("pfc".into(), vec![(0.0, Some(1.0))])]))];
         let svg = Figure { title: title.into(), panels }.svg().unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_on_an_axis_are_as_few_as_fit_beside_long_names() {
+    fn long_names_leave_fewer_axis_labels() {
         let rows = |name: &str| svg(panel(Content::Spans(vec![(name.to_owned(), vec![(0.0, 45_000.0)])])));
         let numbers = |svg: &str| svg.matches("000\n").count();
         let [short, long] = ["pfc", "capfc-calibrate-wdrop (lost frames)"].map(|name| numbers(&rows(name)));
@@ -250,7 +250,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn a_place_for_a_figure_is_checked_and_left_as_it_is() {
+    fn plot_path_check_changes_no_file() {
         let directory = std::env::temp_dir().join(format!("xoff-plot-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let refused = |path: &Path| Figure::check_place(path).err().map(|error| error.to_string());
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_all_zero_are_drawn_too() {
+    fn empty_and_zero_data_are_drawn() {
         let panels = vec![
             panel(Content::Lines(vec![("a".into(), vec![(1.0, Some(0.0))])])),
             panel(Content::Lines(vec![("a".into(), vec![(1.0, None)])])),

@@ -86,7 +86,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn each_policy_has_a_colour_and_those_compared_differ() {
+    fn compared_policies_have_distinct_colours() {
         for variant in VARIANTS.iter().chain([&OWN]) {
             assert!(of_policy(variant.name).is_some(), "{}", variant.name);
         }
@@ -101,7 +101,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn a_policy_has_its_colour_in_every_company_and_nothing_else_has_it() {
+    fn policy_colour_is_fixed_and_unique() {
         let alone = colour(&["gfc"], "gfc");
         let names = ["alone", "spine", "pfc", "gfc (lost frames)"];
         assert_eq!(colour(&names, "gfc (lost frames)"), alone);

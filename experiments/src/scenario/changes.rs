@@ -13,23 +13,23 @@ use super::topology::Topology;
 xoff_config::keys! {
     struct ChangeKeys {
         at: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
-        switch: Of = of;
+        switch: ChangeTarget = of;
     }
 }
 
 /// Parses the switches that a change applies to.
-fn of(value: &Value<'_>) -> Parsed<Of> {
+fn of(value: &Value<'_>) -> Parsed<ChangeTarget> {
     match value.as_str() {
-        Some("all") => Ok(Of::All),
-        Some(kind) if !kind.is_empty() => Ok(Of::Kind(kind.to_owned())),
+        Some("all") => Ok(ChangeTarget::All),
+        Some(kind) if !kind.is_empty() => Ok(ChangeTarget::Kind(kind.to_owned())),
         _ => parse::integer(0..=u32::MAX)(value)
-            .map(Of::Switch)
+            .map(ChangeTarget::Switch)
             .map_err(|_| "\"all\", a kind of switches, or the number of one".into()),
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum ChangeTarget {
     All,
     Kind(String),
     Switch(u32),
@@ -39,15 +39,15 @@ pub enum Of {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub at: Nanos,
-    pub of: Of,
+    pub of: ChangeTarget,
 }
 
 impl Change {
     pub fn is_for(&self, switch: u32, kind: &str) -> bool {
         match &self.of {
-            Of::All => true,
-            Of::Kind(own) => own == kind,
-            Of::Switch(number) => *number == switch,
+            ChangeTarget::All => true,
+            ChangeTarget::Kind(own) => own == kind,
+            ChangeTarget::Switch(number) => *number == switch,
         }
     }
 }
@@ -66,13 +66,13 @@ pub(super) fn read(
         problems.push(
             Problem::error("a [[change]] has no key that says what changes")
                 .at(change.span, "nothing would change")
-                .help("say what switches are told from then on by keys of [switch.KIND]: policy = \"ofc\", class.3.xoff = \"80KB\""),
+                .help("give the new settings as keys of [switch.KIND]: policy = \"ofc\", class.3.xoff = \"80KB\""),
         );
     }
     super::in_time(keys.at.as_ref(), ["`at` of a change", "would never be made"], end, problems);
     let kinds = topology.map_or(&[][..], |topology| topology.kind.switches());
     if let Some(of) = &keys.switch
-        && let Of::Kind(kind) = &of.value
+        && let ChangeTarget::Kind(kind) = &of.value
         && topology.is_some()
         && !kinds.contains(&kind.as_str())
     {
@@ -85,16 +85,16 @@ pub(super) fn read(
                 )),
         );
     }
-    Some(Change { at: keys.at?.value, of: keys.switch.map_or(Of::All, |of| of.value) })
+    Some(Change { at: keys.at?.value, of: keys.switch.map_or(ChangeTarget::All, |of| of.value) })
 }
 
 /// Lays change `number` over a switch's earlier keys. `changes` is the list of the file.
-pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, said: &mut TomlTable<'de>) {
+pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, keys_of_kind: &mut TomlTable<'de>) {
     let change = changes.as_array().and_then(|all| all.get(number));
     let Some(mut over) = change.and_then(|change| table(copied(change).take())) else { return };
     ChangeKeys::KEYS.iter().for_each(|key| _ = over.remove(*key));
     let is_table = |of: &TomlTable<'_>| of.get("policy").is_some_and(|policy| policy.as_table().is_some());
-    if is_table(said)
+    if is_table(keys_of_kind)
         && !is_table(&over)
         && let Some(policy) = over.get_mut("policy")
     {
@@ -103,6 +103,6 @@ pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, said: &mut Toml
         let key = toml_span::value::Key { name: "all".into(), span: policy.span };
         policy.set(ValueInner::Table(TomlTable::from([(key, all)])));
     }
-    lay_below(&mut over, std::mem::take(said));
-    *said = over;
+    lay_below(&mut over, std::mem::take(keys_of_kind));
+    *keys_of_kind = over;
 }

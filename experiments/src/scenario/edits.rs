@@ -34,8 +34,7 @@ pub fn given(text: &str) -> Result<Given, String> {
     }
     if parts[0] == "sweep" {
         return Err(
-            "what is varied stands in the file; a key that is said here, as in policy=ofc, is not varied"
-                .into(),
+            "a sweep is set in the file only; a key given here, as in policy=ofc, is not varied".into()
         );
     }
     Ok(given)
@@ -43,7 +42,7 @@ pub fn given(text: &str) -> Result<Given, String> {
 
 /// Returns the canonical form of a path: `policy` is short for `switch.all.policy`, and `policy.all` stands for
 /// `policy`.
-fn meant(path: &[String]) -> Vec<&str> {
+fn canonical(path: &[String]) -> Vec<&str> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {
         [POLICY] => vec!["switch", "all", POLICY],
@@ -54,7 +53,7 @@ fn meant(path: &[String]) -> Vec<&str> {
 
 /// Returns the kind of switches whose policy the path sets, if any.
 fn chooses(path: &[String]) -> Option<&str> {
-    match meant(path)[..] {
+    match canonical(path)[..] {
         ["switch", kind, POLICY] => Some(kind),
         _ => None,
     }
@@ -80,7 +79,7 @@ impl Axis {
 
 /// Returns the axes of the file's sweep, without keys that the command line sets.
 pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
-    let said = set::checked_values(root, meant, problems);
+    let overridden = set::checked_values(root, canonical, problems);
     if let Some(value) =
         root.as_table().and_then(|table| table.get("sweep")).filter(|value| value.as_array().is_none())
     {
@@ -122,12 +121,12 @@ pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
                         .at(values.span, "seeds")
                         .help("give them by --seeds, as in --seeds 1..10"),
                 );
-            } else if axes.iter().any(|axis| meant(&axis.path) == meant(path)) {
+            } else if axes.iter().any(|axis| canonical(&axis.path) == canonical(path)) {
                 problems.push(
                     Problem::error(format!("`{}` is varied by two tables", path.join(".")))
                         .at(values.span, "varied again"),
                 );
-            } else if !said.iter().any(|(said, _)| meant(said) == meant(path)) {
+            } else if !overridden.iter().any(|(overridden, _)| canonical(overridden) == canonical(path)) {
                 axes.push(Axis { path: path.clone(), labels });
             }
         } else {
@@ -206,7 +205,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
             problems.push(
                 Problem::error(format!("`{}`: {at}", path.join(".")))
                     .at(span, "cannot be put there")
-                    .help("a key stands in its table, as in topology.k; a load is meant by its number, as in load.0.load"),
+                    .help("write a key with its table, as in topology.k, and a load by its number, as in load.0.load"),
             );
         }
     }
@@ -245,12 +244,12 @@ mod tests {
             ("switch.all.policy=gfc", "policy=ofc"),
             ("switch.all.policy.all=gfc", "policy=ofc"),
         ] {
-            let said = source(POLICIES, &[one]).unwrap();
-            assert_eq!(said.points(), 1, "{one} is not varied");
-            let told =
+            let overridden = source(POLICIES, &[one]).unwrap();
+            assert_eq!(overridden.points(), 1, "{one} is not varied");
+            let policies =
                 |source: &Source| source.switch(0, "switch", &[PORT]).map(|config| config.switch.policies);
             let file = source("[switch.all]\npolicy = \"gfc\"\n", &[]).unwrap();
-            assert_eq!(told(&said).unwrap(), told(&file).unwrap(), "{one}");
+            assert_eq!(policies(&overridden).unwrap(), policies(&file).unwrap(), "{one}");
             assert!(source("", &[one, other]).unwrap_err().contains("twice"), "{one}, {other}");
         }
         let beside = "[switch.all.policy.ofc]\nalpha = 0.8\n";
@@ -265,11 +264,11 @@ mod tests {
             of_kind,
             [other, one],
         ] {
-            let told = source("", &set).unwrap().switch(0, "switch", &[PORT]).unwrap();
+            let overridden = source("", &set).unwrap().switch(0, "switch", &[PORT]).unwrap();
             let file =
                 source(&format!("{beside}all = \"ofc\"\n").replace(".ofc]\n", "]\nofc."), &[]).unwrap();
             assert_eq!(
-                told.switch.policies,
+                overridden.switch.policies,
                 file.switch(0, "switch", &[PORT]).unwrap().switch.policies,
                 "{set:?}"
             );

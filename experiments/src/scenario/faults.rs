@@ -16,7 +16,7 @@ const CONTROL_STEP: f64 = 1.0 / 1_024.0;
 xoff_config::keys! {
     struct FaultKeys {
         kind: FaultKind = parse::choice(FaultKind::WORDS);
-        at: Place = place;
+        at: FaultLocation = place;
         begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
         end: Nanos = parse::time(Nanos(1)..=TIME_MAX);
         gap: Nanos = parse::time(Nanos(1)..=TIME_MAX);
@@ -41,14 +41,14 @@ fn of_control(value: &Value<'_>) -> Parsed<f64> {
 }
 
 /// Parses a place: an end of a link in the notation of results, a switch, or all switches.
-fn place(value: &Value<'_>) -> Parsed<Place> {
+fn place(value: &Value<'_>) -> Parsed<FaultLocation> {
     let place = value.as_str().and_then(|text| match text.split_at_checked(1)? {
-        ("h", host) => host.parse().ok().map(|host| Place::End(At::Host(host))),
+        ("h", host) => host.parse().ok().map(|host| FaultLocation::End(At::Host(host))),
         ("s", rest) => Some(match rest.split_once('p') {
-            Some((switch, port)) => Place::End(At::Switch(switch.parse().ok()?, port.parse().ok()?)),
-            None => Place::Switch(rest.parse().ok()?),
+            Some((switch, port)) => FaultLocation::End(At::Switch(switch.parse().ok()?, port.parse().ok()?)),
+            None => FaultLocation::Switch(rest.parse().ok()?),
         }),
-        _ => (text == "all").then_some(Place::AllSwitches),
+        _ => (text == "all").then_some(FaultLocation::AllSwitches),
     });
     place.ok_or_else(|| {
         "an end of a link (\"h3\" is host 3, \"s1p2\" is port 2 of switch 1), a switch (\"s1\"), or \"all\" switches".into()
@@ -68,7 +68,7 @@ fn span(value: &Value<'_>) -> Parsed<RangeInclusive<Nanos>> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FaultLocation {
     End(At),
     Switch(u32),
     AllSwitches,
@@ -154,7 +154,7 @@ pub struct LinkFault {
 pub struct SwitchFault {
     /// Number of the switch; `None` for all.
     pub switch: Option<u32>,
-    pub what: Ailment,
+    pub what: Impairment,
     pub begin: Nanos,
     /// End of the fault; no random stall begins at this time or later.
     pub end: Nanos,
@@ -162,7 +162,7 @@ pub struct SwitchFault {
 
 /// Action that a switch omits for a time.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ailment {
+pub enum Impairment {
     Stall,
     Stalls {
         /// Mean time from the end of a stall to the next.
@@ -211,7 +211,7 @@ pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problem
 /// Returns the switch (`None` for all) that two overlapping restarts share.
 fn restarted_by_both(one: &Fault, other: &Fault) -> Option<Option<u32>> {
     let (Fault::Switch(one), Fault::Switch(other)) = (one, other) else { return None };
-    let are_restarts = [one, other].iter().all(|fault| fault.what == Ailment::Restart);
+    let are_restarts = [one, other].iter().all(|fault| fault.what == Impairment::Restart);
     let is_one_switch = one.switch.is_none() || other.switch.is_none() || one.switch == other.switch;
     let are_at_one_time = one.begin <= other.end && other.begin <= one.end;
     (are_restarts && is_one_switch && are_at_one_time).then_some(one.switch.or(other.switch))
@@ -225,8 +225,8 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
     }
     let kind = value(keys.kind.as_ref(), FaultKind::default());
     super::of_kind(table, "[[fault]]", kind.word(), FaultKeys::KEYS, kind.keys(), problems);
-    let is_said = |name: &&str| table.value(name).is_some();
-    if kind == FaultKind::Link && !FaultKeys::KEYS.iter().filter(|name| !AROUND.contains(name)).any(is_said) {
+    let is_set = |name: &&str| table.value(name).is_some();
+    if kind == FaultKind::Link && !FaultKeys::KEYS.iter().filter(|name| !AROUND.contains(name)).any(is_set) {
         let problem = Problem::error("a [[fault]] of kind \"link\" has no key that says what goes wrong");
         problems.push(problem.at(table.span, "nothing would go wrong").help(
             "say `down`, when the link goes down, or what share is lost or harmed: `lost`, `control_lost`, `control_late`, \
@@ -234,7 +234,7 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
         ));
     } else if let Some(late_by) = &keys.late_by
         && kind == FaultKind::Link
-        && !["control_late", "control_again"].iter().any(is_said)
+        && !["control_late", "control_again"].iter().any(is_set)
     {
         let problem = Problem::error("`late_by` says how late MAC control comes, and none comes late");
         problems.push(problem.at(late_by.span, "of no effect").help(
@@ -256,7 +256,7 @@ fn of_1024(share: f64) -> u16 {
     (share * 1_024.0).ceil() as u16
 }
 
-fn misplaced(kind: FaultKind, at: &Spanned<Place>, problems: &mut Problems) {
+fn misplaced(kind: FaultKind, at: &Spanned<FaultLocation>, problems: &mut Problems) {
     problems.push(
         Problem::error(format!("`at` of a fault of kind \"{}\" has to be {}", kind.word(), kind.place()))
             .at(at.span, "not there"),
@@ -279,7 +279,7 @@ fn link(keys: FaultKeys, problems: &mut Problems) -> Option<Fault> {
             .map(|key| of_1024(share(key)));
     let late_by = value(keys.late_by.as_ref(), NO_CONTROL.late_by);
     let at = keys.at?;
-    let Place::End(end) = at.value else {
+    let FaultLocation::End(end) = at.value else {
         misplaced(FaultKind::Link, &at, problems);
         return None;
     };
@@ -298,27 +298,27 @@ fn switch(kind: FaultKind, keys: FaultKeys, run_end: Nanos, problems: &mut Probl
         problems.push(
             Problem::error("`end` is not after `begin`")
                 .at(end.span, "nothing would go wrong")
-                .help("a fault goes on from `begin` to `end`: give `end` a later time"),
+                .help("a fault lasts from `begin` to `end`: give `end` a later time"),
         );
     }
     let without_end = if kind == FaultKind::Restart { begin } else { run_end };
     let end = value(keys.end.as_ref(), without_end);
     let at = keys.at?;
     let (switch, port) = match at.value {
-        Place::End(At::Switch(switch, port)) => (Some(switch), Some(port)),
-        Place::Switch(switch) => (Some(switch), None),
-        Place::AllSwitches if kind != FaultKind::Refusal => (None, None),
-        Place::End(At::Host(_)) | Place::AllSwitches => {
+        FaultLocation::End(At::Switch(switch, port)) => (Some(switch), Some(port)),
+        FaultLocation::Switch(switch) => (Some(switch), None),
+        FaultLocation::AllSwitches if kind != FaultKind::Refusal => (None, None),
+        FaultLocation::End(At::Host(_)) | FaultLocation::AllSwitches => {
             misplaced(kind, &at, problems);
             return None;
         }
     };
     let what = match (kind, port) {
-        (FaultKind::Refusal, Some(port)) => Ailment::Refusal(port),
-        (FaultKind::Stall, None) => Ailment::Stall,
-        (FaultKind::Stalls, None) => Ailment::Stalls { gap: keys.gap?.value, length: keys.length?.value },
-        (FaultKind::LateCompletions, None) => Ailment::LateCompletions,
-        (FaultKind::Restart, None) => Ailment::Restart,
+        (FaultKind::Refusal, Some(port)) => Impairment::Refusal(port),
+        (FaultKind::Stall, None) => Impairment::Stall,
+        (FaultKind::Stalls, None) => Impairment::Stalls { gap: keys.gap?.value, length: keys.length?.value },
+        (FaultKind::LateCompletions, None) => Impairment::LateCompletions,
+        (FaultKind::Restart, None) => Impairment::Restart,
         _ => {
             misplaced(kind, &at, problems);
             return None;

@@ -147,7 +147,7 @@ impl LoadKind {
         }
     }
 
-    const fn goes_on(self) -> bool {
+    const fn is_endless(self) -> bool {
         matches!(self, LoadKind::Poisson | LoadKind::Incast | LoadKind::OnOff)
     }
 }
@@ -247,10 +247,10 @@ fn read(
     super::of_kind(table, "[[load]]", kind.word(), LoadKeys::KEYS, (required, &optional), problems);
     // A closed load of queries without an end time has one query.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
-    if kind.goes_on() && duration.is_none() && keys.end.is_none() && !once {
+    if kind.is_endless() && duration.is_none() && keys.end.is_none() && !once {
         problems.push(
             Problem::error(format!(
-                "a load of kind \"{}\" goes on, and the run until all flows have ended",
+                "a load of kind \"{}\" has no end, and the run lasts until all flows have ended",
                 kind.word()
             ))
             .at(table.key_span("kind"), "would never end")
@@ -288,8 +288,12 @@ fn read(
     {
         problems.push(Problem::error("`end` is not after `begin`").at(end.span, "nothing would be sent"));
     }
-    let told = ["`begin` of a [[load]]", "nothing would be sent"];
-    super::in_time(keys.begin.as_ref(), told, run_end, problems);
+    super::in_time(
+        keys.begin.as_ref(),
+        ["`begin` of a [[load]]", "nothing would be sent"],
+        run_end,
+        problems,
+    );
     let begin = value(keys.begin.as_ref(), Nanos::ZERO);
     let default_name = format!("{}-{number}", kind.word());
     Some(Load {
@@ -331,21 +335,21 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn open_queries_have_a_gap_or_there_is_one() {
+    fn open_queries_without_gap_are_refused() {
         let incast = |keys: &str| of(&format!("[[load]]\nkind = \"incast\"\nsize = 1\nfan_in = 1\n{keys}\n"));
         let is_open = |keys: &str| incast(keys).unwrap().point(0).unwrap().loads[0].is_open;
         assert!(!is_open("open = true"), "one waits for nothing");
         assert!(is_open("open = true\ngap = \"1ns\""));
         assert!(!is_open("gap = \"0s\""));
         for keys in ["end = \"1us\"", "gap = \"0s\"", "gap = \"0s\"\nend = \"1us\""] {
-            let told = incast(&format!("open = true\n{keys}")).unwrap_err();
-            assert!(told.contains("`open` queries without a `gap`"), "{keys}: {told}");
+            let error = incast(&format!("open = true\n{keys}")).unwrap_err();
+            assert!(error.contains("`open` queries without a `gap`"), "{keys}: {error}");
         }
     }
 
     // proves: scenarios
     #[test]
-    fn loads_have_names_of_their_own() {
+    fn duplicate_names_of_loads_are_refused() {
         let two = |one: &str, other: &str| {
             let load = |name: &str| format!("[[load]]\nkind = \"permutation\"\nsize = 1\n{name}\n");
             of(&(load(one) + &load(other)))
@@ -353,8 +357,8 @@ mod tests {
         two("", "").unwrap();
         two("name = \"a\"", "name = \"b\"").unwrap();
         for (one, other) in [("", "name = \"permutation-0\""), ("name = \"b\"", "name = \"b\"")] {
-            let told = two(one, other).unwrap_err();
-            assert!(told.contains("two loads have the name"), "{told}");
+            let error = two(one, other).unwrap_err();
+            assert!(error.contains("two loads have the name"), "{error}");
         }
     }
 }

@@ -37,9 +37,9 @@ use keys::{TIME_MAX, line};
 
 use crate::set::{self, Given};
 
-pub(crate) use changes::{Change, Of};
+pub(crate) use changes::{Change, ChangeTarget};
 pub use edits::given;
-pub(crate) use faults::{Ailment, Fault, LinkFault, SwitchFault};
+pub(crate) use faults::{Fault, Impairment, LinkFault, SwitchFault};
 pub use keys::SEED_MAX;
 pub(crate) use load::{Load, LoadKind, Size};
 use receivers::Receiver;
@@ -339,11 +339,11 @@ fn of_kind(
 ) {
     for key in all.iter().filter(|key| table.value(key).is_some()) {
         if !required.contains(key) && !optional.contains(key) {
-            let known = [required, optional].concat();
+            let allowed = [required, optional].concat();
             problems.push(
                 Problem::error(format!("`{key}` is not a key of {name} of kind \"{kind}\""))
                     .at(table.key_span(key), "no meaning here")
-                    .help(format!("keys of this kind: {}", known.join(", "))),
+                    .help(format!("keys of this kind: {}", allowed.join(", "))),
             );
         }
     }

@@ -29,11 +29,11 @@ pub struct Receiver {
 /// Default of `receiver.buffer`.
 const BUFFER: Bytes = Bytes(1_000_000);
 
-/// Reads all receivers; a host may appear once. `known` is the longest frame and the latest end of the run.
-pub(super) fn read(all: &[Table<'_, '_>], known: (Bytes, Nanos), problems: &mut Problems) -> Vec<Receiver> {
+/// Reads all receivers; a host may appear once. `limits` is the longest frame and the latest end of the run.
+pub(super) fn read(all: &[Table<'_, '_>], limits: (Bytes, Nanos), problems: &mut Problems) -> Vec<Receiver> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for table in all {
-        let Some(receiver) = read_one(table, known, problems) else { continue };
+        let Some(receiver) = read_one(table, limits, problems) else { continue };
         let before = || receivers.iter().flat_map(|before| &before.hosts);
         if let Some(host) = receiver.hosts.iter().find(|host| before().any(|before| before == *host)) {
             problems.push(
@@ -72,16 +72,16 @@ fn read_one(
                 quantity::bytes(xon),
                 quantity::bytes(xoff)
             ))
-            .at(span([&keys.xon, &keys.xoff]), "would let the switch go before it is held")
-            .help("`xon` is half of `xoff` unless it is said"),
+            .at(span([&keys.xon, &keys.xoff]), "the switch would resume before it is paused")
+            .help("`xon` is half of `xoff` by default"),
         );
     }
     if xon == Bytes::ZERO {
         problems.push(
             Problem::error("`xon` of a [[receiver]] is 0")
-                .at(span([&keys.xon, &keys.xoff]), "would never let the switch go")
+                .at(span([&keys.xon, &keys.xoff]), "the switch would never resume")
                 .help(
-                    "the switch may go on when less than `xon` waits; it is half of `xoff` unless it is said",
+                    "the switch resumes when less than `xon` is queued; `xon` is half of `xoff` by default",
                 ),
         );
     }
@@ -90,16 +90,20 @@ fn read_one(
         let [xoff, buffer, longest, least] = [xoff, buffer, longest, least].map(quantity::bytes);
         problems.push(
             Problem::error(format!("`xoff` is {xoff}, `buffer` is {buffer}, and a frame has up to {longest}"))
-                .at(span([&keys.xoff, &keys.buffer]), "frames would be lost before the switch is held")
+                .at(span([&keys.xoff, &keys.buffer]), "frames would be lost before the switch is paused")
                 .help(format!(
-                    "give `buffer` {least} at least: a frame has to find room above `xoff`, which is half of `buffer` unless it \
-                     is said, and what else comes until the switch has stopped needs room, too"
+                    "give `buffer` {least} at least: a frame needs room above `xoff`, which is half of `buffer` by \
+                     default, and so do frames that arrive until the switch has paused"
                 )),
         );
     }
     let begin = value(keys.begin.as_ref(), Nanos::ZERO);
-    let told = ["`begin` of a [[receiver]]", "would never be slow"];
-    super::in_time(keys.begin.as_ref(), told, run_end, problems);
+    super::in_time(
+        keys.begin.as_ref(),
+        ["`begin` of a [[receiver]]", "would never be slow"],
+        run_end,
+        problems,
+    );
     if let Some(end) = keys.end.as_ref().filter(|end| end.value <= begin) {
         problems.push(Problem::error("`end` is not after `begin`").at(end.span, "would never be slow"));
     }

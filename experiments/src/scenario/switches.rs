@@ -15,7 +15,7 @@ use xoff_config::{Config, Hardware, Machine, Problem};
 use xoff_sim::flows::{frame_len, payload_max};
 use xoff_wire::units::ETHERNET_HEADER;
 
-use super::changes::{self, Change, Of};
+use super::changes::{self, Change, ChangeTarget};
 use super::topology::{PortLine, Topology};
 
 /// Tables of a switch's file that apply to simulated switches.
@@ -73,7 +73,7 @@ pub(super) fn check(
         }
         // The kind of a switch given by number is known only if there is one kind.
         let own = |change: &Change| match &change.of {
-            Of::Switch(_) => kinds.len() == 1,
+            ChangeTarget::Switch(_) => kinds.len() == 1,
             _ => change.is_for(0, kind),
         };
         let mut own: Vec<usize> = (0..changes.len()).filter(|number| own(&changes[*number])).collect();
@@ -162,20 +162,20 @@ fn root_of<'de>(
     problems: &mut Problems,
 ) -> Option<Value<'de>> {
     let span = Span::default();
-    let mut said = TomlTable::new();
+    let mut keys_of_kind = TomlTable::new();
     let mut top = table(scenario.take()).unwrap_or_default();
     let topology = top.get("topology").and_then(|topology| topology.as_table());
     let is_routed = topology.and_then(|keys| keys.get("routed")?.as_bool()).unwrap_or(false);
     if let Some(mut kinds) = top.remove("switch").and_then(|mut kinds| table(kinds.take())) {
         let mut of = |name: &str| kinds.remove(name).and_then(|mut of| table(of.take())).unwrap_or_default();
-        said = of(kind);
-        lay_below(&mut said, of(ALL));
+        keys_of_kind = of(kind);
+        lay_below(&mut keys_of_kind, of(ALL));
     }
     if let Some(all) = top.remove("change") {
-        numbers.iter().for_each(|number| changes::lay_over(&all, *number, &mut said));
+        numbers.iter().for_each(|number| changes::lay_over(&all, *number, &mut keys_of_kind));
     }
     let (mut root, mut switch) = (TomlTable::new(), TomlTable::new());
-    for (key, value) in said {
+    for (key, value) in keys_of_kind {
         match key.name.as_ref() {
             "policy" => policies(key, value, &mut switch, &mut root),
             name if TABLES.contains(&name) => _ = root.insert(key, value),
@@ -203,8 +203,8 @@ fn root_of<'de>(
             );
         }
     }
-    let says = |key: &str| defaults.is_some_and(|defaults| defaults.contains_key(key));
-    let adds = ["ofc_peer", "gfc_peer"].map(|key| !says(key));
+    let is_set = |key: &str| defaults.is_some_and(|defaults| defaults.contains_key(key));
+    let adds = ["ofc_peer", "gfc_peer"].map(|key| !is_set(key));
     let port = |(number, line): (usize, &PortLine)| {
         let name = format!("p{number}");
         let metres = line.delay.0.div_ceil(PER_METRE);

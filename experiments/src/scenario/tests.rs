@@ -25,7 +25,7 @@ fn problem(text: &str) -> (Option<usize>, String, String) {
 }
 
 #[test]
-fn what_is_not_said_is_as_documented() {
+fn missing_keys_have_documented_defaults() {
     let scenario = read(FINE).unwrap().point(0).unwrap();
     assert_eq!((scenario.duration, scenario.limit, scenario.seed), (None, Nanos::from_secs(1), 1));
     assert_eq!((scenario.topology.host.rate, scenario.topology.host.delay), (RATE, DELAY));
@@ -35,7 +35,7 @@ fn what_is_not_said_is_as_documented() {
 
 // proves: scenarios
 #[test]
-fn keys_that_there_are_not_are_refused_with_what_may_be_meant() {
+fn unknown_key_error_suggests_a_key() {
     let (line, message, help) = problem(&FINE.replace("hosts = 3", "host = 3\nhosts = 3"));
     assert_eq!((line, message.as_str()), (Some(5), "`host` is not a key in [topology]"));
     assert!(help.contains("`hosts`"), "{help}");
@@ -54,13 +54,13 @@ fn keys_that_there_are_not_are_refused_with_what_may_be_meant() {
 
 // proves: sim-fabrics
 #[test]
-fn all_switches_of_a_topology_route_or_none_does() {
+fn routed_applies_to_all_switches() {
     let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
-    for (said, routed) in [("", false), ("\nrouted = false", false), ("\nrouted = true", true)] {
-        let source = read(&FINE.replace("hosts = 3", &format!("hosts = 3{said}"))).unwrap();
+    for (key, routed) in [("", false), ("\nrouted = false", false), ("\nrouted = true", true)] {
+        let source = read(&FINE.replace("hosts = 3", &format!("hosts = 3{key}"))).unwrap();
         assert_eq!(source.point(0).unwrap().topology.routed, routed);
         let config = source.switch(0, "switch", &lines).unwrap();
-        assert!(config.switch.ports.iter().all(|port| port.routed == routed), "{said}");
+        assert!(config.switch.ports.iter().all(|port| port.routed == routed), "{key}");
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     }
     let (line, message, help) = problem(&format!("[switch.all.defaults]\nrouted = true\n{FINE}"));
@@ -73,7 +73,7 @@ fn all_switches_of_a_topology_route_or_none_does() {
 
 // proves: scenarios
 #[test]
-fn values_are_bracketed() {
+fn value_out_of_range_is_refused() {
     for (key, good, bad) in [("hosts", "1", "0"), ("hosts", "65536", "65537")] {
         assert!(read(&FINE.replace("hosts = 3", &format!("{key} = {good}"))).is_ok(), "{good}");
         let (line, message, _) = problem(&FINE.replace("hosts = 3", &format!("{key} = {bad}")));
@@ -88,7 +88,7 @@ fn values_are_bracketed() {
 
 // proves: scenarios
 #[test]
-fn a_range_of_sizes_has_two_ends_the_smaller_first() {
+fn size_range_has_two_ascending_ends() {
     let of = |size: &str| {
         let on_off = "kind = \"on-off\"\npairs = [[0, 1]]\ngap = \"1us\"\nend = \"1ms\"";
         let text = FINE.replace("kind = \"permutation\"", on_off);
@@ -106,13 +106,13 @@ fn a_range_of_sizes_has_two_ends_the_smaller_first() {
 
 // proves: scenarios
 #[test]
-fn what_goes_on_for_ever_is_told_when_to_end() {
+fn endless_load_without_end_is_refused() {
     let poisson = |more: &str| {
         FINE.replace("kind = \"permutation\"", &format!("kind = \"poisson\"\nload = 0.5\n{more}"))
     };
     let (_, message, help) = problem(&poisson(""));
     assert!(
-        message.contains("goes on") && help.contains("`end`") && help.contains("`duration`"),
+        message.contains("has no end") && help.contains("`end`") && help.contains("`duration`"),
         "{message} {help}"
     );
     assert!(read(&poisson("end = \"1ms\"")).is_ok());
@@ -121,17 +121,17 @@ fn what_goes_on_for_ever_is_told_when_to_end() {
 
 // proves: scenarios
 #[test]
-fn switches_are_told_by_their_own_keys_in_the_scenario() {
+fn switches_are_configured_by_kind() {
     let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
     let of = |more: &str| read(&format!("{more}{FINE}")).unwrap().switch(0, "switch", &lines).unwrap();
     let plain = of("");
     assert_eq!(plain.switch.ports.len(), 3);
-    let told = of(
+    let configured = of(
         "[switch.all]\npolicy = \"gfc\"\n[switch.all.class.3]\nxoff = \"300KB\"\n[switch.switch.class.3]\nxon = \"100KB\"\n",
     );
-    assert_eq!(told.switch.ports[2].classes[3].xoff, Bytes(300_000));
-    assert_eq!(told.switch.ports[2].classes[3].xon, Bytes(100_000));
-    assert_ne!(told.switch.policies, plain.switch.policies);
+    assert_eq!(configured.switch.ports[2].classes[3].xoff, Bytes(300_000));
+    assert_eq!(configured.switch.ports[2].classes[3].xon, Bytes(100_000));
+    assert_ne!(configured.switch.policies, plain.switch.policies);
     let wrong = |more: &str| problem(&format!("{more}{FINE}"));
     let (line, message, _) = wrong("[switch.all.class.3]\nxoff = \"much\"\n");
     assert_eq!(line, Some(2));
@@ -148,7 +148,7 @@ fn switches_are_told_by_their_own_keys_in_the_scenario() {
 
 // proves: scenarios
 #[test]
-fn a_sweep_varies_one_key_in_each_table_and_the_last_goes_round_first() {
+fn last_sweep_key_varies_fastest() {
     let source = read(&format!(
         "{FINE}[[sweep]]\npolicy = [\"pfc\", \"gfc\"]\n[[sweep]]\nload.0.size = [1000, 2000, 3000]\n"
     ))
@@ -177,7 +177,7 @@ fn a_sweep_varies_one_key_in_each_table_and_the_last_goes_round_first() {
 
 // proves: scenarios
 #[test]
-fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
+fn command_line_overrides_the_file() {
     let source = |text: &str, set: &[&str]| {
         let set: Vec<_> = set.iter().map(|text| given(text).unwrap()).collect();
         Source::from_toml("test", text, &set)
@@ -186,7 +186,11 @@ fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
     let scenario = set.point(0).unwrap();
     assert_eq!((scenario.topology.hosts, scenario.loads[0].size), (5, Size::Fixed(64_000)));
     let swept = format!("{FINE}[[sweep]]\ntopology.hosts = [2, 3]\n");
-    assert_eq!(source(&swept, &["topology.hosts=9"]).unwrap().points(), 1, "what is said is not varied");
+    assert_eq!(
+        source(&swept, &["topology.hosts=9"]).unwrap().points(),
+        1,
+        "a key of the command line is not varied"
+    );
     let refused = |set: &[&str]| {
         let Err(ConfigError::Invalid(invalid)) = source(FINE, set) else { panic!("no error") };
         invalid.problems()[0].message.clone()
@@ -206,9 +210,9 @@ fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
 
 // proves: sim-hosts, scenarios
 #[test]
-fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
-    let told = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1, \"2-3\"]\nrate = \"20G\"\n{keys}\n");
-    let receiver = |keys: &str| read(&told(keys)).unwrap().point(0).unwrap().receivers.remove(0);
+fn keys_of_slow_receivers_are_checked() {
+    let text = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1, \"2-3\"]\nrate = \"20G\"\n{keys}\n");
+    let receiver = |keys: &str| read(&text(keys)).unwrap().point(0).unwrap().receivers.remove(0);
     let plain = receiver("");
     assert_eq!((plain.hosts.as_slice(), plain.slow.end), (&[1, 2, 3][..], Picos::NEVER));
     assert_eq!(
@@ -216,14 +220,14 @@ fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
         [1_000_000, 500_000, 250_000]
     );
     assert_eq!(receiver("xoff = 100").slow.xon.0, 50);
-    let message = |keys: &str| problem(&told(keys)).1;
+    let message = |keys: &str| problem(&text(keys)).1;
     assert_eq!(message("xoff = 100\nxon = 101"), "`xon` is 101B, and `xoff` is 100B");
     assert_eq!([message("xoff = 1"), message("xon = 0")], ["`xon` of a [[receiver]] is 0"; 2]);
     assert_eq!(receiver("xoff = 2").slow.xon.0, 1);
     assert_eq!(message("begin = \"2us\"\nend = \"2us\""), "`end` is not after `begin`");
     let late = message("begin = \"1s\"");
     assert_eq!(late, "`begin` of a [[receiver]] is 1s, and the run ends at 1s at the latest");
-    let (_, none, _) = problem(&told("").replace("[1, \"2-3\"]", "[]"));
+    let (_, none, _) = problem(&text("").replace("[1, \"2-3\"]", "[]"));
     assert!(
         none.starts_with("`hosts` is [], but has to be a list of hosts by number, one at least"),
         "{none}"
@@ -236,30 +240,30 @@ fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
 /// The longest frame of hosts with default settings has 1,518 bytes.
 // proves: sim-results
 #[test]
-fn a_slow_receiver_has_room_for_a_frame_above_its_threshold() {
-    let told = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1]\nrate = \"20G\"\n{keys}\n");
+fn receiver_buffer_holds_frame_above_xoff() {
+    let text = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1]\nrate = \"20G\"\n{keys}\n");
     for fits in ["xoff = 100\nbuffer = 1618", "buffer = 3035"] {
-        assert!(read(&told(fits)).is_ok(), "{fits}");
+        assert!(read(&text(fits)).is_ok(), "{fits}");
     }
-    let (line, message, help) = problem(&told("xoff = 100\nbuffer = 1617"));
+    let (line, message, help) = problem(&text("xoff = 100\nbuffer = 1617"));
     assert_eq!(line, Some(12));
     assert_eq!(message, "`xoff` is 100B, `buffer` is 1617B, and a frame has up to 1518B");
     assert!(help.starts_with("give `buffer` 1618B at least"), "{help}");
     for few in ["100B", "3034B"] {
-        let (line, message, help) = problem(&told(&format!("buffer = \"{few}\"")));
+        let (line, message, help) = problem(&text(&format!("buffer = \"{few}\"")));
         assert_eq!(line, Some(12));
         assert!(
             message.contains(few) && help.starts_with("give `buffer` 3035B at least"),
             "{message} {help}"
         );
     }
-    let short = |buffer: u64| format!("[hosts]\npayload = 64\n{}", told(&format!("buffer = {buffer}")));
+    let short = |buffer: u64| format!("[hosts]\npayload = 64\n{}", text(&format!("buffer = {buffer}")));
     assert_eq!([250, 251].map(|buffer| read(&short(buffer)).is_ok()), [false, true]);
 }
 
 // proves: sim-fabrics, scenarios
 #[test]
-fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
+fn keys_of_link_faults_are_checked() {
     let fault = |keys: &str| format!("{FINE}[[fault]]\n{keys}\n");
     let scenario = read(&fault("at = \"s1p2\"\ndown = \"1us\"\nup = \"2us\"")).unwrap().point(0).unwrap();
     let Fault::Link(link) = &scenario.faults[0] else { panic!("{:?}", scenario.faults) };
@@ -301,7 +305,7 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
 /// Shares of all frames have finer steps.
 // proves: scenarios
 #[test]
-fn a_share_of_mac_control_is_a_step_at_least() {
+fn control_share_below_step_is_refused() {
     let fault = |key: &str, share: &str| read(&format!("{FINE}[[fault]]\nat = \"h0\"\n{key} = {share}\n"));
     for key in ["control_lost", "control_late", "control_again", "control_harmed"] {
         let few = fault(key, "0.0009765624").unwrap_err();
@@ -318,7 +322,7 @@ fn a_share_of_mac_control_is_a_step_at_least() {
 
 // proves: scenarios
 #[test]
-fn faults_of_switches_are_at_switches_or_ports_for_a_time_that_is_within_the_run() {
+fn keys_of_switch_faults_are_checked() {
     let fault = |kind: &str, keys: &str| format!("{FINE}[[fault]]\nkind = \"{kind}\"\n{keys}\n");
     let fine = |kind: &str, keys: &str| {
         let scenario = read(&fault(kind, keys)).unwrap().point(0).unwrap();
@@ -328,14 +332,14 @@ fn faults_of_switches_are_at_switches_or_ports_for_a_time_that_is_within_the_run
     let (begin, end) = (Nanos::from_millis(1), Nanos::from_millis(2));
     let times = "begin = \"1ms\"\nend = \"2ms\"";
     let at = |place: &str| format!("at = \"{place}\"\n{times}");
-    assert_eq!(fine("stall", &at("s7")), (Some(7), Ailment::Stall, begin, end));
-    assert_eq!(fine("stall", &at("all")), (None, Ailment::Stall, begin, end));
-    assert_eq!(fine("refusal", &at("s1p2")), (Some(1), Ailment::Refusal(2), begin, end));
-    assert_eq!(fine("late-completions", &at("s0")), (Some(0), Ailment::LateCompletions, begin, end));
-    assert_eq!(fine("restart", &at("s0")), (Some(0), Ailment::Restart, begin, end));
+    assert_eq!(fine("stall", &at("s7")), (Some(7), Impairment::Stall, begin, end));
+    assert_eq!(fine("stall", &at("all")), (None, Impairment::Stall, begin, end));
+    assert_eq!(fine("refusal", &at("s1p2")), (Some(1), Impairment::Refusal(2), begin, end));
+    assert_eq!(fine("late-completions", &at("s0")), (Some(0), Impairment::LateCompletions, begin, end));
+    assert_eq!(fine("restart", &at("s0")), (Some(0), Impairment::Restart, begin, end));
     let at_once = fine("restart", "at = \"s0\"\nbegin = \"1ms\"");
-    assert_eq!(at_once, (Some(0), Ailment::Restart, begin, begin));
-    let stalls = |from: u64, to: u64| Ailment::Stalls {
+    assert_eq!(at_once, (Some(0), Impairment::Restart, begin, begin));
+    let stalls = |from: u64, to: u64| Impairment::Stalls {
         gap: Nanos::from_micros(100),
         length: Nanos::from_micros(from)..=Nanos::from_micros(to),
     };
@@ -344,7 +348,7 @@ fn faults_of_switches_are_at_switches_or_ports_for_a_time_that_is_within_the_run
     let part = fine("stalls", &format!("{}\ngap = \"100us\"\nlength = \"10us..50us\"", at("all")));
     assert_eq!(part, (None, stalls(10, 50), begin, end));
 
-    let said = |kind: &str, keys: &str| problem(&fault(kind, keys)).1;
+    let message_of = |kind: &str, keys: &str| problem(&fault(kind, keys)).1;
     for (kind, places) in [
         ("stall", &["s1p2", "h3"][..]),
         ("stalls", &["s1p2"]),
@@ -354,31 +358,31 @@ fn faults_of_switches_are_at_switches_or_ports_for_a_time_that_is_within_the_run
     ] {
         let more = if kind == "stalls" { "\ngap = \"1us\"\nlength = \"1us\"" } else { "" };
         for place in places {
-            let message = said(kind, &format!("{}{more}", at(place)));
+            let message = message_of(kind, &format!("{}{more}", at(place)));
             let expected = format!("`at` of a fault of kind \"{kind}\" has to be a ");
             assert!(message.starts_with(&expected), "{message}");
         }
     }
     for kind in ["stall", "refusal", "late-completions", "restart"] {
         let place = if kind == "refusal" { "s0p0" } else { "s0" };
-        let message = said(kind, &format!("at = \"{place}\"\nbegin = \"2ms\"\nend = \"2ms\""));
+        let message = message_of(kind, &format!("at = \"{place}\"\nbegin = \"2ms\"\nend = \"2ms\""));
         assert_eq!(message, "`end` is not after `begin`");
-        let message = said(kind, &format!("{}\nlost = 0.5", at(place)));
+        let message = message_of(kind, &format!("{}\nlost = 0.5", at(place)));
         assert_eq!(message, format!("`lost` is not a key of [[fault]] of kind \"{kind}\""));
-        let message = said(kind, &format!("at = \"{place}\"\nbegin = \"1s\"\nend = \"2s\""));
+        let message = message_of(kind, &format!("at = \"{place}\"\nbegin = \"1s\"\nend = \"2s\""));
         assert_eq!(message, "`begin` of a fault is 1s, and the run ends at 1s at the latest");
     }
     assert_eq!(
-        said("stall", "at = \"s0\"\nbegin = \"1ms\""),
+        message_of("stall", "at = \"s0\"\nbegin = \"1ms\""),
         "`end` is missing in [[fault]] of kind \"stall\""
     );
-    let message = said("link", "at = \"h0\"\nbegin = \"1ms\"");
+    let message = message_of("link", "at = \"h0\"\nbegin = \"1ms\"");
     assert_eq!(message, "`begin` is not a key of [[fault]] of kind \"link\"");
     for length in ["50us..10us", "0s", "1us..2", "20"] {
-        let message = said("stalls", &format!("at = \"s0\"\ngap = \"100us\"\nlength = \"{length}\""));
+        let message = message_of("stalls", &format!("at = \"s0\"\ngap = \"100us\"\nlength = \"{length}\""));
         assert!(message.contains("the shorter first"), "{message}");
     }
-    let message = said("pause", &at("s0"));
+    let message = message_of("pause", &at("s0"));
     assert!(message.contains("late-completions"), "{message}");
     // All errors are reported at once.
     let text = fault("stall", "at = \"h0\"\nbegin = \"2ms\"\nend = \"1ms\"\ngap = \"1us\"");
@@ -389,7 +393,7 @@ fn faults_of_switches_are_at_switches_or_ports_for_a_time_that_is_within_the_run
 
 // proves: scenarios
 #[test]
-fn a_switch_is_restarted_again_when_it_has_begun_anew() {
+fn overlapping_restarts_are_refused() {
     let restart = |at: &str, times: &str| format!("[[fault]]\nkind = \"restart\"\nat = \"{at}\"\n{times}\n");
     let first = format!("{FINE}{}", restart("s0", "begin = \"50us\"\nend = \"100us\""));
     let within = "begin = \"70us\"\nend = \"80us\"";
@@ -412,24 +416,26 @@ fn a_switch_is_restarted_again_when_it_has_begun_anew() {
 
 // proves: scenarios
 #[test]
-fn changes_are_told_by_the_keys_of_a_switch_and_restarts_are_refused() {
+fn change_needing_restart_is_refused() {
     let change = |keys: &str| format!("{FINE}[[change]]\nat = \"2ms\"\n{keys}\n");
     let source = read(&change("policy = \"ofc\"\nclass.3.xoff = \"300KB\"")).unwrap();
     let scenario = source.point(0).unwrap();
-    assert_eq!(scenario.changes, [Change { at: Nanos::from_millis(2), of: Of::All }]);
+    assert_eq!(scenario.changes, [Change { at: Nanos::from_millis(2), of: ChangeTarget::All }]);
     let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
     let [before, after] =
         [source.switch(0, "switch", &lines).unwrap(), source.changed(0, "switch", &lines, &[0]).unwrap()];
     assert_eq!(after.switch.ports[0].classes[3].xoff, Bytes(300_000));
     assert_ne!((after.switch.policies, before.switch.ports), (before.switch.policies, after.switch.ports));
     // A choice of policy keeps the policies' parameters.
-    let told = "[switch.all.policy]\nall = \"pfc\"\n[switch.all.policy.ofc]\nalpha = 0.8\n";
-    let source = read(&format!("{told}{}", change("policy = \"ofc\""))).unwrap();
+    let parameters = "[switch.all.policy]\nall = \"pfc\"\n[switch.all.policy.ofc]\nalpha = 0.8\n";
+    let source = read(&format!("{parameters}{}", change("policy = \"ofc\""))).unwrap();
     let [before, after] =
         [source.switch(0, "switch", &lines), source.changed(0, "switch", &lines, &[0])].map(Result::unwrap);
     assert_eq!(before.switch.policy, after.switch.policy);
     assert_ne!(before.switch.policies, after.switch.policies);
-    for (of, expected) in [("3", Of::Switch(3)), ("\"switch\"", Of::Kind("switch".into()))] {
+    for (of, expected) in
+        [("3", ChangeTarget::Switch(3)), ("\"switch\"", ChangeTarget::Kind("switch".into()))]
+    {
         let scenario = read(&change(&format!("switch = {of}\npolicy = \"ofc\""))).unwrap().point(0).unwrap();
         assert_eq!(scenario.changes[0].of, expected);
     }
@@ -458,7 +464,7 @@ fn changes_are_told_by_the_keys_of_a_switch_and_restarts_are_refused() {
 
 // proves: sim-fabrics, scenarios
 #[test]
-fn lines_of_a_leaf_spine_may_have_failed_and_only_those_that_there_would_be() {
+fn failed_lines_must_exist() {
     let of = |failed: &str| {
         let fabric = format!("kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts = 1\nfailed = {failed}");
         FINE.replace("kind = \"single\"\nhosts = 3", &fabric)
@@ -476,12 +482,12 @@ fn lines_of_a_leaf_spine_may_have_failed_and_only_those_that_there_would_be() {
 
 // proves: sim-hosts
 #[test]
-fn notifications_of_switches_are_heeded_with_any_transport_and_others_are_roces() {
+fn qcn_is_allowed_with_any_transport() {
     let of = |hosts: &str| format!("[hosts]\n{hosts}\n{FINE}");
     let hosts = |text: &str| read(&of(text)).unwrap().point(0).unwrap().hosts;
-    let said = hosts("control = \"qcn\"\n[hosts.qcn]\ndecrease = 64");
+    let configured = hosts("control = \"qcn\"\n[hosts.qcn]\ndecrease = 64");
     let standard = ReactionSettings::STANDARD;
-    assert_eq!(said.qcn, Some(ReactionSettings { decrease_divisor: 64, ..standard }));
+    assert_eq!(configured.qcn, Some(ReactionSettings { decrease_divisor: 64, ..standard }));
     assert_eq!(hosts("transport = \"roce\"\ncontrol = \"qcn\"").qcn, Some(standard));
     let (_, message, _) = problem(&of("control = \"dcqcn\""));
     assert_eq!(message, "`control` has no meaning where nobody answers");
@@ -491,7 +497,7 @@ fn notifications_of_switches_are_heeded_with_any_transport_and_others_are_roces(
 
 // proves: sim-fabrics
 #[test]
-fn a_draw_has_flows_and_pairs_and_flows_of_any_load_may_have_a_rate() {
+fn draw_needs_flows_and_accepts_rate() {
     let draw =
         FINE.replace("kind = \"permutation\"", "kind = \"draw\"\nflows = 9\npairs = [[0, 1]]\nrate = \"3G\"");
     let load = read(&draw).unwrap().point(0).unwrap().loads[0].clone();
@@ -503,7 +509,7 @@ fn a_draw_has_flows_and_pairs_and_flows_of_any_load_may_have_a_rate() {
 /// A switch with a smaller MTU would drop each frame of that payload.
 // proves: scenarios
 #[test]
-fn frames_of_hosts_fit_into_the_mtu_of_each_switch() {
+fn payload_above_the_mtu_is_refused() {
     let of = |payload: u32, mtu: &str| {
         let mtu =
             if mtu.is_empty() { String::new() } else { format!("[switch.all.defaults]\nmtu = {mtu}\n") };
@@ -529,7 +535,7 @@ fn frames_of_hosts_fit_into_the_mtu_of_each_switch() {
 /// Applies to kinds whose file has no times.
 // proves: scenarios
 #[test]
-fn a_load_of_whatever_kind_begins_when_it_is_told_to() {
+fn every_load_kind_accepts_begin() {
     for (kind, keys) in [
         ("poisson", "load = 0.5\nend = \"1ms\""),
         ("incast", "fan_in = 1"),
@@ -548,7 +554,7 @@ fn a_load_of_whatever_kind_begins_when_it_is_told_to() {
 
 // proves: scenarios
 #[test]
-fn a_load_begins_before_the_run_ends() {
+fn load_beginning_after_run_is_refused() {
     let begin = |time: &str| format!("{FINE}begin = \"{time}\"\n");
     assert!(read(&begin("999ms")).is_ok());
     let (line, message, help) = problem(&begin("1s"));

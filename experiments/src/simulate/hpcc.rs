@@ -25,14 +25,14 @@ const LENGTH_STEP: u64 = 1_000;
 
 /// Distribution of queue lengths, summed per port.
 #[derive(Debug, Default)]
-pub struct Lengths {
+pub struct QueueLengths {
     last: Picos,
     /// Sample counts by switch, port and length in kB.
     counts: Vec<Vec<Vec<u32>>>,
 }
 
-impl Lengths {
-    pub fn look(&mut self, fabric: &FlowFabric, now: Picos) {
+impl QueueLengths {
+    pub fn sample(&mut self, fabric: &FlowFabric, now: Picos) {
         let switches = fabric.fabric().switches();
         self.last = now;
         self.counts.resize_with(switches.len(), Vec::new);
@@ -55,7 +55,7 @@ pub fn texts(
     import: &Import,
     records: &[FlowRecord],
     pauses: &[Pauses],
-    lengths: &Lengths,
+    lengths: &QueueLengths,
 ) -> Vec<(&'static str, String)> {
     let [fct, pfc, qlen] = NAMES;
     vec![(fct, flows(import, records)), (pfc, pfcs(import, pauses)), (qlen, queues(import, lengths))]
@@ -103,8 +103,8 @@ fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
             let on_the_way = Pace::of(line.rate).time_of(Bytes::on_line(PAUSE_LEN)).after(line.delay);
             let kind = u8::from(matches!(peer, At::Switch(..)));
             let (node, interface) = (import.nodes.id(peer), import.nodes.interface(peer));
-            let told = [(Some(pause.start), 1), (pause.end, 0)];
-            for (at, what) in told.into_iter().filter_map(|(at, what)| Some((at?, what))) {
+            let events = [(Some(pause.start), 1), (pause.end, 0)];
+            for (at, what) in events.into_iter().filter_map(|(at, what)| Some((at?, what))) {
                 let time = Picos::from(at).after(on_the_way).floor().0;
                 lines.push((time, format!("{time} {node} {kind} {interface} {what}\n")));
             }
@@ -115,7 +115,7 @@ fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
 }
 
 /// Formats the queue lengths of the whole run, by node and interface; empty without samples.
-fn queues(import: &Import, lengths: &Lengths) -> String {
+fn queues(import: &Import, lengths: &QueueLengths) -> String {
     let mut all = BTreeMap::new();
     for (switch, ports) in (0..).zip(&lengths.counts) {
         for (port, counts) in (0..=u8::MAX).zip(ports) {

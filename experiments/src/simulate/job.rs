@@ -15,13 +15,13 @@ use xoff_sim::{Ailments, At, Mishaps, Picos, SwitchNode};
 use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::build::{Model, model, named};
-use super::hpcc::{self, Lengths};
+use super::hpcc::{self, QueueLengths};
 use super::pauses::Pauses;
+use super::queue_means::{QueueMeans, StuckQueues, ports};
 use super::tables::{
     CLASSES, DROPS, FLOWS, LINKS, LOADS, PAUSES, QUEUES, RUNS, Row, Rows, SWITCHES, THROUGHPUT, decimal,
     nanos,
 };
-use super::waiting::{Stuck, Waiting, ports};
 use crate::scenario::{Scenario, Source};
 use crate::statistics::{mean, quantile, sorted};
 
@@ -53,7 +53,7 @@ const PART_MAX: Nanos = Nanos::from_micros(50);
 
 /// Counters at the end of the warm-up.
 #[derive(Clone, Default)]
-struct Before {
+struct WarmUpCounts {
     xoffs: u64,
     held: u64,
     lost: u64,
@@ -76,19 +76,20 @@ pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progr
         |sample: Picos| sample.0 * Picos::from(scenario.output.begin).0.div_ceil(sample.0).max(1);
     let mut next_sample = sample.map_or(Picos::NEVER, |sample| Picos(first_sample(sample)));
     let mut last_bytes = Vec::new();
-    let mut waiting = Waiting::new(&model);
-    let mut lengths = Lengths::default();
-    let mut stuck = Stuck::new(&model);
+    let mut waiting = QueueMeans::new(&model);
+    let mut lengths = QueueLengths::default();
+    let mut stuck = StuckQueues::new(&model);
     let mut now = Picos::ZERO;
     loop {
-        for end in model.course.happen(&mut model.fabric) {
+        for end in model.schedule.run_due(&mut model.fabric) {
             if let At::Switch(switch, port) = end
                 && let Some(pauses) = pauses.get(switch as usize)
             {
                 pauses.link_lost(now.floor(), PortId(port));
             }
         }
-        let mut until = now.after(part).min(next_sample).min(model.course.next()).min(stuck.next()).min(end);
+        let mut until =
+            now.after(part).min(next_sample).min(model.schedule.next()).min(stuck.next()).min(end);
         if before.is_none() {
             until = until.min(warm_up);
         }
@@ -104,17 +105,17 @@ pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progr
             before = Some(counted(&model));
         }
         if now == next_sample {
-            look(&model, &key, now, &mut rows);
+            sample_queues(&model, &key, now, &mut rows);
             if model.import.is_some() {
-                lengths.look(&model.fabric, now);
+                lengths.sample(&model.fabric, now);
             }
             if before.is_some() {
-                waiting.look(&model);
+                waiting.sample(&model);
             }
             throughput(&model, &scenario, &key, (now, sample.unwrap_or(now)), &mut last_bytes, &mut rows);
             next_sample = now.after(sample.unwrap_or(Picos::NEVER));
         }
-        stuck.look(&model, now);
+        stuck.sample(&model, now);
         tell(&model.fabric, scenario.duration, (now, end), progress);
         if is_done || now >= end {
             break;
@@ -140,7 +141,7 @@ pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progr
     }
     let is_warming_up = warm_up > Picos::ZERO && now <= warm_up;
     let warmth = || format!("the end of the warm-up was to come at {}", quantity::time(scenario.warm_up));
-    rows.to_come = model.course.to_come().chain(is_warming_up.then(warmth)).collect();
+    rows.unreached = model.schedule.unreached().chain(is_warming_up.then(warmth)).collect();
     progress.done.store(PARTS, Ordering::Relaxed);
     Ok(rows)
 }
@@ -180,10 +181,10 @@ fn held(counters: &ClassCounters, now: Nanos) -> u64 {
     counters.held_nanos.get() + if since > 0 { now.0.saturating_sub(since) } else { 0 }
 }
 
-fn counted(model: &Model) -> Before {
+fn counted(model: &Model) -> WarmUpCounts {
     let fabric = &model.fabric;
     let now = fabric.fabric().now().floor();
-    let mut sum = Before { payload: vec![0; model.loads.len()], ..Before::default() };
+    let mut sum = WarmUpCounts { payload: vec![0; model.loads.len()], ..WarmUpCounts::default() };
     for record in fabric.records() {
         sum.payload[usize::from(record.tag)] += came(model, &record);
     }
@@ -217,7 +218,7 @@ fn row(key: &[String; 2], cells: impl IntoIterator<Item = String>) -> Row {
     key.iter().cloned().chain(cells).collect()
 }
 
-fn look(model: &Model, key: &[String; 2], now: Picos, rows: &mut Rows) {
+fn sample_queues(model: &Model, key: &[String; 2], now: Picos, rows: &mut Rows) {
     for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
         for (port, class, counters) in ports(switch.counters()) {
             let (egress, ingress) = (counters.egress_bytes.get(), counters.ingress_bytes.get());
@@ -282,7 +283,7 @@ fn flow(record: &FlowRecord, model: &Model, counts: bool, key: &[String; 2]) -> 
     )
 }
 
-fn classes(model: &Model, waiting: &Waiting, key: &[String; 2], rows: &mut Rows) {
+fn classes(model: &Model, waiting: &QueueMeans, key: &[String; 2], rows: &mut Rows) {
     let now = model.fabric.fabric().now().floor();
     for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
         for (port, class, counters) in ports(switch.counters()) {
@@ -397,9 +398,9 @@ fn pauses_of_receivers(model: &Model, key: &[String; 2]) -> Vec<Row> {
         host.pauses().iter().map(move |pause| {
             let end = pause.end.map(|end| end.0.to_string()).unwrap_or_default();
             let (class, peer) = (pause.class.to_string(), peer.clone());
-            let asks = [pause.start.0.to_string(), end, String::new(), String::new(), class.clone(), peer];
+            let request = [pause.start.0.to_string(), end, String::new(), String::new(), class.clone(), peer];
             let why = [SLOW_RECEIVER.to_owned(), class, String::new(), "0".to_owned()];
-            row(key, asks.into_iter().chain(why).chain([pause.refreshes.to_string()]))
+            row(key, request.into_iter().chain(why).chain([pause.refreshes.to_string()]))
         })
     });
     all.collect()
@@ -419,7 +420,7 @@ fn summary(
     model: &Model,
     records: &[FlowRecord],
     (warm_up, now): (Picos, Picos),
-    before: &Before,
+    before: &WarmUpCounts,
     stuck: [String; 2],
     key: &[String; 2],
     rows: &mut Rows,
@@ -437,8 +438,8 @@ fn summary(
         after.payload.iter().zip(&before.payload).map(|(after, before)| after - before).collect();
     for ((tag, name), payload) in (0_u16..).zip(&model.loads).zip(&payload) {
         let own = flows().filter(|record| record.tag == tag);
-        let asked = queries().filter(|(of, _)| *of == tag).map(|(_, query)| query);
-        let cells = outcome(own, asked, *payload, span);
+        let own_queries = queries().filter(|(of, _)| *of == tag).map(|(_, query)| query);
+        let cells = outcome(own, own_queries, *payload, span);
         rows[&LOADS].push(row(key, std::iter::once(name.clone()).chain(cells)));
     }
     let whole = outcome(flows(), queries().map(|(_, query)| query), payload.iter().sum(), span);

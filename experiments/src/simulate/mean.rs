@@ -7,20 +7,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use comfy_table::Table as Drawn;
+use comfy_table::Table as TextTable;
 use comfy_table::presets::ASCII_MARKDOWN;
 use miette::miette;
 use serde::Serialize;
 
 use super::job::Job;
 use super::store::{self, About};
-use super::summary::Measured;
+use super::summary::Estimate;
 use super::tables::{DROPS, LINKS, RUNS, SWITCHES, TABLES, TEXT, Table};
 use crate::statistics::{self, quantile, sorted};
 
 /// Statistic of the rows of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Take {
+pub enum Statistic {
     /// Mean.
     Mean,
     /// Sum.
@@ -35,12 +35,12 @@ pub struct Condition {
     /// Name of the column.
     pub column: String,
     /// Required content.
-    pub wanted: Wanted,
+    pub wanted: CellCondition,
 }
 
 /// Required content of a cell.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum CellCondition {
     /// Equal to this text.
     Is(String),
     /// Less than this number.
@@ -49,19 +49,19 @@ pub enum Wanted {
     AtLeast(f64),
 }
 
-impl Wanted {
+impl CellCondition {
     fn is_met(&self, cell: &str) -> bool {
         match self {
-            Wanted::Is(text) => cell == text,
-            Wanted::Below(limit) => cell.parse::<f64>().is_ok_and(|number| number < *limit),
-            Wanted::AtLeast(limit) => cell.parse::<f64>().is_ok_and(|number| number >= *limit),
+            CellCondition::Is(text) => cell == text,
+            CellCondition::Below(limit) => cell.parse::<f64>().is_ok_and(|number| number < *limit),
+            CellCondition::AtLeast(limit) => cell.parse::<f64>().is_ok_and(|number| number >= *limit),
         }
     }
 }
 
 /// A query of a table.
 #[derive(Debug)]
-pub struct Question<'a> {
+pub struct StatisticQuery<'a> {
     /// Name of the table, such as `flows`.
     pub table: &'a str,
     /// Name of the column, such as `fct_ns`.
@@ -71,25 +71,25 @@ pub struct Question<'a> {
     /// Conditions that rows have to meet.
     pub only: &'a [Condition],
     /// Statistic per seed.
-    pub take: Take,
+    pub take: Statistic,
 }
 
 /// Result of a point and a group of rows.
 #[derive(Clone, Debug, Serialize)]
-pub struct Answer {
+pub struct GroupStatistic {
     pub point: String,
     /// Values of the columns that define the group.
     pub of: Vec<String>,
     /// Result over the seeds, in the unit of the column.
-    pub measured: Measured,
+    pub measured: Estimate,
     /// Difference to the control in percent, seed by seed; `None` for the control, and if the control has no value.
-    pub against_control_percent: Option<Measured>,
+    pub against_control_percent: Option<Estimate>,
     /// Rows without a value, over all seeds.
     pub without: usize,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Answers {
+pub struct Statistics {
     #[serde(skip)]
     title: String,
     #[serde(skip)]
@@ -98,8 +98,8 @@ pub struct Answers {
     pub unit: &'static str,
     /// Runs missing in the directory: those of other shards, or of an interrupted run.
     pub missing_runs: usize,
-    /// Answers by point, in the order of the table.
-    pub answers: Vec<Answer>,
+    /// Statistics by point, in the order of the table.
+    pub answers: Vec<GroupStatistic>,
 }
 
 /// A group of rows, over all points and seeds.
@@ -117,12 +117,12 @@ impl Group {
     }
 }
 
-struct Found {
+struct SelectedRows {
     groups: Vec<Group>,
     /// Finished runs with all their rows.
     runs: BTreeSet<Job>,
     rows: usize,
-    asked: usize,
+    selected: usize,
 }
 
 fn place(table: &Table, name: &str) -> miette::Result<usize> {
@@ -131,8 +131,13 @@ fn place(table: &Table, name: &str) -> miette::Result<usize> {
     found.ok_or_else(|| miette!("table `{}` has no column `{name}`; it has {}", table.name, names()))
 }
 
-impl Found {
-    fn of(directory: &Path, about: &About, table: &Table, question: &Question<'_>) -> miette::Result<Found> {
+impl SelectedRows {
+    fn of(
+        directory: &Path,
+        about: &About,
+        table: &Table,
+        question: &StatisticQuery<'_>,
+    ) -> miette::Result<SelectedRows> {
         let column = place(table, question.column)?;
         if table.columns[column].unit == TEXT {
             let numbers: Vec<&str> =
@@ -147,27 +152,27 @@ impl Found {
         let by = question.by.iter().map(|name| place(table, name)).collect::<miette::Result<Vec<_>>>()?;
         let only = question.only.iter().map(|of| Ok((place(table, &of.column)?, &of.wanted)));
         let only = only.collect::<miette::Result<Vec<_>>>()?;
-        let mut found = Found { groups: Vec::new(), runs: BTreeSet::new(), rows: 0, asked: 0 };
+        let mut found = SelectedRows { groups: Vec::new(), runs: BTreeSet::new(), rows: 0, selected: 0 };
         store::rows(directory, &RUNS, |row| found.runs.extend(about.job(&row)))?;
         store::rows(directory, table, |row| {
             let Some(job) = about.job(&row).filter(|job| found.runs.contains(job)) else { return };
             found.rows += 1;
             if only.iter().all(|(at, wanted)| wanted.is_met(&row[*at])) {
-                found.asked += 1;
+                found.selected += 1;
                 let of = by.iter().map(|at| row[*at].clone()).collect();
                 found.take(job, of, row[column].parse().ok(), about);
             }
         })?;
-        let tells_all = [&DROPS, &SWITCHES, &LINKS].iter().any(|of| of.name == table.name);
-        if found.groups.is_empty() && by.is_empty() && tells_all {
+        let lists_all_events = [&DROPS, &SWITCHES, &LINKS].iter().any(|of| of.name == table.name);
+        if found.groups.is_empty() && by.is_empty() && lists_all_events {
             found.groups.push(Group::new(Vec::new(), about)); // no events, so the sum is zero
         }
         Ok(found)
     }
 
     fn take(&mut self, job: Job, of: Vec<String>, number: Option<f64>, about: &About) {
-        let known = self.groups.iter().rposition(|group| group.of == of);
-        let at = known.unwrap_or_else(|| {
+        let existing = self.groups.iter().rposition(|group| group.of == of);
+        let at = existing.unwrap_or_else(|| {
             self.groups.push(Group::new(of, about));
             self.groups.len() - 1
         });
@@ -176,45 +181,45 @@ impl Found {
         group.without[job.point] += usize::from(number.is_none());
     }
 
-    fn numbers(&self, group: &Group, point: usize, take: Take, about: &About) -> Vec<Option<f64>> {
+    fn numbers(&self, group: &Group, point: usize, take: Statistic, about: &About) -> Vec<Option<f64>> {
         let of = |&seed: &u64| {
             let job = Job { point, seed };
             match group.by_run.get(&job) {
                 Some(values) => take.of(values),
-                None => (take == Take::Sum && self.runs.contains(&job)).then_some(0.0),
+                None => (take == Statistic::Sum && self.runs.contains(&job)).then_some(0.0),
             }
         };
         about.seeds.iter().map(of).collect()
     }
 }
 
-impl Take {
+impl Statistic {
     fn of(self, values: &[f64]) -> Option<f64> {
         let values = values.iter().copied();
         match self {
-            Take::Mean => statistics::mean(values),
-            Take::Sum => (values.len() > 0).then(|| values.sum()),
-            Take::Percentile(percent) => quantile(&sorted(values), percent),
+            Statistic::Mean => statistics::mean(values),
+            Statistic::Sum => (values.len() > 0).then(|| values.sum()),
+            Statistic::Percentile(percent) => quantile(&sorted(values), percent),
         }
     }
 
     fn name(self) -> String {
         match self {
-            Take::Mean => "mean".into(),
-            Take::Sum => "sum".into(),
-            Take::Percentile(0) => "least".into(),
-            Take::Percentile(100) => "most".into(),
-            Take::Percentile(percent) => format!("p{percent}"),
+            Statistic::Mean => "mean".into(),
+            Statistic::Sum => "sum".into(),
+            Statistic::Percentile(0) => "least".into(),
+            Statistic::Percentile(100) => "most".into(),
+            Statistic::Percentile(percent) => format!("p{percent}"),
         }
     }
 }
 
-fn nothing(table: &Table, column: &str, found: &Found) -> miette::Report {
+fn nothing(table: &Table, column: &str, found: &SelectedRows) -> miette::Report {
     let of = format!("there is no number for `{}.{column}`", table.name);
     if found.runs.is_empty() {
         return miette!(help = "run it again, with another --out", "{of}: none of its runs has ended");
     }
-    match (found.rows, found.asked) {
+    match (found.rows, found.selected) {
         (0, _) => {
             let help = match table.name {
                 "queues" | "throughput" => "it has rows where `output.sample` is a time",
@@ -224,50 +229,50 @@ fn nothing(table: &Table, column: &str, found: &Found) -> miette::Report {
             miette!(help = help, "{of}: the table has no rows")
         }
         (all, 0) => {
-            miette!(help = "ask for others by --where", "{of}: none of its {all} rows is as --where says")
+            miette!(help = "select others by --where", "{of}: none of its {all} rows meets --where")
         }
-        (_, asked) => miette!(
-            help = "ask for a column of numbers, or for other rows by --where",
-            "{of}: {asked} rows were asked for, and none has a number in that column"
+        (_, selected) => miette!(
+            help = "choose a column of numbers, or other rows by --where",
+            "{of}: none of the {selected} selected rows has a number in that column"
         ),
     }
 }
 
-/// Answers a question from a directory written by a run.
+/// Computes a statistic from a directory written by a run.
 ///
 /// # Errors
 /// Returns an error if the directory has no run, or the table or column does not exist or is not numeric.
-pub fn mean(directory: &Path, question: &Question<'_>) -> miette::Result<Answers> {
+pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<Statistics> {
     let (about, _) = store::about(directory)?;
     let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {
         let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
         miette!("there is no table `{}`; there are {}", question.table, names.join(", "))
     })?;
-    let found = Found::of(directory, &about, table, question)?;
+    let found = SelectedRows::of(directory, &about, table, question)?;
     let answer = |(point, group): (usize, &Group)| {
         let own = found.numbers(group, point, question.take, &about);
-        let measured = Measured::of(&own.iter().copied().flatten().collect::<Vec<f64>>())?;
+        let measured = Estimate::of(&own.iter().copied().flatten().collect::<Vec<f64>>())?;
         let control = found.numbers(group, 0, question.take, &about);
         let more = |(own, control): (Option<f64>, Option<f64>)| {
             let control = control.filter(|control| *control != 0.0)?;
             Some(100.0 * (own? / control - 1.0))
         };
         let against: Vec<f64> = own.into_iter().zip(control).filter_map(more).collect();
-        Some(Answer {
+        Some(GroupStatistic {
             point: about.points[point].clone(),
             of: group.of.clone(),
             measured,
-            against_control_percent: Measured::of(&against).filter(|_| point > 0),
+            against_control_percent: Estimate::of(&against).filter(|_| point > 0),
             without: group.without[point],
         })
     };
     let column = &table.columns[place(table, question.column)?];
     let all = (0..about.points.len()).flat_map(|point| found.groups.iter().map(move |group| (point, group)));
-    let answers: Vec<Answer> = all.filter_map(answer).collect();
+    let answers: Vec<GroupStatistic> = all.filter_map(answer).collect();
     if answers.is_empty() {
         return Err(nothing(table, column.name, &found));
     }
-    Ok(Answers {
+    Ok(Statistics {
         title: format!("{}.{}, {}", table.name, column.name, question.take.name()),
         by: question.by.to_vec(),
         unit: column.unit,
@@ -276,7 +281,7 @@ pub fn mean(directory: &Path, question: &Question<'_>) -> miette::Result<Answers
     })
 }
 
-impl Answers {
+impl Statistics {
     /// Formats the answers as a Markdown table, with times in microseconds and sizes in thousands of bytes.
     #[must_use]
     pub fn text(&self) -> String {
@@ -285,17 +290,17 @@ impl Answers {
             "bytes" => ("kB", 1e3),
             unit => (unit, 1.0),
         };
-        let scaled = |of: &Measured| {
+        let scaled = |of: &Estimate| {
             let [low, high] = [of.low, of.high].map(|end| end.map(|end| end / by));
-            Measured { mean: of.mean / by, low, high, runs: of.runs }.text()
+            Estimate { mean: of.mean / by, low, high, runs: of.runs }.text()
         };
-        let mut table = Drawn::new();
+        let mut table = TextTable::new();
         table.load_preset(ASCII_MARKDOWN);
         let title = if unit.is_empty() { self.title.clone() } else { format!("{} ({unit})", self.title) };
         let heads = ["point".to_owned()].into_iter().chain(self.by.clone());
         table.set_header(heads.chain([title, "to the control (%)".into(), "seeds".into(), "without".into()]));
         for answer in &self.answers {
-            let more = answer.against_control_percent.as_ref().map_or(String::new(), Measured::text);
+            let more = answer.against_control_percent.as_ref().map_or(String::new(), Estimate::text);
             let place = [answer.point.clone()].into_iter().chain(answer.of.clone());
             let counts = [answer.measured.runs.to_string(), answer.without.to_string()];
             table.add_row(place.chain([scaled(&answer.measured), more]).chain(counts));

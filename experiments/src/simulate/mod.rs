@@ -18,6 +18,7 @@ mod job;
 mod mean;
 mod pauses;
 mod plots;
+mod queue_means;
 mod run_jobs;
 mod steps;
 mod store;
@@ -25,7 +26,6 @@ mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -40,7 +40,7 @@ use store::{About, Store};
 use tables::{LOADS, RUNS, Row};
 
 pub use import::import;
-pub use mean::{Condition, Question, Take, Wanted, mean};
+pub use mean::{CellCondition, Condition, Statistic, StatisticQuery, mean};
 pub use summary::Summary;
 
 /// A share of the seeds: `number` of `count`, from one.
@@ -99,14 +99,14 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     warnings.into_iter().for_each(|warning| tell(format!("warning: {warning}")));
     let mut store = request.out.map(|out| Store::create(out, &about, source.text())).transpose()?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();
-    let mut to_come: BTreeMap<String, usize> = BTreeMap::new();
+    let mut unreached: BTreeMap<String, usize> = BTreeMap::new();
     run_jobs::run(source, request.path, &jobs, threads, |job, rows| {
-        rows.to_come.iter().for_each(|what| *to_come.entry(what.clone()).or_default() += 1);
+        rows.unreached.iter().for_each(|what| *unreached.entry(what.clone()).or_default() += 1);
         runs.extend(rows[&RUNS].iter().cloned());
         loads.extend(rows[&LOADS].iter().cloned());
         store.as_mut().map_or(Ok(()), |store| store.write(job, &rows))
     })?;
-    for (what, count) in to_come {
+    for (what, count) in unreached {
         tell(format!("warning: {what}, and {count} of {} runs ended before", jobs.len()));
     }
     let summary = summary::summary(&about, &runs, &loads);

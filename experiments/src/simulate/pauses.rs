@@ -25,13 +25,13 @@ pub struct Pause {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct PauseList {
     pauses: Vec<Pause>,
     /// Index of the current pause, by port and class.
     open: BTreeMap<(u8, u8), usize>,
 }
 
-impl Kept {
+impl PauseList {
     fn end(&mut self, at: Nanos, port: PortId, class: Class) {
         if let Some(open) = self.open.remove(&(port.0, class.get())) {
             self.pauses[open].end = Some(at);
@@ -41,38 +41,38 @@ impl Kept {
 
 /// Pauses of one switch, in the order of their starts.
 #[derive(Clone, Debug, Default)]
-pub struct Pauses(Arc<Mutex<Kept>>);
+pub struct Pauses(Arc<Mutex<PauseList>>);
 
 impl Pauses {
     /// Returns a tap that records pauses at a switch with `ports` ports.
     pub fn tap(&self, ports: usize, counters: Arc<Counters>) -> Box<dyn Tap> {
         let ports = (0..=u8::MAX).map(PortId).take(ports).collect();
-        Box::new(Watch { ports, counters, pauses: self.clone() })
+        Box::new(PauseTap { ports, counters, pauses: self.clone() })
     }
 
     pub fn all(&self) -> Vec<Pause> {
-        self.kept().pauses.clone()
+        self.list().pauses.clone()
     }
 
     /// Ends the pauses of a port whose link was lost.
     pub fn link_lost(&self, at: Nanos, port: PortId) {
-        let kept = &mut *self.kept();
-        Class::ALL.into_iter().for_each(|class| kept.end(at, port, class));
+        let list = &mut *self.list();
+        Class::ALL.into_iter().for_each(|class| list.end(at, port, class));
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn list(&self) -> MutexGuard<'_, PauseList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug)]
-struct Watch {
+struct PauseTap {
     ports: PortSet,
     counters: Arc<Counters>,
     pauses: Pauses,
 }
 
-impl Tap for Watch {
+impl Tap for PauseTap {
     fn ports(&self) -> PortSet {
         self.ports
     }
@@ -89,17 +89,17 @@ impl Tap for Watch {
             return;
         }
         let (at, port) = (sighting.at, sighting.port);
-        let kept = &mut *self.pauses.kept();
+        let list = &mut *self.pauses.list();
         for (class, time) in pfc.iter() {
             let key = (port.0, class.get());
             if time == Quanta(0) {
-                kept.end(at, port, class);
-            } else if let Some(open) = kept.open.get(&key) {
-                kept.pauses[*open].refreshes += 1;
+                list.end(at, port, class);
+            } else if let Some(open) = list.open.get(&key) {
+                list.pauses[*open].refreshes += 1;
             } else {
                 let cause = Cause::unpack(self.counters.class(port, class).held_cause.get());
-                kept.open.insert(key, kept.pauses.len());
-                kept.pauses.push(Pause { start: at, end: None, port, class, cause, refreshes: 0 });
+                list.open.insert(key, list.pauses.len());
+                list.pauses.push(Pause { start: at, end: None, port, class, cause, refreshes: 0 });
             }
         }
     }

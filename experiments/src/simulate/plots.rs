@@ -26,7 +26,7 @@ const BINS: usize = 16;
 const STEPS: usize = 200;
 
 /// Function from sizes and slowdowns of flows to points of a line.
-type Drawn<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
+type ToPoints<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 
 pub const DIRECTORY: &str = "plots";
 
@@ -96,7 +96,7 @@ fn slowdown(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     if of.is_empty() {
         return Ok(Vec::new());
     }
-    let lines = |line: &Drawn| {
+    let lines = |line: &ToPoints| {
         let points = about.points.iter().filter_map(|point| Some((named(point), line(of.get(point)?))));
         Content::Lines(points.collect())
     };
@@ -197,9 +197,9 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     let mut longest = Vec::new();
     let mut panels = Vec::new();
     for (place, point) in about.points.iter().enumerate().filter(|(_, point)| of.contains_key(*point)) {
-        let seen = times(of[point].iter(), time);
-        let steps = Steps::of(&seen, &all);
-        let samples: Vec<u64> = steps.every(&seen).collect();
+        let sampled = times(of[point].iter(), time);
+        let steps = Steps::of(&sampled, &all);
+        let samples: Vec<u64> = steps.every(&sampled).collect();
         let mut most: BTreeMap<u64, f64> = BTreeMap::new();
         let mut by_queue: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
         for row in &of[point] {
@@ -252,11 +252,11 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
         let mut by_place: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
         for row in of.get(point).into_iter().flatten() {
             let Some(from) = micros(row, start) else { continue };
-            let asks = match row[switch].as_str() {
+            let sender = match row[switch].as_str() {
                 "" => "a receiver".to_owned(),
                 number => format!("s{number}p{}", row[port]),
             };
-            let name = format!("{asks} class {} stops {}", row[class], row[peer]);
+            let name = format!("{sender} class {} stops {}", row[class], row[peer]);
             by_place.entry(name).or_default().push((from, micros(row, end).unwrap_or(last)));
         }
         let held = |spans: &[(f64, f64)]| spans.iter().map(|(from, to)| to - from).sum::<f64>();

@@ -14,7 +14,7 @@ use crate::scenario::Source;
 use xoff_config::format::{scaled, span};
 
 /// Interval of progress messages: on a terminal, and elsewhere.
-const TOLD_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
+const REPORT_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
 /// Runs all jobs, `threads` at a time; `take` receives the rows of each in the order of `jobs`.
 pub fn run(
@@ -43,52 +43,52 @@ pub fn run(
             });
         }
         drop(sender);
-        let mut teller = Teller::new();
+        let mut reporter = Reporter::new();
         let (mut waiting, mut due) = (BTreeMap::new(), 0);
         while due < jobs.len() {
-            match results.recv_timeout(TOLD_EVERY[0]) {
+            match results.recv_timeout(REPORT_EVERY[0]) {
                 Ok((number, made)) => _ = waiting.insert(number, made),
                 Err(RecvTimeoutError::Timeout) => {}
                 // A thread has panicked; the scope propagates the panic.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            teller.tell(&progress);
+            reporter.report(&progress);
             while let Some(made) = waiting.remove(&due) {
                 let done = made.and_then(|rows| take(jobs[due], rows));
                 if done.is_err() {
                     stop.store(1, Ordering::Relaxed);
-                    teller.end();
+                    reporter.end();
                     return done;
                 }
                 due += 1;
             }
         }
-        teller.end();
+        reporter.end();
         Ok(())
     })
 }
 
 /// Progress messages on standard error.
-struct Teller {
+struct Reporter {
     began: Instant,
-    told: Option<Instant>,
+    last_report: Option<Instant>,
     is_terminal: bool,
     hops: (Instant, u64),
 }
 
-impl Teller {
-    fn new() -> Teller {
+impl Reporter {
+    fn new() -> Reporter {
         let now = Instant::now();
-        Teller { began: now, told: None, is_terminal: io::stderr().is_terminal(), hops: (now, 0) }
+        Reporter { began: now, last_report: None, is_terminal: io::stderr().is_terminal(), hops: (now, 0) }
     }
 
-    fn tell(&mut self, progress: &[Progress]) {
-        let every = TOLD_EVERY[usize::from(!self.is_terminal)];
+    fn report(&mut self, progress: &[Progress]) {
+        let every = REPORT_EVERY[usize::from(!self.is_terminal)];
         let now = Instant::now();
-        if now.duration_since(self.told.unwrap_or(self.began)) < every {
+        if now.duration_since(self.last_report.unwrap_or(self.began)) < every {
             return;
         }
-        self.told = Some(now);
+        self.last_report = Some(now);
         let parts: u64 = progress.iter().map(|of| of.done.load(Ordering::Relaxed)).sum();
         let hops: u64 = progress.iter().map(|of| of.hops.load(Ordering::Relaxed)).sum();
         let ended = progress.iter().filter(|of| of.done.load(Ordering::Relaxed) == 1_000).count();
@@ -115,7 +115,7 @@ impl Teller {
     }
 
     fn end(&self) {
-        if self.is_terminal && self.told.is_some() {
+        if self.is_terminal && self.last_report.is_some() {
             let _ = io::stderr().write_all(b"\r\x1b[K");
         }
     }

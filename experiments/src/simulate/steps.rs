@@ -86,7 +86,7 @@ mod tests {
 
     // proves: sim-results
     #[test]
-    fn of_more_than_can_be_told_apart_several_are_one_in_the_middle_of_their_step() {
+    fn indistinct_samples_are_merged_per_step() {
         let steps = Steps::of(&times(3), &times(POINTS + 1));
         assert_eq!(steps.axis("mean"), "time (us), mean of 2 us");
         // The third is alone in its step: its neighbour has no sample.
@@ -99,7 +99,7 @@ mod tests {
 
     // proves: sim-results
     #[test]
-    fn samples_that_were_left_out_are_known_by_those_that_were_not() {
+    fn omitted_sample_times_are_restored() {
         let times = [2_000, 6_000, 12_000];
         let steps = Steps::of(&times, &times);
         assert_eq!(steps.every(&times).collect::<Vec<_>>(), [2_000, 4_000, 6_000, 8_000, 10_000, 12_000]);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn no_sample_and_one_are_no_trouble() {
+    fn zero_and_one_sample_are_accepted() {
         assert_eq!(Steps::of(&[], &[]).line(&[], mean), []);
         assert_eq!(Steps::of(&[7], &[7]).line(&[(7, 1.0)], mean), [(0.007, Some(1.0))]);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement, Table as Drawn};
+use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable};
 use serde::Serialize;
 
 use super::store::About;
@@ -32,7 +32,7 @@ const OF_LOADS: usize = 7;
 
 /// Statistics of a number over the seeds of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Measured {
+pub struct Estimate {
     /// Mean; the value itself for a single run.
     pub mean: f64,
     /// Lower end of the mean's 95 % interval; `None` for a single run.
@@ -41,12 +41,12 @@ pub struct Measured {
     pub runs: usize,
 }
 
-impl Measured {
+impl Estimate {
     /// Returns the statistics of one value per run.
-    pub(super) fn of(values: &[f64]) -> Option<Measured> {
+    pub(super) fn of(values: &[f64]) -> Option<Estimate> {
         let mean = mean(values.iter().copied())?;
         let interval = Interval::of(values);
-        Some(Measured {
+        Some(Estimate {
             mean,
             low: interval.map(|of| of.low),
             high: interval.map(|of| of.high),
@@ -115,13 +115,13 @@ fn value(row: &Row, at: usize) -> Option<f64> {
 }
 
 /// Returns the statistics of a column over several rows.
-fn over(rows: &[&Row], at: usize) -> Option<Measured> {
+fn over(rows: &[&Row], at: usize) -> Option<Estimate> {
     let values: Vec<f64> = rows.iter().filter_map(|row| value(row, at)).collect();
-    Measured::of(&values)
+    Estimate::of(&values)
 }
 
 /// Returns the statistics by column.
-fn json(table: &Table, of: &dyn Fn(usize) -> Option<Measured>) -> serde_json::Map<String, serde_json::Value> {
+fn json(table: &Table, of: &dyn Fn(usize) -> Option<Estimate>) -> serde_json::Map<String, serde_json::Value> {
     let numbers = table.columns.iter().enumerate().skip(2).filter(|(_, column)| column.unit != "text");
     numbers
         .filter_map(|(at, column)| {
@@ -173,7 +173,7 @@ pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
             let pairs =
                 rows.iter().filter_map(|row| Some((row, controls.iter().find(|of| of[1] == row[1])?)));
             let differences = pairs.filter_map(|(row, control)| Some(value(row, at)? - value(control, at)?));
-            Measured::of(&differences.collect::<Vec<f64>>())
+            Estimate::of(&differences.collect::<Vec<f64>>())
         };
         let is_control = *point == control;
         points.push(PointSummary {
@@ -207,17 +207,19 @@ pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
 }
 
 /// Describes the significant differences to the control.
-fn comparison(point: &str, against: &dyn Fn(usize) -> Option<Measured>) -> Option<String> {
-    let said = SHOWN[2..].iter().filter_map(|(name, title)| {
+fn comparison(point: &str, against: &dyn Fn(usize) -> Option<Estimate>) -> Option<String> {
+    let differences = SHOWN[2..].iter().filter_map(|(name, title)| {
         let of = against(RUNS.at(name))?;
         let (low, high) = of.low.zip(of.high)?;
         (low > 0.0 || high < 0.0)
             .then(|| format!("{title} {}{}", if of.mean > 0.0 { "+" } else { "" }, of.text()))
     });
-    let said: Vec<String> = said.collect();
+    let differences: Vec<String> = differences.collect();
     let any = against(RUNS.at("xoffs"))?.low.is_some();
     let none = || "no difference beyond chance".to_owned();
-    any.then(|| format!("  {point}: {}", if said.is_empty() { none() } else { said.join(", ") }))
+    any.then(|| {
+        format!("  {point}: {}", if differences.is_empty() { none() } else { differences.join(", ") })
+    })
 }
 
 impl Summary {
@@ -260,8 +262,8 @@ fn table<'a>(
     numbers: &[(&str, &str)],
     rows: impl Iterator<Item = &'a Vec<String>>,
     skip: usize,
-) -> Drawn {
-    let mut table = Drawn::new();
+) -> TextTable {
+    let mut table = TextTable::new();
     table.load_preset(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(words.iter().chain(numbers.iter().map(|(_, title)| title)).skip(skip));
     rows.for_each(|row| _ = table.add_row(row.iter().skip(skip)));

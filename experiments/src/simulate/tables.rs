@@ -172,7 +172,7 @@ pub const RUNS: Table = Table {
         "goodput_gbps", "Gb/s", "payload that came and was of use, of all flows together, over the time after warm_up";
         "xoffs", "frames", "pauses asked for after warm_up";
         "held_us", "us", "how long peers were held after warm_up, all ports and classes together";
-        "lost_frames", "frames", "frames dropped after warm_up, lost on a link (MAC control left out), that no switch saw for want of room, that went with a switch that ended, or that found no room at a slow receiver";
+        "lost_frames", "frames", "frames lost after warm_up: dropped, lost on a link (except MAC control), lost before a switch whose receive ring was full, lost in a restart, or at a slow receiver without room";
         "marked_frames", "frames", "frames marked after warm_up";
         "cnps", "frames", "congestion notifications";
         "resent_frames", "frames", "frames sent again";
@@ -230,7 +230,7 @@ pub struct Rows {
     /// Files in the format of another simulator: names without `.txt`, and texts.
     pub texts: Vec<(&'static str, String)>,
     /// Events after the end of the run.
-    pub to_come: BTreeSet<String>,
+    pub unreached: BTreeSet<String>,
 }
 
 fn place(table: &Table) -> usize {
@@ -256,13 +256,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_to_the_picosecond_and_numbers_as_short_as_they_are() {
+    fn times_have_picoseconds_when_needed() {
         assert_eq!([0, 1_000, 1_001, 999].map(|time| nanos(Picos(time))), ["0", "1", "1.001", "0.999"]);
         assert_eq!([1.0, 0.5, 1.0 / 3.0].map(decimal), ["1", "0.5", "0.333333"]);
     }
 
     #[test]
-    fn a_row_is_an_object_with_numbers_texts_and_nothing() {
+    fn json_row_has_numbers_and_nulls() {
         let mut row: Row = THROUGHPUT.columns.iter().map(|_| "1".to_owned()).collect();
         row[0] = "a\"b".into();
         row[5] = String::new();

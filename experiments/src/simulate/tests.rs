@@ -81,7 +81,7 @@ fn every_column_is_documented_with_its_unit_and_nothing_else() {
 
 // proves: sim-results
 #[test]
-fn the_same_bytes_are_written_by_any_number_of_threads_and_shards() {
+fn threads_and_shards_write_identical_files() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
     let one = written(&at("one"), 1, None);
@@ -101,7 +101,7 @@ fn the_same_bytes_are_written_by_any_number_of_threads_and_shards() {
 
 // proves: sim-results
 #[test]
-fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
+fn shipped_scenarios_run_for_every_seed() {
     for name in scenarios() {
         let short: &[&str] = match name.as_str() {
             "ofc-fat-tree" | "ofc-fig8" => &["scenario.duration=1100us"],
@@ -135,7 +135,7 @@ const LINKS: &str = "h0 s0 100 500\nh1 s1 10 500\ns0 s1 100 1000\n";
 
 // proves: sim-fabrics
 #[test]
-fn links_and_flows_of_files_take_the_time_that_they_say() {
+fn flow_times_follow_from_links() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
     let flow = |column: &str| rows[&FLOWS][0][FLOWS.at(column)].as_str();
@@ -147,7 +147,7 @@ fn links_and_flows_of_files_take_the_time_that_they_say() {
 
 // proves: scenarios
 #[test]
-fn queries_and_bursts_begin_no_sooner_than_they_are_told() {
+fn queries_and_bursts_respect_begin() {
     let starts = |load: &str| {
         let topology = "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 3\n";
         let rows = run_of(&format!("{topology}[[load]]\nsize = 1000\nbegin = \"20us\"\n{load}\n"), &[]);
@@ -162,7 +162,7 @@ fn queries_and_bursts_begin_no_sooner_than_they_are_told() {
 /// The chain has more switches than a byte can count.
 // proves: sim-fabrics
 #[test]
-fn a_flow_alone_takes_as_long_as_its_way_however_long_that_is() {
+fn lone_flow_on_long_path_is_ideal() {
     for switches in [255, 256, 300] {
         let topology = format!("kind = \"chain\"\nswitches = {switches}");
         let scenario = format!(
@@ -180,7 +180,7 @@ fn a_flow_alone_takes_as_long_as_its_way_however_long_that_is() {
 /// Settings of a kind override those of all switches.
 // proves: scenarios
 #[test]
-fn points_that_come_to_the_same_are_told() {
+fn points_with_identical_results_are_reported() {
     let text = |kind: &str| {
         let fabric = "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 3\n[[load]]\nkind = \"incast\"\nfan_in = 2\nsize = \"1MB\"\n";
         let text = format!("{fabric}{kind}[[sweep]]\nswitch.all.class.3.xoff = [\"20KB\", \"30KB\"]\n");
@@ -191,13 +191,13 @@ fn points_that_come_to_the_same_are_told() {
     };
     let same = "xoff=30KB: the same to the last frame; what is varied changes nothing here";
     assert!(!text("").contains("the same to the last frame"), "{}", text(""));
-    let told = text("[switch.switch.class.3]\nxoff = \"25KB\"\n");
-    assert!(told.contains(same), "{told}");
+    let summary = text("[switch.switch.class.3]\nxoff = \"25KB\"\n");
+    assert!(summary.contains(same), "{summary}");
 }
 
 // proves: scenarios
 #[test]
-fn a_switch_has_as_many_ports_as_it_can_have_and_no_more() {
+fn switch_port_and_path_limits_apply() {
     let why = |topology: &str| {
         let text = format!(
             "[scenario]\nname = \"x\"\n[topology]\n{topology}\n[[load]]\nkind = \"ring\"\nsize = 1\n"
@@ -232,7 +232,7 @@ fn a_switch_has_as_many_ports_as_it_can_have_and_no_more() {
 
 // proves: scenarios
 #[test]
-fn who_has_no_way_to_whom_is_told() {
+fn unreachable_host_is_reported() {
     let why = |load: &str, links: &str| {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("links"), links).unwrap();
@@ -265,7 +265,7 @@ fn who_has_no_way_to_whom_is_told() {
 
 // proves: scenarios
 #[test]
-fn a_file_without_flows_or_with_one_that_starts_too_late_is_told() {
+fn empty_or_late_flows_are_refused() {
     let scenario = "[scenario]\nname = \"x\"\nlimit = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = 2\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let why = |flows: &str| {
         let place = tempfile::tempdir().unwrap();
@@ -288,7 +288,7 @@ fn a_file_without_flows_or_with_one_that_starts_too_late_is_told() {
 
 // proves: scenarios
 #[test]
-fn a_receiver_is_no_faster_than_its_own_line() {
+fn receiver_faster_than_line_is_refused() {
     let why = |host: u32, rate: &str| {
         let text = format!(
             "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[receiver]]\nhosts = [{host}]\n\
@@ -309,7 +309,7 @@ fn a_receiver_is_no_faster_than_its_own_line() {
 /// The switch's own pauses, caused by the receiver, are in the table too.
 // proves: sim-results
 #[test]
-fn pauses_of_a_slow_receiver_are_among_the_others_and_name_it_as_their_cause() {
+fn slow_receiver_pauses_name_their_cause() {
     let scenario = |pauses: bool| {
         format!(
             "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 2\n[output]\npauses = {pauses}\n\
@@ -323,9 +323,9 @@ fn pauses_of_a_slow_receiver_are_among_the_others_and_name_it_as_their_cause() {
         rows[&tables::PAUSES].iter().partition(|row| cell(row, "trigger") == "slow_receiver");
     assert!(!own.is_empty() && !others.is_empty());
     assert!(others.iter().all(|row| !cell(row, "switch").is_empty()));
-    let told = ["switch", "port", "class", "peer", "cause_class", "culprit_port", "relayed"];
+    let columns = ["switch", "port", "class", "peer", "cause_class", "culprit_port", "relayed"];
     for row in &own {
-        assert_eq!(told.map(|name| cell(row, name)), ["", "", "3", "s1p1", "3", "", "0"]);
+        assert_eq!(columns.map(|name| cell(row, name)), ["", "", "3", "s1p1", "3", "", "0"]);
     }
     // All pause frames received by its switch.
     let counts = own.iter().map(|row| 1 + cell(row, "refreshes").parse::<u64>().unwrap()).sum::<u64>();
@@ -338,7 +338,7 @@ fn pauses_of_a_slow_receiver_are_among_the_others_and_name_it_as_their_cause() {
 /// A pause comes too late if the buffer has room for only one frame above `xoff`, in any class.
 // proves: sim-results
 #[test]
-fn what_finds_no_room_at_a_slow_receiver_is_told_by_host_and_class() {
+fn slow_receiver_drops_name_host_and_class() {
     let run = |class: u8, buffer: &str| {
         let rows = run_of(
             &format!(
@@ -355,10 +355,10 @@ fn what_finds_no_room_at_a_slow_receiver_is_told_by_host_and_class() {
         (lost, own.collect::<Vec<_>>())
     };
     for class in [3, 0] {
-        let (lost, told) = run(class, "7KB");
+        let (lost, drops) = run(class, "7KB");
         assert_ne!(lost, "0");
         assert_eq!(
-            told,
+            drops,
             [["", "host", "", "h2", &class.to_string(), "slow_receiver", &lost].map(str::to_owned)]
         );
     }
@@ -391,7 +391,7 @@ fn flows_outlive_a_link_that_fails_and_is_repaired() {
 /// Routing does not delay frames.
 // proves: sim-fabrics
 #[test]
-fn where_there_is_one_way_routers_carry_flows_as_bridges_do() {
+fn routing_equals_bridging_on_single_path() {
     for (kind, control) in [
         ("dumbbell\"\nhosts = 4", "dcqcn"),
         ("chain\"\nswitches = 3", "none"),
@@ -449,7 +449,7 @@ fn fabrics_of_routers_lose_nothing_and_their_ledgers_balance() {
 
 // proves: sim-results
 #[test]
-fn a_run_that_ends_in_a_deadlock_says_so_and_since_when() {
+fn deadlock_is_reported_with_its_begin() {
     let run = |ahead: u32| {
         let rows = run_of(
             &format!(
@@ -469,7 +469,7 @@ fn a_run_that_ends_in_a_deadlock_says_so_and_since_when() {
 
 // proves: scenarios
 #[test]
-fn each_point_of_each_scenario_that_is_shipped_keeps_its_ledgers() {
+fn ledgers_of_shipped_scenarios_balance() {
     for name in scenarios() {
         // With lines of 1 Gb/s the first frames come later.
         let micros = if name.starts_with("capfc") { 2_000 } else { 100 };
@@ -492,7 +492,7 @@ fn each_point_of_each_scenario_that_is_shipped_keeps_its_ledgers() {
 }
 
 #[test]
-fn what_a_fabric_cannot_have_is_said_of_its_file_and_point_and_nothing_is_written() {
+fn invalid_fault_names_file_and_point() {
     let place = tempfile::tempdir().unwrap();
     let text = "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 2\n[[load]]\nkind = \"permutation\"\nsize = 1\n\
                 [[fault]]\nkind = \"restart\"\nat = \"s0\"\nbegin = \"1us\"\nend = \"2us\"\n[[sweep]]\nfault.0.at = [\"s1\", \"s2\"]\n";
@@ -501,7 +501,7 @@ fn what_a_fabric_cannot_have_is_said_of_its_file_and_point_and_nothing_is_writte
     let request =
         Request { source: &source, path: file, seeds: None, shard: None, threads: 1, out: Some(&out) };
     let refused = run(&request, &mut |_| ()).unwrap_err();
-    let said = "x.toml at fault.0.at=s2: a [[fault]] names switch 2; this fabric has switches 0 to 1";
-    assert_eq!(refused.to_string(), said);
+    let expected = "x.toml at fault.0.at=s2: a [[fault]] names switch 2; this fabric has switches 0 to 1";
+    assert_eq!(refused.to_string(), expected);
     assert!(!out.exists());
 }

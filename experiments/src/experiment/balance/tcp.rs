@@ -10,7 +10,7 @@ use xoff_wire::units::Nanos;
 
 use super::paths::{self, ADAPTIVE, FLOW, FRAME, HOSTS, SPREADS, SpreadCase};
 use crate::experiment::Conduct;
-use crate::experiment::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
+use crate::experiment::kernel_hosts::{Bulk, TransferResults, one_class, receive_buffer, sender};
 use crate::experiment::report::{add_row, median, median_and_least, number, table};
 use crate::namespaces::{Counts, Ecn, LossDetection, Options};
 use crate::plot::{Content, Limits, Panel, nice_top};
@@ -41,7 +41,7 @@ const LASTS: Nanos = Nanos::from_millis(2500);
 const SETTLED: Nanos = Nanos::from_millis(500);
 
 #[derive(Debug, Serialize)]
-pub(super) struct Point {
+pub(super) struct TcpPoint {
     spread: &'static str,
     detection: &'static str,
     congestion_control: &'static str,
@@ -76,14 +76,14 @@ pub(super) struct Point {
     bytes_read: u64,
 }
 
-pub(super) struct Run {
+pub(super) struct TcpRun {
     case: Case,
-    carried: Carried,
+    carried: TransferResults,
     /// Samples of each uplink's queue, KB.
     waiting: Vec<f64>,
 }
 
-struct Scene {
+struct TcpScene {
     flows: Vec<(HostId, HostId)>,
     uplinks: Vec<PortOf>,
 }
@@ -95,7 +95,7 @@ pub(super) fn plans(line: Line) -> impl Iterator<Item = Plan> {
     spreads.iter().map(move |spread| plan(line, spread).0)
 }
 
-fn plan(line: Line, spread: &SpreadCase) -> (Plan, Scene) {
+fn plan(line: Line, spread: &SpreadCase) -> (Plan, TcpScene) {
     let mut plan = Plan::new(line);
     let leaves = paths::leaves(&mut plan);
     let flow = |number: usize| {
@@ -107,17 +107,17 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, Scene) {
     for switch in plan.switches() {
         one_class(plan.settings_of(switch));
     }
-    (plan, Scene { flows, uplinks })
+    (plan, TcpScene { flows, uplinks })
 }
 
 /// Runs every case once; none in the simulator.
-pub(super) fn run(setup: &Setup<'_>) -> Result<Vec<Run>, FabricError> {
+pub(super) fn run(setup: &Setup<'_>) -> Result<Vec<TcpRun>, FabricError> {
     let line = setup.line;
     let cases = if line.is_simulated() { &[] } else { &CASES[..] };
     cases.iter().map(|&case| run_case(setup, case)).collect()
 }
 
-fn run_case(setup: &Setup<'_>, case: Case) -> Result<Run, FabricError> {
+fn run_case(setup: &Setup<'_>, case: Case) -> Result<TcpRun, FabricError> {
     let line = setup.line;
     let (plan, scene) = plan(line, &case.spread);
     let plan = plan.at_point(format!("tcp={} spread={}", case.detection.name(), case.spread.name));
@@ -132,25 +132,25 @@ fn run_case(setup: &Setup<'_>, case: Case) -> Result<Run, FabricError> {
             waiting.extend(bytes.map(|bytes| bytes as f64 / 1e3));
         }
     })?;
-    Ok(Run { case, carried, waiting })
+    Ok(TcpRun { case, carried, waiting })
 }
 
-impl Run {
+impl TcpRun {
     /// Returns the conduct, without reordering where the spreading method permits it.
     pub(super) fn conduct(&self) -> Conduct {
         self.carried.conduct(self.case.spread.reorders)
     }
 }
 
-pub(super) fn points(runs: &[&[Run]]) -> Vec<Point> {
+pub(super) fn points(runs: &[&[TcpRun]]) -> Vec<TcpPoint> {
     let point =
-        |place: usize| Point::of(CASES[place], &runs.iter().map(|run| &run[place]).collect::<Vec<_>>());
+        |place: usize| TcpPoint::of(CASES[place], &runs.iter().map(|run| &run[place]).collect::<Vec<_>>());
     let cases = runs.first().map_or(0, |run| run.len());
     (0..cases).map(point).collect()
 }
 
-impl Point {
-    fn of(case: Case, runs: &[&Run]) -> Point {
+impl TcpPoint {
+    fn of(case: Case, runs: &[&TcpRun]) -> TcpPoint {
         let rates: Vec<Vec<f64>> = runs.iter().filter_map(|run| run.carried.rates(SETTLED)).collect();
         let volumes = || runs.iter().flat_map(|run| &run.carried.watched.volumes);
         let sum = |of| runs.iter().map(|run| run.carried.account.sum(LOSSLESS, of)).sum::<u64>();
@@ -159,7 +159,7 @@ impl Point {
         let at_receivers = runs.iter().map(|run| run.carried.at_receivers).sum::<Counts>();
         let percent = |segments: u64| 100.0 * segments as f64 / at_senders.segments.max(1) as f64;
         let control = runs.first().map(|run| run.carried.watched.congestion_control);
-        Point {
+        TcpPoint {
             spread: case.spread.name,
             detection: case.detection.name(),
             congestion_control: control.unwrap_or_default(),
@@ -184,13 +184,13 @@ impl Point {
     }
 }
 
-pub(super) fn goodput(points: &[Point], by: &SpreadCase, detection: LossDetection) -> Option<f64> {
-    let is_it = |of: &&Point| (of.spread, of.detection) == (by.name, detection.name());
+pub(super) fn goodput(points: &[TcpPoint], by: &SpreadCase, detection: LossDetection) -> Option<f64> {
+    let is_it = |of: &&TcpPoint| (of.spread, of.detection) == (by.name, detection.name());
     p50(points.iter().find(is_it)?.goodput_mbps)
 }
 
 /// Results by policy.
-type All<'a> = [(&'a str, &'a [Point])];
+type All<'a> = [(&'a str, &'a [TcpPoint])];
 
 pub(super) fn text(all: &All<'_>) -> String {
     let mut table = table(&[
@@ -249,7 +249,7 @@ pub(super) fn panels(all: &All<'_>) -> Vec<Panel> {
         (LossDetection::Timeout, "TCP, by time-outs alone"),
     ];
     let rows = |way: LossDetection| {
-        let named = |of: &Point, policy: &str| format!("{policy} {}", of.spread);
+        let named = |of: &TcpPoint, policy: &str| format!("{policy} {}", of.spread);
         let places = CASES.iter().enumerate().filter(move |(_, case)| case.detection == way);
         let points = places.flat_map(|(place, _)| all.iter().map(move |(name, of)| (*name, &of[place])));
         points.map(move |(name, of)| (named(of, name), of)).collect::<Vec<_>>()
@@ -283,7 +283,7 @@ mod tests {
     use crate::{Account, Settings, Totals};
 
     #[test]
-    fn nics_and_switches_can_be_as_they_are_told_and_whatever_comes_is_in_the_class() {
+    fn configurations_are_valid_and_trust_ports() {
         let policies = Experiment::find("balance").unwrap().default_policies();
         for plan in [*LINES.start(), *LINES.end()].into_iter().map(Line::from).flat_map(plans) {
             for (variant, switch) in policies.iter().flat_map(|of| plan.switches().map(move |at| (of, at))) {
@@ -300,7 +300,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn each_host_sends_to_its_own_and_all_have_the_same_paths() {
+    fn host_pairs_share_the_uplinks() {
         let (plan, scene) = plan(BitRate::from_mbps(100).into(), &ADAPTIVE);
         let mut ends: Vec<HostId> = scene.flows.iter().flat_map(|&(from, to)| [from, to]).collect();
         ends.sort();
@@ -314,11 +314,13 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn order_counts_where_flows_keep_their_paths_and_only_there() {
+    fn reordering_counts_only_under_flow_spreading() {
         let verdict = |case: Case, reordered, lost| {
             let totals = Totals { sent: 10, received: 10 - lost, lost, reordered, ..Totals::default() };
             let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
-            Run { case, carried: Carried::of(account, totals), waiting: Vec::new() }.conduct().verdict
+            TcpRun { case, carried: TransferResults::of(account, totals), waiting: Vec::new() }
+                .conduct()
+                .verdict
         };
         let [flow, frame] = [CASES[0], CASES[1]];
         assert_eq!([flow, frame].map(|case| verdict(case, 0, 0)), [Verdict::Kept; 2]);

@@ -2,14 +2,14 @@
 
 use xoff_host::Stream;
 
-use super::story::{Chain, Story};
+use super::sequence::{Chain, Sequence};
 use super::{
-    EXPERIMENT, Findings, GPU_3_PERCENT, Headline, Measured, OFFERED_PERCENT, OTHER_PERCENT, Request, Run,
-    SEND, Tell, other_class, percent_of, watched,
+    CascadeResults, CascadeRun, EXPERIMENT, Findings, GPU_3_PERCENT, Headline, OFFERED_PERCENT,
+    OTHER_PERCENT, Request, SEND, Tell, other_class, percent_of, watched,
 };
 use crate::{FabricError, HostId, Line, Load, Plan, Setup, lossless};
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<CascadeResults>] = &[
     Headline::of("1-3 rail-c\nholds, ms", |of| of.at_ms("1-3", "rail-c")),
     Headline::of("5-7 spine\nholds rail-a", |of| of.at_ms("5-7", "rail-a")),
     Headline::of("9 rail-a\nholds gpu-1", |of| of.at_ms("9", "gpu-1")),
@@ -31,7 +31,7 @@ pub(super) fn plan(line: Line) -> (Plan, [HostId; 2], HostId, [HostId; 2]) {
     (plan, senders, gpu_3, others)
 }
 
-fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>) -> Result<CascadeRun, FabricError> {
     let line = setup.line;
     let (plan, senders, gpu_3, others) = plan(line);
     let mut load = Load::default();
@@ -45,11 +45,11 @@ fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
 }
 
 pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    super::measure((&EXPERIMENT, &story()), HEADLINES, run, request, tell)
+    super::measure((&EXPERIMENT, &sequence()), HEADLINES, run, request, tell)
 }
 
-pub(super) fn story() -> Story {
+pub(super) fn sequence() -> Sequence {
     let by = |first, sender| Chain { sink: "gpu-3", last: "rail-c", middle: "spine", first, sender };
     let title = "Cascade: two GPUs send more than a third takes; rail, spine, rail";
-    Story::new(title, [by("rail-a", "gpu-1"), by("rail-b", "gpu-2")])
+    Sequence::new(title, [by("rail-a", "gpu-1"), by("rail-b", "gpu-2")])
 }

@@ -12,14 +12,14 @@
 
 use xoff_host::Stream;
 
-use super::story::{Chain, Story};
+use super::sequence::{Chain, Sequence};
 use super::{
-    BESIDE_PERCENT, Findings, Flow, GPU_3_PERCENT, Headline, Measured, OFFERED_PERCENT, OTHER_PERCENT,
-    ROUTED, Request, Run, SEND, Tell, other_class, percent_of, watched,
+    BESIDE_PERCENT, CascadeResults, CascadeRun, Findings, FlowPath, GPU_3_PERCENT, Headline, OFFERED_PERCENT,
+    OTHER_PERCENT, ROUTED, Request, SEND, Tell, other_class, percent_of, watched,
 };
 use crate::{FabricError, HostId, LOSSLESS, Line, Load, Plan, PortOf, Setup, lossless};
 
-const HEADLINES: &[Headline<Measured>] = &[
+const HEADLINES: &[Headline<CascadeResults>] = &[
     Headline::of("1-3 leaf-2 holds\nspine-1, ms", |of| of.at_ms("1-3", "spine-1")),
     Headline::of("5-7 spine-1\nholds leaf-1", |of| of.at_ms("5-7", "spine-1")),
     Headline::of("9 leaf-1\nholds gpu-1", |of| of.at_ms("9", "gpu-1")),
@@ -28,7 +28,7 @@ const HEADLINES: &[Headline<Measured>] = &[
 ];
 
 /// A plan and the roles of its hosts.
-pub(super) struct Scene {
+pub(super) struct RoutedScene {
     pub(super) plan: Plan,
     /// Senders, each with the port of leaf-1 that its flow has to use.
     senders: [(HostId, PortOf); 2],
@@ -39,7 +39,7 @@ pub(super) struct Scene {
 /// Frame sizes of the two senders, with FCS; counters distinguish the flows by them.
 const SIZES: [u32; 2] = [1518, 1514];
 
-pub(super) fn plan(line: Line) -> Scene {
+pub(super) fn plan(line: Line) -> RoutedScene {
     let mut plan = Plan::new(line).routed();
     let [leaf_1, leaf_2, spine_1, spine_2] =
         ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));
@@ -51,12 +51,12 @@ pub(super) fn plan(line: Line) -> Scene {
         plan.trunk(leaf_1, spine).0
     });
     let senders = [(senders[0], up[0]), (senders[1], up[1])];
-    Scene { plan, senders, gpu_3, other }
+    RoutedScene { plan, senders, gpu_3, other }
 }
 
-fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
+fn run(setup: &Setup<'_>) -> Result<CascadeRun, FabricError> {
     let line = setup.line;
-    let Scene { plan, senders, gpu_3, other } = plan(line);
+    let RoutedScene { plan, senders, gpu_3, other } = plan(line);
     let fabric = setup.build(plan)?;
     let plan = fabric.plan();
     let started = fabric.start()?;
@@ -66,7 +66,7 @@ fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
         if fabric.keeps_flows() {
             let found = started.source_port(sender, gpu_3, up)?;
             let [from, by] = [plan.port_of(sender), up].map(|at| plan.port_name(at).to_owned());
-            flows.push(Flow { from, by, source_port: found });
+            flows.push(FlowPath { from, by, source_port: found });
             source_port = Some(found);
         }
         let rate = percent_of(line, OFFERED_PERCENT);
@@ -86,11 +86,11 @@ fn run(setup: &Setup<'_>) -> Result<Run, FabricError> {
         let left = run.account.class(up, LOSSLESS);
         astray(flow, sent, (left.tx_frames.get(), left.tx_bytes.get()))
     });
-    Ok(Run { astray: astray.collect(), ..run })
+    Ok(CascadeRun { astray: astray.collect(), ..run })
 }
 
 /// Describes the difference if the frames and bytes that left by the flow's port are not those that the host sent.
-fn astray(Flow { from, by, .. }: &Flow, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
+fn astray(FlowPath { from, by, .. }: &FlowPath, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
     let [sent_text, left_text] =
         [sent, left].map(|(frames, bytes)| format!("{frames} frames ({bytes} bytes)"));
     let text = format!("{from} sent {sent_text}, and {left_text} left its leaf by {by}");
@@ -98,13 +98,13 @@ fn astray(Flow { from, by, .. }: &Flow, sent: (u64, u64), left: (u64, u64)) -> O
 }
 
 pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    super::measure((&ROUTED, &story()), HEADLINES, run, request, tell)
+    super::measure((&ROUTED, &sequence()), HEADLINES, run, request, tell)
 }
 
-pub(super) fn story() -> Story {
+pub(super) fn sequence() -> Sequence {
     let by = |middle, sender| Chain { sink: "gpu-3", last: "leaf-2", middle, first: "leaf-1", sender };
     let title = "Cascade over routers: two GPUs send more than a third takes, each by a spine of its own; leaf, spine, leaf";
-    Story::new(title, [by("spine-1", "gpu-1"), by("spine-2", "gpu-2")])
+    Sequence::new(title, [by("spine-1", "gpu-1"), by("spine-2", "gpu-2")])
 }
 
 #[cfg(test)]
@@ -113,15 +113,15 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn a_flow_that_left_its_way_is_told_also_where_another_came_instead() {
-        let flow = Flow { from: "gpu-1".into(), by: "to-spine-1".into(), source_port: 49_152 };
+    fn flow_replaced_on_path_is_astray() {
+        let flow = FlowPath { from: "gpu-1".into(), by: "to-spine-1".into(), source_port: 49_152 };
         let [own, other] = SIZES.map(|size| (300, 300 * u64::from(size)));
         assert_eq!(astray(&flow, own, own), None);
-        let said = |left| astray(&flow, own, left).unwrap_or_default();
+        let difference = |left| astray(&flow, own, left).unwrap_or_default();
         assert_eq!(
-            said(other),
+            difference(other),
             "gpu-1 sent 300 frames (455400 bytes), and 300 frames (454200 bytes) left its leaf by to-spine-1"
         );
-        assert!(said((299, own.1)).contains("and 299 frames"));
+        assert!(difference((299, own.1)).contains("and 299 frames"));
     }
 }

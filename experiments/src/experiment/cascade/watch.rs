@@ -15,12 +15,12 @@ use xoff_wire::units::Nanos;
 
 use crate::{LOSSLESS, Live, Plan, PortOf, settled};
 
-const LOOK: Duration = Duration::from_micros(200);
+const SAMPLE_EVERY: Duration = Duration::from_micros(200);
 
 /// A switch's action at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Deed {
+pub(super) enum PauseAction {
     /// The switch sent XOFF.
     Holds,
     /// The switch sent XON.
@@ -31,7 +31,7 @@ pub(super) enum Deed {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Event {
+pub(super) struct PauseEvent {
     /// Time after the first frame was due, ms. For an end: when it was observed.
     pub(super) at_ms: f64,
     /// Earliest possible time, ms. For an end: when the previous sample began.
@@ -40,7 +40,7 @@ pub(super) struct Event {
     pub(super) switch: String,
     /// Name of the port, which is that of its neighbour.
     pub(super) port: String,
-    pub(super) deed: Deed,
+    pub(super) deed: PauseAction,
     /// The switch's explanation of a pause that it sent.
     pub(super) why: Option<String>,
     /// For a pause sent: the port with most of the queued frames, and whether its own peer pauses it.
@@ -48,48 +48,48 @@ pub(super) struct Event {
     pub(super) relayed: Option<bool>,
 }
 
-pub(super) struct Sight {
-    pub(super) events: Vec<Event>,
+pub(super) struct PauseRecord {
+    pub(super) events: Vec<PauseEvent>,
     /// Time from which at least one pause was missed, ms.
-    pub(super) unseen_from_ms: Option<f64>,
+    pub(super) missed_from_ms: Option<f64>,
 }
 
-impl Sight {
-    pub(super) fn known(&self) -> &[Event] {
+impl PauseRecord {
+    pub(super) fn reliable_events(&self) -> &[PauseEvent] {
         let before = |from| self.events.partition_point(|event| event.at_ms < from);
-        &self.events[..self.unseen_from_ms.map_or(self.events.len(), before)]
+        &self.events[..self.missed_from_ms.map_or(self.events.len(), before)]
     }
 }
 
 /// Observed pauses of one kind at one port.
 #[derive(Clone, Copy, Debug, Default)]
-struct Track {
+struct PauseTrack {
     /// Begin of the current pause; 0 without one.
     since: u64,
     begun: u64,
-    looked: Nanos,
+    sampled_at: Nanos,
 }
 
-/// Result of a sample of a [`Track`]. Times count from the first frame.
+/// Result of a sample of a [`PauseTrack`]. Times count from the first frame.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
+struct PauseChange {
     /// Earliest and latest time of the end of a pause.
     end: Option<[Nanos; 2]>,
     begin: Option<Nanos>,
     /// Time after which one more pause began and ended unobserved.
-    unseen_from: Option<Nanos>,
+    missed_after: Option<Nanos>,
 }
 
-impl Track {
+impl PauseTrack {
     /// Records a sample taken from `from` to `to`: the number of ended pauses, read first, and the begin of a current
     /// one.
     /// Both use the switch's clock, which stood at `origin` when the first frame was due.
-    fn look(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> Found {
-        let mut found = Found::default();
+    fn sample(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> PauseChange {
+        let mut found = PauseChange::default();
         if since != self.since {
             let begun = Nanos(since).since(origin);
             if self.since != 0 {
-                found.end = Some([self.looked, if since == 0 { to } else { begun }]);
+                found.end = Some([self.sampled_at, if since == 0 { to } else { begun }]);
             }
             if since != 0 {
                 found.begin = Some(begun);
@@ -100,54 +100,58 @@ impl Track {
         // A switch counts an ended pause after it clears `since`: the sum may briefly be one too low, never too high.
         let begun = ended + u64::from(since != 0);
         if begun > self.begun {
-            found.unseen_from = Some(self.looked);
+            found.missed_after = Some(self.sampled_at);
             self.begun = begun;
         }
-        self.looked = from;
+        self.sampled_at = from;
         found
     }
 }
 
 /// A port, with its switch's name and the names of all the switch's ports.
-struct Watched {
+struct WatchedPort {
     at: PortOf,
     switch: String,
     names: Vec<String>,
 }
 
-fn ports(plan: &Plan) -> Vec<Watched> {
+fn ports(plan: &Plan) -> Vec<WatchedPort> {
     let of = |switch| {
         let names: Vec<String> = plan.ports_of(switch).map(|at| plan.port_name(at).to_owned()).collect();
         let name = plan.switch_name(switch).to_owned();
-        plan.ports_of(switch).map(move |at| Watched { at, switch: name.clone(), names: names.clone() })
+        plan.ports_of(switch).map(move |at| WatchedPort { at, switch: name.clone(), names: names.clone() })
     };
     plan.switches().flat_map(of).collect()
 }
 
 /// Records every change of pauses sent and obeyed, for at most `patience`.
-pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> Sight {
+pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> PauseRecord {
     let ports = ports(plan);
-    let mut tracks = vec![[Track::default(); 2]; ports.len()];
-    let mut sight = Sight { events: Vec::new(), unseen_from_ms: None };
-    live.every(LOOK, patience, |mut from| {
+    let mut tracks = vec![[PauseTrack::default(); 2]; ports.len()];
+    let mut record = PauseRecord { events: Vec::new(), missed_from_ms: None };
+    live.every(SAMPLE_EVERY, patience, |mut from| {
         for (port, tracks) in ports.iter().zip(&mut tracks) {
             let class = live.class(port.at, LOSSLESS);
             let (ended, since, cause) = read(class);
             let to = live.elapsed();
-            let deeds = [(Deed::Holds, Deed::Releases, cause), (Deed::Stops, Deed::Resumes, None)];
+            let deeds = [
+                (PauseAction::Holds, PauseAction::Releases, cause),
+                (PauseAction::Stops, PauseAction::Resumes, None),
+            ];
             for (kind, (begins, ends, cause)) in deeds.into_iter().enumerate() {
-                let found = tracks[kind].look([from, to], live.begin(), ended[kind], since[kind]);
-                sight.events.extend(found.end.map(|within| port.event(within, ends, None)));
-                sight.events.extend(found.begin.map(|at| port.event([at; 2], begins, cause)));
-                if let Some(unseen) = found.unseen_from.map(ms) {
-                    sight.unseen_from_ms = Some(sight.unseen_from_ms.map_or(unseen, |from| from.min(unseen)));
+                let found = tracks[kind].sample([from, to], live.begin(), ended[kind], since[kind]);
+                record.events.extend(found.end.map(|within| port.event(within, ends, None)));
+                record.events.extend(found.begin.map(|at| port.event([at; 2], begins, cause)));
+                if let Some(missed_ms) = found.missed_after.map(ms) {
+                    record.missed_from_ms =
+                        Some(record.missed_from_ms.map_or(missed_ms, |from| from.min(missed_ms)));
                 }
             }
             from = to;
         }
     });
-    sight.events.sort_by(|a: &Event, b: &Event| a.at_ms.total_cmp(&b.at_ms));
-    sight
+    record.events.sort_by(|a: &PauseEvent, b: &PauseEvent| a.at_ms.total_cmp(&b.at_ms));
+    record
 }
 
 /// Reads the numbers of ended pauses sent and obeyed, the begins of current ones, and the cause of the one sent.
@@ -163,9 +167,9 @@ fn ms(at: Nanos) -> f64 {
     at.0 as f64 / 1e6
 }
 
-impl Watched {
-    fn event(&self, [not_before, at]: [Nanos; 2], deed: Deed, cause: Option<Cause>) -> Event {
-        Event {
+impl WatchedPort {
+    fn event(&self, [not_before, at]: [Nanos; 2], deed: PauseAction, cause: Option<Cause>) -> PauseEvent {
+        PauseEvent {
             at_ms: ms(at),
             not_before_ms: ms(not_before),
             switch: self.switch.clone(),
@@ -195,62 +199,70 @@ mod tests {
     }
 
     /// Returns the results of samples, each one millisecond long, that read these values of `since`.
-    fn looks<const N: usize>(looks: [(u64, u64, u64); N]) -> [Found; N] {
-        let mut track = Track::default();
-        looks.map(|(from, ended, since)| {
+    fn samples<const N: usize>(samples: [(u64, u64, u64); N]) -> [PauseChange; N] {
+        let mut track = PauseTrack::default();
+        samples.map(|(from, ended, since)| {
             let since = if since == 0 { 0 } else { ORIGIN.after(at(since)).0 };
-            track.look([at(from), at(from + 1)], ORIGIN, ended, since)
+            track.sample([at(from), at(from + 1)], ORIGIN, ended, since)
         })
     }
 
     #[test]
-    fn a_pause_begins_when_the_switch_says_and_ends_between_two_looks() {
-        let [none, begin, lasts, end] = looks([(10, 0, 0), (20, 0, 15), (30, 0, 15), (40, 1, 0)]);
-        assert_eq!([none, lasts], [Found::default(), Found::default()]);
-        assert_eq!(begin, Found { begin: Some(at(15)), ..Found::default() });
-        assert_eq!(end, Found { end: Some([at(30), at(41)]), ..Found::default() });
+    fn pause_end_is_between_two_samples() {
+        let [none, begin, lasts, end] = samples([(10, 0, 0), (20, 0, 15), (30, 0, 15), (40, 1, 0)]);
+        assert_eq!([none, lasts], [PauseChange::default(), PauseChange::default()]);
+        assert_eq!(begin, PauseChange { begin: Some(at(15)), ..PauseChange::default() });
+        assert_eq!(end, PauseChange { end: Some([at(30), at(41)]), ..PauseChange::default() });
     }
 
     #[test]
-    fn the_end_of_a_pause_is_not_after_the_begin_of_the_next() {
-        let [_, next] = looks([(10, 0, 5), (20, 1, 17)]);
-        assert_eq!(next, Found { end: Some([at(10), at(17)]), begin: Some(at(17)), unseen_from: None });
+    fn pause_ends_before_the_next_begins() {
+        let [_, next] = samples([(10, 0, 5), (20, 1, 17)]);
+        assert_eq!(
+            next,
+            PauseChange { end: Some([at(10), at(17)]), begin: Some(at(17)), missed_after: None }
+        );
     }
 
     // proves: cascade
     #[test]
-    fn a_pause_that_nobody_saw_is_known_to_have_been_since_the_look_before() {
-        let [_, between, no_more] = looks([(10, 0, 0), (20, 1, 0), (30, 1, 0)]);
-        assert_eq!(between, Found { unseen_from: Some(at(10)), ..Found::default() });
-        assert_eq!(no_more, Found::default());
-        let [_, one_of_two] = looks([(10, 0, 0), (20, 1, 17)]);
-        assert_eq!(one_of_two, Found { begin: Some(at(17)), end: None, unseen_from: Some(at(10)) });
-        let [.., beside] = looks([(10, 0, 5), (20, 0, 5), (30, 2, 0)]);
-        assert_eq!(beside, Found { end: Some([at(20), at(31)]), begin: None, unseen_from: Some(at(20)) });
+    fn counters_reveal_an_unobserved_pause() {
+        let [_, between, no_more] = samples([(10, 0, 0), (20, 1, 0), (30, 1, 0)]);
+        assert_eq!(between, PauseChange { missed_after: Some(at(10)), ..PauseChange::default() });
+        assert_eq!(no_more, PauseChange::default());
+        let [_, one_of_two] = samples([(10, 0, 0), (20, 1, 17)]);
+        assert_eq!(one_of_two, PauseChange { begin: Some(at(17)), end: None, missed_after: Some(at(10)) });
+        let [.., beside] = samples([(10, 0, 5), (20, 0, 5), (30, 2, 0)]);
+        assert_eq!(
+            beside,
+            PauseChange { end: Some([at(20), at(31)]), begin: None, missed_after: Some(at(20)) }
+        );
     }
 
     #[test]
-    fn a_pause_that_is_over_and_not_yet_counted_is_none_that_nobody_saw() {
-        let [_, over, counted] = looks([(10, 0, 5), (20, 0, 0), (30, 1, 0)]);
-        assert_eq!(over, Found { end: Some([at(10), at(21)]), ..Found::default() });
-        assert_eq!(counted, Found::default());
+    fn pause_counted_late_is_not_unobserved() {
+        let [_, over, counted] = samples([(10, 0, 5), (20, 0, 0), (30, 1, 0)]);
+        assert_eq!(over, PauseChange { end: Some([at(10), at(21)]), ..PauseChange::default() });
+        assert_eq!(counted, PauseChange::default());
     }
 
     #[test]
-    fn what_was_seen_is_known_until_something_was_missed() {
-        let event = |at_ms| Event {
+    fn events_before_missed_pause_are_reliable() {
+        let event = |at_ms| PauseEvent {
             at_ms,
             not_before_ms: at_ms,
             switch: String::new(),
             port: String::new(),
-            deed: Deed::Holds,
+            deed: PauseAction::Holds,
             why: None,
             culprit: None,
             relayed: None,
         };
-        let known = |unseen_from_ms| {
-            Sight { events: [1.0, 2.0, 3.0].map(event).to_vec(), unseen_from_ms }.known().len()
+        let reliable = |missed_from_ms| {
+            PauseRecord { events: [1.0, 2.0, 3.0].map(event).to_vec(), missed_from_ms }
+                .reliable_events()
+                .len()
         };
-        assert_eq!([Some(2.0), Some(2.1), None].map(known), [1, 2, 3]);
+        assert_eq!([Some(2.0), Some(2.1), None].map(reliable), [1, 2, 3]);
     }
 }

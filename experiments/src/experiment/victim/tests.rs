@@ -5,7 +5,7 @@ use xoff_wire::units::{BitRate, CLASSES};
 use super::*;
 
 #[test]
-fn light_senders_can_number_their_messages_at_every_rate_and_load() {
+fn light_senders_stay_within_stream_limit() {
     for line in [5, 100, 130, 200, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
         for sizes in [LONG, SMALL] {
             for &percent in sizes.loads {
@@ -17,7 +17,7 @@ fn light_senders_can_number_their_messages_at_every_rate_and_load() {
 
 /// Returns a run with three messages of a light sender to the congested port: one alone and two under congestion, the
 /// last with a lost frame.
-fn run() -> Run {
+fn run() -> VictimRun {
     let line = Line::from(BitRate::from_mbps(100));
     let (_, scene) = plan(line);
     let (load, light) = (scene.load(LONG, LOADS[0]), scene.light[0]);
@@ -41,28 +41,28 @@ fn run() -> Run {
     let messages = [(0, 10, 0), (congested, 30, 0), (congested + 1, 20, 1)];
     hosts[HEAVY + LIGHT].received =
         messages.map(|(number, ms, lost)| received(number, Nanos::from_millis(ms), lost)).into();
-    let seen = Seen {
+    let samples = Observations {
         light: Series::default(),
         victim: Series::default(),
         first_xoff: vec![None; HEAVY + LIGHT],
         held: vec![None; HEAVY + LIGHT],
     };
-    Run { load, scene, account: Account::of_hosts(hosts, [0; CLASSES]), seen }
+    VictimRun { load, scene, account: Account::of_hosts(hosts, [0; CLASSES]), samples }
 }
 
 #[test]
-fn a_message_that_lost_a_frame_is_broken_and_has_no_completion_time() {
+fn message_with_losses_never_completes() {
     let run = run();
-    let of = Delivery::of(&[&run], |run| run.scene.congested, |run| &run.seen.light);
+    let of = Delivery::of(&[&run], |run| run.scene.congested, |run| &run.samples.light);
     assert_eq!(of.broken, 1);
     assert_eq!(of.solo_completion_ms, Spread::of([10.0]));
     assert_eq!(of.completion_ms, Spread::of([30.0]));
 }
 
 #[test]
-fn where_nothing_came_nothing_was_measured() {
+fn port_without_arrivals_has_no_results() {
     let run = run();
-    let of = Delivery::of(&[&run], |run| run.scene.free, |run| &run.seen.victim);
+    let of = Delivery::of(&[&run], |run| run.scene.free, |run| &run.samples.victim);
     assert_eq!((of.solo_completion_ms, of.completion_ms, of.broken), (None, None, 0));
-    assert_eq!((of.solo_mbps, of.mbps), (None, None), "nobody looked");
+    assert_eq!((of.solo_mbps, of.mbps), (None, None), "without samples");
 }

@@ -28,7 +28,7 @@ const OPTIONS: Options =
 
 // proves: experiments
 #[test]
-fn all_that_was_written_is_read() {
+fn written_bytes_are_all_read() {
     let mut lab = Lab::new();
     let (a, b) = (lab.namespace("a").unwrap(), lab.namespace("b").unwrap());
     let to = Ipv4Addr::new(10, 0, 0, 2);
@@ -179,7 +179,7 @@ fn sent_out_of_order(detection: LossDetection, enough: impl Fn(Counts, u64) -> b
 
 // proves: experiments
 #[test]
-fn an_overtaken_segment_is_found_lost_by_duplicate_acknowledgements_where_they_count() {
+fn overtaken_segment_is_resent_by_dupack() {
     sent_out_of_order(LossDetection::Dupack, |counts, _| {
         assert_eq!(counts.sack_recoveries, 0, "{counts:?}");
         counts.dupack_recoveries > 0 && counts.retransmitted > 0
@@ -188,7 +188,7 @@ fn an_overtaken_segment_is_found_lost_by_duplicate_acknowledgements_where_they_c
 
 // proves: experiments
 #[test]
-fn an_overtaken_segment_is_found_lost_by_sack_where_rack_decides() {
+fn overtaken_segment_is_resent_by_rack() {
     sent_out_of_order(LossDetection::Rack, |counts, _| {
         assert_eq!(counts.dupack_recoveries, 0, "{counts:?}");
         counts.sack_recoveries > 0 && counts.retransmitted > 0
@@ -197,7 +197,7 @@ fn an_overtaken_segment_is_found_lost_by_sack_where_rack_decides() {
 
 // proves: experiments
 #[test]
-fn however_many_overtake_a_segment_it_is_not_lost_where_time_outs_alone_say_so() {
+fn overtaken_segment_waits_for_timeout() {
     sent_out_of_order(LossDetection::Timeout, |counts, overtaken| {
         assert_eq!((counts.dupack_recoveries, counts.sack_recoveries), (0, 0), "{counts:?}");
         overtaken >= 50

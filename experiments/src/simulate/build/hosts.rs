@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 
 /// Returns the classes in use; the lossy ones among them get buffer space.
 pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
-    let (answers, notices) = match scenario.hosts.transport {
+    let (acks, cnps) = match scenario.hosts.transport {
         Transport::Roce(RoceSettings { ack_class, control: Control::Dcqcn(of), .. }) => {
             (ack_class, Some(of.cnp_class))
         }
@@ -18,8 +18,8 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
         Transport::LineRate => (None, None),
     };
     // CNMs of switches are untagged and share the class of untagged frames.
-    let told = scenario.hosts.qcn.map(|_| Class::ALL[0]);
-    scenario.loads.iter().map(|load| load.class).chain(answers).chain(notices).chain(told).collect()
+    let cnms = scenario.hosts.qcn.map(|_| Class::ALL[0]);
+    scenario.loads.iter().map(|load| load.class).chain(acks).chain(cnps).chain(cnms).collect()
 }
 
 pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario, plan: &Plan) -> miette::Result<()> {

@@ -15,8 +15,8 @@ use xoff_sim::{At, Picos, Plan, Seed};
 use xoff_wire::units::{BitRate, Class};
 
 use super::super::files::FLOWS;
+use super::components::Components;
 use super::picos;
-use super::ways::Parts;
 use crate::scenario::{self, Load, LoadKind, Scenario, Size};
 
 pub(super) fn sizes(load: &Load) -> miette::Result<Sizes> {
@@ -88,16 +88,16 @@ pub(super) fn add(
     if hosts < 2 {
         return Err(miette!("a fabric of {hosts} hosts: nobody can send to another"));
     }
-    let parts = Parts::of(plan);
+    let components = Components::of(plan);
     let listed = |flows: Vec<FlowPlan>| -> miette::Result<Box<dyn load::Load + Send>> {
-        parts.check(load, flows.iter().map(|flow| (flow.from, flow.to)))?;
+        components.check(load, flows.iter().map(|flow| (flow.from, flow.to)))?;
         Ok(Box::new(Listed(flows)))
     };
     let made = match load.kind {
         LoadKind::Poisson => {
             let from = load.hosts.clone().unwrap_or_else(all);
             named(load, &from, hosts)?;
-            parts.check(load, from.iter().map(|host| (from[0], *host)))?;
+            components.check(load, from.iter().map(|host| (from[0], *host)))?;
             if from.len() == 1 {
                 return Err(miette!("load `{}` has one host: nobody can send to another", load.name));
             }
@@ -118,11 +118,11 @@ pub(super) fn add(
             let servers = load.servers.clone().unwrap_or_else(all);
             named(load, &askers, hosts)?;
             named(load, &servers, hosts)?;
-            parts.check(load, askers.iter().chain(&servers).map(|host| (askers[0], *host)))?;
+            components.check(load, askers.iter().chain(&servers).map(|host| (askers[0], *host)))?;
             let others = servers.iter().filter(|server| !askers.contains(server)).count();
             if (load.fan_in as usize) > others.max(servers.len().saturating_sub(1)) {
                 return Err(miette!(
-                    "load `{}` asks {} servers at once, and there are {others} beside whoever asks",
+                    "load `{}` queries {} servers at once, but has only {others} besides the client",
                     load.name,
                     load.fan_in
                 ));
@@ -143,7 +143,7 @@ pub(super) fn add(
             Box::new(Incast::new(settings, seed))
         }
         LoadKind::Permutation => {
-            parts.check(load, (0..hosts).map(|host| (0, host)))?; // the seed may draw any host
+            components.check(load, (0..hosts).map(|host| (0, host)))?; // the seed may draw any host
             listed(permutation(hosts, class, fixed, begin, seed))?
         }
         LoadKind::Ring => {
@@ -159,7 +159,7 @@ pub(super) fn add(
         LoadKind::OnOff => {
             let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
             named(load, &both, hosts)?;
-            parts.check(load, load.pairs.iter().copied())?;
+            components.check(load, load.pairs.iter().copied())?;
             let times = [begin, until];
             Box::new(OnOff::new(load.pairs.clone(), class, sizes(load)?, load.gap, times, seed))
         }

@@ -157,7 +157,7 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn runs_at_a_time_share_the_memory() {
+    fn concurrent_runs_share_the_memory() {
         let kinds = kinds();
         let takes = takes(&kinds);
         fit(&kinds, 8, &[], room(2 * takes, 2)).unwrap();
@@ -198,7 +198,7 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn loads_beyond_the_memory_are_refused_before_they_are_made() {
+    fn loads_beyond_the_memory_are_refused() {
         for load in [
             "kind = \"poisson\"\nload = 1\nsize = \"1B\"",
             "kind = \"incast\"\nfan_in = 2\nsize = \"1KB\"\nopen = true\ngap = \"1ns\"",

@@ -1,22 +1,22 @@
 //! Construction of a fabric and its loads from a scenario.
 
-mod course;
+mod components;
 mod hosts;
 mod import;
 mod loads;
 mod memory;
 mod plan;
+mod schedule;
 mod switches;
-mod ways;
 
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use course::Course;
 pub use import::Import;
 pub use memory::Room;
 pub use plan::named;
+pub use schedule::Schedule;
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::topology::Build;
 use xoff_sim::{NodeId, Picos, Purpose, Seed};
@@ -34,7 +34,7 @@ pub struct Model {
     pub payload_max: u32,
     /// Names of loads, by the tags of their flows.
     pub loads: Vec<String>,
-    pub course: Course,
+    pub schedule: Schedule,
     pub import: Option<Import>,
     pub warnings: Vec<String>,
 }
@@ -77,9 +77,9 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     }
     let mut faults = scenario.faults.clone();
     faults.extend(planned.lossy.iter().map(|&(at, lost)| scenario::Fault::lossy(at, lost)));
-    let course = Course::new((faults, configured.revised), plan, &mut fabric, Seed(seed))?;
+    let schedule = Schedule::new((faults, configured.revised), plan, &mut fabric, Seed(seed))?;
     let warnings = configured.warnings;
-    Ok(Model { fabric, kinds, peers, payload_max, loads, course, import, warnings })
+    Ok(Model { fabric, kinds, peers, payload_max, loads, schedule, import, warnings })
 }
 
 fn picos(time: Nanos) -> Picos {

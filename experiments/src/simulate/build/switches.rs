@@ -10,18 +10,18 @@ use xoff_flow_control::settings::SwitchSettings;
 use xoff_sim::{SwitchKind, ideal};
 use xoff_wire::units::ClassSet;
 
-use super::course::Revised;
-use crate::scenario::{Change, Of, PortLine, Source};
+use super::schedule::Revision;
+use crate::scenario::{Change, ChangeTarget, PortLine, Source};
 
 #[derive(Default)]
 pub(super) struct Configured {
     /// Initial kinds, by switch; identical switches share one.
     pub kinds: Vec<Arc<SwitchKind>>,
-    pub revised: Vec<Revised>,
+    pub revised: Vec<Revision>,
     pub warnings: Vec<String>,
 }
 
-type Told = (Arc<SwitchKind>, Vec<Arc<SwitchSettings>>);
+type KindAndChanges = (Arc<SwitchKind>, Vec<Arc<SwitchSettings>>);
 
 /// Returns the configurations by the kind and the ports of each switch.
 pub(super) fn configured(
@@ -31,7 +31,7 @@ pub(super) fn configured(
     lossy: ClassSet,
 ) -> miette::Result<Configured> {
     for change in changes {
-        if let Of::Switch(number) = change.of
+        if let ChangeTarget::Switch(number) = change.of
             && number as usize >= kinds.len()
         {
             let last = kinds.len().saturating_sub(1);
@@ -40,26 +40,26 @@ pub(super) fn configured(
     }
     let mut by_time: Vec<usize> = (0..changes.len()).collect();
     by_time.sort_by_key(|number| changes[*number].at);
-    let mut known: HashMap<(&str, &[PortLine], Vec<usize>), Told> = HashMap::new();
+    let mut by_ports: HashMap<(&str, &[PortLine], Vec<usize>), KindAndChanges> = HashMap::new();
     let mut all = Configured::default();
     for ((number, &kind), ports) in (0..).zip(kinds).zip(ports) {
         let is_own = |change: &&usize| changes[**change].is_for(number, kind);
         let own: Vec<usize> = by_time.iter().filter(is_own).copied().collect();
-        let (made, settings) = match known.entry((kind, ports, own.clone())) {
+        let (made, settings) = match by_ports.entry((kind, ports, own.clone())) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let mut told = vec![source.switch(point, kind, ports)?];
+                let mut configs = vec![source.switch(point, kind, ports)?];
                 for count in 1..=own.len() {
-                    told.push(source.changed(point, kind, ports, &own[..count])?);
+                    configs.push(source.changed(point, kind, ports, &own[..count])?);
                 }
-                let warnings = told.iter().flat_map(|config| &config.warnings);
+                let warnings = configs.iter().flat_map(|config| &config.warnings);
                 all.warnings.extend(warnings.map(|warning| format!("{kind}: {warning}")));
-                entry.insert(of_kind(&told, lossy))
+                entry.insert(of_kind(&configs, lossy))
             }
         };
         all.kinds.push(Arc::clone(made));
         let later = own.iter().zip(settings.iter());
-        all.revised.extend(later.map(|(&change, settings)| Revised {
+        all.revised.extend(later.map(|(&change, settings)| Revision {
             at: changes[change].at,
             change,
             switch: number,
@@ -73,13 +73,13 @@ pub(super) fn configured(
 
 /// Returns the kind of a switch with these successive configurations. Its packet memory fits the traffic that each
 /// admits before the next one pauses. Its forwarding database has the largest capacity of all.
-fn of_kind(told: &[Config], lossy: ClassSet) -> Told {
-    let mut kinds: Vec<SwitchKind> = told.iter().map(|config| ideal::kind(config, lossy)).collect();
+fn of_kind(configs: &[Config], lossy: ClassSet) -> KindAndChanges {
+    let mut kinds: Vec<SwitchKind> = configs.iter().map(|config| ideal::kind(config, lossy)).collect();
     let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);
     kinds.iter_mut().for_each(|kind| kind.settings.fdb.capacity = addresses);
     let data = kinds.iter().map(|kind| kind.slots.data).fold(0, u32::saturating_add);
     let mut kinds = kinds.into_iter();
-    let mut first = kinds.next().expect("a switch is told something at its start");
+    let mut first = kinds.next().expect("a switch has an initial configuration");
     first.slots.data = data;
     (Arc::new(first), kinds.map(|kind| Arc::new(kind.settings)).collect())
 }
@@ -92,7 +92,7 @@ mod tests {
     use xoff_config::{Hardware, Machine};
 
     #[test]
-    fn a_forwarding_database_has_room_for_what_ports_learn_at_any_time() {
+    fn forwarding_database_fits_every_later_configuration() {
         let config = |learns: &bool| {
             let text = format!(
                 "[defaults]\nlearning = {learns}\n[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"10G\"\n"
@@ -100,8 +100,8 @@ mod tests {
             Config::from_toml_on(Hardware::Ideal, "x", &text, Machine::default()).unwrap()
         };
         let room = |learns: &[bool]| {
-            let told: Vec<Config> = learns.iter().map(config).collect();
-            let (first, later) = of_kind(&told, ClassSet::NONE);
+            let configs: Vec<Config> = learns.iter().map(config).collect();
+            let (first, later) = of_kind(&configs, ClassSet::NONE);
             let all = [&first.settings].into_iter().chain(later.iter().map(|settings| &**settings));
             all.map(|settings| settings.fdb.capacity).collect::<Vec<_>>()
         };

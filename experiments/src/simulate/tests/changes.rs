@@ -16,7 +16,7 @@ fn made(more: &str) -> (Vec<Row>, Vec<Row>) {
 
 // proves: scenarios
 #[test]
-fn a_change_holds_from_its_time_on() {
+fn change_applies_from_its_time_on() {
     let starts = |rows: &[Row]| -> Vec<u64> {
         rows.iter().map(|row| row[tables::PAUSES.at("start_ns")].parse().unwrap()).collect()
     };
@@ -31,7 +31,7 @@ fn a_change_holds_from_its_time_on() {
 
 // proves: scenarios
 #[test]
-fn what_changes_at_the_start_is_as_if_it_had_always_been_so() {
+fn change_at_zero_equals_initial_setting() {
     for (change, switch) in [
         (LOW, "[switch.all.class.3]\nxoff = \"45KB\"\nxon = \"43KB\"\n"),
         ("policy = \"ofc\"\n", "[switch.all]\npolicy = \"ofc\"\n"),
@@ -44,7 +44,7 @@ fn what_changes_at_the_start_is_as_if_it_had_always_been_so() {
 
 // proves: scenarios
 #[test]
-fn changes_follow_each_other_and_a_switch_may_be_meant_alone() {
+fn changes_apply_in_order_of_time() {
     let twice = format!(
         "[[change]]\nat = \"40us\"\nswitch = 0\npolicy = \"pfc\"\n[[change]]\nat = \"20us\"\npolicy = \"capfc-stop-max\"\n{LOW}"
     );

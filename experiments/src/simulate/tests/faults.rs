@@ -16,7 +16,7 @@ fn fault(kind: &str, at: &str, times: &str) -> String {
 }
 
 /// Returns the only row of `switches`, from `stalls` on.
-fn told(rows: &Rows) -> [u64; 5] {
+fn switch_row(rows: &Rows) -> [u64; 5] {
     let [row] = &rows[&tables::SWITCHES][..] else { panic!("{:?}", rows[&tables::SWITCHES]) };
     ["stalls", "stalled_ns", "unseen_frames", "restarts", "restart_frames"]
         .map(|name| row[tables::SWITCHES.at(name)].parse().unwrap())
@@ -38,12 +38,12 @@ fn drops(rows: &Rows) -> u64 {
 
 // proves: sim-faults, sim-results
 #[test]
-fn a_switch_stalls_when_it_is_told_to_and_what_is_lost_has_a_name() {
+fn stall_losses_have_a_reason() {
     let none = run_of(&scenario("300us", ""), &[]);
     assert!(none[&tables::SWITCHES].is_empty() && lost(&none) == 0);
     let stall = fault("stall", "s0", "begin = \"100us\"\nend = \"140us\"");
     let rows = run_of(&scenario("300us", &stall), &[]);
-    let [stalls, stalled, unseen, ..] = told(&rows);
+    let [stalls, stalled, unseen, ..] = switch_row(&rows);
     assert_eq!((stalls, stalled), (1, 40_000));
     assert!(lost(&rows) > 0, "ideal hardware has no budget for stalls");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
@@ -57,13 +57,13 @@ fn a_switch_stalls_when_it_is_told_to_and_what_is_lost_has_a_name() {
         let budget = "[switch.all]\nstall_budget = \"40us\"\n";
         let stall = fault("stall", at, "begin = \"100us\"\nend = \"140us\"");
         let rows = run_of(&scenario("300us", &format!("{budget}{stall}")), &[]);
-        assert_eq!((lost(&rows), told(&rows)[..2].to_vec()), (0, vec![1, 40_000]), "{at}");
+        assert_eq!((lost(&rows), switch_row(&rows)[..2].to_vec()), (0, vec![1, 40_000]), "{at}");
     }
 }
 
 // proves: sim-faults
 #[test]
-fn stalls_at_random_differ_by_seed_by_switch_and_by_fault() {
+fn random_stalls_differ_by_seed_and_switch() {
     let stalls = |at: &str| fault("stalls", at, "gap = \"20us\"\nlength = \"1us..3us\"");
     let run = |faults: &str| {
         let source = Source::from_toml("x", &scenario("1ms", faults), &[]).unwrap();
@@ -86,7 +86,7 @@ fn stalls_at_random_differ_by_seed_by_switch_and_by_fault() {
 
 // proves: scenarios
 #[test]
-fn a_port_is_refused_and_completions_come_late_for_as_long_as_is_said() {
+fn refusal_and_delay_end_on_time() {
     let sent = |kind: &str, at: &str| {
         let rows = run_of(&scenario("200us", &fault(kind, at, "begin = \"0s\"\nend = \"100us\"")), &[]);
         assert!(rows[&tables::SWITCHES].is_empty() && lost(&rows) == 0, "{kind}");
@@ -102,10 +102,10 @@ fn a_port_is_refused_and_completions_come_late_for_as_long_as_is_said() {
 
 // proves: sim-faults
 #[test]
-fn a_switch_begins_anew_as_it_was_told_last_and_what_it_held_is_lost_by_name() {
+fn restarted_switch_loses_frames_not_settings() {
     let restart = fault("restart", "s0", "begin = \"100us\"\nend = \"120us\"");
     let rows = run_of(&scenario("300us", &restart), &[]);
-    let [_, _, unseen, restarts, frames] = told(&rows);
+    let [_, _, unseen, restarts, frames] = switch_row(&rows);
     assert_eq!((unseen, restarts), (0, 1));
     // Frames within the switch's thresholds, and 20 us of four lines at 100 Gb/s.
     let lines = 4 * 20_000 * 100 / 8 / 1_538;
@@ -130,7 +130,7 @@ fn a_switch_begins_anew_as_it_was_told_last_and_what_it_held_is_lost_by_name() {
 
 // proves: scenarios
 #[test]
-fn a_switch_or_a_port_that_there_is_not_is_told() {
+fn fault_at_missing_switch_is_refused() {
     let why = |fault: &str| {
         let source = Source::from_toml("x", &scenario("300us", fault), &[]).unwrap();
         build::model(&source, 0, 1, Path::new(""), 1).map(|_| ()).unwrap_err().to_string()
@@ -145,7 +145,7 @@ fn a_switch_or_a_port_that_there_is_not_is_told() {
 
 // proves: sim-results
 #[test]
-fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
+fn link_losses_are_listed_by_end() {
     let of = |rows: &Rows, end: &str| {
         let row = rows[&tables::LINKS].iter().find(|row| row[tables::LINKS.at("end")] == end).cloned();
         ["lost_frames", "lost_control_frames", "late_control_frames", "harmed_control_frames"]
@@ -176,8 +176,8 @@ fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
 /// The run ends within a millisecond.
 // proves: scenarios
 #[test]
-fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
-    let told_of = |duration: &str, keys: &str| {
+fn unreached_event_gives_a_warning() {
+    let warnings_of = |duration: &str, keys: &str| {
         let text = format!("{}{keys}\n", scenario(duration, "").replace("10MB", "1MB"));
         let source = Source::from_toml("x", &text, &[]).unwrap();
         let request = Request {
@@ -188,37 +188,37 @@ fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
             threads: 1,
             out: None,
         };
-        let mut told = Vec::new();
-        run(&request, &mut |text| told.push(text)).unwrap();
-        told.retain(|text| text.contains("was to come"));
-        told
+        let mut warnings = Vec::new();
+        run(&request, &mut |text| warnings.push(text)).unwrap();
+        warnings.retain(|text| text.contains("was to come"));
+        warnings
     };
-    let told = |keys: &str| told_of("until-done", keys);
+    let warnings = |keys: &str| warnings_of("until-done", keys);
     let after = "and 2 of 2 runs ended before";
-    assert_eq!(told_of("until-done\"\nwarm_up = \"100us", ""), [""; 0]);
+    assert_eq!(warnings_of("until-done\"\nwarm_up = \"100us", ""), [""; 0]);
     assert_eq!(
-        told_of("until-done\"\nwarm_up = \"900ms", ""),
+        warnings_of("until-done\"\nwarm_up = \"900ms", ""),
         [format!("warning: the end of the warm-up was to come at 900ms, {after}")]
     );
-    assert_eq!(told("[[fault]]\nat = \"h7\"\ndown = \"1us\"\nup = \"2us\""), [""; 0]);
+    assert_eq!(warnings("[[fault]]\nat = \"h7\"\ndown = \"1us\"\nup = \"2us\""), [""; 0]);
     assert_eq!(
-        told("[[fault]]\nat = \"h7\"\ndown = \"900ms\"\nup = \"901ms\""),
+        warnings("[[fault]]\nat = \"h7\"\ndown = \"900ms\"\nup = \"901ms\""),
         [format!("warning: a [[fault]] at h7 was to come at 900ms, {after}")]
     );
     assert_eq!(
-        told("[[fault]]\nkind = \"stall\"\nat = \"all\"\nbegin = \"900ms\"\nend = \"901ms\""),
+        warnings("[[fault]]\nkind = \"stall\"\nat = \"all\"\nbegin = \"900ms\"\nend = \"901ms\""),
         [format!("warning: a [[fault]] at all was to come at 900ms, {after}")]
     );
     // One warning for all switches.
     assert_eq!(
-        told("[[change]]\nat = \"900ms\"\nclass.3.xoff = \"75KB\""),
+        warnings("[[change]]\nat = \"900ms\"\nclass.3.xoff = \"75KB\""),
         [format!("warning: a [[change]] was to come at 900ms, {after}")]
     );
 }
 
 // proves: scenarios
 #[test]
-fn faults_that_would_undo_each_other_are_refused() {
+fn conflicting_faults_are_refused() {
     let why = |faults: &[&str]| {
         let faults: String = faults.iter().map(|keys| format!("[[fault]]\n{keys}\n")).collect();
         let source = Source::from_toml("x", &scenario("300us", &faults), &[]).unwrap();
@@ -247,18 +247,22 @@ fn faults_that_would_undo_each_other_are_refused() {
 /// Each XOFF counts once: an XOFF after the loss of a link is a new pause, not a refresh.
 // proves: sim-results
 #[test]
-fn pauses_end_with_their_link_and_are_as_many_as_are_counted() {
+fn pause_rows_match_counters_after_flap() {
     let flap = "[[fault]]\nat = \"s0p4\"\ndown = \"100us\"\nup = \"120us\"\n";
     for faults in ["", flap] {
         let rows = run_of(&scenario("300us", faults), &[]);
-        let told = |column: &str| {
+        let cells_of = |column: &str| {
             let cells = rows[&tables::PAUSES].iter().map(|row| row[tables::PAUSES.at(column)].as_str());
             cells.map(|cell| cell.parse::<u64>().ok()).collect::<Vec<_>>()
         };
         let counted = |column: &str| sum(&rows, column, "0") + sum(&rows, column, "1");
-        assert_eq!(told("start_ns").len() as u64, counted("xoff_sent"), "{faults}");
-        assert_eq!(told("refreshes").iter().flatten().sum::<u64>(), counted("refreshes_sent"), "{faults}");
-        let with_link = told("end_ns").iter().filter(|end| **end == Some(100_000)).count();
+        assert_eq!(cells_of("start_ns").len() as u64, counted("xoff_sent"), "{faults}");
+        assert_eq!(
+            cells_of("refreshes").iter().flatten().sum::<u64>(),
+            counted("refreshes_sent"),
+            "{faults}"
+        );
+        let with_link = cells_of("end_ns").iter().filter(|end| **end == Some(100_000)).count();
         assert_eq!(with_link > 0, faults == flap, "{faults}");
     }
 }

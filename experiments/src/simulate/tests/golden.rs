@@ -43,7 +43,7 @@ fn holds(name: &str, source: &Source, path: &Path) {
 
 // proves: sim-results
 #[test]
-fn small_scenarios_have_the_tables_that_are_kept() {
+fn small_scenarios_match_stored_tables() {
     for name in ["incast", "link", "change", "driver"] {
         let path = directory(name).join("scenario.toml");
         holds(name, &Source::load(&path, &[]).unwrap(), &path);
@@ -52,7 +52,7 @@ fn small_scenarios_have_the_tables_that_are_kept() {
 
 // proves: sim-fabrics
 #[test]
-fn an_imported_fabric_has_the_files_that_its_readers_know() {
+fn imported_fabric_writes_hpcc_files() {
     let [scenario, topology, flows] =
         ["scenario.toml", "topology", "flow"].map(|name| directory("hpcc").join(name));
     let source = import(Some(&scenario), [&topology, &flows], &[]).unwrap();
@@ -87,7 +87,7 @@ fn an_imported_fabric_has_the_files_that_its_readers_know() {
 
 // proves: sim-fabrics
 #[test]
-fn shards_of_an_imported_fabric_have_its_files_too() {
+fn shards_of_an_imported_fabric_merge() {
     let [topology, flows] = ["topology", "flow"].map(|name| directory("hpcc").join(name));
     let source = import(None, [&topology, &flows], &[]).unwrap();
     let place = tempfile::tempdir().unwrap();
@@ -112,7 +112,7 @@ fn shards_of_an_imported_fabric_have_its_files_too() {
 
 // proves: sim-fabrics
 #[test]
-fn what_cannot_be_imported_is_told_in_one_line_with_its_place() {
+fn import_errors_name_file_and_line() {
     let place = tempfile::tempdir().unwrap();
     let [topology, flows] = ["topology", "flow"].map(|name| directory("hpcc").join(name));
     let write = |name: &str, text: &str| {
@@ -135,9 +135,9 @@ fn what_cannot_be_imported_is_told_in_one_line_with_its_place() {
     assert!(why(None, &place.path().join("none"), &flows).contains("cannot read"));
     // The scenario configures the switches; its limit applies to its own flows.
     let scenario = write("s.toml", "[scenario]\nname = \"s\"\n");
-    let told = why(Some(&scenario), &topology, &flows);
-    assert!(told.contains("a flow starts at 2s, and the run ends at 1s at the latest"), "{told}");
+    let error = why(Some(&scenario), &topology, &flows);
+    assert!(error.contains("a flow starts at 2s, and the run ends at 1s at the latest"), "{error}");
     let scenario = write("s.toml", "[scenario]\nname = \"s\"\n[topology]\nkind = \"single\"\n");
-    let told = format!("{:?}", import(Some(&scenario), [&topology, &flows], &[]).unwrap_err());
-    assert!(told.contains("a topology, and another one is imported"), "{told}");
+    let error = format!("{:?}", import(Some(&scenario), [&topology, &flows], &[]).unwrap_err());
+    assert!(error.contains("a topology, and another one is imported"), "{error}");
 }

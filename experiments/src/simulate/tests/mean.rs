@@ -2,25 +2,25 @@
 
 use std::io::Write as _;
 
-use super::super::mean::{Answer, Answers};
+use super::super::mean::{GroupStatistic, Statistics};
 use super::super::store::{self, About, Store};
 use super::super::tables::{DROPS, Table};
 use super::*;
 
 // proves: sim-results
 #[test]
-fn what_a_column_comes_to_is_one_number_of_each_seed_and_their_interval() {
+fn statistic_has_one_number_per_seed() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     written(&out, 1, None);
-    let asked = |table, column, by: &[&str], only: &[Condition], take| {
+    let result = |table, column, by: &[&str], only: &[Condition], take| {
         let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
-        mean(&out, &Question { table, column, by: &by, only, take })
+        mean(&out, &StatisticQuery { table, column, by: &by, only, take })
     };
     let summary: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
     let near = |own: f64, theirs: &serde_json::Value| (own / 1e3 - theirs.as_f64().unwrap()).abs() < 1e-3;
-    let all = asked("flows", "fct_ns", &[], &[], Take::Mean).unwrap();
+    let all = result("flows", "fct_ns", &[], &[], Statistic::Mean).unwrap();
     assert_eq!((all.unit, all.answers.len()), ("ns", summary["points"].as_array().unwrap().len()));
     for (answer, point) in all.answers.iter().zip(summary["points"].as_array().unwrap()) {
         let theirs = &point["measured"]["fct_mean_us"];
@@ -37,37 +37,38 @@ fn what_a_column_comes_to_is_one_number_of_each_seed_and_their_interval() {
     assert!(text.contains("flows.fct_ns, mean (us)"), "{text}");
 
     let to = |wanted| [Condition { column: "from".into(), wanted }];
-    let [below, rest] = [Wanted::Below(3.0), Wanted::AtLeast(3.0)].map(|wanted| {
-        asked("flows", "sent_frames", &["from"], &to(wanted), Take::Sum).unwrap().answers.len()
+    let [below, rest] = [CellCondition::Below(3.0), CellCondition::AtLeast(3.0)].map(|wanted| {
+        result("flows", "sent_frames", &["from"], &to(wanted), Statistic::Sum).unwrap().answers.len()
     });
-    let every = asked("flows", "sent_frames", &["from"], &[], Take::Sum).unwrap().answers.len();
+    let every = result("flows", "sent_frames", &["from"], &[], Statistic::Sum).unwrap().answers.len();
     assert!(below > 0 && rest > 0 && below + rest == every, "{below} {rest} {every}");
-    let one =
-        asked("flows", "sent_frames", &["from"], &to(Wanted::Is("2".into())), Take::Sum).unwrap().answers;
+    let one = result("flows", "sent_frames", &["from"], &to(CellCondition::Is("2".into())), Statistic::Sum)
+        .unwrap()
+        .answers;
     assert!(one.iter().all(|answer| answer.of == ["2"]) && one.len() < every);
 
     let [least, most] = [0, 100].map(|percent| {
-        asked("flows", "fct_ns", &[], &[], Take::Percentile(percent)).unwrap().answers[0].measured.mean
+        result("flows", "fct_ns", &[], &[], Statistic::Percentile(percent)).unwrap().answers[0].measured.mean
     });
     assert!(least < all.answers[0].measured.mean && all.answers[0].measured.mean < most);
     let nothing = |table, column, only: &[Condition]| {
-        asked(table, column, &[], only, Take::Mean).unwrap_err().to_string()
+        result(table, column, &[], only, Statistic::Mean).unwrap_err().to_string()
     };
     let of = "there is no number for";
     assert_eq!(
         nothing("links", "lost_frames", &[]),
         format!("{of} `links.lost_frames`: the table has no rows")
     );
-    let expected = format!("{of} `flows.fct_ns`: none of its 48 rows is as --where says");
-    assert_eq!(nothing("flows", "fct_ns", &to(Wanted::Is("x".into()))), expected);
+    let expected = format!("{of} `flows.fct_ns`: none of its 48 rows meets --where");
+    assert_eq!(nothing("flows", "fct_ns", &to(CellCondition::Is("x".into()))), expected);
     let expected =
-        format!("{of} `runs.stuck_since_us`: 12 rows were asked for, and none has a number in that column");
+        format!("{of} `runs.stuck_since_us`: none of the 12 selected rows has a number in that column");
     assert_eq!(nothing("runs", "stuck_since_us", &[]), expected);
     assert_eq!(nothing("runs", "trace", &[]), "`runs.trace` is text, and has no mean");
-    let wrong = asked("flows", "fct", &[], &[], Take::Mean).unwrap_err().to_string();
+    let wrong = result("flows", "fct", &[], &[], Statistic::Mean).unwrap_err().to_string();
     assert!(wrong.contains("no column `fct`; it has point, seed"), "{wrong}");
     assert!(
-        asked("flow", "fct_ns", &[], &[], Take::Mean)
+        result("flow", "fct_ns", &[], &[], Statistic::Mean)
             .unwrap_err()
             .to_string()
             .contains("there are runs, flows")
@@ -107,41 +108,43 @@ fn two_points(out: &Path) {
 
 // proves: sim-results
 #[test]
-fn seeds_in_which_nothing_happened_have_a_sum_and_no_mean_and_runs_that_did_not_end_have_neither() {
+fn seed_without_events_has_sum_only() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     two_points(&out);
-    let asked = |take| {
+    let result = |take| {
         let by = ["reason".to_owned()];
-        mean(&out, &Question { table: "drops", column: "dropped_frames", by: &by, only: &[], take }).unwrap()
+        mean(&out, &StatisticQuery { table: "drops", column: "dropped_frames", by: &by, only: &[], take })
+            .unwrap()
     };
-    let told = |answers: &Answers| {
-        let told = |of: &Answer| (of.point.clone(), of.of[0].clone(), of.measured.mean, of.measured.runs);
-        answers.answers.iter().map(told).collect::<Vec<_>>()
+    let rows = |answers: &Statistics| {
+        let row =
+            |of: &GroupStatistic| (of.point.clone(), of.of[0].clone(), of.measured.mean, of.measured.runs);
+        answers.answers.iter().map(row).collect::<Vec<_>>()
     };
     let of = |point: &str, mean, runs| (point.to_owned(), "no_route".to_owned(), mean, runs);
-    let sums = asked(Take::Sum);
-    assert_eq!(told(&sums), [of("policy=pfc", 2.0, 4), of("policy=ofc", 0.0, 3)]);
+    let sums = result(Statistic::Sum);
+    assert_eq!(rows(&sums), [of("policy=pfc", 2.0, 4), of("policy=ofc", 0.0, 3)]);
     assert_eq!(sums.missing_runs, 1);
-    for take in [Take::Mean, Take::Percentile(100)] {
-        assert_eq!(told(&asked(take)), [of("policy=pfc", 8.0, 1)]);
+    for take in [Statistic::Mean, Statistic::Percentile(100)] {
+        assert_eq!(rows(&result(take)), [of("policy=pfc", 8.0, 1)]);
     }
     // Tables of events have a sum even without events.
     let sum = |table, column, only: &[Condition]| {
-        mean(&out, &Question { table, column, by: &[], only, take: Take::Sum })
+        mean(&out, &StatisticQuery { table, column, by: &[], only, take: Statistic::Sum })
     };
-    let none = [Condition { column: "reason".into(), wanted: Wanted::Is("ttl".into()) }];
+    let none = [Condition { column: "reason".into(), wanted: CellCondition::Is("ttl".into()) }];
     for answers in [sum("links", "lost_frames", &[]), sum("drops", "dropped_frames", &none)] {
         let means: Vec<_> =
             answers.unwrap().answers.iter().map(|of| (of.measured.mean, of.measured.runs)).collect();
         assert_eq!(means, [(0.0, 4), (0.0, 3)]);
     }
-    assert!(sum("queues", "egress_bytes", &[]).is_err(), "what was not looked at is not known");
+    assert!(sum("queues", "egress_bytes", &[]).is_err(), "a table of samples has no sum without samples");
 }
 
 // proves: sim-results
 #[test]
-fn what_a_run_has_written_that_did_not_end_is_not_merged() {
+fn interrupted_run_is_not_merged() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     two_points(&out);
@@ -150,7 +153,7 @@ fn what_a_run_has_written_that_did_not_end_is_not_merged() {
 }
 
 #[test]
-fn of_a_directory_of_something_else_it_is_said_what_is_wanted() {
+fn unrelated_directory_error_has_help() {
     let place = tempfile::tempdir().unwrap();
     let refused = store::about(place.path()).unwrap_err();
     let help = refused.help().unwrap().to_string();

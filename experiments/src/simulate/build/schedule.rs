@@ -12,11 +12,11 @@ use xoff_sim::{At, Line, NodeId, Picos, Plan, Purpose, Seed, Stalls};
 use xoff_wire::units::{Nanos, PortId};
 
 use super::{named, picos};
-use crate::scenario::{Ailment, Fault, LinkFault, SwitchFault};
+use crate::scenario::{Fault, Impairment, LinkFault, SwitchFault};
 
 /// Settings of a switch from a time on.
 #[derive(Clone, Debug)]
-pub struct Revised {
+pub struct Revision {
     pub at: Nanos,
     pub change: usize,
     pub switch: u32,
@@ -24,107 +24,109 @@ pub struct Revised {
     pub settings: Arc<SwitchSettings>,
 }
 
-/// An event; simultaneous ones happen in this order.
+/// An event; simultaneous ones run in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum TimedEvent {
     /// The link of a fault goes down or comes up.
     Link { fault: usize, is_up: bool },
     /// The settings of a switch change.
     Settings { change: usize, revised: usize },
     /// A fault of a switch begins.
-    Ails { fault: usize, switch: u32 },
+    Impair { fault: usize, switch: u32 },
 }
 
 #[derive(Debug)]
-pub struct Course {
+pub struct Schedule {
     plan: Plan,
     seed: Seed,
     faults: Vec<Fault>,
     /// Index of the latest settings, by switch.
-    told: BTreeMap<u32, usize>,
-    revised: Vec<Revised>,
+    current: BTreeMap<u32, usize>,
+    revised: Vec<Revision>,
     /// Future events, the next last.
-    open: Vec<(Picos, What)>,
+    pending: Vec<(Picos, TimedEvent)>,
 }
 
-impl Course {
-    /// Creates the course of these faults and settings. Losses and damage apply from now on.
+impl Schedule {
+    /// Creates the schedule of these faults and settings. Losses and damage apply from now on.
     pub(super) fn new(
-        (faults, revised): (Vec<Fault>, Vec<Revised>),
+        (faults, revised): (Vec<Fault>, Vec<Revision>),
         plan: Plan,
         fabric: &mut FlowFabric,
         seed: Seed,
-    ) -> miette::Result<Course> {
-        let mut open = Vec::new();
+    ) -> miette::Result<Schedule> {
+        let mut pending = Vec::new();
         for (number, fault) in faults.iter().enumerate() {
             match fault {
                 Fault::Link(fault) => {
                     let at = end(fault, &plan)?;
                     faults[..number].iter().try_for_each(|before| apart(before, fault, &plan))?;
                     harm(fault, at, fabric, seed);
-                    let change = |time, is_up| (picos(time), What::Link { fault: number, is_up });
-                    open.extend(fault.down.map(|time| change(time, false)));
-                    open.extend(fault.up.map(|time| change(time, true)));
+                    let change = |time, is_up| (picos(time), TimedEvent::Link { fault: number, is_up });
+                    pending.extend(fault.down.map(|time| change(time, false)));
+                    pending.extend(fault.up.map(|time| change(time, true)));
                 }
                 Fault::Switch(fault) => {
-                    let ails = |switch| (picos(fault.begin), What::Ails { fault: number, switch });
-                    open.extend(switches(fault, &plan)?.map(ails));
+                    let begin = |switch| (picos(fault.begin), TimedEvent::Impair { fault: number, switch });
+                    pending.extend(switches(fault, &plan)?.map(begin));
                 }
             }
         }
-        let settings = |(number, of): (usize, &Revised)| {
-            (picos(of.at), What::Settings { change: of.change, revised: number })
+        let settings = |(number, of): (usize, &Revision)| {
+            (picos(of.at), TimedEvent::Settings { change: of.change, revised: number })
         };
-        open.extend(revised.iter().enumerate().map(settings));
-        open.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(Course { plan, seed, faults, told: BTreeMap::new(), revised, open })
+        pending.extend(revised.iter().enumerate().map(settings));
+        pending.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(Schedule { plan, seed, faults, current: BTreeMap::new(), revised, pending })
     }
 
     pub fn next(&self) -> Picos {
-        self.open.last().map_or(Picos::NEVER, |(time, _)| *time)
+        self.pending.last().map_or(Picos::NEVER, |(time, _)| *time)
     }
 
     /// Returns descriptions of the events that the run did not reach.
-    pub fn to_come(&self) -> impl Iterator<Item = String> {
-        let told = |(time, what): &(Picos, What)| {
+    pub fn unreached(&self) -> impl Iterator<Item = String> {
+        let description = |(time, what): &(Picos, TimedEvent)| {
             let what = match *what {
-                What::Link { is_up: true, .. } => return None, // the link is down when the run ends
-                What::Link { fault, is_up: false } | What::Ails { fault, .. } => match &self.faults[fault] {
-                    Fault::Link(of) => format!("a [[fault]] at {}", named(of.at)),
-                    Fault::Switch(SwitchFault { switch: Some(switch), .. }) => {
-                        format!("a [[fault]] at s{switch}")
+                TimedEvent::Link { is_up: true, .. } => return None, // the link is down when the run ends
+                TimedEvent::Link { fault, is_up: false } | TimedEvent::Impair { fault, .. } => {
+                    match &self.faults[fault] {
+                        Fault::Link(of) => format!("a [[fault]] at {}", named(of.at)),
+                        Fault::Switch(SwitchFault { switch: Some(switch), .. }) => {
+                            format!("a [[fault]] at s{switch}")
+                        }
+                        Fault::Switch(_) => "a [[fault]] at all".to_owned(),
                     }
-                    Fault::Switch(_) => "a [[fault]] at all".to_owned(),
-                },
-                What::Settings { .. } => "a [[change]]".to_owned(),
+                }
+                TimedEvent::Settings { .. } => "a [[change]]".to_owned(),
             };
             Some(format!("{what} was to come at {}", quantity::time(time.floor())))
         };
-        self.open.iter().rev().filter_map(told)
+        self.pending.iter().rev().filter_map(description)
     }
 
     /// Runs all due events; returns the ends that have lost their link.
-    pub fn happen(&mut self, fabric: &mut FlowFabric) -> Vec<At> {
+    pub fn run_due(&mut self, fabric: &mut FlowFabric) -> Vec<At> {
         let mut without_link = Vec::new();
         while self.next() <= fabric.fabric().now()
-            && let Some((_, what)) = self.open.pop()
+            && let Some((_, what)) = self.pending.pop()
         {
             match what {
-                What::Link { fault, is_up } => {
+                TimedEvent::Link { fault, is_up } => {
                     if let Fault::Link(fault) = &self.faults[fault] {
                         fabric.fabric_mut().set_link(fault.at, is_up);
                         let ends = link(fault.at, &self.plan).filter(|_| !is_up);
                         without_link.extend(ends.into_iter().flatten());
                     }
                 }
-                What::Settings { revised, .. } => {
-                    let Revised { switch, settings, .. } = &self.revised[revised];
-                    self.told.insert(*switch, revised);
+                TimedEvent::Settings { revised, .. } => {
+                    let Revision { switch, settings, .. } = &self.revised[revised];
+                    self.current.insert(*switch, revised);
                     fabric.fabric_mut().revise(&self.plan, self.seed, *switch, settings);
                 }
-                What::Ails { fault, switch } => {
+                TimedEvent::Impair { fault, switch } => {
                     if let Fault::Switch(of) = &self.faults[fault] {
-                        self.ail(fault, of, switch, fabric);
+                        self.impair(fault, of, switch, fabric);
                     }
                 }
             }
@@ -132,24 +134,24 @@ impl Course {
         without_link
     }
 
-    fn ail(&self, number: usize, fault: &SwitchFault, switch: u32, fabric: &mut FlowFabric) {
+    fn impair(&self, number: usize, fault: &SwitchFault, switch: u32, fabric: &mut FlowFabric) {
         let fabric = fabric.fabric_mut();
         let end = fault.end;
         match &fault.what {
-            Ailment::Stall => fabric.at_switch(switch, |node, net| node.stall(end, net)),
-            Ailment::Refusal(port) => {
+            Impairment::Stall => fabric.at_switch(switch, |node, net| node.stall(end, net)),
+            Impairment::Refusal(port) => {
                 fabric.at_switch(switch, |node, net| node.refuse(PortId(*port), end, net));
             }
-            Ailment::LateCompletions => fabric.at_switch(switch, |node, net| node.complete_late(end, net)),
-            Ailment::Stalls { gap, length } => {
+            Impairment::LateCompletions => fabric.at_switch(switch, |node, net| node.complete_late(end, net)),
+            Impairment::Stalls { gap, length } => {
                 let stalls = Stalls { gap: *gap, length: length.clone(), until: end };
                 // Each fault has its own random numbers.
                 let number = NodeId(u32::try_from(number).unwrap_or(u32::MAX));
                 let seed = Seed(self.seed.number(number, Purpose::Stalls));
                 fabric.at_switch(switch, |node, net| node.stall_at_random(stalls, seed, net));
             }
-            Ailment::Restart => {
-                let settings = match self.told.get(&switch) {
+            Impairment::Restart => {
+                let settings = match self.current.get(&switch) {
                     Some(revised) => &self.revised[*revised].settings,
                     None => &self.plan.kind(switch).settings,
                 };
@@ -202,7 +204,7 @@ fn switches(fault: &SwitchFault, plan: &Plan) -> miette::Result<Range<u32>> {
         let last = plan.switches().saturating_sub(1);
         return Err(miette!("a [[fault]] names switch {switch}; this fabric has switches 0 to {last}"));
     }
-    if let Ailment::Refusal(port) = fault.what
+    if let Impairment::Refusal(port) = fault.what
         && usize::from(port) >= plan.kind(switch).settings.ports.len()
     {
         return Err(miette!("a [[fault]] names {}, which there is not", At::Switch(switch, port)));

@@ -15,36 +15,36 @@ use crate::account::Account;
 use crate::counted::{Counted, settled};
 use crate::load::Load;
 use crate::plan::{HostId, Plan, PortOf, SwitchId};
-use crate::raw::Rows;
+use crate::raw::RawRows;
 use crate::results::Row;
 
-type Place = (usize, PortId, Class);
+type QueueKey = (usize, PortId, Class);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum PauseFrame {
     Xoff,
     Xon,
 }
 
 /// All samples; switches and ports by number.
 #[derive(Debug, Default)]
-pub(crate) struct Looks {
-    queues: Vec<(Nanos, Place, u64)>,
-    pauses: Vec<(Nanos, Place, Told, u64)>,
-    before: BTreeMap<Place, Before>,
+pub(crate) struct Samples {
+    queues: Vec<(Nanos, QueueKey, u64)>,
+    pauses: Vec<(Nanos, QueueKey, PauseFrame, u64)>,
+    before: BTreeMap<QueueKey, QueueHistory>,
 }
 
 /// Last sample, and the state derived from all samples so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Before {
-    seen: Seen,
+struct QueueHistory {
+    sample: QueueSample,
     /// True if the last frame sent to the peer was an XOFF.
-    stopped: bool,
-    told_at: Nanos,
+    is_paused: bool,
+    last_event_at: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct QueueSample {
     bytes: u64,
     xoffs: u64,
     xons: u64,
@@ -52,71 +52,71 @@ struct Seen {
     held_since: u64,
 }
 
-impl Seen {
-    fn of(counters: &ClassCounters) -> Seen {
+impl QueueSample {
+    fn of(counters: &ClassCounters) -> QueueSample {
         let pauses =
             settled(|| [&counters.xoff_sent, &counters.xon_sent, &counters.held_since].map(Counter::get));
         let [xoffs, xons, held_since] = pauses;
-        Seen { bytes: counters.egress_bytes.get(), xoffs, xons, held_since }
+        QueueSample { bytes: counters.egress_bytes.get(), xoffs, xons, held_since }
     }
 }
 
-impl Looks {
+impl Samples {
     /// Samples all switches at time `now`; the hosts began at `begin` of the switches' clock.
-    pub(crate) fn look(&mut self, switches: &[Counted], now: Nanos, begin: Nanos) {
+    pub(crate) fn sample(&mut self, switches: &[Counted], now: Nanos, begin: Nanos) {
         for (switch, counted) in switches.iter().enumerate() {
             for (port, class, counters) in counted.classes() {
-                self.note(now, begin, (switch, port, class), Seen::of(counters));
+                self.record(now, begin, (switch, port, class), QueueSample::of(counters));
             }
         }
     }
 
-    fn note(&mut self, now: Nanos, begin: Nanos, place: Place, seen: Seen) {
+    fn record(&mut self, now: Nanos, begin: Nanos, place: QueueKey, sample: QueueSample) {
         let before = self.before.entry(place).or_default();
-        let was = mem::replace(&mut before.seen, seen);
-        if seen == was {
+        let was = mem::replace(&mut before.sample, sample);
+        if sample == was {
             return;
         }
-        if seen.bytes != was.bytes {
-            self.queues.push((now, place, seen.bytes));
+        if sample.bytes != was.bytes {
+            self.queues.push((now, place, sample.bytes));
         }
-        let (xons, xoffs) = (seen.xons - was.xons, seen.xoffs - was.xoffs);
+        let (xons, xoffs) = (sample.xons - was.xons, sample.xoffs - was.xoffs);
         if xons + xoffs == 0 {
             return;
         }
         // XOFF and XON alternate, so the last was an XOFF if fewer XONs than this were sent.
-        before.stopped = xoffs + u64::from(before.stopped) > xons;
-        let last = u64::from(before.stopped && xoffs > 0);
-        let at = match seen.held_since {
+        before.is_paused = xoffs + u64::from(before.is_paused) > xons;
+        let last = u64::from(before.is_paused && xoffs > 0);
+        let at = match sample.held_since {
             0 => now,
             since => Nanos(since).since(begin).min(now),
         };
-        before.told_at = at.max(before.told_at);
-        let told = [(Told::Xoff, xoffs - last), (Told::Xon, xons), (Told::Xoff, last)];
-        let told = told.into_iter().filter(|(_, count)| *count > 0);
-        self.pauses.extend(told.map(|(event, count)| (before.told_at, place, event, count)));
+        before.last_event_at = at.max(before.last_event_at);
+        let frames = [(PauseFrame::Xoff, xoffs - last), (PauseFrame::Xon, xons), (PauseFrame::Xoff, last)];
+        let frames = frames.into_iter().filter(|(_, count)| *count > 0);
+        self.pauses.extend(frames.map(|(event, count)| (before.last_event_at, place, event, count)));
     }
 }
 
 /// Returns the rows of a fabric whose hosts began at `begin`.
-pub(crate) fn rows(plan: &Plan, load: &Load, account: &Account, begin: Nanos, looks: Looks) -> Rows {
-    let place = |(switch, port, class): Place| {
+pub(crate) fn rows(plan: &Plan, load: &Load, account: &Account, begin: Nanos, samples: Samples) -> RawRows {
+    let place = |(switch, port, class): QueueKey| {
         let at = PortOf { switch: SwitchId(switch), port };
         [plan.switch_name(at.switch).to_owned(), plan.port_name(at).to_owned(), class.to_string()]
     };
     let row = |at: Nanos, of, more: &[String]| [&[at.0.to_string()], &place(of)[..], more].concat();
-    let queue = |(at, place, bytes): (Nanos, Place, u64)| row(at, place, &[bytes.to_string()]);
-    let pause = |(at, place, told, count): (Nanos, Place, Told, u64)| {
-        let event = match told {
-            Told::Xoff => "xoff",
-            Told::Xon => "xon",
+    let queue = |(at, place, bytes): (Nanos, QueueKey, u64)| row(at, place, &[bytes.to_string()]);
+    let pause = |(at, place, frame, count): (Nanos, QueueKey, PauseFrame, u64)| {
+        let event = match frame {
+            PauseFrame::Xoff => "xoff",
+            PauseFrame::Xon => "xon",
         };
         row(at, place, &[event.to_owned(), count.to_string()])
     };
     [
         plan.hosts().flat_map(|host| completions(plan, load, account, begin, host)).collect(),
-        looks.queues.into_iter().map(queue).collect(),
-        looks.pauses.into_iter().map(pause).collect(),
+        samples.queues.into_iter().map(queue).collect(),
+        samples.pauses.into_iter().map(pause).collect(),
     ]
 }
 
@@ -148,7 +148,7 @@ mod tests {
     use crate::load::lossless;
 
     const BEGIN: Nanos = Nanos::from_millis(1000);
-    const PLACE: Place = (0, PortId(1), Class::ALL[3]);
+    const PLACE: QueueKey = (0, PortId(1), Class::ALL[3]);
 
     fn ms(ms: u64) -> Nanos {
         Nanos::from_millis(ms)
@@ -156,94 +156,97 @@ mod tests {
 
     /// Returns the events (time in us, kind, count) derived from samples. A sample is a time in ms, numbers of XOFFs
     /// and XONs, and the begin of a hold in us or 0.
-    fn told(seen: &[(u64, u64, u64, u64)]) -> Vec<(u64, Told, u64)> {
-        let mut looks = Looks::default();
-        for &(at, xoffs, xons, since) in seen {
+    fn events_of(readings: &[(u64, u64, u64, u64)]) -> Vec<(u64, PauseFrame, u64)> {
+        let mut samples = Samples::default();
+        for &(at, xoffs, xons, since) in readings {
             let held_since = if since == 0 { 0 } else { BEGIN.after(Nanos::from_micros(since)).0 };
-            looks.note(ms(at), BEGIN, PLACE, Seen { bytes: 0, xoffs, xons, held_since });
+            samples.record(ms(at), BEGIN, PLACE, QueueSample { bytes: 0, xoffs, xons, held_since });
         }
-        let event = |(at, place, event, count): (Nanos, Place, Told, u64)| {
+        let event = |(at, place, event, count): (Nanos, QueueKey, PauseFrame, u64)| {
             assert_eq!((place, at.0 % 1_000), (PLACE, 0), "{at:?}");
             (at.0 / 1_000, event, count)
         };
-        looks.pauses.into_iter().map(event).collect()
+        samples.pauses.into_iter().map(event).collect()
     }
 
     // proves: experiments
     #[test]
-    fn a_look_keeps_what_has_changed_and_no_more() {
-        let mut looks = Looks::default();
+    fn sample_records_only_changes() {
+        let mut samples = Samples::default();
         let mut look = |at, bytes, xoffs, xons, held_since| {
-            looks.note(ms(at), BEGIN, PLACE, Seen { bytes, xoffs, xons, held_since });
+            samples.record(ms(at), BEGIN, PLACE, QueueSample { bytes, xoffs, xons, held_since });
         };
         look(1, 0, 0, 0, 0);
         look(2, 5000, 0, 0, 0);
         look(3, 5000, 1, 0, BEGIN.0 + 2_300_000);
         look(4, 5000, 1, 0, BEGIN.0 + 2_300_000);
         look(5, 0, 3, 3, 0);
-        assert_eq!(looks.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
-        let first = (Nanos(2_300_000), PLACE, Told::Xoff, 1);
+        assert_eq!(samples.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
+        let first = (Nanos(2_300_000), PLACE, PauseFrame::Xoff, 1);
         // Two more pauses, unobserved by any sample, and three ends.
-        assert_eq!(looks.pauses, [first, (ms(5), PLACE, Told::Xoff, 2), (ms(5), PLACE, Told::Xon, 3)]);
+        assert_eq!(
+            samples.pauses,
+            [first, (ms(5), PLACE, PauseFrame::Xoff, 2), (ms(5), PLACE, PauseFrame::Xon, 3)]
+        );
     }
 
     // proves: experiments
     #[test]
-    fn who_is_held_at_a_look_is_held_by_what_was_told() {
-        let wanted_and_not_yet_told = (6, 2, 1, 5_900);
-        let looks =
-            [(3, 1, 0, 2_300), (5, 2, 1, 4_700), wanted_and_not_yet_told, (7, 3, 2, 5_900), (8, 3, 3, 0)];
+    fn hold_is_recorded_when_xoff_sent() {
+        let wanted_before_its_xoff = (6, 2, 1, 5_900);
+        let samples =
+            [(3, 1, 0, 2_300), (5, 2, 1, 4_700), wanted_before_its_xoff, (7, 3, 2, 5_900), (8, 3, 3, 0)];
         let events = [
-            (2_300, Told::Xoff),
-            (4_700, Told::Xon),
-            (4_700, Told::Xoff),
-            (5_900, Told::Xon),
-            (5_900, Told::Xoff),
-            (8_000, Told::Xon),
+            (2_300, PauseFrame::Xoff),
+            (4_700, PauseFrame::Xon),
+            (4_700, PauseFrame::Xoff),
+            (5_900, PauseFrame::Xon),
+            (5_900, PauseFrame::Xoff),
+            (8_000, PauseFrame::Xon),
         ];
-        assert_eq!(told(&looks), events.map(|(at, event)| (at, event, 1)));
+        assert_eq!(events_of(&samples), events.map(|(at, event)| (at, event, 1)));
     }
 
     // proves: experiments
     #[test]
-    fn no_event_is_before_the_last_one_of_its_place() {
-        let before_the_last_look = (6, 2, 1, 4_900);
-        let next_not_yet_told = (8, 2, 2, 7_100);
-        let looks =
-            [(3, 1, 0, 2_300), (5, 1, 1, 0), before_the_last_look, next_not_yet_told, (9, 3, 2, 7_100)];
+    fn queue_events_are_in_time_order() {
+        let before_the_last_sample = (6, 2, 1, 4_900);
+        let next_before_its_xoff = (8, 2, 2, 7_100);
+        let samples =
+            [(3, 1, 0, 2_300), (5, 1, 1, 0), before_the_last_sample, next_before_its_xoff, (9, 3, 2, 7_100)];
         let events = [
-            (2_300, Told::Xoff),
-            (5_000, Told::Xon),
-            (5_000, Told::Xoff),
-            (7_100, Told::Xon),
-            (7_100, Told::Xoff),
+            (2_300, PauseFrame::Xoff),
+            (5_000, PauseFrame::Xon),
+            (5_000, PauseFrame::Xoff),
+            (7_100, PauseFrame::Xon),
+            (7_100, PauseFrame::Xoff),
         ];
-        assert_eq!(told(&looks), events.map(|(at, event)| (at, event, 1)));
+        assert_eq!(events_of(&samples), events.map(|(at, event)| (at, event, 1)));
     }
 
     // proves: experiments
     #[test]
-    fn nobody_goes_on_before_he_was_stopped() {
-        let (xoff, xon) = (Told::Xoff, Told::Xon);
+    fn xon_follows_its_xoff() {
+        let (xoff, xon) = (PauseFrame::Xoff, PauseFrame::Xon);
         // One unobserved pause and a current one.
-        assert_eq!(told(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
+        assert_eq!(events_of(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
         // The next hold has begun, and its XOFF is not yet sent.
-        let not_yet_told = [(1, 1, 1, 400), (2, 2, 1, 400)];
-        assert_eq!(told(&not_yet_told), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
+        let before_its_xoff = [(1, 1, 1, 400), (2, 2, 1, 400)];
+        assert_eq!(events_of(&before_its_xoff), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
         // The hold has ended, and its XON is not yet sent.
         assert_eq!(
-            told(&[(1, 1, 0, 0), (2, 2, 2, 0)]),
+            events_of(&[(1, 1, 0, 0), (2, 2, 2, 0)]),
             [(1_000, xoff, 1), (2_000, xoff, 1), (2_000, xon, 2)]
         );
         assert_eq!(
-            told(&[(1, 1, 0, 400), (2, 3, 3, 0)]),
+            events_of(&[(1, 1, 0, 400), (2, 3, 3, 0)]),
             [(400, xoff, 1), (2_000, xoff, 2), (2_000, xon, 3)]
         );
     }
 
     // proves: experiments
     #[test]
-    fn a_record_names_who_sent_what_to_whom_and_what_became_of_it() {
+    fn raw_data_lists_flows_and_queues() {
         let mut plan = Plan::new(BitRate::from_mbps(100)).at_point("senders=1");
         let switch = plan.switch("switch");
         let [from, to] = ["sender", "receiver"].map(|name| plan.host(name, switch));
@@ -268,9 +271,9 @@ mod tests {
         };
         hosts[1].received = vec![came(0, 10, 9), came(1, 8, 70)];
         let account = Account::of_hosts(hosts, [0; CLASSES]);
-        let mut looks = Looks::default();
-        looks.note(ms(4), BEGIN, PLACE, Seen { bytes: 1518, ..Seen::default() });
-        let [completions, queues, pauses] = rows(&plan, &load, &account, BEGIN, looks);
+        let mut samples = Samples::default();
+        samples.record(ms(4), BEGIN, PLACE, QueueSample { bytes: 1518, ..QueueSample::default() });
+        let [completions, queues, pauses] = rows(&plan, &load, &account, BEGIN, samples);
         assert_eq!(queues, [["4000000", "switch", "receiver", "3", "1518"]]);
         let flow = |stream, lost, due, took| ["sender", "receiver", stream, "3", "10", lost, due, took];
         assert_eq!(completions, [flow("0", "0", "2000000", "7000000"), flow("1", "2", "52000000", "")]);

@@ -5,12 +5,12 @@ use xoff_sim::{At, Plan};
 
 use crate::scenario::Load;
 
-pub(super) struct Parts {
+pub(super) struct Components {
     hosts: Vec<u32>,
 }
 
-impl Parts {
-    pub fn of(plan: &Plan) -> Parts {
+impl Components {
+    pub fn of(plan: &Plan) -> Components {
         // Union-find: another switch of the same part, or the switch itself if it represents the part.
         let mut joined: Vec<u32> = (0..plan.switches()).collect();
         let mut hosts = vec![0; plan.hosts() as usize];
@@ -26,7 +26,7 @@ impl Parts {
                 hosts[*host as usize] = root(&mut joined, *switch);
             }
         }
-        Parts { hosts }
+        Components { hosts }
     }
 
     pub fn check(&self, load: &Load, pairs: impl IntoIterator<Item = (u32, u32)>) -> miette::Result<()> {

@@ -22,9 +22,9 @@ pub trait Clock {
 
 pub type Sender<'a> = Box<dyn FnMut(&[u8]) -> Result<(), FabricError> + 'a>;
 
-/// Running switches and hosts. The hosts [begin](World::begin) once, then [stop](World::stop_hosts), then the fabric
-/// [ends](World::end); each call happens once and in this order.
-pub trait World: Clock {
+/// Running switches and hosts. The hosts [begin](RunningFabric::begin), then [stop](RunningFabric::stop_hosts), then
+/// the fabric [ends](RunningFabric::end); each call happens once and in this order.
+pub trait RunningFabric: Clock {
     /// Returns the settings of each switch, with the addresses of its ports, and its counters.
     fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)>;
 
@@ -38,7 +38,7 @@ pub trait World: Clock {
 
     fn stop_hosts(&mut self);
 
-    fn end(&mut self, patience: Duration) -> Result<Ended, FabricError>;
+    fn end(&mut self, patience: Duration) -> Result<FinalReports, FabricError>;
 }
 
 /// Initial state of a `xoff traffic` host.
@@ -52,7 +52,7 @@ pub struct HostStart {
 
 /// Final reports of hosts and switches, besides the switches' counters.
 #[derive(Debug, Default)]
-pub struct Ended {
+pub struct FinalReports {
     /// Reports by host. Reports of kernel hosts contain only drops.
     pub hosts: Vec<HostReport>,
     pub proofs: Vec<Proof>,

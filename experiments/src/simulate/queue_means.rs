@@ -8,20 +8,20 @@ use super::build::Model;
 use super::tables::decimal;
 
 /// Sums of egress queue lengths over the samples after the warm-up.
-pub struct Waiting {
+pub struct QueueMeans {
     samples: u64,
     /// Bytes by switch, port and class.
     bytes: Vec<Vec<[u64; Class::ALL.len()]>>,
 }
 
-impl Waiting {
-    pub fn new(model: &Model) -> Waiting {
+impl QueueMeans {
+    pub fn new(model: &Model) -> QueueMeans {
         let switches = model.fabric.fabric().switches().iter();
         let bytes = switches.map(|switch| vec![[0; Class::ALL.len()]; switch.counters().ports()]).collect();
-        Waiting { samples: 0, bytes }
+        QueueMeans { samples: 0, bytes }
     }
 
-    pub fn look(&mut self, model: &Model) {
+    pub fn sample(&mut self, model: &Model) {
         self.samples += 1;
         for (switch, bytes) in model.fabric.fabric().switches().iter().zip(&mut self.bytes) {
             for (port, class, counters) in ports(switch.counters()) {
@@ -43,23 +43,23 @@ const EVERY: Picos = Picos::from_micros(100);
 const LONG: Picos = Picos::from_micros(1_000);
 
 /// Departures of each queue, and the last time of a departure or of an empty queue.
-pub struct Stuck {
+pub struct StuckQueues {
     next: Picos,
     /// Departed frames and that time, by switch, port and class.
     queues: Vec<(u64, Picos)>,
 }
 
-impl Stuck {
+impl StuckQueues {
     /// Creates the state of the start of a run.
-    pub fn new(model: &Model) -> Stuck {
-        Stuck { next: EVERY, queues: vec![(0, Picos::ZERO); queues(model).count()] }
+    pub fn new(model: &Model) -> StuckQueues {
+        StuckQueues { next: EVERY, queues: vec![(0, Picos::ZERO); queues(model).count()] }
     }
 
     pub fn next(&self) -> Picos {
         self.next
     }
 
-    pub fn look(&mut self, model: &Model, now: Picos) {
+    pub fn sample(&mut self, model: &Model, now: Picos) {
         if now < self.next {
             return;
         }
