@@ -96,7 +96,7 @@ impl Account {
     }
 
     #[cfg(test)]
-    pub(crate) fn after_a_stall(self, stall: Nanos) -> Account {
+    pub(crate) fn with_stall(self, stall: Nanos) -> Account {
         Account { longest_stall_nanos: stall.0, ..self }
     }
 
@@ -196,12 +196,12 @@ const FRAME_MIN: u64 = 64;
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));
-        let (came, gone) = counters().fold((0, 0), |(came, gone), of| {
+        let (received, departed) = counters().fold((0, 0), |(received, departed), of| {
             let dropped: u64 = of.drops.iter().map(Counter::get).sum();
-            (came + of.rx_frames.get(), gone + of.tx_frames.get() + dropped)
+            (received + of.rx_frames.get(), departed + of.tx_frames.get() + dropped)
         });
         let waiting: u64 = counters().map(|of| of.ingress_bytes.get() + of.egress_bytes.get()).sum();
-        came.saturating_sub(gone).min(waiting.div_ceil(FRAME_MIN))
+        received.saturating_sub(departed).min(waiting.div_ceil(FRAME_MIN))
     })
 }
 

@@ -15,7 +15,7 @@ pub struct Route {
     pub host: HostId,
     /// Network address and prefix length.
     pub network: (Ipv4Addr, u8),
-    pub ways: Vec<PortOf>,
+    pub next_hops: Vec<PortOf>,
 }
 
 /// Address of the first end of the first wire between switches.
@@ -41,12 +41,12 @@ impl Plan {
         self.hosts().map(move |host| Route {
             host,
             network: (network(host), NETWORK_LEN),
-            ways: self.ways(switch, host),
+            next_hops: self.next_hops(switch, host),
         })
     }
 
     /// Returns the ports of all shortest paths from a switch to a host.
-    pub(crate) fn ways(&self, switch: SwitchId, host: HostId) -> Vec<PortOf> {
+    pub(crate) fn next_hops(&self, switch: SwitchId, host: HostId) -> Vec<PortOf> {
         let home = self.port_of(host);
         if home.switch == switch {
             return vec![home];
@@ -129,12 +129,12 @@ pub(crate) mod tests {
     #[test]
     fn all_shortest_paths_lead_to_host() {
         let (plan, [leaf_1, leaf_2, spine_1, _], [near, far]) = leaf_spine();
-        let ways = |switch, host| -> Vec<&str> {
-            plan.ways(switch, host).iter().map(|&at| plan.port_name(at)).collect()
+        let next_hops = |switch, host| -> Vec<&str> {
+            plan.next_hops(switch, host).iter().map(|&at| plan.port_name(at)).collect()
         };
-        assert_eq!(ways(leaf_1, far), ["to-spine-1", "to-spine-2"]);
-        assert_eq!(ways(spine_1, far), ["to-leaf-2"]);
-        assert_eq!(ways(leaf_2, near), ["to-spine-1", "to-spine-2"]);
-        assert_eq!(ways(leaf_1, near), ["near"]);
+        assert_eq!(next_hops(leaf_1, far), ["to-spine-1", "to-spine-2"]);
+        assert_eq!(next_hops(spine_1, far), ["to-leaf-2"]);
+        assert_eq!(next_hops(leaf_2, near), ["to-spine-1", "to-spine-2"]);
+        assert_eq!(next_hops(leaf_1, near), ["near"]);
     }
 }

@@ -62,8 +62,8 @@ pub enum RoutingError {
     NoGroup,
     #[error("cannot start {daemon} of {switch}: {source}")]
     Start { daemon: &'static str, switch: String, source: io::Error },
-    #[error("{daemon} of {switch} has ended ({status}): {last_words}")]
-    Ended { daemon: &'static str, switch: String, status: ExitStatus, last_words: String },
+    #[error("{daemon} of {switch} has ended ({status}): {last_output}")]
+    Ended { daemon: &'static str, switch: String, status: ExitStatus, last_output: String },
     #[error("after {} s not all routing daemons listen: {}", CONVERGES_WITHIN.as_secs(), .silent.join("; "))]
     Silent {
         /// Daemons that are not ready, with the last output of each.

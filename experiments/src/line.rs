@@ -116,8 +116,8 @@ mod tests {
         {
             let rate = BitRate::from_mbps(rate);
             let (live, simulated) = (Line::from(rate), Line::simulated(rate));
-            for of_programs in [live, Line::simulated_machine(rate)] {
-                assert_eq!((of_programs.size(size), of_programs.span(span)), (Bytes(sizes), span));
+            for live_like in [live, Line::simulated_machine(rate)] {
+                assert_eq!((live_like.size(size), live_like.span(span)), (Bytes(sizes), span));
             }
             assert_eq!((simulated.size(size), simulated.span(span)), (size, Nanos::from_micros(spans)));
         }

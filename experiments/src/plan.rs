@@ -416,7 +416,7 @@ impl Plan {
     /// path.
     fn next_port(&self, switch: SwitchId, host: HostId) -> PortId {
         let route = self.routes.iter().find(|(to, by)| *to == host && by.switch == switch);
-        let by = route.map(|&(_, by)| by).or_else(|| self.ways(switch, host).first().copied());
+        let by = route.map(|&(_, by)| by).or_else(|| self.next_hops(switch, host).first().copied());
         let Some(by) = by else {
             panic!("no wire leads from {} to {}", self.switch_name(switch), self.hosts[host.0].name)
         };

@@ -45,7 +45,7 @@ impl PortProbe<'_> {
         let mut send = running.sender(from)?;
         for port in PORTS {
             let frame = self.frame(port);
-            let way = find_out((running, plan.line()), &came, || send(&frame))?;
+            let way = find_path((running, plan.line()), &came, || send(&frame))?;
             match way.map(|place| ends[place].0) {
                 None => {
                     return Err(ProbeError::Lost { from: name(from), to: name(to), switch: switch() }.into());
@@ -93,7 +93,7 @@ impl PortProbe<'_> {
 
 /// Sends a frame until one of the counts read by `came` grows, and returns its index. Waits for all frames sent, so
 /// that none counts for another flow.
-fn find_out(
+fn find_path(
     (clock, line): (&(impl Clock + ?Sized), Line),
     came: &impl Fn() -> Vec<u64>,
     mut send: impl FnMut() -> Result<(), FabricError>,
@@ -149,7 +149,7 @@ mod tests {
             vec![7, 5 + u64::from(looks_since.get() > 0) + u64::from(looks_since.get() > 9)]
         };
         let line = Line::from(Line::REFERENCE);
-        let way = find_out((&ManualClock(Cell::new(Nanos::ZERO)), line), &came, || {
+        let way = find_path((&ManualClock(Cell::new(Nanos::ZERO)), line), &came, || {
             sent.set(sent.get() + 1);
             Ok(())
         });

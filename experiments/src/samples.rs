@@ -173,14 +173,14 @@ mod tests {
     #[test]
     fn sample_records_only_changes() {
         let mut samples = Samples::default();
-        let mut look = |at, bytes, xoffs, xons, held_since| {
+        let mut sample = |at, bytes, xoffs, xons, held_since| {
             samples.record(ms(at), BEGIN, PLACE, QueueSample { bytes, xoffs, xons, held_since });
         };
-        look(1, 0, 0, 0, 0);
-        look(2, 5000, 0, 0, 0);
-        look(3, 5000, 1, 0, BEGIN.0 + 2_300_000);
-        look(4, 5000, 1, 0, BEGIN.0 + 2_300_000);
-        look(5, 0, 3, 3, 0);
+        sample(1, 0, 0, 0, 0);
+        sample(2, 5000, 0, 0, 0);
+        sample(3, 5000, 1, 0, BEGIN.0 + 2_300_000);
+        sample(4, 5000, 1, 0, BEGIN.0 + 2_300_000);
+        sample(5, 0, 3, 3, 0);
         assert_eq!(samples.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
         let first = (Nanos(2_300_000), PLACE, PauseFrame::Xoff, 1);
         // Two more pauses, unobserved by any sample, and three ends.

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[derive(Serialize)]
-    struct TestResults {
+    struct TestSweep {
         sweep: Vec<TestPoint>,
         rates: Vec<f64>,
     }
@@ -263,8 +263,8 @@ mod tests {
         mbps: Option<Spread>,
     }
 
-    fn run(mbps: Option<f64>) -> TestResults {
-        TestResults { sweep: vec![TestPoint { senders: 8, mbps: Spread::of(mbps) }], rates: vec![1.0] }
+    fn run(mbps: Option<f64>) -> TestSweep {
+        TestSweep { sweep: vec![TestPoint { senders: 8, mbps: Spread::of(mbps) }], rates: vec![1.0] }
     }
 
     // proves: experiments

@@ -25,8 +25,8 @@ impl Plan {
             let (_, there) = self.trunks_of(switch).find(|(here, _)| here == at)?;
             Some((at.port, device_address(there)))
         };
-        for Route { host, network, ways } in self.routes(switch) {
-            router.lead(network, ways.iter().filter_map(next));
+        for Route { host, network, next_hops } in self.routes(switch) {
+            router.lead(network, next_hops.iter().filter_map(next));
             let home = self.port_of(host);
             if home.switch == switch {
                 router.lead((host.ipv4(), 32), [(home.port, host.address())]);
@@ -135,9 +135,9 @@ mod tests {
                         expected.insert((home.port, host.address().0));
                     }
                     assert_eq!(found, expected, "{switch:?} {host:?} of {:?}", plan.trunks());
-                    let ways: BTreeSet<PortId> =
-                        plan.ways(switch, host).into_iter().map(|at| at.port).collect();
-                    assert_eq!(found.iter().map(|(port, _)| *port).collect::<BTreeSet<_>>(), ways);
+                    let next_hops: BTreeSet<PortId> =
+                        plan.next_hops(switch, host).into_iter().map(|at| at.port).collect();
+                    assert_eq!(found.iter().map(|(port, _)| *port).collect::<BTreeSet<_>>(), next_hops);
                 }
             }
         }
@@ -148,18 +148,18 @@ mod tests {
     fn router_punts_own_and_unresolved_addresses() {
         let (plan, [leaf_1, _, spine_1, _], [near, far]) = leaf_spine();
         let [leaf, spine] = [leaf_1, spine_1].map(|switch| fib(&plan, switch));
-        let beside = |host: HostId, last: u8| {
+        let neighbour = |host: HostId, last: u8| {
             let [a, b, c, _] = host.ipv4().octets();
             [a, b, c, last]
         };
-        assert_eq!(onward(&leaf, beside(near, 1)), Err(PuntReason::Local), "the router of the host");
+        assert_eq!(onward(&leaf, neighbour(near, 1)), Err(PuntReason::Local), "the router of the host");
         assert_eq!(onward(&leaf, [172, 16, 0, 0]), Err(PuntReason::Local), "its end of a wire");
-        assert_eq!(onward(&leaf, beside(near, 3)), Err(PuntReason::Unresolved));
+        assert_eq!(onward(&leaf, neighbour(near, 3)), Err(PuntReason::Unresolved));
         assert_eq!(onward(&leaf, [192, 0, 2, 1]), Err(PuntReason::NoRoute));
         // Packets to any address of a remote network are forwarded to it.
         for last in [1, 2, 3] {
-            assert_eq!(onward(&leaf, beside(far, last)).unwrap().len(), 2, "by both spines");
-            assert_eq!(onward(&spine, beside(far, last)).unwrap().len(), 1);
+            assert_eq!(onward(&leaf, neighbour(far, last)).unwrap().len(), 2, "by both spines");
+            assert_eq!(onward(&spine, neighbour(far, last)).unwrap().len(), 1);
         }
     }
 

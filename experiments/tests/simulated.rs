@@ -37,7 +37,7 @@ fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
 }
 
 /// Runs an experiment between programs of a stalling machine.
-fn of_programs(name: &str, policies: &[&str], stall: &str, seed: u64) -> Report {
+fn run_on_stalling_machine(name: &str, policies: &[&str], stall: &str, seed: u64) -> Report {
     let experiment = Experiment::find(name).unwrap();
     let policies: Vec<_> = policies.iter().map(|policy| Variant::find(policy).unwrap()).collect();
     let stall = Some(stall.parse().unwrap());
@@ -249,7 +249,7 @@ fn balance_is_simulated_without_tcp() {
 fn simulated_machine_with_stalls_loses_nothing() {
     let policies = &["pfc", "capfc-stop-max"];
     let json_of = |stall: &str, seed: u64| {
-        let report = of_programs("incast", policies, stall, seed);
+        let report = run_on_stalling_machine("incast", policies, stall, seed);
         assert_eq!(report.promise(), Promise::Kept, "{stall}: {report}");
         serde_json::to_string(&report).unwrap()
     };
@@ -282,7 +282,7 @@ fn simulated_machine_with_stalls_loses_nothing() {
 #[test]
 fn slow_wake_up_makes_pauses_fewer() {
     let pauses = |stall: &str| {
-        let json = serde_json::to_value(of_programs("cascade", &["pfc"], stall, 1)).unwrap();
+        let json = serde_json::to_value(run_on_stalling_machine("cascade", &["pfc"], stall, 1)).unwrap();
         json["policies"]["pfc"]["pfc"]["xoff_sent"].as_u64().unwrap()
     };
     let [at_once, late] = ["0", "0/1s/30us"].map(pauses);

@@ -57,7 +57,7 @@ const LOAD: u64 = 60;
 const MESSAGES: u64 = 120;
 /// Frames of a message, 128 KB: long compared with scheduling gaps.
 const FRAMES: u64 = 90;
-const LOOK: Duration = Duration::from_millis(1);
+const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Results of one spreading method under one policy.
@@ -171,7 +171,7 @@ impl BalanceScene {
 
     fn watch(&self, live: &Live<'_>) -> Vec<f64> {
         let mut waiting = Vec::new();
-        live.every(LOOK, PATIENCE, |_| {
+        live.every(SAMPLE_EVERY, PATIENCE, |_| {
             let bytes = self.uplinks.iter().map(|&uplink| live.class(uplink, LOSSLESS).egress_bytes.get());
             waiting.extend(bytes.map(|bytes| bytes as f64 / 1e3));
         });
@@ -276,7 +276,7 @@ impl BalancePoint {
     }
 }
 
-type All = [Compared<BalanceRun, BalanceResults>];
+type PolicyResults = [Compared<BalanceRun, BalanceResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -286,7 +286,7 @@ fn title(request: &Request) -> String {
     )
 }
 
-fn text(request: &Request, all: &All) -> String {
+fn text(request: &Request, all: &PolicyResults) -> String {
     let mut table = table(&[
         "policy",
         "spread",
@@ -341,11 +341,11 @@ fn text(request: &Request, all: &All) -> String {
     )
 }
 
-fn of_tcp(all: &All) -> Vec<(&str, &[tcp::TcpPoint])> {
+fn of_tcp(all: &PolicyResults) -> Vec<(&str, &[tcp::TcpPoint])> {
     all.iter().map(|all| (all.name.as_str(), &all.measured.tcp[..])).collect()
 }
 
-fn figure(request: &Request, all: &All) -> Figure {
+fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let longest = all.iter().flat_map(|all| &all.measured.spreads);
     let longest = longest.filter_map(|of| of.completion_ms).map(|of| of.max).fold(0.0, f64::max);
     let panel = |(place, way): (usize, &SpreadCase)| {

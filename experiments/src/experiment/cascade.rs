@@ -119,8 +119,8 @@ fn measure(
     let mut unmet = Vec::new();
     let conduct = |variant: &Variant, runs: &[CascadeRun]| {
         let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
-        if is_the_articles(variant, request) {
-            unmet.extend(hold_to_it(sequence, runs, &mut conduct));
+        if is_article_policy(variant, request) {
+            unmet.extend(judge_against_article(sequence, runs, &mut conduct));
         }
         conduct
     };
@@ -132,12 +132,12 @@ fn measure(
 
 /// Returns whether the switches are those of the article. User settings change the switches under the same policy
 /// name.
-fn is_the_articles(variant: &Variant, request: &Request) -> bool {
+fn is_article_policy(variant: &Variant, request: &Request) -> bool {
     variant.name == ARTICLE && request.given.is_empty()
 }
 
 /// Returns the deviations of these runs from the article. If no run is conclusive, marks the conduct as unproved.
-fn hold_to_it(sequence: &Sequence, runs: &[CascadeRun], conduct: &mut Conduct) -> Vec<String> {
+fn judge_against_article(sequence: &Sequence, runs: &[CascadeRun], conduct: &mut Conduct) -> Vec<String> {
     if !runs.iter().any(|run| run.is_judged(sequence)) {
         let order = "the order of the article's steps: in every run the machine stalled, a step was early by at most \
                      the longest stall of a switch, a pause ended between two samples, or a flow took another path";
@@ -235,7 +235,7 @@ impl CascadeResults {
     }
 }
 
-type All = [Compared<CascadeRun, CascadeResults>];
+type PolicyResults = [Compared<CascadeRun, CascadeResults>];
 
 /// Maximum number of deviations in the text; the JSON has all.
 const DEVIATIONS_SHOWN: usize = 6;
@@ -245,7 +245,7 @@ fn title(sequence: &Sequence, request: &Request) -> String {
     format!("{}; {line} lines, DSCP 24 on class 3", sequence.title)
 }
 
-fn text(sequence: &Sequence, request: &Request, all: &All) -> String {
+fn text(sequence: &Sequence, request: &Request, all: &PolicyResults) -> String {
     let mut text = title(sequence, request) + "\n";
     for Compared { name, measured: of, .. } in all {
         let mut table = table(&["step", "first seen, ms", "what", "why"]);
@@ -272,7 +272,7 @@ fn text(sequence: &Sequence, request: &Request, all: &All) -> String {
     text
 }
 
-fn figure(sequence: &Sequence, request: &Request, all: &All) -> Figure {
+fn figure(sequence: &Sequence, request: &Request, all: &PolicyResults) -> Figure {
     let panel = |Compared { name, measured: of, .. }: &Compared<_, CascadeResults>| {
         let content = Content::Spans(spans(&of.timeline, of.end_ms));
         Panel::new(&format!("{name}: who holds whom"), "time (ms)", "", content).absent("nobody was held")
@@ -307,7 +307,7 @@ fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
 mod tests {
     use xoff_wire::units::CLASSES;
 
-    use super::sequence::tests::{at, whole};
+    use super::sequence::tests::{at, complete_record};
     use super::*;
     use crate::statistics::intervals;
 
@@ -321,7 +321,7 @@ mod tests {
     fn only_the_articles_switch_is_judged() {
         let mut request = Request::new(Vec::new(), BitRate::from_mbps(100));
         let is_held = |name, request: &Request| {
-            Variant::find(name).is_some_and(|variant| is_the_articles(variant, request))
+            Variant::find(name).is_some_and(|variant| is_article_policy(variant, request))
         };
         assert_eq!(["pfc", "pfc-control"].map(|name| is_held(name, &request)), [true, false]);
         request.given.extend("pipeline.rate=7kpps".parse::<crate::Given>());
@@ -334,7 +334,7 @@ mod tests {
         let sequence = article::sequence();
         let held = |runs: &[CascadeRun]| {
             let mut conduct = Conduct::default();
-            let unmet = hold_to_it(&sequence, runs, &mut conduct);
+            let unmet = judge_against_article(&sequence, runs, &mut conduct);
             (unmet.len(), conduct.verdict, conduct.unproved.len())
         };
         let early = || {
@@ -342,14 +342,14 @@ mod tests {
             (early[1].at_ms, early[1].not_before_ms) = (-1.0, -1.0);
             early
         };
-        let good = || run_of(whole(sequence.expected_events()));
+        let good = || run_of(complete_record(sequence.expected_events()));
         let incomplete =
             run_of(PauseRecord { events: sequence.expected_events(), missed_from_ms: Some(5.0) });
         assert_eq!(held(&[good()]), (0, Verdict::Kept, 0));
-        assert_eq!(held(&[run_of(whole(early()))]), (1, Verdict::Kept, 0));
+        assert_eq!(held(&[run_of(complete_record(early()))]), (1, Verdict::Kept, 0));
         assert_eq!(held(&[incomplete]), (0, Verdict::Unproved, 1));
         let on_other_path =
-            || CascadeRun { astray: vec!["gpu-1 sent 3 frames".into()], ..run_of(whole(early())) };
+            || CascadeRun { astray: vec!["gpu-1 sent 3 frames".into()], ..run_of(complete_record(early())) };
         assert_eq!(held(&[on_other_path()]), (0, Verdict::Unproved, 1));
         assert_eq!(
             held(&[on_other_path(), good()]),
@@ -369,8 +369,8 @@ mod tests {
         // The cause of this event is at 0.0.
         (events[1].at_ms, events[1].not_before_ms) = (-0.1, -0.1);
         let judged = |stall| {
-            let account = Account::of_hosts(Vec::new(), [0; CLASSES]).after_a_stall(Nanos(stall));
-            let run = CascadeRun { account, ..run_of(whole(events.clone())) };
+            let account = Account::of_hosts(Vec::new(), [0; CLASSES]).with_stall(Nanos(stall));
+            let run = CascadeRun { account, ..run_of(complete_record(events.clone())) };
             let text = run.deviations(&sequence, 0).into_iter().next().map(|deviation| deviation.text);
             (
                 run.is_judged(&sequence),
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn run_counts_have_share_intervals() {
         let sequence = article::sequence();
-        let runs = [(); 3].map(|()| run_of(whole(sequence.expected_events())));
+        let runs = [(); 3].map(|()| run_of(complete_record(sequence.expected_events())));
         let of = intervals(runs.chunks(1).map(|run| CascadeResults::of(&sequence, run)));
         let counts: Vec<_> = of.iter().filter(|(place, _)| place.starts_with("/runs_")).collect();
         assert_eq!(counts.len(), 3);

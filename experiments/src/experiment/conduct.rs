@@ -195,8 +195,8 @@ mod tests {
                 [20_000, 50_000, 0].map(|usual_gap_ns| HostReport { usual_gap_ns, ..HostReport::default() });
             Conduct::of([&Account::of_hosts([vec![host.clone()], others.to_vec()].concat(), held)])
         };
-        let [waits, lossy] = [of(2), of(1)];
-        assert_eq!((waits.lossless.lost, waits.unqueued_losses, waits.verdict), (2, 0, Verdict::Kept));
+        let [queued, lossy] = [of(2), of(1)];
+        assert_eq!((queued.lossless.lost, queued.unqueued_losses, queued.verdict), (2, 0, Verdict::Kept));
         assert_eq!((lossy.lossless.lost, lossy.unqueued_losses, lossy.verdict), (2, 1, Verdict::Lossy));
         assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "of what was sent");
         assert_eq!((lossy.xdp_drops, lossy.longest_host_gap_ms), (7, 3.0), "what the machine did");

@@ -44,7 +44,7 @@ const SEND: Nanos = Nanos::from_millis(1500);
 const SILENCE: Nanos = Nanos::from_millis(1000);
 /// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
-const LOOK: Duration = Duration::from_millis(2);
+const SAMPLE_EVERY: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Serialize)]
@@ -106,7 +106,7 @@ fn watch(live: &Live<'_>, hosts: [HostId; 3]) -> (Series, Nanos, Vec<Vec<String>
     let mut delivered = Series::default();
     let (mut before, mut last) = (0, Nanos::ZERO);
     let limit = Duration::from_nanos(SEND.after(SILENCE).0);
-    live.every(LOOK, limit, |now| {
+    live.every(SAMPLE_EVERY, limit, |now| {
         let of = |&host: &HostId| live.progress(host).received[LOSSLESS.index()].line_bytes.get();
         let bytes = hosts.iter().map(of).sum();
         delivered.record(now, bytes);
@@ -132,14 +132,14 @@ impl DeadlockResults {
     }
 }
 
-type All = [Compared<DeadlockRun, DeadlockResults>];
+type PolicyResults = [Compared<DeadlockRun, DeadlockResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
     format!("Deadlock: three switches in a ring, three flows of two wires each, {line} lines")
 }
 
-fn text(request: &Request, all: &All) -> String {
+fn text(request: &Request, all: &PolicyResults) -> String {
     let mut table =
         table(&["policy", "stopped for good\nruns", "last frame arrived\nms", "delivered, all flows\nMb/s"]);
     let mut circles = String::new();
@@ -165,7 +165,7 @@ fn text(request: &Request, all: &All) -> String {
     )
 }
 
-fn figure(request: &Request, all: &All) -> Figure {
+fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let points = |run: &DeadlockRun| run.delivered.points(request.line.span(STEP));
     let lines = all.iter().map(|of| (of.name.clone(), of.runs.first().map(points).unwrap_or_default()));
     let y = "line rate used, added up (Mb/s)";

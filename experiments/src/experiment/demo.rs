@@ -37,7 +37,7 @@ const RAMP: Nanos = Nanos::from_millis(200);
 const FALL: Nanos = Nanos::from_millis(100);
 /// Maximum time for queued frames to leave the switch.
 const PATIENCE: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(10);
+const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 const TICK: Nanos = Nanos::from_secs(1);
 
 /// Finds the rate that the machine carries, and runs the demo at it for `seconds` of traffic. `tell` receives
@@ -119,7 +119,7 @@ fn watch(
     let [begin, end] = [HEAD_START.after(RAMP), HEAD_START.after(span).since(FALL)];
     let [mut congested, mut victim] = [Series::default(), Series::default()];
     let mut seconds = 0;
-    live.every(LOOK, Duration::from_nanos(end.0), |now| {
+    live.every(SAMPLE_EVERY, Duration::from_nanos(end.0), |now| {
         if now < begin {
             return;
         }

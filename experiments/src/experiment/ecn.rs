@@ -169,11 +169,11 @@ impl EcnResults {
 }
 
 impl EcnQueue {
-    fn of(looks: impl Iterator<Item = f64>, runs: &[EcnRun]) -> Option<EcnQueue> {
-        let looks: Vec<f64> = looks.collect();
+    fn of(samples: impl Iterator<Item = f64>, runs: &[EcnRun]) -> Option<EcnQueue> {
+        let samples: Vec<f64> = samples.collect();
         Some(EcnQueue {
-            mean: mean(looks.iter().copied())?,
-            spread: Spread::of(looks)?,
+            mean: mean(samples.iter().copied())?,
+            spread: Spread::of(samples)?,
             peak: runs.iter().map(|run| run.congested().egress_watermark.get()).max()?,
         })
     }
@@ -185,16 +185,16 @@ impl EcnRun {
     }
 
     fn settled_queue(&self) -> impl Iterator<Item = f64> {
-        self.queue.iter().filter(|look| look.0 >= SETTLED).map(|look| look.1)
+        self.queue.iter().filter(|sample| sample.0 >= SETTLED).map(|sample| sample.1)
     }
 
     /// Returns points (s, KB), each the mean of a step.
     fn queue_over_time(&self) -> Vec<Point> {
         let step = |at: Nanos| at.0 / STEP.0;
         let steps = self.queue.chunk_by(|a, b| step(a.0) == step(b.0));
-        let point = |looks: &[(Nanos, f64)]| {
-            let middle = (step(looks[0].0) * STEP.0 + STEP.0 / 2) as f64;
-            (middle / 1e9, mean(looks.iter().map(|look| look.1 / 1e3)))
+        let point = |samples: &[(Nanos, f64)]| {
+            let middle = (step(samples[0].0) * STEP.0 + STEP.0 / 2) as f64;
+            (middle / 1e9, mean(samples.iter().map(|sample| sample.1 / 1e3)))
         };
         steps.map(point).collect()
     }
@@ -208,14 +208,14 @@ impl EcnRun {
     }
 }
 
-type All = [Compared<EcnRun, EcnResults>];
+type PolicyResults = [Compared<EcnRun, EcnResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
     format!("ECN: TCP of the kernel from {SENDERS} hosts into one {line} port, {} s", request.seconds)
 }
 
-fn text(request: &Request, all: &All) -> String {
+fn text(request: &Request, all: &PolicyResults) -> String {
     let mut table = table(&[
         "policy",
         "TCP",
@@ -256,7 +256,7 @@ fn text(request: &Request, all: &All) -> String {
     )
 }
 
-fn figure(request: &Request, all: &All) -> Figure {
+fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let spreads = |title: &str, x: &str, of: &dyn Fn(&EcnResults) -> Option<Spread>| {
         let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured)));
         Panel::new(title, x, "", Content::Spreads(rows.collect())).absent("not measured")

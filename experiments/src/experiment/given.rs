@@ -49,12 +49,12 @@ pub fn given(text: &str) -> Result<Given, String> {
 }
 
 /// Returns whether the key applies to ports between switches.
-pub(super) fn is_of_trunks(given: &Given) -> bool {
+pub(super) fn concerns_trunks(given: &Given) -> bool {
     given.parts()[0] == TRUNK
 }
 
 /// Returns whether the key changes the classification of frames.
-pub(super) fn is_of_classing(given: &Given) -> bool {
+pub(super) fn concerns_classification(given: &Given) -> bool {
     let is_of_it = |key: &&str| ["trust", "dscp_map", "rewrite_dscp"].contains(key);
     ["defaults", TRUNK].contains(&given.parts()[0]) && given.parts().get(1).is_some_and(is_of_it)
 }

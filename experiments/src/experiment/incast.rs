@@ -48,7 +48,7 @@ const ROUNDS: u8 = 4;
 /// Frames of one flow: 31.5 ms of a line of 100 Mb/s.
 const FRAMES: u64 = 256;
 /// Sampling interval of the queue.
-const LOOK: Duration = Duration::from_millis(1);
+const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 /// Maximum duration of a round.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Ethernet, IPv4 and UDP headers and FCS of a frame, bytes.
@@ -140,7 +140,7 @@ fn run(setup: &Setup<'_>, count: u8) -> Result<IncastRun, FabricError> {
     let frame = Bytes::on_line(Stream::default().frame_len());
     let (queue, account) = fabric.run(&load, PATIENCE, |live| {
         let mut queue = Vec::new();
-        live.every(LOOK, PATIENCE, |_| {
+        live.every(SAMPLE_EVERY, PATIENCE, |_| {
             queue.push(live.class(congested, LOSSLESS).egress_bytes.get() as f64);
         });
         queue
@@ -224,9 +224,9 @@ fn title(request: &Request) -> String {
     format!("Incast: N senders, {FRAMES} frames of 1518 bytes each, into one {line} port ({rounds} rounds)")
 }
 
-type All = [Compared<Vec<IncastRun>, IncastResults>];
+type PolicyResults = [Compared<Vec<IncastRun>, IncastResults>];
 
-fn text(request: &Request, all: &All) -> String {
+fn text(request: &Request, all: &PolicyResults) -> String {
     let mut table = table(&[
         "policy",
         "senders",
@@ -264,7 +264,7 @@ fn text(request: &Request, all: &All) -> String {
     )
 }
 
-fn figure(request: &Request, all: &All) -> Figure {
+fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let over_senders = |title: &str, y: &str, of: fn(&IncastPoint) -> Option<f64>| {
         let line = |Compared { name, measured, .. }: &Compared<_, IncastResults>| {
             let points = measured.sweep.iter().map(|point| (f64::from(point.senders), of(point)));

@@ -22,7 +22,7 @@ use crate::{
     Totals,
 };
 
-const LOOK: Duration = Duration::from_millis(1);
+const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 /// Maximum time for all sent frames to leave the switches.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Receive buffer of each flow at 100 Mb/s; at least half of it is window.
@@ -90,11 +90,11 @@ pub(super) struct TransferRecord {
 }
 
 impl Bulk {
-    /// Runs the flows; calls `look` every ms with the time since their begin.
+    /// Runs the flows; calls `observe` every ms with the time since their begin.
     pub(super) fn run(
         &self,
         fabric: &Fabric,
-        mut look: impl FnMut(&Live<'_>, Nanos),
+        mut observe: impl FnMut(&Live<'_>, Nanos),
     ) -> Result<TransferResults, FabricError> {
         let [senders, receivers]: [BTreeSet<HostId>; 2] =
             [self.flows.iter().map(|flow| flow.0).collect(), self.flows.iter().map(|flow| flow.1).collect()];
@@ -102,7 +102,7 @@ impl Bulk {
         let hosts: BTreeSet<HostId> = senders.union(&receivers).copied().collect();
         hosts.iter().try_for_each(|&host| kernels.prepare(host, &self.options))?;
         let (watched, account) = fabric.run(&Load::default(), PATIENCE, |live| {
-            self.watch(live, kernels.transfer(&self.flows, self.options.ecn)?, &mut look)
+            self.watch(live, kernels.transfer(&self.flows, self.options.ecn)?, &mut observe)
         })?;
         let counts = |hosts: BTreeSet<HostId>| -> Result<Counts, FabricError> {
             Ok(hosts.into_iter().map(|host| kernels.counts(host)).sum::<Result<Counts, _>>()?)
@@ -116,7 +116,7 @@ impl Bulk {
         &self,
         live: &Live<'_>,
         transfer: Flows,
-        look: &mut impl FnMut(&Live<'_>, Nanos),
+        observe: &mut impl FnMut(&Live<'_>, Nanos),
     ) -> Result<TransferRecord, FabricError> {
         let mut flows = vec![Series::default(); self.flows.len()];
         let begin = live.elapsed();
@@ -129,8 +129,8 @@ impl Bulk {
             for (series, bytes) in flows.iter_mut().zip(transfer.read()) {
                 series.record(now, bytes);
             }
-            look(live, now);
-            live.wait(LOOK);
+            observe(live, now);
+            live.wait(SAMPLE_EVERY);
         }
         let congestion_control = transfer.congestion_control();
         let volumes = transfer.finish()?;

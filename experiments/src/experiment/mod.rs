@@ -47,8 +47,8 @@ use crate::statistics::Headline;
 use compare::{Compared, compare};
 use conduct::{Conduct, Verdict};
 pub use given::given;
-use given::{is_of_classing, is_of_trunks};
-use remarks::{ByPolicy, warnings, why_plain};
+use given::{concerns_classification, concerns_trunks};
+use remarks::{ByPolicy, plain_pfc_reason, warnings};
 use report::Findings;
 pub use report::Report;
 pub use variant::{OWN, VARIANTS, Variant};
@@ -237,10 +237,11 @@ impl Experiment {
     /// # Errors
     /// Returns [`UnsupportedPolicy`] with the reason, and with variants and experiments that fit.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
-        self.suits(variant, own).map_err(|cause| {
-            let fits = |other: &&Variant| self.suits(other, own).is_ok();
+        self.check_variant(variant, own).map_err(|cause| {
+            let fits = |other: &&Variant| self.check_variant(other, own).is_ok();
             let allowed: Vec<&str> = Variant::all(own).filter(fits).map(|variant| variant.name).collect();
-            let other_experiments = EXPERIMENTS.iter().filter(|other| other.suits(variant, own).is_ok());
+            let other_experiments =
+                EXPERIMENTS.iter().filter(|other| other.check_variant(variant, own).is_ok());
             let other_experiments: Vec<&str> = other_experiments.map(|experiment| experiment.name).collect();
             let (experiment, policy) = (self.name, variant.name);
             UnsupportedPolicy {
@@ -269,7 +270,7 @@ impl Experiment {
         chosen.or_else(|| same().next()).map(|(name, _)| name).filter(|name| *name != variant.name)
     }
 
-    fn suits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), String> {
+    fn check_variant(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), String> {
         if let Some(twin) = self.twin(variant) {
             return Err(format!("its switches would do what they do under `{twin}`"));
         }
@@ -311,10 +312,10 @@ impl Experiment {
         let plans: Vec<Plan> = plans.collect();
         for given in &request.given {
             let path = || given.path.clone();
-            if is_of_trunks(given) && !plans.iter().any(Plan::has_trunks) {
+            if concerns_trunks(given) && !plans.iter().any(Plan::has_trunks) {
                 return Err(RequestError::NoTrunks { path: path(), experiment: self.name });
             }
-            if is_of_classing(given) && plans.iter().any(Plan::is_routed) {
+            if concerns_classification(given) && plans.iter().any(Plan::is_routed) {
                 return Err(RequestError::Classing { path: path() });
             }
         }
@@ -375,7 +376,7 @@ impl Experiment {
     fn as_pfc(&self, request: &Request) -> BTreeMap<&'static str, &'static str> {
         let why = |variant: &&'static Variant| {
             let configs = self.configs(variant, request, &Machine::default()).ok()?;
-            Some((variant.name, why_plain(&configs)?))
+            Some((variant.name, plain_pfc_reason(&configs)?))
         };
         request.policies.iter().filter_map(why).collect()
     }

@@ -58,7 +58,7 @@ const END: Nanos = Nanos::from_millis(2200);
 const RAMP: Nanos = Nanos::from_millis(100);
 /// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
-const LOOK: Duration = Duration::from_millis(1);
+const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(6);
 
 #[derive(Debug, Serialize)]
@@ -124,7 +124,7 @@ fn run(setup: &Setup<'_>) -> Result<Fig1Run, FabricError> {
     let fabric = setup.build(plan)?;
     let (rates, account) = fabric.run(&load, PATIENCE, |live| {
         let mut rates = [Series::default(), Series::default()];
-        live.every(LOOK, PATIENCE, |now| {
+        live.every(SAMPLE_EVERY, PATIENCE, |now| {
             for (series, (&from, &to)) in rates.iter_mut().zip(hosts.long.iter().zip(&hosts.receivers)) {
                 series.record(now, live.received_from(from, to));
             }
@@ -207,14 +207,14 @@ impl LongFlow {
     }
 }
 
-type All = [Compared<Fig1Run, Fig1Results>];
+type PolicyResults = [Compared<Fig1Run, Fig1Results>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
     format!("OFC Fig. 1: F0 passes, F1 meets the bursts of F2 to F7; {line} lines, runs: {}", request.runs)
 }
 
-fn text(request: &Request, all: &All) -> String {
+fn text(request: &Request, all: &PolicyResults) -> String {
     let mut table = table(&[
         "policy",
         "F0 Mb/s\nsolo / congested",
@@ -250,7 +250,7 @@ fn text(request: &Request, all: &All) -> String {
     )
 }
 
-fn figure(request: &Request, all: &All) -> Figure {
+fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let points = |run: Option<&Fig1Run>, flow: usize| {
         run.map(|run| run.rates[flow].points(request.line.span(STEP))).unwrap_or_default()
     };

@@ -78,7 +78,7 @@ const PHASES: u64 = 3;
 const WITH_FIFTH: usize = 1;
 /// Points of a rate in a plot, for each phase.
 const POINTS: u64 = 40;
-const LOOK: Duration = Duration::from_millis(5);
+const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 /// Maximum time for queued frames to arrive after all are sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -212,7 +212,7 @@ fn run(scene: QcnScene, setup: &Setup<'_>, phase: Nanos) -> Result<QcnRun, Fabri
 /// Samples the arrivals of flows, each given by sender and receiver. No two flows have the same pair.
 fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos, Vec<Series>) {
     let mut rates = vec![Series::default(); pairs.len()];
-    live.every(LOOK, limit, |now| {
+    live.every(SAMPLE_EVERY, limit, |now| {
         for (series, &(from, to)) in rates.iter_mut().zip(pairs) {
             series.record(now, live.received_from(from, to));
         }
@@ -278,7 +278,7 @@ impl QcnFlow {
     }
 }
 
-type All = [Compared<QcnRun, QcnResults>];
+type PolicyResults = [Compared<QcnRun, QcnResults>];
 
 fn title(scene: QcnScene, request: &Request) -> String {
     let line = request.line;
@@ -296,7 +296,7 @@ fn title(scene: QcnScene, request: &Request) -> String {
     }
 }
 
-fn text(scene: QcnScene, request: &Request, all: &All) -> String {
+fn text(scene: QcnScene, request: &Request, all: &PolicyResults) -> String {
     let flows = scene.flows();
     let mut rates = table(&[&["policy", "time, s"], flows, &["congested\nport", "fairness"]].concat());
     let mut cnms = table(&[&["CNMs (mean feedback)"], flows, &["all", "malformed"]].concat());
@@ -326,7 +326,7 @@ fn text(scene: QcnScene, request: &Request, all: &All) -> String {
     )
 }
 
-fn figure(scene: QcnScene, request: &Request, all: &All) -> Figure {
+fn figure(scene: QcnScene, request: &Request, all: &PolicyResults) -> Figure {
     let rates = all.iter().flat_map(|all| &all.measured.flows).flat_map(|flow| &flow.rates);
     let limits = Limits {
         x: Some((0.0, lasts(request).0 as f64 / 1e9)),

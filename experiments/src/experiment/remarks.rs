@@ -45,10 +45,13 @@ pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
 
 /// Returns why these switches act as plain PFC, if another policy is configured and none of them can do anything
 /// else.
-pub(super) fn why_plain(configs: &[Config]) -> Option<&'static str> {
+pub(super) fn plain_pfc_reason(configs: &[Config]) -> Option<&'static str> {
     let switches = || configs.iter().map(|config| &config.switch);
-    let reasons: Option<Vec<&str>> =
-        switches().flat_map(kinds).filter(|(_, kind)| *kind != PolicyKind::Pfc).map(why_of).collect();
+    let reasons: Option<Vec<&str>> = switches()
+        .flat_map(kinds)
+        .filter(|(_, kind)| *kind != PolicyKind::Pfc)
+        .map(plain_pfc_reason_of_class)
+        .collect();
     reasons?.first().copied()
 }
 
@@ -58,7 +61,7 @@ fn kinds(switch: &SwitchSettings) -> impl Iterator<Item = (&SwitchSettings, Poli
 }
 
 /// Returns why a switch acts as plain PFC in these classes; `None` if it does not.
-fn why_of((switch, kind): (&SwitchSettings, PolicyKind)) -> Option<&'static str> {
+fn plain_pfc_reason_of_class((switch, kind): (&SwitchSettings, PolicyKind)) -> Option<&'static str> {
     let none = |of: fn(&PortSettings) -> bool| !switch.ports.iter().any(of);
     let lossless = |port: &PortSettings| port.classes.into_iter().filter(|class| class.lossless);
     let is_reached = |class: &ClassSettings| class.egress_xoff < class.egress_max;
@@ -86,23 +89,23 @@ mod tests {
     use super::*;
     use crate::experiment::{Experiment, Request, Variant};
 
-    fn reason_for_plain_pfc(experiment: &str, policy: &str, given: &[&str]) -> Option<&'static str> {
+    fn plain_pfc_reason_of(experiment: &str, policy: &str, given: &[&str]) -> Option<&'static str> {
         let (experiment, variant) =
             (Experiment::find(experiment).expect("known"), Variant::find(policy).expect("known"));
         let given = given.iter().map(|given| given.parse().expect("a key and a value")).collect();
         let request = Request { given, ..Request::new(vec![variant], BitRate::from_mbps(100)) };
-        why_plain(&experiment.configs(variant, &request, &Machine::default()).expect("valid"))
+        plain_pfc_reason(&experiment.configs(variant, &request, &Machine::default()).expect("valid"))
     }
 
     // proves: experiments
     #[test]
     fn plain_pfc_policies_are_recognised() {
         assert_eq!(
-            reason_for_plain_pfc("ofc-fig1", "ofc-pfc-middle", &[]),
+            plain_pfc_reason_of("ofc-fig1", "ofc-pfc-middle", &[]),
             Some("no peer understands lists of flows")
         );
         assert_eq!(
-            reason_for_plain_pfc("incast", "g-pfc", &[]),
+            plain_pfc_reason_of("incast", "g-pfc", &[]),
             Some("one class is lossless, and none below it")
         );
         for (experiment, policy) in [
@@ -115,16 +118,16 @@ mod tests {
             ("incast", "capfc-max-wdrop"),
             ("deadlock", "pfc-watchdog-drop"),
         ] {
-            assert_eq!(reason_for_plain_pfc(experiment, policy, &[]), None, "{experiment} under {policy}");
+            assert_eq!(plain_pfc_reason_of(experiment, policy, &[]), None, "{experiment} under {policy}");
         }
         let full = ["class.3.egress_max=25KB"];
         let reason = Some("egress queues are full before they are congested");
         assert_eq!(
-            reason_for_plain_pfc("incast", "capfc-max-wstop", &full),
+            plain_pfc_reason_of("incast", "capfc-max-wstop", &full),
             reason,
             "25 KB are congested, and the queue is full"
         );
-        assert_eq!(reason_for_plain_pfc("incast", "capfc-max-wstop", &["class.3.egress_max=26KB"]), None);
+        assert_eq!(plain_pfc_reason_of("incast", "capfc-max-wstop", &["class.3.egress_max=26KB"]), None);
     }
 
     #[test]

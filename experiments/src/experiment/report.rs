@@ -495,8 +495,8 @@ mod tests {
     #[test]
     fn queued_frames_leave_policy_unmarked() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
-        let waits = Conduct { lossless, held: 50, ..clean() };
-        let of = report([clean(), waits]);
+        let queued = Conduct { lossless, held: 50, ..clean() };
+        let of = report([clean(), queued]);
         assert!(of.figure.panels.is_empty() && !of.to_string().contains("(lost frames)"), "{of}");
     }
 

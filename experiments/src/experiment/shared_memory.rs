@@ -76,7 +76,7 @@ const SIZES: [(&str, u64); 12] = [
     ("class.3.egress_xon", 35),
     ("class.3.egress_warn", 35),
 ];
-const LOOK: Duration = Duration::from_millis(1);
+const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,7 +262,7 @@ fn run(setup: &Setup<'_>) -> Result<SharedMemoryRun, FabricError> {
     let fabric = setup.build(plan)?;
     let (port_bytes_peak, account) = fabric.run(&load, PATIENCE, |live| {
         let mut peak = 0;
-        live.every(LOOK, PATIENCE, |_| {
+        live.every(SAMPLE_EVERY, PATIENCE, |_| {
             let bytes = |&port: &_| -> u64 {
                 Kind::ALL.iter().map(|kind| live.class(port, kind.class()).egress_bytes.get()).sum()
             };
@@ -312,7 +312,7 @@ impl SharedMemoryResults {
     }
 }
 
-type All = [Compared<SharedMemoryRun, SharedMemoryResults>];
+type PolicyResults = [Compared<SharedMemoryRun, SharedMemoryResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -322,7 +322,7 @@ fn title(request: &Request) -> String {
     )
 }
 
-fn text(request: &Request, all: &All) -> String {
+fn text(request: &Request, all: &PolicyResults) -> String {
     let mut table = table(&[
         "policy",
         "queries, ms\nmin / p25 / p50 / p75 / max",
@@ -355,7 +355,7 @@ fn text(request: &Request, all: &All) -> String {
     )
 }
 
-fn figure(request: &Request, all: &All) -> Figure {
+fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let spreads = |title: &str, of: fn(&SharedMemoryResults) -> &FlowResults| {
         let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured).completion_ms));
         let content = Content::Spreads(rows.collect());

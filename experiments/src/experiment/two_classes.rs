@@ -52,7 +52,7 @@ const END: Nanos = Nanos::from_millis(2200);
 const RAMP: Nanos = Nanos::from_millis(100);
 /// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
-const LOOK: Duration = Duration::from_millis(1);
+const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Results of one class, all senders together.
@@ -116,7 +116,7 @@ fn run(setup: &Setup<'_>) -> Result<TwoClassesRun, FabricError> {
     let fabric = setup.build(plan)?;
     let (rates, account) = fabric.run(&load, PATIENCE, |live| {
         let mut rates = [Series::default(), Series::default()];
-        live.every(LOOK, PATIENCE, |now| {
+        live.every(SAMPLE_EVERY, PATIENCE, |now| {
             for (series, class) in rates.iter_mut().zip([LOSSLESS, LOWER]) {
                 series.record(now, live.progress(receiver).received[class.index()].line_bytes.get());
             }
@@ -162,7 +162,7 @@ impl ClassResults {
     }
 }
 
-type All = [Compared<TwoClassesRun, TwoClassesResults>];
+type PolicyResults = [Compared<TwoClassesRun, TwoClassesResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
@@ -173,7 +173,7 @@ fn title(request: &Request) -> String {
     )
 }
 
-fn text(request: &Request, all: &All) -> String {
+fn text(request: &Request, all: &PolicyResults) -> String {
     let mut table = table(&[
         "policy",
         "class 3, Mb/s\nalone / with class 2 (least)",
@@ -196,7 +196,7 @@ fn text(request: &Request, all: &All) -> String {
     format!("{}\n\n{table}\nThe totals below are those of both classes.", title(request))
 }
 
-fn figure(request: &Request, all: &All) -> Figure {
+fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let top = Some(request.line.bits_per_second() as f64 * 1.08 / 1e6);
     let over_time = |title: &str, place: usize| {
         let points = |run: &TwoClassesRun| run.rates[place].points(request.line.span(STEP));

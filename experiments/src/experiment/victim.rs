@@ -74,7 +74,7 @@ const ALONE: Nanos = Nanos::from_millis(600);
 /// Time from the start of heavy senders until the port is congested.
 const RAMP: Nanos = Nanos::from_millis(100);
 const END: Nanos = Nanos::from_millis(2200);
-const LOOK: Duration = Duration::from_millis(1);
+const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Returns a message's frames: above 100 Mb/s in proportion to the line, as all sizes. The number of messages stays
@@ -84,7 +84,7 @@ fn frames(at_100_mbps: u64, line: Line) -> u64 {
 }
 
 /// Returns the interval between messages of `frames` frames that use `percent` of the line.
-fn apart(line: Line, frames: u64, percent: u64) -> Nanos {
+fn message_interval(line: Line, frames: u64, percent: u64) -> Nanos {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     Nanos(frame.0 * frames * 100 / percent)
 }
@@ -206,7 +206,7 @@ impl VictimScene {
             let kinds = [(sizes.light, light_percent, self.congested), (sizes.victim, VICTIM, self.free)];
             for (length, percent, to) in kinds {
                 let length = frames(length, self.line);
-                let every = apart(self.line, length, percent);
+                let every = message_interval(self.line, length, percent);
                 // The two light senders do not start messages simultaneously.
                 let shift = every.0 * place as u64 / self.light.len() as u64;
                 let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < end);
@@ -227,7 +227,7 @@ impl VictimScene {
         };
         let mut before = vec![0; self.ports.len()];
         let [begin, end] = [ALONE, END].map(|time| self.line.span(time));
-        live.every(LOOK, PATIENCE, |now| {
+        live.every(SAMPLE_EVERY, PATIENCE, |now| {
             let received = |to| self.light.iter().map(|&light| live.received_from(light, to)).sum();
             samples.victim.record(now, received(self.free));
             samples.light.record(now, received(self.congested));
@@ -360,7 +360,7 @@ impl Delivery {
     }
 }
 
-type All = [Compared<[Vec<VictimRun>; 2], VictimResults>];
+type PolicyResults = [Compared<[Vec<VictimRun>; 2], VictimResults>];
 
 const LOAD_X: &str = "offered to the congested port by each light sender (% of a line)";
 
@@ -369,7 +369,7 @@ fn title(request: &Request) -> String {
     format!("Victim: {HEAVY} heavy and {LIGHT} light senders, a congested and a free port, {line} each")
 }
 
-fn text(request: &Request, all: &All) -> String {
+fn text(request: &Request, all: &PolicyResults) -> String {
     let mut table = table(&[
         "policy",
         "light\noffer, % / frames",
@@ -424,7 +424,7 @@ fn text(request: &Request, all: &All) -> String {
     )
 }
 
-fn figure(request: &Request, all: &All) -> Figure {
+fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let through = |points: &[VictimPoint], of: &PointValue| {
         points.iter().map(|point| (point.light_percent as f64, of(point))).collect::<Vec<_>>()
     };

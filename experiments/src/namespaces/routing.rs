@@ -40,7 +40,7 @@ const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
 /// crash logs.
 const OWN: &[&str] = &["/run", "/var/tmp", "/var/lib/frr"];
 const STATE: &str = "/run/frr";
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_EVERY: Duration = Duration::from_millis(20);
 /// Maximum lines of a daemon's output in an error.
 const LAST_LINES: usize = 3;
 /// Maximum number of routes to read; a fabric has fewer.
@@ -144,7 +144,7 @@ impl Routing {
         let mut routing = Routing::default();
         let end = Instant::now() + CONVERGES_WITHIN;
         for (switch, kernel) in plan.switches().zip(kernels) {
-            introduce(plan, switch, kernel)?;
+            configure_neighbours(plan, switch, kernel)?;
         }
         for name in DAEMONS {
             for (switch, kernel) in plan.switches().zip(kernels) {
@@ -153,7 +153,7 @@ impl Routing {
             // A daemon that does not find zebra retries only after 10 s.
             let silent = |daemons: &[Daemon]| {
                 let silent = daemons.iter().filter(|daemon| !daemon.listens());
-                silent.map(|of| format!("{} of {} ({})", of.name, of.switch, of.last_words())).collect()
+                silent.map(|of| format!("{} of {} ({})", of.name, of.switch, of.last_output())).collect()
             };
             routing
                 .wait(end, silent)
@@ -176,7 +176,7 @@ impl Routing {
             if Instant::now() >= end {
                 return Err(WaitError::Late(missing));
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
     }
 
@@ -232,21 +232,21 @@ impl Daemon {
 
     fn check(&mut self) -> Result<(), RoutingError> {
         let Ok(Some(status)) = self.process.try_wait() else { return Ok(()) };
-        let last_words = self.last_words();
-        Err(RoutingError::Ended { daemon: self.name, switch: self.switch.clone(), status, last_words })
+        let last_output = self.last_output();
+        Err(RoutingError::Ended { daemon: self.name, switch: self.switch.clone(), status, last_output })
     }
 
     /// Returns the last lines of the daemon's error output and log.
-    fn last_words(&self) -> String {
+    fn last_output(&self) -> String {
         let text = |ending: &str| {
             let text = self.kernel.read_file(Path::new(&format!("{STATE}/{}.{ending}", self.name)));
             text.unwrap_or_default()
         };
-        last_words(["err", "log"].map(text))
+        last_output(["err", "log"].map(text))
     }
 }
 
-fn last_words(texts: [String; 2]) -> String {
+fn last_output(texts: [String; 2]) -> String {
     let last = |text: &String| {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ")
@@ -256,7 +256,7 @@ fn last_words(texts: [String; 2]) -> String {
 }
 
 /// Configures a router's addresses and the neighbour entries of its hosts; hosts of `xoff traffic` do not answer ARP.
-fn introduce(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
+fn configure_neighbours(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
     plan.ports_of(switch).try_for_each(|at| {
         let (address, length) = plan.router_address(at);
         Device::find(kernel, plan.port_name(at))?.add_address(address.into(), length)
@@ -294,11 +294,11 @@ fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<S
 /// Returns a switch's missing routes: it has to forward to every host by all shortest paths, and by no other.
 fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> Vec<String> {
     let Some(page) = page else { return vec!["its router has ended".to_owned()] };
-    let lack = |Route { host, network: (network, len), ways }: Route| {
+    let lack = |Route { host, network: (network, len), next_hops }: Route| {
         let prefix = format!("{network}/{len}");
-        let wanted: BTreeSet<&str> = ways.iter().map(|&at| plan.port_name(at)).collect();
+        let wanted: BTreeSet<&str> = next_hops.iter().map(|&at| plan.port_name(at)).collect();
         let row = page.rows.iter().find(|row| row.table == table::MAIN && row.prefix == prefix);
-        let there = row.map(ways_of).unwrap_or_default();
+        let there = row.map(usable_interfaces).unwrap_or_default();
         let names = |of: &BTreeSet<&str>, other: &BTreeSet<&str>| {
             of.difference(other).copied().collect::<Vec<_>>().join(" and ")
         };
@@ -320,7 +320,7 @@ fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> V
 }
 
 /// Returns the interfaces that currently forward a route's packets.
-fn ways_of(row: &Row) -> BTreeSet<&str> {
+fn usable_interfaces(row: &Row) -> BTreeSet<&str> {
     let usable = row.via.iter().filter(|via| {
         let is_resolved = via.gateway.is_none() || via.station.is_some();
         via.is_of_switch && !via.is_dead && is_resolved
@@ -383,26 +383,27 @@ mod tests {
             kind: "unicast".into(),
             via,
         };
-        let whole = || {
-            let ways = [("to-spine-1", "172.16.0.1"), ("to-spine-2", "172.16.0.3")];
-            let ways = ways.map(|(interface, gateway)| via(interface, Some(gateway)));
-            let rows = vec![row("10.0.1.0/24", vec![via("near", None)]), row("10.0.2.0/24", ways.into())];
+        let complete = || {
+            let next_hops = [("to-spine-1", "172.16.0.1"), ("to-spine-2", "172.16.0.3")];
+            let next_hops = next_hops.map(|(interface, gateway)| via(interface, Some(gateway)));
+            let rows =
+                vec![row("10.0.1.0/24", vec![via("near", None)]), row("10.0.2.0/24", next_hops.into())];
             Page { total: rows.len(), rows, stations: vec!["10.0.1.2".parse().unwrap()], is_in_use: true }
         };
         let missing = |page: Page| missing(&plan, leaf_1, Some(page), Ready::Workers);
         let without = |change: fn(&mut Page)| {
-            let mut page = whole();
+            let mut page = complete();
             change(&mut page);
             missing(page)
         };
-        assert_eq!(missing(whole()), [""; 0]);
+        assert_eq!(missing(complete()), [""; 0]);
         assert_eq!(without(|page| page.is_in_use = false), ["its workers have yet to get them"]);
         assert_eq!(without(|page| page.stations.clear()), ["the station of 10.0.1.2"]);
-        let beside = without(|page| {
+        let extra_path = without(|page| {
             let other = page.rows[1].via[1].clone();
             page.rows[0].via.push(other);
         });
-        assert_eq!(beside, ["10.0.1.0/24 without to-spine-2"]);
+        assert_eq!(extra_path, ["10.0.1.0/24 without to-spine-2"]);
         let by_one = ["10.0.2.0/24 by to-spine-2"];
         assert_eq!(without(|page| page.rows[1].via[1].station = None), by_one);
         assert_eq!(without(|page| page.rows[1].via[1].is_dead = true), by_one);
@@ -416,19 +417,19 @@ mod tests {
     // proves: cascade
     #[test]
     fn routes_are_polled_until_timeout() {
-        let looks = Cell::new(0);
-        let back_at_look = |number: u32, end: Instant| {
-            looks.set(0);
+        let polls = Cell::new(0);
+        let restored_at_poll = |number: u32, end: Instant| {
+            polls.set(0);
             let missing = |_: &[Daemon]| {
-                looks.set(looks.get() + 1);
-                vec!["10.0.1.0/24 by near".to_owned(); usize::from(looks.get() < number)]
+                polls.set(polls.get() + 1);
+                vec!["10.0.1.0/24 by near".to_owned(); usize::from(polls.get() < number)]
             };
             let end = Routing::default().wait(end, missing);
             end.map_err(|end| end.or(|missing| RoutingError::Gone { missing }).to_string())
         };
-        assert_eq!(back_at_look(3, Instant::now() + CONVERGES_WITHIN), Ok(()));
-        assert_eq!(looks.get(), 3);
-        let error = back_at_look(2, Instant::now()).unwrap_err();
+        assert_eq!(restored_at_poll(3, Instant::now() + CONVERGES_WITHIN), Ok(()));
+        assert_eq!(polls.get(), 3);
+        let error = restored_at_poll(2, Instant::now()).unwrap_err();
         assert_eq!(
             error,
             "when the hosts had ended routes were gone, and did not come back: 10.0.1.0/24 by near"
@@ -438,7 +439,7 @@ mod tests {
     // proves: cascade
     #[test]
     fn daemon_error_shows_last_output_lines() {
-        let words = |err: &str, log: &str| last_words([err.to_owned(), log.to_owned()]);
+        let words = |err: &str, log: &str| last_output([err.to_owned(), log.to_owned()]);
         assert_eq!(words("", "\n"), "no output");
         assert_eq!(words("no such option\n", ""), "no such option");
         assert_eq!(words("a\n", "1\n2\n3\n4\n"), "a | 2 | 3 | 4");

@@ -142,13 +142,13 @@ impl Panel {
         let (from, to) = limits.unwrap_or_else(|| ends(points().map(|point| place(point.0))));
         let top = self.limits.top.unwrap_or_else(|| nice_top(points().filter_map(|point| point.1)));
         let number = |x: &f64| match self.scale {
-            Scale::Linear => short(x),
-            Scale::Decades => of_decades(10_f64.powf(*x)),
+            Scale::Linear => number_label(x),
+            Scale::Decades => decade_label(10_f64.powf(*x)),
         };
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 15))
             .margin(12)
-            .margin_right(beside(&number(&to)))
+            .margin_right(label_margin(&number(&to)))
             .x_label_area_size(38)
             .y_label_area_size(62)
             .build_cartesian_2d(from..to, 0.0..top)?;
@@ -159,7 +159,7 @@ impl Panel {
             .label_style((FONT, TEXT_HEIGHT))
             .light_line_style(WHITE)
             .x_label_formatter(&number)
-            .y_label_formatter(&short)
+            .y_label_formatter(&number_label)
             .draw()?;
         for (name, points) in lines {
             let (colour, dashes) = (colour(names, name), dashes(in_legend, name));
@@ -193,7 +193,7 @@ impl Panel {
     /// Returns the note on a line with gaps.
     fn note(&self, name: &str, points: &[Point]) -> Option<String> {
         let gaps: Vec<String> =
-            points.iter().filter(|point| point.1.is_none()).map(|point| short(&point.0)).collect();
+            points.iter().filter(|point| point.1.is_none()).map(|point| number_label(&point.0)).collect();
         let absent = self.absent.filter(|_| !gaps.is_empty())?;
         let everywhere = gaps.len() == points.len();
         Some(if everywhere {
@@ -268,7 +268,7 @@ impl Panel {
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 15))
             .margin(12)
-            .margin_right(beside(&short(&x.end)))
+            .margin_right(label_margin(&number_label(&x.end)))
             .x_label_area_size(38)
             .y_label_area_size(label_width)
             .build_cartesian_2d(x, -0.5..count as f64 - 0.5)?;
@@ -280,7 +280,7 @@ impl Panel {
             .disable_y_mesh()
             .x_labels(numbers)
             .y_labels(count + 1)
-            .x_label_formatter(&short)
+            .x_label_formatter(&number_label)
             .y_label_formatter(&|place| {
                 let row = (0..labels.len()).find(|&row| (middle(row, count) - place).abs() < 1e-6);
                 row.map_or_else(String::new, |row| labels[row].to_owned())
@@ -304,7 +304,7 @@ fn middle(row: usize, count: usize) -> f64 {
 }
 
 /// Returns the space beside an axis for the right half of its last number.
-fn beside(last: &str) -> u32 {
+fn label_margin(last: &str) -> u32 {
     u32::try_from(last.len()).map_or(0, |len| CHARACTER_WIDTH * len / 2).max(12)
 }
 
@@ -331,9 +331,9 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// Formats a number on a logarithmic axis, where ticks are rarely round.
-fn of_decades(value: f64) -> String {
+fn decade_label(value: f64) -> String {
     match value {
-        small if small < 10.0 => short(&small),
+        small if small < 10.0 => number_label(&small),
         few if few < 100.0 => format!("{few:.1}").trim_end_matches(".0").to_owned(),
         many => scaled(many, ""),
     }
@@ -341,7 +341,7 @@ fn of_decades(value: f64) -> String {
 
 /// Formats a number of a linear axis or a point.
 #[allow(clippy::trivially_copy_pass_by_ref)] // signature required by plotters
-fn short(value: &f64) -> String {
+fn number_label(value: &f64) -> String {
     if *value != 0.0 && value.abs() < 10.0 && value.fract() != 0.0 {
         let text = format!("{value:.2}");
         return text.trim_end_matches('0').trim_end_matches('.').to_owned();
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn decade_axis_labels_are_distinct() {
-        let labels = [0.0, 0.2, 0.4, 1.0, 1.1, 3.0, 4.5].map(|log: f64| of_decades(10_f64.powf(log)));
+        let labels = [0.0, 0.2, 0.4, 1.0, 1.1, 3.0, 4.5].map(|log: f64| decade_label(10_f64.powf(log)));
         assert_eq!(labels, ["1", "1.58", "2.51", "10", "12.6", "1.00 k", "31.6 k"]);
     }
 

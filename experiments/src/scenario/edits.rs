@@ -52,7 +52,7 @@ fn canonical(path: &[String]) -> Vec<&str> {
 }
 
 /// Returns the kind of switches whose policy the path sets, if any.
-fn chooses(path: &[String]) -> Option<&str> {
+fn policy_kind(path: &[String]) -> Option<&str> {
     match canonical(path)[..] {
         ["switch", kind, POLICY] => Some(kind),
         _ => None,
@@ -188,9 +188,9 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove("sweep");
     root.set(ValueInner::Table(top));
     // The choice of a policy may go into a table of parameters, so it comes last.
-    put_all.sort_by_key(|(path, _)| chooses(path).is_some());
+    put_all.sort_by_key(|(path, _)| policy_kind(path).is_some());
     for (path, value) in put_all {
-        let path = chooses(&path).map_or_else(|| path.clone(), |kind| policy_path(root, kind));
+        let path = policy_kind(&path).map_or_else(|| path.clone(), |kind| policy_path(root, kind));
         let span = value.span;
         let is_there = |name: &str| root.as_table().is_some_and(|top| top.contains_key(name));
         if let Some(name) = LISTS.into_iter().find(|name| path[0] == *name && !is_there(name)) {
@@ -252,8 +252,11 @@ mod tests {
             assert_eq!(policies(&overridden).unwrap(), policies(&file).unwrap(), "{one}");
             assert!(source("", &[one, other]).unwrap_err().contains("twice"), "{one}, {other}");
         }
-        let beside = "[switch.all.policy.ofc]\nalpha = 0.8\n";
-        assert_eq!(source(&format!("{beside}{POLICIES}"), &["switch.all.policy=ofc"]).unwrap().points(), 1);
+        let parameters = "[switch.all.policy.ofc]\nalpha = 0.8\n";
+        assert_eq!(
+            source(&format!("{parameters}{POLICIES}"), &["switch.all.policy=ofc"]).unwrap().points(),
+            1
+        );
         let alpha = "switch.all.policy.ofc.alpha=0.8";
         let of_kind = ["switch.switch.policy=ofc", "switch.switch.policy.ofc.alpha=0.8"];
         let [one, other] = of_kind;
@@ -266,7 +269,7 @@ mod tests {
         ] {
             let overridden = source("", &set).unwrap().switch(0, "switch", &[PORT]).unwrap();
             let file =
-                source(&format!("{beside}all = \"ofc\"\n").replace(".ofc]\n", "]\nofc."), &[]).unwrap();
+                source(&format!("{parameters}all = \"ofc\"\n").replace(".ofc]\n", "]\nofc."), &[]).unwrap();
             assert_eq!(
                 overridden.switch.policies,
                 file.switch(0, "switch", &[PORT]).unwrap().switch.policies,

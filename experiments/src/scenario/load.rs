@@ -32,7 +32,7 @@ xoff_config::keys! {
         deadline: Nanos = parse::time(Nanos(1)..=TIME_MAX);
         open: bool = parse::boolean;
         gap: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
-        gaps: Gaps = parse::choice(&GAPS);
+        gaps: GapDistribution = parse::choice(&GAPS);
         pairs: Vec<(u32, u32)> = pairs;
         ahead: u32 = parse::integer(1..=65_535);
         flows: u32 = parse::integer(1..=1_000_000);
@@ -41,10 +41,10 @@ xoff_config::keys! {
     }
 }
 
-type Gaps = fn(Picos) -> Times;
+type GapDistribution = fn(Picos) -> Times;
 
 /// Distributions of gaps: constant, or exponential with a mean.
-const GAPS: [(&str, Gaps); 2] = [("fixed", Times::Fixed), ("random", Times::Mean)];
+const GAPS: [(&str, GapDistribution); 2] = [("fixed", Times::Fixed), ("random", Times::Mean)];
 
 /// Parses an offered share of a line, which may exceed 1.
 fn offered(value: &Value<'_>) -> Parsed<f64> {
@@ -162,7 +162,7 @@ pub enum Size {
 
 /// A load; fields that its kind does not use have defaults.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Load {
+pub struct LoadSettings {
     /// Name; by default that of its kind.
     pub name: String,
     pub kind: LoadKind,
@@ -204,8 +204,8 @@ pub(super) fn all(
     tables: &[Table<'_, '_>],
     times: (Option<Nanos>, Nanos),
     problems: &mut Problems,
-) -> Vec<Load> {
-    let mut loads: Vec<Load> = Vec::new();
+) -> Vec<LoadSettings> {
+    let mut loads: Vec<LoadSettings> = Vec::new();
     for (number, table) in tables.iter().enumerate() {
         let Some(load) = read(number, table, times, problems) else { continue };
         if loads.iter().any(|other| other.name == load.name) {
@@ -225,7 +225,7 @@ fn read(
     table: &Table<'_, '_>,
     (duration, run_end): (Option<Nanos>, Nanos),
     problems: &mut Problems,
-) -> Option<Load> {
+) -> Option<LoadSettings> {
     table.no_others(&[LoadKeys::KEYS], problems);
     let keys = LoadKeys::read(table, problems);
     let Some(kind) = keys.kind.as_ref() else {
@@ -296,7 +296,7 @@ fn read(
     );
     let begin = value(keys.begin.as_ref(), Nanos::ZERO);
     let default_name = format!("{}-{number}", kind.word());
-    Some(Load {
+    Some(LoadSettings {
         name: value(keys.name.as_ref(), default_name),
         kind,
         class: value(keys.class.as_ref(), Class::ALL[3]),

@@ -41,7 +41,7 @@ pub(crate) use changes::{Change, ChangeTarget};
 pub use edits::given;
 pub(crate) use faults::{Fault, Impairment, LinkFault, SwitchFault};
 pub use keys::SEED_MAX;
-pub(crate) use load::{Load, LoadKind, Size};
+pub(crate) use load::{LoadKind, LoadSettings, Size};
 use receivers::Receiver;
 pub(crate) use topology::{PortLine, Topology, TopologyKind};
 
@@ -90,7 +90,7 @@ pub(crate) struct Scenario {
     pub hosts: HostSettings,
     /// Slow receivers among the hosts.
     pub receivers: Vec<Receiver>,
-    pub loads: Vec<Load>,
+    pub loads: Vec<LoadSettings>,
     pub faults: Vec<Fault>,
     /// Changes of switch settings during the run.
     pub changes: Vec<Change>,
@@ -376,6 +376,6 @@ fn documented() -> Vec<(&'static str, &'static [&'static str])> {
 }
 
 #[must_use]
-pub(crate) fn beside(scenario: &Path, file: &Path) -> PathBuf {
+pub(crate) fn relative_to(scenario: &Path, file: &Path) -> PathBuf {
     scenario.parent().unwrap_or(Path::new("")).join(file)
 }

@@ -69,7 +69,7 @@ pub(super) fn check(
     for kind in kinds {
         // Parsing moves values, so a copy of the root is used.
         if let Some(config) = config_of(copied(root), kind, &lines, &[], problems) {
-            takes(root, (kind, &config), payload, problems);
+            check_mtu(root, (kind, &config), payload, problems);
         }
         // The kind of a switch given by number is known only if there is one kind.
         let own = |change: &Change| match &change.of {
@@ -88,7 +88,7 @@ pub(super) fn check(
 }
 
 /// Reports a kind of switch whose MTU is too small for the hosts' longest frames.
-fn takes(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
+fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
     let most = config.switch.ports.iter().map(|port| port.mtu_frame).min().unwrap_or(u32::MAX);
     let len = frame_len(payload);
     if len > most {

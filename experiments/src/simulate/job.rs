@@ -116,7 +116,7 @@ pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progr
             next_sample = now.after(sample.unwrap_or(Picos::NEVER));
         }
         stuck.sample(&model, now);
-        tell(&model.fabric, scenario.duration, (now, end), progress);
+        report_progress(&model.fabric, scenario.duration, (now, end), progress);
         if is_done || now >= end {
             break;
         }
@@ -161,12 +161,17 @@ fn put_taps(fabric: &mut FlowFabric, are_wanted: bool) -> miette::Result<Vec<Pau
     Ok(all)
 }
 
-fn tell(fabric: &FlowFabric, duration: Option<Nanos>, (now, end): (Picos, Picos), progress: &Progress) {
-    let (part, whole) = match duration {
+fn report_progress(
+    fabric: &FlowFabric,
+    duration: Option<Nanos>,
+    (now, end): (Picos, Picos),
+    progress: &Progress,
+) {
+    let (part, total) = match duration {
         Some(_) => (u128::from(now.0), u128::from(end.0)),
         None => (fabric.flows() as u128 - u128::from(fabric.open()), fabric.flows() as u128),
     };
-    let done = u64::try_from(part * u128::from(PARTS) / whole.max(1)).unwrap_or(PARTS);
+    let done = u64::try_from(part * u128::from(PARTS) / total.max(1)).unwrap_or(PARTS);
     progress.done.store(done.min(PARTS - 1), Ordering::Relaxed);
     progress.hops.store(fabric.fabric().tally().hops, Ordering::Relaxed);
 }
@@ -442,7 +447,7 @@ fn summary(
         let cells = outcome(own, own_queries, *payload, span);
         rows[&LOADS].push(row(key, std::iter::once(name.clone()).chain(cells)));
     }
-    let whole = outcome(flows(), queries().map(|(_, query)| query), payload.iter().sum(), span);
+    let overall = outcome(flows(), queries().map(|(_, query)| query), payload.iter().sum(), span);
     let most = |of: fn(&ClassCounters) -> u64| {
         let switches = model.fabric.fabric().switches().iter();
         switches.flat_map(|switch| ports(switch.counters())).map(|(.., class)| of(class)).max().unwrap_or(0)
@@ -466,7 +471,7 @@ fn summary(
         format!("{:016x}", model.fabric.fabric().digest()),
     ];
     let duration = decimal(now.0 as f64 / 1e6);
-    rows[&RUNS] = vec![row(key, std::iter::once(duration).chain(whole).chain(totals))];
+    rows[&RUNS] = vec![row(key, std::iter::once(duration).chain(overall).chain(totals))];
 }
 
 /// Summarizes counted flows and queries, and the payload received in `span`.

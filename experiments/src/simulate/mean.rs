@@ -13,7 +13,7 @@ use miette::miette;
 use serde::Serialize;
 
 use super::job::Job;
-use super::store::{self, About};
+use super::store::{self, RunMetadata};
 use super::summary::Estimate;
 use super::tables::{DROPS, LINKS, RUNS, SWITCHES, TABLES, TEXT, Table};
 use crate::statistics::{self, quantile, sorted};
@@ -112,7 +112,7 @@ struct Group {
 }
 
 impl Group {
-    fn new(of: Vec<String>, about: &About) -> Group {
+    fn new(of: Vec<String>, about: &RunMetadata) -> Group {
         Group { of, by_run: BTreeMap::new(), without: vec![0; about.points.len()] }
     }
 }
@@ -125,7 +125,7 @@ struct SelectedRows {
     selected: usize,
 }
 
-fn place(table: &Table, name: &str) -> miette::Result<usize> {
+fn column_index(table: &Table, name: &str) -> miette::Result<usize> {
     let names = || table.columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
     let found = table.columns.iter().position(|column| column.name == name);
     found.ok_or_else(|| miette!("table `{}` has no column `{name}`; it has {}", table.name, names()))
@@ -134,11 +134,11 @@ fn place(table: &Table, name: &str) -> miette::Result<usize> {
 impl SelectedRows {
     fn of(
         directory: &Path,
-        about: &About,
+        about: &RunMetadata,
         table: &Table,
         question: &StatisticQuery<'_>,
     ) -> miette::Result<SelectedRows> {
-        let column = place(table, question.column)?;
+        let column = column_index(table, question.column)?;
         if table.columns[column].unit == TEXT {
             let numbers: Vec<&str> =
                 table.columns.iter().filter(|column| column.unit != TEXT).map(|column| column.name).collect();
@@ -149,8 +149,9 @@ impl SelectedRows {
                 question.column
             ));
         }
-        let by = question.by.iter().map(|name| place(table, name)).collect::<miette::Result<Vec<_>>>()?;
-        let only = question.only.iter().map(|of| Ok((place(table, &of.column)?, &of.wanted)));
+        let by =
+            question.by.iter().map(|name| column_index(table, name)).collect::<miette::Result<Vec<_>>>()?;
+        let only = question.only.iter().map(|of| Ok((column_index(table, &of.column)?, &of.wanted)));
         let only = only.collect::<miette::Result<Vec<_>>>()?;
         let mut found = SelectedRows { groups: Vec::new(), runs: BTreeSet::new(), rows: 0, selected: 0 };
         store::rows(directory, &RUNS, |row| found.runs.extend(about.job(&row)))?;
@@ -170,7 +171,7 @@ impl SelectedRows {
         Ok(found)
     }
 
-    fn take(&mut self, job: Job, of: Vec<String>, number: Option<f64>, about: &About) {
+    fn take(&mut self, job: Job, of: Vec<String>, number: Option<f64>, about: &RunMetadata) {
         let existing = self.groups.iter().rposition(|group| group.of == of);
         let at = existing.unwrap_or_else(|| {
             self.groups.push(Group::new(of, about));
@@ -181,7 +182,7 @@ impl SelectedRows {
         group.without[job.point] += usize::from(number.is_none());
     }
 
-    fn numbers(&self, group: &Group, point: usize, take: Statistic, about: &About) -> Vec<Option<f64>> {
+    fn numbers(&self, group: &Group, point: usize, take: Statistic, about: &RunMetadata) -> Vec<Option<f64>> {
         let of = |&seed: &u64| {
             let job = Job { point, seed };
             match group.by_run.get(&job) {
@@ -214,7 +215,7 @@ impl Statistic {
     }
 }
 
-fn nothing(table: &Table, column: &str, found: &SelectedRows) -> miette::Report {
+fn no_number_error(table: &Table, column: &str, found: &SelectedRows) -> miette::Report {
     let of = format!("there is no number for `{}.{column}`", table.name);
     if found.runs.is_empty() {
         return miette!(help = "run it again, with another --out", "{of}: none of its runs has ended");
@@ -266,11 +267,11 @@ pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<S
             without: group.without[point],
         })
     };
-    let column = &table.columns[place(table, question.column)?];
+    let column = &table.columns[column_index(table, question.column)?];
     let all = (0..about.points.len()).flat_map(|point| found.groups.iter().map(move |group| (point, group)));
     let answers: Vec<GroupStatistic> = all.filter_map(answer).collect();
     if answers.is_empty() {
-        return Err(nothing(table, column.name, &found));
+        return Err(no_number_error(table, column.name, &found));
     }
     Ok(Statistics {
         title: format!("{}.{}, {}", table.name, column.name, question.take.name()),
@@ -301,9 +302,9 @@ impl Statistics {
         table.set_header(heads.chain([title, "to the control (%)".into(), "seeds".into(), "without".into()]));
         for answer in &self.answers {
             let more = answer.against_control_percent.as_ref().map_or(String::new(), Estimate::text);
-            let place = [answer.point.clone()].into_iter().chain(answer.of.clone());
+            let cells = [answer.point.clone()].into_iter().chain(answer.of.clone());
             let counts = [answer.measured.runs.to_string(), answer.without.to_string()];
-            table.add_row(place.chain([scaled(&answer.measured), more]).chain(counts));
+            table.add_row(cells.chain([scaled(&answer.measured), more]).chain(counts));
         }
         format!("{table}\n")
     }

@@ -36,7 +36,7 @@ use miette::miette;
 use xoff_config::ConfigError;
 
 use job::Job;
-use store::{About, Store};
+use store::{RunMetadata, Store};
 use tables::{LOADS, RUNS, Row};
 
 pub use import::import;
@@ -79,7 +79,7 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     let first = &scenarios[0];
     let (from, to) = request.seeds.unwrap_or((first.seed, first.seed));
     let seeds: Vec<u64> = (from..=to).collect();
-    let about = About {
+    let about = RunMetadata {
         scenario: first.name.clone(),
         about: first.about.clone(),
         points: scenarios.iter().map(job::label).collect(),
@@ -147,7 +147,7 @@ pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> mie
     Ok(summary)
 }
 
-fn finish(about: &About, summary: &Summary, directory: &Path) -> miette::Result<()> {
+fn finish(about: &RunMetadata, summary: &Summary, directory: &Path) -> miette::Result<()> {
     let json = serde_json::to_string_pretty(summary).expect("plain values have a JSON form") + "\n";
     for (name, text) in [("summary.json", json), ("summary.txt", summary.text())] {
         let path = directory.join(name);

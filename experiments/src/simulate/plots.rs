@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use miette::{IntoDiagnostic as _, miette};
 
 use super::steps::{self, Steps};
-use super::store::{About, rows};
+use super::store::{RunMetadata, rows};
 use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};
 use crate::plot::{Content, Figure, Limits, Panel, Point};
 use crate::statistics::{quantile, sorted};
@@ -31,7 +31,7 @@ type ToPoints<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 pub const DIRECTORY: &str = "plots";
 
 /// Draws all figures that have data; returns the files.
-pub fn draw(about: &About, directory: &Path) -> miette::Result<Vec<PathBuf>> {
+pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf>> {
     let plots = directory.join(DIRECTORY);
     let mut written = Vec::new();
     let figures = [
@@ -83,7 +83,7 @@ fn number(row: &Row, at: usize) -> Option<f64> {
     row[at].parse().ok()
 }
 
-fn slowdown(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
+fn slowdown(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
     let mut of: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     let [size, slow, counted] = ["size_bytes", "slowdown", "counted"].map(|name| FLOWS.at(name));
     rows(directory, &FLOWS, |row| {
@@ -153,7 +153,11 @@ fn high_end(sizes: &[f64]) -> f64 {
     sizes[sizes.len() - 1]
 }
 
-fn first_seed(about: &About, directory: &Path, table: &Table) -> miette::Result<BTreeMap<String, Vec<Row>>> {
+fn first_seed(
+    about: &RunMetadata,
+    directory: &Path,
+    table: &Table,
+) -> miette::Result<BTreeMap<String, Vec<Row>>> {
     let first = about.seeds.first().map(u64::to_string).unwrap_or_default();
     let mut of: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     rows(directory, table, |row| {
@@ -179,7 +183,7 @@ fn times<'a>(rows: impl Iterator<Item = &'a Row>, at: usize) -> Vec<u64> {
     times
 }
 
-fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
+fn queues(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
     let of = first_seed(about, directory, &QUEUES)?;
     if of.is_empty() {
         return Ok(Vec::new());
@@ -238,7 +242,7 @@ fn of_point(point: &str) -> String {
     if point.is_empty() { String::new() } else { format!(", {point}") }
 }
 
-fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
+fn pauses(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
     let of = first_seed(about, directory, &PAUSES)?;
     let runs = first_seed(about, directory, &RUNS)?;
     if of.is_empty() {
@@ -262,7 +266,7 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
         let held = |spans: &[(f64, f64)]| spans.iter().map(|(from, to)| to - from).sum::<f64>();
         let mut places: Vec<(String, Vec<(f64, f64)>)> = by_place.into_iter().collect();
         places.sort_by(|a, b| held(&b.1).total_cmp(&held(&a.1)).then_with(|| a.0.cmp(&b.0)));
-        let which = some_of(PAUSING_MAX, places.len(), "who held longest");
+        let which = truncation_note(PAUSING_MAX, places.len(), "who held longest");
         places.truncate(PAUSING_MAX);
         let limits = Limits { x: Some((0.0, last.max(1e-3))), top: None };
         let title = format!("Pauses{}{which}", of_point(point));
@@ -276,11 +280,11 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
 }
 
 /// Returns a note if a panel shows only some of its items.
-fn some_of(most: usize, count: usize, which: &str) -> String {
+fn truncation_note(most: usize, count: usize, which: &str) -> String {
     if count > most { format!(": {which}, {most} of {count}") } else { String::new() }
 }
 
-fn throughput(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
+fn throughput(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
     let of = first_seed(about, directory, &THROUGHPUT)?;
     let [time, flow, rate] = ["time_ns", "flow", "rate_mbps"].map(|name| THROUGHPUT.at(name));
     let all = times(of.values().flatten(), time);
@@ -294,7 +298,7 @@ fn throughput(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
                 by_flow.entry(flow).or_default().push((at, mbps / 1e3));
             }
         }
-        let which = some_of(FLOWS_MAX, by_flow.len(), "the first flows");
+        let which = truncation_note(FLOWS_MAX, by_flow.len(), "the first flows");
         let lines = by_flow.into_iter().take(FLOWS_MAX);
         let lines = lines.map(|(flow, rates)| (format!("flow {flow}"), steps.line(&rates, steps::mean)));
         let title = format!("Throughput{}{which}", of_point(point));

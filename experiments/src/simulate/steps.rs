@@ -18,7 +18,7 @@ impl Steps {
     /// times.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
-        let period = apart.fold(0, common).max(1);
+        let period = apart.fold(0, gcd).max(1);
         let span = all.last().unwrap_or(&0) - all.first().unwrap_or(&0) + period;
         Steps { period, samples: span.div_ceil(period * POINTS) }
     }
@@ -56,8 +56,8 @@ impl Steps {
 }
 
 /// Returns the greatest common divisor.
-const fn common(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common(b, a % b) }
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 pub fn mean(values: &[f64]) -> f64 {

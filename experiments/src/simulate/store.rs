@@ -17,7 +17,7 @@ use super::{files, hpcc};
 use crate::results::{cells, csv};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct RunMetadata {
     pub scenario: String,
     pub about: String,
     /// Points of the sweep, the control first.
@@ -26,7 +26,7 @@ pub struct About {
     pub seeds: Vec<u64>,
 }
 
-impl About {
+impl RunMetadata {
     pub fn runs(&self) -> usize {
         self.points.len() * self.seeds.len()
     }
@@ -57,13 +57,13 @@ fn cannot(path: &Path, error: &dyn std::fmt::Display) -> miette::Report {
 
 pub struct Store {
     directory: PathBuf,
-    about: About,
+    about: RunMetadata,
     files: Vec<[BufWriter<File>; 2]>,
 }
 
 impl Store {
     /// Creates the directory, which must be new or empty.
-    pub fn create(directory: &Path, about: &About, scenario: &str) -> miette::Result<Store> {
+    pub fn create(directory: &Path, about: &RunMetadata, scenario: &str) -> miette::Result<Store> {
         let holds = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
         if holds {
             return Err(miette!(
@@ -126,7 +126,7 @@ impl Store {
 }
 
 /// Reads the metadata and scenario of a directory.
-pub fn about(directory: &Path) -> miette::Result<(About, String)> {
+pub fn about(directory: &Path) -> miette::Result<(RunMetadata, String)> {
     let read = |name: &str| read_text(&directory.join(name), files::ABOUT);
     let about = serde_json::from_str(&read(ABOUT)?)
         .map_err(|error| miette!("{}: {error}", directory.join(ABOUT).display()))?;
@@ -162,12 +162,12 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
 }
 
 /// Writes the result of one run with all seeds.
-pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> {
+pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(RunMetadata, PathBuf)> {
     let Some(first) = parts.first() else { return Err(miette!("nothing to merge")) };
-    let (told, scenario) = about(first)?;
+    let (metadata, scenario) = about(first)?;
     let mut found: BTreeMap<Job, Rows> = BTreeMap::new();
     for part in parts {
-        if about(part)? != (told.clone(), scenario.clone()) {
+        if about(part)? != (metadata.clone(), scenario.clone()) {
             return Err(miette!(
                 help = "all shards of a run have the same scenario, --set and --seeds",
                 "{} is of another run than {}",
@@ -178,7 +178,7 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
         let mut own: BTreeMap<Job, Rows> = BTreeMap::new();
         let mut stray = None;
         for table in TABLES {
-            rows(part, table, |row| match told.job(&row) {
+            rows(part, table, |row| match metadata.job(&row) {
                 Some(job) => own.entry(job).or_default()[table].push(row),
                 None => stray = Some(row),
             })?;
@@ -195,13 +195,13 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
                 continue; // the run was interrupted
             }
             for name in hpcc::NAMES {
-                let path = part.join(told.file(name, job));
+                let path = part.join(metadata.file(name, job));
                 if path.exists() {
                     rows.texts.push((name, read_text(&path, files::RESULTS)?));
                 }
             }
             if found.insert(job, rows).is_some() {
-                let (point, seed) = (&told.points[job.point], job.seed);
+                let (point, seed) = (&metadata.points[job.point], job.seed);
                 return Err(miette!(
                     "{} has a run that another directory has, too: {point:?}, seed {seed}",
                     part.display()
@@ -209,11 +209,11 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
             }
         }
     }
-    let all =
-        (0..told.points.len()).flat_map(|point| told.seeds.iter().map(move |&seed| Job { point, seed }));
+    let all = (0..metadata.points.len())
+        .flat_map(|point| metadata.seeds.iter().map(move |&seed| Job { point, seed }));
     let missing: Vec<String> = all
         .filter(|job| !found.contains_key(job))
-        .map(|Job { point, seed }| format!("{} seed {seed}", told.points[point]).trim().to_owned())
+        .map(|Job { point, seed }| format!("{} seed {seed}", metadata.points[point]).trim().to_owned())
         .collect();
     if !missing.is_empty() {
         return Err(miette!(
@@ -224,9 +224,9 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
             if missing.len() > 5 { ", ..." } else { "" }
         ));
     }
-    let mut store = Store::create(out, &told, &scenario)?;
+    let mut store = Store::create(out, &metadata, &scenario)?;
     for (job, rows) in &found {
         store.write(*job, rows)?;
     }
-    Ok((told, store.close()?))
+    Ok((metadata, store.close()?))
 }

@@ -8,7 +8,7 @@ use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable};
 use serde::Serialize;
 
-use super::store::About;
+use super::store::RunMetadata;
 use super::tables::{LOADS, RUNS, Row, Table};
 use crate::statistics::{Interval, mean};
 
@@ -132,7 +132,7 @@ fn json(table: &Table, of: &dyn Fn(usize) -> Option<Estimate>) -> serde_json::Ma
 }
 
 /// Summarizes the rows of [`LOADS`].
-fn by_load(about: &About, rows: &[Row]) -> Vec<LoadSummary> {
+fn by_load(about: &RunMetadata, rows: &[Row]) -> Vec<LoadSummary> {
     let load = LOADS.at("load");
     let mut all = Vec::new();
     for point in &about.points {
@@ -161,7 +161,7 @@ fn by_load(about: &About, rows: &[Row]) -> Vec<LoadSummary> {
 
 /// Summarizes the rows of [`RUNS`] and [`LOADS`].
 #[must_use]
-pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
+pub fn summary(about: &RunMetadata, rows: &[Row], loads: &[Row]) -> Summary {
     let of_point = |point: &String| rows.iter().filter(|row| row[0] == *point).collect::<Vec<&Row>>();
     let control = about.points.first().cloned().unwrap_or_default();
     let controls = of_point(&control);

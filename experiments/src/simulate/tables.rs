@@ -233,7 +233,7 @@ pub struct Rows {
     pub unreached: BTreeSet<String>,
 }
 
-fn place(table: &Table) -> usize {
+fn table_index(table: &Table) -> usize {
     TABLES.iter().position(|of| of.name == table.name).expect("rows are of one of TABLES")
 }
 
@@ -241,13 +241,13 @@ impl Index<&Table> for Rows {
     type Output = Vec<Row>;
 
     fn index(&self, table: &Table) -> &Vec<Row> {
-        &self.tables[place(table)]
+        &self.tables[table_index(table)]
     }
 }
 
 impl IndexMut<&Table> for Rows {
     fn index_mut(&mut self, table: &Table) -> &mut Vec<Row> {
-        &mut self.tables[place(table)]
+        &mut self.tables[table_index(table)]
     }
 }
 

@@ -244,8 +244,8 @@ fn unreachable_host_is_reported() {
         let model = build::model(&source, 0, 1, &place.path().join("scenario.toml"), 1);
         model.err().map(|error| error.to_string()).unwrap_or_default()
     };
-    let joined = "h0 s0 100 500\nh1 s1 100 500\nh2 s2 100 500\ns1 s2 100 500\n";
-    let whole = format!("{joined}s0 s2 100 500\n");
+    let partial = "h0 s0 100 500\nh1 s1 100 500\nh2 s2 100 500\ns1 s2 100 500\n";
+    let connected = format!("{partial}s0 s2 100 500\n");
     let loads = [
         "kind = \"flows\"\nfile = \"flows\"",
         "kind = \"permutation\"\nsize = 1",
@@ -254,13 +254,17 @@ fn unreachable_host_is_reported() {
         "kind = \"draw\"\nsize = 1\npairs = [[0, 2]]\nflows = 1",
     ];
     for load in loads {
-        assert!(why(load, joined).contains(" has no way to host "), "{load}: {}", why(load, joined));
-        assert_eq!(why(load, &whole), "", "{load}");
+        assert!(why(load, partial).contains(" has no way to host "), "{load}: {}", why(load, partial));
+        assert_eq!(why(load, &connected), "", "{load}");
     }
     let apart = "kind = \"on-off\"\nsize = 1\ngap = \"1us\"\npairs = [[1, 2]]\nend = \"1us\"";
-    assert_eq!(why(apart, joined), "", "it sends within a part");
+    assert_eq!(why(apart, partial), "", "it sends within a part");
     let one = "kind = \"poisson\"\nsize = 1\nload = 0.1\nend = \"1us\"\nhosts = [1, 1]";
-    assert!(why(one, &whole).ends_with("has one host: nobody can send to another"), "{}", why(one, &whole));
+    assert!(
+        why(one, &connected).ends_with("has one host: nobody can send to another"),
+        "{}",
+        why(one, &connected)
+    );
 }
 
 // proves: scenarios

@@ -76,9 +76,9 @@ fn run(setup: &Setup<'_>) -> Result<CascadeRun, FabricError> {
     let (from, _) = senders[0];
     let stream = other_class(other, percent_of(line, OTHER_PERCENT), line);
     load.send(from, Stream { via: plan.gateway(from), ..stream });
-    let beside =
+    let reverse =
         Stream { rate: percent_of(line, BESIDE_PERCENT), duration: Some(line.span(SEND)), ..lossless(from) };
-    load.send(other, Stream { via: plan.gateway(other), ..beside });
+    load.send(other, Stream { via: plan.gateway(other), ..reverse });
     let run = watched(plan, started, &load, flows)?;
     let astray = run.flows.iter().zip(senders).filter_map(|(flow, (sender, up))| {
         let sent = run.account.host(sender).sent.iter().filter(|of| of.class == LOSSLESS.get());

@@ -223,7 +223,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in super::super) fn whole(events: Vec<PauseEvent>) -> PauseRecord {
+    pub(in super::super) fn complete_record(events: Vec<PauseEvent>) -> PauseRecord {
         PauseRecord { events, missed_from_ms: None }
     }
 
@@ -256,18 +256,18 @@ pub(super) mod tests {
     #[test]
     fn only_the_articles_order_is_accepted() {
         for sequence in sequences() {
-            let expected = whole(sequence.expected_events());
+            let expected = complete_record(sequence.expected_events());
             assert!(sequence.matches(&expected), "{:?}", sequence.out_of_order(&expected));
             for place in 0..sequence.steps.len() {
                 let mut without = sequence.expected_events();
                 without.remove(place);
-                let deviations = sequence.out_of_order(&whole(without));
+                let deviations = sequence.out_of_order(&complete_record(without));
                 assert!(deviations.iter().any(|(of, _)| of.contains("was not seen")), "{place}");
                 // Only a first step may come before all others.
                 let mut early = sequence.expected_events();
                 (early[place].at_ms, early[place].not_before_ms) = (-1.0, -1.0);
                 assert_eq!(
-                    sequence.is_in_order(&whole(early)),
+                    sequence.is_in_order(&complete_record(early)),
                     sequence.steps[place].after.is_none(),
                     "{place}"
                 );
@@ -310,7 +310,7 @@ pub(super) mod tests {
         for (not_before, in_order) in [(9.0, true), (9.1, false)] {
             let mut events = expected.clone();
             (events[release].not_before_ms, events[release].at_ms) = (not_before, 9.2);
-            assert_eq!(article::sequence().is_in_order(&whole(events)), in_order, "{not_before}");
+            assert_eq!(article::sequence().is_in_order(&complete_record(events)), in_order, "{not_before}");
         }
     }
 
@@ -342,14 +342,14 @@ pub(super) mod tests {
     #[test]
     fn every_hold_but_the_first_is_a_relay() {
         for sequence in sequences() {
-            assert!(sequence.is_relayed(&whole(sequence.expected_events())));
+            assert!(sequence.is_relayed(&complete_record(sequence.expected_events())));
             for (place, step) in sequence.steps.iter().enumerate().filter(|(_, step)| step.cause.is_some()) {
                 let mut other = sequence.expected_events();
                 other[place].relayed = other[place].relayed.map(|relayed| !relayed);
-                assert_eq!(sequence.not_relayed(&whole(other)).len(), 1, "{step:?}");
+                assert_eq!(sequence.not_relayed(&complete_record(other)).len(), 1, "{step:?}");
                 let mut other = sequence.expected_events();
                 other[place].culprit = Some("other-3".into());
-                assert_eq!(sequence.not_relayed(&whole(other)).len(), 1, "{step:?}");
+                assert_eq!(sequence.not_relayed(&complete_record(other)).len(), 1, "{step:?}");
             }
         }
     }
@@ -362,7 +362,7 @@ pub(super) mod tests {
             let mut events = sequence.expected_events();
             let culprit = culprit.map(str::to_owned);
             events.push(PauseEvent { culprit, ..at(100.0, "leaf-1", "gpu-1", PauseAction::Holds) });
-            sequence.not_relayed(&whole(events))
+            sequence.not_relayed(&complete_record(events))
         };
         assert!(again(Some("to-spine-1")).is_empty() && again(None).is_empty());
         let deviations = again(Some("to-spine-2"));
@@ -378,7 +378,7 @@ pub(super) mod tests {
         {
             let mut events = sequence.expected_events();
             events.push(at(100.0, switch, port, PauseAction::Holds));
-            let deviations = sequence.not_relayed(&whole(events));
+            let deviations = sequence.not_relayed(&complete_record(events));
             assert_eq!(deviations, [format!("{switch} holds {port}, which is no part of the congestion")]);
         }
     }

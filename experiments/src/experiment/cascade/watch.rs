@@ -232,9 +232,9 @@ mod tests {
         assert_eq!(no_more, PauseChange::default());
         let [_, one_of_two] = samples([(10, 0, 0), (20, 1, 17)]);
         assert_eq!(one_of_two, PauseChange { begin: Some(at(17)), end: None, missed_after: Some(at(10)) });
-        let [.., beside] = samples([(10, 0, 5), (20, 0, 5), (30, 2, 0)]);
+        let [.., second_unobserved] = samples([(10, 0, 5), (20, 0, 5), (30, 2, 0)]);
         assert_eq!(
-            beside,
+            second_unobserved,
             PauseChange { end: Some([at(20), at(31)]), begin: None, missed_after: Some(at(20)) }
         );
     }

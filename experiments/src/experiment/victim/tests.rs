@@ -22,7 +22,7 @@ fn run() -> VictimRun {
     let (_, scene) = plan(line);
     let (load, light) = (scene.load(LONG, LOADS[0]), scene.light[0]);
     let message = frames(LONG.light, line);
-    let every = apart(line, message, LOADS[0]).0;
+    let every = message_interval(line, message, LOADS[0]).0;
     let first = |from: Nanos| u8::try_from(from.0.div_ceil(every)).expect("a few messages");
     let congested = first(ALONE.after(RAMP));
     let mut hosts = vec![HostReport::default(); HEAVY + LIGHT + 2];

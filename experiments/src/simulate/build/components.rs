@@ -3,7 +3,7 @@
 use miette::miette;
 use xoff_sim::{At, Plan};
 
-use crate::scenario::Load;
+use crate::scenario::LoadSettings;
 
 pub(super) struct Components {
     hosts: Vec<u32>,
@@ -29,7 +29,11 @@ impl Components {
         Components { hosts }
     }
 
-    pub fn check(&self, load: &Load, pairs: impl IntoIterator<Item = (u32, u32)>) -> miette::Result<()> {
+    pub fn check(
+        &self,
+        load: &LoadSettings,
+        pairs: impl IntoIterator<Item = (u32, u32)>,
+    ) -> miette::Result<()> {
         let is_apart = |(from, to): &(u32, u32)| self.hosts[*from as usize] != self.hosts[*to as usize];
         match pairs.into_iter().find(is_apart) {
             None => Ok(()),

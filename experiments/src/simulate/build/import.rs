@@ -57,10 +57,10 @@ pub(super) fn flows(
                 load.name
             ));
         };
-        let file = scenario::beside(path, &load.file);
+        let file = scenario::relative_to(path, &load.file);
         let flows = hpcc::flows(&read_text(&file, IMPORTED)?, nodes)
             .map_err(|error| miette!("{}: {error}", file.display()))?;
-        loads::some_in_time(&file, flows.iter().map(|flow| flow.plan.start), scenario)?;
+        loads::check_start_times(&file, flows.iter().map(|flow| flow.plan.start), scenario)?;
         all.push(flows);
     }
     Ok(all)

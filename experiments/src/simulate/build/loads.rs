@@ -17,9 +17,9 @@ use xoff_wire::units::{BitRate, Class};
 use super::super::files::FLOWS;
 use super::components::Components;
 use super::picos;
-use crate::scenario::{self, Load, LoadKind, Scenario, Size};
+use crate::scenario::{self, LoadKind, LoadSettings, Scenario, Size};
 
-pub(super) fn sizes(load: &Load) -> miette::Result<Sizes> {
+pub(super) fn sizes(load: &LoadSettings) -> miette::Result<Sizes> {
     match load.size {
         Size::Fixed(bytes) => Ok(Sizes::fixed(bytes)),
         Size::Uniform(least, most) => Ok(Sizes::uniform(least, most)),
@@ -29,7 +29,7 @@ pub(super) fn sizes(load: &Load) -> miette::Result<Sizes> {
     }
 }
 
-fn named(load: &Load, hosts: &[u32], count: u32) -> miette::Result<()> {
+fn check_hosts(load: &LoadSettings, hosts: &[u32], count: u32) -> miette::Result<()> {
     match hosts.iter().find(|host| **host >= count) {
         None => Ok(()),
         Some(host) => Err(miette!(
@@ -47,7 +47,7 @@ pub(super) fn host_rate(plan: &Plan) -> BitRate {
 }
 
 /// Checks that a file has flows, and that each starts before the run ends.
-pub(super) fn some_in_time(
+pub(super) fn check_start_times(
     file: &Path,
     starts: impl Iterator<Item = Picos>,
     scenario: &Scenario,
@@ -76,7 +76,7 @@ pub(super) fn some_in_time(
 pub(super) fn add(
     fabric: &mut FlowFabric,
     scenario: &Scenario,
-    (load, imported): (&Load, &[ImportedFlow]),
+    (load, imported): (&LoadSettings, &[ImportedFlow]),
     (plan, payload_max, seed): (&Plan, u32, Seed),
     path: &Path,
 ) -> miette::Result<()> {
@@ -96,7 +96,7 @@ pub(super) fn add(
     let made = match load.kind {
         LoadKind::Poisson => {
             let from = load.hosts.clone().unwrap_or_else(all);
-            named(load, &from, hosts)?;
+            check_hosts(load, &from, hosts)?;
             components.check(load, from.iter().map(|host| (from[0], *host)))?;
             if from.len() == 1 {
                 return Err(miette!("load `{}` has one host: nobody can send to another", load.name));
@@ -116,8 +116,8 @@ pub(super) fn add(
         LoadKind::Incast => {
             let askers = load.askers.clone().unwrap_or_else(|| vec![0]);
             let servers = load.servers.clone().unwrap_or_else(all);
-            named(load, &askers, hosts)?;
-            named(load, &servers, hosts)?;
+            check_hosts(load, &askers, hosts)?;
+            check_hosts(load, &servers, hosts)?;
             components.check(load, askers.iter().chain(&servers).map(|host| (askers[0], *host)))?;
             let others = servers.iter().filter(|server| !askers.contains(server)).count();
             if (load.fan_in as usize) > others.max(servers.len().saturating_sub(1)) {
@@ -158,22 +158,22 @@ pub(super) fn add(
         }
         LoadKind::OnOff => {
             let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
-            named(load, &both, hosts)?;
+            check_hosts(load, &both, hosts)?;
             components.check(load, load.pairs.iter().copied())?;
             let times = [begin, until];
             Box::new(OnOff::new(load.pairs.clone(), class, sizes(load)?, load.gap, times, seed))
         }
         LoadKind::Draw => {
             let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
-            named(load, &both, hosts)?;
+            check_hosts(load, &both, hosts)?;
             let (pairs, flows) = (load.pairs.clone(), load.flows);
             listed(draw(&Draw { pairs, flows, class, sizes: sizes(load)?, start: begin }, seed))?
         }
         LoadKind::Flows => {
-            let file = scenario::beside(path, &load.file);
+            let file = scenario::relative_to(path, &load.file);
             let text = read_text(&file, FLOWS)?;
             let flows = parse_flows(&text, hosts).map_err(|error| miette!("{}: {error}", file.display()))?;
-            some_in_time(&file, flows.iter().map(|flow| flow.start), scenario)?;
+            check_start_times(&file, flows.iter().map(|flow| flow.start), scenario)?;
             listed(flows)?
         }
         LoadKind::Hpcc => listed(imported.iter().map(|flow| flow.plan).collect())?,

@@ -10,7 +10,7 @@ use xoff_sim::{Plan, SwitchKind};
 use xoff_wire::units::Bytes;
 
 use super::loads::{host_rate, sizes};
-use crate::scenario::{self, Load, LoadKind, Scenario};
+use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
 /// Measured memory of a fabric, bytes: per frame slot of a switch (fat-trees with lines of 100 and 200 us compared),
 /// per port, and per known address (fat-trees of 4 to 32 ports per switch).
@@ -83,7 +83,7 @@ pub(super) fn flows<'scenario>(
     let payload_max = scenario.hosts.payload_max;
     let line = host_rate(plan).bits_per_second() as f64 / 8e9; // bytes per ns
     let hosts = f64::from(plan.hosts());
-    let of = |load: &Load, imported: usize| -> miette::Result<f64> {
+    let of = |load: &LoadSettings, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
         // A closed load cannot be faster than the line.
         let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
@@ -105,7 +105,7 @@ pub(super) fn flows<'scenario>(
             LoadKind::Draw => load.flows.into(),
             LoadKind::Permutation | LoadKind::Ring => hosts,
             LoadKind::Flows => {
-                let file = fs::metadata(scenario::beside(path, &load.file));
+                let file = fs::metadata(scenario::relative_to(path, &load.file));
                 file.map_or(0, |file| file.len() / LINE_LEN) as f64
             }
             LoadKind::Hpcc => imported as f64,

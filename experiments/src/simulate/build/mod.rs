@@ -77,7 +77,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize)
     }
     let mut faults = scenario.faults.clone();
     faults.extend(planned.lossy.iter().map(|&(at, lost)| scenario::Fault::lossy(at, lost)));
-    let schedule = Schedule::new((faults, configured.revised), plan, &mut fabric, Seed(seed))?;
+    let schedule = Schedule::new((faults, configured.revisions), plan, &mut fabric, Seed(seed))?;
     let warnings = configured.warnings;
     Ok(Model { fabric, kinds, peers, payload_max, loads, schedule, import, warnings })
 }

@@ -63,7 +63,7 @@ fn spreads(plan: &Plan) -> miette::Result<()> {
 }
 
 fn imported(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Imported> {
-    let file = scenario::beside(path, &scenario.topology.file);
+    let file = scenario::relative_to(path, &scenario.topology.file);
     let read = hpcc::topology(&read_text(&file, IMPORTED)?, build);
     read.map_err(|error| miette!("{}: {error}", file.display()))
 }
@@ -103,7 +103,7 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
         TopologyKind::OfcFig1 => ofc_fig1(fabric, build),
         TopologyKind::Hpcc => imported(scenario, path, build)?.plan,
         TopologyKind::Edges => {
-            let file = scenario::beside(path, &topology.file);
+            let file = scenario::relative_to(path, &topology.file);
             edge_list(&read_text(&file, LINKS)?, build)
                 .map_err(|error| miette!("{}: {error}", file.display()))?
         }

@@ -30,7 +30,7 @@ enum TimedEvent {
     /// The link of a fault goes down or comes up.
     Link { fault: usize, is_up: bool },
     /// The settings of a switch change.
-    Settings { change: usize, revised: usize },
+    Settings { change: usize, revision: usize },
     /// A fault of a switch begins.
     Impair { fault: usize, switch: u32 },
 }
@@ -42,7 +42,7 @@ pub struct Schedule {
     faults: Vec<Fault>,
     /// Index of the latest settings, by switch.
     current: BTreeMap<u32, usize>,
-    revised: Vec<Revision>,
+    revisions: Vec<Revision>,
     /// Future events, the next last.
     pending: Vec<(Picos, TimedEvent)>,
 }
@@ -50,7 +50,7 @@ pub struct Schedule {
 impl Schedule {
     /// Creates the schedule of these faults and settings. Losses and damage apply from now on.
     pub(super) fn new(
-        (faults, revised): (Vec<Fault>, Vec<Revision>),
+        (faults, revisions): (Vec<Fault>, Vec<Revision>),
         plan: Plan,
         fabric: &mut FlowFabric,
         seed: Seed,
@@ -60,8 +60,8 @@ impl Schedule {
             match fault {
                 Fault::Link(fault) => {
                     let at = end(fault, &plan)?;
-                    faults[..number].iter().try_for_each(|before| apart(before, fault, &plan))?;
-                    harm(fault, at, fabric, seed);
+                    faults[..number].iter().try_for_each(|before| check_conflict(before, fault, &plan))?;
+                    apply_link_fault(fault, at, fabric, seed);
                     let change = |time, is_up| (picos(time), TimedEvent::Link { fault: number, is_up });
                     pending.extend(fault.down.map(|time| change(time, false)));
                     pending.extend(fault.up.map(|time| change(time, true)));
@@ -73,11 +73,11 @@ impl Schedule {
             }
         }
         let settings = |(number, of): (usize, &Revision)| {
-            (picos(of.at), TimedEvent::Settings { change: of.change, revised: number })
+            (picos(of.at), TimedEvent::Settings { change: of.change, revision: number })
         };
-        pending.extend(revised.iter().enumerate().map(settings));
+        pending.extend(revisions.iter().enumerate().map(settings));
         pending.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(Schedule { plan, seed, faults, current: BTreeMap::new(), revised, pending })
+        Ok(Schedule { plan, seed, faults, current: BTreeMap::new(), revisions, pending })
     }
 
     pub fn next(&self) -> Picos {
@@ -119,9 +119,9 @@ impl Schedule {
                         without_link.extend(ends.into_iter().flatten());
                     }
                 }
-                TimedEvent::Settings { revised, .. } => {
-                    let Revision { switch, settings, .. } = &self.revised[revised];
-                    self.current.insert(*switch, revised);
+                TimedEvent::Settings { revision, .. } => {
+                    let Revision { switch, settings, .. } = &self.revisions[revision];
+                    self.current.insert(*switch, revision);
                     fabric.fabric_mut().revise(&self.plan, self.seed, *switch, settings);
                 }
                 TimedEvent::Impair { fault, switch } => {
@@ -152,7 +152,7 @@ impl Schedule {
             }
             Impairment::Restart => {
                 let settings = match self.current.get(&switch) {
-                    Some(revised) => &self.revised[*revised].settings,
+                    Some(revision) => &self.revisions[*revision].settings,
                     None => &self.plan.kind(switch).settings,
                 };
                 fabric.restart(&self.plan, self.seed, switch, settings, end);
@@ -173,12 +173,12 @@ fn end(fault: &LinkFault, plan: &Plan) -> miette::Result<At> {
 }
 
 /// Checks that an earlier fault of the same link does not conflict.
-fn apart(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
+fn check_conflict(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
     let Fault::Link(before) = before else { return Ok(()) };
     let here = fault.at;
     let loses = |of: &LinkFault| of.lost > 0.0;
     let do_both = |say: &dyn Fn(&LinkFault) -> bool| say(before) && say(fault);
-    if before.at == here && (do_both(&loses) || do_both(&harms_control)) {
+    if before.at == here && (do_both(&loses) || do_both(&has_control_faults)) {
         return Err(miette!(
             help = "say all of it in one of them",
             "two [[fault]] say what is lost or harmed at {here}"
@@ -212,7 +212,7 @@ fn switches(fault: &SwitchFault, plan: &Plan) -> miette::Result<Range<u32>> {
     Ok(switch..switch + 1)
 }
 
-fn harm(fault: &LinkFault, at: At, fabric: &mut FlowFabric, seed: Seed) {
+fn apply_link_fault(fault: &LinkFault, at: At, fabric: &mut FlowFabric, seed: Seed) {
     let fabric = fabric.fabric_mut();
     if fault.lost > 0.0 {
         let end = fabric.end(at);
@@ -222,11 +222,11 @@ fn harm(fault: &LinkFault, at: At, fabric: &mut FlowFabric, seed: Seed) {
         let lost = fault.lost;
         fabric.lose(at, move |_| rng.f64() < lost);
     }
-    if harms_control(fault) {
+    if has_control_faults(fault) {
         fabric.harm_control(at, fault.control, seed);
     }
 }
 
-fn harms_control(LinkFault { control: of, .. }: &LinkFault) -> bool {
+fn has_control_faults(LinkFault { control: of, .. }: &LinkFault) -> bool {
     [of.lost, of.late, of.again, of.harmed].iter().any(|share| *share > 0)
 }

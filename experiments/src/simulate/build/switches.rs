@@ -17,7 +17,7 @@ use crate::scenario::{Change, ChangeTarget, PortLine, Source};
 pub(super) struct Configured {
     /// Initial kinds, by switch; identical switches share one.
     pub kinds: Vec<Arc<SwitchKind>>,
-    pub revised: Vec<Revision>,
+    pub revisions: Vec<Revision>,
     pub warnings: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn configured(
         };
         all.kinds.push(Arc::clone(made));
         let later = own.iter().zip(settings.iter());
-        all.revised.extend(later.map(|(&change, settings)| Revision {
+        all.revisions.extend(later.map(|(&change, settings)| Revision {
             at: changes[change].at,
             change,
             switch: number,

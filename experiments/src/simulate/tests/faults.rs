@@ -92,12 +92,15 @@ fn refusal_and_delay_end_on_time() {
         assert!(rows[&tables::SWITCHES].is_empty() && lost(&rows) == 0, "{kind}");
         sum(&rows, "tx_frames", "1")
     };
-    let whole = sum(&run_of(&scenario("200us", ""), &[]), "tx_frames", "1");
+    let undisturbed = sum(&run_of(&scenario("200us", ""), &[]), "tx_frames", "1");
     for (kind, at) in [("refusal", "s1p0"), ("late-completions", "s1"), ("refusal", "s0p4")] {
         let frames = sent(kind, at);
-        assert!((whole * 45 / 100..whole * 52 / 100).contains(&frames), "{kind}: {frames} of {whole}");
+        assert!(
+            (undisturbed * 45 / 100..undisturbed * 52 / 100).contains(&frames),
+            "{kind}: {frames} of {undisturbed}"
+        );
     }
-    assert_eq!(sent("refusal", "s1p1"), whole, "nothing is sent there");
+    assert_eq!(sent("refusal", "s1p1"), undisturbed, "nothing is sent there");
 }
 
 // proves: sim-faults

@@ -78,11 +78,14 @@ fn imported_fabric_writes_hpcc_files() {
     let lengths = text("qlen.txt");
     let (first, rest) = lengths.split_once('\n').unwrap();
     assert!(first.starts_with("time: 2000"), "{first}");
-    let looks: Vec<u64> = rest
+    let sample_counts: Vec<u64> = rest
         .lines()
         .map(|line| line.split(' ').skip(2).map(|word| word.parse::<u64>().unwrap()).sum())
         .collect();
-    assert!(looks.len() == 7 && looks.iter().all(|count| *count == looks[0]), "{looks:?}");
+    assert!(
+        sample_counts.len() == 7 && sample_counts.iter().all(|count| *count == sample_counts[0]),
+        "{sample_counts:?}"
+    );
 }
 
 // proves: sim-fabrics

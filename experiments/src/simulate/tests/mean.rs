@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use super::super::mean::{GroupStatistic, Statistics};
-use super::super::store::{self, About, Store};
+use super::super::store::{self, RunMetadata, Store};
 use super::super::tables::{DROPS, Table};
 use super::*;
 
@@ -78,7 +78,7 @@ fn statistic_has_one_number_per_seed() {
 /// Writes two points with four seeds; the last run was interrupted.
 fn two_points(out: &Path) {
     let points = ["policy=pfc", "policy=ofc"].map(str::to_owned);
-    let about = About {
+    let about = RunMetadata {
         scenario: "x".into(),
         about: String::new(),
         points: points.to_vec(),
