@@ -345,7 +345,7 @@ mod tests {
              that know plain PFC, which is then all that it does"
         );
         let allowed = refused.help().unwrap().to_string();
-        assert!(allowed.contains("pfc, ") && allowed.contains("`ofc` can be seen in cascade, "), "{allowed}");
+        assert!(allowed.contains("pfc, ") && allowed.contains("`ofc` can run in cascade, "), "{allowed}");
         let none = of("incast", &["pfc", "custom"]).unwrap_err().to_string();
         assert!(none.contains("this one has none") && none.contains("docs/policies/own.md"), "{none}");
         let twice = of("incast", &["pfc", "pfc"]).unwrap_err().to_string();

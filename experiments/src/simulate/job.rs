@@ -140,7 +140,7 @@ pub fn run(source: &Source, path: &Path, job: Job, runs: usize, progress: &Progr
         rows.texts = hpcc::texts(import, &records, &pauses, &lengths);
     }
     let is_warming_up = warm_up > Picos::ZERO && now <= warm_up;
-    let warmth = || format!("the end of the warm-up was to come at {}", quantity::time(scenario.warm_up));
+    let warmth = || format!("the end of the warm-up was due at {}", quantity::time(scenario.warm_up));
     rows.unreached = model.schedule.unreached().chain(is_warming_up.then(warmth)).collect();
     progress.done.store(PARTS, Ordering::Relaxed);
     Ok(rows)

@@ -83,10 +83,10 @@ impl Chain {
             format!("its queue to {last} is full, {first} is paused"),
             format!("stops class 3 to {middle}"),
             format!("its queue to {middle} is full, {sender} is paused"),
-            format!("below xON, {middle} may go on (quanta 0)"),
+            format!("below xON, {middle} may resume (quanta 0)"),
             format!("sends class 3 to {last} again"),
-            format!("{first} may go on"),
-            format!("{sender} may go on"),
+            format!("{first} may resume"),
+            format!("{sender} may resume"),
         ];
         let cause = |place| match place {
             0 => Some(ExpectedCause { culprit: sink.to_owned(), relayed: false }),
@@ -148,7 +148,7 @@ impl Sequence {
         let is_missing =
             |action: &&PortAction| record.missed_from_ms.is_none() && first(record, action).is_none();
         let missing = self.steps.iter().map(|step| &step.action).filter(is_missing);
-        let missing = missing.map(|action| (format!("{} was not seen", name(action)), None));
+        let missing = missing.map(|action| (format!("{} was not observed", name(action)), None));
         let against = self.steps.iter().filter_map(|Step { action, after, .. }| {
             let before = after.as_ref()?;
             let (early, late) = (first(record, before)?.not_before_ms, first(record, action)?.at_ms);
@@ -262,7 +262,7 @@ pub(super) mod tests {
                 let mut without = sequence.expected_events();
                 without.remove(place);
                 let deviations = sequence.out_of_order(&complete_record(without));
-                assert!(deviations.iter().any(|(of, _)| of.contains("was not seen")), "{place}");
+                assert!(deviations.iter().any(|(of, _)| of.contains("was not observed")), "{place}");
                 // Only a first step may come before all others.
                 let mut early = sequence.expected_events();
                 (early[place].at_ms, early[place].not_before_ms) = (-1.0, -1.0);

@@ -100,7 +100,7 @@ impl Schedule {
                 }
                 TimedEvent::Settings { .. } => "a [[change]]".to_owned(),
             };
-            Some(format!("{what} was to come at {}", quantity::time(time.floor())))
+            Some(format!("{what} was due at {}", quantity::time(time.floor())))
         };
         self.pending.iter().rev().filter_map(description)
     }

@@ -193,7 +193,7 @@ fn unreached_event_gives_a_warning() {
         };
         let mut warnings = Vec::new();
         run(&request, &mut |text| warnings.push(text)).unwrap();
-        warnings.retain(|text| text.contains("was to come"));
+        warnings.retain(|text| text.contains("was due"));
         warnings
     };
     let warnings = |keys: &str| warnings_of("until-done", keys);
@@ -201,21 +201,21 @@ fn unreached_event_gives_a_warning() {
     assert_eq!(warnings_of("until-done\"\nwarm_up = \"100us", ""), [""; 0]);
     assert_eq!(
         warnings_of("until-done\"\nwarm_up = \"900ms", ""),
-        [format!("warning: the end of the warm-up was to come at 900ms, {after}")]
+        [format!("warning: the end of the warm-up was due at 900ms, {after}")]
     );
     assert_eq!(warnings("[[fault]]\nat = \"h7\"\ndown = \"1us\"\nup = \"2us\""), [""; 0]);
     assert_eq!(
         warnings("[[fault]]\nat = \"h7\"\ndown = \"900ms\"\nup = \"901ms\""),
-        [format!("warning: a [[fault]] at h7 was to come at 900ms, {after}")]
+        [format!("warning: a [[fault]] at h7 was due at 900ms, {after}")]
     );
     assert_eq!(
         warnings("[[fault]]\nkind = \"stall\"\nat = \"all\"\nbegin = \"900ms\"\nend = \"901ms\""),
-        [format!("warning: a [[fault]] at all was to come at 900ms, {after}")]
+        [format!("warning: a [[fault]] at all was due at 900ms, {after}")]
     );
     // One warning for all switches.
     assert_eq!(
         warnings("[[change]]\nat = \"900ms\"\nclass.3.xoff = \"75KB\""),
-        [format!("warning: a [[change]] was to come at 900ms, {after}")]
+        [format!("warning: a [[change]] was due at 900ms, {after}")]
     );
 }
 
