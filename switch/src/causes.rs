@@ -69,7 +69,7 @@ pub struct FullQueue {
 /// Node of the graph of causes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Place {
+pub enum CauseNode {
     /// Port that holds its peer.
     Port {
         /// Name of the switch.
@@ -97,14 +97,16 @@ pub enum Place {
     },
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for CauseNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Port { switch, port, class } => {
+            CauseNode::Port { switch, port, class } => {
                 write!(f, "{switch} holds the peer of {port}, class {class}")
             }
-            Place::Queue { switch, port, class } => write!(f, "egress queue {switch} {port}, class {class}"),
-            Place::Station { mac, class } => write!(f, "station {mac}, class {class}"),
+            CauseNode::Queue { switch, port, class } => {
+                write!(f, "egress queue {switch} {port}, class {class}")
+            }
+            CauseNode::Station { mac, class } => write!(f, "station {mac}, class {class}"),
         }
     }
 }
@@ -112,7 +114,7 @@ impl std::fmt::Display for Place {
 /// Reason for which one place waits for another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "because", rename_all = "lowercase")]
-pub enum Because {
+pub enum WaitReason {
     /// The egress queue contains frames received by the held port.
     Holds {
         /// Bytes received by the held port that are in the queue.
@@ -122,11 +124,11 @@ pub enum Because {
     Paused,
 }
 
-impl std::fmt::Display for Because {
+impl std::fmt::Display for WaitReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Because::Holds { bytes } => write!(f, "{bytes} bytes"),
-            Because::Paused => write!(f, "paused by"),
+            WaitReason::Holds { bytes } => write!(f, "{bytes} bytes"),
+            WaitReason::Paused => write!(f, "paused by"),
         }
     }
 }
@@ -134,8 +136,8 @@ impl std::fmt::Display for Because {
 /// Graph of places that wait for each other.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
-    graph: DiGraph<Place, Because>,
-    places: BTreeMap<Place, NodeIndex>,
+    graph: DiGraph<CauseNode, WaitReason>,
+    places: BTreeMap<CauseNode, NodeIndex>,
 }
 
 impl Causes {
@@ -156,7 +158,7 @@ impl Causes {
 
     /// Returns the cycles: each a list of places, of which every one waits for the next and the last for the first.
     #[must_use]
-    pub fn cycles(&self) -> Vec<Vec<Place>> {
+    pub fn cycles(&self) -> Vec<Vec<CauseNode>> {
         let knots = tarjan_scc(&self.graph).into_iter().filter(|knot| knot.len() > 1);
         knots.map(|knot| self.round(&knot)).collect()
     }
@@ -174,15 +176,15 @@ impl Causes {
             return "nobody is held\n".into();
         }
         let mut text = String::new();
-        let mut told = vec![false; self.graph.node_count()];
+        let mut printed = vec![false; self.graph.node_count()];
         let roots: Vec<NodeIndex> = self.graph.externals(Direction::Incoming).collect();
         for root in roots.into_iter().chain(self.graph.node_indices()) {
-            if !told[root.index()] {
-                self.tell(root, None, 0, &mut told, &mut text);
+            if !printed[root.index()] {
+                self.write_tree(root, None, 0, &mut printed, &mut text);
             }
         }
         for cycle in self.cycles() {
-            let names: Vec<String> = cycle.iter().map(Place::to_string).collect();
+            let names: Vec<String> = cycle.iter().map(CauseNode::to_string).collect();
             let _ = writeln!(text, "CYCLE, a deadlock if it lasts: {} -> {}", names.join(" -> "), names[0]);
         }
         text
@@ -194,11 +196,11 @@ impl Causes {
         let in_circle: Vec<NodeIndex> =
             tarjan_scc(&self.graph).into_iter().filter(|knot| knot.len() > 1).flatten().collect();
         let edge = |_, _| String::new();
-        let node = |_, (index, place): (NodeIndex, &Place)| {
+        let node = |_, (index, place): (NodeIndex, &CauseNode)| {
             let shape = match place {
-                Place::Port { .. } => "box",
-                Place::Queue { .. } => "cylinder",
-                Place::Station { .. } => "ellipse",
+                CauseNode::Port { .. } => "box",
+                CauseNode::Queue { .. } => "cylinder",
+                CauseNode::Station { .. } => "ellipse",
             };
             let color = if in_circle.contains(&index) { "red" } else { "black" };
             format!("shape={shape} color={color}")
@@ -219,7 +221,7 @@ impl Causes {
         serde_json::json!({ "edges": edges.collect::<Vec<_>>(), "cycles": self.cycles() })
     }
 
-    fn place(&mut self, place: Place) -> NodeIndex {
+    fn place(&mut self, place: CauseNode) -> NodeIndex {
         let graph = &mut self.graph;
         *self.places.entry(place).or_insert_with_key(|place| graph.add_node(place.clone()))
     }
@@ -231,50 +233,52 @@ impl Causes {
         let held = self.place(of_port(switch, port, class));
         for culprit in &class.culprits {
             let (port, class) = (culprit.port.clone(), culprit.class);
-            let queue = self.place(Place::Queue { switch: switch.switch.clone(), port, class });
-            self.graph.add_edge(held, queue, Because::Holds { bytes: culprit.bytes });
+            let queue = self.place(CauseNode::Queue { switch: switch.switch.clone(), port, class });
+            self.graph.add_edge(held, queue, WaitReason::Holds { bytes: culprit.bytes });
         }
     }
 
     fn add_queue(&mut self, switches: &[Waits], switch: &Waits, port: &PortWaits, class: &ClassWaits) {
         let Some(mac) = port.pause_peer.as_ref().filter(|_| class.is_held) else { return };
         let queue =
-            Place::Queue { switch: switch.switch.clone(), port: port.name.clone(), class: class.class };
+            CauseNode::Queue { switch: switch.switch.clone(), port: port.name.clone(), class: class.class };
         let peer = switches.iter().find_map(|peer| {
             let port = peer.ports.iter().find(|port| port.mac == *mac)?;
             let held = port.classes.iter().find(|held| held.class == class.class)?;
             Some(of_port(peer, port, held))
         });
-        let holder = peer.unwrap_or_else(|| Place::Station { mac: mac.clone(), class: class.class });
+        let holder = peer.unwrap_or_else(|| CauseNode::Station { mac: mac.clone(), class: class.class });
         let (queue, holder) = (self.place(queue), self.place(holder));
-        self.graph.add_edge(queue, holder, Because::Paused);
+        self.graph.add_edge(queue, holder, WaitReason::Paused);
     }
 
-    fn tell(
+    fn write_tree(
         &self,
         at: NodeIndex,
-        because: Option<&Because>,
+        because: Option<&WaitReason>,
         depth: usize,
-        told: &mut [bool],
+        printed: &mut [bool],
         text: &mut String,
     ) {
-        let again = std::mem::replace(&mut told[at.index()], true);
+        let again = std::mem::replace(&mut printed[at.index()], true);
         let because = because.map_or(String::new(), |because| format!("{because}: "));
         let mut next: Vec<_> = self.graph.edges(at).collect();
         next.reverse(); // petgraph returns the newest first
         let note = match &self.graph[at] {
             _ if again => ", see above",
-            Place::Queue { .. } if next.is_empty() => ", its line is the limit",
+            CauseNode::Queue { .. } if next.is_empty() => ", its line is the limit",
             _ => "",
         };
         let _ = writeln!(text, "{:indent$}{because}{}{note}", "", self.graph[at], indent = 2 * depth);
         if !again {
-            next.iter().for_each(|edge| self.tell(edge.target(), Some(edge.weight()), depth + 1, told, text));
+            next.iter().for_each(|edge| {
+                self.write_tree(edge.target(), Some(edge.weight()), depth + 1, printed, text)
+            });
         }
     }
 
     /// Returns one cycle within a strongly connected component.
-    fn round(&self, knot: &[NodeIndex]) -> Vec<Place> {
+    fn round(&self, knot: &[NodeIndex]) -> Vec<CauseNode> {
         let mut path = vec![knot[knot.len() - 1]];
         loop {
             let here = path[path.len() - 1];
@@ -288,8 +292,8 @@ impl Causes {
     }
 }
 
-fn of_port(switch: &Waits, port: &PortWaits, class: &ClassWaits) -> Place {
-    Place::Port { switch: switch.switch.clone(), port: port.name.clone(), class: class.class }
+fn of_port(switch: &Waits, port: &PortWaits, class: &ClassWaits) -> CauseNode {
+    CauseNode::Port { switch: switch.switch.clone(), port: port.name.clone(), class: class.class }
 }
 
 #[cfg(test)]
@@ -345,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_was_not_asked_is_a_station() {
+    fn unqueried_holder_is_a_station() {
         let mut only = switch(1);
         hold(&mut only, 1);
         held_by(&mut only, "02:00:00:00:00:99".into());
@@ -355,7 +359,7 @@ mod tests {
 
     // proves: causes
     #[test]
-    fn a_circle_is_found_with_its_members() {
+    fn cycle_found_with_its_members() {
         let mut ring: Vec<Waits> = (1..=3).map(switch).collect();
         for (number, waits) in (1..=3_u8).zip(&mut ring) {
             hold(waits, 1_000);
@@ -370,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_held_is_said() {
+    fn empty_graph_prints_nobody_held() {
         assert_eq!(Causes::of([switch(1)]).text(), "nobody is held\n");
     }
 }

@@ -163,7 +163,8 @@ impl Connector for Socket {
     type Out = Connection;
 
     fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Connection>, Error> {
-        let stream = unix_socket::connect(&self.0).map_err(|error| told(error, &details.timeout))?;
+        let stream =
+            unix_socket::connect(&self.0).map_err(|error| transport_error(error, &details.timeout))?;
         if let Some(pid) = unix_socket::stopped_peer(&stream) {
             return Err(io::Error::other(Stopped(pid)).into());
         }
@@ -187,13 +188,15 @@ impl Transport for Connection {
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         self.stream.set_write_timeout(left(&timeout))?;
         let output = &self.buffers.output()[..amount];
-        self.stream.write_all(output).map_err(|error| told(error, &timeout))
+        self.stream.write_all(output).map_err(|error| transport_error(error, &timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         self.stream.set_read_timeout(left(&timeout))?;
-        let amount =
-            self.stream.read(self.buffers.input_append_buf()).map_err(|error| told(error, &timeout))?;
+        let amount = self
+            .stream
+            .read(self.buffers.input_append_buf())
+            .map_err(|error| transport_error(error, &timeout))?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }
@@ -207,7 +210,7 @@ fn left(timeout: &NextTimeout) -> Option<Duration> {
     timeout.not_zero().map(|left| (*left).max(Duration::from_millis(1)))
 }
 
-fn told(error: io::Error, timeout: &NextTimeout) -> Error {
+fn transport_error(error: io::Error, timeout: &NextTimeout) -> Error {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),
         _ => error.into(),
@@ -237,7 +240,7 @@ mod tests {
 
     // proves: http
     #[test]
-    fn a_socket_is_asked_like_an_address() {
+    fn unix_socket_url_sends_http_request() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s1.sock");
         let base = format!("unix:{}", path.display());
@@ -246,31 +249,31 @@ mod tests {
         let server = UnixListener::bind(&path).unwrap();
         let serve = thread::spawn(move || {
             let (mut stream, _) = server.accept().unwrap();
-            let mut asked = [0; 1024];
-            let n = stream.read(&mut asked).unwrap();
+            let mut request = [0; 1024];
+            let n = stream.read(&mut request).unwrap();
             stream.write_all(b"HTTP/1.1 503 -\r\nContent-Length: 5\r\n\r\nbusy\n").unwrap();
-            String::from_utf8(asked[..n].to_vec()).unwrap()
+            String::from_utf8(request[..n].to_vec()).unwrap()
         });
         let mut answer = ask().unwrap();
         assert_eq!(answer.status().as_u16(), 503);
         assert_eq!(answer.body_mut().read_to_string().unwrap(), "busy\n");
-        let asked = serve.join().unwrap().to_lowercase();
+        let request = serve.join().unwrap().to_lowercase();
         assert!(
-            asked.starts_with("get /status http/1.1\r\n") && asked.contains("host: 127.0.0.1\r\n"),
-            "{asked}"
+            request.starts_with("get /status http/1.1\r\n") && request.contains("host: 127.0.0.1\r\n"),
+            "{request}"
         );
     }
 
     // proves: http, lab-lifecycle
     #[test]
-    fn who_says_nothing_is_not_waited_for_for_ever() {
+    fn silent_server_times_out() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s1.sock");
         let _silent = UnixListener::bind(&path).unwrap();
         let url = format!("unix:{}", path.display());
-        let asked = get(&url, "/status", Duration::from_millis(50));
-        assert!(matches!(asked, Err(Error::Timeout(_))), "{asked:?}");
-        let message = Silent::at(&url)(asked.unwrap_err()).to_string();
+        let result = get(&url, "/status", Duration::from_millis(50));
+        assert!(matches!(result, Err(Error::Timeout(_))), "{result:?}");
+        let message = Silent::at(&url)(result.unwrap_err()).to_string();
         assert!(message.starts_with("no answer in time") && message.contains("kill -CONT PID"), "{message}");
     }
 }

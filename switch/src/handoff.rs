@@ -375,7 +375,7 @@ pub(crate) mod tests {
         };
         learn(&mut a, 0..CAPACITY - 24);
         learn(&mut a, CAPACITY - 24..CAPACITY + 76);
-        assert!(a.switch.waits_for_workers(), "so that the worker looks again soon");
+        assert!(a.switch.waits_for_workers(), "so that the worker polls again soon");
         assert!(b.exchange() && a.exchange() && b.exchange());
         assert!(!a.switch.waits_for_workers());
         assert_eq!(b.switch.bridge().fdb().learned_at(PortId(0)), CAPACITY + 76);

@@ -92,7 +92,7 @@ mod tests {
 
     // proves: check
     #[test]
-    fn a_network_namespace_is_told_from_other_files() {
+    fn network_namespace_distinguished_from_other_files() {
         let is_netns = here().is_netns;
         for (path, is_one) in
             [("/proc/self/ns/net", true), ("/proc/self/status", false), ("/no/such/file", false)]

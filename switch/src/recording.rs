@@ -23,7 +23,7 @@ const RING_BYTES: usize = 64 << 20;
 
 /// Recording to begin when the switch starts.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct RecordingFile {
     file: File,
     path: PathBuf,
     /// Name and text of the configuration.
@@ -57,14 +57,14 @@ pub enum CannotRecord {
     Thread(#[from] ConfineError),
 }
 
-impl Wanted {
+impl RecordingFile {
     /// Creates or truncates the file at `path`. The second argument is the name and text of the configuration.
     ///
     /// # Errors
     /// Returns an error if the file cannot be created.
-    pub fn create(path: &Path, (name, text): (&str, &str)) -> Result<Wanted, CannotRecord> {
+    pub fn create(path: &Path, (name, text): (&str, &str)) -> Result<RecordingFile, CannotRecord> {
         let file = File::create(path).map_err(|error| CannotRecord::File { path: path.to_owned(), error })?;
-        Ok(Wanted { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
+        Ok(RecordingFile { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
     }
 
     /// Checks that a switch with this configuration can be recorded.
@@ -102,18 +102,18 @@ impl Wanted {
         let (outlet, progress) = Outlet::new(self.file);
         let writer = FileWriter::new(outlet, &head, settings, zero);
         let extent = Extent { path, put: ring.records(), written: writer.written() };
-        let told = extent.clone();
+        let reporter = extent.clone();
         let work = move || match write(records, writer, &ended) {
             Ok((Ending::Stopped, count)) => {
-                tracing::info!(file = told.path, records = count, "the recording is complete")
+                tracing::info!(file = reporter.path, records = count, "the recording is complete")
             }
             Ok((why, count)) => tracing::warn!(
-                file = told.path,
+                file = reporter.path,
                 records = count,
                 "the recording has ended before the switch: {}; what it has until then can be replayed",
                 why.describe()
             ),
-            Err(error) => told.cut(&error),
+            Err(error) => reporter.cut(&error),
         };
         let thread = privileges.spawn(Part::Log, "xoff-recorder", work)?;
         Ok((ring, Recording { end, thread, progress, extent }))
@@ -172,12 +172,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_cannot_be_made_is_told() {
-        let error = Wanted::create("/nowhere/at/all".as_ref(), ("a", "b")).unwrap_err();
+    fn uncreatable_file_is_an_error() {
+        let error = RecordingFile::create("/nowhere/at/all".as_ref(), ("a", "b")).unwrap_err();
         assert!(error.to_string().starts_with("cannot write /nowhere/at/all: "), "{error}");
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.pcapng");
-        Wanted::create(&path, ("a", "b")).unwrap();
+        RecordingFile::create(&path, ("a", "b")).unwrap();
         assert_eq!(std::fs::read(&path).unwrap().len(), 0);
     }
 }

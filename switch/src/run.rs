@@ -43,14 +43,14 @@ use crate::control::{
 };
 use crate::descriptors::{Allowed, DescriptorError};
 use crate::handoff::{Bells, Handoff};
-use crate::host_path::ends::TellCounts;
+use crate::host_path::ends::SendCounts;
 use crate::host_path::{self, HostPath};
 use crate::lldp::Neighbors;
 use crate::machine;
-use crate::recording::{CannotRecord, Recording, Wanted};
+use crate::recording::{CannotRecord, Recording, RecordingFile};
 use crate::router::{self, RouterError, RouterView};
 use crate::worker::{Connections, Outcome, Worker};
-use open::{Opened, in_terms_of, open, owner, shares};
+use open::{OpenedPorts, in_terms_of, open, owner, shares};
 use xoff_xdp::clock;
 
 /// Reason for which a switch cannot start.
@@ -123,20 +123,20 @@ pub enum ThreadError {
         source: io::Error,
     },
     /// The worker panicked: a bug of xoff. The panic message is on standard error.
-    #[error("worker {worker} panicked, which is a bug of xoff; its peers were let go")]
+    #[error("worker {worker} panicked, which is a bug of xoff; its peers were resumed")]
     Panicked {
         /// Number of the worker.
         worker: usize,
     },
     /// The program's custom policy panicked.
     #[error(
-        "worker {worker} ended because the custom policy of this program panicked ({said}); its peers were let go"
+        "worker {worker} ended because the custom policy of this program panicked ({message}); its peers were resumed"
     )]
     CustomPolicy {
         /// Number of the worker.
         worker: usize,
         /// Panic message of the policy.
-        said: String,
+        message: String,
     },
     /// The control thread ended, and with it HTTP and the tracking of links. The workers were stopped without loss.
     #[error("{error}; the switch was stopped")]
@@ -294,7 +294,7 @@ pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunErr
 pub fn start_from(
     source: Option<Source>,
     config: &Config,
-    wanted: Option<Wanted>,
+    wanted: Option<RecordingFile>,
     privileges: &Privileges,
 ) -> Result<Running, RunError> {
     let shell = &config.shell;
@@ -308,12 +308,12 @@ pub fn start_from(
     let config = &config.with_spare_places();
     let shell = &config.shell;
     let plans = config.workers(&machine.cores);
-    wanted.iter().try_for_each(|_| Wanted::check(config, plans.len()))?;
+    wanted.iter().try_for_each(|_| RecordingFile::check(config, plans.len()))?;
     let queues = config.queues(&machine);
     open_files.suffices(&queues, plans.len())?;
     let shares = shares(config, &plans, &queues)?;
     let opened = open(config, &plans, &shares);
-    let Opened { stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
+    let OpenedPorts { stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
     let macs = ports.iter().flatten().map(|(id, port)| (*id, port.facts().mac));
     let settings = settings_here(&config.switch, macs);
     let router = shell.router.as_ref().map(|router| router::open(router, &settings)).transpose()?;
@@ -323,8 +323,8 @@ pub fn start_from(
     let bells = Bells::new(plans.len())?;
     let mut handoffs = Handoff::for_each(&bells).into_iter();
     let bell = Arc::new(Bell::new()?);
-    let tells = TellCounts::new(owners.len());
-    let (host_end, ends) = host_path::ends::ends(&bells, owners.clone(), plans.len(), &bell, &tells);
+    let send_counts = SendCounts::new(owners.len());
+    let (host_end, ends) = host_path::ends::ends(&bells, owners.clone(), plans.len(), &bell, &send_counts);
     let mut ends = ends.into_iter();
     let mut workers = Vec::new();
     let mut worker_views = Vec::new();
@@ -356,8 +356,8 @@ pub fn start_from(
         let (poll, stall_budget) = (shell.poll, shell.stall_budget);
         workers.push((plan.core, Worker { switch, store, ports, connections, poll, stall_budget, recorder }));
     }
-    let seen = router.as_ref().map(|router| {
-        RouterView::new(router.taps.iter().map(|(interface, _)| interface), &settings, router.asker.clone())
+    let router_view = router.as_ref().map(|router| {
+        RouterView::new(router.taps.iter().map(|(interface, _)| interface), &settings, router.handle.clone())
     });
     let view = Arc::new(SwitchView {
         name: shell.name.clone(),
@@ -370,7 +370,7 @@ pub fn start_from(
         clock: clock::now,
         started_at: clock::now(),
         started: SystemTime::now(),
-        router: seen,
+        router: router_view,
         books: LossBooks::new(owners.len()),
         going_on: GoingOn::default(),
         neighbors: Neighbors::new(owners.len()),
@@ -407,10 +407,10 @@ pub fn start_from(
     let mut running = with_control(view, bells, http, Some(opener), reload, privileges)?;
     running.opening = Some(opening);
     running.recording = recording;
-    let speakers = Speakers::new(Arc::clone(&running.view), running.reloads.clone(), tells);
-    let interfaces = router.map(|router::Opened { taps, mirror, asker }| {
-        let to_tell = asker.clone();
-        running.mirroring = Some(mirroring::start(mirror, asker, Arc::clone(&running.view), privileges)?);
+    let speakers = Speakers::new(Arc::clone(&running.view), running.reloads.clone(), send_counts);
+    let interfaces = router.map(|router::OpenedRouter { taps, mirror, handle }| {
+        let to_tell = handle.clone();
+        running.mirroring = Some(mirroring::start(mirror, handle, Arc::clone(&running.view), privileges)?);
         Ok::<_, ConfineError>(HostInterfaces::new(taps, Arc::clone(&running.view), to_tell))
     });
     let interfaces = interfaces.transpose()?;
@@ -472,7 +472,7 @@ fn join(worker: usize, thread: JoinHandle<(Worker, Outcome)>) -> Result<Worker, 
     match thread.join().and_then(|(owned, outcome)| outcome.map(|ended| ended.map(|()| owned))) {
         Ok(ended) => ended.map_err(|source| ThreadError::System { worker, source }),
         Err(cause) => Err(match cause.downcast::<CustomPanic>() {
-            Ok(policy) => ThreadError::CustomPolicy { worker, said: policy.said },
+            Ok(policy) => ThreadError::CustomPolicy { worker, message: policy.said },
             Err(_) => ThreadError::Panicked { worker },
         }),
     }

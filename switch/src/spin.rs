@@ -69,7 +69,7 @@ mod tests {
     const MOST: Nanos = Nanos::from_micros(50);
 
     /// Returns the polling time after waits of these lengths (microseconds), each ended by this number of frames.
-    fn asks_for(waits: &[(u64, u32)]) -> Nanos {
+    fn polling_time(waits: &[(u64, u32)]) -> Nanos {
         let mut spin = SpinWindow::new(MOST);
         let mut now = Nanos(0);
         for &(wait, frames) in waits {
@@ -77,43 +77,43 @@ mod tests {
             now = now.after(Nanos::from_micros(wait));
             spin.busy(now, frames);
         }
-        let asks = (0..=MOST.0).find(|&span| spin.idle(now.after(Nanos(span))));
-        Nanos(asks.expect("it sleeps some time"))
+        let span = (0..=MOST.0).find(|&span| spin.idle(now.after(Nanos(span))));
+        Nanos(span.expect("it sleeps some time"))
     }
 
     // proves: workers
     #[test]
-    fn a_wait_longer_than_the_most_ends_asking_and_one_as_long_does_not() {
-        assert_eq!(asks_for(&[]), MOST);
-        assert_eq!(asks_for(&[(50, 1)]), MOST);
-        assert_eq!(asks_for(&[(51, 1)]), Nanos::ZERO);
-        assert_eq!(asks_for(&[(51, 1), (10_000, 1)]), Nanos::ZERO);
+    fn wait_beyond_maximum_ends_polling() {
+        assert_eq!(polling_time(&[]), MOST);
+        assert_eq!(polling_time(&[(50, 1)]), MOST);
+        assert_eq!(polling_time(&[(51, 1)]), Nanos::ZERO);
+        assert_eq!(polling_time(&[(51, 1), (10_000, 1)]), Nanos::ZERO);
     }
 
     // proves: workers
     #[test]
-    fn frames_soon_after_it_fell_asleep_make_it_ask_for_twice_as_long_as_that_took() {
-        assert_eq!(asks_for(&[(51, 1), (1, 1)]), WORTH_A_SLEEP);
-        assert_eq!(asks_for(&[(51, 1), (12, 1)]), Nanos::from_micros(24));
-        assert_eq!(asks_for(&[(51, 1), (12, 1), (25, 1)]), MOST);
-        assert_eq!(asks_for(&[(51, 1), (50, 1)]), MOST);
+    fn frames_soon_after_sleep_double_polling_time() {
+        assert_eq!(polling_time(&[(51, 1), (1, 1)]), WORTH_A_SLEEP);
+        assert_eq!(polling_time(&[(51, 1), (12, 1)]), Nanos::from_micros(24));
+        assert_eq!(polling_time(&[(51, 1), (12, 1), (25, 1)]), MOST);
+        assert_eq!(polling_time(&[(51, 1), (50, 1)]), MOST);
     }
 
     // proves: workers
     #[test]
-    fn waking_late_is_no_silence_and_waking_without_a_frame_says_nothing() {
+    fn late_or_empty_wakeup_is_no_silence() {
         let slow = 300; // microseconds until the worker runs
-        assert_eq!(asks_for(&[(51, 1), (slow, 300)]), WORTH_A_SLEEP, "a frame each microsecond");
-        assert_eq!(asks_for(&[(51, 1), (slow, 6)]), MOST);
-        assert_eq!(asks_for(&[(51, 1), (slow, 5)]), Nanos::ZERO, "60 us apart");
-        assert_eq!(asks_for(&[(slow, 0)]), MOST);
-        assert_eq!(asks_for(&[(51, 1), (slow, 0), (12, 1)]), Nanos::ZERO, "silent for 312 us");
-        assert_eq!(asks_for(&[(51, 1), (12, 0), (12, 1)]), Nanos::from_micros(48), "24 us");
+        assert_eq!(polling_time(&[(51, 1), (slow, 300)]), WORTH_A_SLEEP, "a frame each microsecond");
+        assert_eq!(polling_time(&[(51, 1), (slow, 6)]), MOST);
+        assert_eq!(polling_time(&[(51, 1), (slow, 5)]), Nanos::ZERO, "60 us apart");
+        assert_eq!(polling_time(&[(slow, 0)]), MOST);
+        assert_eq!(polling_time(&[(51, 1), (slow, 0), (12, 1)]), Nanos::ZERO, "silent for 312 us");
+        assert_eq!(polling_time(&[(51, 1), (12, 0), (12, 1)]), Nanos::from_micros(48), "24 us");
     }
 
     #[test]
-    fn work_while_it_asks_changes_nothing() {
-        assert_eq!(asks_for(&[(51, 1), (12, 1), (24, 1), (1, 1), (0, 1)]), Nanos::from_micros(24));
+    fn work_while_polling_changes_nothing() {
+        assert_eq!(polling_time(&[(51, 1), (12, 1), (24, 1), (1, 1), (0, 1)]), Nanos::from_micros(24));
     }
 
     // proves: workers
@@ -132,7 +132,7 @@ mod tests {
         let spin = SpinWindow::new(MOST);
         assert!(!spin.is_worth_it(Nanos(5), Nanos(10_004)) && spin.is_worth_it(Nanos(5), Nanos(10_005)));
         assert!(!spin.is_worth_it(Nanos(5), Nanos::ZERO), "due");
-        let never_asks = SpinWindow::new(Nanos::ZERO);
-        assert!(never_asks.is_worth_it(Nanos(5), Nanos(6)));
+        let no_polling = SpinWindow::new(Nanos::ZERO);
+        assert!(no_polling.is_worth_it(Nanos(5), Nanos(6)));
     }
 }

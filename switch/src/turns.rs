@@ -4,7 +4,7 @@ use xoff_wire::units::Nanos;
 
 use crate::control::WorkerFacts;
 
-pub(crate) struct Watch {
+pub(crate) struct TurnTimer {
     /// Latest time at which the worker should have run again.
     expected: Nanos,
     /// Start of the previous turn.
@@ -12,9 +12,9 @@ pub(crate) struct Watch {
     current: Nanos,
 }
 
-impl Watch {
-    pub fn new(now: Nanos) -> Watch {
-        Watch { expected: now, previous: now, current: now }
+impl TurnTimer {
+    pub fn new(now: Nanos) -> TurnTimer {
+        TurnTimer { expected: now, previous: now, current: now }
     }
 
     /// Records that the worker slept, and should have run again at time `at`. No frame moved in the meantime.

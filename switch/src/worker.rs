@@ -23,7 +23,7 @@ use xoff_xdp::{Port, Store};
 
 use crate::control::WorkerFacts;
 use crate::spin::SpinWindow;
-use crate::turns::Watch;
+use crate::turns::TurnTimer;
 use xoff_xdp::clock;
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
@@ -71,7 +71,7 @@ pub type Outcome = thread::Result<io::Result<()>>;
 
 /// Events that end no sleep, and for which the worker must poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unseen {
+enum DriverBacklog {
     Nothing,
     /// Frames are in flight, and only their counters wait.
     Leaving,
@@ -79,22 +79,22 @@ enum Unseen {
     Room,
 }
 
-impl Unseen {
+impl DriverBacklog {
     /// Returns the events to poll for. `is_awaited`: something waits for sent frames. `for_workers`: something waits
     /// for other workers.
-    const fn of(in_flight: bool, is_awaited: bool, for_workers: bool) -> Unseen {
+    const fn of(in_flight: bool, is_awaited: bool, for_workers: bool) -> DriverBacklog {
         match (in_flight, is_awaited, for_workers) {
-            (_, _, true) | (true, true, _) => Unseen::Room,
-            (true, false, false) => Unseen::Leaving,
-            (false, _, false) => Unseen::Nothing,
+            (_, _, true) | (true, true, _) => DriverBacklog::Room,
+            (true, false, false) => DriverBacklog::Leaving,
+            (false, _, false) => DriverBacklog::Nothing,
         }
     }
 
     fn longest_sleep(self, commit_time: Nanos) -> Nanos {
         match self {
-            Unseen::Nothing => LONGEST_SLEEP,
-            Unseen::Leaving => LOOK_AT_LEISURE,
-            Unseen::Room => LOOK_AGAIN.min(commit_time),
+            DriverBacklog::Nothing => LONGEST_SLEEP,
+            DriverBacklog::Leaving => LOOK_AT_LEISURE,
+            DriverBacklog::Room => LOOK_AGAIN.min(commit_time),
         }
     }
 }
@@ -124,7 +124,7 @@ impl Worker {
             Poll::Adaptive { idle_after } => Some(SpinWindow::new(idle_after)),
             Poll::Busy => None,
         };
-        let mut watch = Watch::new(clock::now());
+        let mut watch = TurnTimer::new(clock::now());
         let (mut show_at, mut loops_found) = (Some(Nanos::ZERO), 0);
         let mut wakers = self.wakers()?;
         let mut sleeper = Sleeper::new(&wakers);
@@ -174,7 +174,7 @@ impl Worker {
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
         let Connections { handoff, host, inbox, commit_time, .. } = &self.connections;
-        let longest = self.unseen().longest_sleep(*commit_time);
+        let longest = self.driver_backlog().longest_sleep(*commit_time);
         let deadline = self.switch.next_deadline().min(now.after(longest)).min(until);
         if !spin.is_worth_it(now, deadline) {
             return Ok(None);
@@ -195,10 +195,10 @@ impl Worker {
         Ok(Some(clock::now().min(deadline).max(now)))
     }
 
-    fn unseen(&self) -> Unseen {
+    fn driver_backlog(&self) -> DriverBacklog {
         let any = |is: fn(&Port) -> bool| self.ports.iter().any(|(_, port)| is(port));
         let is_awaited = self.switch.waits_for_releases() || any(Port::is_unsent);
-        Unseen::of(any(Port::in_flight), is_awaited, self.switch.waits_for_workers())
+        DriverBacklog::of(any(Port::in_flight), is_awaited, self.switch.waits_for_workers())
     }
 
     fn turn(&mut self, by: &mut impl Boundary, now: Nanos, previous: Nanos) -> Progress {

@@ -56,10 +56,13 @@ fn sleeps(senders: usize, naps: &'static [bool]) {
             shared.bell.open_eyes();
         }
         shared.bell.close_eyes();
-        let seen = shared.look();
+        let observed = shared.look();
         senders.into_iter().for_each(|sender| sender.join().unwrap());
         let woken = shared.bell.event().read().is_ok();
-        assert!(woken || seen.iter().all(|seen| *seen), "it sleeps for good, and has seen {seen:?} only");
+        assert!(
+            woken || observed.iter().all(|observed| *observed),
+            "it sleeps for good, and has seen {observed:?} only"
+        );
     });
 }
 
@@ -71,7 +74,7 @@ fn no_message_waits_for_a_worker_that_goes_to_sleep() {
 
 // proves: workers
 #[test]
-fn no_message_of_two_senders_waits_for_a_worker_that_goes_to_sleep() {
+fn messages_of_two_senders_wake_a_worker() {
     sleeps(2, &[]);
 }
 

@@ -19,7 +19,7 @@ use xoff_switch::control::reload::Source;
 use xoff_switch::control::service;
 use xoff_switch::control::status::{Status, Verdict};
 use xoff_switch::machine;
-use xoff_switch::recording::Wanted;
+use xoff_switch::recording::RecordingFile;
 use xoff_switch::run::{self, Privileges, ThreadError};
 
 /// Exit code of a switch whose control thread ended unexpectedly.
@@ -58,7 +58,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let record = args
         .record
         .as_deref()
-        .map(|path| Wanted::create(path, (&name, &text)))
+        .map(|path| RecordingFile::create(path, (&name, &text)))
         .transpose()
         .into_diagnostic()?;
     let user = config.shell.user.as_deref().map(User::named).transpose().into_diagnostic()?;

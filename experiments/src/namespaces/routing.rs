@@ -270,7 +270,7 @@ fn configure_neighbours(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Re
 
 /// Returns a switch's routes; `None` if it does not answer.
 fn page(view: &SwitchView) -> Option<Page> {
-    let asker = &view.router.as_ref()?.asker;
+    let asker = &view.router.as_ref()?.mirror;
     let runtime = runtime::Builder::new_current_thread().build().ok()?;
     runtime.block_on(asker.page(0, ROUTES_MAX))
 }

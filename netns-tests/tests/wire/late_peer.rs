@@ -90,7 +90,7 @@ fn beyond_the_limit_every_loss_is_counted() {
         for (what, line) in [
             ("event=loss phase=began", "lossless frames are lost"),
             ("event=loss phase=over", "no more lossless frames are lost"),
-            ("event=peer-late phase=began", "the peer goes on while it is held"),
+            ("event=peer-late phase=began", "the peer still sends while it is paused"),
             ("stopped, and the promise was not kept", "ERROR"),
         ] {
             let said: Vec<&str> = stderr.lines().filter(|line| line.contains(what)).collect();

@@ -52,7 +52,7 @@ pub enum FilterError {
     #[error("there is no class {0}; classes are 0 to 7")]
     Class(String),
     /// Not a drop reason.
-    #[error("{0:?} is no reason for which frames are dropped; these are {known}", known = REASONS.join(", "))]
+    #[error("{0:?} is no reason for which frames are dropped; these are {valid}", valid = REASONS.join(", "))]
     Reason(String),
 }
 
@@ -75,15 +75,15 @@ impl Filter {
             let reason = DropReason::ALL.into_iter().find(|reason| reason.name() == *text);
             reason.ok_or_else(|| FilterError::Reason((*text).to_owned()))
         };
-        let asked: ClassSet = classes.iter().map(class).collect::<Result<_, _>>()?;
+        let requested: ClassSet = classes.iter().map(class).collect::<Result<_, _>>()?;
         let dropped = dropped.map(|names| match names {
             [] => Ok(Reasons::ALL),
             names => names.iter().map(reason).collect::<Result<_, _>>(),
         });
         let dropped = dropped.transpose()?;
-        let is_any = asked.is_empty() && dropped.is_none();
-        let classes = match asked.is_empty() {
-            false => asked,
+        let is_any = requested.is_empty() && dropped.is_none();
+        let classes = match requested.is_empty() {
+            false => requested,
             true if is_any && control => ClassSet::NONE,
             true => ClassSet::ALL,
         };
@@ -118,8 +118,8 @@ mod tests {
 
     // proves: capture
     #[test]
-    fn what_is_asked_for_is_wanted_and_nothing_else() {
-        let seen = [
+    fn filter_wants_only_requested_frames() {
+        let sightings = [
             frame(Some(3), false, None),
             frame(Some(4), false, None),
             frame(Some(3), false, Some(DropReason::EgressFull)),
@@ -129,7 +129,7 @@ mod tests {
         ];
         let wanted = |classes: &[&str], dropped, control| {
             let filter = Filter::new(classes, dropped, control).unwrap();
-            seen.map(|sighting| u8::from(filter.wants(&sighting)))
+            sightings.map(|sighting| u8::from(filter.wants(&sighting)))
         };
         assert_eq!(wanted(&[], None, false), [1, 1, 1, 1, 1, 1]);
         assert_eq!(wanted(&["3"], None, false), [1, 0, 1, 0, 0, 0]);
@@ -140,11 +140,11 @@ mod tests {
         assert_eq!(wanted(&[], None, true), [0, 0, 0, 0, 1, 1]);
         assert_eq!(wanted(&["3"], None, true), [1, 0, 1, 0, 1, 1]);
         assert_eq!(wanted(&[], ANY, true), [0, 0, 1, 1, 1, 1]);
-        assert_eq!(seen.map(|sighting| u8::from(Filter::ALL.wants(&sighting))), [1; 6]);
+        assert_eq!(sightings.map(|sighting| u8::from(Filter::ALL.wants(&sighting))), [1; 6]);
     }
 
     #[test]
-    fn what_is_no_class_or_reason_is_told_with_those_that_there_are() {
+    fn invalid_class_or_reason_lists_valid_ones() {
         let class = Filter::new(&["8"], None, false).unwrap_err();
         assert_eq!(class.to_string(), "there is no class 8; classes are 0 to 7");
         let reason = Filter::new(&[], Some(&["full"]), false).unwrap_err().to_string();

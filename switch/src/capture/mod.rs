@@ -13,4 +13,4 @@ mod filter;
 mod record;
 
 pub use filter::{Filter, FilterError, REASONS, Reasons};
-pub use record::{Counts, Probe, Reader, channel};
+pub use record::{CaptureCounts, CaptureReader, Probe, channel};

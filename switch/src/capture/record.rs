@@ -28,13 +28,13 @@ const DROPPED: u8 = 2;
 
 /// Frames of a capture by port. A probe's counts are written by the worker that owns the port.
 #[derive(Debug)]
-pub struct Counts(Box<[(Counter, Counter)]>);
+pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 
-impl Counts {
+impl CaptureCounts {
     /// Creates the counts of a switch with this number of ports.
     #[must_use]
-    pub fn new(ports: usize) -> Arc<Counts> {
-        Arc::new(Counts((0..ports).map(|_| Default::default()).collect()))
+    pub fn new(ports: usize) -> Arc<CaptureCounts> {
+        Arc::new(CaptureCounts((0..ports).map(|_| Default::default()).collect()))
     }
 
     /// Returns the number of selected frames at `port`.
@@ -64,7 +64,7 @@ pub struct Probe {
     ring: Producer<u8>,
     /// Room for a head and the kept bytes of a frame.
     scratch: Box<[u8]>,
-    counts: Arc<Counts>,
+    counts: Arc<CaptureCounts>,
     /// Frames missed since the last record, by port.
     missed: Box<[u32]>,
 }
@@ -80,7 +80,7 @@ impl fmt::Debug for Probe {
 
 /// Control thread's end of a capture's ring.
 #[derive(Debug)]
-pub struct Reader {
+pub struct CaptureReader {
     ring: Consumer<u8>,
     bytes: Vec<u8>,
 }
@@ -93,8 +93,8 @@ pub fn channel(
     filter: Filter,
     snap: usize,
     room: usize,
-    counts: Arc<Counts>,
-) -> (Probe, Reader) {
+    counts: Arc<CaptureCounts>,
+) -> (Probe, CaptureReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
     // Touch every page before the worker writes to it.
     if let Ok(all) = producer.write_chunk(room) {
@@ -106,7 +106,7 @@ pub fn channel(
     let scratch = vec![0; HEAD + snap.min(FRAME_MAX)].into_boxed_slice();
     let missed = vec![0; counts.0.len()].into_boxed_slice();
     let probe = Probe { ports, filter, ring: producer, scratch, counts, missed };
-    (probe, Reader { ring: consumer, bytes: Vec::with_capacity(room) })
+    (probe, CaptureReader { ring: consumer, bytes: Vec::with_capacity(room) })
 }
 
 impl Tap for Probe {
@@ -174,8 +174,8 @@ fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
     Some((Packet { sighting, len: short(16), missed_before: short(24), bytes }, rest))
 }
 
-impl Reader {
-    /// Takes the available records, which [`Reader::records`] then returns. Returns false if there were none.
+impl CaptureReader {
+    /// Takes the available records, which [`CaptureReader::records`] then returns. Returns false if there were none.
     pub fn take(&mut self) -> bool {
         self.bytes.clear();
         // Records are never partial: each is written at once.
@@ -210,8 +210,8 @@ mod tests {
     /// Room for four frames of 60 bytes, not for five.
     const ROOM: usize = 4 * (HEAD + 60) + 99;
 
-    fn pair(snap: usize) -> (Probe, Reader, Arc<Counts>) {
-        let counts = Counts::new(2);
+    fn pair(snap: usize) -> (Probe, CaptureReader, Arc<CaptureCounts>) {
+        let counts = CaptureCounts::new(2);
         let (probe, reader) =
             channel([PORT].into_iter().collect(), Filter::ALL, snap, ROOM, Arc::clone(&counts));
         (probe, reader, counts)
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_out_as_they_were_seen() {
+    fn records_match_sightings() {
         let (mut probe, mut reader, counts) = pair(100);
         let all = [
             FrameEvent::Received { dropped: None },
@@ -240,9 +240,9 @@ mod tests {
                 see(&mut probe, at, event, 50 + round);
             }
             assert!(reader.take());
-            let seen: Vec<_> = reader.records().collect();
-            assert_eq!(seen.len(), all.len());
-            for ((at, event), record) in (0..).zip(all).zip(seen) {
+            let records: Vec<_> = reader.records().collect();
+            assert_eq!(records.len(), all.len());
+            for ((at, event), record) in (0..).zip(all).zip(records) {
                 assert_eq!((record.sighting.at, record.sighting.event), (Nanos(at), event));
                 assert_eq!((record.sighting.port, record.sighting.class), (PORT, Class::new(3)));
                 assert_eq!((record.len, record.missed_before), (50 + round, 0));
@@ -254,13 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_frame_in_several_chunks_the_first_bytes_are_kept() {
+    fn multi_chunk_frame_keeps_first_bytes() {
         let (mut probe, mut reader, _) = pair(200);
         see(&mut probe, 1, FrameEvent::Received { dropped: None }, 5_000);
         assert!(reader.take());
         let record = reader.records().next().unwrap();
         assert_eq!((record.len, record.bytes.len()), (5_000, 200));
-        let counts = Counts::new(2);
+        let counts = CaptureCounts::new(2);
         let (mut probe, mut reader) = channel(PortSet::ALL, Filter::ALL, 9_000, 9_000, counts);
         see(&mut probe, 1, FrameEvent::Received { dropped: None }, 5_000);
         assert!(reader.take());
@@ -271,7 +271,7 @@ mod tests {
 
     // proves: capture
     #[test]
-    fn what_finds_no_room_is_counted_and_told_with_the_next_that_does() {
+    fn missed_frames_counted_in_next_record() {
         let (mut probe, mut reader, counts) = pair(100);
         for at in 0..7 {
             see(&mut probe, at, FrameEvent::Received { dropped: None }, 60);

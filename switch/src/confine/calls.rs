@@ -47,9 +47,9 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
         )],
         Part::Log => vec![(any(&[EVERYBODY]).chain(special()?).collect(), refused, SeccompAction::Allow)],
     };
-    for (calls, otherwise, listed) in filters {
+    for (calls, mismatch, listed) in filters {
         let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(seccompiler::Error::from)?;
-        let filter = SeccompFilter::new(calls, otherwise, listed, arch).map_err(seccompiler::Error::from)?;
+        let filter = SeccompFilter::new(calls, mismatch, listed, arch).map_err(seccompiler::Error::from)?;
         let program: BpfProgram = filter.try_into().map_err(seccompiler::Error::from)?;
         apply_filter(&program)?;
     }

@@ -13,7 +13,7 @@ use landlock::{
 use super::{ConfineError, Part};
 
 /// Newest ABI that these rules use; an older kernel applies the rules that it knows.
-const KNOWN: ABI = ABI::V6;
+const NEWEST_ABI: ABI = ABI::V6;
 
 /// Directory of the CPUs, whose number is needed to read a per-CPU map.
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -37,8 +37,8 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
     let program = std::env::current_exe().ok().filter(|_| !paths.is_empty());
     paths.extend(program.as_deref());
     let mut rules = Ruleset::default()
-        .handle_access(AccessFs::from_all(KNOWN))?
-        .handle_access(AccessNet::from_all(KNOWN))?
+        .handle_access(AccessFs::from_all(NEWEST_ABI))?
+        .handle_access(AccessNet::from_all(NEWEST_ABI))?
         .scope(Scope::Signal)?;
     if !matches!(part, Part::Owner | Part::Opener) {
         rules = rules.scope(Scope::AbstractUnixSocket)?; // the owner notifies a service manager by such a socket

@@ -129,17 +129,17 @@ impl Confinement {
         name: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, ConfineError> {
-        let (tell, told) = mpsc::channel();
+        let (report, outcome) = mpsc::channel();
         let confinement = self.clone();
         let thread = part.thread(name).spawn(move || {
             if let Err(error) = confinement.enter(part) {
-                let _ = tell.send(Err(error)); // received by the starting thread
+                let _ = report.send(Err(error)); // received by the starting thread
                 panic::resume_unwind(Box::new(())); // no second report of the error
             }
-            let _ = tell.send(Ok(()));
+            let _ = report.send(Ok(()));
             work()
         })?;
-        told.recv().map_err(io::Error::other)??;
+        outcome.recv().map_err(io::Error::other)??;
         Ok(thread)
     }
 }
@@ -195,7 +195,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn nobody_writes_a_file_or_changes_who_may() {
+    fn confined_parts_write_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("of-root");
         fs::write(&path, "as it was").unwrap();
@@ -221,11 +221,11 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn files_are_read_by_who_needs_them() {
+    fn each_part_reads_only_its_files() {
         let directory = tempfile::tempdir().unwrap();
-        let [here, elsewhere] = ["here", "elsewhere"].map(|name| directory.path().join(name));
-        [&here, &elsewhere].into_iter().for_each(|path| fs::create_dir(path).unwrap());
-        let files = [here.join("switch.toml"), elsewhere.join("secret")];
+        let [here, outside] = ["here", "elsewhere"].map(|name| directory.path().join(name));
+        [&here, &outside].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        let files = [here.join("switch.toml"), outside.join("secret")];
         files.iter().for_each(|path| fs::write(path, "text").unwrap());
         let confinement = Confinement { readable: vec![here], ..Confinement::default() };
         let read = |part| {
@@ -244,7 +244,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn nobody_starts_looks_into_or_signals_a_process_or_leaves_the_namespace() {
+    fn confined_parts_reach_no_process_or_namespace() {
         let namespace = File::open("/proc/self/ns/net").unwrap();
         for part in PARTS {
             let namespace = namespace.try_clone().unwrap();
@@ -265,7 +265,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn nobody_speaks_tcp_to_anybody_or_listens_anew() {
+    fn confined_parts_open_no_tcp_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         for part in PARTS {
@@ -278,7 +278,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn only_who_opens_devices_starts_threads_and_keeps_capabilities() {
+    fn only_opener_starts_threads_and_keeps_capabilities() {
         let held = |part| {
             within(part, move || {
                 let sets = [CapSet::Effective, CapSet::Permitted].map(|set| caps::read(None, set).unwrap());
@@ -296,7 +296,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn a_thread_becomes_another_user_by_itself() {
+    fn thread_changes_only_its_own_user() {
         let nobody = User::named("nobody").unwrap();
         let confinement = Confinement { user: Some(nobody), ..Confinement::default() };
         let ids = || {

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 
-use super::asker::Asker;
+use super::caller::Caller;
 use super::trust::{self, Names};
 use super::{SwitchView, proof};
 
@@ -26,12 +26,12 @@ pub struct AcknowledgedNow {
 
 pub(super) async fn put(
     State(view): State<Arc<SwitchView>>,
-    Extension(asker): Extension<Asker>,
+    Extension(caller): Extension<Caller>,
     Extension(names): Extension<Arc<Names>>,
     headers: HeaderMap,
 ) -> Result<Json<AcknowledgedNow>, (StatusCode, String)> {
     let host = trust::host(&headers).map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")))?;
-    let may = names.may(asker, host, "acknowledge what is not proved");
+    let may = names.may(caller, host, "acknowledge what is not proved");
     may.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let acknowledged = proof::acknowledge(&view);
     for gap in &acknowledged {

@@ -59,14 +59,14 @@ pub struct FdbEntry {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PageQuery {
+pub(super) struct AddressQuery {
     after: Option<String>,
     limit: Option<String>,
 }
 
 pub(super) async fn get(
     State(view): State<Arc<SwitchView>>,
-    query: Result<Query<PageQuery>, QueryRejection>,
+    query: Result<Query<AddressQuery>, QueryRejection>,
 ) -> Result<Json<AddressPage>, (StatusCode, String)> {
     let Query(query) = query.map_err(|_| {
         bad(format!("a page is asked for with `after` and `limit`, each once at most: {EXAMPLE}"))
@@ -111,7 +111,7 @@ pub(super) async fn page(
     if !is_last {
         found.pop_last();
     }
-    let total = if is_last && after.is_none() { found.len() as u64 } else { known(view) };
+    let total = if is_last && after.is_none() { found.len() as u64 } else { address_count(view) };
     let next = found.last_key_value().filter(|_| !is_last).map(|(key, _)| write_key(*key));
     let name = |address: Address| FdbEntry {
         vid: address.vid,
@@ -157,7 +157,7 @@ async fn gather(
     Ok(found)
 }
 
-pub(super) fn known(view: &SwitchView) -> u64 {
+pub(super) fn address_count(view: &SwitchView) -> u64 {
     let learned: u64 = view.ports().map(|(port, _)| view.counters.port(port).fdb_entries.get()).sum();
     learned + view.settings().fdb.statics.len() as u64
 }

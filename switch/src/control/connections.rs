@@ -16,7 +16,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::asker::Asker;
+use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
 /// Maximum number of served connections. An equal number can be rejected at the same time.
@@ -59,7 +59,7 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
         )
     });
     loop {
-        let (stream, asker) = match listener.accept().await {
+        let (stream, caller) = match listener.accept().await {
             Ok(accepted) => accepted,
             // For example, no free file descriptors.
             Err(error) => {
@@ -76,22 +76,22 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
             }
         };
         tokio::spawn(async move {
-            answer(stream, asker, routes, within).await;
+            answer(stream, caller, routes, within).await;
             drop(permit);
         });
     }
 }
 
 /// Serves one connection until the client closes it, sends no complete request, or reads an answer too slowly.
-async fn answer(stream: impl Stream, asker: Asker, routes: Router, within: Duration) {
-    let peer = asker.address();
+async fn answer(stream: impl Stream, caller: Caller, routes: Router, within: Duration) {
+    let peer = caller.address();
     let (begin, deadline) = watch::channel(Instant::now() + within);
     let of_answer = Deadline(begin.clone());
     let routes = routes.layer(from_fn(move |request: Request, next: Next| {
         begin.send_replace(Instant::now() + within);
         next.run(request)
     }));
-    let routes = routes.layer(Extension(of_answer)).layer(Extension(asker));
+    let routes = routes.layer(Extension(of_answer)).layer(Extension(caller));
     let service = TowerToHyperService::new(routes);
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_that_was_lifted_is_looked_at_again_when_it_is_back() {
+    fn lifted_deadline_applies_again_when_reset() {
         let (begin, deadline) = watch::channel(Instant::now());
         Deadline(begin.clone()).lift();
         let set_again = async {

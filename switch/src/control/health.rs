@@ -61,8 +61,8 @@ impl Health {
         };
         let ports: Vec<PartHealth> = view.ports().map(port).collect();
         let workers: Vec<PartHealth> = answers.iter().enumerate().map(worker).collect();
-        let seen = view.router.iter().flat_map(|router| &router.interfaces);
-        let interfaces: Vec<PartHealth> = seen.map(of_interface).collect();
+        let router_interfaces = view.router.iter().flat_map(|router| &router.interfaces);
+        let interfaces: Vec<PartHealth> = router_interfaces.map(of_interface).collect();
         let ready = ports.iter().chain(&workers).chain(&interfaces).all(|part| part.ready);
         Health { ready, ports, workers, interfaces }
     }
@@ -77,9 +77,9 @@ impl Health {
         std::iter::once(state.to_owned()).chain(ports).chain(workers).chain(interfaces).collect()
     }
 
-    pub(super) fn respond(self, asked: &HeaderMap) -> Response {
+    pub(super) fn respond(self, headers: &HeaderMap) -> Response {
         let code = if self.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        let accepts = asked.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         match accepts.contains("application/json") {
             true => (code, Json(self)).into_response(),
             false => (code, self.text()).into_response(),
@@ -87,10 +87,10 @@ impl Health {
     }
 }
 
-fn of_interface(seen: &InterfaceView) -> PartHealth {
-    let presence = seen.presence();
+fn of_interface(view: &InterfaceView) -> PartHealth {
+    let presence = view.presence();
     PartHealth {
-        name: seen.interface.name.clone(),
+        name: view.interface.name.clone(),
         ready: presence != Presence::Gone,
         note: presence.fault().map(str::to_owned),
     }

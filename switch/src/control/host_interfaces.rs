@@ -23,7 +23,7 @@ use super::view::{Link, SwitchView};
 use crate::host_path::Host;
 use crate::host_path::ends::{Outbox, Punted};
 use crate::host_path::ring::FRAME_MAX;
-use crate::router::mirror::Asker;
+use crate::router::mirror::MirrorHandle;
 use crate::router::{InterfaceCounts, InterfaceView};
 
 /// Maximum number of frames per host interface and turn.
@@ -39,7 +39,7 @@ pub struct HostInterfaces {
     by_site: HashMap<Site, usize>,
     view: Arc<SwitchView>,
     /// Handle that reports changes of interfaces at once.
-    asker: Asker,
+    mirror: MirrorHandle,
     frame: Box<[u8]>,
     /// True if an interface has vanished since the last `has_other_wakers`.
     has_lost: bool,
@@ -50,7 +50,7 @@ struct Open {
     /// Port at which the frames are counted.
     port: PortId,
     tap: HostInterface,
-    is_gone: bool,
+    is_deleted: bool,
     /// Carrier last reported to the kernel.
     has_carrier: Option<bool>,
     counts: Arc<InterfaceCounts>,
@@ -62,20 +62,20 @@ impl HostInterfaces {
     pub fn new(
         taps: Vec<(RouterInterface, HostInterface)>,
         view: Arc<SwitchView>,
-        asker: Asker,
+        mirror: MirrorHandle,
     ) -> HostInterfaces {
-        let seen = view.router.iter().flat_map(|router| &router.interfaces);
-        let open = |((interface, tap), seen): ((RouterInterface, HostInterface), &InterfaceView)| {
-            let (port, counts) = (seen.port, Arc::clone(&seen.counts));
-            Open { site: interface.site, port, tap, is_gone: false, has_carrier: None, counts }
+        let views = view.router.iter().flat_map(|router| &router.interfaces);
+        let open = |((interface, tap), view): ((RouterInterface, HostInterface), &InterfaceView)| {
+            let (port, counts) = (view.port, Arc::clone(&view.counts));
+            Open { site: interface.site, port, tap, is_deleted: false, has_carrier: None, counts }
         };
-        let interfaces: Vec<Open> = taps.into_iter().zip(seen).map(open).collect();
+        let interfaces: Vec<Open> = taps.into_iter().zip(views).map(open).collect();
         let by_site = (0..).zip(&interfaces).map(|(place, open)| (open.site, place)).collect();
         HostInterfaces {
             interfaces,
             by_site,
             view,
-            asker,
+            mirror,
             frame: vec![0; FRAME_MAX].into_boxed_slice(),
             has_lost: false,
         }
@@ -83,7 +83,7 @@ impl HostInterfaces {
 
     /// Sets the carriers to the state of the links, so that routing daemons notice a lost link at once.
     fn show_links(&mut self) {
-        for open in self.interfaces.iter_mut().filter(|open| !open.is_gone) {
+        for open in self.interfaces.iter_mut().filter(|open| !open.is_deleted) {
             let has_carrier = match open.site {
                 Site::Port(port) => self.view.ports[port.index()].link.get() == Link::Up,
                 Site::Vlan(_) => true,
@@ -91,7 +91,7 @@ impl HostInterfaces {
             if open.has_carrier != Some(has_carrier) {
                 open.has_carrier = Some(has_carrier);
                 match open.tap.set_carrier(has_carrier) {
-                    Ok(()) => self.asker.carrier_changed(open.site),
+                    Ok(()) => self.mirror.carrier_changed(open.site),
                     Err(error) => {
                         tracing::warn!(interface = %open.tap.name(), "cannot show the link to the kernel: {error}");
                     }
@@ -103,7 +103,7 @@ impl HostInterfaces {
 
 impl Host for HostInterfaces {
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
-        self.interfaces.iter().filter(|open| !open.is_gone).map(|open| open.tap.as_fd()).collect()
+        self.interfaces.iter().filter(|open| !open.is_deleted).map(|open| open.tap.as_fd()).collect()
     }
 
     fn has_other_wakers(&mut self) -> bool {
@@ -121,7 +121,7 @@ impl Host for HostInterfaces {
         };
         if punted.punt.reason == PuntReason::Resolve {
             if let Some(address) = destination(punted.bytes) {
-                self.asker.resolve(site, address);
+                self.mirror.resolve(site, address);
             }
             return; // the switch keeps the frame
         }
@@ -144,7 +144,7 @@ impl Host for HostInterfaces {
         self.show_links();
         let mut next = Nanos::NEVER;
         let mut is_full = false;
-        for open in self.interfaces.iter_mut().filter(|open| !open.is_gone) {
+        for open in self.interfaces.iter_mut().filter(|open| !open.is_deleted) {
             let mut left = BATCH;
             while left > 0 {
                 if !outbox.has_room(open.port) {
@@ -164,7 +164,7 @@ impl Host for HostInterfaces {
                             "the host interface {name} cannot be read any more, because somebody has deleted it ({error}): what comes in there \
                              for the router or by it is dropped (no_router) until the switch is restarted"
                         );
-                        (open.is_gone, self.has_lost) = (true, true);
+                        (open.is_deleted, self.has_lost) = (true, true);
                         break;
                     }
                 }

@@ -34,13 +34,13 @@ use super::{program, queues};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-const DEVICE_GONE: &str = "device gone; port closed, its frames are dropped: create a device of the configured name to open the port again";
+const DEVICE_MISSING: &str = "device gone; port closed, its frames are dropped: create a device of the configured name to open the port again";
 
 /// Buffer for notifications, in bytes: some hundreds.
 const ROOM: usize = 1 << 20;
 
 /// Port, and the name of its reopened device; `None` if the port was removed in the meantime.
-type Opened = (PortId, Result<Option<String>, NotOpened>);
+type ReopenResult = (PortId, Result<Option<String>, NotOpened>);
 
 /// Keeps [`PortView::link`](super::PortView::link) current and reports every change to the workers.
 pub(super) struct Follower {
@@ -117,7 +117,7 @@ struct Links {
     view: Arc<SwitchView>,
     kernel: Conversation,
     opener: Option<Opener>,
-    opening: FuturesUnordered<BoxFuture<'static, Opened>>,
+    opening: FuturesUnordered<BoxFuture<'static, ReopenResult>>,
     are_opening: BTreeSet<PortId>,
     /// Changes of queues, of any device, that were reported while these ports were being reopened.
     queues_meanwhile: BTreeMap<PortId, Vec<QueueEvent>>,
@@ -153,8 +153,8 @@ impl Links {
         }
         links.iter().for_each(|link| self.found(link));
         let present: Vec<u32> = links.iter().map(|link| link.header.index).collect();
-        let known: Vec<u32> = self.view.ports().map(|(_, port)| port.now().ifindex).collect();
-        for port in known.into_iter().filter(|it| !present.contains(it)) {
+        let port_indexes: Vec<u32> = self.view.ports().map(|(_, port)| port.now().ifindex).collect();
+        for port in port_indexes.into_iter().filter(|it| !present.contains(it)) {
             self.lost(port);
         }
     }
@@ -166,16 +166,16 @@ impl Links {
         });
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
-            let is_gone = port.link.get() == Link::Gone;
+            let is_missing = port.link.get() == Link::Gone;
             if port.now().ifindex == link.header.index
-                && !is_gone
+                && !is_missing
                 && let Some((name, before)) = name.and_then(|name| Some((name, port.device.replace(name)?)))
             {
                 let port = view.name_of(id);
                 tracing::warn!(%port, device = %name, "the port's device was {before} and has another name now");
             }
             let is_back = |opener: &Opener| name.is_some_and(|name| *name == opener.device(id));
-            if is_gone && self.opener.as_ref().is_some_and(is_back) {
+            if is_missing && self.opener.as_ref().is_some_and(is_back) {
                 self.open(id);
             }
         }
@@ -224,7 +224,7 @@ impl Links {
         match link {
             Link::Up => tracing::info!(port = %name, %device, "link up"),
             Link::Down => tracing::warn!(port = %name, %device, "link down"),
-            Link::Gone => tracing::error!(port = %name, %device, "{DEVICE_GONE}"),
+            Link::Gone => tracing::error!(port = %name, %device, "{DEVICE_MISSING}"),
         }
         self.tell_workers(id, link == Link::Up);
         self.view.host_bell.wake();
@@ -303,7 +303,7 @@ impl Links {
     }
 
     /// Processes the result of reopening a port. Returns true on success.
-    fn opened(&mut self, (id, opened): Opened) -> bool {
+    fn opened(&mut self, (id, opened): ReopenResult) -> bool {
         self.are_opening.remove(&id);
         let meanwhile = self.queues_meanwhile.remove(&id).unwrap_or_default();
         let device = self.view.ports[id.index()].now();
@@ -326,7 +326,7 @@ impl Links {
                 if port.link.get() != Link::Gone {
                     queues::refused(&self.view, id, &NotOpened::Missing); // its device was renamed
                 } else if port.unfollowed.replace(None).is_some() {
-                    tracing::error!(port = %name, device = %port.device.get(), "{DEVICE_GONE}");
+                    tracing::error!(port = %name, device = %port.device.get(), "{DEVICE_MISSING}");
                 }
                 false
             }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use xoff_config::shell::HttpAt;
 
-use super::asker::Asker;
+use super::caller::Caller;
 use super::{ControlError, trust};
 use crate::client;
 
@@ -31,7 +31,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Http {
     listener: Listener,
-    place: Place,
+    place: BoundAddress,
     names: trust::Names,
 }
 
@@ -43,7 +43,7 @@ pub(super) enum Listener {
 
 /// Address of the listener. Dropping it removes its own socket file, but no replacement.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct BoundAddress {
     at: HttpAt,
     /// Device and inode of the socket file, which are unique while the listener is open.
     file: Option<(u64, u64)>,
@@ -66,13 +66,13 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 /// Returns [`ControlError::Listen`] or [`ControlError::Running`].
 pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Http, ControlError> {
     bound(at, netns, names).map_err(|error| {
-        let told = if error.kind() == io::ErrorKind::AddrInUse {
+        let running_switch = if error.kind() == io::ErrorKind::AddrInUse {
             inside(netns, || running(at)).ok().flatten()
         } else {
             None
         };
-        match told {
-            Some(Told { name, process_id }) => {
+        match running_switch {
+            Some(RunningSwitch { name, process_id }) => {
                 ControlError::Running { listen: at.clone(), name, process: process_id }
             }
             None => ControlError::Listen { listen: at.clone(), error },
@@ -89,13 +89,13 @@ fn bound(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> io::Result<Http
             let names = trust::Names::new(address.ip(), names);
             Ok(Http {
                 listener: Listener::Tcp(listener),
-                place: Place { at: address.into(), file: None },
+                place: BoundAddress { at: address.into(), file: None },
                 names,
             })
         }
         HttpAt::Unix(path) => {
             let listener = socket(path)?;
-            let place = Place { at: at.clone(), file: identity(path) };
+            let place = BoundAddress { at: at.clone(), file: identity(path) };
             listener.set_nonblocking(true)?;
             fs::set_permissions(path, Permissions::from_mode(MODE))?;
             Ok(Http {
@@ -138,12 +138,12 @@ fn inside<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) -> io:
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct RunningSwitch {
     name: String,
     process_id: u32,
 }
 
-fn running(at: &HttpAt) -> Option<Told> {
+fn running(at: &HttpAt) -> Option<RunningSwitch> {
     let base = match at {
         HttpAt::Tcp(address) => format!("http://{address}"),
         HttpAt::Unix(_) => at.to_string(),
@@ -153,18 +153,18 @@ fn running(at: &HttpAt) -> Option<Told> {
 }
 
 impl Http {
-    pub(super) fn apart(self) -> ((Listener, trust::Names), Place) {
+    pub(super) fn apart(self) -> ((Listener, trust::Names), BoundAddress) {
         ((self.listener, self.names), self.place)
     }
 }
 
-impl Place {
+impl BoundAddress {
     pub(super) fn at(&self) -> &HttpAt {
         &self.at
     }
 }
 
-impl Drop for Place {
+impl Drop for BoundAddress {
     fn drop(&mut self) {
         if let HttpAt::Unix(path) = &self.at
             && self.file.is_some_and(|file| identity(path) == Some(file))
@@ -185,17 +185,17 @@ impl Listener {
 }
 
 impl Registered {
-    pub(super) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Asker)> {
+    pub(super) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Caller)> {
         Ok(match self {
             Registered::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 let here = stream.local_addr()?;
-                (Box::new(stream), Asker::Tcp { peer, here })
+                (Box::new(stream), Caller::Tcp { peer, here })
             }
             Registered::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let uid = stream.peer_cred()?.uid();
-                (Box::new(stream), Asker::Unix { uid })
+                (Box::new(stream), Caller::Unix { uid })
             }
         })
     }
@@ -225,7 +225,7 @@ mod tests {
 
     // proves: http
     #[test]
-    fn a_socket_that_a_killed_switch_left_is_replaced_and_nothing_else() {
+    fn stale_socket_replaced_and_other_files_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run/s1.sock");
         let at = HttpAt::Unix(path.clone());

@@ -13,7 +13,7 @@ use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::view::SwitchView;
 use crate::lldp::table::Neighbor;
-use crate::lldp::{Counts, Port};
+use crate::lldp::{LldpCounts, Port};
 
 /// LLDP state of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -130,7 +130,7 @@ pub(super) fn status(view: &SwitchView, id: PortId) -> LldpStatus {
 }
 
 fn of_port(settings: &PortSettings, port: &Port, now: Nanos) -> LldpStatus {
-    let Counts {
+    let LldpCounts {
         frames_in,
         frames_out,
         not_sent,
@@ -164,32 +164,32 @@ fn of_port(settings: &PortSettings, port: &Port, now: Nanos) -> LldpStatus {
 }
 
 fn of_neighbor(neighbor: &Neighbor, now: Nanos) -> NeighborStatus {
-    let Neighbor { chassis, port, mac, since, heard, ttl, said, .. } = neighbor;
+    let Neighbor { chassis, port, mac, since, last_received, ttl, announced, .. } = neighbor;
     let pfc = |pfc: PfcState| PfcStatus {
         classes: pfc.classes.iter().map(Class::get).collect(),
         willing: pfc.willing,
         capability: pfc.capability,
     };
     let ets = |ets: Ets| EtsStatus { shares: ets.shares().into(), willing: ets.willing };
-    let dscp = said.applications.iter().filter(|it| it.selector == selector::DSCP);
+    let dscp = announced.applications.iter().filter(|it| it.selector == selector::DSCP);
     NeighborStatus {
         chassis: chassis.clone(),
         port: port.clone(),
         mac: mac.to_string(),
-        system_name: said.system_name.clone(),
-        system_description: said.system_description.clone(),
-        port_description: said.port_description.clone(),
-        capabilities: said.capabilities().into_iter().map(str::to_owned).collect(),
-        management: said.management.clone(),
+        system_name: announced.system_name.clone(),
+        system_description: announced.system_description.clone(),
+        port_description: announced.port_description.clone(),
+        capabilities: announced.capabilities().into_iter().map(str::to_owned).collect(),
+        management: announced.management.clone(),
         age_nanos: now.since(*since).0,
-        heard_nanos_ago: now.since(*heard).0,
+        heard_nanos_ago: now.since(*last_received).0,
         ttl_seconds: *ttl,
-        max_frame_bytes: said.max_frame,
-        pfc: said.pfc.map(pfc),
-        ets: said.ets.map(ets),
+        max_frame_bytes: announced.max_frame,
+        pfc: announced.pfc.map(pfc),
+        ets: announced.ets.map(ets),
         dscp_map: dscp.map(|it| (it.protocol, it.class.get())).collect(),
-        flow_lists: said.understands.flow_lists,
-        rates: said.understands.rates,
+        flow_lists: announced.understands.flow_lists,
+        rates: announced.understands.rates,
     }
 }
 

@@ -27,8 +27,8 @@ impl Line {
     }
 
     /// Wraps the formatter `inner` of the text.
-    pub fn around<F>(self, inner: F) -> Around<F> {
-        Around { line: self, inner }
+    pub fn around<F>(self, inner: F) -> LineFormatter<F> {
+        LineFormatter { line: self, inner }
     }
 
     /// Returns a complete line with a warning, outside the logging framework.
@@ -58,12 +58,12 @@ impl Line {
 
 /// Formatter that adds the priority prefix.
 #[derive(Debug)]
-pub(super) struct Around<F> {
+pub(super) struct LineFormatter<F> {
     line: Line,
     inner: F,
 }
 
-impl<S, N, F> FormatEvent<S, N> for Around<F>
+impl<S, N, F> FormatEvent<S, N> for LineFormatter<F>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
     N: for<'writer> FormatFields<'writer> + 'static,
@@ -109,16 +109,16 @@ mod tests {
 
     // proves: log
     #[test]
-    fn the_journal_is_told_how_bad_it_is_and_nobody_else() {
+    fn only_journal_lines_have_priority_prefix() {
         let say = || {
             tracing::error!("bad");
             tracing::warn!("odd");
             tracing::info!("fine");
         };
         let journal = Line { journal: true, ..Line::default() };
-        let told = logged(journal, say);
-        let fronts: Vec<&str> = told.lines().map(|line| &line[..3]).collect();
-        assert_eq!(fronts, ["<3>", "<4>", "<6>"], "{told}");
+        let log = logged(journal, say);
+        let fronts: Vec<&str> = log.lines().map(|line| &line[..3]).collect();
+        assert_eq!(fronts, ["<3>", "<4>", "<6>"], "{log}");
         assert!(!logged(Line::default(), say).contains('<'));
         assert!(
             journal.warning("x").starts_with("<4>") && Line::default().warning("x").ends_with("  WARN x\n")
@@ -126,19 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_is_who_it_says_that_it_is() {
+    fn plain_file_is_not_the_journal() {
         let file = tempfile::tempfile().unwrap();
         assert!(!Line::of(LogFormat::Text, &file).journal, "the file is not the journal of this test");
     }
 
     // proves: log
     #[test]
-    fn every_line_of_json_is_an_object_with_its_fields() {
+    fn json_line_is_object_with_fields() {
         let json = Line { format: LogFormat::Json, ..Line::default() };
-        let told =
+        let log =
             logged(json, || tracing::warn!(port = %"p\"1", count = 3, "lost")) + &json.warning("2 \"lines\"");
         let lines: Vec<serde_json::Value> =
-            told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(
             (&lines[0]["message"], &lines[0]["port"], &lines[0]["count"]),
             (&"lost".into(), &"p\"1".into(), &3.into())

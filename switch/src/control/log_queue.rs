@@ -80,7 +80,7 @@ impl LogQueue {
         confinement: &Confinement,
     ) -> Result<LogQueue, ConfineError> {
         let (messages, queue) = bounded(LINES_MAX);
-        let mut writer = LineWriter { out, dropped, recent, line, told: 0, is_cut: false };
+        let mut writer = LineWriter { out, dropped, recent, line, reported: 0, is_cut: false };
         confinement.spawn(Part::Log, "xoff-log", move || writer.run(&queue))?;
         Ok(LogQueue { messages, dropped })
     }
@@ -117,14 +117,14 @@ struct LineWriter<W> {
     recent: &'static Recent,
     line: Line,
     /// Number of dropped lines that the log has reported.
-    told: u64,
+    reported: u64,
     is_cut: bool,
 }
 
 impl<W: Write> LineWriter<W> {
     fn run(&mut self, queue: &Receiver<Message>) {
         for message in queue {
-            self.tell_dropped();
+            self.report_dropped();
             if let Message::Line(line) = &message {
                 self.recent.keep(line);
             }
@@ -136,13 +136,13 @@ impl<W: Write> LineWriter<W> {
         }
     }
 
-    fn tell_dropped(&mut self) {
+    fn report_dropped(&mut self) {
         let dropped = self.dropped.load(Relaxed);
-        if dropped > self.told {
-            let line = self.line.warning(&format!("{} log lines were dropped", dropped - self.told));
+        if dropped > self.reported {
+            let line = self.line.warning(&format!("{} log lines were dropped", dropped - self.reported));
             self.recent.keep(line.as_bytes());
             if self.put(line.as_bytes()) {
-                self.told = dropped;
+                self.reported = dropped;
             }
         }
     }
@@ -174,12 +174,12 @@ mod tests {
     use super::*;
 
     /// Writer that takes lines at the test's command: a number of bytes, or none.
-    struct Sink {
+    struct ControlledOutput {
         takes: mpsc::Receiver<io::Result<usize>>,
         written: mpsc::Sender<Vec<u8>>,
     }
 
-    impl Write for Sink {
+    impl Write for ControlledOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let taken = self.takes.recv().unwrap_or(Ok(usize::MAX))?.min(bytes.len());
             self.written.send(bytes[..taken].to_vec()).unwrap();
@@ -199,7 +199,13 @@ mod tests {
         let dropped: &'static AtomicU64 = Box::leak(Box::default());
         let recent: &'static Recent = Box::leak(Box::new(Recent::new()));
         let confinement = Confinement::default();
-        let queue = LogQueue::new(Sink { takes, written }, dropped, recent, Line::default(), &confinement);
+        let queue = LogQueue::new(
+            ControlledOutput { takes, written },
+            dropped,
+            recent,
+            Line::default(),
+            &confinement,
+        );
         (queue.unwrap(), say, read, dropped)
     }
 
@@ -211,7 +217,7 @@ mod tests {
 
     // proves: log
     #[test]
-    fn lines_beyond_the_queue_are_dropped_and_told_when_writing_works_again() {
+    fn dropped_lines_reported_once_writing_recovers() {
         let (mut queue, say, read, dropped) = queue();
         for number in 0..2 * LINES_MAX {
             queue.write_all(format!("{number}\n").as_bytes()).unwrap(); // does not block without a reader
@@ -229,7 +235,7 @@ mod tests {
 
     // proves: log
     #[test]
-    fn what_cannot_be_written_is_counted_and_the_next_line_begins_a_line() {
+    fn failed_write_counted_and_next_line_starts_fresh() {
         let (mut queue, say, read, dropped) = queue();
         let full = || Err(io::Error::from(ErrorKind::StorageFull));
         [full(), Ok(3), full(), full()].into_iter().for_each(|it| say.send(it).unwrap());
@@ -255,7 +261,7 @@ mod tests {
 
     // proves: log
     #[test]
-    fn the_last_lines_are_kept_without_colours_though_they_are_not_written() {
+    fn recent_lines_kept_without_colours() {
         let recent: &'static Recent = Box::leak(Box::new(Recent::new()));
         let dropped: &'static AtomicU64 = Box::leak(Box::default());
         let mut queue =

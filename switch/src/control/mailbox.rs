@@ -197,12 +197,12 @@ impl Address {
 pub struct Mailbox {
     requests: Sender<Request>,
     wake: Arc<EventFd>,
-    ledgers: Asked<Ledger>,
-    addresses: Asked<AddressPart>,
+    ledgers: PendingQuery<Ledger>,
+    addresses: PendingQuery<AddressPart>,
 }
 
 /// Pending query of one kind; its caller may have gone.
-type Asked<T> = Mutex<Option<oneshot::Receiver<T>>>;
+type PendingQuery<T> = Mutex<Option<oneshot::Receiver<T>>>;
 
 /// Error: the worker has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,8 +217,12 @@ impl Mailbox {
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let (sender, receiver) = unbounded();
         let wakes = Arc::clone(&wake);
-        let mailbox =
-            Mailbox { requests: sender, wake: wakes, ledgers: Asked::default(), addresses: Asked::default() };
+        let mailbox = Mailbox {
+            requests: sender,
+            wake: wakes,
+            ledgers: PendingQuery::default(),
+            addresses: PendingQuery::default(),
+        };
         Ok((mailbox, Inbox { requests: receiver, wake }))
     }
 
@@ -255,29 +259,29 @@ impl Mailbox {
     /// Sends a query once the pending one of its kind is answered, and waits for the answer.
     async fn ask<T>(
         &self,
-        asked: &Asked<T>,
+        pending: &PendingQuery<T>,
         deadline: Instant,
         request: impl FnOnce(oneshot::Sender<T>) -> Request,
     ) -> Answer<T> {
-        timeout_at(deadline, self.ask_in_turn(asked, request)).await.unwrap_or(Answer::Silent)
+        timeout_at(deadline, self.ask_in_turn(pending, request)).await.unwrap_or(Answer::Silent)
     }
 
     async fn ask_in_turn<T>(
         &self,
-        asked: &Asked<T>,
+        pending: &PendingQuery<T>,
         request: impl FnOnce(oneshot::Sender<T>) -> Request,
     ) -> Answer<T> {
-        let mut asked = asked.lock().await;
-        if let Some(earlier) = asked.as_mut() {
+        let mut pending = pending.lock().await;
+        if let Some(earlier) = pending.as_mut() {
             let _ = earlier.await; // outdated: it answers an earlier query
-            *asked = None;
+            *pending = None;
         }
         let (sender, answer) = oneshot::channel();
         if self.send(request(sender)).is_err() {
             return Answer::Ended;
         }
-        let answer = asked.insert(answer).await;
-        *asked = None;
+        let answer = pending.insert(answer).await;
+        *pending = None;
         answer.map_or(Answer::Ended, Answer::Given)
     }
 }
@@ -338,7 +342,7 @@ mod tests {
 
     // proves: http
     #[test]
-    fn a_worker_looks_at_a_bounded_part_of_its_table_for_one_question() {
+    fn address_query_answered_in_bounded_parts() {
         let address = |place: usize| {
             let [.., c, d] = place.to_be_bytes();
             Address { vid: 1, mac: MacAddr([2, 0, 0, 0, c, d]), port: PortId(0), fixed: false }
@@ -363,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_worker_finds_one_question_however_often_it_was_asked() {
+    fn silent_worker_gets_one_query_at_a_time() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let (mailbox, inbox) = Mailbox::new().unwrap();
         let question = || match inbox.take() {
@@ -378,9 +382,9 @@ mod tests {
         first.send(Ledger::default()).unwrap();
         // The next caller gets a new answer, not this one.
         let ledger = Ledger { received: 7, ..Ledger::default() };
-        let asker = mailbox.ledger(Instant::now() + std::time::Duration::from_secs(20));
+        let query = mailbox.ledger(Instant::now() + std::time::Duration::from_secs(20));
         let worker = async { question().unwrap().send(ledger).unwrap() };
-        let (answer, ()) = runtime.block_on(async { tokio::join!(asker, worker) });
+        let (answer, ()) = runtime.block_on(async { tokio::join!(query, worker) });
         assert_eq!(answer, Answer::Given(ledger));
     }
 

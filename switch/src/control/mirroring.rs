@@ -13,7 +13,7 @@ use xoff_wire::units::Site;
 use super::mailbox::Request;
 use super::view::SwitchView;
 use crate::confine::{ConfineError, Part, Privileges};
-use crate::router::mirror::{Asker, Mirror, Publish};
+use crate::router::mirror::{Mirror, MirrorHandle, Publish};
 use crate::router::tables::Built;
 use crate::router::{Presence, RouterView};
 
@@ -22,7 +22,7 @@ const LOOK_AGAIN: Duration = Duration::from_micros(100);
 /// Running mirror. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct Mirroring {
-    asker: Asker,
+    handle: MirrorHandle,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -32,23 +32,23 @@ pub struct Mirroring {
 /// Returns an error if the thread cannot start, or its privileges cannot be dropped.
 pub fn start(
     mirror: Mirror,
-    asker: Asker,
+    handle: MirrorHandle,
     view: Arc<SwitchView>,
     privileges: &Privileges,
 ) -> Result<Mirroring, ConfineError> {
-    let to_workers = ToWorkers { view, asker: asker.clone() };
+    let to_workers = ToWorkers { view, handle: handle.clone() };
     let work = move || {
         if let Err(error) = mirror.follow(to_workers) {
             tracing::error!("routes are not followed any more: {error}; restart the switch");
         }
     };
     let thread = Some(privileges.spawn(Part::Owner, "xoff-router", work)?);
-    Ok(Mirroring { asker, thread })
+    Ok(Mirroring { handle, thread })
 }
 
 impl Drop for Mirroring {
     fn drop(&mut self) {
-        self.asker.end();
+        self.handle.end();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // its panic is on standard error
         }
@@ -57,7 +57,7 @@ impl Drop for Mirroring {
 
 struct ToWorkers {
     view: Arc<SwitchView>,
-    asker: Asker,
+    handle: MirrorHandle,
 }
 
 impl Publish for ToWorkers {
@@ -74,7 +74,7 @@ impl Publish for ToWorkers {
         // A worker that panicked does not answer; then the switch ends.
         for mut before in left {
             // The old table is dropped by this thread, which has time.
-            while matches!(before.try_recv(), Err(TryRecvError::Empty)) && !self.asker.is_over() {
+            while matches!(before.try_recv(), Err(TryRecvError::Empty)) && !self.handle.is_over() {
                 thread::sleep(LOOK_AGAIN);
             }
         }
@@ -94,8 +94,8 @@ impl Publish for ToWorkers {
 
 /// Records the state of an interface, and logs a change.
 fn note(router: &RouterView, site: Site, presence: Presence) {
-    for seen in router.interfaces.iter().filter(|seen| seen.interface.site == site) {
-        let (name, before) = (&seen.interface.name, seen.set_presence(presence));
+    for view in router.interfaces.iter().filter(|view| view.interface.site == site) {
+        let (name, before) = (&view.interface.name, view.set_presence(presence));
         match presence.fault() {
             _ if before == presence => {}
             Some(fault) => tracing::warn!(interface = %name, "{name}: {fault}"),
@@ -121,22 +121,22 @@ mod tests {
     use crate::router::tables::Configured;
 
     /// Starts and stops a mirror with a limit on open files, and checks that its resources are freed.
-    fn is_gone_after<T>(files_max: Option<u64>, meanwhile: impl FnOnce(&Mirroring, &Inbox) -> T) {
+    fn resources_freed_after<T>(files_max: Option<u64>, meanwhile: impl FnOnce(&Mirroring, &Inbox) -> T) {
         let (view, inbox) = view();
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
         let before = files();
-        let (mirror, asker) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
+        let (mirror, handle) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         setrlimit(Resource::RLIMIT_NOFILE, files_max.unwrap_or(soft), hard).unwrap();
-        let mirroring = start(mirror, asker.clone(), Arc::clone(&view), &Privileges::Keep).unwrap();
+        let mirroring = start(mirror, handle.clone(), Arc::clone(&view), &Privileges::Keep).unwrap();
         let _kept = meanwhile(&mirroring, &inbox);
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
         drop(mirroring);
         let mut threads = fs::read_dir("/proc/self/task").unwrap().flatten();
         let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
         assert!(!threads.any(|thread| name(thread).trim() == "xoff-router"));
-        assert!(runtime.block_on(asker.page(0, 1)).is_none(), "nobody answers any more");
-        drop(asker);
+        assert!(runtime.block_on(handle.page(0, 1)).is_none(), "nobody answers any more");
+        drop(handle);
         assert_eq!(files(), before);
     }
 
@@ -146,8 +146,8 @@ mod tests {
 
     // proves: route-mirror
     #[test]
-    fn it_ends_with_who_started_it_also_while_a_worker_does_not_answer() {
-        is_gone_after(None, |_, inbox| {
+    fn mirror_stops_while_worker_is_silent() {
+        resources_freed_after(None, |_, inbox| {
             loop {
                 match inbox.take() {
                     Some(unanswered) => break unanswered,
@@ -159,8 +159,8 @@ mod tests {
 
     // proves: route-mirror
     #[test]
-    fn it_ends_where_the_system_refuses_something() {
-        is_gone_after(Some(0), |mirroring, _| {
+    fn mirror_stops_when_system_refuses_files() {
+        resources_freed_after(Some(0), |mirroring, _| {
             while mirroring.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
                 thread::sleep(LOOK_AGAIN);
             }

@@ -18,8 +18,8 @@
 pub mod acknowledge;
 mod addresses;
 mod adoption;
-mod asker;
 mod books;
+mod caller;
 pub mod capture;
 mod connections;
 pub mod current;
@@ -82,7 +82,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use xoff_config::shell::HttpAt;
 
-use self::listen::{Listener, Place};
+use self::listen::{BoundAddress, Listener};
 use self::opener::Opener;
 use self::reload::{Reloader, Reloads};
 use crate::confine::{ConfineError, Confinement, Part};
@@ -150,7 +150,7 @@ pub enum ControlEnded {
 /// Running threads of control and HTTP. Dropping it stops them.
 #[derive(Debug)]
 pub struct ControlHandle {
-    at: Option<Place>,
+    at: Option<BoundAddress>,
     running: Vec<Service>,
 }
 
@@ -184,7 +184,7 @@ impl ControlHandle {
     /// Returns the listening address or socket.
     #[must_use]
     pub fn at(&self) -> Option<&HttpAt> {
-        self.at.as_ref().map(Place::at)
+        self.at.as_ref().map(BoundAddress::at)
     }
 
     /// Stops the threads, with open requests, and waits for their end.
@@ -237,7 +237,7 @@ pub fn start(
         link::Follower::open(Arc::clone(&view), opener).map_err(ControlError::Netlink)?
     };
     let (stop, stopped) = oneshot::channel();
-    let mut watch = watch::Watch::new(&view);
+    let mut watch = watch::ConditionMonitor::new(&view);
     let work = async move {
         tokio::select! {
             () = links.follow() => {}

@@ -10,10 +10,10 @@ use xoff_wire::units::{Nanos, PortId};
 use super::reload::Reloads;
 use super::view::{Link, PortView, SwitchView};
 use crate::host_path::Host;
-use crate::host_path::ends::{Outbox, Punted, TellCounts};
+use crate::host_path::ends::{Outbox, Punted, SendCounts};
 use crate::lldp::Port;
 use crate::lldp::dcbx::{self, Speaker};
-use crate::lldp::table::{Heard, Neighbor};
+use crate::lldp::table::{Neighbor, NeighborChange};
 use crate::lldp::timer::TTL;
 
 /// Maximum number of log lines per port in the following period.
@@ -25,11 +25,11 @@ const LINES_EVERY: Nanos = Nanos::from_secs(10);
 pub struct Speakers {
     view: Arc<SwitchView>,
     reloads: Option<Reloads>,
-    counts: Arc<TellCounts>,
+    counts: Arc<SendCounts>,
     /// Settings from which the frames were made.
     settings: Arc<SwitchSettings>,
     /// Last frame, and the count of unsent frames at that time, by port.
-    said: Vec<(Vec<u8>, u64)>,
+    last_frames: Vec<(Vec<u8>, u64)>,
     /// Start of the period and number of log lines, by port.
     lines: Vec<(Nanos, u32)>,
 }
@@ -38,11 +38,11 @@ impl Speakers {
     /// Creates the LLDP state of this switch. `reloads` applies neighbors' announcements; `counts` has the outcomes of
     /// frames.
     #[must_use]
-    pub fn new(view: Arc<SwitchView>, reloads: Option<Reloads>, counts: Arc<TellCounts>) -> Speakers {
+    pub fn new(view: Arc<SwitchView>, reloads: Option<Reloads>, counts: Arc<SendCounts>) -> Speakers {
         let settings = view.settings();
-        let said = vec![(Vec::new(), 0); view.ports.len()];
+        let last_frames = vec![(Vec::new(), 0); view.ports.len()];
         let lines = vec![(Nanos::ZERO, 0); view.ports.len()];
-        Speakers { view, reloads, counts, settings, said, lines }
+        Speakers { view, reloads, counts, settings, last_frames, lines }
     }
 
     /// Returns whether a port sends LLDP, by its settings and link.
@@ -66,36 +66,36 @@ impl Speakers {
         let is_on = self.is_on(id, &view.ports[id.index()]);
         let mut ports = view.neighbors.lock();
         let at = &mut ports[id.index()];
-        let mut gone = at.age(now);
+        let mut removed = at.age(now);
         let begins = is_on && !at.timer.is_on();
         match (at.timer.is_on(), is_on) {
             (false, true) => at.timer.begin(now),
             (true, false) => {
                 at.timer.end();
-                gone.extend(at.table.clear());
+                removed.extend(at.table.clear());
             }
             (false, false) | (true, true) => (),
         }
-        for neighbor in &gone {
+        for neighbor in &removed {
             self.tell(now, id, false, neighbor);
         }
-        if is_new || !gone.is_empty() {
+        if is_new || !removed.is_empty() {
             self.compare(id, at);
         }
-        let untold = self.counts.untold(id);
-        at.counts.not_sent = untold;
+        let unsent = self.counts.unsent(id);
+        at.counts.not_sent = unsent;
         if !is_on {
             return Nanos::NEVER;
         }
         if is_new || begins {
             let frame = self.frame(id, TTL);
-            if self.said[id.index()].0 != frame {
-                self.said[id.index()].0 = frame;
+            if self.last_frames[id.index()].0 != frame {
+                self.last_frames[id.index()].0 = frame;
                 at.timer.changed(now);
             }
         }
-        let (frame, untold_before) = &mut self.said[id.index()];
-        if std::mem::replace(untold_before, untold) != untold {
+        let (frame, unsent_before) = &mut self.last_frames[id.index()];
+        if std::mem::replace(unsent_before, unsent) != unsent {
             at.timer.again(now);
         }
         if at.timer.sends(now) {
@@ -117,8 +117,8 @@ impl Speakers {
         if *lines > LINES_MAX {
             return;
         }
-        let Neighbor { chassis, port: theirs, said, .. } = neighbor;
-        let (port, name) = (self.view.name_of(id), &said.system_name);
+        let Neighbor { chassis, port: theirs, announced, .. } = neighbor;
+        let (port, name) = (self.view.name_of(id), &announced.system_name);
         if comes {
             tracing::info!(event = "neighbor-new", %port, chassis, neighbor_port = theirs, name, "a neighbor has come");
         } else {
@@ -129,8 +129,8 @@ impl Speakers {
     /// Compares the settings of a port with its neighbor, and requests settings that follow.
     fn compare(&self, id: PortId, at: &mut Port) {
         let (settings, only) = (&self.settings.ports[id.index()], at.table.only());
-        let said = only.map(|neighbor| &neighbor.said);
-        let mismatches = said.map(|said| dcbx::mismatches(settings, said)).unwrap_or_default();
+        let announced = only.map(|neighbor| &neighbor.announced);
+        let mismatches = announced.map(|announced| dcbx::mismatches(settings, announced)).unwrap_or_default();
         if let Some(reloads) = self.reloads.as_ref().filter(|_| dcbx::follows(settings)) {
             reloads.neighbors_changed();
         }
@@ -149,16 +149,16 @@ impl Host for Speakers {
         }
         let mut ports = view.neighbors.lock();
         let at = &mut ports[id.index()];
-        let heard = at.receive(punted.punt.at, punted.bytes);
-        match &heard {
-            Heard::Nothing | Heard::Refreshed | Heard::TooMany => return,
-            Heard::Changed => (),
-            Heard::New => {
+        let change = at.receive(punted.punt.at, punted.bytes);
+        match &change {
+            NeighborChange::Nothing | NeighborChange::Refreshed | NeighborChange::TooMany => return,
+            NeighborChange::Changed => (),
+            NeighborChange::New => {
                 if let Some(neighbor) = at.table.all().last() {
                     self.tell(punted.punt.at, id, true, neighbor);
                 }
             }
-            Heard::Gone(neighbor) => self.tell(punted.punt.at, id, false, neighbor),
+            NeighborChange::Removed(neighbor) => self.tell(punted.punt.at, id, false, neighbor),
         }
         self.compare(id, at);
     }
@@ -190,10 +190,10 @@ mod tests {
     use crate::host_path::ends::ends;
 
     #[test]
-    fn a_frame_that_is_lost_with_the_link_counts_while_there_is_none() {
+    fn frame_lost_with_link_counted_while_down() {
         let (view, _inbox) = view();
         let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
-        let counts = TellCounts::new(2);
+        let counts = SendCounts::new(2);
         let owners = vec![xoff_dataplane::switch::WorkerId(0); 2];
         let (mut host, workers) = ends(&bells, owners.into(), 1, &bell, &counts);
         let mut settings = SwitchSettings::clone(&view.settings());

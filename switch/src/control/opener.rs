@@ -36,12 +36,12 @@ pub enum NotOpened {
 
 enum Order {
     Look(String, oneshot::Sender<Device>),
-    Fit(Wanted, oneshot::Sender<Result<(), NotOpened>>),
-    Open(Wanted, oneshot::Sender<Result<Box<Port>, NotOpened>>),
+    Fit(PortRequest, oneshot::Sender<Result<(), NotOpened>>),
+    Open(PortRequest, oneshot::Sender<Result<Box<Port>, NotOpened>>),
     Close(Closing),
 }
 
-struct Wanted {
+struct PortRequest {
     port: PortId,
     config: Arc<Config>,
 }
@@ -54,7 +54,7 @@ enum Closing {
 /// Handle of the thread, which ends when all handles are dropped.
 #[derive(Clone, Debug)]
 pub struct Opener {
-    asked: Sender<Order>,
+    orders: Sender<Order>,
     configured: Arc<Current<Arc<Config>>>,
     joined: Arc<Notify>,
 }
@@ -83,16 +83,16 @@ impl Opener {
 
     /// Returns the facts of a device, by the thread because this is slow.
     pub async fn look(&self, device: &str) -> Device {
-        let (answer, seen) = oneshot::channel();
-        let _ = self.asked.send(Order::Look(device.to_owned(), answer)); // returns `Unknown` if the thread has ended
-        seen.await.unwrap_or(Device::Unknown)
+        let (answer, facts) = oneshot::channel();
+        let _ = self.orders.send(Order::Look(device.to_owned(), answer)); // returns `Unknown` if the thread has ended
+        facts.await.unwrap_or(Device::Unknown)
     }
 
     /// Checks that a port's device fits the configuration and the reserved memory.
     pub fn fits(&self, port: PortId) -> oneshot::Receiver<Result<(), NotOpened>> {
         let (answer, fits) = oneshot::channel();
-        let wanted = Wanted { port, config: Arc::clone(&self.configured.get()) };
-        let _ = self.asked.send(Order::Fit(wanted, answer)); // the receiver reports the end of the thread
+        let wanted = PortRequest { port, config: Arc::clone(&self.configured.get()) };
+        let _ = self.orders.send(Order::Fit(wanted, answer)); // the receiver reports the end of the thread
         fits
     }
 
@@ -108,20 +108,20 @@ impl Opener {
         config: &Arc<Config>,
     ) -> oneshot::Receiver<Result<Box<Port>, NotOpened>> {
         let (answer, opened) = oneshot::channel();
-        let wanted = Wanted { port, config: Arc::clone(config) };
-        let _ = self.asked.send(Order::Open(wanted, answer)); // the receiver reports the end of the thread
+        let wanted = PortRequest { port, config: Arc::clone(config) };
+        let _ = self.orders.send(Order::Open(wanted, answer)); // the receiver reports the end of the thread
         opened
     }
 
     /// Closes a port that its worker is about to give away.
     pub fn close(&self, port: oneshot::Receiver<Option<Box<Port>>>) {
-        let _ = self.asked.send(Order::Close(Closing::GivenUp(port))); // dropping it closes the port
+        let _ = self.orders.send(Order::Close(Closing::GivenUp(port))); // dropping it closes the port
     }
 
     /// Closes a port without a worker. The receiver is notified when the device is restored.
     pub fn close_now(&self, port: Box<Port>) -> oneshot::Receiver<()> {
         let (done, closed) = oneshot::channel();
-        let _ = self.asked.send(Order::Close(Closing::InHand(port, done))); // dropping it closes the port
+        let _ = self.orders.send(Order::Close(Closing::InHand(port, done))); // dropping it closes the port
         closed
     }
 }
@@ -131,14 +131,14 @@ impl Opener {
 /// # Errors
 /// Returns an error if the thread cannot start, or its privileges cannot be dropped.
 pub fn start(config: &Config, privileges: &Privileges) -> Result<(Opener, JoinHandle<()>), ConfineError> {
-    let (asked, received) = channel();
+    let (orders, received) = channel();
     let configured = Arc::new(Current::new(Arc::new(config.clone())));
     let thread = privileges.spawn(Part::Opener, "xoff-opener", move || obey(&received))?;
-    Ok((Opener { asked, configured, joined: Arc::default() }, thread))
+    Ok((Opener { orders, configured, joined: Arc::default() }, thread))
 }
 
-fn obey(asked: &Receiver<Order>) {
-    for order in asked {
+fn obey(orders: &Receiver<Order>) {
+    for order in orders {
         match order {
             Order::Look(device, answer) => drop(answer.send((machine::here().device)(&device))),
             Order::Fit(wanted, answer) => drop(answer.send(fit(&wanted).map(drop))),
@@ -156,8 +156,8 @@ fn obey(asked: &Receiver<Order>) {
     }
 }
 
-fn fit(wanted: &Wanted) -> Result<&PortShell, NotOpened> {
-    let Wanted { port: id, config } = wanted;
+fn fit(wanted: &PortRequest) -> Result<&PortShell, NotOpened> {
+    let PortRequest { port: id, config } = wanted;
     let shell = &config.shell.ports[id.index()];
     let found = (machine::here().device)(&shell.device);
     if found == Device::Missing {
@@ -166,7 +166,7 @@ fn fit(wanted: &Wanted) -> Result<&PortShell, NotOpened> {
     config.misfit(*id, &found).map_or(Ok(shell), |misfit| Err(NotOpened::Misfit(misfit)))
 }
 
-fn open(wanted: &Wanted) -> Result<Box<Port>, NotOpened> {
+fn open(wanted: &PortRequest) -> Result<Box<Port>, NotOpened> {
     match Port::without_chunks(&port_options::of_port(&wanted.config.shell, fit(wanted)?)) {
         Err(XdpError::NoSuchInterface { .. }) => Err(NotOpened::Missing),
         port => Ok(Box::new(port?)),

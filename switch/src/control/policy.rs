@@ -18,7 +18,7 @@ use xoff_dataplane::switch::PolicySwap;
 use xoff_flow_control::settings::{PolicyKind, PolicySettings};
 use xoff_wire::units::Class;
 
-use super::asker::Asker;
+use super::caller::Caller;
 use super::mailbox::Request;
 use super::policy_cells::PolicyNames;
 use super::trust::Names;
@@ -50,13 +50,13 @@ pub(super) async fn get(State(view): State<Arc<SwitchView>>) -> Json<PolicyNames
 
 pub(super) async fn put(
     State(view): State<Arc<SwitchView>>,
-    Extension(asker): Extension<Asker>,
+    Extension(caller): Extension<Caller>,
     Extension(names): Extension<Arc<Names>>,
     request: extract::Request,
 ) -> Result<Json<PolicyNames>, (StatusCode, String)> {
     let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
     let host = trust::host(request.headers()).map_err(|why| bad(why.into()))?;
-    names.may(asker, host, "change a policy").map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
+    names.may(caller, host, "change a policy").map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let body = read(request, EXAMPLE).await?;
     let change: PolicyChange = serde_json::from_slice(&body).map_err(|error| {
         let found = match error.is_data() {
@@ -119,13 +119,13 @@ pub(super) async fn replace(
 /// Returns the error message for an unknown policy.
 #[must_use]
 pub fn unknown(name: &str, policies: &PolicySettings) -> String {
-    let known: Vec<&str> = policies.kinds().map(PolicyKind::name).collect();
+    let valid: Vec<&str> = policies.kinds().map(PolicyKind::name).collect();
     let why = if name == PolicyKind::Custom.name() {
         no_own_policy()
     } else {
         format!("there is no policy {name:?}")
     };
-    format!("{why}; there are {}", known.join(", "))
+    format!("{why}; there are {}", valid.join(", "))
 }
 
 async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (StatusCode, String)> {

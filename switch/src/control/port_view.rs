@@ -316,9 +316,9 @@ impl PortView {
     /// Attaches the reopened device. Returns true if the device had been gone, false if its queues had changed.
     pub(super) fn returned(&self, name: &str, device: PortDevice) -> bool {
         self.has_now(name, device);
-        let was_gone = self.unfollowed.replace(None).is_none();
-        self.returns.add(was_gone.into());
-        was_gone
+        let was_missing = self.unfollowed.replace(None).is_none();
+        self.returns.add(was_missing.into());
+        was_missing
     }
 
     /// Records that the port closes, to be reopened on its device.

@@ -18,7 +18,7 @@ pub(super) fn with_names(view: &SwitchView, gaps: &[Vec<String>]) -> impl Iterat
 
 pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
     named(view, |_, port| {
-        let past = past(port).into_iter().filter_map(|past| past.told(past.acknowledged.get()));
+        let past = past(port).into_iter().filter_map(|past| past.describe(past.acknowledged.get()));
         let Acknowledged { unknown, ambiguous, .. } = &port.acknowledged;
         let unseen = Unseen { unknown: unknown.get(), ambiguous: ambiguous.get(), ..Unseen::default() };
         past.chain(unseen.unproved_in_words()).collect()
@@ -50,18 +50,18 @@ fn named<F: Fn(PortId, &PortView) -> Vec<String>>(
 
 fn of_port(port: &PortView, unseen: Unseen) -> Vec<String> {
     let unfollowed = port.unfollowed.get();
-    let gone = (port.link.get() == Link::Gone && unfollowed.is_none())
+    let missing = (port.link.get() == Link::Gone && unfollowed.is_none())
         .then(|| format!("its device {} is gone, with its last drop counters", port.device.get()));
-    let device = port.device_drops().err().map(|unread| unread.to_string()).filter(|_| gone.is_none());
+    let device = port.device_drops().err().map(|unread| unread.to_string()).filter(|_| missing.is_none());
     let sockets = port.xdp_statistics().and_then(|_| port.arrivals()).err();
     let sockets = sockets.map(|error| format!("the drop counters of its sockets cannot be read: {error}"));
-    let past = past(port).into_iter().filter_map(|past| past.told(past.open()));
+    let past = past(port).into_iter().filter_map(|past| past.describe(past.open()));
     let unseen = unseen.without(&port.acknowledged);
-    let gaps = [gone, unfollowed, device, sockets].into_iter().flatten();
+    let gaps = [missing, unfollowed, device, sockets].into_iter().flatten();
     gaps.chain(unseen.unproved_in_words()).chain(past).collect()
 }
 
-struct Past<'a> {
+struct PastGaps<'a> {
     times: u64,
     acknowledged: &'a Counter,
     /// True if the gap exists now.
@@ -70,30 +70,30 @@ struct Past<'a> {
     and: &'static str,
 }
 
-fn past(port: &PortView) -> [Past<'_>; 4] {
+fn past(port: &PortView) -> [PastGaps<'_>; 4] {
     [
-        Past {
+        PastGaps {
             times: port.returns.get(),
             acknowledged: &port.acknowledged.returns,
             lasts: false,
             what: "its device was gone",
             and: "with its last drop counters",
         },
-        Past {
+        PastGaps {
             times: port.program_detached.get(),
             acknowledged: &port.acknowledged.program_detached,
             lasts: port.program.get() != ProgramState::Attached,
             what: "its XDP program was taken off",
             and: "and what came meanwhile is not counted",
         },
-        Past {
+        PastGaps {
             times: port.requeued.get(),
             acknowledged: &port.acknowledged.requeued,
             lasts: port.unfollowed.get().is_some(),
             what: "the number of receive queues of its device changed",
             and: "and what came meanwhile by other queues is not counted",
         },
-        Past {
+        PastGaps {
             times: port.removed_unread.get(),
             acknowledged: &port.acknowledged.removed_unread,
             lasts: false,
@@ -103,13 +103,13 @@ fn past(port: &PortView) -> [Past<'_>; 4] {
     ]
 }
 
-impl Past<'_> {
+impl PastGaps<'_> {
     fn open(&self) -> u64 {
         self.times.saturating_sub(self.acknowledged.get())
     }
 
-    fn told(&self, times: u64) -> Option<String> {
-        let Past { what, and, .. } = self;
+    fn describe(&self, times: u64) -> Option<String> {
+        let PastGaps { what, and, .. } = self;
         match times {
             0 => None,
             1 => Some(format!("{what} once, {and}")),
@@ -118,8 +118,8 @@ impl Past<'_> {
     }
 
     fn acknowledge(&self) -> Option<String> {
-        let told = self.told(self.open());
+        let description = self.describe(self.open());
         self.acknowledged.set(self.times);
-        told
+        description
     }
 }

@@ -72,7 +72,7 @@ pub struct RoutePage {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PageQuery {
+pub(super) struct RouteQuery {
     #[serde(default)]
     from: usize,
     limit: Option<usize>,
@@ -92,25 +92,25 @@ pub(super) fn status(view: &SwitchView) -> Option<RouterStatus> {
     })
 }
 
-fn interface_status(view: &SwitchView, seen: &InterfaceView) -> InterfaceStatus {
-    let (port, vlan) = match seen.interface.site {
+fn interface_status(view: &SwitchView, interface_view: &InterfaceView) -> InterfaceStatus {
+    let (port, vlan) = match interface_view.interface.site {
         Site::Port(port) => (Some(view.name_of(port).to_owned()), None),
         Site::Vlan(vid) => (None, Some(vid)),
     };
     InterfaceStatus {
-        name: seen.interface.name.clone(),
+        name: interface_view.interface.name.clone(),
         port,
         vlan,
-        state: seen.presence(),
-        to_host: seen.counts.to_host.get(),
-        refused: seen.counts.refused.get(),
-        from_host: seen.counts.from_host.get(),
+        state: interface_view.presence(),
+        to_host: interface_view.counts.to_host.get(),
+        refused: interface_view.counts.refused.get(),
+        from_host: interface_view.counts.from_host.get(),
     }
 }
 
 pub(super) async fn get(
     State(view): State<Arc<SwitchView>>,
-    query: Result<Query<PageQuery>, QueryRejection>,
+    query: Result<Query<RouteQuery>, QueryRejection>,
 ) -> Result<Json<RoutePage>, (StatusCode, String)> {
     let wrong = || {
         let allowed = format!(
@@ -118,15 +118,15 @@ pub(super) async fn get(
         );
         (StatusCode::BAD_REQUEST, allowed)
     };
-    let Query(PageQuery { from, limit }) = query.map_err(|_| wrong())?;
+    let Query(RouteQuery { from, limit }) = query.map_err(|_| wrong())?;
     let limit = limit.unwrap_or(PAGE);
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(wrong());
     }
     let none =
         (StatusCode::NOT_FOUND, "this switch has no router: no port is `routed`, no VLAN has one\n".into());
-    let asker = view.router.as_ref().map(|router| router.asker.clone()).ok_or(none)?;
-    let page = timeout(WITHIN, asker.page(from, limit)).await.ok().flatten();
+    let mirror = view.router.as_ref().map(|router| router.mirror.clone()).ok_or(none)?;
+    let page = timeout(WITHIN, mirror.page(from, limit)).await.ok().flatten();
     let silent = || {
         (
             StatusCode::SERVICE_UNAVAILABLE,

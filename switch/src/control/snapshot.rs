@@ -39,7 +39,7 @@ pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
 /// Returns the status of a switch, given one answer per worker, without addresses.
 #[must_use]
 pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
-    let fdb_total = addresses::known(view);
+    let fdb_total = addresses::address_count(view);
     let unseen = view.unseen();
     let gaps = proof::gaps(view, &unseen);
     let port = |(id, port)| {
@@ -314,13 +314,13 @@ fn causes(counters: &ClassCounters) -> BTreeMap<String, CauseCount> {
 fn culprits(view: &SwitchView, ingress: PortId, class: Class) -> Vec<CulpritStatus> {
     let culprits = view.counters.culprits(ingress, class).into_iter();
     let there = culprits.filter(|culprit| view.ports[culprit.egress.index()].is_there());
-    let told = there.map(|Culprit { egress, class, bytes, held }| CulpritStatus {
+    let statuses = there.map(|Culprit { egress, class, bytes, held }| CulpritStatus {
         port: view.name_of(egress).to_owned(),
         class: class.get(),
         bytes,
         held,
     });
-    told.collect()
+    statuses.collect()
 }
 
 fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
@@ -339,7 +339,7 @@ fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
             lost: counters.lost.get(),
             intents_refused: counters.refused.get(),
             first_loss_nanos: after_start(view, counters.first_loss.get()),
-            flows: (*kind == PolicyKind::Ofc).then(|| flows_asked(&counters.flows)),
+            flows: (*kind == PolicyKind::Ofc).then(|| flow_requests(&counters.flows)),
             rate: matches!(kind, PolicyKind::Gfc | PolicyKind::Custom).then(|| RateAskedStatus {
                 changes: counters.rate.changes.get(),
                 asked_bits_per_second: nonzero(&counters.rate.now),
@@ -356,18 +356,18 @@ fn flow_status(flows: &FlowCounters) -> FlowStatus {
         resume_frames_sent: flows.resume_frames_sent.get(),
         pause_frames_received: flows.pause_frames_received.get(),
         resume_frames_received: flows.resume_frames_received.get(),
-        asked: flows_asked(&flows.asked),
+        asked: flow_requests(&flows.asked),
         paused: flows.paused.get(),
         fallbacks: flows.fallbacks.get(),
     }
 }
 
-fn flows_asked(asked: &FlowsAsked) -> FlowsAskedStatus {
+fn flow_requests(requests: &FlowsAsked) -> FlowsAskedStatus {
     FlowsAskedStatus {
-        pauses: asked.pauses.get(),
-        flow_pauses: asked.flows.get(),
-        resumes: asked.resumes.get(),
-        asked: asked.now.get(),
+        pauses: requests.pauses.get(),
+        flow_pauses: requests.flows.get(),
+        resumes: requests.resumes.get(),
+        asked: requests.now.get(),
     }
 }
 

@@ -1,15 +1,15 @@
 //! Access to a running switch: host names by which it may be addressed, and changes only from this machine.
 //!
 //! A web page may send requests to this machine under a name that its owner has pointed here (DNS rebinding), and then
-//! read the answers. A browser puts that name into `Host`, so a name must be one of the switch's own. An address cannot
-//! be redirected. A client without `Host` is no browser.
+//! read the answers. A browser puts that name into `HostHeader`, so a name must be one of the switch's own. An address cannot
+//! be redirected. A client without `HostHeader` is no browser.
 
 use std::net::IpAddr;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
-use super::asker::{Asker, is_of_this_machine};
+use super::caller::{Caller, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
@@ -46,9 +46,9 @@ impl Names {
     /// Returns the accepted names.
     pub fn may_ask(&self, host: Option<&str>) -> Result<(), String> {
         let Some(host) = host else { return Ok(()) };
-        match Host::read(host) {
-            Some(Host::Address(_)) => Ok(()),
-            Some(Host::Name(name)) if self.names.contains(&name) => Ok(()),
+        match HostHeader::read(host) {
+            Some(HostHeader::Address(_)) => Ok(()),
+            Some(HostHeader::Name(name)) if self.names.contains(&name) => Ok(()),
             _ => Err(format!(
                 "this switch is not {host:?}; call it {} or by its address, or add the name to `http_hosts`",
                 self.names.join(", ")
@@ -61,28 +61,28 @@ impl Names {
     pub fn may_read(&self, origin: &HeaderValue, host: Option<&str>) -> bool {
         let uri: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
         let Some(from) = uri.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase) else { return false };
-        let (from_host, host) = (Host::read(&from), host.and_then(Host::read));
+        let (from_host, host) = (HostHeader::read(&from), host.and_then(HostHeader::read));
         let is_one_of_ours = from != LOCALHOST && self.names.contains(&from);
         is_one_of_ours
             || host.is_some()
-                && (host == from_host || [&host, &from_host].into_iter().flatten().all(Host::is_here))
+                && (host == from_host || [&host, &from_host].into_iter().flatten().all(HostHeader::is_here))
     }
 
     /// Checks that a client that uses the name `host` may do `what`, which is reserved to clients on this machine.
     ///
     /// # Errors
     /// Returns the permitted clients or names.
-    pub fn may(&self, asker: Asker, host: Option<&str>, what: &str) -> Result<(), String> {
-        let reached = match asker {
-            Asker::Tcp { here, .. } => Some(here.ip().to_canonical()),
-            Asker::Unix { .. } => None,
+    pub fn may(&self, caller: Caller, host: Option<&str>, what: &str) -> Result<(), String> {
+        let reached = match caller {
+            Caller::Tcp { here, .. } => Some(here.ip().to_canonical()),
+            Caller::Unix { .. } => None,
         };
-        if !self.is_here(asker) {
+        if !self.is_here(caller) {
             return Err(format!("who wants to {what} can do so from this machine only"));
         }
-        let is_ours = match host.and_then(Host::read) {
-            Some(Host::Name(name)) => self.names.contains(&name),
-            Some(Host::Address(address)) => {
+        let is_ours = match host.and_then(HostHeader::read) {
+            Some(HostHeader::Name(name)) => self.names.contains(&name),
+            Some(HostHeader::Address(address)) => {
                 address.is_loopback() || address == self.listen || Some(address) == reached
             }
             None => false,
@@ -99,8 +99,8 @@ impl Names {
 
     /// Returns whether the client is on this machine. The kernel drops packets from outside that have one of its own
     /// addresses as source.
-    fn is_here(&self, asker: Asker) -> bool {
-        let Asker::Tcp { peer, here } = asker else { return true };
+    fn is_here(&self, caller: Caller) -> bool {
+        let Caller::Tcp { peer, here } = caller else { return true };
         let address = peer.ip().to_canonical();
         let is_own = address.is_loopback() || address == self.listen || address == here.ip().to_canonical();
         is_own || is_of_this_machine(peer, here)
@@ -116,26 +116,26 @@ impl Names {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Host {
+enum HostHeader {
     Address(IpAddr),
     Name(String),
 }
 
-impl Host {
+impl HostHeader {
     fn is_here(&self) -> bool {
         match self {
-            Host::Address(address) => address.is_loopback(),
-            Host::Name(name) => name == LOCALHOST,
+            HostHeader::Address(address) => address.is_loopback(),
+            HostHeader::Name(name) => name == LOCALHOST,
         }
     }
 
-    fn read(host: &str) -> Option<Host> {
+    fn read(host: &str) -> Option<HostHeader> {
         let authority: Authority = host.parse().ok()?;
         let name = authority.host();
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         Some(match address {
-            Ok(address) => Host::Address(address.to_canonical()),
-            Err(_) => Host::Name(name.trim_end_matches('.').to_ascii_lowercase()),
+            Ok(address) => HostHeader::Address(address.to_canonical()),
+            Err(_) => HostHeader::Name(name.trim_end_matches('.').to_ascii_lowercase()),
         })
     }
 }
@@ -152,7 +152,7 @@ mod tests {
 
     fn may_change(names: &Names, peer: SocketAddr, host: Option<&str>) -> Result<(), String> {
         let here = SocketAddr::new(names.listen, 9464);
-        names.may(Asker::Tcp { peer, here }, host, "change a policy")
+        names.may(Caller::Tcp { peer, here }, host, "change a policy")
     }
 
     fn names() -> Names {
@@ -191,11 +191,14 @@ mod tests {
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
         assert_eq!(names().may_ask(None), Ok(()), "no browser");
-        let told = names().may_ask(Some("rebound.example")).unwrap_err();
-        assert!(told.starts_with("this switch is not \"rebound.example\"; call it localhost, "), "{told}");
+        let message = names().may_ask(Some("rebound.example")).unwrap_err();
         assert!(
-            told.ends_with("leaf1.lab.example or by its address, or add the name to `http_hosts`"),
-            "{told}"
+            message.starts_with("this switch is not \"rebound.example\"; call it localhost, "),
+            "{message}"
+        );
+        assert!(
+            message.ends_with("leaf1.lab.example or by its address, or add the name to `http_hosts`"),
+            "{message}"
         );
     }
 
@@ -228,10 +231,10 @@ mod tests {
         assert_eq!(may_change(&names(), HERE, Some("localhost")), Ok(()));
         let by_its_address = SocketAddr::from((LISTEN, 1));
         assert_eq!(may_change(&names(), by_its_address, Some("10.0.0.1:9464")), Ok(()));
-        let told = |peer, host| may_change(&names(), peer, host).unwrap_err();
-        assert!(told(there, Some("localhost")).contains("from this machine only"));
-        assert!(told(HERE, Some("rebound.example")).contains("\"rebound.example\"; call it 10.0.0.1 or"));
-        assert!(told(HERE, None).contains("localhost"));
+        let refusal = |peer, host| may_change(&names(), peer, host).unwrap_err();
+        assert!(refusal(there, Some("localhost")).contains("from this machine only"));
+        assert!(refusal(HERE, Some("rebound.example")).contains("\"rebound.example\"; call it 10.0.0.1 or"));
+        assert!(refusal(HERE, None).contains("localhost"));
         let at_home = may_change(&Names::new(HERE.ip(), &[]), HERE, None).unwrap_err();
         assert!(at_home.ends_with("call it localhost, 127.0.0.1 or [::1] to change a policy"), "{at_home}");
     }
@@ -241,8 +244,8 @@ mod tests {
     fn other_address_of_this_machine_may_change() {
         let names = Names::new([0, 0, 0, 0].into(), &[]);
         let ours = SocketAddr::from(([10, 0, 0, 3], 1));
-        let reached = |peer, here: [u8; 4]| Asker::Tcp { peer, here: SocketAddr::from((here, 9464)) };
-        let may = |asker, host| names.may(asker, Some(host), "change a policy");
+        let reached = |peer, here: [u8; 4]| Caller::Tcp { peer, here: SocketAddr::from((here, 9464)) };
+        let may = |caller, host| names.may(caller, Some(host), "change a policy");
         assert_eq!(may(reached(ours, [10, 0, 0, 3]), "10.0.0.3:9464"), Ok(()));
         assert_eq!(may(reached(ours, [10, 0, 0, 3]), "localhost"), Ok(()));
         assert!(may(reached(ours, [10, 0, 0, 3]), "10.0.0.4").is_err(), "another switch is meant");
@@ -257,7 +260,7 @@ mod tests {
         let (peer, here) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
         assert!(is_of_this_machine(peer, here));
         drop(listener);
-        let elsewhere = SocketAddr::from(([10, 255, 0, 9], 4_242));
-        assert!(!is_of_this_machine(elsewhere, here));
+        let remote = SocketAddr::from(([10, 255, 0, 9], 4_242));
+        assert!(!is_of_this_machine(remote, here));
     }
 }

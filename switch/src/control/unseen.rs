@@ -486,8 +486,8 @@ mod tests {
     #[test]
     fn words_name_the_port_and_how_many() {
         let unseen = Unseen { lossy: 10_356, unknown: 1, ..Unseen::default() };
-        let said = "10,356 frames were lost before or behind the switch at port p1, which carried only lossy classes in that time";
-        assert_eq!(unseen.lossy_in_words("p1").as_deref(), Some(said));
+        let expected = "10,356 frames were lost before or behind the switch at port p1, which carried only lossy classes in that time";
+        assert_eq!(unseen.lossy_in_words("p1").as_deref(), Some(expected));
         let unproved: Vec<_> = unseen.unproved_in_words().collect();
         assert!(unproved.len() == 1 && unproved[0].starts_with("1 frame was lost before the XDP program"));
         let acknowledged = Acknowledged::default();
@@ -501,6 +501,6 @@ mod tests {
              tested"])
         );
         let more = Unseen { at_least: true, ..unseen };
-        assert!(more.lossy_in_words("p1").is_some_and(|said| said.starts_with("at least 10,356 ")));
+        assert!(more.lossy_in_words("p1").is_some_and(|text| text.starts_with("at least 10,356 ")));
     }
 }

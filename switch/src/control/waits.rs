@@ -43,7 +43,7 @@ mod tests {
     use crate::control::{Answer, snapshot};
 
     #[test]
-    fn a_holder_of_single_flows_is_a_holder_and_who_holds_is_told_why() {
+    fn flow_pause_holder_is_in_cause_graph() {
         let (view, _inbox) = view();
         let mut status = snapshot(&view, &[Answer::Given(Default::default())]);
         for class in status.ports.iter_mut().flat_map(|port| &mut port.classes) {

@@ -11,7 +11,7 @@ use xoff_flow_control::counter::Counter;
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_wire::units::{Nanos, PortId, Site};
 
-use super::ring::{Head, Reader, Writer, ring};
+use super::ring::{Head, RingReader, RingWriter, ring};
 use crate::bell::Bell;
 use crate::handoff::Bells;
 
@@ -20,35 +20,35 @@ const ROOM: usize = 256 << 10;
 
 /// Counters of frames to be sent for the host path, by port. Written by the worker that owns the port.
 #[derive(Debug)]
-pub struct TellCounts(Box<[(Counter, Counter)]>);
+pub struct SendCounts(Box<[(Counter, Counter)]>);
 
-impl TellCounts {
+impl SendCounts {
     /// Creates the counters for this number of ports.
     #[must_use]
-    pub fn new(ports: usize) -> Arc<TellCounts> {
-        Arc::new(TellCounts((0..ports).map(|_| Default::default()).collect()))
+    pub fn new(ports: usize) -> Arc<SendCounts> {
+        Arc::new(SendCounts((0..ports).map(|_| Default::default()).collect()))
     }
 
     /// Returns the number of frames sent by `port`.
     #[must_use]
-    pub fn told(&self, port: PortId) -> u64 {
+    pub fn sent(&self, port: PortId) -> u64 {
         self.0[port.index()].0.get()
     }
 
     /// Returns the number of frames that `port` could not send: no link, or no room.
     #[must_use]
-    pub fn untold(&self, port: PortId) -> u64 {
+    pub fn unsent(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()
     }
 }
 
 #[derive(Debug)]
-struct Sink {
-    ring: Writer,
+struct RingSink {
+    ring: RingWriter,
     punted: Arc<Counter>,
 }
 
-impl PuntSink for Sink {
+impl PuntSink for RingSink {
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
         let Punt { at, port, vid, reason } = *punt;
         #[allow(clippy::cast_possible_truncation)] // few
@@ -61,25 +61,25 @@ impl PuntSink for Sink {
 
 /// Frame from the host path for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Given<'a> {
+pub enum HostFrame<'a> {
     /// Frame to the peer of this port.
-    Tell(PortId, &'a [u8]),
+    ToPeer(PortId, &'a [u8]),
     /// Frame from the host interface at this site, counted at this port.
-    Frame(Site, PortId, &'a [u8]),
+    FromInterface(Site, PortId, &'a [u8]),
 }
 
-const TELL: u8 = 0;
-const FRAME: u8 = 1;
+const TO_PEER: u8 = 0;
+const FROM_INTERFACE: u8 = 1;
 
 /// Worker's end of the connection.
 #[derive(Debug)]
 pub struct WorkerEnd {
-    inbound: Reader,
+    inbound: RingReader,
     punted: Arc<Counter>,
     /// Number of punted frames at the last ring.
     rung_for: u64,
     bell: Arc<Bell>,
-    counts: Arc<TellCounts>,
+    counts: Arc<SendCounts>,
 }
 
 impl WorkerEnd {
@@ -92,19 +92,23 @@ impl WorkerEnd {
 
     /// Takes the next frame for this worker.
     #[inline]
-    pub fn next_given(&mut self) -> Option<Given<'_>> {
+    pub fn next_frame(&mut self) -> Option<HostFrame<'_>> {
         if self.inbound.is_empty() {
             return None;
         }
         let (Head { port, about, vid, .. }, bytes) = self.inbound.take()?;
         let site = if vid == 0 { Site::Port(port) } else { Site::Vlan(vid) };
-        Some(if about == FRAME { Given::Frame(site, port, bytes) } else { Given::Tell(port, bytes) })
+        Some(if about == FROM_INTERFACE {
+            HostFrame::FromInterface(site, port, bytes)
+        } else {
+            HostFrame::ToPeer(port, bytes)
+        })
     }
 
     /// Counts a frame as sent or not sent.
-    pub fn count(&self, port: PortId, is_told: bool) {
-        let (told, untold) = &self.counts.0[port.index()];
-        if is_told { told } else { untold }.add(1);
+    pub fn count(&self, port: PortId, is_sent: bool) {
+        let (sent, unsent) = &self.counts.0[port.index()];
+        if is_sent { sent } else { unsent }.add(1);
     }
 
     /// Wakes the host path at the end of a turn, if frames were punted.
@@ -121,7 +125,7 @@ impl WorkerEnd {
 /// Host path's end, for all workers.
 #[derive(Debug)]
 pub struct HostEnd {
-    rings: Vec<Reader>,
+    rings: Vec<RingReader>,
     /// Queues of frames to the workers.
     pub outbox: Outbox,
 }
@@ -136,15 +140,15 @@ pub fn ends(
     owners: Box<[WorkerId]>,
     workers: usize,
     bell: &Arc<Bell>,
-    counts: &Arc<TellCounts>,
+    counts: &Arc<SendCounts>,
 ) -> (HostEnd, Vec<WorkerSide>) {
     let (mut rings, mut inward, mut of_workers) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..workers {
-        let ((sink, punts), (tells, inbound)) = (ring(ROOM), ring(ROOM));
+        let ((sink, punts), (senders, inbound)) = (ring(ROOM), ring(ROOM));
         rings.push(punts);
-        inward.push(tells);
+        inward.push(senders);
         let punted = Arc::new(Counter::default());
-        let sink: Box<dyn PuntSink> = Box::new(Sink { ring: sink, punted: Arc::clone(&punted) });
+        let sink: Box<dyn PuntSink> = Box::new(RingSink { ring: sink, punted: Arc::clone(&punted) });
         let (bell, counts) = (Arc::clone(bell), Arc::clone(counts));
         of_workers.push((sink, WorkerEnd { inbound, punted, rung_for: 0, bell, counts }));
     }
@@ -157,7 +161,7 @@ impl HostEnd {
     /// Returns whether all punted frames are taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rings.iter().all(Reader::is_empty)
+        self.rings.iter().all(RingReader::is_empty)
     }
 
     /// Takes punted frames, at most `most` of each worker. Returns true if there may be more.
@@ -182,7 +186,7 @@ pub struct Outbox {
     /// Workers by port.
     owners: Box<[WorkerId]>,
     /// Rings by worker.
-    rings: Vec<Writer>,
+    rings: Vec<RingWriter>,
     /// True for workers with new frames since the last ring.
     unrung: Vec<bool>,
 }
@@ -199,7 +203,7 @@ pub struct Punted<'a> {
 impl Outbox {
     /// Queues a frame to the peer of `port`, to be sent before data. Returns false if there is no room.
     pub fn tell(&mut self, at: Nanos, port: PortId, bytes: &[u8]) -> bool {
-        self.put(Head { at, port, vid: 0, about: TELL }, bytes)
+        self.put(Head { at, port, vid: 0, about: TO_PEER }, bytes)
     }
 
     /// Queues a frame from the host interface at `site`. Returns false if there is no room.
@@ -208,7 +212,7 @@ impl Outbox {
             Site::Port(_) => 0,
             Site::Vlan(vid) => vid,
         };
-        self.put(Head { at, port, vid, about: FRAME }, bytes)
+        self.put(Head { at, port, vid, about: FROM_INTERFACE }, bytes)
     }
 
     /// Returns whether a frame of any length fits for the worker of `port`.
@@ -239,6 +243,6 @@ impl Outbox {
     /// Returns whether the workers have taken all frames.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.rings.iter().all(Writer::is_empty)
+        self.rings.iter().all(RingWriter::is_empty)
     }
 }

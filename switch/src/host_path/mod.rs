@@ -74,7 +74,9 @@ pub fn start(
     let events = duplicates([bell.event().as_fd()].into_iter().chain(host.wakers()))?;
     let work = move || {
         if let Err(error) = run(end, host, &rung, events, &stopped) {
-            tracing::error!("the host path has ended: {error}; nothing is heard or said by LLDP any more");
+            tracing::error!(
+                "the host path has ended: {error}; LLDP is off, and no frames reach the host: restart the switch"
+            );
         }
     };
     let thread = Some(privileges.spawn(Part::HostPath, "xoff-host-path", work)?);

@@ -41,25 +41,25 @@ impl Head {
 }
 
 /// Writer's end of a ring.
-pub struct Writer {
+pub struct RingWriter {
     ring: Producer<u8>,
     /// Room for a head and a frame, which are written at once.
     scratch: Box<[u8]>,
 }
 
 /// Reader's end of a ring.
-pub struct Reader {
+pub struct RingReader {
     ring: Consumer<u8>,
     bytes: Box<[u8]>,
 }
 
-impl fmt::Debug for Writer {
+impl fmt::Debug for RingWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Writer")
     }
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for RingReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Reader")
     }
@@ -67,7 +67,7 @@ impl fmt::Debug for Reader {
 
 /// Creates a ring of `room` bytes, and returns both ends.
 #[must_use]
-pub fn ring(room: usize) -> (Writer, Reader) {
+pub fn ring(room: usize) -> (RingWriter, RingReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
     // Touch every page before the first frame.
     if let Ok(all) = producer.write_chunk(room) {
@@ -77,10 +77,13 @@ pub fn ring(room: usize) -> (Writer, Reader) {
         all.commit_all();
     }
     let room_for_one = || vec![0; HEAD + FRAME_MAX].into_boxed_slice();
-    (Writer { ring: producer, scratch: room_for_one() }, Reader { ring: consumer, bytes: room_for_one() })
+    (
+        RingWriter { ring: producer, scratch: room_for_one() },
+        RingReader { ring: consumer, bytes: room_for_one() },
+    )
 }
 
-impl Writer {
+impl RingWriter {
     /// Appends a frame of `len` bytes, written by `fill`, which returns its length. Returns false if there is no room.
     pub fn put(&mut self, head: Head, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> bool {
         if len > FRAME_MAX || self.ring.slots() < HEAD + len {
@@ -106,7 +109,7 @@ impl Writer {
     }
 }
 
-impl Reader {
+impl RingReader {
     /// Returns whether no frame is waiting.
     #[inline]
     #[must_use]
@@ -142,7 +145,7 @@ impl Reader {
 mod tests {
     use super::*;
 
-    fn put(writer: &mut Writer, port: u8, bytes: &[u8]) -> bool {
+    fn put(writer: &mut RingWriter, port: u8, bytes: &[u8]) -> bool {
         let head = Head { at: Nanos(7), port: PortId(port), about: 3, vid: 4 };
         writer.put(head, bytes.len(), |into| {
             into.copy_from_slice(bytes);

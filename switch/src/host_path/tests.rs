@@ -6,7 +6,7 @@ use xoff_dataplane::switch::WorkerId;
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_wire::units::PortId;
 
-use super::ends::{Given, TellCounts, WorkerSide, ends};
+use super::ends::{HostFrame, SendCounts, WorkerSide, ends};
 use super::*;
 use crate::handoff::Bells;
 
@@ -43,9 +43,9 @@ impl Host for Echo {
 
 type Had = Receiver<(PortId, Vec<u8>)>;
 
-fn two_workers() -> (HostPath, Vec<WorkerSide>, Had, Arc<TellCounts>) {
+fn two_workers() -> (HostPath, Vec<WorkerSide>, Had, Arc<SendCounts>) {
     let bell = Arc::new(Bell::new().unwrap());
-    let counts = TellCounts::new(2);
+    let counts = SendCounts::new(2);
     let bells = Bells::new(2).unwrap();
     let (end, workers) = ends(&bells, [WorkerId(0), WorkerId(1)].into(), 2, &bell, &counts);
     let (had, has) = channel();
@@ -63,7 +63,7 @@ fn punt(sink: &mut dyn PuntSink, port: u8, bytes: &[u8]) -> bool {
 
 // proves: slow-path
 #[test]
-fn what_a_worker_punts_is_had_and_what_is_answered_goes_to_the_worker_of_the_port() {
+fn punted_frame_answered_by_the_ports_worker() {
     let (mut path, mut workers, had, counts) = two_workers();
     for (port, (sink, end)) in (0..).zip(&mut workers) {
         assert!(punt(&mut **sink, port, &[port; 60]));
@@ -71,30 +71,30 @@ fn what_a_worker_punts_is_had_and_what_is_answered_goes_to_the_worker_of_the_por
         assert_eq!(had.recv().unwrap(), (PortId(port), vec![port; 60]));
     }
     path.stop();
-    let mut told = |worker: usize| {
+    let mut frames_of = |worker: usize| {
         let end = &mut workers[worker].1;
         let mut all = Vec::new();
-        while let Some(Given::Tell(port, bytes)) = end.next_given() {
+        while let Some(HostFrame::ToPeer(port, bytes)) = end.next_frame() {
             all.push((port, bytes.to_vec()));
         }
         all.iter().for_each(|(port, bytes)| end.count(*port, bytes.len() == 60));
         all
     };
-    assert_eq!(told(0), [(PortId(0), vec![0; 60])]);
-    assert_eq!(told(1), [(PortId(1), vec![1; 60]), (PortId(1), b"the end".to_vec())]);
-    assert_eq!([counts.told(PortId(1)), counts.untold(PortId(1))], [1, 1]);
+    assert_eq!(frames_of(0), [(PortId(0), vec![0; 60])]);
+    assert_eq!(frames_of(1), [(PortId(1), vec![1; 60]), (PortId(1), b"the end".to_vec())]);
+    assert_eq!([counts.sent(PortId(1)), counts.unsent(PortId(1))], [1, 1]);
 }
 
 #[test]
 fn a_full_ring_refuses_and_loses_nothing_that_it_took() {
     let bell = Arc::new(Bell::new().unwrap());
     let bells = Bells::new(1).unwrap();
-    let (mut end, mut workers) = ends(&bells, [WorkerId(0)].into(), 1, &bell, &TellCounts::new(1));
+    let (mut end, mut workers) = ends(&bells, [WorkerId(0)].into(), 1, &bell, &SendCounts::new(1));
     let sink = &mut *workers[0].0;
     let taken = (0..u32::MAX).take_while(|n| punt(sink, 0, &n.to_ne_bytes())).count();
     assert!(taken > 1_000 && !punt(sink, 0, b"more"));
-    let mut seen = 0..;
-    while end.take(7, |punted, _| assert_eq!(punted.bytes, u32::to_ne_bytes(seen.next().unwrap()))) {}
-    assert_eq!(seen.next().unwrap() as usize, taken);
+    let mut expected = 0..;
+    while end.take(7, |punted, _| assert_eq!(punted.bytes, u32::to_ne_bytes(expected.next().unwrap()))) {}
+    assert_eq!(expected.next().unwrap() as usize, taken);
     assert!(punt(sink, 0, b"room again"));
 }

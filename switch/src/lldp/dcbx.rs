@@ -5,7 +5,7 @@ use xoff_wire::dcbx::{Application, Applications, Ets, PfcState, algorithm, selec
 use xoff_wire::lldp::{BRIDGE, Id, LEN_MAX, ROUTER, TEXT_MAX, Tlv, Understands, Writer};
 use xoff_wire::units::{CLASSES, Class, ClassSet, FCS, MacAddr};
 
-use super::said::Said;
+use super::announcement::Announcement;
 
 /// Number of classes that may be paused at the same time.
 const CAPABILITY: u8 = 8;
@@ -15,7 +15,7 @@ const ROUNDED: u8 = 1;
 
 /// Subject of a mismatch between the two ends of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MismatchKind {
     /// Classes with PFC.
     Pfc,
     /// Shares of classes in the line (ETS).
@@ -24,7 +24,7 @@ pub enum Kind {
     Dscp,
 }
 
-xoff_wire::named! { Kind {
+xoff_wire::named! { MismatchKind {
     Pfc: "pfc",
     Ets: "ets",
     Dscp: "dscp",
@@ -34,7 +34,7 @@ xoff_wire::named! { Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// Subject of the mismatch.
-    pub kind: Kind,
+    pub kind: MismatchKind,
     /// Description with the values of both ends.
     pub detail: String,
 }
@@ -107,7 +107,7 @@ fn write(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16, detail: Detail) -
     say(Tlv::Ets(ets));
     say(Tlv::EtsRecommendation(Ets { willing: false, ..ets }));
     say(Tlv::Pfc(pfc(port)));
-    let said: Vec<[u8; 3]> = applications(port)
+    let bytes: Vec<[u8; 3]> = applications(port)
         .filter(|it| match detail {
             Detail::All => true,
             Detail::Others => u16::from(it.class.get()) != it.protocol / 8,
@@ -115,8 +115,8 @@ fn write(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16, detail: Detail) -
         })
         .map(Application::to_bytes)
         .collect();
-    if !said.is_empty() {
-        say(Tlv::Applications(Applications::new(&said)));
+    if !bytes.is_empty() {
+        say(Tlv::Applications(Applications::new(&bytes)));
     }
     writer.finish().to_vec()
 }
@@ -187,17 +187,17 @@ fn applications(port: &PortSettings) -> impl Iterator<Item = Application> + '_ {
 
 /// Returns the mismatches between a port and its neighbor. Missing TLVs are no mismatch.
 #[must_use]
-pub fn mismatches(port: &PortSettings, said: &Said) -> Vec<Mismatch> {
+pub fn mismatches(port: &PortSettings, announced: &Announcement) -> Vec<Mismatch> {
     if port.dcbx == Dcbx::Off {
         return Vec::new();
     }
-    let details = [pfc_differs(port, said), ets_differs(port, said), dscp_differs(port, said)];
-    let named = Kind::ALL.into_iter().zip(details);
+    let details = [pfc_differs(port, announced), ets_differs(port, announced), dscp_differs(port, announced)];
+    let named = MismatchKind::ALL.into_iter().zip(details);
     named.filter_map(|(kind, detail)| Some(Mismatch { kind, detail: detail? })).collect()
 }
 
-fn pfc_differs(port: &PortSettings, said: &Said) -> Option<String> {
-    let (here, there) = (pfc(port).classes, said.pfc?.classes);
+fn pfc_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
+    let (here, there) = (pfc(port).classes, announced.pfc?.classes);
     (here != there).then(|| format!("PFC is used for {} here, for {} there", classes(here), classes(there)))
 }
 
@@ -210,8 +210,8 @@ fn classes(set: ClassSet) -> String {
     }
 }
 
-fn ets_differs(port: &PortSettings, said: &Said) -> Option<String> {
-    let (here, there) = (ets(port).shares(), said.ets.as_ref()?.shares());
+fn ets_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
+    let (here, there) = (ets(port).shares(), announced.ets.as_ref()?.shares());
     let differs = |(here, there): (Option<u8>, Option<u8>)| match (here, there) {
         (Some(here), Some(there)) => here.abs_diff(there) > ROUNDED,
         _ => here.is_some() != there.is_some(),
@@ -221,10 +221,10 @@ fn ets_differs(port: &PortSettings, said: &Said) -> Option<String> {
     Some(format!("class {class} is {} here, {} there", share(shares.0), share(shares.1)))
 }
 
-fn dscp_differs(port: &PortSettings, said: &Said) -> Option<String> {
+fn dscp_differs(port: &PortSettings, announced: &Announcement) -> Option<String> {
     let theirs = |dscp: u16| {
         let named = |it: &&Application| (it.selector, it.protocol) == (selector::DSCP, dscp);
-        said.applications.iter().find(named).map(|it| it.class)
+        announced.applications.iter().find(named).map(|it| it.class)
     };
     let mut differing = applications(port)
         .filter_map(|here| Some((here, theirs(here.protocol)?)))
@@ -244,16 +244,18 @@ pub fn follows(port: &PortSettings) -> bool {
 }
 
 /// Applies a neighbor's TLVs to the settings that follow it.
-pub fn follow(port: &mut PortSettings, said: Option<&Said>) {
-    let understands = said.map(|said| said.understands).unwrap_or_default();
+pub fn follow(port: &mut PortSettings, announced: Option<&Announcement>) {
+    let understands = announced.map(|announced| announced.understands).unwrap_or_default();
     if port.auto_peer.flow_lists {
         port.ofc_peer = understands.flow_lists;
     }
     if port.auto_peer.rates {
         port.gfc_peer = understands.rates;
     }
-    let told = said.and_then(|said| said.pfc).filter(|pfc| port.dcbx == Dcbx::Willing && !pfc.willing);
-    if let (Some(pfc), FlowControl::Pfc { obey, send }) = (told, &mut port.flow_control) {
+    let followed = announced
+        .and_then(|announced| announced.pfc)
+        .filter(|pfc| port.dcbx == Dcbx::Willing && !pfc.willing);
+    if let (Some(pfc), FlowControl::Pfc { obey, send }) = (followed, &mut port.flow_control) {
         if obey == send {
             obey.0 &= pfc.classes.0;
         }

@@ -1,11 +1,11 @@
 //! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O: transmit times ([`timer`]), neighbors ([`table`]), their
-//! announcements ([`said`]), and the effect on classes ([`dcbx`]). Time is an argument.
+//! announcements ([`announcement`]), and the effect on classes ([`dcbx`]). Time is an argument.
 //!
 //! The host path's thread writes [`Neighbors`]; other threads read them. The content comes from untrusted stations: its
 //! size is bounded, and texts are free of terminal control sequences.
 
+pub mod announcement;
 pub mod dcbx;
-pub mod said;
 pub mod table;
 pub mod timer;
 
@@ -15,9 +15,9 @@ use xoff_wire::Header;
 use xoff_wire::lldp::{LldpError, Lldpdu};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
-use dcbx::{Kind, Mismatch};
-use said::Said;
-use table::{Heard, Neighbor, Table};
+use announcement::Announcement;
+use dcbx::{Mismatch, MismatchKind};
+use table::{Neighbor, NeighborChange, NeighborTable};
 use timer::Timer;
 
 /// Neighbors of all ports.
@@ -30,16 +30,16 @@ pub struct Port {
     /// Transmit timer of the port.
     pub timer: Timer,
     /// Neighbors of the port.
-    pub table: Table,
+    pub table: NeighborTable,
     /// LLDP counters of the port.
-    pub counts: Counts,
+    pub counts: LldpCounts,
     /// Current mismatches with the neighbor.
     pub mismatches: Vec<Mismatch>,
 }
 
 /// LLDP counters of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LldpCounts {
     /// Received frames, malformed ones included.
     pub frames_in: u64,
     /// Frames given to the port.
@@ -56,8 +56,8 @@ pub struct Counts {
     pub aged_out: u64,
     /// Frames with a shorter TTL than the preceding one.
     pub shortened: u64,
-    /// Mismatches that began, by [kind](Kind).
-    pub mismatches: [u64; Kind::COUNT],
+    /// Mismatches that began, by [kind](MismatchKind).
+    pub mismatches: [u64; MismatchKind::COUNT],
 }
 
 impl Neighbors {
@@ -74,27 +74,27 @@ impl Neighbors {
 
     /// Returns the announcement of the only neighbor at `port`; `None` if there is no neighbor, or more than one.
     #[must_use]
-    pub fn said(&self, port: PortId) -> Option<Said> {
-        self.lock()[port.index()].table.only().map(|neighbor| neighbor.said.clone())
+    pub fn announcement(&self, port: PortId) -> Option<Announcement> {
+        self.lock()[port.index()].table.only().map(|neighbor| neighbor.announced.clone())
     }
 }
 
 impl Port {
     /// Processes a received LLDP frame.
-    pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> Heard {
+    pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> NeighborChange {
         self.counts.frames_in += 1;
         let (src, list) = match read(frame) {
             Ok(read) => read,
             Err(error) => {
                 self.counts.malformed[error.index()] += 1;
-                return Heard::Nothing;
+                return NeighborChange::Nothing;
             }
         };
-        let heard = self.table.hear(now, src, &list, &mut self.counts);
-        if matches!(heard, Heard::New) {
+        let change = self.table.update(now, src, &list, &mut self.counts);
+        if matches!(change, NeighborChange::New) {
             self.timer.neighbor_came(now);
         }
-        heard
+        change
     }
 
     /// Removes and returns the neighbors that have expired by `now`.

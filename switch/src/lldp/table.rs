@@ -4,8 +4,8 @@
 use xoff_wire::lldp::{Id, Lldpdu};
 use xoff_wire::units::{MacAddr, Nanos};
 
-use super::Counts;
-use super::said::{self, Said};
+use super::LldpCounts;
+use super::announcement::{self, Announcement};
 
 /// Maximum number of neighbors per port.
 pub const NEIGHBORS_MAX: usize = 8;
@@ -23,18 +23,18 @@ pub struct Neighbor {
     /// Time of the first frame.
     pub since: Nanos,
     /// Time of the last frame.
-    pub heard: Nanos,
+    pub last_received: Nanos,
     /// TTL in seconds.
     pub ttl: u16,
     /// Announced properties of the neighbor.
-    pub said: Said,
+    pub announced: Announcement,
 }
 
 impl Neighbor {
     /// Returns the time at which the neighbor expires.
     #[must_use]
     pub fn expires(&self) -> Nanos {
-        self.heard.after(Nanos::from_secs(self.ttl.into()))
+        self.last_received.after(Nanos::from_secs(self.ttl.into()))
     }
 }
 
@@ -50,7 +50,7 @@ impl Key {
 
 /// Effect of a received LLDPDU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum NeighborChange {
     /// The LLDPDU has no effect.
     Nothing,
     /// New neighbor.
@@ -60,16 +60,16 @@ pub enum Heard {
     /// Unchanged announcement.
     Refreshed,
     /// Neighbor removed by a shutdown LLDPDU.
-    Gone(Box<Neighbor>),
+    Removed(Box<Neighbor>),
     /// Neighbor beyond the maximum.
     TooMany,
 }
 
 /// Neighbors of one port.
 #[derive(Clone, Debug, Default)]
-pub struct Table(Vec<Neighbor>);
+pub struct NeighborTable(Vec<Neighbor>);
 
-impl Table {
+impl NeighborTable {
     /// Returns all neighbors, the oldest first.
     #[must_use]
     pub fn all(&self) -> &[Neighbor] {
@@ -82,30 +82,37 @@ impl Table {
         if let [only] = &self.0[..] { Some(only) } else { None }
     }
 
-    pub(super) fn hear(&mut self, now: Nanos, mac: MacAddr, list: &Lldpdu<'_>, counts: &mut Counts) -> Heard {
+    pub(super) fn update(
+        &mut self,
+        now: Nanos,
+        mac: MacAddr,
+        list: &Lldpdu<'_>,
+        counts: &mut LldpCounts,
+    ) -> NeighborChange {
         let key = Key::of(list);
         let at = self.0.iter().position(|neighbor| neighbor.key == key);
         match at {
-            Some(at) if list.ttl == 0 => return Heard::Gone(Box::new(self.0.remove(at))),
-            None if list.ttl == 0 => return Heard::Nothing,
+            Some(at) if list.ttl == 0 => return NeighborChange::Removed(Box::new(self.0.remove(at))),
+            None if list.ttl == 0 => return NeighborChange::Nothing,
             None if self.0.len() == NEIGHBORS_MAX => {
                 counts.too_many += 1;
-                return Heard::TooMany;
+                return NeighborChange::TooMany;
             }
             Some(_) | None => (),
         }
-        let said = Said::read(list, &mut counts.discarded);
-        let (heard, ttl) = (now, list.ttl);
+        let announced = Announcement::read(list, &mut counts.discarded);
+        let (last_received, ttl) = (now, list.ttl);
         let Some(at) = at else {
-            let (chassis, port) = (said::chassis(list.chassis), said::port(list.port));
-            self.0.push(Neighbor { key, chassis, port, mac, since: now, heard, ttl, said });
-            return Heard::New;
+            let (chassis, port) = (announcement::chassis(list.chassis), announcement::port(list.port));
+            self.0.push(Neighbor { key, chassis, port, mac, since: now, last_received, ttl, announced });
+            return NeighborChange::New;
         };
         let neighbor = &mut self.0[at];
         counts.shortened += u64::from(ttl < neighbor.ttl);
-        let same = (&neighbor.said, neighbor.mac) == (&said, mac);
-        (neighbor.heard, neighbor.ttl, neighbor.mac, neighbor.said) = (heard, ttl, mac, said);
-        if same { Heard::Refreshed } else { Heard::Changed }
+        let same = (&neighbor.announced, neighbor.mac) == (&announced, mac);
+        (neighbor.last_received, neighbor.ttl, neighbor.mac, neighbor.announced) =
+            (last_received, ttl, mac, announced);
+        if same { NeighborChange::Refreshed } else { NeighborChange::Changed }
     }
 
     pub(super) fn age(&mut self, now: Nanos) -> Vec<Neighbor> {

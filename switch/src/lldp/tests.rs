@@ -37,11 +37,11 @@ fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     writer.finish().to_vec()
 }
 
-fn said(frame: &[u8]) -> Said {
+fn announcement(frame: &[u8]) -> Announcement {
     let mut port = Port::default();
-    assert_eq!(port.receive(Nanos(0), frame), Heard::New);
+    assert_eq!(port.receive(Nanos(0), frame), NeighborChange::New);
     assert_eq!(port.counts.discarded, [0; LldpError::COUNT]);
-    port.table.only().unwrap().said.clone()
+    port.table.only().unwrap().announced.clone()
 }
 
 /// Returns the seconds at which frames are sent; `happens` runs once a second.
@@ -79,7 +79,7 @@ fn a_port_speaks_at_once_with_its_link_and_then_every_interval() {
 
 // proves: lldp
 #[test]
-fn a_neighbor_that_comes_hears_four_frames_a_second_apart() {
+fn new_neighbor_gets_four_fast_frames() {
     let happens = |second, timer: &mut Timer| match second {
         0 => timer.begin(Nanos(0)),
         10 | 11 => timer.neighbor_came(Nanos::from_secs(second)), // the second arrives during the fast frames of the first
@@ -90,7 +90,7 @@ fn a_neighbor_that_comes_hears_four_frames_a_second_apart() {
 
 // proves: lldp
 #[test]
-fn whatever_changes_no_more_than_five_frames_leave_at_once_and_one_a_second() {
+fn frame_rate_limited_to_burst_of_five() {
     let mut timer = Timer::default();
     timer.begin(Nanos(0));
     let mut at_once = 0;
@@ -117,47 +117,47 @@ fn what_could_not_be_sent_is_sent_a_second_later() {
 
 // proves: lldp
 #[test]
-fn a_neighbor_is_there_as_long_as_it_says_and_not_a_nanosecond_longer() {
+fn neighbor_expires_exactly_after_its_ttl() {
     let mut port = Port::default();
-    assert_eq!(port.receive(Nanos(5), &frame(1, 2, &[])), Heard::New);
-    assert_eq!(port.receive(SECOND, &frame(1, 2, &[])), Heard::Refreshed);
-    assert_eq!(port.receive(SECOND, &frame(1, 2, &[Tlv::SystemName(b"me")])), Heard::Changed);
+    assert_eq!(port.receive(Nanos(5), &frame(1, 2, &[])), NeighborChange::New);
+    assert_eq!(port.receive(SECOND, &frame(1, 2, &[])), NeighborChange::Refreshed);
+    assert_eq!(port.receive(SECOND, &frame(1, 2, &[Tlv::SystemName(b"me")])), NeighborChange::Changed);
     assert_eq!(port.table.next_expiry(), Nanos::from_secs(3));
     assert!(port.age(Nanos(3 * SECOND.0 - 1)).is_empty());
-    assert_eq!(port.age(Nanos(3 * SECOND.0))[0].said.system_name, "me");
+    assert_eq!(port.age(Nanos(3 * SECOND.0))[0].announced.system_name, "me");
     assert_eq!((port.table.all().len(), port.counts.aged_out), (0, 1));
     assert_eq!(port.table.next_expiry(), Nanos::NEVER);
 }
 
 // proves: lldp
 #[test]
-fn who_takes_leave_is_gone_and_a_stranger_who_does_is_nobody() {
+fn shutdown_lldpdu_removes_only_its_neighbor() {
     let mut port = Port::default();
-    assert_eq!(port.receive(Nanos(0), &frame(1, 0, &[])), Heard::Nothing);
+    assert_eq!(port.receive(Nanos(0), &frame(1, 0, &[])), NeighborChange::Nothing);
     port.receive(Nanos(0), &frame(1, 120, &[]));
-    assert_eq!(port.receive(Nanos(0), &frame(2, 0, &[])), Heard::Nothing);
-    assert!(matches!(port.receive(Nanos(0), &frame(1, 0, &[])), Heard::Gone(_)));
+    assert_eq!(port.receive(Nanos(0), &frame(2, 0, &[])), NeighborChange::Nothing);
+    assert!(matches!(port.receive(Nanos(0), &frame(1, 0, &[])), NeighborChange::Removed(_)));
     assert!(port.table.all().is_empty() && port.counts.aged_out == 0);
 }
 
 // proves: lldp
 #[test]
-fn a_flood_of_neighbors_is_bounded_and_pushes_nobody_out() {
+fn neighbor_flood_evicts_nobody() {
     let mut port = Port::default();
     for number in 0..100 {
         port.receive(Nanos(u64::from(number)), &frame(number, 120, &[]));
     }
     assert_eq!((port.table.all().len(), port.counts.too_many), (NEIGHBORS_MAX, 100 - NEIGHBORS_MAX as u64));
-    assert_eq!(port.receive(Nanos(200), &frame(0, 120, &[])), Heard::Refreshed);
-    assert_eq!(port.receive(Nanos(200), &frame(8, 120, &[])), Heard::TooMany);
+    assert_eq!(port.receive(Nanos(200), &frame(0, 120, &[])), NeighborChange::Refreshed);
+    assert_eq!(port.receive(Nanos(200), &frame(8, 120, &[])), NeighborChange::TooMany);
     assert!(port.table.only().is_none(), "several contradict each other");
     port.receive(Nanos(200), &frame(7, 0, &[]));
-    assert_eq!(port.receive(Nanos(200), &frame(8, 120, &[])), Heard::New);
+    assert_eq!(port.receive(Nanos(200), &frame(8, 120, &[])), NeighborChange::New);
 }
 
 // proves: lldp
 #[test]
-fn a_time_that_shrinks_holds_and_is_counted() {
+fn shortened_ttl_applies_and_is_counted() {
     let mut port = Port::default();
     for ttl in [120, 60, 60, 3, 120] {
         port.receive(Nanos(0), &frame(1, ttl, &[]));
@@ -167,67 +167,67 @@ fn a_time_that_shrinks_holds_and_is_counted() {
 
 // proves: lldp
 #[test]
-fn what_says_nothing_is_counted_by_why_and_takes_nobody_with_it() {
+fn malformed_frames_counted_and_neighbors_kept() {
     let mut port = Port::default();
     port.receive(Nanos(0), &frame(1, 120, &[]));
     let whole = frame(1, 120, &[Tlv::Other(7, b"bad"), Tlv::SystemName(b"a"), Tlv::SystemName(b"b")]);
-    assert_eq!(port.receive(Nanos(0), &whole[..20]), Heard::Nothing);
-    assert_eq!(port.receive(Nanos(0), &whole[..13]), Heard::Nothing);
-    assert_eq!(port.receive(Nanos(0), &whole[..14]), Heard::Nothing);
+    assert_eq!(port.receive(Nanos(0), &whole[..20]), NeighborChange::Nothing);
+    assert_eq!(port.receive(Nanos(0), &whole[..13]), NeighborChange::Nothing);
+    assert_eq!(port.receive(Nanos(0), &whole[..14]), NeighborChange::Nothing);
     assert_eq!(port.counts.malformed[LldpError::Truncated.index()], 2);
     assert_eq!(port.counts.malformed[LldpError::Mandatory.index()], 1);
-    assert_eq!(port.receive(Nanos(0), &whole), Heard::Changed);
+    assert_eq!(port.receive(Nanos(0), &whole), NeighborChange::Changed);
     let left_out = [LldpError::Length, LldpError::Repeated].map(|it| port.counts.discarded[it.index()]);
     assert_eq!(left_out, [1, 1]);
-    assert_eq!((port.table.only().unwrap().said.system_name.as_str(), port.counts.frames_in), ("a", 5));
+    assert_eq!((port.table.only().unwrap().announced.system_name.as_str(), port.counts.frames_in), ("a", 5));
 }
 
 // proves: configuration
 #[test]
-fn no_text_of_a_stranger_has_what_a_terminal_would_obey() {
+fn neighbor_texts_have_no_control_characters() {
     let evil = "\x1b[2J\r\n\u{202e}evil\u{200b}".as_bytes();
-    let text = said::harmless(&[evil, &[0xff, 0, 0x9b, 0xc2, 0x9b]].concat());
+    let text = announcement::harmless(&[evil, &[0xff, 0, 0x9b, 0xc2, 0x9b]].concat());
     assert!(text.chars().all(|c| !c.is_control()) && text.contains("evil"), "{text:?}");
     assert_eq!(text, "\\u{1b}[2J\\r\\n\\u{202e}evil\\u{200b}\\xff\\u{0}\\x9b\\u{9b}");
-    assert_eq!(said::harmless("Schalter Ä".as_bytes()), "Schalter Ä");
+    assert_eq!(announcement::harmless("Schalter Ä".as_bytes()), "Schalter Ä");
     let id = |subtype, value| Id { subtype, value };
-    assert_eq!(said::chassis(id(4, &[2, 0, 0, 0, 0, 9])), "02:00:00:00:00:09");
-    assert_eq!(said::chassis(id(5, &[1, 10, 0, 0, 1])), "10.0.0.1");
-    assert_eq!(said::chassis(id(5, &[9, 10, 255])), "0aff");
-    assert_eq!(said::chassis(id(4, b"\x1b")), "\\u{1b}", "it says to be an address, and is none");
-    assert_eq!(said::port(id(3, &[2, 0, 0, 0, 0, 9])), "02:00:00:00:00:09");
-    assert_eq!(said::port(id(5, b"swp\t1")), "swp\\t1");
+    assert_eq!(announcement::chassis(id(4, &[2, 0, 0, 0, 0, 9])), "02:00:00:00:00:09");
+    assert_eq!(announcement::chassis(id(5, &[1, 10, 0, 0, 1])), "10.0.0.1");
+    assert_eq!(announcement::chassis(id(5, &[9, 10, 255])), "0aff");
+    assert_eq!(announcement::chassis(id(4, b"\x1b")), "\\u{1b}", "it says to be an address, and is none");
+    assert_eq!(announcement::port(id(3, &[2, 0, 0, 0, 0, 9])), "02:00:00:00:00:09");
+    assert_eq!(announcement::port(id(5, b"swp\t1")), "swp\\t1");
 }
 
 // proves: lldp
 #[test]
-fn a_port_says_what_follows_from_its_settings() {
+fn announcement_follows_port_settings() {
     let mut port = settings();
     port.auto_peer.rates = true;
-    let said = said(&dcbx::frame(&speaker(), &port, TTL));
-    assert_eq!((said.system_name.as_str(), said.port_description.as_str()), ("leaf1", "eth1"));
-    assert_eq!((said.capabilities(), said.max_frame), (vec!["bridge"], Some(1518)));
-    let of_router = self::said(&dcbx::frame(&Speaker { routes: true, ..speaker() }, &port, TTL));
+    let announced = announcement(&dcbx::frame(&speaker(), &port, TTL));
+    assert_eq!((announced.system_name.as_str(), announced.port_description.as_str()), ("leaf1", "eth1"));
+    assert_eq!((announced.capabilities(), announced.max_frame), (vec!["bridge"], Some(1518)));
+    let of_router = announcement(&dcbx::frame(&Speaker { routes: true, ..speaker() }, &port, TTL));
     assert_eq!(of_router.capabilities(), ["bridge", "router"]);
     let pfc =
         PfcState { willing: false, bypasses_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
-    assert_eq!(said.pfc, Some(pfc));
-    let ets = said.ets.unwrap();
+    assert_eq!(announced.pfc, Some(pfc));
+    let ets = announced.ets.unwrap();
     assert_eq!(ets.bandwidth, [15, 15, 14, 14, 14, 14, 14, 0], "a hundred percent, in sevenths");
     assert_eq!((ets.algorithm[0], ets.algorithm[7]), (algorithm::ETS, algorithm::STRICT));
-    assert_eq!(said.recommendation.unwrap().bandwidth, ets.bandwidth);
-    assert_eq!(said.applications.len(), 64);
+    assert_eq!(announced.recommendation.unwrap().bandwidth, ets.bandwidth);
+    assert_eq!(announced.applications.len(), 64);
     assert_eq!(
-        said.applications[26],
+        announced.applications[26],
         Application { class: Class::ALL[3], selector: selector::DSCP, protocol: 26 }
     );
-    assert_eq!(said.understands, Understands { flow_lists: false, rates: true });
+    assert_eq!(announced.understands, Understands { flow_lists: false, rates: true });
 }
 
 // proves: lldp
 #[test]
-fn a_port_says_nothing_of_what_it_does_not_go_by() {
-    let of = |port: &PortSettings| said(&dcbx::frame(&speaker(), port, TTL));
+fn unused_settings_are_not_announced() {
+    let of = |port: &PortSettings| announcement(&dcbx::frame(&speaker(), port, TTL));
     let off = of(&PortSettings { dcbx: Dcbx::Off, ..settings() });
     assert_eq!((off.pfc, off.ets, off.recommendation, off.applications), (None, None, None, vec![]));
     assert!(of(&PortSettings { trust: Trust::Pcp, ..settings() }).applications.is_empty());
@@ -239,7 +239,7 @@ fn a_port_says_nothing_of_what_it_does_not_go_by() {
 
 // proves: lldp
 #[test]
-fn what_finds_no_room_in_a_frame_of_the_port_is_left_out_the_least_important_first() {
+fn short_mtu_omits_least_important_tlvs() {
     let mut port = settings();
     port.dscp_to_class[26] = Class::ALL[5];
     let whole = dcbx::frame(&speaker(), &port, TTL).len();
@@ -247,16 +247,20 @@ fn what_finds_no_room_in_a_frame_of_the_port_is_left_out_the_least_important_fir
         port.mtu_frame = u32::try_from(mtu_frame).unwrap();
         let frame = dcbx::frame(&speaker(), &port, TTL);
         assert!(frame.len() <= mtu_frame);
-        assert_eq!(said(&frame).applications.len(), dscps);
+        assert_eq!(announcement(&frame).applications.len(), dscps);
     }
     let long = "x".repeat(300);
     let frame = dcbx::frame(&Speaker { system: &long, device: &long, ..speaker() }, &port, TTL);
-    assert!(frame.len() <= 270 && said(&frame).pfc.is_some() && said(&frame).system_name.is_empty());
+    assert!(
+        frame.len() <= 270
+            && announcement(&frame).pfc.is_some()
+            && announcement(&frame).system_name.is_empty()
+    );
 }
 
 // proves: lldp
 #[test]
-fn who_takes_leave_says_no_more_than_that() {
+fn shutdown_lldpdu_has_no_other_tlvs() {
     let frame = dcbx::frame(&speaker(), &settings(), 0);
     let list = read(&frame).unwrap().1;
     assert_eq!((list.ttl, list.tlvs().count(), frame.len()), (0, 0, 60));
@@ -264,31 +268,31 @@ fn who_takes_leave_says_no_more_than_that() {
 
 // proves: dcbx
 #[test]
-fn two_ports_alike_agree_and_each_difference_is_named() {
+fn equal_ports_match_and_differences_are_named() {
     let here = settings();
     let kinds = |there: &PortSettings| {
-        let said = said(&dcbx::frame(&speaker(), there, TTL));
-        dcbx::mismatches(&here, &said).into_iter().map(|it| (it.kind, it.detail)).collect::<Vec<_>>()
+        let announced = announcement(&dcbx::frame(&speaker(), there, TTL));
+        dcbx::mismatches(&here, &announced).into_iter().map(|it| (it.kind, it.detail)).collect::<Vec<_>>()
     };
     assert_eq!(kinds(&here), []);
     let mut there = settings();
     there.classes[4].lossless = false;
     there.flow_control = FlowControl::Pfc { obey: ClassSet(8), send: ClassSet(8) };
     let detail = "PFC is used for classes 3, 4 here, for class 3 there".to_owned();
-    assert_eq!(kinds(&there), [(Kind::Pfc, detail)]);
+    assert_eq!(kinds(&there), [(MismatchKind::Pfc, detail)]);
     let mut there = settings();
     there.classes[0].service = Service::Strict;
-    assert_eq!(kinds(&there), [(Kind::Ets, "class 0 is 15 % here, strict there".into())]);
+    assert_eq!(kinds(&there), [(MismatchKind::Ets, "class 0 is 15 % here, strict there".into())]);
     let mut there = settings();
     there.classes[0].service = Service::Weighted(3);
-    assert_eq!(kinds(&there), [(Kind::Ets, "class 0 is 15 % here, 34 % there".into())]);
+    assert_eq!(kinds(&there), [(MismatchKind::Ets, "class 0 is 15 % here, 34 % there".into())]);
     let mut there = settings();
     (there.dscp_to_class[26], there.dscp_to_class[46]) = (Class::ALL[4], Class::ALL[6]);
     let detail = "DSCP 26 is class 3 here, class 4 there, and 1 more are others".to_owned();
-    assert_eq!(kinds(&there), [(Kind::Dscp, detail)]);
-    assert_eq!(kinds(&PortSettings { dcbx: Dcbx::Off, ..there.clone() }), [], "nothing is said");
+    assert_eq!(kinds(&there), [(MismatchKind::Dscp, detail)]);
+    assert_eq!(kinds(&PortSettings { dcbx: Dcbx::Off, ..there.clone() }), [], "nothing is announced");
     let off = PortSettings { dcbx: Dcbx::Off, ..here.clone() };
-    assert_eq!(dcbx::mismatches(&off, &said(&dcbx::frame(&speaker(), &there, TTL))), []);
+    assert_eq!(dcbx::mismatches(&off, &announcement(&dcbx::frame(&speaker(), &there, TTL))), []);
 }
 
 // proves: dcbx
@@ -296,7 +300,7 @@ fn two_ports_alike_agree_and_each_difference_is_named() {
 fn a_mismatch_is_counted_when_it_begins_and_only_then() {
     let mut port = Port::default();
     let of = |kind| Mismatch { kind, detail: "as it is".into() };
-    for now in [vec![of(Kind::Pfc)], vec![of(Kind::Pfc)], vec![of(Kind::Dscp)]] {
+    for now in [vec![of(MismatchKind::Pfc)], vec![of(MismatchKind::Pfc)], vec![of(MismatchKind::Dscp)]] {
         port.compare(now.clone());
         assert_eq!(port.mismatches, now);
     }
@@ -305,15 +309,15 @@ fn a_mismatch_is_counted_when_it_begins_and_only_then() {
 
 // proves: dcbx
 #[test]
-fn settings_follow_a_neighbor_as_far_as_they_leave_it_to_that() {
-    let pfc = |willing, classes| Said {
+fn willing_settings_follow_the_neighbor() {
+    let pfc = |willing, classes| Announcement {
         pfc: Some(PfcState { willing, classes: ClassSet(classes), ..PfcState::default() }),
         understands: Understands { flow_lists: true, rates: true },
-        ..Said::default()
+        ..Announcement::default()
     };
-    let follow = |port: &PortSettings, said: Option<&Said>| {
+    let follow = |port: &PortSettings, announced: Option<&Announcement>| {
         let mut port = port.clone();
-        dcbx::follow(&mut port, said);
+        dcbx::follow(&mut port, announced);
         (port.flow_control, port.ofc_peer, port.gfc_peer)
     };
     let classes = |obey, send| FlowControl::Pfc { obey: ClassSet(obey), send: ClassSet(send) };

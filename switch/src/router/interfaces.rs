@@ -16,7 +16,7 @@ use xoff_netlink::{Conversation, link_named};
 use xoff_wire::units::{MacAddr, Site};
 use xoff_xdp::HostInterface;
 
-use super::mirror::{Asker, Mirror};
+use super::mirror::{Mirror, MirrorHandle};
 use super::tables::Configured;
 
 /// Reason for which the router cannot start.
@@ -57,20 +57,20 @@ fn hint(error: &io::Error) -> &'static str {
 }
 
 /// Parts of a router that are open before the first frame.
-pub struct Opened {
+pub struct OpenedRouter {
     /// Interfaces, in the order of the configuration.
     pub taps: Vec<(RouterInterface, HostInterface)>,
     /// Mirror of the kernel's tables.
     pub mirror: Mirror,
     /// Handle for requests to the mirror.
-    pub asker: Asker,
+    pub handle: MirrorHandle,
 }
 
 /// Creates the interfaces of `router`, up and with their addresses in `settings`.
 ///
 /// # Errors
 /// Returns an error if one cannot be created; then none is left.
-pub fn open(router: &Router, settings: &SwitchSettings) -> Result<Opened, RouterError> {
+pub fn open(router: &Router, settings: &SwitchSettings) -> Result<OpenedRouter, RouterError> {
     thread::scope(|scope| {
         let opened = scope.spawn(|| {
             if let Some(netns) = &router.netns {
@@ -86,7 +86,7 @@ fn enter(netns: &Path) -> io::Result<()> {
     Ok(setns(File::open(netns)?.as_fd(), CloneFlags::CLONE_NEWNET)?)
 }
 
-fn open_here(router: &Router, settings: &SwitchSettings) -> Result<Opened, RouterError> {
+fn open_here(router: &Router, settings: &SwitchSettings) -> Result<OpenedRouter, RouterError> {
     let mut kernel = Conversation::open().map_err(RouterError::Netlink)?;
     let (mut taps, mut by_index) = (Vec::new(), Configured::new());
     for interface in &router.interfaces {
@@ -106,8 +106,8 @@ fn open_here(router: &Router, settings: &SwitchSettings) -> Result<Opened, Route
             );
         }
     }
-    let (mirror, asker) = Mirror::open(by_index, router.spread).map_err(RouterError::Netlink)?;
-    Ok(Opened { taps, mirror, asker })
+    let (mirror, handle) = Mirror::open(by_index, router.spread).map_err(RouterError::Netlink)?;
+    Ok(OpenedRouter { taps, mirror, handle })
 }
 
 fn address(settings: &SwitchSettings, site: Site) -> MacAddr {

@@ -13,14 +13,14 @@ use xoff_netlink::packet_route::route::{
 };
 use xoff_wire::units::MacAddr;
 
-use super::tables::{Kind, Link, RouteKey, Station, Via};
+use super::tables::{KernelLink, RouteKey, RouteKind, Station, Via};
 
 /// Minimum IPv6 MTU of a link, in bytes (RFC 8200, 5).
 const IPV6_MTU_LEAST: u32 = 1280;
 
-pub(super) fn link(message: &LinkMessage) -> Link {
+pub(super) fn link(message: &LinkMessage) -> KernelLink {
     let flags = message.header.flags;
-    let mut link = Link {
+    let mut link = KernelLink {
         name: String::new(),
         mac: MacAddr::default(),
         mtu: 0,
@@ -81,7 +81,7 @@ fn mac(bytes: &[u8]) -> Option<MacAddr> {
 
 /// Returns the key and kind of a route that applies to all packets. `None` for cached routes, and for routes of a type
 /// of service or a source.
-pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, Kind)> {
+pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, RouteKind)> {
     let header = &message.header;
     let unspecified = match header.address_family {
         AddressFamily::Inet => IpAddr::from([0; 4]),
@@ -117,10 +117,12 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, Kind)> {
     let least = if unspecified.is_ipv6() { IPV6_MTU_LEAST } else { 0 };
     ways.iter_mut().for_each(|way| way.mtu = mtu.map(|mtu: u32| mtu.max(least)));
     let kind = match header.kind {
-        RouteType::Unicast => Kind::Unicast(ways),
-        RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => Kind::Local,
-        RouteType::BlackHole => Kind::Blackhole,
-        _ => Kind::Refused,
+        RouteType::Unicast => RouteKind::Unicast(ways),
+        RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => {
+            RouteKind::Local
+        }
+        RouteType::BlackHole => RouteKind::Blackhole,
+        _ => RouteKind::Refused,
     };
     Some(((table, (dst, header.destination_prefix_length), metric), kind))
 }

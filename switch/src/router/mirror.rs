@@ -28,7 +28,7 @@ use xoff_netlink::{
 use xoff_wire::units::{Nanos, Site};
 
 use super::messages;
-use super::tables::{Built, Configured, Kind, Link, RouteKey, Row, Station, Tables};
+use super::tables::{Built, Configured, KernelLink, RouteKey, RouteKind, Row, Station, Tables};
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 /// Delay from the first change to a new table, which collects more changes.
@@ -73,14 +73,14 @@ pub trait Publish: Send {
 
 /// Handle for requests to a mirror, and for its end.
 #[derive(Clone, Debug)]
-pub struct Asker {
-    wishes: Sender<Wish>,
+pub struct MirrorHandle {
+    requests: Sender<MirrorRequest>,
     event: Arc<EventFd>,
     ends: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
-enum Wish {
+enum MirrorRequest {
     Page {
         from: usize,
         limit: usize,
@@ -106,26 +106,26 @@ pub struct Page {
     pub is_in_use: bool,
 }
 
-impl Asker {
+impl MirrorHandle {
     /// Returns up to `limit` routes from index `from`; `None` if the mirror has ended.
     pub async fn page(&self, from: usize, limit: usize) -> Option<Page> {
         let (answer, page) = oneshot::channel();
-        self.wishes.send(Wish::Page { from, limit, answer }).ok()?;
+        self.requests.send(MirrorRequest::Page { from, limit, answer }).ok()?;
         self.wake();
         page.await.ok()
     }
 
     /// Makes the kernel report the carrier of an interface to all listeners now.
     pub fn carrier_changed(&self, site: Site) {
-        let _ = self.wishes.send(Wish::Carrier(site)); // fails if the mirror has ended
+        let _ = self.requests.send(MirrorRequest::Carrier(site)); // fails if the mirror has ended
         self.wake();
     }
 
     /// Makes the kernel resolve the neighbour towards `address` from the interface at `site`. Beyond [`REQUESTS_MAX`]
     /// the request is dropped, because workers repeat it.
     pub fn resolve(&self, site: Site, address: IpAddr) {
-        if self.wishes.len() < REQUESTS_MAX {
-            let _ = self.wishes.send(Wish::Resolve(site, address)); // fails if the mirror has ended
+        if self.requests.len() < REQUESTS_MAX {
+            let _ = self.requests.send(MirrorRequest::Resolve(site, address)); // fails if the mirror has ended
             self.wake();
         }
     }
@@ -151,25 +151,25 @@ impl Asker {
 pub struct Mirror {
     notifications: Notifications,
     kernel: Conversation,
-    wishes: Receiver<Wish>,
+    requests: Receiver<MirrorRequest>,
     event: Arc<EventFd>,
     ends: Arc<AtomicBool>,
-    known: Known,
+    state: MirrorState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Lacks {
+enum ReadScope {
     #[default]
     Nothing,
     Routes,
     Everything,
 }
 
-struct Known {
+struct MirrorState {
     tables: Tables,
     configured: Configured,
     spread: Spread,
-    lacks: Lacks,
+    to_read: ReadScope,
     /// True if everything was read and no notification has arrived since: the next one may be older than the read.
     is_all_read: bool,
     due: Option<Instant>,
@@ -182,21 +182,29 @@ impl Mirror {
     ///
     /// # Errors
     /// Returns an error if netlink is not available.
-    pub fn open(configured: Configured, spread: Spread) -> io::Result<(Mirror, Asker)> {
+    pub fn open(configured: Configured, spread: Spread) -> io::Result<(Mirror, MirrorHandle)> {
         let notifications = Notifications::open(&GROUPS, ROOM)?;
         let kernel = Conversation::open()?;
         let event = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
-        let (send, wishes) = unbounded();
+        let (send, requests) = unbounded();
         let ends = Arc::default();
-        let asker = Asker { wishes: send, event: Arc::clone(&event), ends: Arc::clone(&ends) };
+        let handle = MirrorHandle { requests: send, event: Arc::clone(&event), ends: Arc::clone(&ends) };
         let (tables, stations, now) = (Tables::default(), BTreeSet::new(), Instant::now());
-        let (lacks, due) = (Lacks::Everything, Some(now));
-        let known =
-            Known { tables, configured, spread, lacks, is_all_read: false, due, not_before: now, stations };
-        Ok((Mirror { notifications, kernel, wishes, event, ends, known }, asker))
+        let (to_read, due) = (ReadScope::Everything, Some(now));
+        let state = MirrorState {
+            tables,
+            configured,
+            spread,
+            to_read,
+            is_all_read: false,
+            due,
+            not_before: now,
+            stations,
+        };
+        Ok((Mirror { notifications, kernel, requests, event, ends, state }, handle))
     }
 
-    /// Follows the tables until [`Asker::end`].
+    /// Follows the tables until [`MirrorHandle::end`].
     ///
     /// # Errors
     /// Returns an error if a socket fails.
@@ -210,38 +218,38 @@ impl Mirror {
             if self.ends.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let known = &mut self.known;
+            let state = &mut self.state;
             self.notifications.read(|notification| {
-                if known.hear(notification) == Lacks::Everything {
+                if state.apply(notification) == ReadScope::Everything {
                     publish.resynced();
                 }
             })?;
-            while let Ok(wish) = self.wishes.try_recv() {
-                match wish {
-                    Wish::Page { from, limit, answer } => _ = answer.send(known.page(from, limit)), // fails if nobody waits
-                    Wish::Carrier(site) => known.have_carrier_told(site, &mut self.kernel),
-                    Wish::Resolve(site, address) => known.resolve(site, address, &mut self.kernel),
+            while let Ok(request) = self.requests.try_recv() {
+                match request {
+                    MirrorRequest::Page { from, limit, answer } => _ = answer.send(state.page(from, limit)), // fails if nobody waits
+                    MirrorRequest::Carrier(site) => state.refresh_carrier(site, &mut self.kernel),
+                    MirrorRequest::Resolve(site, address) => state.resolve(site, address, &mut self.kernel),
                 }
             }
             let now = Instant::now();
-            if known.due.is_some_and(|due| now >= due) {
-                known.publish(&mut self.kernel, &mut publish);
+            if state.due.is_some_and(|due| now >= due) {
+                state.publish(&mut self.kernel, &mut publish);
             }
             if now >= ask {
                 ask = now + ASK_EVERY;
-                known.tell_used(&mut self.kernel, |station| station.is_none());
+                state.refresh_used(&mut self.kernel, |station| station.is_none());
             }
             if now >= used {
                 used = now + USED_EVERY;
-                known.tell_used(&mut self.kernel, |_| true);
+                state.refresh_used(&mut self.kernel, |_| true);
             }
-            let next = known.due.map_or(ask, |due| due.min(ask)).saturating_duration_since(Instant::now());
+            let next = state.due.map_or(ask, |due| due.min(ask)).saturating_duration_since(Instant::now());
             sleeper.sleep(Nanos(u64::try_from(next.as_nanos()).unwrap_or(u64::MAX)))?;
         }
     }
 }
 
-impl Known {
+impl MirrorState {
     fn page(&self, from: usize, limit: usize) -> Page {
         Page {
             rows: self.tables.rows(&self.configured, from, limit),
@@ -253,7 +261,7 @@ impl Known {
 
     /// Queries the links at `site`, which makes the kernel report their pending changes first. A removed link is
     /// reported anyway.
-    fn have_carrier_told(&self, site: Site, kernel: &mut Conversation) {
+    fn refresh_carrier(&self, site: Site, kernel: &mut Conversation) {
         for (index, _) in self.configured.iter().filter(|(_, interface)| interface.site == site) {
             let _ = ask_for_link(kernel, *index);
         }
@@ -271,46 +279,46 @@ impl Known {
         self.due.get_or_insert_with(|| (Instant::now() + GATHER).max(self.not_before));
     }
 
-    fn want(&mut self, lacks: Lacks) {
-        self.lacks = self.lacks.max(lacks);
+    fn want(&mut self, to_read: ReadScope) {
+        self.to_read = self.to_read.max(to_read);
         self.changed();
     }
 
     /// Applies a notification, and returns what must be read again.
-    fn hear(&mut self, notification: Notification) -> Lacks {
+    fn apply(&mut self, notification: Notification) -> ReadScope {
         let mut wanted = match notification {
-            Notification::Lost => Lacks::Everything,
-            Notification::Nexthop => Lacks::Routes,
+            Notification::Lost => ReadScope::Everything,
+            Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
         // A notification older than the read may restore a route that the kernel has removed silently, while that of
         // its link seems to change nothing.
         if std::mem::take(&mut self.is_all_read) {
-            wanted = wanted.max(Lacks::Routes);
+            wanted = wanted.max(ReadScope::Routes);
         }
-        if wanted != Lacks::Nothing {
+        if wanted != ReadScope::Nothing {
             self.want(wanted);
         }
         wanted
     }
 
-    fn hear_of(&mut self, message: RouteNetlinkMessage, replaces: bool) -> Lacks {
+    fn hear_of(&mut self, message: RouteNetlinkMessage, replaces: bool) -> ReadScope {
         match message {
             RouteNetlinkMessage::NewLink(link) if of_device(&link) => {
                 return self.put_link(link.header.index, messages::link(&link));
             }
             RouteNetlinkMessage::DelLink(link) if of_device(&link) => {
                 self.tables.remove_link(link.header.index);
-                return Lacks::Routes;
+                return ReadScope::Routes;
             }
             RouteNetlinkMessage::NewNeighbour(neighbour) => {
                 self.put_neighbour(messages::neighbour(&neighbour))
             }
             RouteNetlinkMessage::DelNeighbour(neighbour) => {
-                let gone = messages::neighbour(&neighbour).map(|(link, address, _)| (link, address, None));
-                self.put_neighbour(gone);
+                let removed = messages::neighbour(&neighbour).map(|(link, address, _)| (link, address, None));
+                self.put_neighbour(removed);
             }
-            RouteNetlinkMessage::DelAddress(_) => return Lacks::Routes,
+            RouteNetlinkMessage::DelAddress(_) => return ReadScope::Routes,
             RouteNetlinkMessage::NewRoute(route) => {
                 if let Some((key, kind)) = messages::route(&route) {
                     return self.put_route(key, kind, replaces);
@@ -323,13 +331,13 @@ impl Known {
             }
             _ => {} // a new address also appears as a route of table local
         }
-        Lacks::Nothing
+        ReadScope::Nothing
     }
 
-    fn put_link(&mut self, index: u32, link: Link) -> Lacks {
+    fn put_link(&mut self, index: u32, link: KernelLink) -> ReadScope {
         let before = self.tables.link(index).cloned();
         if before.as_ref() == Some(&link) {
-            return Lacks::Nothing;
+            return ReadScope::Nothing;
         }
         let was = before.as_ref().filter(|before| before.name != link.name);
         if let (Some(was), Some(interface)) = (was, self.configured.get(&index)) {
@@ -344,14 +352,14 @@ impl Known {
                 );
             }
         }
-        let of = |link: &Link| (link.is_up, link.is_running, link.master);
-        let lacks = match before {
-            Some(before) if of(&before) == of(&link) => Lacks::Nothing,
-            Some(_) | None => Lacks::Routes,
+        let of = |link: &KernelLink| (link.is_up, link.is_running, link.master);
+        let to_read = match before {
+            Some(before) if of(&before) == of(&link) => ReadScope::Nothing,
+            Some(_) | None => ReadScope::Routes,
         };
         self.tables.put_link(index, link);
         self.changed();
-        lacks
+        to_read
     }
 
     fn put_neighbour(&mut self, neighbour: Option<(u32, IpAddr, Option<Station>)>) {
@@ -364,27 +372,27 @@ impl Known {
 
     /// Stores a route. If another route has its key and is not replaced, the effective one is unknown until the routes
     /// are read again.
-    fn put_route(&mut self, key: RouteKey, kind: Kind, replaces: bool) -> Lacks {
+    fn put_route(&mut self, key: RouteKey, kind: RouteKind, replaces: bool) -> ReadScope {
         match self.tables.route(&key) {
-            Some(before) if *before == kind => return Lacks::Nothing,
-            Some(_) if !replaces => return Lacks::Routes,
+            Some(before) if *before == kind => return ReadScope::Nothing,
+            Some(_) if !replaces => return ReadScope::Routes,
             Some(_) | None => self.tables.put_route(key, kind),
         }
         self.changed();
-        Lacks::Nothing
+        ReadScope::Nothing
     }
 
     /// Removes a route, or some of its paths.
-    fn remove_route(&mut self, key: &RouteKey, kind: &Kind) -> Lacks {
+    fn remove_route(&mut self, key: &RouteKey, kind: &RouteKind) -> ReadScope {
         match self.tables.route(key) {
-            None => Lacks::Nothing,
+            None => ReadScope::Nothing,
             // An appended route may take its place.
             Some(before) if before == kind && !self.tables.is_one_of_several(key) => {
                 self.tables.remove_route(key);
                 self.changed();
-                Lacks::Nothing
+                ReadScope::Nothing
             }
-            Some(_) => Lacks::Routes,
+            Some(_) => ReadScope::Routes,
         }
     }
 
@@ -418,10 +426,10 @@ impl Known {
     /// Reads what must be read again. Returns false if it changed in the meantime.
     fn read(&mut self, kernel: &mut Conversation) -> io::Result<bool> {
         let mut tables = Tables::default();
-        let is_whole = match self.lacks {
-            Lacks::Nothing => return Ok(true),
-            Lacks::Routes => true,
-            Lacks::Everything => read_links_and_neighbours(kernel, &mut tables)?,
+        let is_whole = match self.to_read {
+            ReadScope::Nothing => return Ok(true),
+            ReadScope::Routes => true,
+            ReadScope::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
         // The kernel reports a link as down before it removes its routes, and a dump does not wait for that. A query of
         // one link does wait.
@@ -429,16 +437,16 @@ impl Known {
         if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);
         }
-        match std::mem::take(&mut self.lacks) {
-            Lacks::Everything => (self.tables, self.is_all_read) = (tables, true),
-            Lacks::Nothing | Lacks::Routes => self.tables.take_routes(tables),
+        match std::mem::take(&mut self.to_read) {
+            ReadScope::Everything => (self.tables, self.is_all_read) = (tables, true),
+            ReadScope::Nothing | ReadScope::Routes => self.tables.take_routes(tables),
         }
         Ok(true)
     }
 
     /// Reports to the kernel the used neighbours that `which` selects. Permanent neighbours are left out, because the
     /// kernel would begin to verify them.
-    fn tell_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
+    fn refresh_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
             let station = self.tables.station(link, address);
@@ -484,7 +492,7 @@ fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     message.header.flags = NeighbourFlags::Use;
     let message = RouteNetlinkMessage::NewNeighbour(message);
     if let Err(error) = kernel.request(message, NLM_F_CREATE | NLM_F_REPLACE) {
-        tracing::debug!(%address, "the kernel is not to be told that a station is used: {error}");
+        tracing::debug!(%address, "cannot mark a station as used in the kernel: {error}");
     }
 }
 

@@ -18,6 +18,6 @@ mod presence;
 pub mod tables;
 mod view;
 
-pub use interfaces::{Opened, RouterError, open};
+pub use interfaces::{OpenedRouter, RouterError, open};
 pub use presence::Presence;
 pub use view::{InterfaceCounts, InterfaceView, RouterView};

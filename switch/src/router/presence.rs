@@ -32,7 +32,7 @@ impl Presence {
             ),
             Presence::Wide => Some(
                 "its host interface has an MTU above that of its port or VLAN: what the kernel sends there that is longer is dropped \
-                 (too_long), and nobody is told to send less; set it as it was",
+                 (too_long), without a message to the sender; restore the MTU",
             ),
         }
     }

@@ -34,7 +34,7 @@ pub mod table {
 
 /// Link in the namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct KernelLink {
     /// Name of the link.
     pub name: String,
     /// MAC address; zero if the link is not Ethernet.
@@ -53,7 +53,7 @@ pub struct Link {
 
 /// Kind of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RouteKind {
     /// Route to next hops or to an attached network.
     Unicast(Vec<Via>),
     /// Route to this host, or to a group that it belongs to.
@@ -102,9 +102,9 @@ pub struct Station {
 /// Routing tables of the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    links: BTreeMap<u32, Link>,
+    links: BTreeMap<u32, KernelLink>,
     neighbours: BTreeMap<(u32, IpAddr), Station>,
-    routes: BTreeMap<RouteKey, Kind>,
+    routes: BTreeMap<RouteKey, RouteKind>,
     /// Keys of several routes, of which the first applies.
     several: BTreeSet<RouteKey>,
 }
@@ -126,7 +126,7 @@ pub struct Built {
 
 impl Tables {
     /// Adds or replaces a link.
-    pub fn put_link(&mut self, index: u32, link: Link) {
+    pub fn put_link(&mut self, index: u32, link: KernelLink) {
         self.links.insert(index, link);
     }
 
@@ -138,7 +138,7 @@ impl Tables {
 
     /// Returns the link with this index, if it exists.
     #[must_use]
-    pub fn link(&self, index: u32) -> Option<&Link> {
+    pub fn link(&self, index: u32) -> Option<&KernelLink> {
         self.links.get(&index)
     }
 
@@ -159,17 +159,17 @@ impl Tables {
 
     /// Returns a route.
     #[must_use]
-    pub fn route(&self, key: &RouteKey) -> Option<&Kind> {
+    pub fn route(&self, key: &RouteKey) -> Option<&RouteKind> {
         self.routes.get(key)
     }
 
     /// Adds or replaces a route.
-    pub fn put_route(&mut self, key: RouteKey, kind: Kind) {
+    pub fn put_route(&mut self, key: RouteKey, kind: RouteKind) {
         self.routes.insert(key, kind);
     }
 
     /// Adds a route; an existing route with its key keeps precedence.
-    pub fn add_route(&mut self, key: RouteKey, kind: Kind) {
+    pub fn add_route(&mut self, key: RouteKey, kind: RouteKind) {
         match self.routes.entry(key) {
             Entry::Occupied(_) => _ = self.several.insert(key),
             Entry::Vacant(place) => _ = place.insert(kind),
@@ -232,7 +232,7 @@ impl Tables {
     }
 
     /// Returns the number of the table for packets that arrive by `link`.
-    fn table_of(&self, link: &Link) -> u32 {
+    fn table_of(&self, link: &KernelLink) -> u32 {
         let master = link.master.and_then(|master| self.links.get(&master));
         master.and_then(|master| master.vrf_table).unwrap_or(table::MAIN)
     }
@@ -253,21 +253,21 @@ impl Tables {
         let mut kinds = prefixes.flat_map(|prefix| {
             stacked(&number).iter().rev().filter_map(move |number| self.best_to(*number, prefix))
         });
-        let Some(Kind::Unicast(ways)) = kinds.next() else { return Vec::new() };
+        let Some(RouteKind::Unicast(ways)) = kinds.next() else { return Vec::new() };
         ways.iter().map(|via| (via.link, via.gateway.unwrap_or(address))).collect()
     }
 
     /// Returns the effective route of a table to a prefix.
-    fn best_to(&self, number: u32, prefix: Prefix) -> Option<&Kind> {
+    fn best_to(&self, number: u32, prefix: Prefix) -> Option<&RouteKind> {
         let kinds =
             || self.routes.range((number, prefix, 0)..=(number, prefix, u32::MAX)).map(|(_, kind)| kind);
         kinds().find(|kind| kind.leads_on()).or_else(|| kinds().next())
     }
 
     /// Returns the effective route of a table for each prefix.
-    fn best(&self, number: u32) -> BTreeMap<Prefix, &Kind> {
+    fn best(&self, number: u32) -> BTreeMap<Prefix, &RouteKind> {
         let least = (IpAddr::from([0; 4]), 0);
-        let mut best: BTreeMap<Prefix, &Kind> = BTreeMap::new();
+        let mut best: BTreeMap<Prefix, &RouteKind> = BTreeMap::new();
         for ((_, prefix, _), kind) in
             self.routes.range((number, least, 0)..).take_while(|((of, ..), _)| *of == number)
         {
@@ -322,10 +322,10 @@ impl Tables {
     /// Returns up to `limit` routes from index `from`, in the order of table, prefix and metric.
     #[must_use]
     pub fn rows(&self, configured: &Configured, from: usize, limit: usize) -> Vec<Row> {
-        let row = |(&(table, (address, len), metric), kind): (&RouteKey, &Kind)| {
+        let row = |(&(table, (address, len), metric), kind): (&RouteKey, &RouteKind)| {
             let ways = match kind {
-                Kind::Unicast(ways) => &ways[..],
-                Kind::Local | Kind::Blackhole | Kind::Refused => &[],
+                RouteKind::Unicast(ways) => &ways[..],
+                RouteKind::Local | RouteKind::Blackhole | RouteKind::Refused => &[],
             };
             let via = ways.iter().map(|via| self.row_via(via, configured)).collect();
             Row { table, prefix: format!("{address}/{len}"), metric, kind: kind.name().into(), via }
@@ -348,26 +348,26 @@ impl Tables {
     }
 }
 
-impl Kind {
+impl RouteKind {
     const fn name(&self) -> &'static str {
         match self {
-            Kind::Unicast(_) => "unicast",
-            Kind::Local => "local",
-            Kind::Blackhole => "blackhole",
-            Kind::Refused => "refused",
+            RouteKind::Unicast(_) => "unicast",
+            RouteKind::Local => "local",
+            RouteKind::Blackhole => "blackhole",
+            RouteKind::Refused => "refused",
         }
     }
 
     fn leads_on(&self) -> bool {
         match self {
-            Kind::Unicast(ways) => ways.iter().any(|via| !via.is_dead),
-            Kind::Local | Kind::Blackhole | Kind::Refused => true,
+            RouteKind::Unicast(ways) => ways.iter().any(|via| !via.is_dead),
+            RouteKind::Local | RouteKind::Blackhole | RouteKind::Refused => true,
         }
     }
 
     /// Returns the path by which the destination is attached to `link`.
     fn network_of(&self, link: u32) -> Option<&Via> {
-        let Kind::Unicast(ways) = self else { return None };
+        let RouteKind::Unicast(ways) = self else { return None };
         ways.iter().find(|via| via.link == link && via.gateway.is_none() && !via.is_encapsulated)
     }
 }
@@ -382,7 +382,7 @@ struct Building<'a> {
 
 impl Building<'_> {
     fn routes(&mut self, number: u32) -> Routes {
-        let mut kinds: BTreeMap<Prefix, &Kind> = BTreeMap::new();
+        let mut kinds: BTreeMap<Prefix, &RouteKind> = BTreeMap::new();
         stacked(&number).iter().for_each(|number| kinds.extend(self.tables.best(*number)));
         let mut routes = Routes::default();
         for (&prefix, kind) in &kinds {
@@ -393,12 +393,12 @@ impl Building<'_> {
         routes
     }
 
-    fn target(&mut self, kind: &Kind) -> Target {
+    fn target(&mut self, kind: &RouteKind) -> Target {
         let ways = match kind {
-            Kind::Local => return Target::Host(PuntReason::Local),
-            Kind::Refused => return Target::Host(PuntReason::NoRoute),
-            Kind::Blackhole => return Target::Nowhere,
-            Kind::Unicast(ways) => ways,
+            RouteKind::Local => return Target::Host(PuntReason::Local),
+            RouteKind::Refused => return Target::Host(PuntReason::NoRoute),
+            RouteKind::Blackhole => return Target::Nowhere,
+            RouteKind::Unicast(ways) => ways,
         };
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
@@ -425,8 +425,8 @@ impl Building<'_> {
     }
 
     /// Adds host routes for stations that are attached to an interface by `kinds`.
-    fn add_stations(&mut self, kinds: &BTreeMap<Prefix, &Kind>, routes: &mut Routes) {
-        let all: Vec<(&Prefix, &&Kind)> = kinds.iter().collect();
+    fn add_stations(&mut self, kinds: &BTreeMap<Prefix, &RouteKind>, routes: &mut Routes) {
+        let all: Vec<(&Prefix, &&RouteKind)> = kinds.iter().collect();
         // IPv4 precedes IPv6, each sorted by address.
         let of_family = |is_v4: bool| {
             let numbered = (0..).zip(&all).filter(move |(_, (prefix, _))| prefix.0.is_ipv4() == is_v4);

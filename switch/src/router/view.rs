@@ -8,7 +8,7 @@ use xoff_flow_control::counter::Counter;
 use xoff_flow_control::settings::SwitchSettings;
 use xoff_wire::units::{PortId, Site};
 
-use super::mirror::Asker;
+use super::mirror::MirrorHandle;
 use super::presence::Presence;
 
 /// Router as other threads see it.
@@ -19,7 +19,7 @@ pub struct RouterView {
     /// Counters of the mirror.
     pub mirrored: Mirrored,
     /// Handle for requests to the mirror.
-    pub asker: Asker,
+    pub mirror: MirrorHandle,
 }
 
 impl RouterView {
@@ -27,7 +27,7 @@ impl RouterView {
     pub fn new<'a>(
         interfaces: impl IntoIterator<Item = &'a RouterInterface>,
         settings: &SwitchSettings,
-        asker: Asker,
+        mirror: MirrorHandle,
     ) -> RouterView {
         let port = |site: Site| match site {
             Site::Port(port) => port,
@@ -43,7 +43,7 @@ impl RouterView {
             counts: Arc::default(),
             presence: AtomicU8::default(),
         });
-        RouterView { interfaces: interfaces.collect(), mirrored: Mirrored::default(), asker }
+        RouterView { interfaces: interfaces.collect(), mirrored: Mirrored::default(), mirror }
     }
 }
 

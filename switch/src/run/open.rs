@@ -13,14 +13,14 @@ use crate::port_options;
 
 /// Resources from the kernel. Ports have no chunks yet, because frames that arrive during the start are not for this
 /// switch.
-pub(super) struct Opened {
+pub(super) struct OpenedPorts {
     pub stores: Vec<Store>,
     /// Ports by worker.
     pub ports: Vec<Vec<(PortId, Port)>>,
     pub views: Vec<PortView>,
 }
 
-pub(super) fn open(config: &Config, plans: &[WorkerPlan], shares: &[Share]) -> Result<Opened, XdpError> {
+pub(super) fn open(config: &Config, plans: &[WorkerPlan], shares: &[Share]) -> Result<OpenedPorts, XdpError> {
     let stores = Store::cut(shares)?;
     let mut views = Vec::new();
     let mut ports: Vec<Vec<(PortId, Port)>> = plans.iter().map(|_| Vec::new()).collect();
@@ -34,7 +34,7 @@ pub(super) fn open(config: &Config, plans: &[WorkerPlan], shares: &[Share]) -> R
         views.push(port_view(&open, worker).named(&config.switch.ports[id.index()].name));
         ports[worker].push((id, open));
     }
-    Ok(Opened { stores, ports, views })
+    Ok(OpenedPorts { stores, ports, views })
 }
 
 pub(super) fn shares(

@@ -13,10 +13,10 @@ use super::show;
 use crate::control::WorkerFacts;
 use crate::control::mailbox::{Address, Backlog, Inbox, Request};
 use crate::handoff::Handoff;
-use crate::host_path::ends::{Given, WorkerEnd};
+use crate::host_path::ends::{HostFrame, WorkerEnd};
 use xoff_xdp::clock;
 
-const TELLS_MAX: u32 = 32;
+const HOST_FRAMES_MAX: u32 = 32;
 
 /// Worker's ends of the connections to other threads.
 #[derive(Debug)]
@@ -109,23 +109,23 @@ impl Connections {
     /// Sends frames of the host path. Returns true if there were any.
     fn take_from_host<B: Boundary>(&mut self, driver: &mut Driver<'_, Port, Store, B>) -> bool {
         let Driver { now, switch, store, boundary: by, .. } = driver;
-        let mut left = TELLS_MAX;
+        let mut left = HOST_FRAMES_MAX;
         while left > 0
-            && let Some(given) = self.host.next_given()
+            && let Some(given) = self.host.next_frame()
         {
             let mut batch = by.batch(switch, *now);
             match given {
-                Given::Tell(port, bytes) => {
-                    let is_told = by.inject(&mut batch, port, bytes, *store);
-                    self.host.count(port, is_told);
+                HostFrame::ToPeer(port, bytes) => {
+                    let is_sent = by.inject(&mut batch, port, bytes, *store);
+                    self.host.count(port, is_sent);
                 }
-                Given::Frame(site, port, bytes) => {
+                HostFrame::FromInterface(site, port, bytes) => {
                     by.send_of_host(&mut batch, (site, port), bytes, *store);
                 }
             }
             left -= 1;
         }
-        left < TELLS_MAX
+        left < HOST_FRAMES_MAX
     }
 
     #[cold]

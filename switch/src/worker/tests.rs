@@ -7,11 +7,11 @@ use crate::bell::Bell;
 use crate::control::mailbox::{Mailbox, Request};
 use crate::handoff::tests::{NOW, Node, receive, two_workers};
 use crate::handoff::{Bells, CAPACITY};
-use crate::host_path::ends::{TellCounts, WorkerEnd, ends};
+use crate::host_path::ends::{SendCounts, WorkerEnd, ends};
 
 fn host_end() -> WorkerEnd {
     let (bells, bell) = (Bells::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
-    let (_, mut sides) = ends(&bells, Box::default(), 1, &bell, &TellCounts::new(0));
+    let (_, mut sides) = ends(&bells, Box::default(), 1, &bell, &SendCounts::new(0));
     sides.remove(0).1
 }
 
@@ -55,18 +55,18 @@ fn what_has_woken_a_worker_does_not_wake_it_again() {
 /// Frames that the other worker has not taken may hold a peer here, which a long sleep would leave waiting.
 // proves: workers
 #[test]
-fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
+fn sleep_is_short_while_other_queue_is_full() {
     let (mut worker, _other, _mailbox) = worker();
     let mut sleeps_with = |frames: usize| {
         for _ in 0..frames {
             receive(&mut worker.switch, &mut worker.store, [0, 2, 1], 60);
         }
         worker.turn(&mut Direct, NOW, NOW);
-        worker.unseen()
+        worker.driver_backlog()
     };
     let all = [sleeps_with(CAPACITY / 2), sleeps_with(CAPACITY / 2)]; // the outbox holds no more at once
-    assert_eq!(all, [Unseen::Nothing; 2], "the queue takes them all");
-    assert_eq!(sleeps_with(1), Unseen::Room);
+    assert_eq!(all, [DriverBacklog::Nothing; 2], "the queue takes them all");
+    assert_eq!(sleeps_with(1), DriverBacklog::Room);
 }
 
 // proves: workers
@@ -85,21 +85,30 @@ fn frames_that_another_hands_over_are_frames_that_came() {
 
 // proves: workers
 #[test]
-fn frames_that_leave_are_looked_for_at_leisure_unless_something_waits_for_that() {
-    assert_eq!(Unseen::of(false, true, false), Unseen::Nothing, "what is not there does not leave");
-    assert_eq!(Unseen::of(true, false, false), Unseen::Leaving);
-    assert_eq!(Unseen::of(true, true, false), Unseen::Room);
-    assert_eq!([false, true].map(|in_flight| Unseen::of(in_flight, false, true)), [Unseen::Room; 2]);
+fn driver_backlog_urgent_only_with_waiters() {
+    assert_eq!(
+        DriverBacklog::of(false, true, false),
+        DriverBacklog::Nothing,
+        "what is not there does not leave"
+    );
+    assert_eq!(DriverBacklog::of(true, false, false), DriverBacklog::Leaving);
+    assert_eq!(DriverBacklog::of(true, true, false), DriverBacklog::Room);
+    assert_eq!(
+        [false, true].map(|in_flight| DriverBacklog::of(in_flight, false, true)),
+        [DriverBacklog::Room; 2]
+    );
 }
 
 // proves: workers
 #[test]
 fn a_sleep_is_as_long_as_what_waits_allows() {
-    let of = |unseen: Unseen, commit_us| unseen.longest_sleep(Nanos::from_micros(commit_us));
-    assert_eq!(of(Unseen::Nothing, 40), LONGEST_SLEEP);
-    assert_eq!(of(Unseen::Leaving, 40), LOOK_AT_LEISURE);
+    let of = |driver_backlog: DriverBacklog, commit_us| {
+        driver_backlog.longest_sleep(Nanos::from_micros(commit_us))
+    };
+    assert_eq!(of(DriverBacklog::Nothing, 40), LONGEST_SLEEP);
+    assert_eq!(of(DriverBacklog::Leaving, 40), LOOK_AT_LEISURE);
     assert_eq!(
-        [40, 200, 400].map(|us| of(Unseen::Room, us)),
+        [40, 200, 400].map(|us| of(DriverBacklog::Room, us)),
         [Nanos::from_micros(40), LOOK_AGAIN, LOOK_AGAIN]
     );
 }
@@ -107,7 +116,7 @@ fn a_sleep_is_as_long_as_what_waits_allows() {
 #[test]
 fn sleep_is_neither_a_stall_nor_a_reaction() {
     let (facts, budget) = (WorkerFacts::default(), Nanos(50));
-    let mut watch = Watch::new(Nanos(0));
+    let mut watch = TurnTimer::new(Nanos(0));
     watch.turn(Nanos(10), budget, &facts);
     watch.turn(Nanos(60), budget, &facts);
     assert_eq!((watch.previous, facts.stalls.get()), (Nanos(10), 0));

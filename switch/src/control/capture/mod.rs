@@ -1,6 +1,6 @@
 //! `/capture`: a stream of the frames of some ports as pcapng, until the client stops reading.
 //!
-//! Frames contain users' data, so only permitted clients on this machine get them ([`asker`](super::asker)). A capture
+//! Frames contain users' data, so only permitted clients on this machine get them ([`caller`](super::caller)). A capture
 //! is a task: it installs [probes](crate::capture::Probe) in the workers, sends their records to the client, and
 //! removes them at the end. A slow client delays only this task, and is disconnected after the end of the capture.
 
@@ -27,13 +27,13 @@ use xoff_dataplane::tap::{TAPS_MAX, TapId};
 use xoff_recording::pcapng::{Interface, Writer};
 use xoff_wire::units::{PortId, PortSet};
 
-use super::asker::Asker;
+use super::caller::Caller;
 use super::connections::Deadline;
 use super::mailbox::Request;
 use super::trust::{self, Names};
 use super::view::SwitchView;
-use crate::capture::{Counts, Reader, channel};
-use request::Wanted;
+use crate::capture::{CaptureCounts, CaptureReader, channel};
+use request::CaptureRequest;
 
 /// Response header with the id of the capture.
 pub const ID_HEADER: &str = "x-xoff-capture";
@@ -58,28 +58,28 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 type Refusal = (StatusCode, String);
 
 #[derive(Debug, Default)]
-pub(super) struct Captures(Mutex<Table>);
+pub(super) struct Captures(Mutex<CaptureTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct CaptureTable {
     begun: u64,
     running: BTreeMap<u64, Arc<Notify>>,
 }
 
 /// Registration of a running capture.
 #[derive(Debug)]
-struct Place {
+struct CaptureSlot {
     captures: Arc<Captures>,
     id: u64,
     end: Arc<Notify>,
 }
 
 impl Captures {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, CaptureTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(captures: &Arc<Captures>) -> Result<Place, Refusal> {
+    fn place(captures: &Arc<Captures>) -> Result<CaptureSlot, Refusal> {
         let mut table = captures.table();
         if table.running.len() == TAPS_MAX {
             let why =
@@ -89,11 +89,11 @@ impl Captures {
         table.begun += 1;
         let (id, end) = (table.begun, Arc::new(Notify::new()));
         table.running.insert(id, Arc::clone(&end));
-        Ok(Place { captures: Arc::clone(captures), id, end })
+        Ok(CaptureSlot { captures: Arc::clone(captures), id, end })
     }
 }
 
-impl Drop for Place {
+impl Drop for CaptureSlot {
     fn drop(&mut self) {
         self.captures.table().running.remove(&self.id);
     }
@@ -101,28 +101,28 @@ impl Drop for Place {
 
 pub(super) async fn get(
     State(view): State<Arc<SwitchView>>,
-    Extension(asker): Extension<Asker>,
+    Extension(caller): Extension<Caller>,
     Extension(deadline): Extension<Deadline>,
     Extension(names): Extension<Arc<Names>>,
     Extension(captures): Extension<Arc<Captures>>,
     headers: HeaderMap,
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Result<Response, Refusal> {
-    allow(asker, &names, &headers)?;
+    allow(caller, &names, &headers)?;
     let bad = |why: String| (StatusCode::BAD_REQUEST, why + "\n");
     let Query(query) = query.map_err(|error| bad(error.body_text()))?;
     let wanted = {
         let ports: Vec<_> = view.ports().map(|(id, port)| (id, port.name())).collect();
-        Wanted::read(&query, &ports).map_err(|error| bad(error.to_string()))?
+        CaptureRequest::read(&query, &ports).map_err(|error| bad(error.to_string()))?
     };
     let place = Captures::place(&captures)?;
     let id = place.id;
     let (blocks, body) = mpsc::channel(1);
-    let (tell, told) = oneshot::channel();
+    let (report_start, start) = oneshot::channel();
     // A separate task, which removes the probes even if this request is aborted.
-    tokio::spawn(run(view, wanted, place, Client { blocks, deadline }, tell));
+    tokio::spawn(run(view, wanted, place, Client { blocks, deadline }, report_start));
     let ended = |_| Err("the switch stops".to_owned());
-    let begun = told.await.unwrap_or_else(ended);
+    let begun = start.await.unwrap_or_else(ended);
     begun.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why + "\n"))?;
     let body = unfold(body, async |mut body: mpsc::Receiver<Vec<u8>>| {
         body.recv().await.map(|blocks| (Ok::<_, Infallible>(blocks), body))
@@ -133,26 +133,26 @@ pub(super) async fn get(
 
 /// Ends a capture, which still sends its last frames and counts.
 pub(super) async fn delete(
-    Extension(asker): Extension<Asker>,
+    Extension(caller): Extension<Caller>,
     Extension(names): Extension<Arc<Names>>,
     Extension(captures): Extension<Arc<Captures>>,
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Refusal> {
-    allow(asker, &names, &headers)?;
+    allow(caller, &names, &headers)?;
     let end = id.parse().ok().and_then(|id: u64| captures.table().running.get(&id).cloned());
     let Some(end) = end else { return Err((StatusCode::NOT_FOUND, format!("there is no capture {id}\n"))) };
     end.notify_one();
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn allow(asker: Asker, names: &Names, headers: &HeaderMap) -> Result<(), Refusal> {
+fn allow(caller: Caller, names: &Names, headers: &HeaderMap) -> Result<(), Refusal> {
     if OF_PAGES.iter().any(|name| headers.contains_key(name)) {
         let why = "captures are for programs, and not for web pages; use `xoff capture`\n";
         return Err((StatusCode::FORBIDDEN, why.into()));
     }
     let host = trust::host(headers).map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")))?;
-    let allowed = names.may(asker, host, "capture frames").and_then(|()| super::asker::may_look(asker));
+    let allowed = names.may(caller, host, "capture frames").and_then(|()| super::caller::may_look(caller));
     allowed.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))
 }
 
@@ -164,13 +164,13 @@ struct Client {
 
 async fn run(
     view: Arc<SwitchView>,
-    wanted: Wanted,
-    place: Place,
+    wanted: CaptureRequest,
+    place: CaptureSlot,
     client: Client,
     begun: oneshot::Sender<Result<(), String>>,
 ) {
     let id = TapId(place.id);
-    let counts = Counts::new(view.settings().ports.len());
+    let counts = CaptureCounts::new(view.settings().ports.len());
     let mut capture = Capture::new(&view, &wanted);
     match put_probes(&view, id, &wanted, &counts).await {
         Ok(readers) => capture.readers = readers,
@@ -191,7 +191,7 @@ async fn run(
         capture.take().await;
     }
     // Frames after the last requested one do not count.
-    let counts = if capture.is_full() { &capture.told } else { &counts };
+    let counts = if capture.is_full() { &capture.sent_counts } else { &counts };
     if is_read {
         capture.writer.statistics(|port| [counts.wanted(port), counts.missed(port)], wall());
         let _ = client.blocks.send(capture.writer.take()).await; // fails if the client has gone
@@ -202,16 +202,16 @@ async fn run(
 
 /// Frames of the workers on their way to the client.
 struct Capture {
-    readers: Vec<Reader>,
+    readers: Vec<CaptureReader>,
     writer: Writer,
     frames: u64,
     most: u64,
     /// Counts of the sent frames, and of the frames missed before each.
-    told: Arc<Counts>,
+    sent_counts: Arc<CaptureCounts>,
 }
 
 impl Capture {
-    fn new(view: &SwitchView, wanted: &Wanted) -> Capture {
+    fn new(view: &SwitchView, wanted: &CaptureRequest) -> Capture {
         let interface = |port: PortId| {
             let (settings, at) = (&view.settings().ports[port.index()], &view.ports[port.index()]);
             let device = at.device.get();
@@ -228,13 +228,14 @@ impl Capture {
         let zero = begun.saturating_sub(Duration::from_nanos((view.clock)().0));
         let application = format!("xoff {}", env!("CARGO_PKG_VERSION"));
         let writer = Writer::new(&application, interfaces, wanted.snap, zero, begun);
-        let (most, told) = (wanted.count.unwrap_or(u64::MAX), Counts::new(view.settings().ports.len()));
-        Capture { readers: Vec::new(), writer, frames: 0, most, told }
+        let (most, sent_counts) =
+            (wanted.count.unwrap_or(u64::MAX), CaptureCounts::new(view.settings().ports.len()));
+        Capture { readers: Vec::new(), writer, frames: 0, most, sent_counts }
     }
 
     /// Sends frames until the limit is reached or the capture is ended. The last frames stay with the writer. Returns
     /// false if the client has gone.
-    async fn carry(&mut self, wanted: &Wanted, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
+    async fn carry(&mut self, wanted: &CaptureRequest, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
         let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut is_over = pin!(async {
             tokio::select! {
@@ -271,15 +272,15 @@ impl Capture {
     /// Takes the workers' frames and merges them by time; each worker's frames are in order.
     async fn take(&mut self) {
         self.readers.iter_mut().for_each(|reader| _ = reader.take());
-        let mut seen: Vec<_> = self.readers.iter().map(|reader| reader.records().peekable()).collect();
+        let mut streams: Vec<_> = self.readers.iter().map(|reader| reader.records().peekable()).collect();
         while self.frames < self.most {
-            let times = seen.iter_mut().enumerate();
+            let times = streams.iter_mut().enumerate();
             let times = times.filter_map(|(reader, records)| Some((records.peek()?.sighting.at, reader)));
             let Some((_, first)) = times.min() else { break };
-            let record = seen[first].next().expect("it was there a moment ago");
+            let record = streams[first].next().expect("it was there a moment ago");
             self.writer.frame(&record);
             let missed = u64::from(record.missed_before);
-            self.told.add(record.sighting.port, missed + 1, missed);
+            self.sent_counts.add(record.sighting.port, missed + 1, missed);
             self.frames += 1;
             if self.frames.is_multiple_of(RECORDS_AT_ONCE) {
                 yield_now().await;
@@ -295,9 +296,9 @@ fn wall() -> Duration {
 async fn put_probes(
     view: &SwitchView,
     id: TapId,
-    wanted: &Wanted,
-    counts: &Arc<Counts>,
-) -> Result<Vec<Reader>, String> {
+    wanted: &CaptureRequest,
+    counts: &Arc<CaptureCounts>,
+) -> Result<Vec<CaptureReader>, String> {
     let mut readers = Vec::new();
     for (number, worker) in view.workers.iter().enumerate() {
         let own = view.ports().filter(|(_, port)| port.worker == number).map(|(id, _)| id);

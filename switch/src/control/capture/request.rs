@@ -10,7 +10,7 @@ const SNAP_MAX: u32 = 262_144;
 const SNAP_MIN: u32 = 14;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct CaptureRequest {
     pub(super) ports: PortSet,
     pub(super) filter: Filter,
     pub(super) snap: u32,
@@ -19,9 +19,9 @@ pub(super) struct Wanted {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum WantedError {
-    #[error("this switch has no port {port:?}; its ports are {known}")]
-    Port { port: String, known: String },
+pub(super) enum CaptureRequestError {
+    #[error("this switch has no port {port:?}; its ports are {valid}")]
+    Port { port: String, valid: String },
     #[error(transparent)]
     Filter(#[from] FilterError),
     #[error("`{key}` is {given:?}, but has to be a whole number from {least} to {most}")]
@@ -35,9 +35,12 @@ pub(super) enum WantedError {
     Unknown(String),
 }
 
-impl Wanted {
+impl CaptureRequest {
     /// Parses a request; without a named port, all ports are captured.
-    pub(super) fn read(query: &[(String, String)], ports: &[(PortId, &str)]) -> Result<Wanted, WantedError> {
+    pub(super) fn read(
+        query: &[(String, String)],
+        ports: &[(PortId, &str)],
+    ) -> Result<CaptureRequest, CaptureRequestError> {
         let (mut named, mut classes) = (PortSet::NONE, Vec::new());
         let (mut dropped, mut control) = (None, false);
         let (mut snap, mut count, mut seconds) = (None, None, None);
@@ -52,7 +55,7 @@ impl Wanted {
                 "snap" => set(&mut snap, "snap", value, SNAP_MIN.into(), SNAP_MAX.into())?,
                 "count" => set(&mut count, "count", value, 1, u64::MAX)?,
                 "seconds" => set(&mut seconds, "seconds", value, 1, u32::MAX.into())?,
-                _ => return Err(WantedError::Unknown(key.clone())),
+                _ => return Err(CaptureRequestError::Unknown(key.clone())),
             }
         }
         if named.is_empty() {
@@ -60,15 +63,15 @@ impl Wanted {
         }
         let filter = Filter::new(&classes, dropped.as_deref(), control)?;
         let snap = snap.and_then(|snap| u32::try_from(snap).ok()).unwrap_or(SNAP_MAX);
-        Ok(Wanted { ports: named, filter, snap, count, seconds })
+        Ok(CaptureRequest { ports: named, filter, snap, count, seconds })
     }
 }
 
-fn find(name: &str, ports: &[(PortId, &str)]) -> Result<PortId, WantedError> {
+fn find(name: &str, ports: &[(PortId, &str)]) -> Result<PortId, CaptureRequestError> {
     let found = ports.iter().find(|(_, port)| *port == name).map(|(id, _)| *id);
     found.ok_or_else(|| {
-        let known = ports.iter().map(|(_, port)| *port).collect::<Vec<_>>().join(", ");
-        WantedError::Port { port: name.to_owned(), known }
+        let valid = ports.iter().map(|(_, port)| *port).collect::<Vec<_>>().join(", ");
+        CaptureRequestError::Port { port: name.to_owned(), valid }
     })
 }
 
@@ -78,12 +81,13 @@ fn set(
     given: &str,
     least: u64,
     most: u64,
-) -> Result<(), WantedError> {
+) -> Result<(), CaptureRequestError> {
     let number = given.parse().ok().filter(|number| (least..=most).contains(number));
-    let number = number.ok_or_else(|| WantedError::Number { key, given: given.to_owned(), least, most })?;
+    let number =
+        number.ok_or_else(|| CaptureRequestError::Number { key, given: given.to_owned(), least, most })?;
     match to.replace(number) {
         None => Ok(()),
-        Some(_) => Err(WantedError::Twice(key)),
+        Some(_) => Err(CaptureRequestError::Twice(key)),
     }
 }
 
@@ -92,14 +96,14 @@ fn set(
 mod tests {
     use super::*;
 
-    fn read(query: &[(&str, &str)]) -> Result<Wanted, String> {
+    fn read(query: &[(&str, &str)]) -> Result<CaptureRequest, String> {
         let query: Vec<_> = query.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let ports = [(PortId(0), "a"), (PortId(1), "b"), (PortId(2), "c")];
-        Wanted::read(&query, &ports).map_err(|error| error.to_string())
+        CaptureRequest::read(&query, &ports).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn what_is_not_said_is_everything() {
+    fn request_without_parameters_captures_everything() {
         let wanted = read(&[]).unwrap();
         assert_eq!((wanted.ports.len(), wanted.filter, wanted.snap), (3, Filter::ALL, SNAP_MAX));
         assert_eq!((wanted.count, wanted.seconds), (None, None));
@@ -113,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_with_what_can() {
+    fn invalid_parameters_list_valid_values() {
         for (query, expected) in [
             (("port", "d"), "this switch has no port \"d\"; its ports are a, b, c"),
             (("class", "9"), "there is no class 9; classes are 0 to 7"),

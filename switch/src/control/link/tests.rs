@@ -32,7 +32,7 @@ fn next(inbox: &Inbox) -> (PortId, bool) {
 }
 
 #[test]
-fn workers_are_told_when_a_link_goes_comes_and_vanishes() {
+fn workers_notified_of_every_link_change() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     for port in ["l0", "r0"] {
@@ -62,24 +62,24 @@ fn workers_are_told_when_a_link_goes_comes_and_vanishes() {
 
 /// A deleted index may be that of another device, which had the index before.
 #[test]
-fn a_device_is_gone_when_the_ports_sockets_say_so() {
+fn lost_device_confirmed_by_its_sockets() {
     let (mut view, inbox) = view();
     let driver = FickleDriver::default();
-    let is_gone = Arc::clone(&driver.is_gone);
+    let is_missing = Arc::clone(&driver.is_missing);
     Arc::get_mut(&mut view).unwrap().ports[0] = PortView::new("l0", 0, device(7, driver));
     let links = Links::new(Arc::clone(&view), None).unwrap();
     links.lost(7);
     assert_eq!(view.ports[0].link.get(), Link::Up);
-    is_gone.store(true, Relaxed);
+    is_missing.store(true, Relaxed);
     links.lost(7);
     assert_eq!(view.ports[0].link.get(), Link::Gone);
-    assert_eq!(next(&inbox), (PortId(0), false), "and told once");
+    assert_eq!(next(&inbox), (PortId(0), false), "and notified once");
     assert!(inbox.take().is_none());
 }
 
 // proves: devices
 #[test]
-fn a_device_with_another_name_is_told_by_that_and_is_still_the_ports() {
+fn renamed_device_stays_with_its_port() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
@@ -100,14 +100,14 @@ fn a_device_with_another_name_is_told_by_that_and_is_still_the_ports() {
 /// The removal asks the worker before it has the port, which then has nothing to give away.
 // proves: reload
 #[test]
-fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
+fn port_removed_while_device_returns_is_closed() {
     const FILE: &str = r#"port = [{ name = "left", device = "l0", speed = "1G" }, { name = "right", device = "r0", speed = "1G" }]"#;
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
     let (mut view, inbox) = view();
     let driver = FickleDriver::default();
-    driver.is_gone.store(true, Relaxed);
+    driver.is_missing.store(true, Relaxed);
     Arc::get_mut(&mut view).unwrap().ports[0] = PortView::new("l0", 0, device(7, driver));
     view.ports[0].link.set(Link::Gone);
     let config = Config::from_toml("test", FILE, Machine::default()).unwrap();
@@ -135,7 +135,7 @@ fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
 
 // proves: link-down
 #[test]
-fn a_device_that_leaves_a_bridge_of_the_kernel_is_still_there() {
+fn device_leaving_kernel_bridge_stays() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     for port in ["l0", "r0"] {

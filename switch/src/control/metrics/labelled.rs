@@ -11,7 +11,7 @@ use super::super::series::Table;
 use super::super::status::{ClassStatus, PortStatus, SocketMemory, Status, XdpMode};
 use super::super::view::{Link, ProgramState, SwitchView};
 use super::{DIGITS, classes, of_class, with};
-use crate::lldp::dcbx::Kind as Mismatched;
+use crate::lldp::dcbx::MismatchKind;
 
 /// Writes the metrics of ports. `table` has the documentation of their fields.
 pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, status: &Status) {
@@ -118,7 +118,7 @@ fn write_neighbors(text: &mut Exposition, status: &Status) {
     let help = "1 while the neighbor's classes differ from the port's: by pfc, ets, dscp.";
     let mut family = text.family("xoff_lldp_dcbx_mismatch", Kind::Gauge, help);
     for port in &status.ports {
-        for kind in Mismatched::ALL.map(Mismatched::name) {
+        for kind in MismatchKind::ALL.map(MismatchKind::name) {
             let differs = port.lldp.mismatches.iter().any(|mismatch| mismatch.kind == kind);
             family.sample(&[("port", &port.name), ("kind", kind)], u8::from(differs));
         }

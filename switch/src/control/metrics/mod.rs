@@ -150,7 +150,7 @@ static FLOWS: LazyLock<Table<FlowStatus>> = LazyLock::new(|| {
     }
 });
 
-static FLOWS_ASKED: LazyLock<Table<FlowsAskedStatus>> = LazyLock::new(|| {
+static FLOW_REQUESTS: LazyLock<Table<FlowsAskedStatus>> = LazyLock::new(|| {
     series! {
         "ofc_pauses_total" Counter pauses;
         "ofc_flow_pauses_total" Counter flow_pauses;
@@ -287,7 +287,7 @@ fn write_classes(text: &mut Exposition, view: &SwitchView, status: &Status) {
     HALTS.write(text, PREFIX, &inner(&classes, |class| halting.then_some(&class.egress.halts)));
     let flows = inner(&classes, |class| class.flows.as_ref());
     FLOWS.write(text, PREFIX, &flows);
-    FLOWS_ASKED.write(text, PREFIX, &inner(&flows, |flows| Some(&flows.asked)));
+    FLOW_REQUESTS.write(text, PREFIX, &inner(&flows, |flows| Some(&flows.asked)));
     CONGESTION_POINTS.write(text, PREFIX, &inner(&classes, |class| class.congestion_point.as_ref()));
     WATCHDOGS.write(text, PREFIX, &inner(&classes, |class| class.watchdog.as_ref()));
     let custom = settings.policy.custom.is_some();
@@ -299,7 +299,7 @@ fn write_classes(text: &mut Exposition, view: &SwitchView, status: &Status) {
     SHADOWS.write(text, SHADOW_PREFIX, &shadows);
     let is_custom = |shadow: &ShadowStatus| custom && shadow.policy == PolicyKind::Custom.name();
     CUSTOM_SHADOWS.write(text, SHADOW_PREFIX, &inner(&shadows, |shadow| is_custom(shadow).then_some(shadow)));
-    FLOWS_ASKED.write(text, SHADOW_PREFIX, &inner(&shadows, |shadow| shadow.flows.as_ref()));
+    FLOW_REQUESTS.write(text, SHADOW_PREFIX, &inner(&shadows, |shadow| shadow.flows.as_ref()));
     SHADOW_RATES.write(text, SHADOW_PREFIX, &inner(&shadows, |shadow| shadow.rate.as_ref()));
 }
 

@@ -190,7 +190,7 @@ function strip(canvas, past) {
 }
 
 const [BOX, TALL, ACROSS, DOWN] = [150, 40, 250, 56];
-let told = "";
+let announced = "";
 
 /** Who holds whom: as a drawing, and as a list that says the same. */
 export function graph(switches) {
@@ -199,8 +199,8 @@ export function graph(switches) {
   const circle = places.filter((it) => it.inCircle).map((it) => it.text);
   if (circle.length) lines.push(`CIRCLE, a deadlock if it lasts: ${circle.join(", ")}`);
   if (!lines.length) lines.push(...(places.length ? places.map((it) => it.text) : ["Nobody is held."]));
-  if (lines.join("\n") === told) return;
-  told = lines.join("\n");
+  if (lines.join("\n") === announced) return;
+  announced = lines.join("\n");
   byId("holds").replaceChildren(...lines.map((line) => make("li", line.startsWith("CIRCLE") ? { class: "bad" } : {}, line)));
   byId("graph").replaceChildren(...(places.length ? [drawing(places, steps)] : []));
 }

@@ -17,7 +17,7 @@ fn a_running_pause_counts_and_never_runs_backwards() {
 
 // proves: devices
 #[test]
-fn what_is_gone_stays_gone_until_another_is_in_its_place() {
+fn removed_device_stays_removed_until_reopened() {
     let link = LinkCell::default();
     assert!(!link.set(Link::Up) && link.set(Link::Down) && link.set(Link::Gone));
     for later in [Link::Up, Link::Down, Link::Gone] {

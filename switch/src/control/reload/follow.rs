@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use xoff_flow_control::settings::SwitchSettings;
 
-use super::{Asked, Reloader, Reloads};
+use super::{ReloadCommand, Reloader, Reloads};
 
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -16,7 +16,7 @@ impl Reloads {
     /// Requests that settings follow changed announcements.
     pub fn neighbors_changed(&self) {
         if !self.unfollowed.swap(true, Ordering::Relaxed) {
-            let _ = self.asks.send(Asked::Follow); // fails if the switch is about to end
+            let _ = self.commands.send(ReloadCommand::Follow); // fails if the switch is about to end
         }
     }
 }

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 
-use super::super::asker::Asker;
+use super::super::caller::Caller;
 use super::super::trust::{self, Names};
 use super::{NotReloaded, Reloaded, Reloads};
 use crate::control::policy::read;
@@ -27,14 +27,14 @@ pub struct ReloadRequest {
 }
 
 pub(in super::super) async fn put(
-    Extension(asker): Extension<Asker>,
+    Extension(caller): Extension<Caller>,
     Extension(names): Extension<Arc<Names>>,
     Extension(reloads): Extension<Option<Reloads>>,
     request: Request,
 ) -> Result<Json<Reloaded>, (StatusCode, String)> {
     let refused = |code, message: String| (code, message + "\n");
     let host = trust::host(request.headers()).map_err(|why| refused(StatusCode::BAD_REQUEST, why.into()))?;
-    let may = names.may(asker, host, "reload the configuration");
+    let may = names.may(caller, host, "reload the configuration");
     may.map_err(|why| refused(StatusCode::FORBIDDEN, why))?;
     let body = read(request, EXAMPLE).await?;
     let ReloadRequest { dry_run } = match body.is_empty() {

@@ -155,7 +155,7 @@ impl From<&Change> for Changed {
 }
 
 #[derive(Debug)]
-enum Asked {
+enum ReloadCommand {
     Reload { dry_run: bool, answer: oneshot::Sender<Result<Reloaded, NotReloaded>> },
     Follow,
 }
@@ -163,7 +163,7 @@ enum Asked {
 /// Handle for reloads.
 #[derive(Clone, Debug)]
 pub struct Reloads {
-    asks: mpsc::UnboundedSender<Asked>,
+    commands: mpsc::UnboundedSender<ReloadCommand>,
     /// True if neighbors have changed since the last update.
     unfollowed: Arc<AtomicBool>,
 }
@@ -172,7 +172,7 @@ impl Reloads {
     /// Queues a reload, which is refused if an earlier one waits for the file.
     fn ask(&self, dry_run: bool) -> oneshot::Receiver<Result<Reloaded, NotReloaded>> {
         let (answer, done) = oneshot::channel();
-        let _ = self.asks.send(Asked::Reload { dry_run, answer }); // the receiver reports the missing answer
+        let _ = self.commands.send(ReloadCommand::Reload { dry_run, answer }); // the receiver reports the missing answer
         done
     }
 
@@ -191,7 +191,7 @@ pub struct Reloader {
     reserved: Reserved,
     source: Source,
     opener: Opener,
-    asked: mpsc::UnboundedReceiver<Asked>,
+    commands: mpsc::UnboundedReceiver<ReloadCommand>,
     /// Flag shared with [`Reloads`].
     unfollowed: Arc<AtomicBool>,
     /// Reference count of the threads that wait for the file.
@@ -208,18 +208,18 @@ impl Reloader {
         source: Source,
         opener: Opener,
     ) -> (Reloads, Reloader) {
-        let (asks, asked) = mpsc::unbounded_channel();
+        let (sender, commands) = mpsc::unbounded_channel();
         let unfollowed = Arc::<AtomicBool>::default();
-        let reloads = Reloads { asks, unfollowed: Arc::clone(&unfollowed) };
+        let reloads = Reloads { commands: sender, unfollowed: Arc::clone(&unfollowed) };
         let (before, readers) = (Vec::new(), Arc::default());
         let reloader =
-            Reloader { view, config, before, reserved, source, opener, asked, unfollowed, readers };
+            Reloader { view, config, before, reserved, source, opener, commands, unfollowed, readers };
         (reloads, reloader)
     }
 
     async fn run(&mut self) {
-        while let Some(asked) = self.asked.recv().await {
-            let Asked::Reload { dry_run, answer } = asked else {
+        while let Some(command) = self.commands.recv().await {
+            let ReloadCommand::Reload { dry_run, answer } = command else {
                 self.follow().await;
                 continue;
             };
@@ -248,8 +248,8 @@ impl Reloader {
         if dry_run || changes.live.is_empty() {
             return Ok(done);
         }
-        let said = self.change(running, next, &changes).await?;
-        Ok(Reloaded { warnings: [done.warnings, said].concat(), ..done })
+        let losses = self.change(running, next, &changes).await?;
+        Ok(Reloaded { warnings: [done.warnings, losses].concat(), ..done })
     }
 
     /// Returns the current configuration, with the policies that `/policy` has set.
@@ -294,14 +294,14 @@ impl Reloader {
             let had_control = held([share.control_frames, share.control_cells]);
             if !(planned.data().fits(had) && planned.control.fits(had_control)) {
                 let kept = "with what may still be inside of what the limits before have let in";
-                let told = |held: Held, control: Held| {
+                let amounts = |held: Held, control: Held| {
                     let Held { frames, cells } = held.plus(control);
                     format!("{frames} frames, {cells} cells")
                 };
                 changes.restart(
                     format!("buffer memory of worker {number}, {kept}"),
-                    told(had, had_control),
-                    told(planned.data(), planned.control),
+                    amounts(had, had_control),
+                    amounts(planned.data(), planned.control),
                 );
             }
         }
@@ -343,9 +343,9 @@ impl Reloader {
         self.opener.configure(&Arc::new(next.clone()));
         added.join(&self.view, &self.opener).await;
         self.config = next;
-        let said = ports::leave(&self.view, &self.opener, &changes.removed).await;
+        let losses = ports::leave(&self.view, &self.opener, &changes.removed).await;
         self.before.push(running);
-        Ok(said)
+        Ok(losses)
     }
 
     /// Gives the settings to all workers, or to none.
@@ -415,7 +415,7 @@ impl Reloader {
             port.mac = now.mac;
         }
         for (id, _) in self.view.ports() {
-            dcbx::follow(&mut settings.ports[id.index()], self.view.neighbors.said(id).as_ref());
+            dcbx::follow(&mut settings.ports[id.index()], self.view.neighbors.announcement(id).as_ref());
         }
         for (id, _) in self.view.ports().filter(|(id, _)| next.shell.ports[id.index()].is_vacant()) {
             let classes = settings.ports[id.index()].classes.iter_mut().zip(&now.ports[id.index()].classes);
@@ -462,7 +462,7 @@ fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
     let file = source.path.display();
     match outcome {
         Ok(Reloaded { changes, .. }) if changes.is_empty() => {
-            tracing::info!(event = "reload", %file, changes = 0, "the configuration was read again: nothing is otherwise in it");
+            tracing::info!(event = "reload", %file, changes = 0, "the configuration was read again: no changes");
         }
         Ok(Reloaded { changes, warnings, .. }) => {
             tracing::info!(event = "reload", %file, changes = changes.len(), "the configuration was read again, and holds");
@@ -470,10 +470,10 @@ fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
             warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         }
         Err(error) => {
-            let said = error.to_string();
-            let mut said = said.lines().map(str::trim);
-            let head = said.next().unwrap_or_default();
-            let rest = said.collect::<Vec<_>>().join("; ");
+            let message = error.to_string();
+            let mut lines = message.lines().map(str::trim);
+            let head = lines.next().unwrap_or_default();
+            let rest = lines.collect::<Vec<_>>().join("; ");
             tracing::error!(event = "reload-refused", %file, "the configuration was read again: {head} {rest}");
         }
     }
@@ -487,7 +487,7 @@ mod tests {
     use crate::control::testing::view;
 
     #[test]
-    fn whoever_is_handed_frames_has_room_first_and_all_else_is_as_it_was() {
+    fn larger_limits_apply_before_the_rest() {
         let (view, _inbox) = view();
         let was = (*view.settings()).clone();
         assert_eq!(roomier(&was, &was), None);

@@ -74,7 +74,7 @@ pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId
         async move {
             let name = view.name_of(id);
             match timeout(DRAIN + GIVEN_BACK, leaving).await {
-                Ok(Ok(said)) => said,
+                Ok(Ok(losses)) => losses,
                 Ok(Err(panic)) => vec![format!("port {name} is not taken away, by a bug of xoff: {panic}")],
                 Err(_) => vec![format!(
                     "port {name} has not gone yet: its worker does not answer, or its device keeps frames that it was given"
@@ -99,12 +99,12 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     settle(&view).await;
     tracing::info!(port = %name, "the port is taken away");
     let lost = view.books.left(&view.counters, id).into_iter();
-    let said = |(class, frames)| {
+    let describe = |(class, frames)| {
         format!("port {name}: {frames} lossless frames of class {class} were dropped as it went")
     };
-    let said: Vec<String> = lost.map(said).collect();
-    said.iter().for_each(|said| tracing::error!("{said}"));
-    said
+    let losses: Vec<String> = lost.map(describe).collect();
+    losses.iter().for_each(|loss| tracing::error!("{loss}"));
+    losses
 }
 
 /// Waits until a port's worker has given it away; `None` if it has no such port, or has ended. After [`DRAIN`]
@@ -118,11 +118,11 @@ pub(in super::super) async fn given_up(
     let mut is_cut = false;
     loop {
         let (done, answer) = oneshot::channel();
-        let asked = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, backlog, done });
+        let sent = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, backlog, done });
         match answer.await {
             Ok(Some(port)) => return Some(port),
             Ok(None) => {}
-            Err(_) if asked.is_err() || place.link.get() == Link::Gone || !place.is_there() => return None,
+            Err(_) if sent.is_err() || place.link.get() == Link::Gone || !place.is_there() => return None,
             Err(_) => {}
         }
         if !is_cut && begin.elapsed() > DRAIN {

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use xoff_config::file::{Unread, UnreadCause};
 use xoff_config::{Config, ConfigError, Machine};
 
-use super::{Asked, NotReloaded, Reloader, Source, log, placed};
+use super::{NotReloaded, ReloadCommand, Reloader, Source, log, placed};
 use crate::machine;
 
 /// Maximum time for the file to answer: less than a client waits.
@@ -33,9 +33,9 @@ impl Reloader {
             Err(_) => loop {
                 tokio::select! {
                     read = &mut reading => break read,
-                    Some(asked) = self.asked.recv() => match asked {
-                        Asked::Follow => self.follow().await,
-                        Asked::Reload { dry_run, answer } => {
+                    Some(command) = self.commands.recv() => match command {
+                        ReloadCommand::Follow => self.follow().await,
+                        ReloadCommand::Reload { dry_run, answer } => {
                             let busy = Err(NotReloaded::Busy(self.source.path.clone()));
                             if !dry_run {
                                 log(&self.source, &busy);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_out_of_reach_is_told_with_the_directory() {
+    fn unreadable_file_error_names_directory() {
         let message = |kind: io::ErrorKind| {
             let why = UnreadCause::System(kind.into());
             NotReloaded::Unread(Unread { kind: CONFIGURATION, path: "/dev/zero".into(), why }).to_string()

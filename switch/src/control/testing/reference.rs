@@ -9,14 +9,14 @@ use std::{env, fs};
 const WRITE: &str = "XOFF_WRITE_REFERENCE";
 
 #[derive(Default)]
-struct Family {
+struct MetricFamily {
     kind: String,
     help: String,
     labels: BTreeSet<String>,
 }
 
-fn families(text: &str) -> BTreeMap<String, Family> {
-    let mut families = BTreeMap::<String, Family>::new();
+fn families(text: &str) -> BTreeMap<String, MetricFamily> {
+    let mut families = BTreeMap::<String, MetricFamily>::new();
     for line in text.lines() {
         if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
             families.entry(name.to_owned()).or_default().help = help.to_owned();
@@ -58,7 +58,7 @@ fn unit(name: &str) -> &'static str {
 #[must_use]
 pub fn metric_table(text: &str) -> String {
     let mut table = "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n".to_owned();
-    for (name, Family { kind, help, labels }) in families(text) {
+    for (name, MetricFamily { kind, help, labels }) in families(text) {
         let labels = labels.into_iter().collect::<Vec<_>>().join(", ");
         let _ = writeln!(table, "| `{name}` | {kind} | {} | {labels} | {help} |", unit(&name));
     }

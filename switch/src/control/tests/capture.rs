@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Starts a worker that shows `frame` to its taps until a link is up, far more often than a slow client's buffers hold.
 /// Also returns the ids of removed taps.
 fn show_frames(inbox: Inbox) -> (JoinHandle<()>, mpsc::Receiver<TapId>) {
-    let (tell, told) = mpsc::channel();
+    let (report, removed_taps) = mpsc::channel();
     let worker = std::thread::spawn(move || {
         let mut store = Store::with_frames(64);
         let frame = store.make(&[0; 9_000]).unwrap();
@@ -31,7 +31,7 @@ fn show_frames(inbox: Inbox) -> (JoinHandle<()>, mpsc::Receiver<TapId>) {
                     Request::TakeTap { id, done } => {
                         let at = taps.iter().position(|(it, _)| *it == id);
                         done.send(at.map(|at| taps.remove(at).1)).unwrap();
-                        tell.send(id).unwrap();
+                        report.send(id).unwrap();
                     }
                     Request::Link { up: true, .. } => return store.free(frame),
                     _ => {}
@@ -39,7 +39,7 @@ fn show_frames(inbox: Inbox) -> (JoinHandle<()>, mpsc::Receiver<TapId>) {
             }
         }
     });
-    (worker, told)
+    (worker, removed_taps)
 }
 
 fn show(tap: &mut dyn Tap, frame: &Frame, store: &Store) {
@@ -61,7 +61,7 @@ fn begin(control: &ControlHandle, query: &str, headers: &str) -> (TcpStream, Str
 }
 
 #[test]
-fn a_reader_that_stalls_keeps_no_capture_from_ending() {
+fn stalled_reader_does_not_delay_capture_end() {
     let (view, inbox) = view();
     let (worker, ended) = show_frames(inbox);
     let control = serve(&view);
@@ -88,7 +88,7 @@ fn a_reader_that_stalls_keeps_no_capture_from_ending() {
 }
 
 #[test]
-fn a_capture_is_sent_as_it_is_with_the_frames_that_were_asked_for() {
+fn capture_sends_exactly_the_requested_frames() {
     let (view, inbox) = view();
     let (worker, _ended) = show_frames(inbox);
     let control = serve(&view);
@@ -106,7 +106,7 @@ fn a_capture_is_sent_as_it_is_with_the_frames_that_were_asked_for() {
 }
 
 #[test]
-fn no_page_starts_a_capture_in_the_browser_of_who_may() {
+fn web_page_cannot_start_a_capture() {
     let (view, _inbox) = view();
     let control = serve(&view);
     for header in ["Origin: http://localhost", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: no-cors"] {

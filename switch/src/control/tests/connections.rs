@@ -16,7 +16,7 @@ fn a_head_that_does_not_end_is_given_up() {
 
 // proves: http
 #[test]
-fn nobody_reads_anything_under_a_name_that_is_not_the_switchs() {
+fn foreign_host_header_is_refused() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let http =
@@ -56,7 +56,7 @@ fn code_of(mut stream: TcpStream) -> String {
 
 // proves: http
 #[test]
-fn who_comes_beyond_the_limit_is_told_so_and_served_when_others_have_been_given_up() {
+fn connection_beyond_limit_refused_until_one_closes() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let control = serve(&view);
@@ -78,7 +78,7 @@ fn who_comes_beyond_the_limit_is_told_so_and_served_when_others_have_been_given_
 
 // proves: http
 #[test]
-fn paths_methods_and_heads_that_are_not_taken_have_their_codes() {
+fn invalid_requests_have_their_status_codes() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let code = |request: &str| {
@@ -111,7 +111,7 @@ fn an_answer_that_is_not_taken_is_given_up() {
 
 // proves: start-stop
 #[test]
-fn an_address_in_use_is_one_clear_message_and_a_switch_there_is_named() {
+fn address_in_use_error_names_running_switch() {
     let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = somebody.local_addr().unwrap();
     let closes = std::thread::spawn(move || drop(somebody.accept().unwrap()));

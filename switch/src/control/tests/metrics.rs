@@ -149,14 +149,14 @@ fn floods_loops_and_the_log_are_on_the_dashboard() {
 }
 
 #[test]
-fn halts_of_the_pipeline_are_on_the_dashboard_and_one_that_lasts_alerts() {
+fn dashboard_and_alerts_cover_pipeline_halts() {
     for file in [include_str!("../../../../dashboards/alerts.yml"), DASHBOARD] {
         assert!(named(file).contains("xoff_pipeline_halted_seconds_total"));
     }
 }
 
 #[test]
-fn what_shadow_policies_would_have_done_is_on_the_dashboard() {
+fn dashboard_covers_shadow_policies() {
     let (view, _inbox) = view();
     let text = render(&view);
     let mut missing: Vec<_> = families(&text).difference(&named(DASHBOARD)).copied().collect();

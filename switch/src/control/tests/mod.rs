@@ -57,12 +57,12 @@ impl PortDriver for SilentDriver {
 /// Driver with five losses, unreadable while its device is gone.
 #[derive(Default)]
 pub(super) struct FickleDriver {
-    pub(super) is_gone: Arc<AtomicBool>,
+    pub(super) is_missing: Arc<AtomicBool>,
 }
 
 impl PortDriver for FickleDriver {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        match self.is_gone.load(Relaxed) {
+        match self.is_missing.load(Relaxed) {
             true => Err(io::Error::other("it is gone")),
             false => Ok(XdpStatistics { rx_dropped: 5, ..XdpStatistics::default() }),
         }
@@ -73,7 +73,7 @@ impl PortDriver for FickleDriver {
     }
 
     fn look(&self) -> Look {
-        if self.is_gone.load(Relaxed) { Look::Gone } else { Look::There(Place::Ours) }
+        if self.is_missing.load(Relaxed) { Look::Gone } else { Look::There(Place::Ours) }
     }
 
     fn attach_again(&self) -> Result<(), EbpfError> {

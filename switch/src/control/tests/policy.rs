@@ -7,7 +7,7 @@ use crate::control::policy::replace;
 
 // proves: policy-swap, own-policy, http
 #[test]
-fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
+fn policy_changes_one_class_or_all() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let control = serve(&view);
@@ -47,7 +47,7 @@ fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
 }
 
 #[test]
-fn a_policy_that_a_class_has_already_makes_no_line_in_the_log() {
+fn unchanged_policy_logs_nothing() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let mut log = tempfile::tempfile().unwrap();
@@ -80,7 +80,7 @@ fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String
 
 // proves: policy-swap
 #[test]
-fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
+fn unfinished_body_times_out_and_long_body_unread() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let answer = |head: &str, body: &[u8]| {
@@ -102,9 +102,9 @@ fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
     assert_eq!(code("Transfer-Encoding: chunked", b"1\r\n{\r\n"), "408");
     let body = |len: usize| format!("{{\"policy\": \"{}\"}}", "x".repeat(len - r#"{"policy": ""}"#.len()));
     assert_eq!(code("Content-Length: 1024", body(1024).as_bytes()), "400", "read, and no policy");
-    let (refused, said) = answer("Content-Length: 1025", body(1025).as_bytes());
+    let (refused, message) = answer("Content-Length: 1025", body(1025).as_bytes());
     assert_eq!(refused, "413");
-    assert!(said.starts_with("the request has more than 1024 bytes; send for example "), "{said}");
+    assert!(message.starts_with("the request has more than 1024 bytes; send for example "), "{message}");
     let chunk = |len| format!("{len:x}\r\n{}\r\n0\r\n\r\n", body(len));
     assert_eq!(code("Transfer-Encoding: chunked", chunk(1024).as_bytes()), "400");
     assert_eq!(code("Transfer-Encoding: chunked", chunk(1025).as_bytes()), "413");

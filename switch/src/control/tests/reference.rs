@@ -67,9 +67,9 @@ pub(super) fn everything() -> String {
     settings.ports[0].ofc_peer = true;
     settings.qcn.ingress = ClassSet(1 << 3);
     view.configured = current::Current::new(settings);
-    let asker = Mirror::open(HashMap::new(), Spread::Flow).expect("netlink can be asked").1;
+    let handle = Mirror::open(HashMap::new(), Spread::Flow).expect("netlink can be asked").1;
     let of_router = RouterInterface { name: "left".into(), site: Site::Port(PortId(0)), mtu: 1_500 };
-    view.router = Some(RouterView::new([&of_router], &view.settings(), asker));
+    view.router = Some(RouterView::new([&of_router], &view.settings(), handle));
     view.counters.class(PortId(0), CLASS_3).queueing_delay.record(1_000);
     let port = |device_name: &str, name: &str| {
         PortView::new(device_name, 0, device(1, FickleDriver::default())).named(name)

@@ -7,7 +7,7 @@ use super::*;
 
 // proves: reload
 #[test]
-fn a_reload_is_asked_for_from_here_and_of_a_switch_with_a_file() {
+fn reload_needs_local_client_and_file() {
     let (view, _inbox) = view();
     let control = serve(&view);
     let url = format!("http://{}/reload", control.address().unwrap());
@@ -60,7 +60,7 @@ fn losses_count_for_what_the_class_was_then() {
 }
 
 #[test]
-fn headroom_of_classes_that_are_gone_counts() {
+fn headroom_of_removed_classes_counts() {
     let (view, _inbox) = view();
     let least = || snapshot(&view, &[]).verdict.headroom_free_min_bytes;
     let before = least();

@@ -5,7 +5,7 @@ use crate::control::unseen::Unseen;
 
 // proves: pipeline
 #[test]
-fn status_says_everything_and_is_exact() {
+fn status_has_exact_value_of_every_field() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let control = serve(&view);
@@ -103,7 +103,7 @@ fn a_promise_is_kept_not_kept_or_not_proved() {
 
 // proves: verdict
 #[test]
-fn what_is_over_is_acknowledged_and_what_lasts_is_not() {
+fn only_past_gaps_are_acknowledged() {
     let (view, _inbox) = view();
     let mut view = Arc::into_inner(view).unwrap();
     view.counters = Counters::with_shadows(2, 3);
@@ -111,7 +111,7 @@ fn what_is_over_is_acknowledged_and_what_lasts_is_not() {
         .map(|(it, name)| PortView::new(it, 0, device(1, SilentDriver { takes: Arc::default() })).named(name))
         .into();
     let verdict = || snapshot(&view, &[Answer::Given(Ledger::default())]).verdict;
-    let gone = |times: &str| format!("left: its device was gone {times}, with its last drop counters");
+    let device_gap = |times: &str| format!("left: its device was gone {times}, with its last drop counters");
     let off = |times: &str| {
         format!("right: its XDP program was taken off {times}, and what came meanwhile is not counted")
     };
@@ -120,12 +120,15 @@ fn what_is_over_is_acknowledged_and_what_lasts_is_not() {
     view.ports[1].program_detached.add(1);
     view.ports[1].program.replace(ProgramState::Replaced);
     let found = verdict();
-    assert_eq!((found.promise, found.unproved), (Promise::NotProved, vec![gone("2 times"), off("once")]));
+    assert_eq!(
+        (found.promise, found.unproved),
+        (Promise::NotProved, vec![device_gap("2 times"), off("once")])
+    );
 
-    assert_eq!(proof::acknowledge(&view), [gone("2 times")], "nothing comes through the other one yet");
+    assert_eq!(proof::acknowledge(&view), [device_gap("2 times")], "nothing comes through the other one yet");
     let found = verdict();
     assert_eq!((found.promise, found.unproved), (Promise::NotProved, vec![off("once")]));
-    assert_eq!(found.acknowledged, [gone("2 times")]);
+    assert_eq!(found.acknowledged, [device_gap("2 times")]);
     let gaps = proof::gaps(&view, &[Unseen::default(); 2]);
     assert_eq!(gaps.iter().map(Vec::is_empty).collect::<Vec<_>>(), [true, false]);
 
@@ -133,17 +136,21 @@ fn what_is_over_is_acknowledged_and_what_lasts_is_not() {
     assert_eq!(proof::acknowledge(&view), [off("once")]);
     let found = verdict();
     assert_eq!((found.promise, found.unproved), (Promise::Kept, vec![]), "and that is what counts");
-    assert_eq!(found.acknowledged, [gone("2 times"), off("once")], "it is still told");
+    assert_eq!(found.acknowledged, [device_gap("2 times"), off("once")], "it is still reported");
     assert_eq!(proof::acknowledge(&view), Vec::<String>::new());
 
     view.ports[0].returns.add(1);
     let found = verdict();
-    assert_eq!((found.promise, found.unproved), (Promise::NotProved, vec![gone("once")]), "another time");
+    assert_eq!(
+        (found.promise, found.unproved),
+        (Promise::NotProved, vec![device_gap("once")]),
+        "another time"
+    );
     proof::acknowledge(&view);
     view.counters.class(PortId(0), CLASS_3).drops[DropReason::LinkDown.index()].add(1);
     let found = verdict();
     assert_eq!(found.promise, Promise::NotKept, "what is lost is lost");
-    assert_eq!(found.acknowledged, [gone("3 times"), off("once")]);
+    assert_eq!(found.acknowledged, [device_gap("3 times"), off("once")]);
 }
 
 // proves: devices, monitoring
@@ -205,7 +212,7 @@ fn health_is_that_of_the_workers_and_the_ports_devices() {
 
 // proves: http
 #[test]
-fn a_status_names_the_first_addresses_and_says_how_many_there_are() {
+fn status_truncates_addresses_and_counts_all() {
     for (count, named, truncated) in [(1_000, 1_000, false), (1_001, 1_000, true)] {
         let (view, inbox) = view();
         let worker = answer_with(inbox, table(count));

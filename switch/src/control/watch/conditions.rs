@@ -8,12 +8,12 @@ use xoff_wire::units::{Class, PortId};
 use super::super::unseen::Unseen;
 use super::super::view::{PortView, SwitchView};
 use super::super::{loops, storms};
-use crate::lldp::dcbx::Kind as Mismatched;
+use crate::lldp::dcbx::MismatchKind;
 use xoff_config::format::span;
 use xoff_config::written::grouped;
 
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct ConditionKind {
     /// Name, for programs that read the log.
     pub event: &'static str,
     /// True if the condition loses frames.
@@ -27,21 +27,21 @@ pub(super) struct Kind {
 
 /// Place of a condition, and its counter if there are several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub port: Option<PortId>,
     pub class: Option<Class>,
     pub worker: Option<usize>,
     pub cause: Option<String>,
 }
 
-type Count = dyn Fn(&SwitchView, &Seen) -> u64 + Send;
+type Count = dyn Fn(&SwitchView, &KernelLosses) -> u64 + Send;
 type Lasts = dyn Fn(&SwitchView) -> bool + Send;
 type Detail = dyn Fn(&SwitchView) -> Option<String> + Send;
 
 /// Counter that should not grow.
 pub(super) struct Condition {
-    pub kind: &'static Kind,
-    pub place: Place,
+    pub kind: &'static ConditionKind,
+    pub place: Location,
     /// Returns the number of occurrences since the start.
     pub count: Box<Count>,
     /// Returns true if the condition exists now, even if nothing was counted.
@@ -50,7 +50,7 @@ pub(super) struct Condition {
     pub detail: Box<Detail>,
 }
 
-const LOSS: Kind = Kind {
+const LOSS: ConditionKind = ConditionKind {
     event: "loss",
     is_loss: true,
     began: "lossless frames are lost",
@@ -58,7 +58,7 @@ const LOSS: Kind = Kind {
     over: "no more lossless frames are lost",
     counted: "frames",
 };
-const UNSEEN_LOSS: Kind = Kind {
+const UNSEEN_LOSS: ConditionKind = ConditionKind {
     event: "unseen-loss",
     is_loss: true,
     began: "the kernel drops frames before or behind the switch, and lossless ones may be among them",
@@ -66,7 +66,7 @@ const UNSEEN_LOSS: Kind = Kind {
     over: "the kernel drops no more frames before or behind the switch",
     counted: "frames",
 };
-const UNSEEN_UNKNOWN: Kind = Kind {
+const UNSEEN_UNKNOWN: ConditionKind = ConditionKind {
     event: "unseen-loss-unproved",
     is_loss: true,
     began: "frames are lost before the XDP program sees them; only lossy classes come, which does not prove that none is lossless",
@@ -74,7 +74,7 @@ const UNSEEN_UNKNOWN: Kind = Kind {
     over: "no more frames are lost before the XDP program sees them",
     counted: "frames",
 };
-const UNSEEN_LOSSY: Kind = Kind {
+const UNSEEN_LOSSY: ConditionKind = ConditionKind {
     event: "unseen-loss-lossy",
     is_loss: false,
     began: "the kernel drops frames before or behind the switch, at a port that carries only lossy classes",
@@ -82,7 +82,7 @@ const UNSEEN_LOSSY: Kind = Kind {
     over: "the kernel drops no more frames of lossy classes before or behind the switch",
     counted: "frames",
 };
-const STALL: Kind = Kind {
+const STALL: ConditionKind = ConditionKind {
     event: "stall",
     is_loss: false,
     began: "a worker did not run for longer than stall_budget: the machine had no core for it",
@@ -90,15 +90,15 @@ const STALL: Kind = Kind {
     over: "the worker runs in time again",
     counted: "stalls",
 };
-const STORM: Kind = Kind {
+const STORM: ConditionKind = ConditionKind {
     event: "storm",
     is_loss: false,
     began: "pause storm: the peer keeps the class stopped",
-    goes_on: "the pause storm goes on",
+    goes_on: "the pause storm continues",
     over: "the pause storm is over",
     counted: "storms",
 };
-const LOOP: Kind = Kind {
+const LOOP: ConditionKind = ConditionKind {
     event: "loop",
     is_loss: false,
     began: "a loop: stations move to and fro between these two ports, as if they were connected outside",
@@ -106,7 +106,7 @@ const LOOP: Kind = Kind {
     over: "no more is seen of the loop",
     counted: "times found",
 };
-const PEER_FAST: Kind = Kind {
+const PEER_FAST: ConditionKind = ConditionKind {
     event: "peer-too-fast",
     is_loss: false,
     began: "the peer sends faster than `speed` of its port says",
@@ -114,7 +114,7 @@ const PEER_FAST: Kind = Kind {
     over: "the peer keeps to `speed` again",
     counted: "bytes too many",
 };
-const PEER_EXCESS: Kind = Kind {
+const PEER_EXCESS: ConditionKind = ConditionKind {
     event: "peer-excess",
     is_loss: false,
     began: "the peer sends more after XOFF than it may: it is faster than `speed`, or has more with its driver than is declared",
@@ -122,15 +122,15 @@ const PEER_EXCESS: Kind = Kind {
     over: "the peer sends no more after XOFF than it may",
     counted: "frames too many",
 };
-const PEER_LATE: Kind = Kind {
+const PEER_LATE: ConditionKind = ConditionKind {
     event: "peer-late",
     is_loss: false,
-    began: "the peer goes on while it is held: it does not obey PFC, or takes longer than `peer_response` says",
-    goes_on: "the peer still goes on while it is held: it does not obey PFC, or takes longer than `peer_response` says",
+    began: "the peer still sends while it is paused: it does not obey PFC, or takes longer than `peer_response` says",
+    goes_on: "the peer keeps sending while it is paused: it does not obey PFC, or takes longer than `peer_response` says",
     over: "the peer stops when it is held again",
     counted: "frames too late",
 };
-const PAUSE_UNKNOWN: Kind = Kind {
+const PAUSE_UNKNOWN: ConditionKind = ConditionKind {
     event: "pause-mismatch",
     is_loss: false,
     began: "the peer pauses this port in another way than its `pause` says, and is not obeyed",
@@ -138,7 +138,7 @@ const PAUSE_UNKNOWN: Kind = Kind {
     over: "the peer no longer pauses this port in another way than its `pause` says",
     counted: "pause frames",
 };
-const MALFORMED: Kind = Kind {
+const MALFORMED: ConditionKind = ConditionKind {
     event: "malformed-control",
     is_loss: false,
     began: "MAC control frames come in that pause nothing",
@@ -147,7 +147,7 @@ const MALFORMED: Kind = Kind {
     counted: "frames",
 };
 
-const DCBX_MISMATCH: Kind = Kind {
+const DCBX_MISMATCH: ConditionKind = ConditionKind {
     event: "dcbx-mismatch",
     is_loss: false,
     began: "the neighbor's classes are not this port's",
@@ -158,7 +158,7 @@ const DCBX_MISMATCH: Kind = Kind {
 
 /// All kinds, in the order of docs/log.md.
 #[cfg(test)]
-pub(super) const KINDS: [&Kind; 13] = [
+pub(super) const KINDS: [&ConditionKind; 13] = [
     &LOSS,
     &UNSEEN_LOSS,
     &UNSEEN_UNKNOWN,
@@ -176,9 +176,9 @@ pub(super) const KINDS: [&Kind; 13] = [
 
 impl Condition {
     fn new(
-        kind: &'static Kind,
-        place: Place,
-        count: impl Fn(&SwitchView, &Seen) -> u64 + Send + 'static,
+        kind: &'static ConditionKind,
+        place: Location,
+        count: impl Fn(&SwitchView, &KernelLosses) -> u64 + Send + 'static,
     ) -> Condition {
         Condition {
             kind,
@@ -190,7 +190,7 @@ impl Condition {
     }
 
     /// Returns the key, unique among conditions.
-    pub fn key(&self) -> (&'static str, Place) {
+    pub fn key(&self) -> (&'static str, Location) {
         (self.kind.event, self.place.clone())
     }
 
@@ -211,7 +211,7 @@ pub(super) fn all(view: &SwitchView) -> Vec<Condition> {
 }
 
 fn stall(worker: usize) -> Condition {
-    let place = Place { worker: Some(worker), ..Place::default() };
+    let place = Location { worker: Some(worker), ..Location::default() };
     Condition::new(&STALL, place, move |view, _| view.workers[worker].facts.stalls.get()).saying(
         move |view| {
             let (longest, budget) = (view.workers[worker].facts.longest_gap.get(), view.stall_budget.0);
@@ -221,9 +221,9 @@ fn stall(worker: usize) -> Condition {
 }
 
 fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
-    let place = |cause| Place { port: Some(id), cause, ..Place::default() };
+    let place = |cause| Location { port: Some(id), cause, ..Location::default() };
     let unseen_of = |kind, frames: fn(&Unseen) -> u64| {
-        Condition::new(kind, place(None), move |_, seen| frames(&seen.unseen[id.index()]))
+        Condition::new(kind, place(None), move |_, kernel| frames(&kernel.unseen[id.index()]))
             .saying(move |view| counters(&view.ports[id.index()]))
     };
     let unseen = [
@@ -257,7 +257,7 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
     let malformed = Condition::new(&MALFORMED, place(None), move |view, _| {
         view.counters.port(id).malformed_control.iter().map(|counter| counter.get()).sum()
     });
-    let differs = Mismatched::ALL.into_iter().map(|kind| {
+    let differs = MismatchKind::ALL.into_iter().map(|kind| {
         let now = move |view: &SwitchView| {
             let ports = view.neighbors.lock();
             let differing = ports[id.index()].mismatches.iter().find(|it| it.kind == kind);
@@ -274,7 +274,7 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
 
 fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
     let settings = &view.settings().ports[port.index()].classes[class.index()];
-    let place = |cause| Place { port: Some(port), class: Some(class), cause, ..Place::default() };
+    let place = |cause| Location { port: Some(port), class: Some(class), cause, ..Location::default() };
     let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
     let losses = reasons.filter(|_| settings.lossless).map(|reason| {
         Condition::new(&LOSS, place(Some(reason.name().into())), move |view, _| {
@@ -294,16 +294,16 @@ fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
         Condition::new(&STORM, place(None), move |view, _| view.counters.class(port, class).storms.get())
             .lasting(move |view| view.counters.class(port, class).storm_since.get() != 0)
             .saying(move |view| {
-                let seen = storms::status(view, port, class, watchdog);
-                let last = seen.last?;
-                let action = format!("action {}, after {} in pause", seen.action, span(watchdog.detect.0));
+                let status = storms::status(view, port, class, watchdog);
+                let last = status.last?;
+                let action = format!("action {}, after {} in pause", status.action, span(watchdog.detect.0));
                 let cost = format!(
                     "the last took {}, {} dropped, {} forwarded",
                     span(last.nanos),
                     last.dropped,
                     last.forwarded
                 );
-                Some(if seen.storm { action } else { cost })
+                Some(if status.storm { action } else { cost })
             })
     });
     losses.chain(peer).chain(storm).collect()
@@ -323,13 +323,13 @@ fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
 }
 
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct KernelLosses {
     unseen: Vec<Unseen>,
 }
 
-impl Seen {
-    pub fn new(view: &SwitchView) -> Seen {
-        Seen { unseen: vec![Unseen::default(); view.ports.len()] }
+impl KernelLosses {
+    pub fn new(view: &SwitchView) -> KernelLosses {
+        KernelLosses { unseen: vec![Unseen::default(); view.ports.len()] }
     }
 
     pub fn read_kernel(&mut self, view: &SwitchView) {

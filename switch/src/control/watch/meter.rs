@@ -75,20 +75,20 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn who_sends_at_the_line_rate_is_never_too_fast_however_late_it_is_seen() {
+    fn line_rate_never_too_fast_when_read_late() {
         let (port, mut meter, mut rng) = (port(), Meter::default(), fastrand::Rng::with_seed(7));
         let (mut now, mut came) = (Nanos::ZERO, 0_u64);
         for _ in 0..10_000 {
             now = now.after(Nanos(rng.u64(0..200_000_000)));
-            let seen_until = Nanos(now.0 - rng.u64(0..AWAY.0.min(now.0 + 1)));
-            came = came.max(port.speed.bytes_in(seen_until).0);
+            let counted_until = Nanos(now.0 - rng.u64(0..AWAY.0.min(now.0 + 1)));
+            came = came.max(port.speed.bytes_in(counted_until).0);
             assert_eq!(meter.take(now, came, &port, AWAY), 0, "{now:?}");
         }
     }
 
     // proves: peer-faults
     #[test]
-    fn who_is_a_tenth_too_fast_is_found_within_seconds_and_by_how_much() {
+    fn excess_of_a_tenth_measured_within_seconds() {
         let (port, mut meter) = (port(), Meter::default());
         let look = |number: u64| Nanos::from_millis(100 * number);
         let fast = |number| port.speed.bytes_in(look(number)).0 * 11 / 10;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use xoff_flow_control::settings::SwitchSettings;
 use xoff_wire::units::Nanos;
 
-use self::conditions::{Condition, Place, Seen};
+use self::conditions::{Condition, KernelLosses, Location};
 use self::meter::Meter;
 use super::judged::GoingOnStatus;
 use super::view::SwitchView;
@@ -29,16 +29,16 @@ const OVER_AFTER: Nanos = Nanos::from_secs(5);
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
 
-pub(super) struct Watch {
-    conditions: Vec<(Condition, Course)>,
+pub(super) struct ConditionMonitor {
+    conditions: Vec<(Condition, ConditionState)>,
     meters: Vec<Meter>,
-    seen: Seen,
+    kernel_losses: KernelLosses,
     /// Settings for which the conditions were made.
     settings: Arc<SwitchSettings>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Course {
+struct ConditionState {
     count: u64,
     episode: Option<Episode>,
 }
@@ -48,9 +48,9 @@ struct Course {
 struct Episode {
     since: Nanos,
     before: u64,
-    last_seen: Nanos,
-    told_at: Nanos,
-    told_count: u64,
+    last_observed: Nanos,
+    logged_at: Nanos,
+    logged_count: u64,
     again_after: Nanos,
 }
 
@@ -63,13 +63,14 @@ enum Phase {
     Unwatched,
 }
 
-impl Watch {
-    pub fn new(view: &SwitchView) -> Watch {
-        let conditions = conditions::all(view).into_iter().map(|condition| (condition, Course::default()));
-        Watch {
+impl ConditionMonitor {
+    pub fn new(view: &SwitchView) -> ConditionMonitor {
+        let conditions =
+            conditions::all(view).into_iter().map(|condition| (condition, ConditionState::default()));
+        ConditionMonitor {
             conditions: conditions.collect(),
             meters: view.ports.iter().map(|_| Meter::default()).collect(),
-            seen: Seen::new(view),
+            kernel_losses: KernelLosses::new(view),
             settings: view.settings(),
         }
     }
@@ -78,18 +79,20 @@ impl Watch {
     /// current count, and removed episodes are logged a last time.
     fn renew(&mut self, view: &SwitchView, now: Nanos) {
         self.settings = view.settings();
-        let with_key = |(condition, course): (Condition, Course)| (condition.key(), (condition, course));
+        let with_key =
+            |(condition, course): (Condition, ConditionState)| (condition.key(), (condition, course));
         let mut before: BTreeMap<_, _> = self.conditions.drain(..).map(with_key).collect();
         let follow = |condition: Condition| {
-            let fresh = || Course { count: (condition.count)(view, &self.seen), episode: None };
+            let fresh =
+                || ConditionState { count: (condition.count)(view, &self.kernel_losses), episode: None };
             let course = before.remove(&condition.key()).map_or_else(fresh, |(_, course)| course);
             (condition, course)
         };
         self.conditions = conditions::all(view).into_iter().map(follow).collect();
         for (condition, course) in before.into_values() {
             let Some(episode) = course.episode else { continue };
-            let count = (condition.count)(view, &self.seen);
-            tell(view, &condition, Phase::Unwatched, &episode, count, now);
+            let count = (condition.count)(view, &self.kernel_losses);
+            log_phase(view, &condition, Phase::Unwatched, &episode, count, now);
         }
     }
 
@@ -100,7 +103,7 @@ impl Watch {
         for number in (0..KERNEL_EVERY).cycle() {
             looks.tick().await;
             if number == 0 {
-                self.seen.read_kernel(view);
+                self.kernel_losses.read_kernel(view);
             }
             self.look(view, (view.clock)());
         }
@@ -108,12 +111,12 @@ impl Watch {
 
     /// Takes the last readings, and logs unreported counts.
     pub fn end(&mut self, view: &SwitchView) {
-        self.seen.read_kernel(view);
+        self.kernel_losses.read_kernel(view);
         let now = (view.clock)();
         self.look(view, now);
         for (condition, course) in &mut self.conditions {
-            if let Some(episode) = course.episode.filter(|episode| course.count > episode.told_count) {
-                tell(view, condition, Phase::GoesOn, &episode, course.count, now);
+            if let Some(episode) = course.episode.filter(|episode| course.count > episode.logged_count) {
+                log_phase(view, condition, Phase::GoesOn, &episode, course.count, now);
             }
         }
     }
@@ -129,10 +132,10 @@ impl Watch {
             meter.look(view, id, port);
         }
         for (condition, course) in &mut self.conditions {
-            let (count, lasts) = ((condition.count)(view, &self.seen), (condition.lasts)(view));
+            let (count, lasts) = ((condition.count)(view, &self.kernel_losses), (condition.lasts)(view));
             let phase = course.follow(now, count, lasts);
             let Some((phase, episode)) = phase else { continue };
-            tell(view, condition, phase, &episode, count, now);
+            log_phase(view, condition, phase, &episode, count, now);
             changes = true;
         }
         let is_any = self.conditions.iter().any(|(_, course)| course.episode.is_some());
@@ -142,9 +145,9 @@ impl Watch {
     }
 
     fn going_on(&self, view: &SwitchView) -> Vec<(Nanos, GoingOnStatus)> {
-        let open = |(condition, course): &(Condition, Course)| {
+        let open = |(condition, course): &(Condition, ConditionState)| {
             let episode = course.episode?;
-            let Place { port, class, worker, cause } = condition.place.clone();
+            let Location { port, class, worker, cause } = condition.place.clone();
             let status = GoingOnStatus {
                 event: condition.kind.event.into(),
                 port: port.map(|port| view.name_of(port).to_owned()),
@@ -161,44 +164,51 @@ impl Watch {
     }
 }
 
-impl Course {
+impl ConditionState {
     /// Updates the state with a reading, and returns the line to log, if any. `lasts`: the condition exists now.
     fn follow(&mut self, now: Nanos, count: u64, lasts: bool) -> Option<(Phase, Episode)> {
         let before = std::mem::replace(&mut self.count, count);
-        let is_seen = count > before || lasts;
+        let is_observed = count > before || lasts;
         let Some(episode) = &mut self.episode else {
             let begun = Episode {
                 since: now,
                 before: before.min(count),
-                last_seen: now,
-                told_at: now,
-                told_count: count,
+                last_observed: now,
+                logged_at: now,
+                logged_count: count,
                 again_after: AGAIN_AFTER,
             };
-            self.episode = is_seen.then_some(begun);
-            return is_seen.then_some((Phase::Began, begun));
+            self.episode = is_observed.then_some(begun);
+            return is_observed.then_some((Phase::Began, begun));
         };
-        if is_seen {
-            episode.last_seen = now;
-        } else if now.since(episode.last_seen) >= OVER_AFTER {
+        if is_observed {
+            episode.last_observed = now;
+        } else if now.since(episode.last_observed) >= OVER_AFTER {
             return self.episode.take().map(|episode| (Phase::Over, episode));
         }
-        if !is_seen || now.since(episode.told_at) < episode.again_after {
+        if !is_observed || now.since(episode.logged_at) < episode.again_after {
             return None;
         }
-        (episode.told_at, episode.told_count) = (now, count);
+        (episode.logged_at, episode.logged_count) = (now, count);
         episode.again_after = Nanos(episode.again_after.0 * 2).min(AGAIN_AFTER_MOST);
         Some((Phase::GoesOn, *episode))
     }
 }
 
-fn tell(view: &SwitchView, condition: &Condition, phase: Phase, episode: &Episode, count: u64, now: Nanos) {
-    let (kind, Place { port, class, worker, cause }) = (condition.kind, &condition.place);
+fn log_phase(
+    view: &SwitchView,
+    condition: &Condition,
+    phase: Phase,
+    episode: &Episode,
+    count: u64,
+    now: Nanos,
+) {
+    let (kind, Location { port, class, worker, cause }) = (condition.kind, &condition.place);
     let (words, until, name) = match phase {
         Phase::Began => (kind.began, None, "began"),
         Phase::GoesOn => (kind.goes_on, Some(now), "goes_on"),
-        Phase::Over => (kind.over, Some(episode.last_seen), "over"),
-        Phase::Unwatched => (kind.began, Some(episode.last_seen), "over"),
+        Phase::Over => (kind.over, Some(episode.last_observed), "over"),
+        Phase::Unwatched => (kind.began, Some(episode.last_observed), "over"),
     };
     let count = count.saturating_sub(episode.before);
     let lasted = until.map(|until| until.since(episode.since));

@@ -21,8 +21,8 @@ fn read(log: &mut File) -> String {
 /// Returns the log while `happens` runs, without initial conditions.
 fn logged(happens: impl FnOnce(&mut dyn FnMut(u64), &SwitchView)) -> Vec<String> {
     let (view, _inbox) = view();
-    let mut watch = Watch::new(&view);
-    watch.seen.read_kernel(&view);
+    let mut watch = ConditionMonitor::new(&view);
+    watch.kernel_losses.read_kernel(&view);
     let begin = (view.clock)();
     // Five seconds and more before the test begins, so that initial conditions are over.
     watch.look(&view, begin);
@@ -54,7 +54,7 @@ fn has(line: &str, words: &[&str]) {
 
 // proves: log
 #[test]
-fn a_loss_is_told_when_it_begins_now_and_then_while_it_lasts_and_when_it_is_over() {
+fn loss_logged_at_begin_during_and_at_end() {
     let lines = logged(|look, view| {
         for second in 1..=100 {
             lose(view, 10);
@@ -73,7 +73,7 @@ fn a_loss_is_told_when_it_begins_now_and_then_while_it_lasts_and_when_it_is_over
 
 // proves: log
 #[test]
-fn what_is_over_and_comes_again_is_told_anew_and_a_lossy_class_loses_in_silence() {
+fn ended_loss_logged_anew_and_lossy_never() {
     let lines = logged(|look, view| {
         lose(view, 1);
         look(1);
@@ -91,7 +91,7 @@ fn what_is_over_and_comes_again_is_told_anew_and_a_lossy_class_loses_in_silence(
 
 // proves: floods, log
 #[test]
-fn stalls_peers_storms_and_loops_are_told_in_words_for_people() {
+fn stalls_peers_storms_and_loops_logged_in_words() {
     let lines = logged(|look, view| {
         view.workers[0].facts.looped(Nanos::from_millis(1_640), view.stall_budget);
         look(1);
@@ -112,7 +112,7 @@ fn stalls_peers_storms_and_loops_are_told_in_words_for_people() {
         &["WARN", "a worker did not run", "the longest took 1.64 s, and 10.0 ms are bridged", "worker=0"],
     );
     has(&lines[1], &["the peer sends faster than `speed`", "bytes too many: 5,000,000", "port=left"]);
-    has(&lines[2], &["the peer goes on while it is held", "frames too late: 12", "class=3"]);
+    has(&lines[2], &["the peer still sends while it is paused", "frames too late: 12", "class=3"]);
     has(&lines[3], &["in another way than its `pause` says", "pause frames: 4"]);
     let line = |word: &str| lines.iter().find(|line| line.contains(word)).unwrap();
     has(line("event=loop"), &["these two ports", "the other port is left", "port=right"]);
@@ -128,7 +128,7 @@ fn stalls_peers_storms_and_loops_are_told_in_words_for_people() {
 /// A class becomes lossy, and a watchdog is removed, during their episodes.
 // proves: reload
 #[test]
-fn what_other_settings_do_not_look_for_is_told_for_the_last_time() {
+fn unwatched_conditions_logged_as_over_once() {
     let lines = logged(|look, view| {
         let change = |change: &dyn Fn(&mut ClassSettings)| {
             let mut settings = (*view.settings()).clone();
@@ -161,9 +161,9 @@ fn what_other_settings_do_not_look_for_is_told_for_the_last_time() {
 
 // proves: log
 #[test]
-fn what_goes_on_stands_in_the_status_until_it_is_over() {
+fn ongoing_condition_in_status_until_over() {
     let (view, _inbox) = view();
-    let mut watch = Watch::new(&view);
+    let mut watch = ConditionMonitor::new(&view);
     let begin = (view.clock)();
     lose(&view, 7);
     watch.look(&view, begin);
@@ -177,7 +177,7 @@ fn what_goes_on_stands_in_the_status_until_it_is_over() {
 
 // proves: floods
 #[test]
-fn what_is_counted_last_before_the_end_is_told() {
+fn final_counts_logged_at_shutdown() {
     let (view, _inbox) = view();
     let counters = view.counters.port(PortId(1));
     counters.loops.set(0);
@@ -192,7 +192,7 @@ fn what_is_counted_last_before_the_end_is_told() {
     let control = start(Arc::clone(&view), None, None, None, &Default::default(), ()).unwrap();
     counters.loops.set(7);
     control.stop().unwrap();
-    assert!(read(&mut log).contains("event=loop"), "it is told");
+    assert!(read(&mut log).contains("event=loop"), "the loop is logged");
 }
 
 // proves: log

@@ -18,32 +18,32 @@ impl Publish for &mut Slow {
 }
 
 #[test]
-fn who_is_slow_to_take_a_table_does_not_put_off_the_next() {
+fn slow_publisher_does_not_delay_next_table() {
     let (mut mirror, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
-    mirror.known.lacks = Lacks::Nothing;
+    mirror.state.to_read = ReadScope::Nothing;
     let (mut slow, begin) = (Slow::default(), Instant::now());
-    mirror.known.publish(&mut mirror.kernel, &mut &mut slow);
+    mirror.state.publish(&mut mirror.kernel, &mut &mut slow);
     let end = Instant::now();
     let made = (end - begin).saturating_sub(slow.0);
-    assert!(mirror.known.not_before <= end + made * (SHARE - 1), "seven times as long as it was made");
+    assert!(mirror.state.not_before <= end + made * (SHARE - 1), "seven times as long as it was made");
 }
 
 // proves: route-mirror
 #[test]
-fn a_route_that_goes_is_gone_where_it_alone_was_there_and_else_all_are_read_again() {
-    let (Mirror { mut known, .. }, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
+fn ambiguous_route_removal_rereads_all_routes() {
+    let (Mirror { mut state, .. }, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     let key = (table::MAIN, ("10.9.0.0".parse().unwrap(), 16), 0);
-    let (kind, other) = (Kind::Blackhole, Kind::Refused);
-    assert_eq!(known.remove_route(&key, &kind), Lacks::Nothing, "which nobody knew");
-    known.tables.add_route(key, kind.clone());
-    assert_eq!(known.remove_route(&key, &other), Lacks::Routes, "of which it is not said that it counts");
-    known.tables.add_route(key, other);
-    assert_eq!(known.remove_route(&key, &kind), Lacks::Routes, "before one that was appended");
-    assert!(known.tables.route(&key).is_some(), "it counts until they are read");
-    known.tables.take_routes(Tables::default());
-    known.tables.add_route(key, kind.clone());
-    assert_eq!(known.remove_route(&key, &kind), Lacks::Nothing);
-    assert!(known.tables.route(&key).is_none());
+    let (kind, other) = (RouteKind::Blackhole, RouteKind::Refused);
+    assert_eq!(state.remove_route(&key, &kind), ReadScope::Nothing, "which nobody knew");
+    state.tables.add_route(key, kind.clone());
+    assert_eq!(state.remove_route(&key, &other), ReadScope::Routes, "which may not be the one that applies");
+    state.tables.add_route(key, other);
+    assert_eq!(state.remove_route(&key, &kind), ReadScope::Routes, "before one that was appended");
+    assert!(state.tables.route(&key).is_some(), "it counts until they are read");
+    state.tables.take_routes(Tables::default());
+    state.tables.add_route(key, kind.clone());
+    assert_eq!(state.remove_route(&key, &kind), ReadScope::Nothing);
+    assert!(state.tables.route(&key).is_none());
 }
 
 struct Nobody;
@@ -57,11 +57,11 @@ impl Publish for Nobody {
 // proves: cascade
 #[test]
 fn before_the_workers_have_a_table_none_is_in_use() {
-    let (mirror, asker) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
+    let (mirror, handle) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
     let (answer, page) = oneshot::channel();
-    asker.wishes.send(Wish::Page { from: 0, limit: 1, answer }).unwrap();
+    handle.requests.send(MirrorRequest::Page { from: 0, limit: 1, answer }).unwrap();
     let follower = std::thread::spawn(move || mirror.follow(Nobody));
     assert!(!page.blocking_recv().unwrap().is_in_use);
-    asker.end();
+    handle.end();
     follower.join().unwrap().unwrap();
 }

@@ -24,8 +24,8 @@ fn station(last: u8) -> Option<Station> {
     Some(Station { mac: mac(last), is_permanent: false })
 }
 
-fn link(name: &str) -> Link {
-    Link {
+fn link(name: &str) -> KernelLink {
+    KernelLink {
         name: name.into(),
         mac: mac(100),
         mtu: 1500,
@@ -62,7 +62,7 @@ fn via(link: u32, gateway: Option<&str>) -> Via {
     Via { link, gateway, weight: 1, is_dead: false, is_encapsulated: false, mtu: None }
 }
 
-fn put(tables: &mut Tables, table: u32, prefix: &str, metric: u32, kind: Kind) {
+fn put(tables: &mut Tables, table: u32, prefix: &str, metric: u32, kind: RouteKind) {
     tables.put_route((table, net(prefix), metric), kind);
 }
 
@@ -96,14 +96,14 @@ fn fate(tables: &Tables, port: u8, dst: &str) -> String {
 #[test]
 fn kinds_of_routes_are_read_as_the_kernel_reads_them() {
     let mut tables = tables();
-    let to = |gateway| Kind::Unicast(vec![via(P2, Some(gateway))]);
+    let to = |gateway| RouteKind::Unicast(vec![via(P2, Some(gateway))]);
     put(&mut tables, table::MAIN, "0.0.0.0/0", 0, to("10.2.0.9"));
-    put(&mut tables, table::MAIN, "10.3.0.0/16", 0, Kind::Blackhole);
-    put(&mut tables, table::MAIN, "10.4.0.0/16", 0, Kind::Refused);
-    put(&mut tables, table::MAIN, "10.5.0.0/16", 0, Kind::Unicast(vec![via(ETH0, None)]));
-    put(&mut tables, table::LOCAL, "10.2.0.1/32", 0, Kind::Local);
+    put(&mut tables, table::MAIN, "10.3.0.0/16", 0, RouteKind::Blackhole);
+    put(&mut tables, table::MAIN, "10.4.0.0/16", 0, RouteKind::Refused);
+    put(&mut tables, table::MAIN, "10.5.0.0/16", 0, RouteKind::Unicast(vec![via(ETH0, None)]));
+    put(&mut tables, table::LOCAL, "10.2.0.1/32", 0, RouteKind::Local);
     put(&mut tables, table::DEFAULT, "10.3.0.0/16", 0, to("10.2.0.9"));
-    put(&mut tables, 77, "10.6.0.0/16", 0, Kind::Blackhole);
+    put(&mut tables, 77, "10.6.0.0/16", 0, RouteKind::Blackhole);
     assert_eq!(fate(&tables, 1, "9.9.9.9"), "unresolved");
     tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(9));
     for (dst, expected) in [
@@ -121,11 +121,11 @@ fn kinds_of_routes_are_read_as_the_kernel_reads_them() {
 
 // proves: route-mirror
 #[test]
-fn stations_of_a_network_have_routes_of_their_own_once_they_are_known() {
+fn resolved_stations_have_host_routes() {
     let mut tables = tables();
-    put(&mut tables, table::MAIN, "10.1.0.0/24", 0, Kind::Unicast(vec![via(P1, None)]));
-    put(&mut tables, table::MAIN, "10.1.0.7/32", 0, Kind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
-    put(&mut tables, table::MAIN, "fd01::/64", 256, Kind::Unicast(vec![via(P1, None)]));
+    put(&mut tables, table::MAIN, "10.1.0.0/24", 0, RouteKind::Unicast(vec![via(P1, None)]));
+    put(&mut tables, table::MAIN, "10.1.0.7/32", 0, RouteKind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
+    put(&mut tables, table::MAIN, "fd01::/64", 256, RouteKind::Unicast(vec![via(P1, None)]));
     assert_eq!([fate(&tables, 2, "10.1.0.5"), fate(&tables, 2, "fd01::5")], ["unresolved"; 2]);
     for (link, address, last) in [
         (P1, "10.1.0.5", 5),
@@ -136,7 +136,7 @@ fn stations_of_a_network_have_routes_of_their_own_once_they_are_known() {
         (ETH0, "10.1.0.9", 3),
     ] {
         assert!(tables.put_neighbour(link, address.parse().unwrap(), station(last)));
-        assert!(!tables.put_neighbour(link, address.parse().unwrap(), station(last)), "told again");
+        assert!(!tables.put_neighbour(link, address.parse().unwrap(), station(last)), "unchanged");
     }
     for (dst, expected) in [
         ("10.1.0.5", "p1:5"),
@@ -156,57 +156,57 @@ fn stations_of_a_network_have_routes_of_their_own_once_they_are_known() {
 fn the_lowest_metric_counts_that_leads_anywhere() {
     let mut tables = tables();
     let dead = Via { is_dead: true, ..via(P1, Some("10.1.0.9")) };
-    put(&mut tables, table::MAIN, "10.9.0.0/16", 20, Kind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
-    put(&mut tables, table::MAIN, "10.9.0.0/16", 10, Kind::Unicast(vec![dead]));
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 20, RouteKind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 10, RouteKind::Unicast(vec![dead]));
     tables.put_neighbour(P1, "10.1.0.9".parse().unwrap(), station(1));
     tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(2));
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p2:2");
-    put(&mut tables, table::MAIN, "10.9.0.0/16", 10, Kind::Unicast(vec![via(P1, Some("10.1.0.9"))]));
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 10, RouteKind::Unicast(vec![via(P1, Some("10.1.0.9"))]));
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1");
 }
 
 // proves: route-mirror
 #[test]
-fn several_ways_are_taken_as_far_as_they_are_there() {
+fn equal_cost_paths_used_where_alive() {
     let mut tables = tables();
     let ways = vec![via(P1, Some("10.1.0.9")), via(P2, Some("fe80::9"))];
-    put(&mut tables, table::MAIN, "10.9.0.0/16", 0, Kind::Unicast(ways.clone()));
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 0, RouteKind::Unicast(ways.clone()));
     tables.put_neighbour(P1, "10.1.0.9".parse().unwrap(), station(1));
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1", "the other is not known yet");
     tables.put_neighbour(P2, "fe80::9".parse().unwrap(), station(2));
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1 p2:2", "an IPv6 router for IPv4, too");
-    tables.put_link(P1, Link { is_running: false, ..link("p1") });
+    tables.put_link(P1, KernelLink { is_running: false, ..link("p1") });
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p2:2", "without carrier");
     tables.put_link(P1, link("p1"));
     let marked = vec![Via { is_dead: true, ..ways[1] }, ways[0]];
-    put(&mut tables, table::MAIN, "10.9.0.0/16", 0, Kind::Unicast(marked));
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 0, RouteKind::Unicast(marked));
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1", "marked by the kernel");
 }
 
 // proves: route-mirror
 #[test]
-fn an_interface_that_is_down_is_none_and_one_of_a_vrf_goes_by_its_table() {
+fn down_interface_unused_and_vrf_uses_its_table() {
     let mut tables = tables();
-    tables.put_link(VRF, Link { vrf_table: Some(100), ..link("red") });
-    tables.put_link(P2, Link { master: Some(VRF), ..link("p2") });
-    put(&mut tables, table::MAIN, "10.9.0.0/16", 0, Kind::Blackhole);
-    put(&mut tables, 100, "10.2.0.1/32", 0, Kind::Local);
-    put(&mut tables, 100, "10.2.0.0/24", 0, Kind::Unicast(vec![via(P2, None)]));
+    tables.put_link(VRF, KernelLink { vrf_table: Some(100), ..link("red") });
+    tables.put_link(P2, KernelLink { master: Some(VRF), ..link("p2") });
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 0, RouteKind::Blackhole);
+    put(&mut tables, 100, "10.2.0.1/32", 0, RouteKind::Local);
+    put(&mut tables, 100, "10.2.0.0/24", 0, RouteKind::Unicast(vec![via(P2, None)]));
     tables.put_neighbour(P2, "10.2.0.5".parse().unwrap(), station(5));
     assert_eq!([fate(&tables, 1, "10.9.0.1"), fate(&tables, 2, "10.9.0.1")], ["nowhere", "no_route"]);
     assert_eq!([fate(&tables, 1, "10.2.0.1"), fate(&tables, 2, "10.2.0.1")], ["no_route", "local"]);
     assert_eq!([fate(&tables, 1, "10.2.0.5"), fate(&tables, 2, "10.2.0.5")], ["no_route", "p2:5"]);
-    tables.put_link(P1, Link { is_up: false, is_running: false, ..link("p1") });
+    tables.put_link(P1, KernelLink { is_up: false, is_running: false, ..link("p1") });
     assert_eq!(fate(&tables, 1, "10.9.0.1"), "no interface");
 }
 
 #[test]
-fn of_routes_that_were_appended_the_first_counts_and_a_row_tells_all() {
+fn first_of_appended_routes_applies() {
     let mut tables = tables();
     let key = (table::MAIN, net("10.9.0.0/16"), 0);
-    tables.add_route(key, Kind::Unicast(vec![via(P1, Some("10.1.0.9"))]));
+    tables.add_route(key, RouteKind::Unicast(vec![via(P1, Some("10.1.0.9"))]));
     assert!(!tables.is_one_of_several(&key));
-    tables.add_route(key, Kind::Blackhole);
+    tables.add_route(key, RouteKind::Blackhole);
     assert!(tables.is_one_of_several(&key));
     tables.put_neighbour(P1, "10.1.0.9".parse().unwrap(), station(1));
     let [row] = &tables.rows(&configured(), 0, 9)[..] else { panic!("one") };
@@ -219,7 +219,7 @@ fn of_routes_that_were_appended_the_first_counts_and_a_row_tells_all() {
 }
 
 #[test]
-fn the_kernel_forwards_where_a_way_that_is_there_is_one_that_only_it_can_take() {
+fn paths_only_for_kernel_are_punted() {
     let mut tables = tables();
     let own = via(P1, Some("10.1.0.9"));
     let encapsulated = Via { is_encapsulated: true, ..via(P2, Some("10.2.0.9")) };
@@ -234,7 +234,7 @@ fn the_kernel_forwards_where_a_way_that_is_there_is_one_that_only_it_can_take() 
         (vec![encapsulated], "elsewhere"),
         (vec![Via { gateway: None, ..encapsulated }], "elsewhere"),
     ] {
-        put(&mut tables, table::MAIN, "10.9.0.0/16", 0, Kind::Unicast(ways.clone()));
+        put(&mut tables, table::MAIN, "10.9.0.0/16", 0, RouteKind::Unicast(ways.clone()));
         assert_eq!(fate(&tables, 1, "10.9.0.1"), expected, "{ways:?}");
     }
     assert!(!tables.rows(&configured(), 0, 1)[0].via[0].is_of_switch);
@@ -247,9 +247,9 @@ fn a_route_that_encapsulates_is_read_as_one() {
     message.header.kind = RouteType::Unicast;
     message.attributes = vec![RouteAttribute::Oif(P1)];
     let read = |message: &RouteMessage| crate::router::messages::route(message).unwrap().1;
-    assert_eq!(read(&message), Kind::Unicast(vec![via(P1, None)]));
+    assert_eq!(read(&message), RouteKind::Unicast(vec![via(P1, None)]));
     message.attributes.push(RouteAttribute::EncapType(RouteLwEnCapType::Mpls));
-    assert_eq!(read(&message), Kind::Unicast(vec![Via { is_encapsulated: true, ..via(P1, None) }]));
+    assert_eq!(read(&message), RouteKind::Unicast(vec![Via { is_encapsulated: true, ..via(P1, None) }]));
 }
 
 // proves: routing
@@ -273,7 +273,7 @@ fn the_mtu_of_a_route_is_read_for_all_its_ways() {
         message
             .attributes
             .push(RouteAttribute::Metrics(vec![RouteMetric::Hoplimit(9), RouteMetric::Mtu(mtu)]));
-        assert_eq!(read(&message), Kind::Unicast(vec![Via { mtu: expected, ..via(P1, None) }]));
+        assert_eq!(read(&message), RouteKind::Unicast(vec![Via { mtu: expected, ..via(P1, None) }]));
     }
     let [first, second] = [P1, P2].map(|link| {
         let mut hop = RouteNextHop::default();
@@ -285,7 +285,7 @@ fn the_mtu_of_a_route_is_read_for_all_its_ways() {
         RouteAttribute::MultiPath(vec![first, second]),
     ];
     let ways = [P1, P2].map(|link| Via { mtu: Some(1300), ..via(link, None) });
-    assert_eq!(read(&message), Kind::Unicast(ways.to_vec()));
+    assert_eq!(read(&message), RouteKind::Unicast(ways.to_vec()));
 }
 
 // proves: routing
@@ -308,10 +308,10 @@ fn the_least_mtu_holds_of_route_link_and_port() {
         (Some(1600), 1500, 1500),
         (Some(9999), 9500, 9000),
     ] {
-        let way = |gateway| Kind::Unicast(vec![Via { mtu: of_route, ..via(P2, gateway) }]);
+        let way = |gateway| RouteKind::Unicast(vec![Via { mtu: of_route, ..via(P2, gateway) }]);
         put(&mut tables, table::MAIN, "0.0.0.0/0", 0, way(Some("10.2.0.9")));
         put(&mut tables, table::MAIN, "10.2.0.0/16", 0, way(None));
-        tables.put_link(P2, Link { mtu: of_link, ..link("p2") });
+        tables.put_link(P2, KernelLink { mtu: of_link, ..link("p2") });
         let fib = tables.fib(&configured(), Spread::Flow).fib;
         let interface = fib.interface(Site::Port(PortId(1))).unwrap();
         for (dst, what) in [(0x0a09_0001, "by a next router"), (0x0a02_0009, "a station")] {
@@ -340,9 +340,9 @@ fn neighbours_towards_an_address_are_of_its_longest_prefix() {
         ("10.2.3.4/32", vec![via(P2, None)]),
         ("fd00::/8", vec![via(P2, None)]),
     ] {
-        tables.put_route((table::MAIN, net(prefix), 0), Kind::Unicast(ways));
+        tables.put_route((table::MAIN, net(prefix), 0), RouteKind::Unicast(ways));
     }
-    tables.put_route((table::LOCAL, net("10.1.0.1/32"), 0), Kind::Local);
+    tables.put_route((table::LOCAL, net("10.1.0.1/32"), 0), RouteKind::Local);
     let towards = |address: &str| {
         let site = Site::Port(PortId(1));
         let all = tables.neighbours_towards(&configured(), site, address.parse().unwrap());

@@ -13,18 +13,18 @@ const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Client of a connection; an extension of each request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Asker {
+pub(super) enum Caller {
     /// Client's address, and the local address of the connection.
     Tcp { peer: SocketAddr, here: SocketAddr },
     /// User id of the client of the Unix socket.
     Unix { uid: u32 },
 }
 
-impl Asker {
+impl Caller {
     pub(super) fn address(self) -> SocketAddr {
         match self {
-            Asker::Tcp { peer, .. } => peer,
-            Asker::Unix { .. } => HERE,
+            Caller::Tcp { peer, .. } => peer,
+            Caller::Unix { .. } => HERE,
         }
     }
 }
@@ -39,12 +39,12 @@ const LOOKS_MAX: usize = 5;
 ///
 /// # Errors
 /// Returns the permitted users.
-pub(super) fn may_look(asker: Asker) -> Result<(), String> {
-    let askers = match asker {
-        Asker::Unix { uid } => vec![uid],
-        Asker::Tcp { peer, here } => owners_of(peer, here),
+pub(super) fn may_look(caller: Caller) -> Result<(), String> {
+    let users = match caller {
+        Caller::Unix { uid } => vec![uid],
+        Caller::Tcp { peer, here } => owners_of(peer, here),
     };
-    judge(&askers, geteuid().as_raw())
+    judge(&users, geteuid().as_raw())
 }
 
 /// Returns whether the client's socket is in this network namespace.
@@ -64,25 +64,25 @@ fn lists() -> String {
 }
 
 /// Accepts exactly one owner, with permission.
-fn judge(askers: &[u32], us: u32) -> Result<(), String> {
-    match *askers {
+fn judge(users: &[u32], us: u32) -> Result<(), String> {
+    match *users {
         [uid] if uid == 0 || uid == us => Ok(()),
         [uid] => Err(format!(
-            "frames are shown to root and to the user whom the switch runs as (uid {us}), and uid {uid} asks; try sudo"
+            "frames are shown to root and to the user whom the switch runs as (uid {us}), not to uid {uid}; try sudo"
         )),
-        _ => Err("frames are shown to root only, and it cannot be seen who asks".into()),
+        _ => Err("frames are shown to root only, and the user of this client is unknown".into()),
     }
 }
 
 /// Returns the owners of the client's socket. Sockets with the same port may have other peers, so both addresses must
 /// match.
 fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
-    let asker = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
+    let client = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
     let owner = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let addresses = [read(fields.next()?)?, read(fields.next()?)?];
-        let is_asker = addresses == asker && fields.next()? == ESTABLISHED;
-        is_asker.then(|| fields.nth(3)?.parse().ok())?
+        let is_client = addresses == client && fields.next()? == ESTABLISHED;
+        is_client.then(|| fields.nth(3)?.parse().ok())?
     };
     let mut owners: Vec<u32> = lists.lines().filter_map(owner).collect();
     owners.dedup();
@@ -154,23 +154,23 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn sockets_of_the_same_port_with_other_peers_are_not_who_asks() {
-        let (port, elsewhere) = ("0100007F:C350", "0100007F:0050");
+    fn socket_with_other_peer_is_not_the_client() {
+        let (port, other_address) = ("0100007F:C350", "0100007F:0050");
         let found = |sockets: &[_]| of("127.0.0.1:50000", "127.0.0.1:9464", &list(sockets));
-        assert_eq!(found(&[(port, elsewhere, "01", 0), (port, HERE, "01", 1000)]), [1000]);
-        assert_eq!(found(&[(port, HERE, "01", 0), (port, elsewhere, "01", 1000)]), [0]);
+        assert_eq!(found(&[(port, other_address, "01", 0), (port, HERE, "01", 1000)]), [1000]);
+        assert_eq!(found(&[(port, HERE, "01", 0), (port, other_address, "01", 1000)]), [0]);
         // The client's socket is half closed, and root's socket has another peer.
-        assert!(found(&[(port, elsewhere, "01", 0), (port, HERE, "05", 1000)]).is_empty());
+        assert!(found(&[(port, other_address, "01", 0), (port, HERE, "05", 1000)]).is_empty());
         assert_eq!(found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]), [0, 1000], "two devices");
     }
 
     #[test]
-    fn root_and_the_user_of_the_switch_may_look_and_nobody_else() {
+    fn only_root_and_switch_user_may_capture() {
         assert_eq!((judge(&[0], 5), judge(&[5], 5)), (Ok(()), Ok(())));
-        let told = judge(&[1000], 0).unwrap_err();
-        assert!(told.contains("(uid 0), and uid 1000 asks"), "{told}");
+        let message = judge(&[1000], 0).unwrap_err();
+        assert!(message.contains("(uid 0), not to uid 1000"), "{message}");
         for unclear in [&[][..], &[0, 1000], &[0, 0]] {
-            assert!(judge(unclear, 0).unwrap_err().contains("it cannot be seen who asks"));
+            assert!(judge(unclear, 0).unwrap_err().contains("the user of this client is unknown"));
         }
     }
 
@@ -182,17 +182,17 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_who_asks() {
+    fn kernel_names_the_client_user() {
         let [listener, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [here, elsewhere] = [&listener, &other].map(|listener| listener.local_addr().unwrap());
+        let [here, other_address] = [&listener, &other].map(|listener| listener.local_addr().unwrap());
         Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
             let client = connect("127.0.0.1:0".parse().unwrap(), here).await;
             let peer = client.local_addr().unwrap();
-            let _beside = connect(peer, elsewhere).await;
+            let _beside = connect(peer, other_address).await;
             assert_eq!(owners(&lists(), peer, here).len(), 1);
-            assert_eq!(may_look(Asker::Tcp { peer, here }), Ok(()), "it is us");
+            assert_eq!(may_look(Caller::Tcp { peer, here }), Ok(()), "it is us");
             drop(client);
-            assert!(may_look(Asker::Tcp { peer, here }).is_err());
+            assert!(may_look(Caller::Tcp { peer, here }).is_err());
         });
     }
 }

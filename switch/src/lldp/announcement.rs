@@ -15,7 +15,7 @@ const _: () = assert!(BRIDGE == 1 << 2 && ROUTER == 1 << 4);
 
 /// Stored content of a neighbor's LLDPDU. Texts are free of terminal control characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct Announcement {
     /// Description of the neighbor's port.
     pub port_description: String,
     /// Name of the neighbor.
@@ -40,20 +40,21 @@ pub struct Said {
     pub understands: Understands,
 }
 
-impl Said {
+impl Announcement {
     /// Reads an LLDPDU, and counts the discarded TLVs by error.
     #[must_use]
-    pub fn read(list: &Lldpdu<'_>, discarded: &mut [u64; LldpError::COUNT]) -> Said {
-        let mut said = Said::default();
-        let mut seen = Seen::default();
+    pub fn read(list: &Lldpdu<'_>, discarded: &mut [u64; LldpError::COUNT]) -> Announcement {
+        let mut announcement = Announcement::default();
+        let mut received = TlvSet::default();
         for tlv in list.tlvs() {
-            let read = tlv.and_then(|tlv| if seen.again(&tlv) { Err(LldpError::Repeated) } else { Ok(tlv) });
+            let read =
+                tlv.and_then(|tlv| if received.again(&tlv) { Err(LldpError::Repeated) } else { Ok(tlv) });
             match read {
-                Ok(tlv) => said.take(&tlv),
+                Ok(tlv) => announcement.take(&tlv),
                 Err(error) => discarded[error.index()] += 1,
             }
         }
-        said
+        announcement
     }
 
     fn take(&mut self, tlv: &Tlv<'_>) {
@@ -86,9 +87,9 @@ impl Said {
 
 /// Set of received TLVs, to find repeated ones.
 #[derive(Default)]
-struct Seen(u16);
+struct TlvSet(u16);
 
-impl Seen {
+impl TlvSet {
     fn again(&mut self, tlv: &Tlv<'_>) -> bool {
         let bit = match tlv {
             Tlv::PortDescription(_) => 0,
