@@ -14,7 +14,7 @@ use xoff_switch::Promise;
 
 /// Exit code of a command that could not start: bad usage, bad configuration, missing privilege.
 pub const EXIT_CANNOT: u8 = 2;
-/// Exit code for an unproved promise: no lossless loss is known, but it is not proved that there was none.
+/// Exit code for an unproved promise: no known lossless loss, but some loss cannot be excluded.
 const EXIT_NOT_PROVED: u8 = 3;
 
 /// Returns the exit code for the verdict on a promise.

@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 /// Returns the tables of `xoff check` for this configuration, and its JSON.
-fn told(config: &str) -> (String, Value) {
+fn checked(config: &str) -> (String, Value) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(config.as_bytes()).unwrap();
     let printed = text(&check(file.path(), &["--verbose"]).stdout).to_owned();
@@ -35,7 +35,7 @@ fn port(name: &str, speed: &str, more: &str) -> String {
 
 // proves: status
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_output_pipe_is_no_error() {
     for more in [&[][..], &["--json"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -105,11 +105,11 @@ fn long_names_and_warnings_fit_the_width() {
 
 // proves: pacing
 #[test]
-fn what_thresholds_do_for_a_congested_line_is_told() {
+fn congested_line_delays_are_printed() {
     let large = "[port.class.3]\nxon = \"200KB\"\nxoff = \"500KB\"";
     let config =
         [port("a", "1G", "burst = \"1MB\""), port("b", "1G", large), port("slow", "200M", "")].concat();
-    let (printed, report) = told(&config);
+    let (printed, report) = checked(&config);
     for part in [
         "A congested line (us): ",
         // slow: 200 Mb/s carry 49,472 + 1,526 bytes in 2 ms; b: 1 Gb/s carry 500,000 bytes in 4 ms
@@ -128,10 +128,10 @@ fn what_thresholds_do_for_a_congested_line_is_told() {
 
 // proves: pacing
 #[test]
-fn of_a_congested_line_thresholds_tell_only_where_they_alone_hold_peers() {
+fn line_delay_given_only_for_static_thresholds() {
     let of = |more: &str, b: &str| {
         let (_, report) =
-            told(&[more, &port("a", "1G", ""), &port("b", "1G", b), &port("c", "1G", "")].concat());
+            checked(&[more, &port("a", "1G", ""), &port("b", "1G", b), &port("c", "1G", "")].concat());
         let delay = |port: usize| report["ports"][port]["classes"][3]["congested"]["delay_us"].clone();
         let us = |port: usize, of: &str| delay(port)[of].as_f64().map(f64::round);
         ([0, 2].map(|port| us(port, "one")), [0, 2].map(|port| us(port, "all")))
@@ -145,10 +145,10 @@ fn of_a_congested_line_thresholds_tell_only_where_they_alone_hold_peers() {
 
 // proves: pipeline
 #[test]
-fn the_papers_pipeline_is_told_and_what_it_costs_to_halt_it() {
+fn pipeline_and_cost_of_halts_are_printed() {
     let pipeline = "[pipeline]\nrate = \"1Mpps\"\ndelay = \"25us\"\ningress = \"fifo\"\n";
     let ports = ["a", "b"].map(|name| port(name, "1G", "")).concat();
-    let (printed, report) = told(&["[switch]\nwhen_full = \"stop\"\n", pipeline, &ports].concat());
+    let (printed, report) = checked(&["[switch]\nwhen_full = \"stop\"\n", pipeline, &ports].concat());
     for part in [
         " ┆ stop ┆ ",
         "│ 1,000,000 ┆ 25.00 ┆ fifo    │",
@@ -164,7 +164,7 @@ fn the_papers_pipeline_is_told_and_what_it_costs_to_halt_it() {
 }
 
 #[test]
-fn json_says_the_same_as_numbers() {
+fn json_has_the_same_values_as_numbers() {
     let output = check(&example("minimal.toml"), &["--json"]);
     assert!(output.status.success());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -218,7 +218,7 @@ fn a_bad_file_is_refused_with_every_error_and_exit_code_2() {
 }
 
 #[test]
-fn a_full_disk_is_a_failure_and_a_reader_that_left_is_none() {
+fn full_disk_fails_and_closed_pipe_does_not() {
     let run = |output: std::process::Stdio| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
         command.args(["check", "--elsewhere", "--config"]).arg(example("minimal.toml"));
@@ -234,30 +234,30 @@ fn a_full_disk_is_a_failure_and_a_reader_that_left_is_none() {
     assert_eq!(full.status.code(), Some(2));
     assert!(text(&full.stderr).contains("cannot write the result: No space left"), "{}", text(&full.stderr));
     let (_, pipe_without_reader) = std::io::pipe().unwrap();
-    let gone = run(pipe_without_reader.into());
-    assert!(gone.status.success() && gone.stderr.is_empty());
+    let unread = run(pipe_without_reader.into());
+    assert!(unread.status.success() && unread.stderr.is_empty());
 }
 
 /// A missing device is an error of `xoff check`, as of `xoff run`, unless `--elsewhere` is given.
 // proves: check
 #[test]
-fn a_device_that_is_not_here_is_refused_unless_the_file_is_for_another_machine() {
+fn missing_device_needs_foreign_machine_flag() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(port("a", "1G", "").replace("device = \"a\"", "device = \"no-such-one\"").as_bytes())
         .unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
     let here = command.args(["check", "--config"]).arg(file.path()).output().unwrap();
     assert_eq!(here.status.code(), Some(2));
-    let said = text(&here.stderr);
+    let message = text(&here.stderr);
     for part in ["port a: no interface no-such-one", ":3:11", "xoff check --elsewhere"] {
-        assert!(said.contains(part), "{part:?} is not in\n{said}");
+        assert!(message.contains(part), "{part:?} is not in\n{message}");
     }
     assert!(check(file.path(), &[]).status.success());
 }
 
 // proves: check
 #[test]
-fn a_router_is_told_and_a_namespace_for_it_that_is_none_is_refused() {
+fn router_printed_and_invalid_namespace_refused() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let router = "[router]\nnetns = \"/no/such/namespace\"\n";
     file.write_all(format!("{}routed = true\n{router}", port("a", "1G", "")).as_bytes()).unwrap();
@@ -267,9 +267,9 @@ fn a_router_is_told_and_a_namespace_for_it_that_is_none_is_refused() {
         .output()
         .unwrap();
     assert_eq!(here.status.code(), Some(2));
-    let said = text(&here.stderr);
+    let message = text(&here.stderr);
     for part in ["/no/such/namespace is no network namespace", "ip netns add NAME"] {
-        assert!(said.contains(part), "{part:?} is not in\n{said}");
+        assert!(message.contains(part), "{part:?} is not in\n{message}");
     }
     let printed = check(file.path(), &["--verbose"]);
     let printed = text(&printed.stdout);
@@ -296,8 +296,11 @@ fn endless_and_foreign_files_refused() {
     ] {
         let output = check(file, &[]);
         assert_eq!(output.status.code(), Some(2));
-        let told = text(&output.stderr);
-        assert!(told.contains(why) && told.contains("config/examples has some to start from"), "{told}");
+        let message = text(&output.stderr);
+        assert!(
+            message.contains(why) && message.contains("config/examples has some to start from"),
+            "{message}"
+        );
     }
 }
 

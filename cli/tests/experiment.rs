@@ -7,13 +7,13 @@ use serde_json::Value;
 
 // proves: experiment-parity
 #[test]
-fn the_command_simulates_and_says_so_and_refuses_what_needs_a_machine() {
+fn simulation_marked_and_unsupported_options_refused() {
     let xoff = |args: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_xoff")).arg("experiment").args(args).output().unwrap()
     };
-    let told = xoff(&["incast", "--simulated", "--line", "10G", "--policy", "pfc", "--json"]);
-    assert!(told.status.success(), "{told:?}");
-    let json: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let output = xoff(&["incast", "--simulated", "--line", "10G", "--policy", "pfc", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["simulated"], &json["line_mbps"]), (&true.into(), &10_000.0.into()));
     let tcp =
         "`ecn` cannot be simulated: its hosts send by the kernel's TCP, and the simulator has no kernel";

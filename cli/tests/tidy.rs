@@ -18,7 +18,7 @@ const WORDS: [&str; 6] = ["deaf", "loud", "news", "orders", "quiet", "shown"];
 const TYPE_WORDS: [&str; 2] = ["Like", "Way"];
 
 /// Names of files that are not in the repository.
-const ELSEWHERE: [&str; 8] =
+const ABSENT_FILES: [&str; 8] =
     ["design.md", "papers/", "cases.md", "wire.md", "afxdp.md", "style.md", "ofc.txt", "capfc.txt"];
 
 /// Top-level directories of a developer's machine.
@@ -141,9 +141,9 @@ fn nothing_points_to_what_is_not_here() {
     let files = files();
     let lines = files.iter().flat_map(File::lines);
     let workplaces = WORKPLACES.map(|top| format!("/{top}/"));
-    let elsewhere: Vec<&str> = ELSEWHERE.into_iter().chain(workplaces.iter().map(String::as_str)).collect();
+    let absent: Vec<&str> = ABSENT_FILES.into_iter().chain(workplaces.iter().map(String::as_str)).collect();
     let found: Vec<String> = lines
-        .filter(|(_, line)| elsewhere.iter().any(|elsewhere| line.contains(elsewhere)))
+        .filter(|(_, line)| absent.iter().any(|absent| line.contains(absent)))
         .map(|(place, line)| format!("{place}: {}", line.trim()))
         .collect();
     holds(&found, "say what it means instead: who reads this does not have that file");

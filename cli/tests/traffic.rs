@@ -81,7 +81,7 @@ fn send_pause(device: &Device, what: &str) {
 }
 
 #[test]
-fn at_line_rate_in_both_directions_nothing_is_lost_and_the_line_is_not_exceeded() {
+fn full_line_rate_both_ways_is_lossless() {
     const CATCH_UP: u64 = 2_000_000;
     let pair = pair(1500);
     let there =
@@ -103,7 +103,7 @@ fn at_line_rate_in_both_directions_nothing_is_lost_and_the_line_is_not_exceeded(
 }
 
 #[test]
-fn what_is_written_into_headers_arrives_there() {
+fn header_fields_arrive_as_configured() {
     let streams = [
         format!("class=5,pcp=2,vlan=7,{TO_B},count=10,size=68"),
         "dst=broadcast,dscp=46,count=10,size=64".to_owned(),
@@ -111,12 +111,13 @@ fn what_is_written_into_headers_arrives_there() {
     ];
     let pair = pair(1500);
     let [_, b] = run(&pair, (options(100), &streams), (listening(100), &[]));
-    let seen: Vec<_> = b.received.iter().map(|s| (s.class, s.pcp.clone(), s.dscp.clone(), s.bytes)).collect();
+    let received: Vec<_> =
+        b.received.iter().map(|s| (s.class, s.pcp.clone(), s.dscp.clone(), s.bytes)).collect();
     let only = |name: &str| [(name.to_owned(), 10)].into();
-    assert!(seen.contains(&(5, only("2"), only("40"), 680)), "{seen:?}");
-    assert!(seen.contains(&(0, only("untagged"), only("46"), 640)), "{seen:?}");
+    assert!(received.contains(&(5, only("2"), only("40"), 680)), "{received:?}");
+    assert!(received.contains(&(0, only("untagged"), only("46"), 640)), "{received:?}");
     assert_eq!(
-        (seen.len(), b.unsorted.foreign),
+        (received.len(), b.unsorted.foreign),
         (2, 13),
         "ten frames and three end markers for another host"
     );
@@ -224,7 +225,7 @@ fn a_pause_stops_its_class_and_no_other() {
 }
 
 #[test]
-fn a_resume_lets_it_go_on_at_once() {
+fn xon_resumes_at_once() {
     for resume in ["3=0", "all=0"] {
         let [resumed, _] = run_paused(Obedience::Obey, Nanos::from_millis(300), Some(resume));
         assert!(resumed > 0, "{resume}");
@@ -234,7 +235,7 @@ fn a_resume_lets_it_go_on_at_once() {
 }
 
 #[test]
-fn who_ignores_pauses_or_is_late_goes_on() {
+fn ignored_or_late_pauses_do_not_stop_host() {
     for obedience in [Obedience::Ignore, Obedience::Late(Nanos::from_secs(3))] {
         let [paused, _] = run_paused(obedience, Nanos::from_millis(300), None);
         assert!(paused > 0, "{obedience:?}");
@@ -242,14 +243,18 @@ fn who_ignores_pauses_or_is_late_goes_on() {
 }
 
 /// Returns the report of a host that sent two streams for 300 ms after the given calls of `xoff traffic pause`.
-fn told(obeying: HostOptions, streams: [&str; 2], tells: &[&[&str]]) -> (HostReport, [u64; 2]) {
+fn report_after_pauses(
+    obeying: HostOptions,
+    streams: [&str; 2],
+    pauses: &[&[&str]],
+) -> (HostReport, [u64; 2]) {
     let pair = pair(1500);
     let streams = streams.map(|stream| format!("{stream},{TO_B},size=64,rate=4M"));
     let options = HostOptions { duration: Some(Nanos::from_millis(300)), ..obeying };
     let report = pair.a.namespace().run(|| {
         let host = Host::open(options).unwrap();
-        for tell in tells {
-            let (code, output) = finish(xoff(&pair.b, &[&["pause", "--device", "eth0"], *tell].concat()));
+        for pause in pauses {
+            let (code, output) = finish(xoff(&pair.b, &[&["pause", "--device", "eth0"], *pause].concat()));
             assert_eq!(code, Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         }
         let streams = parse_streams(&streams).unwrap();
@@ -261,18 +266,18 @@ fn told(obeying: HostOptions, streams: [&str; 2], tells: &[&[&str]]) -> (HostRep
 
 // proves: traffic
 #[test]
-fn a_list_of_flows_stops_and_resumes_them_and_a_malformed_one_does_nothing() {
-    let told = |tells: &[&[&str]]| {
+fn flow_lists_pause_and_malformed_are_ignored() {
+    let report_after = |pauses: &[&[&str]]| {
         let obeying = HostOptions { obey_flows: true, ..options(10) };
-        told(obeying, ["class=3,sport=1000,dport=9", "class=3,sport=2000,dport=9"], tells)
+        report_after_pauses(obeying, ["class=3,sport=1000,dport=9", "class=3,sport=2000,dport=9"], pauses)
     };
     let pause = ["--pause", "ofc:3=udp/10.0.0.1:1000/10.0.0.2:9@65535"];
-    let (report, [paused, other]) = told(&[&pause]);
+    let (report, [paused, other]) = report_after(&[&pause]);
     assert_eq!((paused, report.pauses.flow_frames), (0, 1));
     assert!(other > 0);
-    let (_, [resumed, _]) = told(&[&pause, &["--pause", "ofc:3=udp/10.0.0.1:1000/10.0.0.2:9@0"]]);
+    let (_, [resumed, _]) = report_after(&[&pause, &["--pause", "ofc:3=udp/10.0.0.1:1000/10.0.0.2:9@0"]]);
     assert!(resumed > 0);
-    let (report, [unharmed, _]) = told(&[&[&pause[..], &["--overwrite", "41=03"]].concat()]);
+    let (report, [unharmed, _]) = report_after(&[&[&pause[..], &["--overwrite", "41=03"]].concat()]);
     assert!(unharmed > 0);
     assert_eq!((report.pauses.flow_frames, report.pauses.refused.values().sum::<u64>()), (0, 1));
 }
@@ -280,17 +285,17 @@ fn a_list_of_flows_stops_and_resumes_them_and_a_malformed_one_does_nothing() {
 // proves: traffic
 #[test]
 fn rates_slow_their_class_and_malformed_ones_do_nothing() {
-    let told = |tells: &[&[&str]]| {
+    let report_after = |pauses: &[&[&str]]| {
         let obeying = HostOptions { obey_rates: true, ..options(10) };
-        told(obeying, ["class=3", "class=4"], tells)
+        report_after_pauses(obeying, ["class=3", "class=4"], pauses)
     };
     let slow = ["--pause", "gfc:3=4@65535"]; // 625 kb/s
-    let (report, [slowed, other]) = told(&[&slow]);
+    let (report, [slowed, other]) = report_after(&[&slow]);
     assert!(slowed > 0 && slowed * 3 < other, "{slowed} and {other}");
     assert_eq!(report.pauses.rate_frames, 1);
-    let (_, [ended, other]) = told(&[&slow, &["--pause", "gfc:3=0@65535"]]);
+    let (_, [ended, other]) = report_after(&[&slow, &["--pause", "gfc:3=0@65535"]]);
     assert!(ended * 3 > other, "{ended} and {other}");
-    let (report, [unharmed, other]) = told(&[&[&slow[..], &["--overwrite", "43=11"]].concat()]);
+    let (report, [unharmed, other]) = report_after(&[&[&slow[..], &["--overwrite", "43=11"]].concat()]);
     assert!(unharmed * 3 > other, "{unharmed} and {other}");
     assert_eq!((report.pauses.rate_frames, report.pauses.refused.values().sum::<u64>()), (0, 1));
 }
@@ -307,9 +312,9 @@ fn xoff_telling(stderr: impl Into<Stdio>, device: &Device, args: &[&str]) -> Chi
 
 fn wait_until_ready(child: &mut Child) {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut told = String::new();
-    while !told.contains("ready on eth0") {
-        assert!(stderr.read_line(&mut told).unwrap() > 0, "ended before it was ready: {told}");
+    let mut output = String::new();
+    while !output.contains("ready on eth0") {
+        assert!(stderr.read_line(&mut output).unwrap() > 0, "ended before it was ready: {output}");
     }
     child.stderr = Some(stderr.into_inner());
 }
@@ -376,16 +381,16 @@ fn what_is_sent_before_a_host_is_ready_is_missed_and_not_lost() {
     let of = |key: &str| json["received"][0][key].as_u64().unwrap();
     assert!(of("missed_at_start") >= 20 && of("lost") == 0, "{json}");
     assert_eq!(of("sent"), of("missed_at_start") + of("frames"));
-    let told = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     assert!(
-        code == Some(1) && told.contains("sent before this host was ready"),
-        "nothing is proved of those: {told}"
+        code == Some(1) && message.contains("sent before this host was ready"),
+        "nothing is proved of those: {message}"
     );
 }
 
 // proves: traffic
 #[test]
-fn a_host_whose_interface_is_deleted_reports_and_says_so() {
+fn deleted_interface_ends_host_with_report() {
     let stream = format!("class=3,{TO_B},rate=1M");
     for rest in [&["--stream", &stream][..], &[]] {
         let pair = pair(1500);
@@ -395,16 +400,16 @@ fn a_host_whose_interface_is_deleted_reports_and_says_so() {
         delete.args(["link", "delete", "eth0"]);
         assert!(pair.b.namespace().spawn(delete).unwrap().wait().unwrap().success());
         let (code, output) = finish(host);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(code, Some(2), "{told}");
-        assert!(told.contains("eth0 is gone") && !told.contains("panicked"), "{told}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(code, Some(2), "{message}");
+        assert!(message.contains("eth0 is gone") && !message.contains("panicked"), "{message}");
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(json["device_gone"], true, "{json}");
     }
 }
 
 #[test]
-fn an_interrupted_host_reports_and_says_how_much_it_sent() {
+fn interrupted_host_reports_progress() {
     let pair = pair(1500);
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
     let sink = pair.b.namespace().run(|| Host::open(options(100)).unwrap());
@@ -443,7 +448,7 @@ fn what_had_come_before_a_host_was_interrupted_counts() {
 
 // proves: traffic
 #[test]
-fn a_host_whose_messages_nobody_reads_goes_on() {
+fn host_runs_without_reader_of_messages() {
     let pair = pair(1500);
     for (device, expected) in [("eth0", 1), ("none", 2)] {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -455,9 +460,9 @@ fn a_host_whose_messages_nobody_reads_goes_on() {
 
 // proves: traffic
 #[test]
-fn bad_usage_is_told_at_once_and_exits_with_2() {
+fn bad_usage_exits_with_2() {
     let pair = pair(1500);
-    for (args, told) in [
+    for (args, expected) in [
         (
             &["--device", "eth0", "--stream", "class=9,sise=1"][..],
             &["class=`9`", "`sise`", "dst=broadcast"][..],
@@ -484,6 +489,6 @@ fn bad_usage_is_told_at_once_and_exits_with_2() {
         let (code, output) = finish(xoff(&pair.a, args));
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(code, Some(2), "{args:?}: {text}");
-        told.iter().for_each(|part| assert!(text.contains(part), "{part} in {text}"));
+        expected.iter().for_each(|part| assert!(text.contains(part), "{part} in {text}"));
     }
 }

@@ -29,10 +29,10 @@ pub struct Args {
 pub fn run(Args { url }: &Args) -> miette::Result<()> {
     let answer =
         client::ask(url, TIMEOUT, |agent, base| agent.put(format!("{base}/acknowledge")).send_empty());
-    print(told(&answer.into_diagnostic()?))
+    print(render(&answer.into_diagnostic()?))
 }
 
-fn told(AcknowledgedNow { acknowledged, unproved }: &AcknowledgedNow) -> String {
+fn render(AcknowledgedNow { acknowledged, unproved }: &AcknowledgedNow) -> String {
     let none = acknowledged.is_empty().then(|| "there is nothing to acknowledge\n".to_owned());
     let acknowledged = acknowledged.iter().map(|gap| format!("acknowledged: {gap}\n"));
     let unproved = unproved.iter().map(|gap| format!("NOT PROVED: {gap}\n"));
@@ -44,10 +44,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_acknowledged_and_what_still_lasts_is_told() {
+    fn acknowledged_and_open_gaps_are_printed() {
         let none = AcknowledgedNow { acknowledged: Vec::new(), unproved: vec!["p1: gone".into()] };
-        assert_eq!(told(&none), "there is nothing to acknowledge\nNOT PROVED: p1: gone\n");
+        assert_eq!(render(&none), "there is nothing to acknowledge\nNOT PROVED: p1: gone\n");
         let one = AcknowledgedNow { acknowledged: vec!["p2: was gone".into()], unproved: Vec::new() };
-        assert_eq!(told(&one), "acknowledged: p2: was gone\n");
+        assert_eq!(render(&one), "acknowledged: p2: was gone\n");
     }
 }

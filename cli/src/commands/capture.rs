@@ -160,8 +160,8 @@ fn begin(url: &str, args: &Args) -> Result<Response<ureq::Body>, CaptureError> {
     match answer.status().is_success() {
         true => Ok(answer),
         false => {
-            let said = answer.body_mut().read_to_string().map_err(Silent::at(url))?;
-            Err(CaptureError::Refused(said.trim_end().into()))
+            let message = answer.body_mut().read_to_string().map_err(Silent::at(url))?;
+            Err(CaptureError::Refused(message.trim_end().into()))
         }
     }
 }
@@ -178,14 +178,15 @@ fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
 /// the switch cannot be asked.
 fn end_on(signals: &SigSet, url: &str, id: &str) {
     let (agent, base) = client::agent(url, BEGUN_WITHIN);
-    let end =
-        || agent.delete(format!("{base}/capture/{id}")).call().is_ok_and(|told| told.status().is_success());
-    let mut is_told = false;
+    let end = || {
+        agent.delete(format!("{base}/capture/{id}")).call().is_ok_and(|answer| answer.status().is_success())
+    };
+    let mut is_sent = false;
     while let Ok(signal) = signals.wait() {
-        if is_told || !end() {
+        if is_sent || !end() {
             let _ = emulate_default_handler(signal as i32);
         }
-        is_told = true;
+        is_sent = true;
     }
 }
 
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_is_whole_where_its_end_has_come() {
+    fn capture_with_end_block_is_whole() {
         let bytes = blocks(true);
         let (file, outcome) = carried(&bytes, None);
         let tally = Tally { frames: 0, missed: Some(0) };
@@ -277,7 +278,7 @@ mod tests {
 
     // proves: capture
     #[test]
-    fn of_a_capture_that_is_cut_off_whole_blocks_are_kept() {
+    fn cut_off_capture_keeps_whole_blocks() {
         let (whole, all) = (blocks(false), blocks(true));
         for then in [None, Some(ErrorKind::ConnectionReset)] {
             let (file, outcome) = carried(&all[..all.len() - 1], then);
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_capture_is_not_written() {
+    fn invalid_capture_is_not_written() {
         let (file, outcome) = carried(b"<html>it works</html>", None);
         assert!(file.is_empty() && matches!(outcome, Err(CaptureError::Foreign { .. })));
     }

@@ -27,7 +27,7 @@ pub struct Args {
 }
 
 /// Interval between two lines of progress.
-const TOLD_EVERY: Duration = Duration::from_secs(5);
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 ///
@@ -37,12 +37,12 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let jobs = args.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, std::num::NonZero::get));
     let (from, end) = (args.seeds.0, args.seeds.1 + 1);
     let begin = Instant::now();
-    let (mut runs, mut events, mut told) = (0, 0, Duration::ZERO);
+    let (mut runs, mut events, mut reported_at) = (0, 0, Duration::ZERO);
     let report = chaos::run_for(from..end, jobs, args.events, |run| {
         (runs, events) = (runs + 1, events + run.events);
         let elapsed = begin.elapsed();
-        if elapsed >= told + TOLD_EVERY {
-            told = elapsed;
+        if elapsed >= reported_at + PROGRESS_EVERY {
+            reported_at = elapsed;
             cli::tell(progress(runs, end - from, events, elapsed));
         }
     });
@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
         "{:.0} events a second",
         report.tally.events as f64 / begin.elapsed().as_secs_f64()
     ));
-    cli::print(said(&report, args.events))?;
+    cli::print(render(&report, args.events))?;
     Ok(if report.found.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -61,14 +61,14 @@ fn progress(runs: u64, all: u64, events: u64, elapsed: Duration) -> String {
     format!("{runs} of {all} runs, {rate:.2} million events a second, {left:.0} s left")
 }
 
-fn said(report: &Report, events: u64) -> String {
-    let mut said = report.to_string();
+fn render(report: &Report, events: u64) -> String {
+    let mut text = report.to_string();
     if let Some(found) = &report.found {
         let seed = found.seed;
         let length = if events == chaos::EVENTS_MAX { String::new() } else { format!(" --events {events}") };
-        said.push_str(&format!("\nthe same again: xoff sim chaos --seeds {seed}..{seed}{length}\n"));
+        text.push_str(&format!("\nthe same again: xoff sim chaos --seeds {seed}..{seed}{length}\n"));
     }
-    said
+    text
 }
 
 #[cfg(test)]
@@ -81,14 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_in_runs_and_says_what_is_left() {
-        let said = progress(250, 1_000, 20_000_000, Duration::from_secs(10));
-        assert_eq!(said, "250 of 1000 runs, 2.00 million events a second, 30 s left");
+    fn progress_shows_runs_rate_and_time_left() {
+        let line = progress(250, 1_000, 20_000_000, Duration::from_secs(10));
+        assert_eq!(line, "250 of 1000 runs, 2.00 million events a second, 30 s left");
     }
 
     // proves: chaos
     #[test]
-    fn what_is_found_is_told_with_how_to_see_it_again() {
+    fn finding_printed_with_command_to_repeat() {
         let breach = |what: &str| Breach {
             promise: Promise::Ledger,
             at: Nanos(7),
@@ -98,14 +98,14 @@ mod tests {
         let shrunk = Shrunk { scenario: "Scenario {}".into(), event: 3, breach: breach("one frame") };
         let found = Finding { seed: 53, event: 99, breach: breach("two frames"), shrunk };
         let report = Report { found: Some(found), ..Report::default() };
-        let text = said(&report, chaos::EVENTS_MAX);
+        let text = render(&report, chaos::EVENTS_MAX);
         for part in ["seed 53, event 99", "two frames", "6 ns: switch 0 is woken", "one frame", "Scenario {}"]
         {
             assert!(text.contains(part), "{part} is not in {text}");
         }
         assert!(text.ends_with("\nthe same again: xoff sim chaos --seeds 53..53\n"), "{text}");
-        assert!(said(&report, 500).ends_with("--seeds 53..53 --events 500\n"));
-        let clean = said(&Report::default(), 500);
+        assert!(render(&report, 500).ends_with("--seeds 53..53 --events 500\n"));
+        let clean = render(&Report::default(), 500);
         assert!(clean.contains("no promise was broken") && !clean.contains("the same again"), "{clean}");
     }
 
@@ -113,11 +113,11 @@ mod tests {
     #[test]
     fn exempt_lossless_drops_come_with_the_reason() {
         let tally = Tally { seeds: 1, exempt_runs: 1, exempt_losses: 7, ..Tally::default() };
-        let text = said(&Report { tally, ..Report::default() }, 500);
+        let text = render(&Report { tally, ..Report::default() }, 500);
         let reason =
             "7 of the dropped frames were lossless, all in runs without a promise against loss (1 of 1)";
         assert!(text.contains(reason) && text.ends_with("no promise was broken\n"), "{text}");
-        assert!(!said(&Report::default(), 500).contains("lossless"));
+        assert!(!render(&Report::default(), 500).contains("lossless"));
     }
 
     // proves: chaos

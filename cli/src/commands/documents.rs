@@ -74,7 +74,7 @@ mod tests {
 
     // proves: integrations
     #[test]
-    fn what_units_start_is_what_the_command_line_knows() {
+    fn systemd_units_use_valid_command_lines() {
         for unit in ["xoff@", "xoff-nic@"] {
             let path = format!("{}/../packaging/{unit}.service", env!("CARGO_MANIFEST_DIR"));
             let text = fs::read_to_string(path).unwrap();
@@ -85,7 +85,7 @@ mod tests {
 
     // proves: integrations
     #[test]
-    fn every_shell_knows_every_command() {
+    fn completions_list_every_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut text = Vec::new();
             generate(shell, &mut Cli::command(), "xoff", &mut text);

@@ -63,8 +63,9 @@ pub struct Args {
     /// thresholds stay, and times shrink.
     #[arg(long, visible_alias = "line", value_name = "RATE", value_parser = line_rate)]
     rate: Option<BitRate>,
-    /// A key of the configuration for all switches that are compared, over what experiment and policy say: class.3.xoff=80KB.
-    /// May be repeated.
+    /// Configuration key for all compared switches, such as class.3.xoff=80KB.
+    ///
+    /// Overrides experiment and policy. May be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
     set: Vec<Given>,
     /// Seed of the first run; each further run adds one.
@@ -177,14 +178,14 @@ fn routed(experiment: &Experiment) -> miette::Result<&'static Experiment> {
 
 fn policies(
     experiment: &Experiment,
-    asked: &[String],
+    names: &[String],
     own: Option<&OwnPolicy>,
 ) -> miette::Result<Vec<&'static Variant>> {
-    if asked.is_empty() {
+    if names.is_empty() {
         return Ok(experiment.default_policies());
     }
     let mut policies = Vec::new();
-    for variant in asked.iter().filter_map(|name| Variant::find(name)) {
+    for variant in names.iter().filter_map(|name| Variant::find(name)) {
         if variant.name == OWN.name && own.is_none() {
             return Err(miette!("{}", no_own_policy()));
         }
@@ -200,21 +201,21 @@ fn policies(
     Ok(policies)
 }
 
-fn seconds(experiment: &Experiment, asked: Option<u32>) -> miette::Result<u32> {
-    match (experiment.length, asked) {
+fn seconds(experiment: &Experiment, requested: Option<u32>) -> miette::Result<u32> {
+    match (experiment.length, requested) {
         (Length::Fixed(seconds), Some(_)) => Err(miette!(
             "`{}` ends by itself, after about {seconds} s for each policy; leave --seconds out",
             experiment.name
         )),
-        (length, asked) => Ok(asked.unwrap_or(length.seconds())),
+        (length, requested) => Ok(requested.unwrap_or(length.seconds())),
     }
 }
 
 /// Parses a line rate within the range of simulated experiments.
 fn line_rate(text: &str) -> Result<BitRate, String> {
     let rate = values::rate(text)?;
-    let told = "experiments run at 5M to 1G, and simulated ones up to 400G";
-    if SIMULATED_LINES.contains(&rate) { Ok(rate) } else { Err(told.into()) }
+    let allowed = "experiments run at 5M to 1G, and simulated ones up to 400G";
+    if SIMULATED_LINES.contains(&rate) { Ok(rate) } else { Err(allowed.into()) }
 }
 
 fn line(args: &Args) -> miette::Result<Line> {
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_name_gets_a_list_of_those_that_there_are() {
+    fn unknown_name_lists_valid_ones() {
         let message = find("incats").err().unwrap().to_string();
         assert!(message.contains("`incats`") && message.contains("incast"), "{message}");
         let message = parse(&["incast", "--policy", "pcf"]).unwrap_err().to_string();
@@ -331,7 +332,7 @@ mod tests {
 
     // proves: own-policy, experiments
     #[test]
-    fn a_policy_that_the_experiment_cannot_have_is_refused_before_anything_is_built() {
+    fn unsupported_policy_is_refused_before_start() {
         let of = |experiment, names: &[&str]| {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             let policies = policies(Experiment::find(experiment).unwrap(), &names, None)?;
@@ -390,14 +391,14 @@ mod tests {
         assert_eq!(list["experiments"].as_array().unwrap().len(), EXPERIMENTS.len());
         assert_eq!(list["experiments"][0]["name"], EXPERIMENTS[0].name);
         let routed: Vec<bool> = EXPERIMENTS.iter().map(|of| of.routed.is_some()).collect();
-        let told = list["experiments"].as_array().unwrap().iter().map(|of| of["routed"].is_object());
-        assert_eq!(told.collect::<Vec<_>>(), routed);
+        let listed = list["experiments"].as_array().unwrap().iter().map(|of| of["routed"].is_object());
+        assert_eq!(listed.collect::<Vec<_>>(), routed);
         assert_eq!(list["policies"].as_array().unwrap().len(), VARIANTS.len());
     }
 
     #[test]
-    fn only_some_experiments_last_as_long_as_one_likes() {
-        let of = |name: &str, asked| seconds(Experiment::find(name).unwrap(), asked);
+    fn only_some_experiments_have_variable_length() {
+        let of = |name: &str, requested| seconds(Experiment::find(name).unwrap(), requested);
         assert_eq!(of("qcn-fanin", Some(6)).unwrap(), 6);
         assert_eq!(of("qcn-fanin", None).unwrap(), 30);
         assert!(of("incast", Some(6)).unwrap_err().to_string().contains("ends by itself"));
@@ -426,7 +427,7 @@ mod tests {
 
     // proves: experiment-parity
     #[test]
-    fn what_needs_a_machine_is_not_simulated() {
+    fn experiments_with_kernel_hosts_are_not_simulated() {
         let refused =
             |experiment: &Experiment| experiment.simulates().err().map(|refused| refused.to_string());
         let ecn =

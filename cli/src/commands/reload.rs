@@ -34,12 +34,12 @@ pub fn run(Args { dry_run, url }: &Args) -> miette::Result<()> {
     let request = ReloadRequest { dry_run: *dry_run };
     let answer =
         client::ask(url, TIMEOUT, |agent, base| agent.put(format!("{base}/reload")).send_json(request));
-    print(told(&answer.into_diagnostic()?))
+    print(render(&answer.into_diagnostic()?))
 }
 
-fn told(Reloaded { dry_run, changes, warnings }: &Reloaded) -> String {
+fn render(Reloaded { dry_run, changes, warnings }: &Reloaded) -> String {
     let heading = match (changes.len(), dry_run) {
-        (0, _) => "nothing is otherwise in the configuration".to_owned(),
+        (0, _) => "no changes in the configuration".to_owned(),
         (1, true) => "1 change would be made".to_owned(),
         (1, false) => "1 change was made".to_owned(),
         (count, true) => format!("{count} changes would be made"),
@@ -57,12 +57,12 @@ mod tests {
 
     // proves: reload
     #[test]
-    fn what_was_changed_is_told_line_by_line() {
+    fn each_change_is_a_line() {
         let none = Reloaded { dry_run: false, changes: Vec::new(), warnings: vec!["doubtful".into()] };
-        assert_eq!(told(&none), "nothing is otherwise in the configuration\nwarning: doubtful\n");
+        assert_eq!(render(&none), "no changes in the configuration\nwarning: doubtful\n");
         let change = Changed { what: "switch.log".into(), before: "info".into(), after: "debug".into() };
         let one = Reloaded { dry_run: true, changes: vec![change], warnings: Vec::new() };
-        assert_eq!(told(&one), "1 change would be made\n  switch.log: info -> debug\n");
-        assert!(told(&Reloaded { dry_run: false, ..one }).starts_with("1 change was made\n"));
+        assert_eq!(render(&one), "1 change would be made\n  switch.log: info -> debug\n");
+        assert!(render(&Reloaded { dry_run: false, ..one }).starts_with("1 change was made\n"));
     }
 }

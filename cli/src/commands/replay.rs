@@ -65,26 +65,26 @@ mod tests {
     use super::*;
     use xoff_recording::Difference;
 
-    fn said(outcome: Outcome, books: Option<(&str, &str)>, ended: Ending, has_books: bool) -> String {
+    fn description(outcome: Outcome, books: Option<(&str, &str)>, ended: Ending, has_books: bool) -> String {
         let books = books.map(|(recorded, now)| (recorded.to_owned(), now.to_owned()));
         describe(&Replayed { outcome, books, ended, has_books })
     }
 
     // proves: recording
     #[test]
-    fn what_came_of_a_replay_is_said() {
+    fn replay_outcomes_are_described() {
         let identical = Outcome::Identical { calls: 7, frames: 3 };
-        let all = said(identical.clone(), None, Ending::Stopped, true);
+        let all = description(identical.clone(), None, Ending::Stopped, true);
         assert_eq!(all, "identical: 7 calls, 3 frames, and all counters\n");
-        let early = said(identical.clone(), None, Ending::Overrun, false);
+        let early = description(identical.clone(), None, Ending::Overrun, false);
         assert_eq!(
             early,
             "identical: 7 calls, 3 frames\n\
              the recording ended before the switch: more was to be recorded than could be written (overrun)\n"
         );
-        let unknown = said(identical.clone(), None, Ending::Stopped, false);
+        let unknown = description(identical.clone(), None, Ending::Stopped, false);
         assert!(unknown.ends_with("what it had counted is not known\n"), "{unknown}");
-        let books = said(identical, Some(("a = 1", "a = 2")), Ending::Stopped, true);
+        let books = description(identical, Some(("a = 1", "a = 2")), Ending::Stopped, true);
         assert!(books.ends_with("in the end\nrecorded: a = 1\n     now: a = 2\n"), "{books}");
         let difference = Difference {
             call: 9,
@@ -94,7 +94,7 @@ mod tests {
             replayed: "that".into(),
         };
         assert_eq!(
-            said(Outcome::Differs(Box::new(difference)), None, Ending::Stopped, true),
+            description(Outcome::Differs(Box::new(difference)), None, Ending::Stopped, true),
             "not identical: the first difference is at call 9, at 12 ns of the switch's clock\n\
              the last calls, this one at the end:\n  one\n  two\nrecorded: this\n     now: that\n"
         );

@@ -37,7 +37,9 @@ pub struct Args {
     /// First and last of the seeds to run.
     #[arg(long, value_name = "A..B", value_parser = cli::seeds)]
     seeds: Option<(u64, u64)>,
-    /// A key of the scenario, over what the file says: topology.k=8, load.0.load=0.6, switch.all.class.3.xoff=80KB. May be repeated.
+    /// Scenario key that overrides the file, such as topology.k=8.
+    ///
+    /// Further examples: load.0.load=0.6, switch.all.class.3.xoff=80KB. May be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
     set: Vec<Given>,
     /// Number of parallel runs [default: one per core].
@@ -53,11 +55,11 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<SimCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum SimCommand {
     Chaos(chaos::Args),
     Merge(MergeArgs),
     Mean(MeanArgs),
@@ -159,13 +161,13 @@ fn shard(text: &str) -> Result<Shard, String> {
 /// Returns an error if the scenario is invalid, or a file cannot be read or written.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     match &args.command {
-        Some(Command::Merge(merge)) => {
+        Some(SimCommand::Merge(merge)) => {
             let summary = simulate::merge(&merge.parts, &merge.out, &mut |line| cli::tell(line))?;
             return show(&summary, merge.json);
         }
-        Some(Command::Mean(args)) => return mean(args),
-        Some(Command::Chaos(args)) => return chaos::run(args),
-        Some(Command::Replay(args)) => return replay::run(args, own),
+        Some(SimCommand::Mean(args)) => return mean(args),
+        Some(SimCommand::Chaos(args)) => return chaos::run(args),
+        Some(SimCommand::Replay(args)) => return replay::run(args, own),
         None => (),
     }
     let scenario = args.scenario.as_deref();
@@ -251,10 +253,10 @@ mod tests {
 
     // proves: sim-results
     #[test]
-    fn what_is_asked_of_a_table_is_a_column_conditions_and_what_to_take() {
-        let asked =
+    fn mean_query_has_column_conditions_and_statistic() {
+        let arguments =
             ["mean", "d", "flows.fct_ns", "--by", "load,to", "--where", "size_bytes<10000", "--take", "p99"];
-        let Some(Command::Mean(args)) = parse(&asked).expect("fine").command else {
+        let Some(SimCommand::Mean(args)) = parse(&arguments).expect("fine").command else {
             panic!("another command")
         };
         assert_eq!(args.column, ("flows".into(), "fct_ns".into()));
@@ -301,8 +303,8 @@ mod tests {
         command.args(["-ec", script]).env_clear().env("PATH", path).envs(environment.iter().copied());
         let done = command.output().expect("bash is there");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        let said = String::from_utf8(done.stdout).expect("arguments are text");
-        let words: Vec<&str> = said.lines().skip(1).collect();
+        let output = String::from_utf8(done.stdout).expect("arguments are text");
+        let words: Vec<&str> = output.lines().skip(1).collect();
         parse(&words).unwrap_or_else(|message| panic!("{words:?}: {message}"))
     }
 

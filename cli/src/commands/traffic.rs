@@ -281,8 +281,8 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     if args.qcn.is_some() {
         room_for_cn_tags(&streams)?;
     }
-    for told in above_line(&streams, args.line) {
-        cli::tell(format_args!("xoff traffic: {told}"));
+    for warning in above_line(&streams, args.line) {
+        cli::tell(format_args!("xoff traffic: {warning}"));
     }
     let signals = Signals::new()?;
     let progress = Arc::new(Progress::default());
@@ -462,15 +462,15 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn a_rate_above_the_line_is_told() {
+    fn rate_above_line_warns() {
         let streams = ["rate=10G", "rate=10001M", "rate=line"].map(|rate| format!("dst=broadcast,{rate}"));
-        let told = above_line(&parse_streams(&streams).unwrap(), BitRate::from_gbps(10));
-        assert_eq!(told.len(), 1, "{told:?}");
+        let warnings = above_line(&parse_streams(&streams).unwrap(), BitRate::from_gbps(10));
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(
-            told[0].starts_with(
+            warnings[0].starts_with(
                 "stream 1: its rate of 10001Mb/s is more than the line carries, which is taken for 10Gb/s"
             ),
-            "{told:?}"
+            "{warnings:?}"
         );
     }
 

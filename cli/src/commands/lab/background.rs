@@ -40,18 +40,18 @@ pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> 
         .stderr(errors)
         .spawn()
         .map_err(what())?;
-    let mut said = String::new();
+    let mut output = String::new();
     if let Some(stdout) = &mut child.stdout {
-        stdout.read_to_string(&mut said).map_err(what())?;
+        stdout.read_to_string(&mut output).map_err(what())?;
     }
-    if said == UP {
+    if output == UP {
         return Ok(());
     }
     let _ = child.wait();
-    if said.is_empty() {
-        said = format!("the process that holds the lab ended; what it said is in {}", log.display());
+    if output.is_empty() {
+        output = format!("the process that holds the lab ended; its output is in {}", log.display());
     }
-    Err(NetworkError::NotUp { said: said.trim().to_owned() })
+    Err(NetworkError::NotUp { said: output.trim().to_owned() })
 }
 
 /// Runs the network in this process, the background process, until it is taken down.
@@ -63,7 +63,7 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
     let kept = match made {
         Ok(made) => made,
         Err(report) => {
-            cli::print(format_args!("{}", said(&report)))?;
+            cli::print(format_args!("{}", error_text(&report)))?;
             return Ok(ExitCode::from(cli::EXIT_CANNOT));
         }
     };
@@ -80,7 +80,7 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
     Ok(cli::exit_code(account.verdict.promise))
 }
 
-fn said(report: &miette::Report) -> String {
+fn error_text(report: &miette::Report) -> String {
     match report.help() {
         Some(help) => format!("{report}\n{help}"),
         None => report.to_string(),

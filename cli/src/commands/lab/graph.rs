@@ -263,7 +263,7 @@ fn flow(
     before: Option<&NetworkStatus>,
 ) -> Flow {
     let old = before.and_then(|before| Some((counted(before, above)?, between(now, before))));
-    let told = |of: fn(&(u64, u64)) -> u64| {
+    let amount = |of: fn(&(u64, u64)) -> u64| {
         counted(now, above).map(|new| match &old {
             Some((old, nanos)) => scaled(rate(of(&new), of(old), *nanos), "b/s"),
             None => bytes(of(&new)),
@@ -280,7 +280,7 @@ fn flow(
         }
         pauses += port.classes.iter().map(|class| class.pause_sent.xoff).sum::<u64>();
     }
-    Flow { forth: told(|(sent, _)| *sent), back: told(|(_, received)| *received), held, pauses }
+    Flow { forth: amount(|(sent, _)| *sent), back: amount(|(_, received)| *received), held, pauses }
 }
 
 #[cfg(test)]

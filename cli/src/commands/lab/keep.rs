@@ -64,23 +64,23 @@ impl Kept {
 
     /// Waits for a signal or a request to end, and ends the network.
     pub(super) fn until_down(self) -> Account {
-        let asked = match self.events.recv() {
+        let clients = match self.events.recv() {
             Ok(Event::Down(stream)) => vec![stream],
             _ => Vec::new(),
         };
-        self.end(asked)
+        self.end(clients)
     }
 
     /// Ends the network, and sends the account to the clients that asked for the end.
-    fn end(self, mut asked: Vec<UnixStream>) -> Account {
+    fn end(self, mut clients: Vec<UnixStream>) -> Account {
         let account = self.up.down();
         // The name is freed before clients get their answer.
         drop(self._claim);
-        asked.extend(self.events.try_iter().filter_map(|event| match event {
+        clients.extend(self.events.try_iter().filter_map(|event| match event {
             Event::Down(stream) => Some(stream),
             _ => None,
         }));
-        for stream in asked {
+        for stream in clients {
             let _ = control::reply(&stream, &account); // fails if the client is gone
         }
         account
@@ -103,15 +103,15 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
     });
     let mut down = Vec::new();
     let mut kill_at: Option<Instant> = None;
-    let mut was_told = false;
+    let mut was_signalled = false;
     loop {
         let within = kill_at.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         match kept.events.recv_timeout(within) {
-            Ok(Event::Signal(SIGINT)) if terminal_tells() => {}
+            Ok(Event::Signal(SIGINT)) if terminal_sends_sigint() => {}
             // A second signal means that the user does not want to wait.
-            Ok(Event::Signal(_)) if was_told => _ = kill(pid, Signal::SIGKILL),
+            Ok(Event::Signal(_)) if was_signalled => _ = kill(pid, Signal::SIGKILL),
             Ok(Event::Signal(signal)) => {
-                was_told = true;
+                was_signalled = true;
                 let _ = kill(pid, Signal::try_from(signal).unwrap_or(Signal::SIGTERM));
             }
             Ok(Event::Down(stream)) => {
@@ -162,7 +162,7 @@ fn start(
 
 /// Returns whether the terminal itself sends SIGINT to the command: it does if this process is in its
 /// foreground group.
-fn terminal_tells() -> bool {
+fn terminal_sends_sigint() -> bool {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Fields after the name: state, parent, process group, session, terminal, foreground process group.
     let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, after)| after).split_whitespace().collect();

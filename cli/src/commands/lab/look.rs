@@ -54,17 +54,17 @@ pub(super) fn graph(lab: &str, output: Option<&Path>) -> miette::Result<ExitCode
 /// Returns the node at which to capture a link, and the capture command.
 ///
 /// A named switch port is captured by `xoff capture`. Other links are captured at their host by `tcpdump`, or at their first switch.
-pub(super) fn seen_at(
+pub(super) fn capture_command(
     network: &Description,
     link: &str,
     file: &str,
 ) -> Result<(String, Vec<String>), NetworkError> {
     let Some(found) = find(network, link) else {
-        let known: Vec<String> = network.links.iter().map(name).collect();
+        let names: Vec<String> = network.links.iter().map(name).collect();
         return Err(NetworkError::NoLink {
             lab: network.name.clone(),
             link: link.to_owned(),
-            known: known.join(", "),
+            known: names.join(", "),
         });
     };
     let named = found.ends.iter().find(|end| end.is_switch && link == format!("{}:{}", end.node, end.port));
@@ -113,7 +113,7 @@ mod tests {
 
     // proves: lab-account
     #[test]
-    fn a_link_is_found_by_its_ends_and_seen_at_its_host() {
+    fn link_found_by_ends_and_captured_at_host() {
         let end = |node: &str, port: &str| EndStatus {
             node: node.into(),
             port: port.into(),
@@ -133,7 +133,7 @@ mod tests {
             ],
         };
         let at = |link: &str| {
-            let (node, command) = seen_at(&network, link, "file")?;
+            let (node, command) = capture_command(&network, link, "file")?;
             Ok::<_, NetworkError>(node + " " + &command[1..].join(" "))
         };
         for link in ["h1", "h1-s1", "s1-h1", "h1:eth0"] {

@@ -34,11 +34,11 @@ use xoff_switch::machine;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: LabCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum LabCommand {
     /// Check a network's file and print the memory it needs.
     Check {
         /// Network file (TOML).
@@ -75,7 +75,7 @@ enum Command {
     /// The command has this terminal, directory and environment; its exit code is returned.
     Exec {
         #[command(flatten)]
-        which: Which,
+        which: LabArgs,
         /// Host or switch.
         node: String,
         /// Command and its arguments.
@@ -97,7 +97,7 @@ enum Command {
     /// Show all nodes: traffic, pauses, drops, causes of pauses.
     Status {
         #[command(flatten)]
-        which: Which,
+        which: LabArgs,
         /// Refresh with rates every PERIOD, such as 500ms [default: 1s].
         #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = super::status::period)]
         watch: Option<Duration>,
@@ -108,7 +108,7 @@ enum Command {
     /// Draw a network as SVG: rates over one second, pauses, causes.
     Graph {
         #[command(flatten)]
-        which: Which,
+        which: LabArgs,
         /// Output file [default: standard output].
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
@@ -120,7 +120,7 @@ enum Command {
     /// Runs tcpdump at a host, or `xoff capture` at a switch if a switch port is named or both ends are switches.
     Pcap {
         #[command(flatten)]
-        which: Which,
+        which: LabArgs,
         /// Host, switch port (s1:h1), or two nodes (h1-s1).
         link: String,
         /// Output file, or - for standard output.
@@ -146,7 +146,7 @@ enum Command {
 }
 
 #[derive(Debug, clap::Args)]
-struct Which {
+struct LabArgs {
     /// Name of the network; optional if only one is up.
     #[arg(long, value_name = "NAME", env = "XOFF_LAB")]
     lab: Option<String>,
@@ -158,46 +158,46 @@ struct Which {
 /// Returns an error if the command cannot run.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     match &args.command {
-        Command::Check { file } => {
+        LabCommand::Check { file } => {
             let machine = here(own);
             cli::print(check::text(&load(file, &machine)?, &machine))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Run { file, json, command } => keep::run(load(file, &here(own))?, command, *json),
-        Command::Up { file } => {
+        LabCommand::Run { file, json, command } => keep::run(load(file, &here(own))?, command, *json),
+        LabCommand::Up { file } => {
             // Errors in the file are reported here, where the terminal has colours.
             let network = load(file, &here(own))?;
             background::start(&network, file)?;
             cli::print(network.name + "\n")?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Keep { file } => background::keep(|| load(file, &here(own))),
-        Command::Exec { which, node, command } => exec(which, node, command).map(ExitCode::from),
-        Command::Down { name, json } => {
+        LabCommand::Keep { file } => background::keep(|| load(file, &here(own))),
+        LabCommand::Exec { which, node, command } => exec(which, node, command).map(ExitCode::from),
+        LabCommand::Down { name, json } => {
             let name = control::choose(name.as_deref())?;
             let account: Account = control::ask(&name, Request::Down)?;
             keep::print(&account, *json)?;
             Ok(cli::exit_code(account.verdict.promise))
         }
-        Command::Status { which, watch, json } => {
+        LabCommand::Status { which, watch, json } => {
             look::status(&control::choose(which.lab.as_deref())?, *watch, *json)
         }
-        Command::Graph { which, output } => {
+        LabCommand::Graph { which, output } => {
             look::graph(&control::choose(which.lab.as_deref())?, output.as_deref())
         }
-        Command::Pcap { which, link, write, arguments } => {
+        LabCommand::Pcap { which, link, write, arguments } => {
             let lab = control::choose(which.lab.as_deref())?;
             let description: Description = control::ask(&lab, Request::Describe)?;
-            let (node, mut command) = look::seen_at(&description, link, write)?;
+            let (node, mut command) = look::capture_command(&description, link, write)?;
             command.extend(arguments.iter().cloned());
             // Only the network namespace is entered, so that the file is written in this file system.
             at_node(description, &node, enter::enter_network, &command).map(ExitCode::from)
         }
-        Command::List => {
+        LabCommand::List => {
             control::all().into_iter().try_for_each(|name| cli::print(name + "\n"))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Child { parent, command } => {
+        LabCommand::Child { parent, command } => {
             prctl::set_pdeathsig(Signal::SIGKILL).into_diagnostic()?;
             // A parent that ended before `prctl` sends no signal.
             if getppid().as_raw() != *parent {
@@ -208,8 +208,9 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// Returns this machine with the memory that other programs leave, and without its devices and namespaces: a device of
-/// the same name outside the lab is another one.
+/// Returns this machine with its available memory, without its devices and namespaces.
+///
+/// A device of the same name outside the lab is another one.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     let memory = machine::available_memory();
     Machine { memory, own_policy: own.cloned(), ..machine::here().without_networks() }
@@ -224,7 +225,7 @@ fn load(file: &std::path::Path, machine: &Machine) -> Result<Network, NetworkErr
 }
 
 /// Replaces this process by the command at the node.
-fn exec(which: &Which, node: &str, command: &[String]) -> miette::Result<u8> {
+fn exec(which: &LabArgs, node: &str, command: &[String]) -> miette::Result<u8> {
     let lab = control::choose(which.lab.as_deref())?;
     let description: Description = control::ask(&lab, Request::Describe)?;
     if description.guests.contains(node) {
@@ -241,8 +242,8 @@ fn at_node(
 ) -> miette::Result<u8> {
     let lab = description.name;
     let Some(entrance) = description.entrances.get(node) else {
-        let known: Vec<String> = description.entrances.into_keys().collect();
-        return Err(NetworkError::NoNode { lab, node: node.to_owned(), known: known.join(", ") }.into());
+        let names: Vec<String> = description.entrances.into_keys().collect();
+        return Err(NetworkError::NoNode { lab, node: node.to_owned(), known: names.join(", ") }.into());
     };
     enter(entrance).map_err(NetworkError::io(format!("enter {node} of lab {lab}")))?;
     let (program, arguments) = command.split_first().expect("clap requires one");

@@ -255,12 +255,12 @@ fn check(settings: &NicSettings, json: bool) -> miette::Result<ExitCode> {
         let text = serde_json::to_string_pretty(&facts).map_err(|error| miette!("{error}"))?;
         cli::print(text + "\n")?;
     } else {
-        cli::print(told(&facts))?;
+        cli::print(render(&facts))?;
     }
     Ok(if facts.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_CANNOT) })
 }
 
-fn told(facts: &Facts) -> String {
+fn render(facts: &Facts) -> String {
     let mac_control = match facts.mac_control {
         MacControl::Seen => "reaches this host",
         MacControl::Swallowed => "does not reach this host",
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_told_with_errors_and_warnings() {
+    fn facts_printed_with_errors_and_warnings() {
         let facts = Facts {
             device: "eth0".into(),
             leaf: Some("tbf"),
@@ -326,7 +326,7 @@ mod tests {
             peer_response: "5ms".into(),
             ..Facts::default()
         };
-        let text = told(&facts);
+        let text = render(&facts);
         for part in [
             "stopped by     tbf\n",
             "peer_response  5ms\n",

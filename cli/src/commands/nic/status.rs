@@ -14,7 +14,7 @@ use xoff_switch::client::{self, Silent};
 pub(super) fn run(wishes: &NicWishes, json: bool) -> miette::Result<()> {
     let at = wishes.http.clone().flatten().unwrap_or(DEFAULT_HTTP.into());
     let url = client::url(&at.to_string()).map_err(|error| miette::miette!("{error}"))?;
-    let body = fetch(&url).map_err(|error| miette::miette!("{}", told(&error)))?;
+    let body = fetch(&url).map_err(|error| miette::miette!("{}", describe(&error)))?;
     if json {
         return cli::print(body + "\n");
     }
@@ -24,7 +24,7 @@ pub(super) fn run(wishes: &NicWishes, json: bool) -> miette::Result<()> {
     cli::print(render(&status))
 }
 
-fn told(error: &StatusError) -> String {
+fn describe(error: &StatusError) -> String {
     match error {
         StatusError::Silent(Silent { url, error }) => {
             let start = "start one with `xoff nic --device INTERFACE --speed RATE`, or say where it serves with --http";

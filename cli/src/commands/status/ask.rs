@@ -24,14 +24,14 @@ pub enum StatusError {
     #[error(transparent)]
     Silent(#[from] Silent),
     /// The server refused the request.
-    #[error("{url} answers with HTTP status {status}: {said}")]
+    #[error("{url} answers with HTTP status {status}: {message}")]
     Refused {
         /// Address of the server.
         url: String,
         /// HTTP status code.
         status: u16,
         /// First line of the reply.
-        said: String,
+        message: String,
     },
     /// The reply is not a status.
     #[error("{url} is no status of this version of xoff: {error}")]
@@ -47,12 +47,12 @@ pub enum StatusError {
     )]
     None(&'static str),
     /// `--port` names an unknown port.
-    #[error("the switch has no port {name:?}; it has {known}")]
+    #[error("the switch has no port {name:?}; it has {valid_names}")]
     NoSuchPort {
         /// Name given by the user.
         name: String,
         /// Names of the switch's ports.
-        known: String,
+        valid_names: String,
     },
     /// The option does not apply to this view.
     #[error("{option} is not for `xoff status{of}`: {why}")]
@@ -69,17 +69,17 @@ pub enum StatusError {
     Output(#[from] io::Error),
 }
 
-pub(super) struct Told {
+pub(super) struct SwitchReply {
     pub url: String,
     pub status: Result<Status, StatusError>,
 }
 
 /// Queries each of `urls`, and with `all` every switch that has a socket.
-pub(super) fn ask(urls: &[String], all: bool, what: Option<What>) -> Result<Vec<Told>, StatusError> {
+pub(super) fn ask(urls: &[String], all: bool, what: Option<What>) -> Result<Vec<SwitchReply>, StatusError> {
     let sockets = if all { sockets()? } else { Vec::new() };
-    let asked = urls.iter().cloned().chain(sockets);
-    let told = |url: String| Told { status: status(&url, what), url };
-    Ok(asked.map(told).collect())
+    let addresses = urls.iter().cloned().chain(sockets);
+    let reply = |url: String| SwitchReply { status: status(&url, what), url };
+    Ok(addresses.map(reply).collect())
 }
 
 fn status(url: &str, what: Option<What>) -> Result<Status, StatusError> {
@@ -139,9 +139,8 @@ fn get(url: &str, path: &str) -> Result<String, StatusError> {
     if answer.status().is_success() {
         return Ok(body);
     }
-    let said =
-        first_line(&body).unwrap_or_else(|| "nothing more is said; is it a switch of this version?".into());
-    Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), said })
+    let message = first_line(&body).unwrap_or_else(|| "empty reply; is it a switch of this version?".into());
+    Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), message })
 }
 
 /// Returns the first non-empty line without control characters, limited to [`QUOTED_MAX`]: the server
@@ -165,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_answers_and_refuses_is_quoted() {
+    fn refusal_quotes_the_server() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", server.local_addr().unwrap());
         let serve = thread::spawn(move || {
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_says_is_one_short_line_without_control_characters() {
+    fn quoted_reply_is_one_short_clean_line() {
         let of = |body: &str| first_line(body);
         assert_eq!(of("\r\n \n\x1b[2Jno\tsuch page\nmore").as_deref(), Some("[2Jnosuch page"));
         assert_eq!(of("\x07\n"), None);
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_listening_is_said_with_what_to_do() {
+    fn missing_server_error_suggests_action() {
         // Nothing can listen on port 0.
         let message = fetch("http://127.0.0.1:0").map_err(|error| error.to_string());
         let message = message.expect_err("nobody serves on port 0");

@@ -51,7 +51,7 @@ mod tests {
     use xoff_switch::control::Link;
 
     #[test]
-    fn a_group_is_told_with_what_each_member_has_sent() {
+    fn group_lists_frames_of_each_member() {
         let mut status = status();
         assert_eq!(group_table(&status), "");
         let member = |port: &str, link, tx_frames| MemberStatus {

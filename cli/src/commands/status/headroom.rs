@@ -28,9 +28,9 @@ pub(super) fn table_of(ports: &[&PortStatus]) -> String {
 fn row(port: &PortStatus, class: &ClassStatus) -> Vec<String> {
     let (ingress, response) = (&class.ingress, &class.response);
     let or_none = |value: Option<u64>, text: fn(u64) -> String| value.map_or("-".into(), text);
-    let seen = class.pause_sent.xoff > 0;
+    let was_held = class.pause_sent.xoff > 0;
     let peer = match (response.excess_frames, response.late_frames) {
-        (0, 0) if !seen => "was never held",
+        (0, 0) if !was_held => "was never held",
         (0, 0) => "as declared",
         (_, 0) => "TOO FAST",
         (0, _) => "TOO LATE",
@@ -58,7 +58,7 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn what_was_measured_stands_beside_what_was_declared() {
+    fn measured_and_declared_headroom_are_shown() {
         let mut status = status();
         status.ports[0].peer.response_declared_nanos = Some(20_000_000);
         let class = &mut status.ports[0].classes[3];

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 pub use self::ask::StatusError;
 pub(super) use self::ask::fetch;
-use self::ask::{Told, ask};
+use self::ask::{SwitchReply, ask};
 #[cfg(feature = "screen")]
 use self::screen::Look;
 use self::selection::Selection;
@@ -186,11 +186,11 @@ impl Args {
         if self.what == Some(What::Schema) {
             return Ok(format!("{:#}", schema().as_value()));
         }
-        let told = self.ask()?;
+        let replies = self.ask()?;
         match self.what {
-            Some(What::Causes) => self.causes(told),
-            _ if self.json => self.as_json(told, past),
-            _ => self.as_text(told, past),
+            Some(What::Causes) => self.causes(replies),
+            _ if self.json => self.as_json(replies, past),
+            _ => self.as_text(replies, past),
         }
     }
 
@@ -203,8 +203,8 @@ impl Args {
         // The screen itself selects classes and congested ports.
         let selection = Selection { ports: self.port.clone(), ..Selection::default() };
         let mut switches = Vec::new();
-        for told in self.ask()? {
-            match (pick(told, &selection, past), self.only()) {
+        for reply in self.ask()? {
+            match (pick(reply, &selection, past), self.only()) {
                 ((_, Err(error)), Some(_)) => return Err(error),
                 (switch, _) => switches.push(switch),
             }
@@ -212,7 +212,7 @@ impl Args {
         Ok(Look::Switches(switches))
     }
 
-    fn ask(&self) -> Result<Vec<Told>, StatusError> {
+    fn ask(&self) -> Result<Vec<SwitchReply>, StatusError> {
         match self.only() {
             Some(url) => ask(&[url.to_owned()], false, self.what),
             None => ask(&self.url, self.all, self.what),
@@ -232,14 +232,14 @@ impl Args {
         Selection { ports: self.port.clone(), classes: self.class.clone(), congested: self.congested }
     }
 
-    fn as_text(&self, told: Vec<Told>, past: &mut Past) -> Result<String, StatusError> {
+    fn as_text(&self, replies: Vec<SwitchReply>, past: &mut Past) -> Result<String, StatusError> {
         let text = |(status, before): Picked| match self.what {
             None => tables::render(&status, before.as_ref()),
             Some(what) => views::text(what, &status, before.as_ref()),
         };
         let mut texts = Vec::new();
-        for told in told {
-            let (url, picked) = pick(told, &self.selection(), past);
+        for reply in replies {
+            let (url, picked) = pick(reply, &self.selection(), past);
             texts.push(match (picked, self.only()) {
                 (picked, Some(_)) => text(picked?),
                 (Ok(picked), None) => format!("{url}\n{}\n", text(picked).trim_end()),
@@ -249,14 +249,14 @@ impl Args {
         Ok(texts.join("\n"))
     }
 
-    fn as_json(&self, told: Vec<Told>, past: &mut Past) -> Result<String, StatusError> {
+    fn as_json(&self, replies: Vec<SwitchReply>, past: &mut Past) -> Result<String, StatusError> {
         let value = |(status, _): Picked| match self.what {
             None => json!(status),
             Some(what) => views::json(what, &status),
         };
         let mut values = Vec::new();
-        for told in told {
-            values.push(match (pick(told, &self.selection(), past), self.only()) {
+        for reply in replies {
+            values.push(match (pick(reply, &self.selection(), past), self.only()) {
                 ((_, picked), Some(_)) => return Ok(value(picked?).to_string()),
                 ((url, Ok(picked)), None) => json!({ "url": url, "status": value(picked) }),
                 ((url, Err(error)), None) => json!({ "url": url, "error": error.to_string() }),
@@ -266,10 +266,10 @@ impl Args {
     }
 
     /// Formats the graph of causes over the switches that answer; names those that do not.
-    fn causes(&self, told: Vec<Told>) -> Result<String, StatusError> {
+    fn causes(&self, replies: Vec<SwitchReply>) -> Result<String, StatusError> {
         let (mut switches, mut silent) = (Vec::new(), Vec::new());
-        for told in told {
-            match told.status {
+        for reply in replies {
+            match reply.status {
                 Ok(status) => switches.push(status),
                 Err(error) => silent.push(error),
             }
@@ -294,8 +294,8 @@ impl Args {
 }
 
 /// Selects the requested part of a reply, and adds the previous status.
-fn pick(told: Told, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
-    let Told { url, status } = told;
+fn pick(reply: SwitchReply, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
+    let SwitchReply { url, status } = reply;
     let picked = status.and_then(|status| {
         // A restarted switch has new counters.
         let before = past.insert(url.clone(), status.clone());
@@ -335,7 +335,7 @@ mod tests {
 
     // proves: status
     #[test]
-    fn options_that_say_nothing_are_refused_with_where_they_do() {
+    fn inapplicable_options_are_refused_with_hint() {
         let args = |what, port: &[&str], dot| Args {
             what,
             url: Vec::new(),
@@ -350,12 +350,12 @@ mod tests {
         let refused = |args: Args| args.check().map_err(|error| error.to_string()).err();
         assert_eq!(refused(args(Some(What::Causes), &[], true)), None);
         assert_eq!(refused(args(Some(What::Mac), &["p1"], false)), None);
-        let said = refused(args(None, &[], true));
-        assert_eq!(said.as_deref(), Some("--dot is not for `xoff status`: it draws `xoff status causes`"));
-        let said = refused(args(Some(What::Causes), &["p1"], false));
-        let told = "--port is not for `xoff status causes`: there is nothing in it by port";
-        assert_eq!(said.as_deref(), Some(told));
+        let refusal = refused(args(None, &[], true));
+        assert_eq!(refusal.as_deref(), Some("--dot is not for `xoff status`: it draws `xoff status causes`"));
+        let refusal = refused(args(Some(What::Causes), &["p1"], false));
+        let expected = "--port is not for `xoff status causes`: there is nothing in it by port";
+        assert_eq!(refusal.as_deref(), Some(expected));
         let classes = Args { class: vec![3], ..args(Some(What::Mac), &[], false) };
-        assert!(refused(classes).is_some_and(|said| said.starts_with("--class is not for")));
+        assert!(refused(classes).is_some_and(|refusal| refusal.starts_with("--class is not for")));
     }
 }

@@ -16,13 +16,13 @@ pub(super) fn tables(ports: &[&PortStatus]) -> String {
                 "" => neighbor.chassis.clone(),
                 name => cut(name),
             };
-            let heard = format!("{} ago", span(neighbor.heard_nanos_ago));
+            let last_received = format!("{} ago", span(neighbor.heard_nanos_ago));
             rows.push(vec![
                 port.name.clone(),
                 name,
                 cut(&neighbor.port),
                 neighbor.capabilities.join(", "),
-                heard,
+                last_received,
                 span(neighbor.age_nanos),
                 pfc,
                 understands.join(", "),

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pipeline_and_its_halts_are_printed_where_there_is_something_to_say() {
+    fn pipeline_and_halts_printed_only_if_used() {
         let mut status = status();
         status.pipeline = PipelineStatus::default();
         status.ports[1].classes[3].egress.halts = HaltStatus::default();

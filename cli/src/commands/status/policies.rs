@@ -35,8 +35,8 @@ pub(super) fn congestion_table(ports: &[&PortStatus]) -> String {
 /// Formats ports that have sent or received rates (GFC).
 pub(super) fn rate_table(ports: &[&PortStatus]) -> String {
     let header = ["port", "asked of peer", "kept for peer", "rate frames in / out"];
-    let told = ports.iter().filter(|port| port.rate_frames_sent + port.rate_frames_received > 0);
-    let rows = told.map(|port| {
+    let active = ports.iter().filter(|port| port.rate_frames_sent + port.rate_frames_received > 0);
+    let rows = active.map(|port| {
         vec![
             port.name.clone(),
             rates(port, |class| class.rate_asked_bits_per_second),
@@ -67,11 +67,11 @@ pub(super) fn flow_table(ports: &[&PortStatus], wanted: fn(&FlowStatus) -> bool)
 
 fn flow_row(port: &str, class: u8, flows: &FlowStatus) -> Vec<String> {
     let [received, sent] = lists(flows);
-    let asked = &flows.asked;
+    let requests = &flows.asked;
     vec![
         port.into(),
         class.to_string(),
-        format!("{} now, {} in all", grouped(asked.asked), grouped(asked.flow_pauses)),
+        format!("{} now, {} in all", grouped(requests.asked), grouped(requests.flow_pauses)),
         format!("{} now", grouped(flows.paused)),
         format!("{} / {}", grouped(received), grouped(sent)),
         grouped(flows.fallbacks),
@@ -97,7 +97,7 @@ pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> b
                     shadow.first_loss_nanos.map_or(String::new(), |at| format!(", first after {}", span(at)));
                 let lost = grouped(shadow.lost) + &first;
                 let class = class.class.to_string();
-                vec![port.name.clone(), class, shadow.policy.clone(), held, would_have_asked(shadow), lost]
+                vec![port.name.clone(), class, shadow.policy.clone(), held, shadow_requests(shadow), lost]
             })
         })
     });
@@ -105,7 +105,7 @@ pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> b
 }
 
 /// Describes the flow pauses or rates that a shadow would have requested.
-fn would_have_asked(shadow: &ShadowStatus) -> String {
+fn shadow_requests(shadow: &ShadowStatus) -> String {
     match (shadow.flows, shadow.rate) {
         (Some(flows), _) if flows.pauses > 0 => {
             let now = if flows.asked > 0 { format!(", NOW {}", grouped(flows.asked)) } else { String::new() };

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_is_told_with_its_ways_and_what_is_wrong_with_them() {
+    fn route_lists_paths_and_their_faults() {
         let via = |interface: &str, gateway: Option<&str>, station: Option<&str>| RowVia {
             interface: interface.into(),
             gateway: gateway.map(|address| address.parse().unwrap()),

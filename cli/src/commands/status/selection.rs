@@ -23,8 +23,8 @@ impl Selection {
     /// Returns an error if a given name is not a port of the switch.
     pub fn of(&self, now: &Status, before: Option<&Status>) -> Result<Status, StatusError> {
         if let Some(name) = self.ports.iter().find(|name| now.ports.iter().all(|port| port.name != **name)) {
-            let known: Vec<&str> = now.ports.iter().map(|port| port.name.as_str()).collect();
-            return Err(StatusError::NoSuchPort { name: name.clone(), known: known.join(", ") });
+            let names: Vec<&str> = now.ports.iter().map(|port| port.name.as_str()).collect();
+            return Err(StatusError::NoSuchPort { name: name.clone(), valid_names: names.join(", ") });
         }
         let mut status = now.clone();
         let is_picked = |port: &str| self.ports.is_empty() || self.ports.iter().any(|name| name == port);
@@ -86,7 +86,7 @@ mod tests {
 
     // proves: status
     #[test]
-    fn what_is_congested_or_paused_or_was_so_a_moment_ago_is_found() {
+    fn recently_congested_or_paused_is_selected() {
         let selection = Selection { congested: true, ..Default::default() };
         let mut calm = status();
         for class in calm.ports.iter_mut().flat_map(|port| &mut port.classes) {

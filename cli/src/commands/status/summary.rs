@@ -39,7 +39,8 @@ pub(super) fn verdict(status: &Status) -> String {
     };
     let lossy: String = verdict.unseen_lossy_at.iter().map(|lost| format!("\n{lost}")).collect();
     let unproved: String = verdict.unproved.iter().map(|gap| format!("\nNOT PROVED: {gap}")).collect();
-    let known: String = verdict.acknowledged.iter().map(|gap| format!("\nacknowledged: {gap}")).collect();
+    let acknowledged: String =
+        verdict.acknowledged.iter().map(|gap| format!("\nacknowledged: {gap}")).collect();
     let loops: String = status.ports.iter().filter_map(looped).collect();
     let peers: String = status.ports.iter().filter_map(peer).collect();
     let interfaces = status.router.iter().flat_map(|router| &router.interfaces);
@@ -47,7 +48,7 @@ pub(super) fn verdict(status: &Status) -> String {
         interfaces.filter_map(|of| Some(format!("\nHOST INTERFACE {}: {}", of.name, of.state.fault()?)));
     let missing: String = missing.collect();
     format!(
-        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{known}{loops}{peers}{missing}",
+        "lossless classes: {} lost{unseen}, {headroom}{unproved}{lossy}{acknowledged}{loops}{peers}{missing}",
         grouped(verdict.lossless_lost)
     )
 }
@@ -65,7 +66,7 @@ fn peer(port: &PortStatus) -> Option<String> {
     let late = port.peer.too_late.then(|| {
         let declared = port.peer.response_declared_nanos.map_or("nothing".into(), span);
         let late = frames(|class| class.response.late_frames);
-        format!("goes on while it is held, for longer than a response of {declared} allows ({late} frames too late)")
+        format!("sends while it is paused, for longer than a response of {declared} allows ({late} frames too late)")
     });
     let faults: Vec<String> = fast.into_iter().chain(late).collect();
     (!faults.is_empty()).then(|| {
@@ -160,6 +161,6 @@ mod tests {
             &text,
             &["PEER: that of left sends faster", "1.00 Gb/s", "7,000 bytes", "12 frames too many after XOFF"],
         );
-        line(&text, &["PEER: that of right goes on while it is held", "20.0 ms", "5 frames too late"]);
+        line(&text, &["PEER: that of right sends while it is paused", "20.0 ms", "5 frames too late"]);
     }
 }

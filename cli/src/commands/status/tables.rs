@@ -248,8 +248,10 @@ pub(super) fn drops(class: &ClassStatus) -> String {
 fn storm_table(ports: &[&PortStatus]) -> String {
     let header = ["port", "class", "watchdog", "storms", "dropped", "forwarded", "last storm"];
     let rows = ports.iter().flat_map(|port| {
-        let seen = |class: &ClassStatus| class.watchdog.clone().filter(|watchdog| watchdog.storms > 0);
-        let stormed = port.classes.iter().filter_map(move |class| Some((class.class, seen(class)?)));
+        let stormed_watchdog =
+            |class: &ClassStatus| class.watchdog.clone().filter(|watchdog| watchdog.storms > 0);
+        let stormed =
+            port.classes.iter().filter_map(move |class| Some((class.class, stormed_watchdog(class)?)));
         stormed.map(|(class, watchdog)| storm_row(&port.name, class, &watchdog)).collect::<Vec<_>>()
     });
     table(&header, rows)
@@ -375,11 +377,11 @@ pub(super) mod tests {
             port.classes[3].flows = Some(FlowStatus::default());
         }
         assert!(!render(&status, None).contains(head), "nothing happened yet");
-        let asked = FlowsAskedStatus { flow_pauses: 1_012, asked: 5, ..Default::default() };
+        let requests = FlowsAskedStatus { flow_pauses: 1_012, asked: 5, ..Default::default() };
         status.ports[0].classes[3].flows = Some(FlowStatus {
             pause_frames_sent: 1_200,
             resume_frames_sent: 34,
-            asked,
+            asked: requests,
             ..Default::default()
         });
         let received = FlowStatus {

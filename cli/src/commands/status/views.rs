@@ -236,7 +236,7 @@ mod tests {
 
     // proves: status
     #[test]
-    fn each_thing_is_told_by_itself() {
+    fn each_view_prints_only_its_part() {
         let mut status = status();
         let pauses = text(What::Pauses, &status, None);
         line(&pauses, &["left", "3", "2 x, 1.25 s, NOW (egress right)"]);

@@ -115,7 +115,7 @@ fn of_port(port: &PortStatus) -> Vec<String> {
         facts.push("PEER TOO FAST: it sends faster than the port's speed".into());
     }
     if port.peer.too_late {
-        facts.push("PEER TOO LATE: it goes on while it is held".into());
+        facts.push("PEER TOO LATE: it still sends while it is paused".into());
     }
     if let (Some(other), true) = (&port.loop_with, port.looped) {
         facts.push(format!("LOOP with {other}, outside of the switch"));

@@ -53,34 +53,34 @@ pub(super) fn run(args: &Args, period: Duration) -> Result<(), StatusError> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended))?;
     }
-    let (tell, told) = sync_channel(1);
+    let (tell, events) = sync_channel(1);
     let keys = tell.clone();
     let args = args.clone();
     let mut screen = Screen::new(first, Selection { ports: Vec::new(), ..args.selection() });
     let ask = move || {
         loop {
             thread::sleep(period);
-            if tell.send(News::Look(args.look(&mut past))).is_err() {
+            if tell.send(ScreenEvent::Look(args.look(&mut past))).is_err() {
                 return;
             }
         }
     };
     thread::Builder::new().name("xoff-ask".into()).spawn(ask)?;
     let mut terminal = ratatui::try_init()?;
-    let read = move || while event::read().is_ok_and(|event| keys.send(News::Event(event)).is_ok()) {};
+    let read = move || while event::read().is_ok_and(|event| keys.send(ScreenEvent::Event(event)).is_ok()) {};
     thread::Builder::new().name("xoff-keys".into()).spawn(read)?;
-    let result = screen.live(&mut terminal, &told, &ended);
+    let result = screen.live(&mut terminal, &events, &ended);
     ratatui::try_restore()?;
     Ok(result?)
 }
 
-enum News {
+enum ScreenEvent {
     Look(Result<Look, StatusError>),
     Event(Event),
 }
 
 /// Returns whether the terminal was closed.
-fn is_gone() -> bool {
+fn is_terminal_closed() -> bool {
     let stdin = io::stdin();
     let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
     poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0)
@@ -123,19 +123,19 @@ impl Screen {
     fn live(
         &mut self,
         terminal: &mut ratatui::DefaultTerminal,
-        told: &Receiver<News>,
+        events: &Receiver<ScreenEvent>,
         ended: &AtomicBool,
     ) -> io::Result<()> {
         terminal.draw(|frame| self.draw(frame))?;
-        while !ended.load(Relaxed) && !is_gone() {
-            match told.recv_timeout(LOOK_EVERY) {
-                Ok(News::Look(look)) => self.take(look),
-                Ok(News::Event(Event::Key(key))) if key.kind != KeyEventKind::Release => {
+        while !ended.load(Relaxed) && !is_terminal_closed() {
+            match events.recv_timeout(LOOK_EVERY) {
+                Ok(ScreenEvent::Look(look)) => self.take(look),
+                Ok(ScreenEvent::Event(Event::Key(key))) if key.kind != KeyEventKind::Release => {
                     if self.press(key).is_break() {
                         return Ok(());
                     }
                 }
-                Ok(News::Event(_)) => (), // such as a resize
+                Ok(ScreenEvent::Event(_)) => (), // such as a resize
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
@@ -270,7 +270,7 @@ impl Screen {
     fn draw_text(&mut self, frame: &mut Frame<'_>, lines: Vec<String>, keys: &'static str) {
         let [body, foot] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(frame.area());
         self.page = body.height.max(1);
-        let most = |all: usize, seen: u16| u16::try_from(all).unwrap_or(u16::MAX).saturating_sub(seen);
+        let most = |all: usize, visible: u16| u16::try_from(all).unwrap_or(u16::MAX).saturating_sub(visible);
         let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
         let (down, aside) = self.scroll;
         self.scroll = (down.min(most(lines.len(), body.height)), aside.min(most(widest, body.width)));

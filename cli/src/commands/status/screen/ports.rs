@@ -250,7 +250,7 @@ fn style(row: &Row) -> Style {
 }
 
 /// Formats the line that describes the visible part.
-pub(super) fn state(rows: &[Row], seen: Range<usize>, selection: &Selection) -> String {
+pub(super) fn state(rows: &[Row], visible: Range<usize>, selection: &Selection) -> String {
     let congested = rows.iter().filter(|row| row.is_congested).count();
     let classes: Vec<String> = selection.classes.iter().map(u8::to_string).collect();
     let classes =
@@ -260,8 +260,8 @@ pub(super) fn state(rows: &[Row], seen: Range<usize>, selection: &Selection) -> 
         0 => format!("no port is to be seen{classes}{only}"),
         all => format!(
             "{}-{} of {all} ports; {congested} congested or paused{classes}{only}",
-            seen.start + 1,
-            seen.end
+            visible.start + 1,
+            visible.end
         ),
     }
 }

@@ -190,7 +190,7 @@ fn a_text_moves_both_ways_and_stops_at_its_ends() {
 
 // proves: status
 #[test]
-fn who_does_not_answer_any_more_is_named_and_what_was_seen_stays() {
+fn silent_switch_named_and_last_rows_kept() {
     let (now, before) = switch(2);
     let mut screen = screen(now, Some(before));
     screen.take(Err(StatusError::None("/run/xoff")));

@@ -7,11 +7,11 @@ use std::process::{Command, Output};
 use std::thread;
 
 /// Runs the command against a server that always replies with `body`; all proxy settings point to a closed port.
-fn asked(command: &[&str], body: &'static str) -> Output {
-    asked_by(|xoff| xoff.args(command), body)
+fn run_against(command: &[&str], body: &'static str) -> Output {
+    run_command_against(|xoff| xoff.args(command), body)
 }
 
-fn asked_by(command: impl FnOnce(&mut Command) -> &mut Command, body: &'static str) -> Output {
+fn run_command_against(command: impl FnOnce(&mut Command) -> &mut Command, body: &'static str) -> Output {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let switch = thread::spawn(move || {
@@ -43,21 +43,21 @@ fn asked_by(command: impl FnOnce(&mut Command) -> &mut Command, body: &'static s
 
 // proves: status
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn closed_output_pipe_is_no_error() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let output = asked_by(|xoff| xoff.args(["status", "--json"]).stdout(writer), "{}");
+    let output = run_command_against(|xoff| xoff.args(["status", "--json"]).stdout(writer), "{}");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 // proves: status
 #[test]
-fn no_proxy_stands_between_a_command_and_a_switch() {
-    let output = asked(&["status", "--json"], "{}");
+fn proxy_settings_are_ignored() {
+    let output = run_against(&["status", "--json"], "{}");
     assert!(output.status.success(), "{output:?}");
     assert_eq!(output.stdout, b"{}\n");
     let names = r#"["pfc","pfc","pfc","ofc","pfc","pfc","pfc","pfc"]"#;
-    let output = asked(&["policy"], names);
+    let output = run_against(&["policy"], names);
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("class 3  ofc"), "{output:?}");
 }
