@@ -16,7 +16,7 @@ type Names = Vec<String>;
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn no_modules_depend_on_each_other_in_a_circle() {
+fn modules_have_no_dependency_cycle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut circles = Vec::new();
     for (name, least) in [
@@ -51,7 +51,7 @@ fn no_modules_depend_on_each_other_in_a_circle() {
 
 /// The test detects cycles through all kinds of paths and through re-exports of a parent.
 #[test]
-fn circles_are_found() {
+fn dependency_cycles_are_found() {
     let directory = tempfile::tempdir().expect("a directory can be made");
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);

@@ -84,7 +84,7 @@ fn lines_fit_on_a_screen() {
 }
 
 #[test]
-fn a_file_has_one_idea() {
+fn files_are_within_length_limit() {
     let files = files();
     let counts = |line: &&str| !line.trim_start().starts_with(PROOF);
     let is_long = |file: &&File| file.is_code() && file.text.lines().filter(counts).count() > FILE_MAX;
@@ -137,7 +137,7 @@ fn names(line: &str) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn nothing_points_to_what_is_not_here() {
+fn no_reference_to_absent_files() {
     let files = files();
     let lines = files.iter().flat_map(File::lines);
     let workplaces = WORKPLACES.map(|top| format!("/{top}/"));

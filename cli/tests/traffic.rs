@@ -359,7 +359,7 @@ fn the_command_reports_in_json_and_judges_by_its_exit_code() {
 
 // proves: traffic
 #[test]
-fn what_is_sent_before_a_host_is_ready_is_missed_and_not_lost() {
+fn frames_before_ready_are_missed_not_lost() {
     let pair = pair(1500);
     let stream = format!("class=3,{TO_B},rate=1M");
     let mut sender = xoff(&pair.a, &["--device", "eth0", "--line", "100M", "--stream", &stream]);
@@ -433,7 +433,7 @@ fn interrupted_host_reports_progress() {
 
 // proves: traffic
 #[test]
-fn what_had_come_before_a_host_was_interrupted_counts() {
+fn frames_before_interrupt_are_counted() {
     let pair = pair(1500);
     let stop = AtomicBool::new(true);
     let sink = pair.b.namespace().run(|| Host::open(options(400)).unwrap());

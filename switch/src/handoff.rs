@@ -360,7 +360,7 @@ pub(crate) mod tests {
 
     // proves: workers
     #[test]
-    fn what_is_learned_waits_for_room_and_none_is_lost() {
+    fn learned_addresses_wait_for_queue_room() {
         let (mut a, mut b) = two_workers("");
         let learn = |a: &mut Node, stations: std::ops::Range<usize>| {
             for [.., high, low] in stations.map(usize::to_be_bytes) {
@@ -401,7 +401,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn frames_on_their_way_may_end_with_the_switch() {
+    fn frames_in_flight_end_with_the_switch() {
         let (mut a, b) = two_workers("");
         a.receive(0, 2, 1, 60);
         assert!(a.exchange());

@@ -103,7 +103,7 @@ mod tests {
 
     // proves: bridging
     #[test]
-    fn each_switch_has_a_secret_of_its_own() {
+    fn hash_seed_differs_per_switch() {
         let secrets = [secret(), secret()];
         assert_ne!(secrets[0], secrets[1]);
         assert!(!secrets.contains(&HashSeed::KNOWN));

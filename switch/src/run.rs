@@ -38,7 +38,7 @@ use crate::control::policy_cells::PolicyCells;
 use crate::control::reload::{Reloader, Reloads, Reserved, Source, commit_time};
 use crate::control::status::Status;
 use crate::control::{
-    self, ControlEnded, ControlError, ControlHandle, GoingOn, Http, Link, SwitchView, WorkerFacts,
+    self, ControlEnded, ControlError, ControlHandle, Http, Link, OngoingConditions, SwitchView, WorkerFacts,
     WorkerView, snapshot,
 };
 use crate::descriptors::{Allowed, DescriptorError};
@@ -372,7 +372,7 @@ pub fn start_from(
         started: SystemTime::now(),
         router: router_view,
         books: LossBooks::new(owners.len()),
-        going_on: GoingOn::default(),
+        going_on: OngoingConditions::default(),
         neighbors: Neighbors::new(owners.len()),
         host_bell: Arc::clone(&bell),
     });

@@ -128,7 +128,7 @@ mod tests {
 
     // proves: workers
     #[test]
-    fn there_is_no_sleep_shorter_than_it_takes_to_wake() {
+    fn no_sleep_shorter_than_wake_time() {
         let spin = SpinWindow::new(MOST);
         assert!(!spin.is_worth_it(Nanos(5), Nanos(10_004)) && spin.is_worth_it(Nanos(5), Nanos(10_005)));
         assert!(!spin.is_worth_it(Nanos(5), Nanos::ZERO), "due");

@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_are_a_command_of_their_own() {
+    fn traffic_pause_is_a_subcommand() {
         let args =
             parse(&["pause", "--device", "eth0", "--pause", "3=100", "--pause", "3=20", "--truncate", "33"])
                 .unwrap();

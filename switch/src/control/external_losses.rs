@@ -28,7 +28,7 @@ use xoff_xdp::{Arrivals, Head, Losses};
 
 /// Frames of a port lost outside the switch, each counted once, by certainty of their class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Unseen {
+pub(super) struct ExternalLosses {
     /// Frames that may include lossless ones.
     pub lossless: u64,
     /// Frames that the device lost before the XDP program, while only lossy classes arrived: their class is not proved.
@@ -41,7 +41,7 @@ pub(super) struct Unseen {
     pub at_least: bool,
 }
 
-impl Unseen {
+impl ExternalLosses {
     /// Describes the lossy losses, if any.
     pub fn lossy_in_words(&self, port: &str) -> Option<String> {
         let frames = frames_in_words(self.lossy, self.at_least)?;
@@ -68,8 +68,8 @@ impl Unseen {
     }
 
     /// Returns the losses without the acknowledged ones.
-    pub fn without(&self, acknowledged: &Acknowledged) -> Unseen {
-        Unseen {
+    pub fn without(&self, acknowledged: &Acknowledged) -> ExternalLosses {
+        ExternalLosses {
             unknown: self.unknown.saturating_sub(acknowledged.unknown.get()),
             ambiguous: self.ambiguous.saturating_sub(acknowledged.ambiguous.get()),
             ..*self
@@ -104,11 +104,11 @@ fn frames_in_words(frames: u64, at_least: bool) -> Option<String> {
 const SPAN: Nanos = Nanos::from_millis(900); // the control thread reads about once a second
 
 #[derive(Debug, Default)]
-pub(super) struct Judge(Mutex<Judged>);
+pub(super) struct LossClassifier(Mutex<LossClassification>);
 
 #[derive(Debug, Default)]
-struct Judged {
-    unseen: Unseen,
+struct LossClassification {
+    unseen: ExternalLosses,
     last: Option<Reading>,
     /// Reading at least [`SPAN`] before `recent`.
     early: Option<Reading>,
@@ -134,9 +134,9 @@ pub(super) struct Sent {
     pauses: u64,
 }
 
-impl Judge {
+impl LossClassifier {
     /// Reads the port's counters, classifies the losses since the last reading, and returns all up to now.
-    pub fn look(&self, id: PortId, read: impl FnOnce() -> Option<Reading>) -> Unseen {
+    pub fn look(&self, id: PortId, read: impl FnOnce() -> Option<Reading>) -> ExternalLosses {
         let mut judged = self.lock();
         if let Some(reading) = read() {
             judged.add(id, reading);
@@ -144,7 +144,7 @@ impl Judge {
         judged.unseen
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Judged> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LossClassification> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -169,22 +169,22 @@ impl Sent {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passed {
+enum ArrivedClasses {
     Nothing,
     LossyOnly,
     Lossless,
 }
 
-impl Passed {
-    fn of(frames: impl Iterator<Item = bool>) -> Passed {
-        frames.fold(Passed::Nothing, |passed, is_lossless| match (passed, is_lossless) {
-            (Passed::Lossless, _) | (_, true) => Passed::Lossless,
-            _ => Passed::LossyOnly,
+impl ArrivedClasses {
+    fn of(frames: impl Iterator<Item = bool>) -> ArrivedClasses {
+        frames.fold(ArrivedClasses::Nothing, |passed, is_lossless| match (passed, is_lossless) {
+            (ArrivedClasses::Lossless, _) | (_, true) => ArrivedClasses::Lossless,
+            _ => ArrivedClasses::LossyOnly,
         })
     }
 }
 
-impl Judged {
+impl LossClassification {
     fn add(&mut self, id: PortId, now: Reading) {
         let none = Reading::none(&now.settings);
         let [early, recent, last] =
@@ -201,15 +201,15 @@ impl Judged {
         }
         for (frames, passed, proves) in [
             (more(|it| it.behind_program), came, true),
-            (more(|it| it.malformed), Passed::Lossless, true),
+            (more(|it| it.malformed), ArrivedClasses::Lossless, true),
             (more(|it| it.before_program), came, false),
             (more(|it| it.sent), sent, true),
         ] {
             match passed {
                 _ if nothing_is_lossless => unseen.lossy += frames,
-                Passed::LossyOnly if proves => unseen.lossy += frames,
-                Passed::LossyOnly => unseen.unknown += frames,
-                Passed::Nothing | Passed::Lossless => unseen.lossless += frames,
+                ArrivedClasses::LossyOnly if proves => unseen.lossy += frames,
+                ArrivedClasses::LossyOnly => unseen.unknown += frames,
+                ArrivedClasses::Nothing | ArrivedClasses::Lossless => unseen.lossless += frames,
             }
         }
         if self.recent.as_ref().is_none_or(|recent| now.at.since(recent.at) >= SPAN) {
@@ -224,7 +224,7 @@ fn is_any_lossless(settings: &SwitchSettings, id: PortId) -> bool {
 }
 
 /// Returns the kinds of classes of arrived frames; a class is lossless if any of the settings says so.
-fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item = Head>) -> Passed {
+fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item = Head>) -> ArrivedClasses {
     let ports = settings.map(|settings| &settings.ports[id.index()]);
     let classifiers = ports.map(Classifier::new);
     let is_lossless = |head| match head {
@@ -234,12 +234,12 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
             .zip(&classifiers)
             .any(|(port, classifier)| port.classes[classifier.class_of(dscp, pcp).index()].lossless),
     };
-    Passed::of(heads.map(is_lossless))
+    ArrivedClasses::of(heads.map(is_lossless))
 }
 
 /// Returns the kinds of classes of sent frames; a class is lossless if it is so at any port, because its frames came in
 /// somewhere.
-fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> Passed {
+fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();
         let passed = now.frames[at] > before.frames[at] || now.bytes[at] > 0 || before.bytes[at] > 0;
@@ -247,7 +247,7 @@ fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> Passed {
         passed.then(is_lossless)
     };
     let pauses = (now.pauses > before.pauses).then_some(true);
-    Passed::of(Class::ALL.into_iter().filter_map(of_class).chain(pauses))
+    ArrivedClasses::of(Class::ALL.into_iter().filter_map(of_class).chain(pauses))
 }
 
 #[cfg(test)]
@@ -262,8 +262,8 @@ mod tests {
     }
 
     /// Series of readings of a port whose class 3 is lossless.
-    struct Story {
-        judged: Judged,
+    struct LossHistory {
+        judged: LossClassification,
         settings: Arc<SwitchSettings>,
         losses: Losses,
         came: Arrivals,
@@ -271,11 +271,11 @@ mod tests {
         at: Nanos,
     }
 
-    impl Story {
-        fn new() -> Story {
+    impl LossHistory {
+        fn new() -> LossHistory {
             let settings = view().0.settings();
-            let mut story = Story {
-                judged: Judged::default(),
+            let mut story = LossHistory {
+                judged: LossClassification::default(),
                 settings,
                 losses: Losses::default(),
                 came: Arrivals::default(),
@@ -310,7 +310,7 @@ mod tests {
             let came = [before, self.came.clone()];
             let (at, losses, settings) = (self.at, self.losses, Arc::clone(&self.settings));
             self.judged.add(PORT, Reading { at, losses, came, sent: [self.sent; 2], settings });
-            let Unseen { lossless, unknown, lossy, .. } = self.judged.unseen;
+            let ExternalLosses { lossless, unknown, lossy, .. } = self.judged.unseen;
             [lossless, unknown, lossy]
         }
     }
@@ -318,7 +318,7 @@ mod tests {
     // proves: kernel-drops
     #[test]
     fn socket_losses_without_lossless_arrivals_are_lossy() {
-        let mut story = Story::new();
+        let mut story = LossHistory::new();
         story.comes(marks(3));
         assert_eq!(story.read(), [0; 3]);
         story.comes(marks(0));
@@ -328,7 +328,7 @@ mod tests {
             [1, 0, 0],
             "it may be the frame of class 3 that came before the last reading"
         );
-        let mut story = Story::new();
+        let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.behind_program = 40;
         assert_eq!(story.read(), [0, 0, 40]);
@@ -343,7 +343,7 @@ mod tests {
     /// Frames that arrive during a reading may be lost before the next one.
     #[test]
     fn arrivals_during_a_reading_count_for_both() {
-        let mut story = Story::new();
+        let mut story = LossHistory::new();
         let before = story.came.clone();
         story.comes(marks(3));
         story.losses.behind_program = 1;
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn malformed_frames_are_lossless_whatever_came() {
-        let mut story = Story::new();
+        let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.malformed = 1;
         assert_eq!(story.read(), [1, 0, 0]);
@@ -370,7 +370,7 @@ mod tests {
     /// Ambiguous losses may be those of the sockets, and count in no total.
     #[test]
     fn ambiguous_losses_are_apart() {
-        let mut story = Story::new();
+        let mut story = LossHistory::new();
         story.comes(marks(0));
         story.losses.ambiguous = 7;
         assert_eq!((story.read(), story.judged.unseen.ambiguous), ([0; 3], 7));
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn pause_frames_and_unreadable_heads_are_lossless() {
         for head in [Head::Control, Head::Unreadable] {
-            let mut story = Story::new();
+            let mut story = LossHistory::new();
             story.comes(head);
             story.losses.behind_program = 1;
             assert_eq!(story.read(), [1, 0, 0], "{head:?}");
@@ -389,7 +389,7 @@ mod tests {
     // proves: kernel-drops
     #[test]
     fn losses_before_the_program_are_never_proved_lossy() {
-        let mut story = Story::new();
+        let mut story = LossHistory::new();
         story.read();
         story.losses.before_program = 1;
         assert_eq!(story.read(), [1, 0, 0], "nothing came");
@@ -406,7 +406,7 @@ mod tests {
     // proves: kernel-drops
     #[test]
     fn losses_of_what_is_sent_are_judged_by_what_is_sent() {
-        let mut story = Story::new();
+        let mut story = LossHistory::new();
         story.losses.sent = 1;
         assert_eq!(story.read(), [1, 0, 0], "nothing was sent");
         story.sends(0);
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn class_that_was_lossless_during_the_loss_counts() {
-        let mut story = Story::new();
+        let mut story = LossHistory::new();
         let with = |lossless| {
             let mut settings = (*view().0.settings()).clone();
             settings.ports.iter_mut().for_each(|port| port.classes[3].lossless = lossless);
@@ -463,7 +463,7 @@ mod tests {
     // proves: kernel-drops
     #[test]
     fn readings_between_change_no_class() {
-        let mut story = Story::new();
+        let mut story = LossHistory::new();
         story.comes(marks(3));
         story.read();
         for frames in 1..5 {
@@ -484,8 +484,8 @@ mod tests {
     }
 
     #[test]
-    fn words_name_the_port_and_how_many() {
-        let unseen = Unseen { lossy: 10_356, unknown: 1, ..Unseen::default() };
+    fn loss_message_names_port_and_count() {
+        let unseen = ExternalLosses { lossy: 10_356, unknown: 1, ..ExternalLosses::default() };
         let expected = "10,356 frames were lost before or behind the switch at port p1, which carried only lossy classes in that time";
         assert_eq!(unseen.lossy_in_words("p1").as_deref(), Some(expected));
         let unproved: Vec<_> = unseen.unproved_in_words().collect();
@@ -493,14 +493,14 @@ mod tests {
         let acknowledged = Acknowledged::default();
         acknowledged.unknown.set(1);
         assert_eq!(unseen.without(&acknowledged).unproved_in_words().next(), None);
-        let doubtful = Unseen { ambiguous: 7, ..Unseen::default() };
+        let doubtful = ExternalLosses { ambiguous: 7, ..ExternalLosses::default() };
         assert!(
             doubtful
                 .unproved_in_words()
                 .eq(["7 drops in its device's counter cannot be told from drops of its sockets, because this driver was not \
              tested"])
         );
-        let more = Unseen { at_least: true, ..unseen };
+        let more = ExternalLosses { at_least: true, ..unseen };
         assert!(more.lossy_in_words("p1").is_some_and(|text| text.starts_with("at least 10,356 ")));
     }
 }

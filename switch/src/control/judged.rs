@@ -29,9 +29,9 @@ pub struct GoingOnStatus {
 
 /// Current conditions. Written by the control thread.
 #[derive(Debug, Default)]
-pub struct GoingOn(Mutex<Vec<(Nanos, GoingOnStatus)>>);
+pub struct OngoingConditions(Mutex<Vec<(Nanos, GoingOnStatus)>>);
 
-impl GoingOn {
+impl OngoingConditions {
     pub(super) fn get(&self, now: Nanos) -> Vec<GoingOnStatus> {
         let at = |(since, status): &(Nanos, GoingOnStatus)| GoingOnStatus {
             began_nanos_ago: now.since(*since).0,

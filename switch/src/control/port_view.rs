@@ -12,7 +12,7 @@ use xoff_wire::units::{CLASSES, Class, MacAddr, Nanos, PortId};
 use xoff_xdp::{Arrivals, DeviceDrops, Look, Losses, Overlap, Port, PortDriver, Unread, XdpStatistics};
 
 use super::current::Current;
-use super::unseen::{Acknowledged, Judge, Reading, Sent, Unseen};
+use super::external_losses::{Acknowledged, ExternalLosses, LossClassifier, Reading, Sent};
 
 /// Port and its device.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub struct PortView {
     /// Acknowledged gaps of the proof.
     pub acknowledged: Acknowledged,
     /// Written by the control thread.
-    unseen: Judge,
+    unseen: LossClassifier,
     devices: Mutex<Devices>,
     /// Bytes that the peer sent beyond the line rate. Written by the control thread.
     pub overspeed_bytes: Counter,
@@ -222,7 +222,7 @@ impl PortView {
             unfollowed: Reason::default(),
             removed_unread: Counter::default(),
             acknowledged: Acknowledged::default(),
-            unseen: Judge::default(),
+            unseen: LossClassifier::default(),
             devices: Mutex::new(Devices::of(now, Counted::default())),
             overspeed_bytes: Counter::default(),
             pause_totals: Default::default(),
@@ -236,7 +236,7 @@ impl PortView {
         counters: &Counters,
         settings: &Current<SwitchSettings>,
         clock: fn() -> Nanos,
-    ) -> Unseen {
+    ) -> ExternalLosses {
         self.unseen.look(id, || {
             let settings = settings.get();
             let (came, sent) = (self.arrivals().ok()?, Sent::read(counters, id));

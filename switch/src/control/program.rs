@@ -59,7 +59,7 @@ mod tests {
 
     // proves: devices
     #[test]
-    fn each_time_that_a_program_is_off_is_counted_once() {
+    fn program_detach_counted_once() {
         use ProgramState::{Attached, Detached, Replaced};
         let takes = Arc::new(AtomicBool::new(true));
         let mut view = Arc::into_inner(view().0).unwrap();

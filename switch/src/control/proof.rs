@@ -4,11 +4,11 @@
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::PortId;
 
-use super::unseen::{Acknowledged, Unseen};
+use super::external_losses::{Acknowledged, ExternalLosses};
 use super::view::{Link, PortView, ProgramState, SwitchView};
 
 /// Returns the unacknowledged gaps of each place, in words. `unseen` has the losses at each place.
-pub(super) fn gaps(view: &SwitchView, unseen: &[Unseen]) -> Vec<Vec<String>> {
+pub(super) fn gaps(view: &SwitchView, unseen: &[ExternalLosses]) -> Vec<Vec<String>> {
     view.places().map(|(id, port)| of_port(port, unseen[id.index()])).collect()
 }
 
@@ -20,7 +20,11 @@ pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
     named(view, |_, port| {
         let past = past(port).into_iter().filter_map(|past| past.describe(past.acknowledged.get()));
         let Acknowledged { unknown, ambiguous, .. } = &port.acknowledged;
-        let unseen = Unseen { unknown: unknown.get(), ambiguous: ambiguous.get(), ..Unseen::default() };
+        let unseen = ExternalLosses {
+            unknown: unknown.get(),
+            ambiguous: ambiguous.get(),
+            ..ExternalLosses::default()
+        };
         past.chain(unseen.unproved_in_words()).collect()
     })
 }
@@ -48,7 +52,7 @@ fn named<F: Fn(PortId, &PortView) -> Vec<String>>(
     })
 }
 
-fn of_port(port: &PortView, unseen: Unseen) -> Vec<String> {
+fn of_port(port: &PortView, unseen: ExternalLosses) -> Vec<String> {
     let unfollowed = port.unfollowed.get();
     let missing = (port.link.get() == Link::Gone && unfollowed.is_none())
         .then(|| format!("its device {} is gone, with its last drop counters", port.device.get()));

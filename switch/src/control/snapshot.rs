@@ -16,13 +16,13 @@ use xoff_wire::CnmError;
 use xoff_wire::mac_control::MacControlError;
 use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};
 
+use super::external_losses::ExternalLosses;
 use super::mailbox::Answer;
 use super::status::{
     Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FlowStatus, FlowsAskedStatus,
     IngressStatus, PauseStatus, PeerStatus, PortStatus, RateAskedStatus, ResponseStatus, ShadowStatus,
     SocketMemory, Spread, Status, UnseenStatus, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
-use super::unseen::Unseen;
 use super::view::{PortView, SwitchView, WorkerView};
 use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
 
@@ -81,7 +81,7 @@ fn verdict(
     view: &SwitchView,
     ledger: Option<Books>,
     unproved: Vec<String>,
-    unseen: &[Unseen],
+    unseen: &[ExternalLosses],
     ports: &[PortStatus],
 ) -> Verdict {
     let settings = view.settings();
@@ -90,7 +90,7 @@ fn verdict(
         .filter(|(port, class, _)| settings.ports[port.index()].classes[class.index()].lossless);
     let since_lossless = lossless.map(|(port, class, _)| view.books.of(&view.counters, port, class));
     let lossless_lost = since_lossless.sum::<u64>() + view.books.closed_ones(&view.counters);
-    let sum = |of: fn(&Unseen) -> u64| unseen.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&ExternalLosses) -> u64| unseen.iter().map(of).sum::<u64>();
     let lossy_at = |(id, _)| unseen[PortId::index(id)].lossy_in_words(view.name_of(id));
     let unseen_lost = sum(|it| it.lossless);
     let ledger_balanced = ledger.map(|ledger| ledger.balanced);
@@ -122,7 +122,13 @@ fn flooded_unknown(ports: &[PortStatus]) -> u64 {
     classes.map(|class| class.flooded_unknown).sum()
 }
 
-fn port_status(view: &SwitchView, id: PortId, port: &PortView, unseen: Unseen, unproved: bool) -> PortStatus {
+fn port_status(
+    view: &SwitchView,
+    id: PortId,
+    port: &PortView,
+    unseen: ExternalLosses,
+    unproved: bool,
+) -> PortStatus {
     let settings = &view.settings().ports[id.index()];
     let counters = view.counters.port(id);
     let (device_drops, device) = (port.device_drops(), port.now());
@@ -176,8 +182,8 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView, unseen: Unseen, u
     }
 }
 
-fn unseen_status(unseen: Unseen) -> UnseenStatus {
-    let Unseen { lossless, unknown, lossy, ambiguous, at_least } = unseen;
+fn unseen_status(unseen: ExternalLosses) -> UnseenStatus {
+    let ExternalLosses { lossless, unknown, lossy, ambiguous, at_least } = unseen;
     UnseenStatus { lossless, unknown: unknown + ambiguous, lossy, at_least }
 }
 

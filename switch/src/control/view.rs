@@ -9,12 +9,12 @@ use xoff_flow_control::settings::SwitchSettings;
 use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::current::Current;
-use super::judged::GoingOn;
+use super::external_losses::ExternalLosses;
+use super::judged::OngoingConditions;
 use super::loss_books::LossBooks;
 use super::mailbox::Mailbox;
 use super::policy_cells::PolicyCells;
 use super::port_view::PauseTimes;
-use super::unseen::Unseen;
 use crate::bell::Bell;
 use crate::lldp::Neighbors;
 use crate::router::RouterView;
@@ -49,7 +49,7 @@ pub struct SwitchView {
     /// Losses of lossless classes.
     pub books: LossBooks,
     /// Current conditions. Written by the control thread.
-    pub going_on: GoingOn,
+    pub going_on: OngoingConditions,
     /// LLDP state of the ports. Written by the host path.
     pub neighbors: Neighbors,
     /// Bell that wakes the host path.
@@ -84,11 +84,11 @@ impl SwitchView {
         self.ports[port.index()].pause_times((self.clock)(), class, counters)
     }
 
-    pub(super) fn unseen_at(&self, id: PortId) -> Unseen {
+    pub(super) fn unseen_at(&self, id: PortId) -> ExternalLosses {
         self.ports[id.index()].unseen(id, &self.counters, &self.configured, self.clock)
     }
 
-    pub(super) fn unseen(&self) -> Vec<Unseen> {
+    pub(super) fn unseen(&self) -> Vec<ExternalLosses> {
         self.places().map(|(id, _)| self.unseen_at(id)).collect()
     }
 

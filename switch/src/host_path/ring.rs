@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_refused_to_the_byte() {
+    fn frame_without_room_is_refused() {
         let (mut writer, mut reader) = ring(2 * HEAD + 30);
         assert!(put(&mut writer, 0, &[1; 10]));
         assert!(!put(&mut writer, 1, &[2; 21]));

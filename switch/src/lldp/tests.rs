@@ -61,7 +61,7 @@ fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
 
 // proves: lldp
 #[test]
-fn a_port_speaks_at_once_with_its_link_and_then_every_interval() {
+fn lldp_sent_at_link_up_and_each_interval() {
     let begin = |second, timer: &mut Timer| {
         if second == 5 {
             timer.begin(Nanos::from_secs(second));
@@ -106,7 +106,7 @@ fn frame_rate_limited_to_burst_of_five() {
 }
 
 #[test]
-fn what_could_not_be_sent_is_sent_a_second_later() {
+fn unsent_frame_retried_after_a_second() {
     let mut timer = Timer::default();
     timer.begin(Nanos(0));
     assert!(timer.sends(Nanos(0)));

@@ -28,7 +28,7 @@ fn control_thread_panic_ends_the_switch() {
 
 // proves: bridging
 #[test]
-fn two_starts_of_one_configuration_have_secrets_of_their_own() {
+fn each_start_has_its_own_hash_seed() {
     let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
     let config = Config::from_toml("test", text, Machine::default()).unwrap();
     let mac = MacAddr([2, 0, 0, 0, 0, 7]);

@@ -31,7 +31,7 @@ fn worker() -> (Worker, Node, Mailbox) {
 }
 
 #[test]
-fn what_has_woken_a_worker_does_not_wake_it_again() {
+fn handled_event_does_not_wake_again() {
     let (worker, _other, mailbox) = worker();
     let wakers = worker.wakers().unwrap();
     let mut sleeper = Sleeper::new(&wakers);
@@ -71,7 +71,7 @@ fn sleep_is_short_while_other_queue_is_full() {
 
 // proves: workers
 #[test]
-fn frames_that_another_hands_over_are_frames_that_came() {
+fn handed_over_frames_count_as_received() {
     let (mut worker, mut other, _mailbox) = worker();
     let mut came = |frames: usize| {
         for _ in 0..frames {
@@ -101,7 +101,7 @@ fn driver_backlog_urgent_only_with_waiters() {
 
 // proves: workers
 #[test]
-fn a_sleep_is_as_long_as_what_waits_allows() {
+fn sleep_ends_at_next_deadline() {
     let of = |driver_backlog: DriverBacklog, commit_us| {
         driver_backlog.longest_sleep(Nanos::from_micros(commit_us))
     };

@@ -317,7 +317,7 @@ mod tests {
 
     // proves: lab-account
     #[test]
-    fn rates_pauses_and_who_is_held_are_on_the_drawing() {
+    fn drawing_shows_rates_pauses_and_held_peers() {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 1_000_000_000;
         now.switches[0].ports[0].classes[3].rx_bytes += 125_000;

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_what_the_file_would_say() {
+    fn nic_flags_equal_file_settings() {
         let line = "--device eth0 --speed 1G --lossless 3,4 --trust pcp --qcn=ai=1M --obey-rates --pause-above 64KB --http off";
         let args = parse(&line.split(' ').collect::<Vec<_>>()).unwrap();
         let file = "[nic]\ndevice = \"eth0\"\nspeed = \"1G\"\nlossless = [3, 4]\ntrust = \"pcp\"\nobey_rates = true\n\
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_nic_flags_are_refused() {
         for wrong in ["--trust both", "--http here", "--lossless 8", "--pause-time 0", "--check --status"] {
             assert!(parse(&wrong.split(' ').collect::<Vec<_>>()).is_err(), "{wrong}");
         }

@@ -121,7 +121,7 @@ mod tests {
 
     // proves: ledger
     #[test]
-    fn both_sides_of_the_ledger_come_to_the_same() {
+    fn ledger_sides_are_equal() {
         let mut status = status();
         status.ledger = Some(Books {
             received: 1_000,

@@ -328,7 +328,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn totals_pauses_drops_and_headroom_are_there() {
+    fn status_shows_totals_pauses_drops_headroom() {
         let text = render(&status(), None);
         line(
             &text,
@@ -400,7 +400,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn with_a_status_before_traffic_is_a_rate() {
+    fn traffic_is_a_rate_given_earlier_status() {
         let (before, mut now) = (status(), status());
         now.uptime_nanos += 2_000_000_000;
         now.ports[0].classes[3].rx_frames += 2000;

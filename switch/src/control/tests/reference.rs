@@ -173,7 +173,7 @@ fn reference_has_every_metric_of_the_source() {
 
 // proves: monitoring
 #[test]
-fn promtool_has_nothing_to_say_of_any_metric() {
+fn metrics_pass_promtool_lint() {
     let check = |text: &str| {
         let mut promtool = Command::new("promtool");
         promtool

@@ -29,7 +29,7 @@ fn reload_needs_local_client_and_file() {
 
 // proves: verdict
 #[test]
-fn losses_count_for_what_the_class_was_then() {
+fn losses_counted_by_class_at_loss_time() {
     let (view, _inbox) = view();
     let lossless = |class: usize, is_lossless: bool| {
         let mut settings = (*view.settings()).clone();

@@ -1,7 +1,7 @@
 //! `/status`, its verdict, and `/healthz`.
 
 use super::*;
-use crate::control::unseen::Unseen;
+use crate::control::external_losses::ExternalLosses;
 
 // proves: pipeline
 #[test]
@@ -129,7 +129,7 @@ fn only_past_gaps_are_acknowledged() {
     let found = verdict();
     assert_eq!((found.promise, found.unproved), (Promise::NotProved, vec![off("once")]));
     assert_eq!(found.acknowledged, [device_gap("2 times")]);
-    let gaps = proof::gaps(&view, &[Unseen::default(); 2]);
+    let gaps = proof::gaps(&view, &[ExternalLosses::default(); 2]);
     assert_eq!(gaps.iter().map(Vec::is_empty).collect::<Vec<_>>(), [true, false]);
 
     view.ports[1].program.replace(ProgramState::Attached);

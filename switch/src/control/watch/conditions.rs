@@ -5,7 +5,7 @@ use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{FlowControl, LoopDetection};
 use xoff_wire::units::{Class, PortId};
 
-use super::super::unseen::Unseen;
+use super::super::external_losses::ExternalLosses;
 use super::super::view::{PortView, SwitchView};
 use super::super::{loops, storms};
 use crate::lldp::dcbx::MismatchKind;
@@ -222,7 +222,7 @@ fn stall(worker: usize) -> Condition {
 
 fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
     let place = |cause| Location { port: Some(id), cause, ..Location::default() };
-    let unseen_of = |kind, frames: fn(&Unseen) -> u64| {
+    let unseen_of = |kind, frames: fn(&ExternalLosses) -> u64| {
         Condition::new(kind, place(None), move |_, kernel| frames(&kernel.unseen[id.index()]))
             .saying(move |view| counters(&view.ports[id.index()]))
     };
@@ -324,12 +324,12 @@ fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
 
 #[derive(Debug)]
 pub(super) struct KernelLosses {
-    unseen: Vec<Unseen>,
+    unseen: Vec<ExternalLosses>,
 }
 
 impl KernelLosses {
     pub fn new(view: &SwitchView) -> KernelLosses {
-        KernelLosses { unseen: vec![Unseen::default(); view.ports.len()] }
+        KernelLosses { unseen: vec![ExternalLosses::default(); view.ports.len()] }
     }
 
     pub fn read_kernel(&mut self, view: &SwitchView) {

@@ -197,7 +197,7 @@ fn final_counts_logged_at_shutdown() {
 
 // proves: log
 #[test]
-fn the_document_has_every_event() {
+fn log_document_lists_every_event() {
     let document = include_str!("../../../../docs/log.md");
     let rows: Vec<&str> =
         document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();

@@ -153,7 +153,7 @@ fn resolved_stations_have_host_routes() {
 
 // proves: route-mirror
 #[test]
-fn the_lowest_metric_counts_that_leads_anywhere() {
+fn lowest_reachable_metric_applies() {
     let mut tables = tables();
     let dead = Via { is_dead: true, ..via(P1, Some("10.1.0.9")) };
     put(&mut tables, table::MAIN, "10.9.0.0/16", 20, RouteKind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
@@ -290,7 +290,7 @@ fn the_mtu_of_a_route_is_read_for_all_its_ways() {
 
 // proves: routing
 #[test]
-fn the_least_mtu_holds_of_route_link_and_port() {
+fn minimum_mtu_of_route_link_port_applies() {
     let mut tables = tables();
     tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(2));
     let packet = |dst| Packet {

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_keeps_its_begin_and_its_end() {
+    fn long_name_keeps_both_ends() {
         assert_eq!(short("p1", 11), "p1");
         assert_eq!(short("abcdefghijk", 11), "abcdefghijk");
         assert_eq!(short("rack-7-port-12", 11), "rack-…rt-12");

@@ -87,7 +87,7 @@ fn each_port_has_a_line_and_those_that_are_congested_come_first() {
 
 // proves: status
 #[test]
-fn nothing_is_cut_but_names_however_much_there_is() {
+fn only_names_are_cut() {
     let (mut now, before) = switch(3);
     fill(&mut now, &before);
     let mut past = before.clone();
@@ -158,7 +158,7 @@ fn congested_ports_and_classes_are_picked_by_key() {
 
 // proves: status
 #[test]
-fn a_port_by_itself_fits_whatever_has_happened() {
+fn port_detail_fits_the_screen() {
     let (now, before) = (status(), { status() });
     let mut screen =
         screen(now, Some(Status { uptime_nanos: before.uptime_nanos - 1_000_000_000, ..before }));
