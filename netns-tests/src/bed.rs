@@ -12,7 +12,7 @@ use xoff_lab::{Counters, Device, End, Lab, Namespace, VethOptions};
 use xoff_switch::control::status::Status;
 use xoff_wire::units::MacAddr;
 
-use crate::{Config, Exit, Host, Surroundings, Switch};
+use crate::{Config, Exit, Host, LaunchOptions, Switch};
 
 /// Plan of a bed.
 #[derive(Clone, Debug)]
@@ -23,16 +23,16 @@ pub struct Plan {
     trunks: u8,
     ipv6: bool,
     options: VethOptions,
-    neighbours: Neighbours,
+    sharing: Sharing,
 }
 
 /// Permission for other beds at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Neighbours {
-    /// None, because traffic is paced or the test makes claims about time.
-    None,
-    /// Beds with the same value.
-    Others,
+enum Sharing {
+    /// No other bed, because traffic is paced or the test makes claims about time.
+    Exclusive,
+    /// Other shared beds.
+    Shared,
 }
 
 impl Plan {
@@ -41,13 +41,13 @@ impl Plan {
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
         let options = VethOptions::default();
-        Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, neighbours: Neighbours::None }
+        Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, sharing: Sharing::Exclusive }
     }
 
     /// Allows other beds at the same time. The test sends single frames and makes no claims about time.
     #[must_use]
     pub fn beside_others(mut self) -> Plan {
-        self.neighbours = Neighbours::Others;
+        self.sharing = Sharing::Shared;
         self
     }
 
@@ -91,7 +91,7 @@ impl Plan {
     /// Makes the namespaces and wires, without a switch.
     #[must_use]
     pub fn build(self) -> Bed {
-        let place = place(&self.binary, self.neighbours);
+        let lock = lock_beds(&self.binary, self.sharing);
         let mut lab = Lab::new();
         let switch = namespace(&lab, "switch");
         let far = namespace(&lab, "far");
@@ -117,7 +117,7 @@ impl Plan {
         }
         let baseline = Mutex::new(counters(&lab));
         let binary = self.binary;
-        Bed { hosts, ports, namespace: switch, far, far_ports, lab, baseline, binary, _place: place }
+        Bed { hosts, ports, namespace: switch, far, far_ports, lab, baseline, binary, _lock: lock }
     }
 
     /// Connects a port of a switch to a new host; returns both devices.
@@ -150,7 +150,7 @@ pub struct Bed {
     lab: Lab,
     baseline: Mutex<Vec<Counters>>,
     binary: PathBuf,
-    _place: Flock<File>,
+    _lock: Flock<File>,
 }
 
 impl Bed {
@@ -196,13 +196,13 @@ impl Bed {
         let switch = Switch::start(&self.binary, namespace, &config.to_string());
         let while_it_started =
             counters(&self.lab).into_iter().zip(before).map(|(now, before)| now.since(before));
-        let mut baseline = self.baseline.lock().expect("who holds it does not panic");
-        for ((device, baseline), came) in
+        let mut baseline = self.baseline.lock().expect("no holder of the lock panics");
+        for ((device, baseline), added) in
             self.lab.devices().iter().zip(baseline.iter_mut()).zip(while_it_started)
         {
             if device.namespace().inode() == namespace.inode() {
-                baseline.rx_dropped += came.rx_dropped;
-                baseline.tx_dropped += came.tx_dropped;
+                baseline.rx_dropped += added.rx_dropped;
+                baseline.tx_dropped += added.tx_dropped;
             }
         }
         switch
@@ -226,10 +226,10 @@ impl Bed {
         Switch::launch(&self.binary, &self.namespace, &config.to_string())
     }
 
-    /// Starts the switch in `surroundings` without waiting; see [`Switch::launch_in`].
+    /// Starts the switch with these `options` without waiting; see [`Switch::launch_with`].
     #[must_use]
-    pub fn launch_in(&self, surroundings: Surroundings, config: &Config) -> Switch {
-        Switch::launch_in(surroundings, &self.binary, &self.namespace, &config.to_string())
+    pub fn launch_with(&self, options: LaunchOptions, config: &Config) -> Switch {
+        Switch::launch_with(options, &self.binary, &self.namespace, &config.to_string())
     }
 
     /// Runs a program in the switch's namespace, and calls `meanwhile` every 50 ms with the count of earlier calls.
@@ -254,17 +254,17 @@ impl Bed {
     ///
     /// No device or socket dropped a frame, no lossless class lost one, every frame is accounted for, and the exit status is 0.
     pub fn finish(&self, switch: Switch) -> Status {
-        let said = switch.status();
+        let final_status = switch.status();
         let Exit { status, stderr, .. } = switch.stop();
         self.assert_no_drops();
-        assert!(said.verdict.lossless, "{:#?}\n{stderr}", said.verdict);
+        assert!(final_status.verdict.lossless, "{:#?}\n{stderr}", final_status.verdict);
         assert!(status.success(), "the switch ended with {status}:\n{stderr}");
-        said
+        final_status
     }
 
     /// Asserts that no drop counter of any veth device moved since the bed was built, except during starts of switches.
     pub fn assert_no_drops(&self) {
-        let baseline = self.baseline.lock().expect("who holds it does not panic").clone();
+        let baseline = self.baseline.lock().expect("no holder of the lock panics").clone();
         let moved: Vec<String> = self
             .lab
             .devices()
@@ -272,8 +272,8 @@ impl Bed {
             .zip(baseline.iter().zip(counters(&self.lab)))
             .filter(|(_, (before, after))| drops(before) != drops(after))
             .map(|(device, (before, after))| {
-                let place = device.namespace().name();
-                format!("{place}/{}: (rx, tx) {:?} -> {:?}", device.name(), drops(before), drops(&after))
+                let namespace = device.namespace().name();
+                format!("{namespace}/{}: (rx, tx) {:?} -> {:?}", device.name(), drops(before), drops(&after))
             })
             .collect();
         assert!(moved.is_empty(), "frames lost in devices: {moved:#?}");
@@ -308,14 +308,14 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> End<'a
 /// Beds with paced traffic would disturb each other's measurements. A command that makes its own bed needs this lock.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
-    place(binary.as_ref(), Neighbours::None)
+    lock_beds(binary.as_ref(), Sharing::Exclusive)
 }
 
-fn place(binary: &Path, neighbours: Neighbours) -> Flock<File> {
+fn lock_beds(binary: &Path, sharing: Sharing) -> Flock<File> {
     let file = File::create(binary.with_extension("lock")).unwrap();
-    let lock = match neighbours {
-        Neighbours::None => FlockArg::LockExclusive,
-        Neighbours::Others => FlockArg::LockShared,
+    let lock = match sharing {
+        Sharing::Exclusive => FlockArg::LockExclusive,
+        Sharing::Shared => FlockArg::LockShared,
     };
     Flock::lock(file, lock).unwrap_or_else(|(_, error)| panic!("{error}"))
 }

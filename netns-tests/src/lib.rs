@@ -22,9 +22,9 @@ pub use bed::{Bed, Plan, one_bed_at_a_time};
 pub use config::Config;
 pub use host::Host;
 pub use stall::{note_lab, note_switch, unstalled};
-pub use switch::{Exit, Surroundings, Switch};
-pub use tap::{Seen, Tap, now};
-pub use traffic::{Reports, Talk, Traffic, stream};
+pub use switch::{Exit, LaunchOptions, Switch};
+pub use tap::{CapturedFrame, Tap, now};
+pub use traffic::{Reports, RunningTraffic, Traffic, stream};
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -28,14 +28,14 @@ pub struct Wire {
     device: Device,
     peer: Host,
     lab: Lab,
-    _place: Flock<fs::File>,
+    _lock: Flock<fs::File>,
 }
 
 impl Wire {
     /// Builds the wire, without an agent.
     #[must_use]
     pub fn build(binary: impl AsRef<Path>) -> Wire {
-        let place = one_bed_at_a_time(&binary);
+        let lock = one_bed_at_a_time(&binary);
         let mut lab = Lab::new();
         let [here, there] = ["host", "peer"].map(|name| lab.namespace(name).unwrap());
         let a = here.end("eth0").mac(Host::mac_of(1)).address([10, 0, 0, 1], 24);
@@ -44,7 +44,7 @@ impl Wire {
         device.add_neighbour(Ipv4Addr::new(10, 0, 0, 2).into(), Host::mac_of(2)).unwrap();
         peer.add_neighbour(Ipv4Addr::new(10, 0, 0, 1).into(), Host::mac_of(1)).unwrap();
         let peer = Host::new(2, peer);
-        Wire { binary: binary.as_ref().to_owned(), namespace: here, device, peer, lab, _place: place }
+        Wire { binary: binary.as_ref().to_owned(), namespace: here, device, peer, lab, _lock: lock }
     }
 
     /// Returns the peer in the role of the switch.
@@ -110,7 +110,7 @@ impl Wire {
     /// Sends `count` datagrams of 1000 bytes to `port` of the peer, numbered from 0, with this DSCP. The send buffer
     /// holds only a few of them.
     #[must_use]
-    pub fn send(&self, port: u16, dscp: u8, count: u32) -> Talk {
+    pub fn send(&self, port: u16, dscp: u8, count: u32) -> DatagramSender {
         let sent = Arc::new(AtomicU32::new(0));
         let progress = Arc::clone(&sent);
         let thread = self.namespace.spawn_thread(move || {
@@ -125,14 +125,14 @@ impl Wire {
                 progress.store(number + 1, Relaxed);
             }
         });
-        Talk { sent, thread }
+        DatagramSender { sent, thread }
     }
 
     /// Returns the numbers of the datagrams that arrived at a port of the peer, in order.
     #[must_use]
     pub fn arrived(&self, port: u16) -> Vec<u32> {
         let frames = self.peer.tap().matching(|frame| is_datagram_to(frame, port));
-        frames.iter().map(|seen| u32::from_be_bytes(seen.bytes[42..46].try_into().unwrap())).collect()
+        frames.iter().map(|frame| u32::from_be_bytes(frame.bytes[42..46].try_into().unwrap())).collect()
     }
 
     /// Waits until `count` datagrams have arrived at the port; returns their numbers.
@@ -163,12 +163,12 @@ fn is_datagram_to(frame: &[u8], port: u16) -> bool {
 }
 
 /// Sending program at the host.
-pub struct Talk {
+pub struct DatagramSender {
     sent: Arc<AtomicU32>,
     thread: JoinHandle<()>,
 }
 
-impl Talk {
+impl DatagramSender {
     /// Returns the number of datagrams accepted by the kernel.
     #[must_use]
     pub fn sent(&self) -> u32 {
@@ -211,7 +211,7 @@ impl Agent {
 
     /// Waits until a class is paused (`now`) or not.
     pub fn await_pause(&self, class: usize, now: bool) {
-        let what = format!("class {class} to be {}", if now { "stopped" } else { "going on" });
+        let what = format!("class {class} to be {}", if now { "paused" } else { "resumed" });
         wait_for(&what, || (self.class(class).pause_received.now == now).then_some(()));
     }
 

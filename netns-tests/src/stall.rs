@@ -24,7 +24,7 @@ use xoff_switch::control::status::Status;
 
 const ATTEMPTS: u32 = 3;
 /// Maximum repetitions of all tests of a run together.
-const AGAIN_MAX: usize = 6;
+const REPETITIONS_MAX: usize = 6;
 /// Stall budget of switches that report no other.
 const STALL_BUDGET: Duration = Duration::from_millis(200);
 /// Stall budget in the configuration of `xoff demo` and `xoff experiment`.
@@ -34,90 +34,91 @@ const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 
 /// Reports of stalls during an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Said {
+struct StallReport {
     /// A switch or host stalled beyond its budget.
     stalled: bool,
     /// Smallest budget.
     budget: Duration,
 }
 
-impl Said {
-    const NOTHING: Said = Said { stalled: false, budget: STALL_BUDGET };
+impl StallReport {
+    const NONE: StallReport = StallReport { stalled: false, budget: STALL_BUDGET };
 }
 
 thread_local! {
-    static SAID: Cell<Said> = const { Cell::new(Said::NOTHING) };
+    static STALL_REPORT: Cell<StallReport> = const { Cell::new(StallReport::NONE) };
 }
 
 /// Runs a test, and repeats it if it failed while the machine stalled a switch or a host beyond its budget.
 pub fn unstalled(test: impl Fn()) {
-    attempt(&Run::current(), test);
+    attempt(&TestRun::current(), test);
 }
 
-fn attempt(run: &Run, test: impl Fn()) {
+fn attempt(run: &TestRun, test: impl Fn()) {
     for attempt in 1..=ATTEMPTS {
-        SAID.set(Said::NOTHING);
-        let watch = Watch::start();
+        STALL_REPORT.set(StallReport::NONE);
+        let monitor = WakeupMonitor::start();
         let outcome = panic::catch_unwind(AssertUnwindSafe(&test));
-        let (longest, said) = (watch.longest(), SAID.get());
+        let (longest, report) = (monitor.longest(), STALL_REPORT.get());
         let Err(cause) = outcome else { return };
-        if attempt == ATTEMPTS || !(said.stalled || longest > said.budget) {
+        if attempt == ATTEMPTS || !(report.stalled || longest > report.budget) {
             panic::resume_unwind(cause);
         }
         run.note(&format!(
-            "attempt {attempt} failed while the machine stalled ({longest:?} at a core, {said:?})"
+            "attempt {attempt} failed while the machine stalled: a core woke {longest:?} late, budget {:?}, reported stall: {}",
+            report.budget, report.stalled
         ));
     }
 }
 
 /// Repetitions of a run of the tests.
-struct Run {
+struct TestRun {
     /// File with a line for each repetition.
     file: PathBuf,
 }
 
-impl Run {
+impl TestRun {
     /// Returns this run: all processes of a run of nextest, or this process.
-    fn current() -> Run {
+    fn current() -> TestRun {
         let beside = || {
             let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
             let binary = std::env::current_exe().unwrap();
             binary.with_file_name(format!("stalls-{run}"))
         };
-        Run { file: std::env::var_os("XOFF_STALLS").map_or_else(beside, PathBuf::from) }
+        TestRun { file: std::env::var_os("XOFF_STALLS").map_or_else(beside, PathBuf::from) }
     }
 
-    /// Records a repetition of this thread's test; panics above [`AGAIN_MAX`].
+    /// Records a repetition of this thread's test; panics above [`REPETITIONS_MAX`].
     fn note(&self, what: &str) {
         let test = thread::current().name().unwrap_or("a test").to_owned();
         eprintln!("{test}: {what}");
         let mut file = OpenOptions::new().create(true).append(true).open(&self.file).unwrap();
         file.write_all(format!("{test}: {what}\n").as_bytes()).unwrap();
         let noted = fs::read_to_string(&self.file).unwrap();
-        let again = noted.lines().count();
+        let repetitions = noted.lines().count();
         assert!(
-            again <= AGAIN_MAX,
-            "this machine stalls too often to prove anything: {again} times\n{noted}"
+            repetitions <= REPETITIONS_MAX,
+            "this machine stalls too often to prove anything: {repetitions} times\n{noted}"
         );
     }
 }
 
 /// Threads, one on each core, that sleep and measure how late they wake.
-struct Watch {
+struct WakeupMonitor {
     stop: Arc<AtomicBool>,
     longest: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Watch {
+impl WakeupMonitor {
     const NAP: Duration = Duration::from_millis(1);
 
-    fn start() -> Watch {
+    fn start() -> WakeupMonitor {
         let (stop, longest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let own = Pid::from_raw(0);
         let allowed = sched_getaffinity(own).unwrap();
         let cores = (0..CpuSet::count()).filter(|&core| allowed.is_set(core).unwrap());
-        let watcher = |core| {
+        let sleeper = |core| {
             let (stop, longest) = (Arc::clone(&stop), Arc::clone(&longest));
             thread::spawn(move || {
                 let mut one = CpuSet::new();
@@ -125,8 +126,8 @@ impl Watch {
                 sched_setaffinity(own, &one).unwrap();
                 loop {
                     let begin = Instant::now();
-                    thread::sleep(Watch::NAP);
-                    let late = begin.elapsed().saturating_sub(Watch::NAP);
+                    thread::sleep(WakeupMonitor::NAP);
+                    let late = begin.elapsed().saturating_sub(WakeupMonitor::NAP);
                     longest.fetch_max(u64::try_from(late.as_nanos()).unwrap(), Ordering::Relaxed);
                     if stop.load(Ordering::Relaxed) {
                         break;
@@ -134,8 +135,8 @@ impl Watch {
                 }
             })
         };
-        let threads = cores.map(watcher).collect();
-        Watch { stop, longest, threads }
+        let threads = cores.map(sleeper).collect();
+        WakeupMonitor { stop, longest, threads }
     }
 
     /// Returns the longest time for which a core did not run its thread.
@@ -147,13 +148,13 @@ impl Watch {
 }
 
 /// Records the stalls reported by `xoff demo` or `xoff experiment`.
-pub fn note_lab(said: &Value) {
+pub fn note_lab(report: &Value) {
     let beyond = |key: &str, budget: Duration| {
-        said[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)
+        report[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)
     };
     let host = beyond("longest_host_gap_ms", LAB_HOST_BUDGET);
     // Runs are judged only if the machine let switches and hosts run in time.
-    let unjudged = said["runs_judged"] == 0;
+    let unjudged = report["runs_judged"] == 0;
     note(beyond("longest_stall_ms", LAB_BUDGET) || host || unjudged, LAB_BUDGET);
 }
 
@@ -172,24 +173,24 @@ pub(crate) fn note_host(report: &HostReport, ring: u32) {
 }
 
 fn note(stalled: bool, budget: Duration) {
-    let said = SAID.get();
-    SAID.set(Said { stalled: said.stalled || stalled, budget: said.budget.min(budget) });
+    let report = STALL_REPORT.get();
+    STALL_REPORT.set(StallReport { stalled: report.stalled || stalled, budget: report.budget.min(budget) });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn attempts_until(run: &Run, passes: u32, stalled: bool) -> (u32, bool) {
-        attempts(run, passes, Said { stalled, budget: Duration::MAX })
+    fn attempts_until(run: &TestRun, passes: u32, stalled: bool) -> (u32, bool) {
+        attempts(run, passes, StallReport { stalled, budget: Duration::MAX })
     }
 
-    fn attempts(run: &Run, passes: u32, said: Said) -> (u32, bool) {
+    fn attempts(run: &TestRun, passes: u32, report: StallReport) -> (u32, bool) {
         let runs = Cell::new(0);
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
             attempt(run, || {
                 runs.set(runs.get() + 1);
-                SAID.set(said);
+                STALL_REPORT.set(report);
                 assert!(runs.get() == passes, "attempt {}", runs.get());
             });
         }));
@@ -197,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_stall_explains_is_tried_again_and_not_for_ever() {
+    fn stalled_test_gets_three_attempts() {
         let directory = tempfile::tempdir().unwrap();
-        let run = Run { file: directory.path().join("stalls") };
+        let run = TestRun { file: directory.path().join("stalls") };
         assert_eq!(attempts_until(&run, 1, true), (1, true));
         assert_eq!(attempts_until(&run, 2, true), (2, true));
         assert_eq!(attempts_until(&run, 9, false), (1, false), "nothing stalled");
@@ -208,24 +209,24 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_wakes_its_thread_later_than_anybody_can_bridge_is_a_stall() {
+    fn late_wakeup_beyond_budget_is_stall() {
         let directory = tempfile::tempdir().unwrap();
-        let run = Run { file: directory.path().join("stalls") };
+        let run = TestRun { file: directory.path().join("stalls") };
         // No thread wakes without any delay.
-        assert_eq!(attempts(&run, 2, Said { stalled: false, budget: Duration::ZERO }), (2, true));
-        assert_eq!(attempts(&run, 2, Said { stalled: false, budget: Duration::MAX }), (1, false));
+        assert_eq!(attempts(&run, 2, StallReport { stalled: false, budget: Duration::ZERO }), (2, true));
+        assert_eq!(attempts(&run, 2, StallReport { stalled: false, budget: Duration::MAX }), (1, false));
     }
 
     #[test]
-    fn what_one_attempt_said_is_no_excuse_for_the_next() {
+    fn stall_report_is_reset_between_attempts() {
         let directory = tempfile::tempdir().unwrap();
-        let run = Run { file: directory.path().join("stalls") };
+        let run = TestRun { file: directory.path().join("stalls") };
         let runs = Cell::new(0);
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
             attempt(&run, || {
                 runs.set(runs.get() + 1);
                 note(runs.get() == 1, Duration::MAX);
-                SAID.set(Said { budget: Duration::MAX, ..SAID.get() });
+                STALL_REPORT.set(StallReport { budget: Duration::MAX, ..STALL_REPORT.get() });
                 panic!("attempt {}", runs.get());
             });
         }));
@@ -233,16 +234,16 @@ mod tests {
     }
 
     #[test]
-    fn one_stall_among_all_that_is_said_counts_and_the_least_budget() {
-        SAID.set(Said::NOTHING);
+    fn reports_merge_stall_and_smallest_budget() {
+        STALL_REPORT.set(StallReport::NONE);
         for (stalled, ms) in [(false, 100), (true, 50), (false, 80)] {
             note(stalled, Duration::from_millis(ms));
         }
-        assert_eq!(SAID.get(), Said { stalled: true, budget: Duration::from_millis(50) });
+        assert_eq!(STALL_REPORT.get(), StallReport { stalled: true, budget: Duration::from_millis(50) });
     }
 
     #[test]
-    fn a_switch_that_lost_frames_has_not_stalled_by_that() {
+    fn lost_frames_alone_are_no_stall() {
         let status = |stalls: u64| -> Status {
             let spread = serde_json::json!({
                 "count": 0, "sum_nanos": 0, "p50_nanos": null, "p99_nanos": null
@@ -262,45 +263,48 @@ mod tests {
             });
             serde_json::from_value(status).unwrap()
         };
-        let said = |stalls| {
-            SAID.set(Said::NOTHING);
+        let report_of = |stalls| {
+            STALL_REPORT.set(StallReport::NONE);
             note_switch(&status(stalls));
-            SAID.get()
+            STALL_REPORT.get()
         };
         let budget = Duration::from_millis(5);
-        assert_eq!([said(0), said(1)], [false, true].map(|stalled| Said { stalled, budget }));
+        assert_eq!(
+            [report_of(0), report_of(1)],
+            [false, true].map(|stalled| StallReport { stalled, budget })
+        );
     }
 
     #[test]
-    fn all_tests_of_a_run_together_are_tried_again_a_few_times_only() {
+    fn repetitions_of_a_run_are_limited() {
         let directory = tempfile::tempdir().unwrap();
-        let run = Run { file: directory.path().join("stalls") };
-        for _ in 0..AGAIN_MAX {
+        let run = TestRun { file: directory.path().join("stalls") };
+        for _ in 0..REPETITIONS_MAX {
             assert_eq!(attempts_until(&run, 2, true), (2, true));
         }
         assert_eq!(attempts_until(&run, 2, true), (1, false));
     }
 
     #[test]
-    fn lost_frames_are_no_reason_to_try_again_and_stalls_are() {
-        let said = |value: &Value| {
-            SAID.set(Said::NOTHING);
+    fn only_stalls_justify_a_repetition() {
+        let has_stalled = |value: &Value| {
+            STALL_REPORT.set(StallReport::NONE);
             note_lab(value);
-            SAID.get().stalled
+            STALL_REPORT.get().stalled
         };
         let of = |switch: f64, host: f64, drops: u64| serde_json::json!({ "longest_stall_ms": switch, "longest_host_gap_ms": host, "xdp_drops": drops });
         assert_eq!(
-            [of(25.0, 50.0, 9), of(25.1, 0.0, 0), of(0.0, 50.1, 0)].map(|it| said(&it)),
+            [of(25.0, 50.0, 9), of(25.1, 0.0, 0), of(0.0, 50.1, 0)].map(|it| has_stalled(&it)),
             [false, true, true]
         );
-        let judged = |runs: u64| said(&serde_json::json!({ "runs_judged": runs }));
+        let judged = |runs: u64| has_stalled(&serde_json::json!({ "runs_judged": runs }));
         assert_eq!([judged(1), judged(0)], [false, true]);
         let host = |longest_gap_ns, lost| {
-            SAID.set(Said::NOTHING);
+            STALL_REPORT.set(StallReport::NONE);
             let mut report = HostReport { line_mbps: 123.04, longest_gap_ns, ..HostReport::default() };
             report.drops.total = lost;
             note_host(&report, 100);
-            SAID.get().stalled
+            STALL_REPORT.get().stalled
         };
         assert_eq!([host(10_000_000, 7), host(10_000_001, 0)], [false, true], "a hundred frames take 10 ms");
     }

@@ -25,9 +25,9 @@ pub struct Switch {
     directory: TempDir,
 }
 
-/// Environment of a switch process.
+/// Options of a switch process beyond its configuration.
 #[derive(Debug, Default)]
-pub struct Surroundings {
+pub struct LaunchOptions {
     /// Destination of the log; `None`: a file that [`Switch::stderr`] reads.
     pub stderr: Option<Stdio>,
     /// Soft and hard limit of open files; `None`: those of the test.
@@ -69,25 +69,20 @@ impl Switch {
 
     /// Starts the switch without waiting; for starts that must fail.
     pub fn launch(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
-        Switch::launch_in(Surroundings::default(), binary, namespace, config)
+        Switch::launch_with(LaunchOptions::default(), binary, namespace, config)
     }
 
-    /// Starts the switch in `surroundings`, without waiting.
-    pub fn launch_in(
-        surroundings: Surroundings,
-        binary: &Path,
-        namespace: &Namespace,
-        config: &str,
-    ) -> Switch {
+    /// Starts the switch with these `options`, without waiting.
+    pub fn launch_with(options: LaunchOptions, binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("switch.toml");
         fs::write(&file, config).unwrap();
         let open = |name| fs::File::create(directory.path().join(name)).unwrap();
         let mut command = dies_with_us("prlimit");
-        command.args(surroundings.descriptors.map(|(soft, hard)| format!("--nofile={soft}:{hard}")));
-        command.arg(binary).arg("run").arg("--config").arg(file).args(surroundings.arguments);
-        command.stdin(Stdio::null()).stdout(open("stdout")).envs(surroundings.environment);
-        command.stderr(surroundings.stderr.unwrap_or_else(|| open("stderr").into()));
+        command.args(options.descriptors.map(|(soft, hard)| format!("--nofile={soft}:{hard}")));
+        command.arg(binary).arg("run").arg("--config").arg(file).args(options.arguments);
+        command.stdin(Stdio::null()).stdout(open("stdout")).envs(options.environment);
+        command.stderr(options.stderr.unwrap_or_else(|| open("stderr").into()));
         let child = namespace.spawn(command).expect("setpriv (util-linux) starts");
         Switch { namespace: namespace.clone(), child, directory }
     }
@@ -130,12 +125,12 @@ impl Switch {
     #[must_use]
     pub fn health(&self) -> (u16, String) {
         let url = format!("{CONTROL}/healthz");
-        let ask = || {
+        let request = || {
             let call = ureq::get(&url).config().http_status_as_error(false).build().call();
-            let mut answer = call.unwrap_or_else(|error| panic!("/healthz: {error}"));
-            (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap_or_default())
+            let mut reply = call.unwrap_or_else(|error| panic!("/healthz: {error}"));
+            (reply.status().as_u16(), reply.body_mut().read_to_string().unwrap_or_default())
         };
-        self.namespace.run(ask)
+        self.namespace.run(request)
     }
 
     /// Returns the resident memory in bytes (VmRSS).
@@ -165,7 +160,7 @@ impl Switch {
     /// Stops the process (SIGSTOP) until SIGCONT, and waits until it is stopped.
     pub fn halt(&self) {
         self.signal(Signal::SIGSTOP);
-        wait_for("it to stand still", || {
+        wait_for("the switch to be stopped", || {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
             stat.rsplit(')').next().unwrap().starts_with(" T").then_some(())
         });
@@ -228,8 +223,8 @@ impl Switch {
         self.namespace.run(|| {
             let request = ureq::put(&url).config().http_status_as_error(false);
             let call = request.timeout_global(Some(PATIENCE)).build().send(body);
-            let mut answer = call?;
-            Ok((answer.status().as_u16(), answer.body_mut().read_to_string()?))
+            let mut reply = call?;
+            Ok((reply.status().as_u16(), reply.body_mut().read_to_string()?))
         })
     }
 

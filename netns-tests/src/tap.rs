@@ -14,14 +14,14 @@ use crate::{frames, wait_for};
 
 /// Captured frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct CapturedFrame {
     /// Time of arrival by the kernel's clock, since the epoch.
     pub at: Duration,
     /// Bytes without FCS.
     pub bytes: Vec<u8>,
 }
 
-/// Returns the time by the clock of [`Seen::at`].
+/// Returns the time by the clock of [`CapturedFrame::at`].
 #[must_use]
 pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
@@ -29,7 +29,7 @@ pub fn now() -> Duration {
 
 /// Collector of the frames that arrive at one device.
 pub struct Tap {
-    seen: Arc<Mutex<Vec<Seen>>>,
+    captured: Arc<Mutex<Vec<CapturedFrame>>>,
     stopped: Arc<AtomicBool>,
     wake: BreakLoop,
     thread: Option<JoinHandle<()>>,
@@ -41,32 +41,32 @@ impl Tap {
     pub fn on(device: &Device) -> Tap {
         let mut capture = open(device, WATCHING);
         capture.direction(Direction::In).unwrap();
-        let seen = Arc::new(Mutex::new(Vec::new()));
+        let captured = Arc::new(Mutex::new(Vec::new()));
         let stopped = Arc::new(AtomicBool::new(false));
         let wake = capture.breakloop_handle();
-        let (sink, stop) = (Arc::clone(&seen), Arc::clone(&stopped));
+        let (sink, stop) = (Arc::clone(&captured), Arc::clone(&stopped));
         let thread = device.namespace().spawn_thread(move || collect(&mut capture, &sink, &stop));
-        Tap { seen, stopped, wake, thread: Some(thread) }
+        Tap { captured, stopped, wake, thread: Some(thread) }
     }
 
     /// Returns all frames so far.
     #[must_use]
-    pub fn all(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub fn all(&self) -> Vec<CapturedFrame> {
+        self.captured.lock().unwrap().clone()
     }
 
     /// Returns the frames so far that are `wanted`.
-    pub fn matching(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<Seen> {
-        self.seen.lock().unwrap().iter().filter(|seen| wanted(&seen.bytes)).cloned().collect()
+    pub fn matching(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
+        self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).cloned().collect()
     }
 
     /// Counts the frames so far that are `wanted`.
     pub fn count(&self, wanted: impl Fn(&[u8]) -> bool) -> usize {
-        self.seen.lock().unwrap().iter().filter(|seen| wanted(&seen.bytes)).count()
+        self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).count()
     }
 
     /// Waits until `count` frames that are `wanted` have arrived, and returns all of them.
-    pub fn wait(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<Seen> {
+    pub fn wait(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
         wait_for(&format!("{count} frames"), || {
             let found = self.matching(&wanted);
             (found.len() >= count).then_some(found)
@@ -76,17 +76,17 @@ impl Tap {
     /// Returns the numbers of the numbered frames so far, in order.
     #[must_use]
     pub fn numbers(&self) -> Vec<u32> {
-        self.seen.lock().unwrap().iter().filter_map(|seen| frames::sequence(&seen.bytes)).collect()
+        self.captured.lock().unwrap().iter().filter_map(|frame| frames::sequence(&frame.bytes)).collect()
     }
 
     /// Waits for the frame with this number, and returns the first of them.
-    pub fn numbered(&self, number: u32) -> Seen {
+    pub fn numbered(&self, number: u32) -> CapturedFrame {
         self.wait(1, |bytes| frames::sequence(bytes) == Some(number)).swap_remove(0)
     }
 
     /// Discards the frames so far.
     pub fn clear(&self) {
-        self.seen.lock().unwrap().clear();
+        self.captured.lock().unwrap().clear();
     }
 }
 
@@ -119,14 +119,14 @@ pub(crate) fn open(device: &Device, buffer: i32) -> Capture<Active> {
     })
 }
 
-fn collect(capture: &mut Capture<Active>, sink: &Mutex<Vec<Seen>>, stopped: &AtomicBool) {
+fn collect(capture: &mut Capture<Active>, sink: &Mutex<Vec<CapturedFrame>>, stopped: &AtomicBool) {
     while !stopped.load(Ordering::Acquire) {
         match capture.next_packet() {
             Ok(packet) => {
                 let seconds = u64::try_from(packet.header.ts.tv_sec).unwrap();
                 let micros = u64::try_from(packet.header.ts.tv_usec).unwrap();
                 let at = Duration::from_secs(seconds) + Duration::from_micros(micros);
-                sink.lock().unwrap().push(Seen { at, bytes: packet.data.to_vec() });
+                sink.lock().unwrap().push(CapturedFrame { at, bytes: packet.data.to_vec() });
             }
             Err(pcap::Error::NoMorePackets | pcap::Error::TimeoutExpired) => {} // woken
             Err(error) => panic!("capture failed: {error}"),

@@ -103,14 +103,15 @@ impl<'a> Traffic<'a> {
 
     /// Starts all hosts.
     #[must_use]
-    pub fn start(self) -> Talk {
+    pub fn start(self) -> RunningTraffic {
         self.introduce();
-        let start = |(host, options, streams): (&Host, _, Vec<_>)| Talker::start(host, options, &streams);
-        let hosts: Vec<Talker> = self.hosts.into_iter().map(start).collect();
+        let start =
+            |(host, options, streams): (&Host, _, Vec<_>)| TrafficHost::start(host, options, &streams);
+        let hosts: Vec<TrafficHost> = self.hosts.into_iter().map(start).collect();
         for host in &hosts {
-            host.go.send(()).expect("the host waits for it");
+            host.go.send(()).expect("the host waits for its start");
         }
-        Talk { hosts }
+        RunningTraffic { hosts }
     }
 
     /// Announces every host's address and waits until all other hosts, and so all switches between them, have received it.
@@ -132,7 +133,7 @@ impl<'a> Traffic<'a> {
 }
 
 /// Host with its thread.
-struct Talker {
+struct TrafficHost {
     number: u8,
     expected: u64,
     progress: Arc<Progress>,
@@ -141,8 +142,8 @@ struct Talker {
     thread: JoinHandle<HostReport>,
 }
 
-impl Talker {
-    fn start(host: &Host, options: HostOptions, streams: &[String]) -> Talker {
+impl TrafficHost {
+    fn start(host: &Host, options: HostOptions, streams: &[String]) -> TrafficHost {
         let streams = parse_streams(streams).unwrap_or_else(|error| panic!("{error}"));
         let expected = streams.iter().map(|stream| stream.count.expect("a stream needs a count")).sum();
         let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
@@ -151,21 +152,21 @@ impl Talker {
         let (halt, count) = (Arc::clone(&stop), Arc::clone(&progress));
         let thread = host.namespace().spawn_thread(move || {
             let host = xoff_traffic::Host::open(options).unwrap_or_else(|error| panic!("{error}"));
-            report.send(()).expect("the harness waits for it");
-            may_go.recv().expect("the harness lets it go");
+            report.send(()).expect("the harness waits for the open device");
+            may_go.recv().expect("the harness starts the host");
             host.run(&streams, &halt, &count).unwrap_or_else(|error| panic!("{error}"))
         });
         opened.recv().expect("the host has opened its device");
-        Talker { number: host.number(), expected, progress, go, stop, thread }
+        TrafficHost { number: host.number(), expected, progress, go, stop, thread }
     }
 }
 
 /// Running traffic.
-pub struct Talk {
-    hosts: Vec<Talker>,
+pub struct RunningTraffic {
+    hosts: Vec<TrafficHost>,
 }
 
-impl Talk {
+impl RunningTraffic {
     /// Returns the number of frames sent by all hosts.
     #[must_use]
     pub fn sent(&self) -> u64 {
@@ -181,8 +182,8 @@ impl Talk {
     /// Returns the number of frames of a class received by one host.
     #[must_use]
     pub fn received_at(&self, host: &Host, class: usize) -> u64 {
-        let talker = self.hosts.iter().find(|talker| talker.number == host.number());
-        talker.expect("the host takes part").progress.received[class].frames.get()
+        let running_host = self.hosts.iter().find(|running_host| running_host.number == host.number());
+        running_host.expect("the host takes part").progress.received[class].frames.get()
     }
 
     /// Waits until all hosts together have received this many frames.

@@ -1,7 +1,7 @@
 //! Frames that a port lost before or after its switch had them, each counted once.
 //!
 //! One frame may be in several counters. The table is from tests on Linux 6.18 with a stopped switch, a frame that is
-//! too long, and a queue without a socket (`wire/unseen.rs`):
+//! too long, and a queue without a socket (`wire/kernel_drops.rs`):
 //!
 //! | loss | counters of the socket | of the XDP program | of the device, veth natively | of the device in generic mode |
 //! |---|---|---|---|---|

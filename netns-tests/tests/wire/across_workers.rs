@@ -9,7 +9,7 @@ use crate::{bed_beside_others, frame};
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p3\"] }, { ports = [\"p2\"] }]";
 
 #[test]
-fn an_address_learned_by_one_is_known_to_the_other() {
+fn address_is_learned_across_workers() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").switch(TWO));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -33,7 +33,7 @@ fn an_address_learned_by_one_is_known_to_the_other() {
 }
 
 #[test]
-fn a_pause_at_one_holds_back_senders_at_the_other() {
+fn pause_propagates_across_workers() {
     let bed = bed_beside_others(3).build();
     let config = bed.config("speed = \"1M\"").switch(TWO).more("[class.3]\nxoff = 4000\nxon = 2000");
     let switch = bed.start(&config);
@@ -43,8 +43,8 @@ fn a_pause_at_one_holds_back_senders_at_the_other() {
     b.send(frames::pfc(b.mac(), &[(3, u16::MAX)]));
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
     (1..=3).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
-    let told = a.tap().wait(1, frames::is_pfc);
-    assert_eq!(told[0].bytes, frames::pfc(bed.port(1).mac(), &[(3, u16::MAX)]));
+    let pauses = a.tap().wait(1, frames::is_pfc);
+    assert_eq!(pauses[0].bytes, frames::pfc(bed.port(1).mac(), &[(3, u16::MAX)]));
     assert_eq!(switch.class(1, 3).ingress.bytes, 3 * 1_504, "counted where they came in");
     assert_eq!(switch.class(2, 3).egress.bytes, 3 * 1_504, "and where they wait");
     b.send(frames::pfc(b.mac(), &[(3, 0)]));
@@ -55,7 +55,7 @@ fn a_pause_at_one_holds_back_senders_at_the_other() {
 }
 
 #[test]
-fn copies_large_frames_and_new_tags_cross() {
+fn floods_jumbos_and_retagging_cross_workers() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let config = bed
         .config("speed = \"1G\"\nmtu = 9000")

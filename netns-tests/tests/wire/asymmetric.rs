@@ -6,7 +6,7 @@ use crate::bed_beside_others;
 
 // proves: pause-modes
 #[test]
-fn a_lossy_class_is_paused_but_pauses_nobody() {
+fn lossy_class_obeys_but_never_pauses() {
     let bed = bed_beside_others(2).build();
     let config = bed
         .config("speed = \"1M\"\npause = \"asymmetric\"\nlossless = [3]")
@@ -22,15 +22,15 @@ fn a_lossy_class_is_paused_but_pauses_nobody() {
     for number in 100..103 {
         a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500));
     }
-    let told = a.tap().wait(1, frames::is_pfc);
-    assert_eq!(told[0].bytes, frames::pfc(bed.port(1).mac(), &[(3, u16::MAX)]));
+    let pauses = a.tap().wait(1, frames::is_pfc);
+    assert_eq!(pauses[0].bytes, frames::pfc(bed.port(1).mac(), &[(3, u16::MAX)]));
     assert_eq!(b.tap().numbers(), [0; 0]);
     assert!(switch.class(1, 5).ingress.bytes > 4_000, "{:?}", switch.class(1, 5));
 
     b.send(frames::pfc(b.mac(), &[(3, 0), (5, 0)]));
     b.tap().wait(23, |bytes| frames::sequence(bytes).is_some());
-    let said = bed.finish(switch);
-    assert_eq!(said.ports[0].classes[5].pause_sent.xoff, 0);
-    assert_eq!(said.ports[0].classes[3].pause_sent.xoff, 1);
-    assert_eq!(said.ports[1].classes[5].drops.values().sum::<u64>(), 0);
+    let status = bed.finish(switch);
+    assert_eq!(status.ports[0].classes[5].pause_sent.xoff, 0);
+    assert_eq!(status.ports[0].classes[3].pause_sent.xoff, 1);
+    assert_eq!(status.ports[1].classes[5].drops.values().sum::<u64>(), 0);
 }

@@ -5,16 +5,16 @@ use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wa
 use crate::{PATIENT, bed};
 
 /// Pauses `classes` towards `host`, so that frames to it stay queued.
-fn stop(host: &Host, switch: &Switch, classes: &[u8]) {
+fn pause(host: &Host, switch: &Switch, classes: &[u8]) {
     host.send(host.to(host).numbered(0).build()); // learned
-    tell(host, classes, u16::MAX);
+    send_pfc(host, classes, u16::MAX);
     wait_for("the pause", || {
         let port = switch.port(usize::from(host.number()));
         classes.iter().all(|&class| port.classes[usize::from(class)].pause_received.now).then_some(())
     });
 }
 
-fn tell(host: &Host, classes: &[u8], quanta: u16) {
+fn send_pfc(host: &Host, classes: &[u8], quanta: u16) {
     let times: Vec<(u8, u16)> = classes.iter().map(|&class| (class, quanta)).collect();
     host.send(frames::pfc(host.mac(), &times));
 }
@@ -28,111 +28,113 @@ fn send(bed: &Bed, switch: &Switch, (from, to): (usize, usize), class: u8, count
     wait_for("the frame", || (switch.class(from, index).rx_frames > before).then_some(()));
 }
 
-fn held(switch: &Switch, port: usize, class: usize) -> bool {
+fn is_held(switch: &Switch, port: usize, class: usize) -> bool {
     switch.class(port, class).pause_sent.now
 }
 
-fn told(host: &Host, class: u8, quanta: u16) {
+fn await_pfc(host: &Host, class: u8, quanta: u16) {
     host.tap().wait(1, |frame| frames::pfc_time(frame, class) == Some(quanta));
 }
 
+/// P-PFC pauses the ports that feed an egress queue above its floor and above the other queues.
 // proves: p-pfc
 #[test]
-fn p_pfc_pauses_who_feeds_a_queue_above_the_others_and_above_its_floor() {
+fn p_pfc_pauses_feeding_ports() {
     let bed = bed(4).build();
     let thresholds = "[class.3]\nxoff = 20000\negress_xoff = 3000\negress_xon = 2000";
     let config = bed.config("speed = \"10M\"").switch("policy = \"p-pfc\"").more(thresholds);
     let switch = bed.start(&config);
-    stop(bed.host(3), &switch, &[3]);
+    pause(bed.host(3), &switch, &[3]);
     send(&bed, &switch, (1, 3), 3, 1_500);
     send(&bed, &switch, (2, 3), 3, 1_500);
-    assert!(!held(&switch, 1, 3) && !held(&switch, 2, 3), "at the floor");
+    assert!(!is_held(&switch, 1, 3) && !is_held(&switch, 2, 3), "at the floor");
     send(&bed, &switch, (2, 3), 3, 64);
-    told(bed.host(1), 3, u16::MAX);
-    told(bed.host(2), 3, u16::MAX);
-    assert!(!held(&switch, 4, 3), "port 4 feeds nothing");
-    tell(bed.host(3), &[3], 0);
-    told(bed.host(1), 3, 0);
-    told(bed.host(2), 3, 0);
-    let said = bed.finish(switch);
-    for port in &said.ports[..2] {
+    await_pfc(bed.host(1), 3, u16::MAX);
+    await_pfc(bed.host(2), 3, u16::MAX);
+    assert!(!is_held(&switch, 4, 3), "port 4 feeds nothing");
+    send_pfc(bed.host(3), &[3], 0);
+    await_pfc(bed.host(1), 3, 0);
+    await_pfc(bed.host(2), 3, 0);
+    let status = bed.finish(switch);
+    for port in &status.ports[..2] {
         assert_eq!((port.classes[3].pause_sent.xoff, port.classes[3].pause_sent.xon), (1, 1));
     }
 }
 
+/// G-PFC pauses lower classes of the port at half of XOFF, and the class itself at XOFF.
 // proves: g-pfc
 #[test]
-fn g_pfc_pauses_lower_classes_of_the_port_first_and_the_class_itself_at_xoff() {
+fn g_pfc_pauses_lower_classes_first() {
     let bed = bed(3).build();
     let config = bed
         .config("speed = \"10M\"\nlossless = [1, 3, 4]")
         .switch("policy = \"g-pfc\"")
         .more("[class.3]\nxoff = 4000\nxon = 3000");
     let switch = bed.start(&config);
-    stop(bed.host(2), &switch, &[3]);
+    pause(bed.host(2), &switch, &[3]);
     send(&bed, &switch, (1, 2), 3, 1_000);
     send(&bed, &switch, (1, 2), 3, 999);
-    assert!(!held(&switch, 1, 1), "a byte below half of XOFF");
+    assert!(!is_held(&switch, 1, 1), "a byte below half of XOFF");
     send(&bed, &switch, (1, 2), 3, 64);
-    told(bed.host(1), 1, u16::MAX);
+    await_pfc(bed.host(1), 1, u16::MAX);
     let of_port = switch.port(1);
     let now: Vec<bool> = of_port.classes.iter().map(|class| class.pause_sent.now).collect();
     assert_eq!(now.iter().filter(|now| **now).count(), 1, "neither class 3 nor 4: {now:?}");
     send(&bed, &switch, (1, 2), 3, 1_500);
     send(&bed, &switch, (1, 2), 3, 1_500);
-    told(bed.host(1), 3, u16::MAX);
-    tell(bed.host(2), &[3], 0);
-    told(bed.host(1), 3, 0);
-    told(bed.host(1), 1, 0);
-    let said = bed.finish(switch);
+    await_pfc(bed.host(1), 3, u16::MAX);
+    send_pfc(bed.host(2), &[3], 0);
+    await_pfc(bed.host(1), 3, 0);
+    await_pfc(bed.host(1), 1, 0);
+    let status = bed.finish(switch);
     for class in [1, 3] {
-        let sent = said.ports[0].classes[class].pause_sent;
+        let sent = status.ports[0].classes[class].pause_sent;
         assert_eq!((sent.xoff, sent.xon, sent.now), (1, 1, false), "class {class}");
     }
-    assert_eq!(said.ports[0].classes[4].pause_sent.xoff, 0);
+    assert_eq!(status.ports[0].classes[4].pause_sent.xoff, 0);
 }
 
 /// Returns the rate step of a class in a frame with the GFC extension.
-fn step_told(bytes: &[u8], class: u8) -> Option<u8> {
+fn rate_step(bytes: &[u8], class: u8) -> Option<u8> {
     let named = frames::is_pfc(bytes) && bytes[34..38] == *b"GFC1" && bytes[38] >> class & 1 == 1;
     named.then(|| bytes[40 + usize::from(class)])
 }
 
 // proves: gfc
 #[test]
-fn gfc_asks_for_half_the_rate_and_less_before_it_pauses() {
+fn gfc_lowers_rate_before_it_pauses() {
     let bed = bed(2).build();
     let config = bed
         .config("speed = \"10M\"\ngfc_peer = true")
         .switch("policy = \"gfc\"")
         .more("[class.3]\nxoff = 4000\nxon = 3000");
     let switch = bed.start(&config);
-    stop(bed.host(2), &switch, &[3]);
+    pause(bed.host(2), &switch, &[3]);
     send(&bed, &switch, (1, 2), 3, 1_000);
     send(&bed, &switch, (1, 2), 3, 999);
     assert_eq!(switch.class(1, 3).rate_asked_bits_per_second, None, "a byte below half of XOFF");
     send(&bed, &switch, (1, 2), 3, 64);
-    bed.host(1).tap().wait(1, |frame| step_told(frame, 3) == Some(1) && frame[17] == 0);
+    bed.host(1).tap().wait(1, |frame| rate_step(frame, 3) == Some(1) && frame[17] == 0);
     assert_eq!(switch.class(1, 3).rate_asked_bits_per_second, Some(5_000_000));
     send(&bed, &switch, (1, 2), 3, 1_000);
-    bed.host(1).tap().wait(1, |frame| step_told(frame, 3) == Some(2));
-    assert!(!held(&switch, 1, 3), "slower, not paused");
+    bed.host(1).tap().wait(1, |frame| rate_step(frame, 3) == Some(2));
+    assert!(!is_held(&switch, 1, 3), "slower, not paused");
     send(&bed, &switch, (1, 2), 3, 1_000);
-    told(bed.host(1), 3, u16::MAX);
-    tell(bed.host(2), &[3], 0);
-    told(bed.host(1), 3, 0);
-    bed.host(1).tap().wait(1, |frame| step_told(frame, 3) == Some(0));
-    let said = bed.finish(switch);
-    assert_eq!(said.ports[0].classes[3].rate_asked_bits_per_second, None);
-    assert!(said.ports[0].rate_frames_sent >= 3);
+    await_pfc(bed.host(1), 3, u16::MAX);
+    send_pfc(bed.host(2), &[3], 0);
+    await_pfc(bed.host(1), 3, 0);
+    bed.host(1).tap().wait(1, |frame| rate_step(frame, 3) == Some(0));
+    let status = bed.finish(switch);
+    assert_eq!(status.ports[0].classes[3].rate_asked_bits_per_second, None);
+    assert!(status.ports[0].rate_frames_sent >= 3);
 }
 
 // proves: gfc
 #[test]
-fn gfc_rates_are_kept_for_peers_that_may_ask_and_for_no_others() {
+fn gfc_rates_need_a_gfc_peer() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").port(1, "gfc_peer = true"));
-    let ask = |number: usize, step: u8| {
+    let request_rate = |number: usize, step: u8| {
         let host = bed.host(number);
         let mut bytes = frames::pfc(host.mac(), &[]);
         bytes[34..39].copy_from_slice(b"GFC1\x08");
@@ -141,16 +143,16 @@ fn gfc_rates_are_kept_for_peers_that_may_ask_and_for_no_others() {
         host.send(bytes);
         wait_for("the frame", || (switch.port(number).pfc_frames_received > 0).then_some(()));
     };
-    ask(2, 2);
-    ask(1, 2);
+    request_rate(2, 2);
+    request_rate(1, 2);
     wait_for("a quarter", || {
         (switch.class(1, 3).rate_obeyed_bits_per_second == Some(2_500_000)).then_some(())
     });
     assert_eq!(switch.class(2, 3).rate_obeyed_bits_per_second, None, "a plain port is unharmed");
-    ask(1, 0);
+    request_rate(1, 0);
     wait_for("no limit", || switch.class(1, 3).rate_obeyed_bits_per_second.is_none().then_some(()));
-    let said = bed.finish(switch);
-    assert_eq!([0, 1].map(|port: usize| said.ports[port].rate_frames_received), [2, 0]);
+    let status = bed.finish(switch);
+    assert_eq!([0, 1].map(|port: usize| status.ports[port].rate_frames_received), [2, 0]);
 }
 
 /// Two senders of two lossless classes offer twice the rate of the third port's line.
@@ -163,8 +165,8 @@ fn incast(policy: &str, parameters: &str) {
         let offered = [stream(sink, 3, "100M", 3_000), stream(sink, 4, "100M", 3_000)];
         let reports = Traffic::at_mbps(200).sink(sink).source(a, &offered).source(b, &offered).run();
         reports.assert_lossless(&[3, 4]);
-        let said = bed.finish(switch);
-        for port in &said.ports[..2] {
+        let status = bed.finish(switch);
+        for port in &status.ports[..2] {
             let pauses: Vec<_> = port.classes.iter().map(|class| class.pause_sent).collect();
             assert!(pauses.iter().any(|sent| sent.xoff > 0), "{}: never held", port.name);
             assert!(

@@ -16,7 +16,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::{BINARY, bed_beside_others, frame};
 
-/// Fields of a frame requested from tshark, in the order of [`Line`].
+/// Fields of a frame requested from tshark, in the order of [`DecodedFrame`].
 const FIELDS: [&str; 9] = [
     "frame.interface_name",
     "frame.packet_flags_direction",
@@ -30,7 +30,7 @@ const FIELDS: [&str; 9] = [
 ];
 
 #[derive(Clone, Debug)]
-struct Line {
+struct DecodedFrame {
     port: String,
     /// `in`, `out`, or empty.
     direction: &'static str,
@@ -43,8 +43,8 @@ struct Line {
     control: [String; 3],
 }
 
-impl Line {
-    fn read(line: &str) -> Line {
+impl DecodedFrame {
+    fn read(line: &str) -> DecodedFrame {
         let fields: Vec<&str> = line.split('|').collect();
         let direction = match u32::from_str_radix(fields[1].trim_start_matches("0x"), 16).unwrap() {
             1 => "in",
@@ -52,7 +52,7 @@ impl Line {
             _ => "",
         };
         let [port, comment, pause] = [0, 2, 3].map(|at| fields[at].to_owned());
-        Line {
+        DecodedFrame {
             port,
             direction,
             comment,
@@ -64,7 +64,7 @@ impl Line {
     }
 
     /// Describes a frame of MAC control or LLDP.
-    fn about(&self) -> String {
+    fn control_kind(&self) -> String {
         match &self.control {
             [_, step, _] if !step.is_empty() => format!("rate {step}"),
             [_, _, operation] if !operation.is_empty() => format!("flows {operation}"),
@@ -74,7 +74,7 @@ impl Line {
     }
 
     /// Returns port, direction, and comment without times.
-    fn what(&self) -> (&str, &str, String) {
+    fn event(&self) -> (&str, &str, String) {
         let words = self.comment.split(' ').filter(|word| !word.starts_with("delay_ns="));
         (&self.port, self.direction, words.collect::<Vec<_>>().join(" "))
     }
@@ -92,16 +92,16 @@ fn interrupt(child: &Child) {
 }
 
 /// Capture whose frames a tshark reads as they arrive.
-struct Live {
+struct LiveCapture {
     capture: Child,
     tshark: Child,
     lines: std::sync::Arc<std::sync::Mutex<Vec<String>>>,
     reader: JoinHandle<()>,
 }
 
-impl Live {
-    fn start(bed: &Bed, switch: &Switch, arguments: &[&str]) -> Live {
-        let before = captures(switch);
+impl LiveCapture {
+    fn start(bed: &Bed, switch: &Switch, arguments: &[&str]) -> LiveCapture {
+        let before = captures_begun(switch);
         let mut capture = capture(bed, &[&["-w", "-"], arguments].concat());
         let mut tshark = decode::tshark_of_ours();
         tshark.args(["-l", "-r", "-", "-T", "fields", "-E", "separator=|"]);
@@ -110,26 +110,26 @@ impl Live {
         let mut tshark = tshark.spawn().unwrap();
         let lines = std::sync::Arc::default();
         let reader = read_lines(tshark.stdout.take().unwrap(), std::sync::Arc::clone(&lines));
-        wait_for("the capture to begin", || (captures(switch) > before).then_some(()));
-        Live { capture, tshark, lines, reader }
+        wait_for("the capture to begin", || (captures_begun(switch) > before).then_some(()));
+        LiveCapture { capture, tshark, lines, reader }
     }
 
     /// Waits until tshark has printed this many frames, while the capture runs.
-    fn wait(&self, count: usize) -> Vec<Line> {
+    fn wait(&self, count: usize) -> Vec<DecodedFrame> {
         wait_for(&format!("{count} frames"), || {
             let lines = self.lines.lock().unwrap();
-            (lines.len() >= count).then(|| lines.iter().map(|line| Line::read(line)).collect())
+            (lines.len() >= count).then(|| lines.iter().map(|line| DecodedFrame::read(line)).collect())
         })
     }
 
     /// Ends the capture as Ctrl-C does; returns all frames and standard error.
-    fn end(mut self) -> (Vec<Line>, String) {
+    fn end(mut self) -> (Vec<DecodedFrame>, String) {
         interrupt(&self.capture);
         let output = self.capture.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");
         assert!(self.tshark.wait().unwrap().success());
         self.reader.join().unwrap();
-        let lines = self.lines.lock().unwrap().iter().map(|line| Line::read(line)).collect();
+        let lines = self.lines.lock().unwrap().iter().map(|line| DecodedFrame::read(line)).collect();
         (lines, String::from_utf8(output.stderr).unwrap())
     }
 }
@@ -141,11 +141,11 @@ fn read_lines(from: ChildStdout, to: std::sync::Arc<std::sync::Mutex<Vec<String>
 }
 
 /// Returns the number of captures begun, from the switch's log.
-fn captures(switch: &Switch) -> usize {
+fn captures_begun(switch: &Switch) -> usize {
     switch.stderr().matches("frames are captured").count()
 }
 
-fn ended(switch: &Switch) -> usize {
+fn captures_ended(switch: &Switch) -> usize {
     switch.stderr().matches("the capture has ended").count()
 }
 
@@ -171,7 +171,7 @@ fn pauses_in_both_directions(config: &str) {
     let switch = start(&bed, &bed.config(defaults).switch(config).more(thresholds));
     let (a, b) = (bed.host(1), bed.host(2));
     let before = [1, 2].map(|port| counted(&switch.port(port)));
-    let live = Live::start(&bed, &switch, &["p1", "p2"]);
+    let live = LiveCapture::start(&bed, &switch, &["p1", "p2"]);
     b.send(frames::pfc(b.mac(), &[(3, u16::MAX)]));
     live.wait(1);
     (1..=3).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
@@ -179,11 +179,13 @@ fn pauses_in_both_directions(config: &str) {
     b.send(frames::pfc(b.mac(), &[(3, 0)]));
     b.tap().numbered(3);
     a.tap().wait(1, |bytes| frames::pfc_time(bytes, 3) == Some(0));
-    let (lines, said) = live.end();
-    assert_eq!(said, "10 frames captured, 0 missed\n");
+    let (lines, summary) = live.end();
+    assert_eq!(summary, "10 frames captured, 0 missed\n");
 
     // Frames of one port are in the order of the events.
-    let of = |port: &str| lines.iter().filter(|line| line.port == port).map(Line::what).collect::<Vec<_>>();
+    let of = |port: &str| {
+        lines.iter().filter(|line| line.port == port).map(DecodedFrame::event).collect::<Vec<_>>()
+    };
     let [data, control] = ["class=3", "control"].map(str::to_owned);
     let at = |port, direction, what: &String| (port, direction, what.clone());
     let (p1, p2) = (of("p1"), of("p2"));
@@ -216,33 +218,36 @@ fn pauses_in_both_directions(config: &str) {
             let port = counted(&switch.port(number));
             (number == 1 || port[1] == before[1] + 3).then_some(port)
         });
-        let seen = |way: &str| of(name).iter().filter(|it| it.1 == way && it.2 == data).count() as u64;
-        assert_eq!([after[0] - before[0], after[1] - before[1]], ["in", "out"].map(seen), "{name}");
+        let captured =
+            |direction: &str| of(name).iter().filter(|it| it.1 == direction && it.2 == data).count() as u64;
+        assert_eq!([after[0] - before[0], after[1] - before[1]], ["in", "out"].map(captured), "{name}");
     }
     bed.finish(switch);
 }
 
+/// The capture has every frame, and pauses in both directions.
 // proves: capture
 #[test]
-fn tshark_reads_every_frame_and_both_directions_of_pauses_while_it_grows() {
+fn tshark_reads_a_growing_capture() {
     pauses_in_both_directions("");
 }
 
 // proves: capture
 #[test]
-fn ports_of_two_workers_are_one_capture() {
+fn capture_merges_ports_of_two_workers() {
     pauses_in_both_directions("workers = [{ ports = [\"p1\"] }, { ports = [\"p2\"] }]");
 }
 
+/// With `--dropped`, a capture has dropped frames only, of all reasons or of one.
 // proves: capture
 #[test]
-fn dropped_frames_are_there_with_their_reason_and_nothing_else_where_so_asked() {
+fn drop_capture_has_frames_with_reasons() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"10M\"\nlossless = []").port(2, "lossless = [3]");
     let switch = start(&bed, &config.more("[class.3]\negress_max = 3001\n"));
     let (a, b) = (bed.host(1), bed.host(2));
-    let all = Live::start(&bed, &switch, &["--dropped"]);
-    let full = Live::start(&bed, &switch, &["p2", "--dropped=egress_full", "--snap", "64"]);
+    let all = LiveCapture::start(&bed, &switch, &["--dropped"]);
+    let full = LiveCapture::start(&bed, &switch, &["p2", "--dropped=egress_full", "--snap", "64"]);
     b.send(frames::pfc(b.mac(), &[(3, 65535)]));
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
     a.send(a.to(a).tag(5, 0).numbered(9).build()); // to its own port
@@ -250,12 +255,12 @@ fn dropped_frames_are_there_with_their_reason_and_nothing_else_where_so_asked() 
     a.send(a.to(b).tag(6, 4_095).numbered(9).build()); // of no VLAN
     (1..=5).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(996)));
     let lines = all.wait(4);
-    let what: Vec<_> = lines.iter().map(Line::what).collect();
+    let what: Vec<_> = lines.iter().map(DecodedFrame::event).collect();
     let at = |port, direction, comment: &str| (port, direction, comment.to_owned());
     let no_room = at("p2", "", "class=3 drop=egress_full");
     let filtered = [at("p1", "", "class=5 drop=hairpin"), at("p1", "", "class=6 drop=reserved_vid")];
     assert_eq!(what, [&filtered[..], &[no_room.clone(), no_room.clone()]].concat());
-    assert_eq!(full.wait(2).iter().map(Line::what).collect::<Vec<_>>(), [no_room.clone(), no_room]);
+    assert_eq!(full.wait(2).iter().map(DecodedFrame::event).collect::<Vec<_>>(), [no_room.clone(), no_room]);
     b.send(frames::pfc(b.mac(), &[(3, 0)]));
     b.tap().numbered(3);
     let [port1, port2] = [1, 2].map(|port| counted(&switch.port(port))[2]);
@@ -268,15 +273,15 @@ fn dropped_frames_are_there_with_their_reason_and_nothing_else_where_so_asked() 
 
 // proves: capture
 #[test]
-fn a_class_or_control_frames_alone_and_an_end_by_count() {
+fn capture_filters_class_control_and_count() {
     let bed = bed_beside_others(2).build();
     let switch = start(&bed, &bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
-    let of_class = Live::start(&bed, &switch, &["p2", "--class", "4"]);
-    let control = Live::start(&bed, &switch, &["--control"]);
+    let of_class = LiveCapture::start(&bed, &switch, &["p2", "--class", "4"]);
+    let control = LiveCapture::start(&bed, &switch, &["--control"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     let three = capture(&bed, &["p1", "-c", "3", "-w", file.path().to_str().unwrap()]);
-    wait_for("the third", || (captures(&switch) == 3).then_some(()));
+    wait_for("the third", || (captures_begun(&switch) == 3).then_some(()));
     for number in 1..=3 {
         [3, 4, 5].into_iter().for_each(|class| a.send(frame(a, b, class, number * 10 + u32::from(class))));
     }
@@ -288,15 +293,18 @@ fn a_class_or_control_frames_alone_and_an_end_by_count() {
     assert_eq!(String::from_utf8_lossy(&second.stderr), "0 frames captured, 0 missed\n", "it ends by itself");
     of_class.wait(3);
     let line = control.wait(1).swap_remove(0);
-    assert_eq!(line.what(), ("p1", "in", "control".into()));
-    let (lines, said) = of_class.end();
-    assert!(lines.iter().all(|line| line.what() == ("p2", "out", "class=4".into())), "{lines:?}");
-    assert_eq!((lines.len(), said.as_str()), (3, "3 frames captured, 0 missed\n"));
+    assert_eq!(line.event(), ("p1", "in", "control".into()));
+    let (lines, summary) = of_class.end();
+    assert!(lines.iter().all(|line| line.event() == ("p2", "out", "class=4".into())), "{lines:?}");
+    assert_eq!((lines.len(), summary.as_str()), (3, "3 frames captured, 0 missed\n"));
     assert_eq!(control.end().1, "1 frames captured, 0 missed\n");
     let Output { stdout, .. } =
         Command::new("capinfos").args(["-c", "-M"]).arg(file.path()).output().unwrap();
-    let said = String::from_utf8(stdout).unwrap();
-    assert!(said.lines().any(|line| line.starts_with("Number of packets") && line.ends_with(" 3")), "{said}");
+    let printed = String::from_utf8(stdout).unwrap();
+    assert!(
+        printed.lines().any(|line| line.starts_with("Number of packets") && line.ends_with(" 3")),
+        "{printed}"
+    );
     bed.finish(switch);
 }
 
@@ -312,14 +320,14 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
 /// Host 2 pauses classes 3 and 4, requests a rate and pauses a flow; frames of host 1 then make the switch request the same of host 1.
 // proves: capture
 #[test]
-fn rates_lists_of_flows_and_lldp_are_control_frames_in_both_directions() {
+fn control_capture_has_rates_lists_lldp() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1M\"\nlossless = [3, 4]\ngfc_peer = true\nofc_peer = true");
     let config = config.switch("policy = { 3 = \"gfc\", 4 = \"ofc\" }");
     let thresholds = "[class.3]\nxoff = 4000\nxon = 3000\n[class.4]\nxoff = 8000\nxon = 1000\n";
     let switch = start(&bed, &config.more(&format!("{thresholds}[policy.ofc]\nalpha = 0.5\n")));
     let (a, b) = (bed.host(1), bed.host(2));
-    let live = Live::start(&bed, &switch, &["--control"]);
+    let live = LiveCapture::start(&bed, &switch, &["--control"]);
     b.send(frames::pfc(b.mac(), &[(3, u16::MAX), (4, u16::MAX)]));
     b.send(frames::rate(b.mac(), 3, 2));
     b.send(pause_of_a_flow(b));
@@ -335,23 +343,27 @@ fn rates_lists_of_flows_and_lldp_are_control_frames_in_both_directions() {
     b.tap().wait(5, |bytes| frames::sequence(bytes).is_some_and(|number| number > 0));
     a.tap().wait(1, |bytes| bytes.get(34..39) == Some(b"GFC1\x08") && bytes[43] == 0);
     a.tap().wait(1, |bytes| bytes.get(34..39) == Some(b"OFC1\x02"));
-    let (lines, said) = live.end();
-    assert!(said.ends_with(" 0 missed\n"), "{said}");
+    let (lines, summary) = live.end();
+    assert!(summary.ends_with(" 0 missed\n"), "{summary}");
 
-    assert!(lines.iter().all(|line| line.what().2 == "control"), "{lines:?}");
+    assert!(lines.iter().all(|line| line.event().2 == "control"), "{lines:?}");
     let of = |port: &str, direction: &str| -> Vec<String> {
         let lines = lines.iter().filter(|line| line.port == port && line.direction == direction);
-        lines.map(Line::about).collect()
+        lines.map(DecodedFrame::control_kind).collect()
     };
     assert_eq!(of("p1", "in"), ["LLDP"]);
     assert_eq!(of("p2", "in"), ["pause 65535", "rate 2", "flows 1", "pause 0"]);
     assert!(of("p2", "out").is_empty());
-    let asked = of("p1", "out");
-    assert!(asked[0] == "rate 2" && asked.contains(&"flows 1".to_owned()), "{asked:?}");
-    let [rates, flows] =
-        ["rate ", "flows "].map(|kind| asked.iter().filter_map(|about| about.strip_prefix(kind)).collect());
+    let requested = of("p1", "out");
+    assert!(requested[0] == "rate 2" && requested.contains(&"flows 1".to_owned()), "{requested:?}");
+    let [rates, flows] = ["rate ", "flows "]
+        .map(|kind| requested.iter().filter_map(|frame| frame.strip_prefix(kind)).collect());
     let (rates, flows): (Vec<_>, Vec<_>) = (rates, flows);
-    assert_eq!((rates.last(), flows.last()), (Some(&"0"), Some(&"2")), "all is let go: {asked:?}");
+    assert_eq!(
+        (rates.last(), flows.last()),
+        (Some(&"0"), Some(&"2")),
+        "all limits and pauses end: {requested:?}"
+    );
     // The capture has as many frames as the counters.
     let status = switch.status();
     let [port1, port2] = [0, 1].map(|port| &status.ports[port]);
@@ -368,8 +380,9 @@ fn missed_in(file: &Path) -> u64 {
     let dropped = "pcapng.options.option.data.interface.dropped";
     let mut tshark = Command::new("tshark");
     tshark.args(["-X", "read_format:MIME Files Format", "-T", "fields", "-e", dropped, "-r"]).arg(file);
-    let said = String::from_utf8(tshark.output().unwrap().stdout).unwrap();
-    said.split([',', '\n'])
+    let printed = String::from_utf8(tshark.output().unwrap().stdout).unwrap();
+    printed
+        .split([',', '\n'])
         .filter(|text| !text.is_empty())
         .map(|text| text.trim().parse::<u64>().unwrap())
         .sum()
@@ -378,13 +391,13 @@ fn missed_in(file: &Path) -> u64 {
 /// The captured frames are read only after all are forwarded; they exceed all buffers by megabytes.
 // proves: capture
 #[test]
-fn a_slow_reader_misses_frames_and_costs_none() {
+fn slow_capture_reader_costs_no_frame() {
     const FRAMES: u32 = 16_000;
     let bed = bed_beside_others(2).build();
     let switch = start(&bed, &bed.config("speed = \"10G\""));
     let (a, b) = (bed.host(1), bed.host(2));
     let mut capture = capture(&bed, &["-w", "-"]);
-    wait_for("the capture", || (captures(&switch) == 1).then_some(()));
+    wait_for("the capture", || (captures_begun(&switch) == 1).then_some(()));
     for number in 1..=FRAMES {
         a.send(a.to(b).tag(0, 0).numbered(number).build_len(1_500));
         if number % 200 == 0 {
@@ -396,53 +409,54 @@ fn a_slow_reader_misses_frames_and_costs_none() {
     interrupt(&capture);
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let bytes = std::io::copy(&mut capture.stdout.take().unwrap(), &mut file).unwrap();
-    let said = String::from_utf8(capture.wait_with_output().unwrap().stderr).unwrap();
-    let numbers: Vec<u64> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
-    let [captured, missed] = numbers[..] else { panic!("{said}") };
+    let summary = String::from_utf8(capture.wait_with_output().unwrap().stderr).unwrap();
+    let numbers: Vec<u64> = summary.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [captured, missed] = numbers[..] else { panic!("{summary}") };
     assert_eq!(captured + missed, 2 * u64::from(FRAMES), "in and out");
-    assert!(captured > 0 && missed > 0, "{said}");
+    assert!(captured > 0 && missed > 0, "{summary}");
     assert!(bytes > captured * 1_500);
     assert_eq!(missed_in(file.path()), missed);
     assert_eq!(switch.status().ports.iter().map(|port| counted(port)[2]).sum::<u64>(), 0);
     bed.finish(switch);
 }
 
+/// A capture also ends with its reader or with the switch.
 // proves: capture
 #[test]
-fn captures_are_few_end_with_who_reads_them_and_leave_nothing() {
+fn captures_are_limited_to_four() {
     let bed = bed_beside_others(2).build();
     let switch = start(&bed, &bed.config("speed = \"1G\""));
     let mut running: Vec<Child> = (0..4).map(|_| capture(&bed, &["-w", "-"])).collect();
-    wait_for("all four", || (captures(&switch) == 4).then_some(()));
+    wait_for("all four", || (captures_begun(&switch) == 4).then_some(()));
     let Output { status, stderr, .. } = capture(&bed, &["-w", "-"]).wait_with_output().unwrap();
-    let said = String::from_utf8(stderr).unwrap();
-    assert_eq!(status.code(), Some(2), "{said}");
-    assert!(said.contains("4 captures are running, as many as there may be"), "{said}");
+    let message = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2), "{message}");
+    assert!(message.contains("4 captures are running, as many as there may be"), "{message}");
     running[0].kill().unwrap();
     running[0].wait().unwrap();
-    wait_for("the end of it", || (ended(&switch) == 1).then_some(()));
+    wait_for("the end of it", || (captures_ended(&switch) == 1).then_some(()));
     running.push(capture(&bed, &["-w", "-"]));
-    wait_for("another", || (captures(&switch) == 5).then_some(()));
+    wait_for("another", || (captures_begun(&switch) == 5).then_some(()));
     for child in &mut running[1..] {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    wait_for("all ends", || (ended(&switch) == 5).then_some(()));
+    wait_for("all ends", || (captures_ended(&switch) == 5).then_some(()));
     let (a, b) = (bed.host(1), bed.host(2));
     (1..=20).for_each(|number| a.send(frame(a, b, 3, number)));
     b.tap().numbered(20);
     // A capture that runs when the switch stops ends with exit code 1.
     let last = capture(&bed, &["-w", "-"]);
-    wait_for("the last", || (captures(&switch) == 6).then_some(()));
+    wait_for("the last", || (captures_begun(&switch) == 6).then_some(()));
     bed.finish(switch);
     let Output { status, stderr, .. } = last.wait_with_output().unwrap();
-    let said = String::from_utf8(stderr).unwrap();
-    assert_eq!((status.code(), said.contains("the switch has ended")), (Some(1), true), "{said}");
+    let message = String::from_utf8(stderr).unwrap();
+    assert_eq!((status.code(), message.contains("the switch has ended")), (Some(1), true), "{message}");
 }
 
 // proves: capture
 #[test]
-fn frames_are_not_for_everybody_on_the_machine() {
+fn capture_needs_root_and_no_browser() {
     let bed = bed_beside_others(2).build();
     let switch = start(&bed, &bed.config("speed = \"1G\""));
     let nobody = |arguments: &[&str]| {
@@ -461,15 +475,15 @@ fn frames_are_not_for_everybody_on_the_machine() {
     };
     let health = nobody(&["http://127.0.0.1:9464/healthz"]);
     assert!(health.starts_with("ok\n"), "{health}");
-    let said = nobody(&["http://127.0.0.1:9464/capture?count=1"]);
-    assert!(said.contains("(uid 0), not to uid 65534"), "{said}");
-    let said = nobody(&["--request", "DELETE", "http://127.0.0.1:9464/capture/1"]);
-    assert!(said.contains("not to uid 65534"), "{said}");
+    let reply = nobody(&["http://127.0.0.1:9464/capture?count=1"]);
+    assert!(reply.contains("(uid 0), not to uid 65534"), "{reply}");
+    let reply = nobody(&["--request", "DELETE", "http://127.0.0.1:9464/capture/1"]);
+    assert!(reply.contains("not to uid 65534"), "{reply}");
     for header in ["Origin: http://127.0.0.1:1", "Sec-Fetch-Mode: no-cors"] {
         let page = ["--silent", "--header", header, "http://127.0.0.1:9464/capture?count=1"];
-        let said = bed.namespace().output(Command::new("curl").args(page)).unwrap().stdout;
+        let reply = bed.namespace().output(Command::new("curl").args(page)).unwrap().stdout;
         let refused = "captures are for programs, and not for web pages; use `xoff capture`\n";
-        assert_eq!(String::from_utf8(said).unwrap(), refused, "{header}");
+        assert_eq!(String::from_utf8(reply).unwrap(), refused, "{header}");
     }
     bed.finish(switch);
 }
@@ -477,7 +491,7 @@ fn frames_are_not_for_everybody_on_the_machine() {
 /// Permission to open the socket file is no permission to capture.
 // proves: capture
 #[test]
-fn a_socket_file_has_frames_for_root_and_not_for_all_who_may_open_it() {
+fn capture_by_socket_file_needs_root() {
     let bed = bed_beside_others(2).build();
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
@@ -489,20 +503,20 @@ fn a_socket_file_has_frames_for_root_and_not_for_all_who_may_open_it() {
     wait_for("the socket", its_mode);
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     let one = capture(&bed, &["p1", "-c", "1", "-w", "-", "--url", &url]);
-    wait_for("the capture", || (captures(&switch) == 1).then_some(()));
+    wait_for("the capture", || (captures_begun(&switch) == 1).then_some(()));
     let (a, b) = (bed.host(1), bed.host(2));
     a.send(frame(a, b, 3, 1));
     let output = one.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "1 frames captured, 0 missed\n");
     let long = capture(&bed, &["-w", "-", "--url", &url]);
-    wait_for("the next", || (captures(&switch) == 2).then_some(()));
+    wait_for("the next", || (captures_begun(&switch) == 2).then_some(()));
     interrupt(&long);
     assert!(long.wait_with_output().unwrap().status.success(), "it can be ended");
     let mut nobody = Command::new("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "curl", "--silent", "--max-time", "10"]);
     nobody.arg("--unix-socket").args([path.to_str().unwrap(), "http://127.0.0.1/capture?count=1"]);
-    let said = String::from_utf8(nobody.output().unwrap().stdout).unwrap();
-    assert!(said.contains("not to uid 65534"), "{said}");
+    let reply = String::from_utf8(nobody.output().unwrap().stdout).unwrap();
+    assert!(reply.contains("not to uid 65534"), "{reply}");
     assert!(switch.stop().status.success());
     bed.assert_no_drops();
 }

@@ -7,7 +7,7 @@ use crate::{PATIENT, bed};
 /// Two senders at the first switch send to a port of the second with a fifth of the trunk's rate.
 // proves: lossless
 #[test]
-fn congestion_behind_the_second_switch_holds_the_senders_at_the_first() {
+fn far_congestion_pauses_near_senders() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
         let near = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));

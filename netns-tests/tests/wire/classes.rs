@@ -75,13 +75,14 @@ fn number_and_class(bytes: &[u8]) -> Option<(u32, u8)> {
     Some((u32::from_be_bytes([number[0], number[1], number[2], number[3]]), pcp))
 }
 
-fn classes_seen(bed: &Bed, collector: usize) -> BTreeMap<u32, u8> {
-    bed.host(collector).tap().all().iter().filter_map(|seen| number_and_class(&seen.bytes)).collect()
+fn received_classes(bed: &Bed, collector: usize) -> BTreeMap<u32, u8> {
+    bed.host(collector).tap().all().iter().filter_map(|frame| number_and_class(&frame.bytes)).collect()
 }
 
+/// The frames have every DSCP, every PCP, and none.
 // proves: classification
 #[test]
-fn every_dscp_pcp_and_tag_lands_in_its_class_by_each_kind_of_trust() {
+fn trust_selects_class_of_every_frame() {
     const TRUST: [&str; 4] = ["pcp", "dscp", "both", "port"];
     let bed = bed_beside_others(5).build();
     let mut config = bed.config("speed = \"1G\"\nuntagged = [1]");
@@ -101,14 +102,15 @@ fn every_dscp_pcp_and_tag_lands_in_its_class_by_each_kind_of_trust() {
             per_class[usize::from(kind.class(trust))] += 1;
             if expected.len() % 256 == 0 {
                 wait_for("a part of the frames", || {
-                    (classes_seen(&bed, 5).len() == expected.len()).then_some(())
+                    (received_classes(&bed, 5).len() == expected.len()).then_some(())
                 });
             }
         }
-        let seen =
-            wait_for("all frames", || Some(classes_seen(&bed, 5)).filter(|seen| seen.len() == kinds.len()));
+        let received = wait_for("all frames", || {
+            Some(received_classes(&bed, 5)).filter(|received| received.len() == kinds.len())
+        });
         for (number, kind) in (0..).zip(&kinds) {
-            assert_eq!(seen[&number], expected[&number], "{kind:?} at a port that trusts {trust}");
+            assert_eq!(received[&number], expected[&number], "{kind:?} at a port that trusts {trust}");
         }
         let counted: Vec<u64> = switch.port(port).classes.iter().map(|class| class.rx_frames).collect();
         assert_eq!(counted, per_class, "trust {trust}");

@@ -10,14 +10,14 @@ use crate::bed;
 
 fn iperf(from: &Host, to: &Host, arguments: &[&str]) -> Value {
     let mut server = to.start("iperf3", &["--server", "--one-off", "--forceflush"]);
-    listens(to, 5_201);
+    await_listener(to, 5_201);
     let address = to.ipv4().to_string();
     let report = from.run("iperf3", &[&["--json", "--client", &address], arguments].concat());
     server.wait().unwrap();
     serde_json::from_str(&report).unwrap()
 }
 
-fn listens(host: &Host, port: u16) {
+fn await_listener(host: &Host, port: u16) {
     wait_for("a program to listen", || {
         host.run("ss", &["-Hltn", &format!("sport = :{port}")]).contains("LISTEN").then_some(())
     });
@@ -31,7 +31,7 @@ fn two_hosts() -> (Bed, xoff_netns_tests::Switch) {
 
 // proves: bridging
 #[test]
-fn tcp_on_a_lossy_class_finds_room() {
+fn lossy_tcp_loses_under_five_percent() {
     let (bed, switch) = two_hosts();
     let report = iperf(bed.host(1), bed.host(2), &["--time", "2"]);
     assert!(report["end"]["sum_received"]["bytes"].as_u64() > Some(0), "{report:#}");
@@ -45,8 +45,8 @@ fn tcp_on_a_lossless_class_loses_nothing() {
     let (bed, switch) = two_hosts();
     let report = iperf(bed.host(1), bed.host(2), &["--time", "2", "--dscp", "26"]);
     let bytes = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
-    let said = bed.finish(switch);
-    let class = &said.ports[1].classes[3];
+    let status = bed.finish(switch);
+    let class = &status.ports[1].classes[3];
     assert!(class.tx_bytes > bytes, "all of it in class 3: {bytes} bytes, {}", class.tx_bytes);
     assert_eq!(class.drops.values().sum::<u64>(), 0);
 }
@@ -62,8 +62,8 @@ fn udp_of_each_dscp_goes_through_its_class() {
         let sent = report["end"]["sum"]["packets"].as_u64().unwrap();
         assert!(sent > 0 && switch.class(2, class).tx_frames >= before + sent, "DSCP {dscp}");
     }
-    let said = bed.finish(switch);
-    let drops = said.ports.iter().flat_map(|port| &port.classes).flat_map(|class| class.drops.values());
+    let status = bed.finish(switch);
+    let drops = status.ports.iter().flat_map(|port| &port.classes).flat_map(|class| class.drops.values());
     assert_eq!(drops.sum::<u64>(), 0);
 }
 
@@ -78,7 +78,7 @@ fn a_download_arrives_byte_for_byte() {
     fs::write(directory.path().join("original"), &original).unwrap();
     let served = directory.path().to_string_lossy().into_owned();
     let mut httpd = server.start("python3", &["-m", "http.server", "8000", "--directory", &served]);
-    listens(server, 8_000);
+    await_listener(server, 8_000);
     let copy = directory.path().join("copy");
     let url = format!("http://{}:8000/original", server.ipv4());
     client.run("curl", &["--silent", "--show-error", "--fail", "--output", &copy.to_string_lossy(), &url]);

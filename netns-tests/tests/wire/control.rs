@@ -61,12 +61,12 @@ fn status_metrics_and_the_table_count_every_frame() {
 
 // proves: status
 #[test]
-fn each_thing_of_a_switch_is_told_by_itself_as_text_and_as_json() {
+fn status_subcommands_print_text_and_json() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);
     let (a, b) = (bed.host(1).mac().to_string(), bed.host(2).mac().to_string());
-    let told = |args: &[&str]| {
+    let status_output = |args: &[&str]| {
         let Output { status, stdout, stderr } = xoff_status(&bed, args);
         assert!(status.success(), "{args:?}: {}", String::from_utf8_lossy(&stderr));
         String::from_utf8(stdout).unwrap()
@@ -81,20 +81,21 @@ fn each_thing_of_a_switch_is_told_by_itself_as_text_and_as_json() {
         ("flows", "no peer understands pauses of single flows"),
         ("causes", "nobody is held"),
     ] {
-        let text = told(&[what]);
+        let text = status_output(&[what]);
         assert!(text.contains(words), "{what}: {text}");
-        let json: serde_json::Value = serde_json::from_str(&told(&[what, "--json"])).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&status_output(&[what, "--json"])).unwrap();
         assert!(json.is_array() || what == "causes", "{what}: {json}");
     }
-    let json: serde_json::Value = serde_json::from_str(&told(&["mac", "--port", "p1", "--json"])).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&status_output(&["mac", "--port", "p1", "--json"])).unwrap();
     let addresses = json.as_array().unwrap();
     assert!(addresses.iter().any(|it| it["mac"] == a.as_str() && it["static"] == false), "{json}");
     assert!(addresses.iter().all(|it| it["mac"] != b.as_str()), "it is at p2: {json}");
-    let json = told(&["classes", "--json", "--port", "p2", "--class", "3"]);
+    let json = status_output(&["classes", "--json", "--port", "p2", "--class", "3"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["classes"][0]["tx_frames"], FRAMES);
     assert_eq!((json.as_array().unwrap().len(), json[0]["classes"].as_array().unwrap().len()), (1, 1));
-    assert_eq!(told(&["pauses", "--congested"]).trim(), "nobody was paused");
+    assert_eq!(status_output(&["pauses", "--congested"]).trim(), "nobody was paused");
     let Output { status, stderr, .. } = xoff_status(&bed, &["ports", "--port", "p7"]);
     let message = String::from_utf8(stderr).unwrap();
     assert!(!status.success() && message.contains("no port \"p7\"; it has p1, p2"), "{message}");
@@ -103,12 +104,12 @@ fn each_thing_of_a_switch_is_told_by_itself_as_text_and_as_json() {
 
 // proves: status
 #[test]
-fn on_a_terminal_status_is_a_screen_that_obeys_keys() {
+fn status_watch_obeys_keys_on_terminal() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
-    let mut look = Command::new("/usr/bin/python3");
-    look.args(["-c", include_str!("watch.py"), BINARY, "status", "--watch=200ms"]);
-    let Output { status, stdout, stderr } = bed.namespace().output(&mut look).unwrap();
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", include_str!("watch.py"), BINARY, "status", "--watch=200ms"]);
+    let Output { status, stdout, stderr } = bed.namespace().output(&mut command).unwrap();
     let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(status.success(), "{stdout}\n{stderr}");
     bed.finish(switch);
@@ -117,7 +118,7 @@ fn on_a_terminal_status_is_a_screen_that_obeys_keys() {
 /// All features with optional parts of `/status` are enabled.
 // proves: status
 #[test]
-fn what_a_switch_says_under_load_is_as_its_schema_has_it() {
+fn status_under_load_matches_schema() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"10M\"").switch("shadow = [\"capfc-stop-max\", \"ofc\", \"gfc\"]");
     let config = config.port(1, "ofc_peer = true").port(2, "gfc_peer = true");
@@ -151,7 +152,7 @@ fn what_a_switch_says_under_load_is_as_its_schema_has_it() {
 }
 
 #[test]
-fn without_a_switch_status_says_what_to_do() {
+fn status_without_switch_suggests_xoff_run() {
     let bed = bed_beside_others(1).build();
     let Output { status, stderr, .. } = xoff_status(&bed, &[]);
     let message = String::from_utf8(stderr).unwrap();
@@ -164,7 +165,7 @@ fn without_a_switch_status_says_what_to_do() {
 
 // proves: link-down
 #[test]
-fn a_link_that_goes_and_comes_is_followed() {
+fn link_changes_are_followed() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);

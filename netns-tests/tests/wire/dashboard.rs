@@ -4,17 +4,18 @@ use std::process::Command;
 
 use xoff_lab::Lab;
 
-const LOOK: &str = include_str!("dashboard.py");
+const SCRIPT: &str = include_str!("dashboard.py");
 const DASHBOARDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards");
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.md");
 
+/// Every line of the dashboard has its value, unit, and switch.
 // proves: monitoring
 #[test]
-fn every_line_of_a_recorded_incident_has_its_value_unit_and_switch() {
+fn dashboard_shows_recorded_incident() {
     let directory = tempfile::tempdir().unwrap();
-    let look = Lab::new().namespace("look").unwrap();
+    let namespace = Lab::new().namespace("look").unwrap();
     let mut command = Command::new("/usr/bin/python3");
-    command.args(["-c", LOOK, DASHBOARDS, REFERENCE]).arg(directory.path());
-    let said = look.output(&mut command).unwrap();
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    command.args(["-c", SCRIPT, DASHBOARDS, REFERENCE]).arg(directory.path());
+    let output = namespace.output(&mut command).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

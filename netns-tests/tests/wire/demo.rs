@@ -41,7 +41,7 @@ const KEYS: [&str; 24] = [
 
 // proves: experiments
 #[test]
-fn the_demo_loses_nothing_lossless_and_accounts_for_every_frame() {
+fn demo_is_lossless_and_balances() {
     unstalled(|| {
         let _alone = one_bed_at_a_time(super::BINARY);
         let demo = Command::new(super::BINARY).args(["demo", "--json", "--seconds", "3"]).output().unwrap();
@@ -72,7 +72,7 @@ fn namespaces_in_use() -> Vec<u64> {
 
 // proves: experiments
 #[test]
-fn with_any_signal_its_namespaces_go() {
+fn signals_remove_all_namespaces() {
     let _alone = one_bed_at_a_time(super::BINARY);
     for (command, signal) in [
         (&["demo"][..], Signal::SIGHUP),
@@ -93,10 +93,10 @@ fn with_any_signal_its_namespaces_go() {
             inodes.map(|it| it.ino()).find(|inode| !before.contains(inode))
         });
         kill(pid, signal).unwrap();
-        let mut said = String::new();
+        let mut line = String::new();
         let status = child.wait().unwrap();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
-        assert_eq!(status.signal(), Some(signal as i32), "{command:?}: {said}");
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(status.signal(), Some(signal as i32), "{command:?}: {line}");
         wait_for("its namespaces to be left", || (!namespaces_in_use().contains(&mine)).then_some(()));
     }
 }

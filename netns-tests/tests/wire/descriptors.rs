@@ -2,18 +2,18 @@
 
 use std::fs;
 
-use xoff_netns_tests::{Surroundings, Switch};
+use xoff_netns_tests::{LaunchOptions, Switch};
 
 use crate::bed_beside_others;
 
 /// Returns the number of open files that the error message requires.
-fn needed(said: &str) -> u64 {
-    let (_, rest) = said.split_once("the switch needs ").unwrap_or_else(|| panic!("{said}"));
+fn needed(message: &str) -> u64 {
+    let (_, rest) = message.split_once("the switch needs ").unwrap_or_else(|| panic!("{message}"));
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
-fn limited(soft: u64, hard: u64) -> Surroundings {
-    Surroundings { descriptors: Some((soft, hard)), ..Surroundings::default() }
+fn limited(soft: u64, hard: u64) -> LaunchOptions {
+    LaunchOptions { descriptors: Some((soft, hard)), ..LaunchOptions::default() }
 }
 
 fn open(switch: &Switch) -> u64 {
@@ -22,14 +22,14 @@ fn open(switch: &Switch) -> u64 {
 
 // proves: check
 #[test]
-fn too_few_open_files_are_told_before_anything_is_attached() {
+fn open_file_limit_is_checked_first() {
     let bed = bed_beside_others(3).queues(4).build();
     let config = bed.config("speed = \"1G\"").switch("workers = 2");
     let before: Vec<_> = (1..=3).map(|port| bed.port(port).counters().unwrap()).collect();
-    let exit = bed.launch_in(limited(20, 100), &config).wait();
-    let said = exit.stderr;
-    assert_eq!(exit.status.code(), Some(2), "{said}");
-    let needed = needed(&said);
+    let exit = bed.launch_with(limited(20, 100), &config).wait();
+    let message = exit.stderr;
+    assert_eq!(exit.status.code(), Some(2), "{message}");
+    let needed = needed(&message);
     for words in [
         "open files (12 sockets on 3 ports".to_owned(),
         "this process may have 100:".into(),
@@ -37,17 +37,17 @@ fn too_few_open_files_are_told_before_anything_is_attached() {
         format!("LimitNOFILE={needed}"),
         "fewer `queues`".into(),
     ] {
-        assert!(said.contains(&words), "{words:?} is not in {said}");
+        assert!(message.contains(&words), "{words:?} is not in {message}");
     }
-    assert!(!said.contains("port open"), "{said}");
+    assert!(!message.contains("port open"), "{message}");
     let after: Vec<_> = (1..=3).map(|port| bed.port(port).counters().unwrap()).collect();
     assert_eq!(format!("{before:?}"), format!("{after:?}"));
 
-    let exit = bed.launch_in(limited(20, needed - 1), &config).wait();
+    let exit = bed.launch_with(limited(20, needed - 1), &config).wait();
     assert_eq!(exit.status.code(), Some(2), "{}", exit.stderr);
 
     // The required number suffices, and a lower soft limit is no obstacle.
-    let switch = bed.launch_in(limited(20, needed), &config).ready();
+    let switch = bed.launch_with(limited(20, needed), &config).ready();
     let (taken, idle) = (open(&switch), 64); // connections not made yet
     assert!((needed / 2..=needed).contains(&(taken + idle)), "{taken} taken, {needed} needed");
     bed.finish(switch);

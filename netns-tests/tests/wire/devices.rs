@@ -1,4 +1,4 @@
-//! Tests of ports whose device disappears, is renamed, or loses its XDP program. Returning devices are in `returns`.
+//! Tests of ports whose device disappears, is renamed, or loses its XDP program. Returning devices are in `device_returns`.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
@@ -17,7 +17,7 @@ fn ip(bed: &Bed, words: &str) {
 
 // proves: verdict
 #[test]
-fn what_a_device_lost_that_is_gone_is_not_proved() {
+fn removed_device_leaves_verdict_unproved() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -39,7 +39,7 @@ fn what_a_device_lost_that_is_gone_is_not_proved() {
 
 // proves: devices
 #[test]
-fn a_device_under_another_name_is_still_read() {
+fn renamed_device_is_still_read() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -63,7 +63,7 @@ fn a_device_under_another_name_is_still_read() {
 
 // proves: own-stack
 #[test]
-fn what_the_machines_own_stack_would_send_on_a_port_is_no_loss() {
+fn own_stack_frames_are_no_loss() {
     let bed = bed(2).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 9, 9, 1).into(), 24).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -87,11 +87,11 @@ fn what_the_machines_own_stack_would_send_on_a_port_is_no_loss() {
 /// If by chance no frame arrives while devices are returned, this test checks nothing.
 // proves: own-stack
 #[test]
-fn what_the_machines_own_stack_sends_while_the_switch_stops_is_no_loss() {
+fn own_stack_during_stop_no_loss() {
     let bed = bed(2).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 9, 9, 1).into(), 24).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));
-    let (going_on, ended) = channel::<()>();
+    let (running, ended) = channel::<()>();
     let sender = bed.namespace().spawn_thread(move || {
         let socket = UdpSocket::bind("10.9.9.1:0").unwrap();
         socket.set_broadcast(true).unwrap();
@@ -101,7 +101,7 @@ fn what_the_machines_own_stack_sends_while_the_switch_stops_is_no_loss() {
     });
     wait_for("a frame", || (switch.port(1).xdp_statistics?.tx_held_back > 0).then_some(()));
     let exit = switch.stop();
-    drop(going_on);
+    drop(running);
     sender.join().unwrap();
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
@@ -116,7 +116,7 @@ fn filters(bed: &Bed) -> String {
 
 // proves: own-stack
 #[test]
-fn after_kill_9_the_machine_has_its_device_back() {
+fn killed_switch_releases_its_device() {
     let bed = bed(1).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 0, 0, 99).into(), 24).unwrap();
     let ping =
@@ -131,21 +131,21 @@ fn after_kill_9_the_machine_has_its_device_back() {
 
 // proves: verdict, devices
 #[test]
-fn a_program_that_is_taken_off_under_load_is_attached_again() {
+fn detached_xdp_program_is_reattached() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"\nmode = \"generic\""));
     let (a, b) = (bed.host(1), bed.host(2));
-    let talk = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 0, "20M", 4_000)]).start();
-    talk.wait_received(100);
+    let traffic = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 0, "20M", 4_000)]).start();
+    traffic.wait_received(100);
     for times in [1, 2] {
         ip(&bed, "link set dev p1 xdpgeneric off");
         wait_for("it to be noticed", || (switch.port(1).program_detached == times).then_some(()));
         let port = switch.port(1);
         assert_eq!(port.program, ProgramState::Attached);
-        let received = talk.received();
-        talk.wait_received(received + 100);
+        let received = traffic.received();
+        traffic.wait_received(received + 100);
     }
-    let _ = talk.finish();
+    let _ = traffic.finish();
     assert_eq!(switch.health().0, 200);
     let line = "xoff_xdp_program_detached_total{switch=\"xoff\",port=\"p1\"} 2";
     assert!(switch.metrics().lines().any(|it| it == line), "{line}");

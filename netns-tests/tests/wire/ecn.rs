@@ -22,7 +22,7 @@ fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
 
 // proves: ecn
 #[test]
-fn the_kernels_tcp_sees_marks_and_nothing_is_lost_or_wrong() {
+fn kernel_tcp_receives_every_ecn_mark() {
     let bed = bed(2).build();
     // Full marking from 60 kB on: the queue of a single TCP stream into a slow port reaches it.
     let class = "[class.0]\necn_min = 30000\necn_max = 60000\n";
@@ -41,21 +41,21 @@ fn the_kernels_tcp_sees_marks_and_nothing_is_lost_or_wrong() {
     wait_for("a server", || b.run("ss", &["-Hltn", "sport = :5201"]).contains("LISTEN").then_some(()));
     a.run("iperf3", &["--client", &b.ipv4().to_string(), "--time", "2", "--congestion", "reno"]);
     server.wait().unwrap();
-    let seen = counter(b, "IpExtInCEPkts") - before;
+    let received_marks = counter(b, "IpExtInCEPkts") - before;
     tap.kill().ok();
     tap.wait().unwrap();
     let (marks, wrong) = marks_and_wrong_checksums(b, &capture);
-    let said = bed.finish(switch);
-    let out = &said.ports[1].classes[0];
-    assert!(seen > 0, "TCP saw no mark; {} were made", out.ecn_marked_frames);
-    assert_eq!(out.ecn_marked_frames, seen, "every mark arrives");
+    let status = bed.finish(switch);
+    let out = &status.ports[1].classes[0];
+    assert!(received_marks > 0, "TCP received no mark; {} were made", out.ecn_marked_frames);
+    assert_eq!(out.ecn_marked_frames, received_marks, "every mark arrives");
     assert!(marks > 0 && wrong == 0, "{marks} marks, {wrong} wrong checksums in the capture");
     assert_eq!(out.drops["egress_full"] + out.drops["early_drop"], 0, "marks did what drops do otherwise");
 }
 
 // proves: ecn
 #[test]
-fn without_ecn_in_the_connection_nothing_is_marked() {
+fn non_ecn_traffic_is_never_marked() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\necn_min = 1\necn_max = 1\n"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -69,20 +69,20 @@ fn without_ecn_in_the_connection_nothing_is_marked() {
 
 // proves: ecn
 #[test]
-fn a_lossless_class_is_marked_before_it_loses_and_the_sinks_count_every_mark() {
+fn lossless_class_is_marked_without_loss() {
     unstalled(|| {
         let bed = bed(3).build();
         let class = "[class.3]\necn_min = \"auto\"\n";
         let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT).more(class));
         let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
         let to_c = |ecn| [stream(c, 3, "90M", 2_000) + ecn];
-        let talk = Traffic::at_mbps(100).sink(c).source(a, &to_c(",ecn=2")).source(b, &to_c(""));
-        let reports = talk.run();
+        let traffic = Traffic::at_mbps(100).sink(c).source(a, &to_c(",ecn=2")).source(b, &to_c(""));
+        let reports = traffic.run();
         reports.assert_lossless(&[3]);
         let marked = switch.class(3, 3).ecn_marked_frames;
         assert!(marked > 0, "two senders fill the queue");
-        let seen = reports.received(a, 0, c).congested;
-        assert_eq!(seen, marked);
+        let counted = reports.received(a, 0, c).congested;
+        assert_eq!(counted, marked);
         assert_eq!(reports.received(b, 0, c).congested, 0, "it is not capable");
         bed.finish(switch);
     });

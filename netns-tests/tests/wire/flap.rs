@@ -18,7 +18,7 @@ fn flap(bed: &Bed, switch: &Switch, port: usize) {
 /// The switch checks the link before it sends to a port.
 // proves: link-down
 #[test]
-fn a_link_that_is_down_from_the_start_loses_nothing() {
+fn link_down_at_start_loses_nothing() {
     let bed = bed(3).build();
     bed.host(3).device().set_up(false).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -33,7 +33,7 @@ fn a_link_that_is_down_from_the_start_loses_nothing() {
 }
 
 #[test]
-fn a_flap_ends_the_pause_that_the_peer_had_asked_for() {
+fn flap_ends_the_received_pause() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -51,7 +51,7 @@ fn a_flap_ends_the_pause_that_the_peer_had_asked_for() {
 }
 
 #[test]
-fn a_pause_that_still_holds_is_announced_again_after_a_flap() {
+fn flap_resends_xoff_of_held_class() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -70,14 +70,14 @@ fn a_pause_that_still_holds_is_announced_again_after_a_flap() {
     (4..=9).for_each(|number| a.send(frame(a, b, 3, number)));
     b.tap().numbered(9);
     assert_eq!(b.tap().numbers(), (1..=9).collect::<Vec<_>>());
-    let said = bed.finish(switch);
-    assert!(!said.ports[0].classes[3].pause_sent.now);
+    let status = bed.finish(switch);
+    assert!(!status.ports[0].classes[3].pause_sent.now);
 }
 
 /// The kernel never sends frames that it holds for a deleted device; their sender resumes.
 // proves: link-down
 #[test]
-fn a_deleted_device_keeps_no_frames() {
+fn deleted_device_keeps_no_frames() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -103,7 +103,7 @@ fn a_deleted_device_keeps_no_frames() {
 }
 
 #[test]
-fn frames_for_a_port_without_link_are_dropped_by_that_name() {
+fn port_without_link_gets_no_frames() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = []"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -127,33 +127,33 @@ fn frames_for_a_port_without_link_are_dropped_by_that_name() {
 
 // proves: link-down
 #[test]
-fn a_host_whose_own_device_was_down_goes_on_sending() {
+fn host_resumes_after_its_link_returns() {
     const FRAMES: u64 = 2_000;
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"\nlossless = []"));
     let (a, b) = (bed.host(1), bed.host(2));
-    let talk = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 0, "50M", FRAMES)]).start();
-    talk.wait_received(100);
+    let traffic = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 0, "50M", FRAMES)]).start();
+    traffic.wait_received(100);
     a.device().set_up(false).unwrap();
-    let mut looks = ((0, 0), 0);
+    let mut sample = ((0, 0), 0);
     wait_for("it to be stuck", || {
-        let now = (talk.sent(), talk.received());
-        looks = if now == looks.0 { (now, looks.1 + 1) } else { (now, 0) };
-        (looks.1 == 20).then_some(())
+        let now = (traffic.sent(), traffic.received());
+        sample = if now == sample.0 { (now, sample.1 + 1) } else { (now, 0) };
+        (sample.1 == 20).then_some(())
     });
-    let (sent, received) = looks.0;
+    let (sent, received) = sample.0;
     assert!(sent < FRAMES, "it was down");
     a.device().set_up(true).unwrap();
-    let reports = talk.finish();
+    let reports = traffic.finish();
     // Frames in the device may be lost with it; all later frames arrive.
     let got = reports.received(a, 0, b);
     assert_eq!(reports.of(a).sent[0].frames, FRAMES);
     assert!(got.lost <= sent - received, "{} of {} on their way were lost", got.lost, sent - received);
     assert_eq!((got.frames + got.lost, got.duplicated, got.reordered), (FRAMES, 0, 0));
-    let said = switch.status();
-    assert_eq!(said.verdict.ledger_balanced, Some(true));
+    let status = switch.status();
+    assert_eq!(status.verdict.ledger_balanced, Some(true));
     assert_eq!(
-        said.ports[1].classes[0].tx_frames, said.ports[0].classes[0].rx_frames,
+        status.ports[1].classes[0].tx_frames, status.ports[0].classes[0].rx_frames,
         "the switch lost none"
     );
     let _ = switch.stop();

@@ -11,7 +11,7 @@ const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 1, 2, 3]);
 
 // proves: bridging
 #[test]
-fn each_port_floods_what_it_is_configured_to() {
+fn flooding_follows_port_configuration() {
     let bed = bed(4).build();
     let config = bed
         .config("speed = \"1G\"")
@@ -29,9 +29,9 @@ fn each_port_floods_what_it_is_configured_to() {
     let expected: [&[u32]; 3] = [&[12, 13, 99], &[11, 99], &[99]];
     for (host, numbers) in (2..).zip(expected) {
         bed.host(host).tap().numbered(99);
-        let seen: Vec<u32> =
+        let received: Vec<u32> =
             bed.host(host).tap().numbers().into_iter().filter(|&number| number > 10).collect();
-        assert_eq!(seen, numbers, "host {host}");
+        assert_eq!(received, numbers, "host {host}");
     }
     assert_eq!(a.tap().count(|bytes| frames::sequence(bytes).is_some_and(|number| number > 10)), 0);
     bed.finish(switch);
@@ -39,7 +39,7 @@ fn each_port_floods_what_it_is_configured_to() {
 
 // proves: bridging
 #[test]
-fn the_reserved_block_is_never_forwarded_and_its_neighbours_are() {
+fn reserved_addresses_are_never_forwarded() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -66,7 +66,7 @@ fn the_reserved_block_is_never_forwarded_and_its_neighbours_are() {
 /// enough to refresh it on a busy machine.
 // proves: stalled-floods
 #[test]
-fn a_port_that_is_paused_for_ever_holds_nobody_who_floods() {
+fn paused_port_never_stalls_floods() {
     const FRAMES: u32 = 200;
     let bed = bed(3).build();
     let thresholds = "[class.3]\nxoff = \"40KB\"\nxon = \"20KB\"";
@@ -81,13 +81,13 @@ fn a_port_that_is_paused_for_ever_holds_nobody_who_floods() {
         a.send(Frame::new(a.mac(), NOBODY).tag(3, 0).build_len(1_000));
         a.send(frame(a, b, 3, number));
     }
-    wait_for("what was sent to who pauses nothing", || {
+    wait_for("the frames to the unpaused host", || {
         pause();
-        let known = b.tap().count(|bytes| frames::sequence(bytes).is_some_and(|number| number > 0));
+        let unicast = b.tap().count(|bytes| frames::sequence(bytes).is_some_and(|number| number > 0));
         let flooded = b.tap().count(|bytes| bytes.starts_with(&NOBODY.0));
-        ((known, flooded) == (FRAMES as usize, FRAMES as usize)).then_some(())
+        ((unicast, flooded) == (FRAMES as usize, FRAMES as usize)).then_some(())
     });
-    let missed = wait_for("what waits for host 3 to hold nobody", || {
+    let missed = wait_for("frames for host 3 to hold no sender", || {
         pause();
         (!switch.class(1, 3).pause_sent.now).then(|| switch.class(3, 3).drops["flood_paused"])
     });

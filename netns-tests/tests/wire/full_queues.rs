@@ -8,7 +8,7 @@ use crate::{PATIENT, bed};
 const THREE: &str = "[class.3]\negress_max = 3001\n";
 
 /// Starts a switch with class 3 paused towards host 2.
-fn paused(bed: &Bed, config: &Config) -> Switch {
+fn start_paused(bed: &Bed, config: &Config) -> Switch {
     let switch = bed.start(config);
     let b = bed.host(2);
     b.send(b.to(bed.host(1)).numbered(0).build());
@@ -38,10 +38,10 @@ fn resume(bed: &Bed) {
 
 // proves: pipeline
 #[test]
-fn drop_lets_go_of_exactly_what_does_not_fit() {
+fn full_queue_drops_only_the_excess() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\nlossless = []").more(THREE);
-    let switch = paused(&bed, &config.port(2, "lossless = [3]")); // a lossy class would not obey
+    let switch = start_paused(&bed, &config.port(2, "lossless = [3]")); // a lossy class would not obey
     send(&bed, &switch, 1..=5);
     let class = switch.class(2, 3);
     assert_eq!((class.egress.bytes, class.drops["egress_full"]), (3000, 2));
@@ -55,10 +55,10 @@ fn drop_lets_go_of_exactly_what_does_not_fit() {
 /// A frame that does not fit halts the pipeline: frames of all ports and classes wait.
 // proves: pipeline
 #[test]
-fn stop_halts_the_pipeline() {
+fn full_queue_halts_the_pipeline() {
     let bed = bed(3).build();
     let config = bed.config("speed = \"10M\"\nlossless = [3, 4]").switch("when_full = \"stop\"");
-    let switch = paused(&bed, &config.more(THREE));
+    let switch = start_paused(&bed, &config.more(THREE));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     c.send(c.to(a).numbered(0).build()); // learned
     a.tap().wait(2, |frame| frames::sequence(frame) == Some(0));
@@ -80,11 +80,11 @@ fn stop_halts_the_pipeline() {
 }
 
 #[test]
-fn until_forwarded_a_frame_counts_at_its_ingress_only_while_it_waits_there() {
+fn until_forwarded_counts_waiting_frames_only() {
     let bed = bed(2).build();
     let more = format!("{THREE}xoff = 2000\nxon = 1000");
     let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
-    let switch = paused(&bed, &bed.config("speed = \"10M\"").switch(switches).more(&more));
+    let switch = start_paused(&bed, &bed.config("speed = \"10M\"").switch(switches).more(&more));
     let a = bed.host(1);
     let xoffs = || a.tap().count(|frame| frames::pfc_time(frame, 3) == Some(65535));
     send(&bed, &switch, 1..=3);
@@ -102,7 +102,7 @@ fn until_forwarded_a_frame_counts_at_its_ingress_only_while_it_waits_there() {
 
 /// CaPFC's PFC_wstop under load, with small egress queues.
 #[test]
-fn until_forwarded_with_stop_is_lossless_under_load() {
+fn until_forwarded_with_stop_is_lossless() {
     unstalled(|| {
         let bed = bed(3).build();
         let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
@@ -115,8 +115,8 @@ fn until_forwarded_with_stop_is_lossless_under_load() {
         let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
         let much = [stream(sink, 3, "180M", 6_000)];
         Traffic::at_mbps(200).sink(sink).source(a, &much).source(b, &much).run().assert_lossless(&[3]);
-        let said = bed.finish(switch);
-        assert!(said.ports[0].classes[3].pause_sent.xoff > 0, "nobody was held");
-        assert!(said.ports[2].classes[3].egress.bytes_max <= 64_000);
+        let status = bed.finish(switch);
+        assert!(status.ports[0].classes[3].pause_sent.xoff > 0, "nobody was held");
+        assert!(status.ports[2].classes[3].egress.bytes_max <= 64_000);
     });
 }

@@ -41,13 +41,13 @@ fn garbage(rng: &mut Rng, hosts: &[&Host]) -> Vec<u8> {
 }
 
 #[test]
-fn garbage_harms_nobody() {
+fn random_frames_disturb_no_traffic() {
     unstalled(|| {
         let bed = bed(3).build();
         let config = bed.config("speed = \"200M\"\nlossless = [3, 4]").switch(PATIENT);
         let switch = bed.start(&config);
         let (a, b, noise) = (bed.host(1), bed.host(2), bed.host(3));
-        let talk = Traffic::at_mbps(200)
+        let traffic = Traffic::at_mbps(200)
             .source(a, &[stream(b, 3, "40M", 4_000)])
             .source(b, &[stream(a, 4, "40M", 4_000)])
             .start();
@@ -58,9 +58,9 @@ fn garbage_harms_nobody() {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
-        talk.finish().assert_lossless(&[3, 4]);
-        let said = bed.finish(switch);
-        let port = &said.ports[2];
+        traffic.finish().assert_lossless(&[3, 4]);
+        let status = bed.finish(switch);
+        let port = &status.ports[2];
         let bad: u64 = port.malformed_control.values().sum();
         assert!(bad > 0 && port.reserved_frames > 0, "the garbage was too good: {port:?}");
         let data: u64 = port.classes.iter().map(|class| class.rx_frames).sum();

@@ -26,41 +26,44 @@ fn rates(port: &PortStatus) -> [Option<u64>; 2] {
 /// Two senders are behind one switch, a slow line behind the other. All requested rates are obeyed, and all limits end.
 // proves: gfc
 #[test]
-fn congestion_behind_two_switches_slows_the_first_and_its_hosts_and_nothing_is_lost() {
+fn far_congestion_slows_switch_and_hosts() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
         let near = bed.start(&gfc(bed.config(PORTS)));
         let far = bed.start_far(&gfc(bed.far_config(PORTS).port(1, "speed = \"60M\"")));
         let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
         let much = [stream(sink, 3, "90M", 3_000)];
-        let talk = Traffic::at_mbps(LINE_MBPS)
+        let traffic = Traffic::at_mbps(LINE_MBPS)
             .sink(sink)
             .source_of_rates(a, &much)
             .source_of_rates(b, &much)
             .start();
         let step = |rate: u64| (1..=6).any(|step| (LINE_MBPS * 1_000_000) >> step == rate);
-        let (mut asked, mut kept) = (Vec::new(), Vec::new());
-        talk.wait("the frames", || {
-            asked.extend(rates(&far.port(2))[0]);
-            kept.extend(rates(&near.port(3))[1]);
+        let (mut requested, mut obeyed) = (Vec::new(), Vec::new());
+        traffic.wait("the frames", || {
+            requested.extend(rates(&far.port(2))[0]);
+            obeyed.extend(rates(&near.port(3))[1]);
             thread::sleep(Duration::from_millis(2));
-            talk.received() >= 6_000
+            traffic.received() >= 6_000
         });
-        let reports = talk.finish();
+        let reports = traffic.finish();
         reports.assert_lossless(&[3]);
-        assert!(asked.iter().chain(&kept).all(|&rate| step(rate)), "{asked:?} {kept:?}");
+        assert!(requested.iter().chain(&obeyed).all(|&rate| step(rate)), "{requested:?} {obeyed:?}");
         // 100 Mb/s exceed the slow line.
-        assert!(kept.iter().any(|&rate| rate <= 50_000_000), "{kept:?}");
+        assert!(obeyed.iter().any(|&rate| rate <= 50_000_000), "{obeyed:?}");
         for (switch, port) in [(&far, 2), (&near, 1), (&near, 2), (&near, 3)] {
             wait_for("the end of all limits", || (rates(&switch.port(port)) == [None, None]).then_some(()));
         }
         let (near, far) = (bed.finish(near), bed.finish(far));
-        let told = far.ports[1].rate_frames_sent;
-        assert!(told >= 3, "half, a quarter, the end: {told}");
-        assert_eq!(near.ports[2].rate_frames_received, told, "the near switch has heard all of it");
+        let rate_frames = far.ports[1].rate_frames_sent;
+        assert!(rate_frames >= 3, "half, a quarter, the end: {rate_frames}");
+        assert_eq!(
+            near.ports[2].rate_frames_received, rate_frames,
+            "the near switch received all rate frames"
+        );
         for (port, host) in near.ports[..2].iter().zip([a, b]) {
-            let heard = reports.of(host).pauses.rate_frames;
-            assert!(heard > 0 && heard <= port.rate_frames_sent, "{}: {heard}", port.name);
+            let received = reports.of(host).pauses.rate_frames;
+            assert!(received > 0 && received <= port.rate_frames_sent, "{}: {received}", port.name);
         }
         assert_eq!((near.ports[2].rate_frames_sent, far.ports[1].rate_frames_received), (0, 0));
     });
@@ -68,7 +71,7 @@ fn congestion_behind_two_switches_slows_the_first_and_its_hosts_and_nothing_is_l
 
 // proves: gfc
 #[test]
-fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
+fn gfc_rate_limits_only_its_class() {
     const FRAMES: usize = 100;
     /// Time of a frame of 1500 bytes, with 24 bytes of overhead on the line, at a quarter of 20 Mb/s.
     const FRAME_TIME: Duration = Duration::from_nanos(1_524 * 8 * 1_000 / 5);
@@ -81,20 +84,20 @@ fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
         b.send(frame(b, a, 0, 0)); // learned
         a.tap().numbered(0);
         b.send(frames::rate(b.mac(), 3, 2));
-        let kept = || switch.class(2, 3).rate_obeyed_bits_per_second;
-        wait_for("the limit", || (kept() == Some(5_000_000)).then_some(()));
+        let obeyed = || switch.class(2, 3).rate_obeyed_bits_per_second;
+        wait_for("the limit", || (obeyed() == Some(5_000_000)).then_some(()));
         for class in [3, 4] {
             let number = |n: usize| u32::from(class) * 1_000 + u32::try_from(n).unwrap();
             (0..FRAMES).for_each(|n| a.send(a.to(b).tag(class, 0).numbered(number(n)).build_len(1_500)));
         }
         let of_class = |bytes: &[u8], class: u32| frames::sequence(bytes).is_some_and(|n| n / 1_000 == class);
-        let seen = b.tap().wait(2 * FRAMES, |bytes| of_class(bytes, 3) || of_class(bytes, 4));
+        let received = b.tap().wait(2 * FRAMES, |bytes| of_class(bytes, 3) || of_class(bytes, 4));
         let slow: Vec<Duration> =
-            seen.iter().filter(|seen| of_class(&seen.bytes, 3)).map(|seen| seen.at).collect();
+            received.iter().filter(|frame| of_class(&frame.bytes, 3)).map(|frame| frame.at).collect();
         let took = slow[FRAMES - 1] - slow[0];
         // Two frames may leave at once, and a busy machine may timestamp the first one late.
         assert!(took > FRAME_TIME * 3 / 4 * u32::try_from(FRAMES).unwrap(), "{took:?}");
-        let last_of_4 = seen.iter().rposition(|seen| of_class(&seen.bytes, 4)).unwrap();
+        let last_of_4 = received.iter().rposition(|frame| of_class(&frame.bytes, 4)).unwrap();
         assert!(last_of_4 < 2 * FRAMES - 30, "class 4 was done long before class 3");
         bed.finish(switch);
     });
@@ -103,7 +106,7 @@ fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
 /// The dissector reads a frame from the switch, and reports malformed variants of it.
 // proves: capture
 #[test]
-fn the_dissector_reads_rates_and_says_what_is_malformed() {
+fn dissector_flags_malformed_rates() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\ngfc_peer = true").switch("policy = \"gfc\"");
     let switch = bed.start(&config.more("[class.3]\nxoff = 4000\nxon = 3000"));
@@ -115,8 +118,8 @@ fn the_dissector_reads_rates_and_says_what_is_malformed() {
     a.send(a.to(b).tag(3, 0).numbered(1).build_len(1_500));
     a.send(a.to(b).tag(3, 0).numbered(2).build_len(1_500));
     // 3,008 bytes exceed three quarters of XOFF.
-    let asks_for_a_quarter = |bytes: &[u8]| bytes.get(34..38) == Some(b"GFC1") && bytes[43] == 2;
-    let mut bytes = a.tap().wait(1, asks_for_a_quarter).swap_remove(0).bytes;
+    let is_quarter_rate = |bytes: &[u8]| bytes.get(34..38) == Some(b"GFC1") && bytes[43] == 2;
+    let mut bytes = a.tap().wait(1, is_quarter_rate).swap_remove(0).bytes;
     let fields = [
         "macc.cbfc.enbv",
         "xoff_gfc.classes",

@@ -37,25 +37,25 @@ fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
 
 // proves: groups
 #[test]
-fn hosts_reach_each_other_flows_take_both_wires_and_nothing_comes_twice() {
+fn group_spreads_flows_without_duplicates() {
     let bed = pair();
     let switches = start(&bed, "speed = \"1G\"", "");
     let (a, b) = (bed.host(1), bed.host(3));
     a.run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
     bed.host(4).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &bed.host(2).ipv4().to_string()]);
     // Every other host received the request once, and its sender did not.
-    let asks = |host: &Host| {
+    let arp_requests = |host: &Host| {
         host.tap()
             .count(|bytes| has_type(bytes, ARP) && bytes[..12] == [&BROADCAST.0[..], &a.mac().0].concat())
     };
-    assert_eq!([1, 2, 3, 4].map(|host| asks(bed.host(host))), [0, 1, 1, 1]);
+    assert_eq!([1, 2, 3, 4].map(|host| arp_requests(bed.host(host))), [0, 1, 1, 1]);
     for round in 0..3 {
         for port in 0..64 {
             a.send(datagram(a, b, port));
         }
-        let came = b.tap().wait(64 * (round + 1), |bytes| bytes.get(42) == Some(&b'g'));
-        let of: BTreeSet<u8> = came.iter().map(|seen| seen.bytes[43]).collect();
-        assert_eq!((came.len(), of.len()), (64 * (round + 1), 64));
+        let received = b.tap().wait(64 * (round + 1), |bytes| bytes.get(42) == Some(&b'g'));
+        let flows: BTreeSet<u8> = received.iter().map(|frame| frame.bytes[43]).collect();
+        assert_eq!((received.len(), flows.len()), (64 * (round + 1), 64));
     }
     let status = switches[0].status();
     let [first, second] = sent(&status);
@@ -103,7 +103,7 @@ print(total)
 /// Eight lossless streams use two wires, one of which is cut and restored meanwhile.
 // proves: group-changes
 #[test]
-fn a_wire_that_is_cut_under_load_loses_what_was_on_it_and_nothing_else() {
+fn cut_wire_loses_only_its_frames() {
     const FRAMES: u64 = 1_500;
     for group in ["", "spread = \"adaptive\"\n"] {
         let bed = pair();
@@ -111,8 +111,8 @@ fn a_wire_that_is_cut_under_load_loses_what_was_on_it_and_nothing_else() {
         let streams = |to: &Host| vec![stream(to, 3, "10M", FRAMES); 4];
         let [a, b, c, d] = [1, 2, 3, 4].map(|number| bed.host(number));
         let traffic = Traffic::at_mbps(100).source(a, &streams(c)).source(b, &streams(d));
-        let talk = traffic.sink(c).sink(d).start();
-        talk.wait_received(FRAMES);
+        let traffic = traffic.sink(c).sink(d).start();
+        traffic.wait_received(FRAMES);
         let link = |up: bool| {
             bed.port(4).set_up(up).unwrap();
             let of = if up { Link::Up } else { Link::Down };
@@ -121,16 +121,16 @@ fn a_wire_that_is_cut_under_load_loses_what_was_on_it_and_nothing_else() {
             }
         };
         link(false);
-        let before = talk.received();
+        let before = traffic.received();
         let at_dead = || {
             let status = switches[0].status();
             (sent(&status)[1], status.ports[3].classes[3].drops["link_down"])
         };
         let (on_dead, waited) = at_dead();
-        talk.wait_received(before + 2 * FRAMES);
+        traffic.wait_received(before + 2 * FRAMES);
         assert_eq!(at_dead(), (on_dead, waited), "nothing leaves by it, and nothing chooses it any more");
         link(true);
-        let reports = talk.finish();
+        let reports = traffic.finish();
         let [near, far] = [0, 1].map(|switch: usize| switches[switch].status());
         assert!(sent(&near)[1] > on_dead, "it is used again");
         let received: u64 =
@@ -156,7 +156,7 @@ fn a_wire_that_is_cut_under_load_loses_what_was_on_it_and_nothing_else() {
 
 // proves: group-changes
 #[test]
-fn a_group_comes_and_goes_with_a_reload() {
+fn reload_changes_group_spread() {
     let bed = pair();
     let config = |more: &str| bed.config("speed = \"1G\"").more(more);
     let near = bed.start(&config(&format!("{GROUP}spread = \"frame\"\n")));
@@ -165,9 +165,9 @@ fn a_group_comes_and_goes_with_a_reload() {
     a.run("ping", &["-c", "2", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
     assert_eq!(near.status().groups[0].spread, "frame");
     near.write(&config(&format!("{GROUP}spread = \"adaptive\"\nlow = \"20KB\"\n")));
-    let (code, said) = near.put("/reload", "").unwrap();
-    assert_eq!(code, 200, "{said}");
-    assert!(said.contains("spread adaptive, low 20KB, high 32KB"), "{said}");
+    let (code, reply) = near.put("/reload", "").unwrap();
+    assert_eq!(code, 200, "{reply}");
+    assert!(reply.contains("spread adaptive, low 20KB, high 32KB"), "{reply}");
     let group = near.status().groups.swap_remove(0);
     assert_eq!(
         (group.spread.as_str(), group.low_bytes, group.high_bytes),

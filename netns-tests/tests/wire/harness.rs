@@ -20,7 +20,7 @@ fn bridge(bed: &Bed, ports: usize) {
 }
 
 #[test]
-fn pings_cross_and_nothing_is_lost() {
+fn pings_cross_without_loss() {
     let bed = bed_beside_others(2).ipv6().build();
     bridge(&bed, 2);
     let (a, b) = (bed.host(1), bed.host(2));
@@ -30,20 +30,20 @@ fn pings_cross_and_nothing_is_lost() {
 }
 
 #[test]
-fn tags_are_seen_where_they_were() {
+fn tap_restores_vlan_tags() {
     let bed = bed_beside_others(2).build();
     bridge(&bed, 2);
     let (a, b) = (bed.host(1), bed.host(2));
     let sent = a.to(b).tag(3, 100).numbered(7).build_len(200);
     a.send(&sent);
-    let seen = b.tap().wait(1, |bytes| frames::sequence(bytes) == Some(7));
-    assert_eq!(seen[0].bytes, sent);
-    assert_eq!(frames::tag_of(&seen[0].bytes), Some((3, 100)));
-    assert_eq!(a.tap().count(|bytes| frames::sequence(bytes).is_some()), 0, "own frames are not seen");
+    let captured = b.tap().wait(1, |bytes| frames::sequence(bytes) == Some(7));
+    assert_eq!(captured[0].bytes, sent);
+    assert_eq!(frames::tag_of(&captured[0].bytes), Some((3, 100)));
+    assert_eq!(a.tap().count(|bytes| frames::sequence(bytes).is_some()), 0, "own frames are not captured");
 }
 
 #[test]
-fn a_pfc_frame_means_the_same_to_everybody() {
+fn decoders_agree_on_a_pfc_frame() {
     let bed = bed_beside_others(1).build();
     let host = bed.host(1);
     let sent = frames::pfc(host.mac(), &[(0, 1), (3, 65535), (7, 0)]);
@@ -62,7 +62,7 @@ fn a_pfc_frame_means_the_same_to_everybody() {
 }
 
 #[test]
-fn a_udp_frame_is_one_that_others_accept() {
+fn decoders_accept_our_udp_frame() {
     let (a, b) = (xoff_netns_tests::Host::mac_of(1), xoff_netns_tests::Host::mac_of(2));
     let bytes = Frame::new(a, b).tag(5, 0).udp(26, b"0123456789").build();
     let fields = ["vlan.priority", "ip.dsfield.dscp", "udp.dstport", "udp.length"];
@@ -74,7 +74,7 @@ fn a_udp_frame_is_one_that_others_accept() {
 // proves: verdict
 #[test]
 #[should_panic(expected = "frames lost in devices")]
-fn a_lost_frame_is_noticed() {
+fn lost_frame_fails_the_test() {
     let bed = bed_beside_others(1).build();
     // No process in the switch's namespace receives this frame.
     let nobody = Frame::new(bed.host(1).mac(), bed.port(1).mac()).numbered(1).build();
@@ -84,7 +84,7 @@ fn a_lost_frame_is_noticed() {
 }
 
 #[test]
-fn modules_that_the_runner_runs_beside_others_are_those_whose_beds_may_stand_beside_others() {
+fn runner_lists_modules_with_shared_beds() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
     let runner = fs::read_to_string(format!("{root}../.config/nextest.toml")).unwrap();
     let named = runner.split_once("^(").unwrap().1.split_once(")::/").unwrap().0;

@@ -10,7 +10,7 @@ const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 /// RFC 2889: half of a sender's load goes to a congested port, half to a free one.
 // proves: scheduling
 #[test]
-fn a_free_port_keeps_its_rate_beside_a_congested_one() {
+fn congested_port_slows_no_free_port() {
     unstalled(|| {
         let bed = bed(4).build();
         let config = bed.config("speed = \"100M\"\nlossless = []").switch(PATIENT);
@@ -27,8 +27,8 @@ fn a_free_port_keeps_its_rate_beside_a_congested_one() {
         assert_eq!((kept.lost, kept.duplicated, kept.reordered), (0, 0, 0));
         let lost = reports.received(a, 1, congested).lost + reports.received(b, 0, congested).lost;
         assert!(lost > 0, "the congested port was not");
-        let said = bed.finish(switch);
-        let dropped = said.ports[2].classes[1].drops["egress_full"];
+        let status = bed.finish(switch);
+        let dropped = status.ports[2].classes[1].drops["egress_full"];
         let markers = 6; // of two streams, lost or not
         assert!((lost..=lost + markers).contains(&dropped), "{lost} lost, {dropped} dropped");
     });
@@ -37,7 +37,7 @@ fn a_free_port_keeps_its_rate_beside_a_congested_one() {
 /// In lossless classes, the victim shares neither port with the congesting senders, or both ports but not the class.
 // proves: scheduling
 #[test]
-fn victims_of_another_port_or_class_are_never_paused() {
+fn victims_are_never_paused() {
     unstalled(|| {
         let bed = bed(4).build();
         let config = bed
@@ -54,8 +54,8 @@ fn victims_of_another_port_or_class_are_never_paused() {
             .source(c, &[stream(a, 3, "80M", 3_000)])
             .run();
         reports.assert_lossless(&[3, 4]);
-        let said = bed.finish(switch);
-        let xoffs = |port: usize, class: usize| said.ports[port].classes[class].pause_sent.xoff;
+        let status = bed.finish(switch);
+        let xoffs = |port: usize, class: usize| status.ports[port].classes[class].pause_sent.xoff;
         assert!(xoffs(0, 3) > 0 && xoffs(1, 3) > 0);
         assert_eq!((xoffs(0, 4), xoffs(3, 3)), (0, 0), "the other class, the other port");
     });

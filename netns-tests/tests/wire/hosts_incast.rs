@@ -11,13 +11,13 @@ use xoff_netns_tests::{note_switch, one_bed_at_a_time, unstalled};
 use crate::BINARY;
 
 /// Report of `scripts/hosts_incast.py`, and the account of the network.
-struct Said {
+struct Outcome {
     programs: Value,
     account: Value,
     code: Option<i32>,
 }
 
-impl Said {
+impl Outcome {
     fn of(&self, class: u8, key: &str) -> &Value {
         &self.programs[format!("class_{class}")][key]
     }
@@ -31,7 +31,7 @@ impl Said {
 ///
 /// Without agents, TCP fills them within seconds: Reno, which every kernel has, sends faster until it loses. BBR,
 /// possibly the default, need not fill them.
-fn run(transport: &str, seconds: &str, agents: bool) -> Said {
+fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
     let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("incast.toml");
@@ -48,67 +48,69 @@ fn run(transport: &str, seconds: &str, agents: bool) -> Said {
         .args(["--xoff", BINARY, "--transport", transport, "--lossy", "--seconds", seconds])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
+    let log = String::from_utf8_lossy(&output.stderr);
     let read =
-        |text: &str| serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}\n{told}"));
+        |text: &str| serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}\n{log}"));
     let account: Value = read(&String::from_utf8_lossy(&output.stdout));
     for switch in account["switches"].as_array().unwrap() {
         note_switch(&serde_json::from_value(switch.clone()).unwrap());
     }
-    let programs = told.lines().find(|line| line.starts_with("{\"class_3\"")).unwrap_or_default();
-    Said { programs: read(programs), account, code: output.status.code() }
+    let programs = log.lines().find(|line| line.starts_with("{\"class_3\"")).unwrap_or_default();
+    Outcome { programs: read(programs), account, code: output.status.code() }
 }
 
+/// Lossy traffic of the same hosts loses frames.
 // proves: host-service
 #[test]
-fn datagrams_of_kernels_with_agents_are_not_lost_beside_traffic_that_is() {
+fn agents_keep_udp_lossless() {
     unstalled(|| {
-        let said = run("udp", "4", true);
-        assert_eq!(said.of(3, "received"), said.of(3, "sent"), "{}", said.programs);
-        assert!(said.sum(0, "received") < said.sum(0, "sent"), "{}", said.programs);
-        assert!(said.of(3, "jain").as_f64() >= Some(0.98), "{}", said.programs);
+        let outcome = run("udp", "4", true);
+        assert_eq!(outcome.of(3, "received"), outcome.of(3, "sent"), "{}", outcome.programs);
+        assert!(outcome.sum(0, "received") < outcome.sum(0, "sent"), "{}", outcome.programs);
+        assert!(outcome.of(3, "jain").as_f64() >= Some(0.98), "{}", outcome.programs);
         assert_eq!(
-            (said.code, &said.account["verdict"]["promise"]),
+            (outcome.code, &outcome.account["verdict"]["promise"]),
             (Some(0), &"kept".into()),
             "{}",
-            said.account
+            outcome.account
         );
     });
 }
 
 // proves: host-service
 #[test]
-fn datagrams_of_kernels_without_agents_are_lost_in_the_same_run() {
-    let said = run("udp", "4", false);
-    assert!(said.sum(3, "received") < said.sum(3, "sent"), "{}", said.programs);
+fn udp_without_agents_loses_frames() {
+    let outcome = run("udp", "4", false);
+    assert!(outcome.sum(3, "received") < outcome.sum(3, "sent"), "{}", outcome.programs);
     assert_eq!(
-        (said.code, &said.account["verdict"]["promise"]),
+        (outcome.code, &outcome.account["verdict"]["promise"]),
         (Some(1), &"not-kept".into()),
         "{}",
-        said.account
+        outcome.account
     );
 }
 
+/// TCP in the lossy class retransmits.
 // proves: host-service
 #[test]
-fn no_segment_of_kernels_with_agents_is_sent_again_beside_traffic_that_is() {
+fn agents_avoid_tcp_retransmissions() {
     unstalled(|| {
-        let said = run("tcp", "8", true);
-        assert_eq!(said.of(3, "sent_again"), 0, "{}", said.programs);
-        assert!(said.of(0, "sent_again").as_u64() > Some(0), "{}", said.programs);
+        let outcome = run("tcp", "8", true);
+        assert_eq!(outcome.of(3, "sent_again"), 0, "{}", outcome.programs);
+        assert!(outcome.of(0, "sent_again").as_u64() > Some(0), "{}", outcome.programs);
         assert_eq!(
-            (said.code, &said.account["verdict"]["promise"]),
+            (outcome.code, &outcome.account["verdict"]["promise"]),
             (Some(0), &"kept".into()),
             "{}",
-            said.account
+            outcome.account
         );
     });
 }
 
 // proves: host-service
 #[test]
-fn segments_of_kernels_without_agents_are_sent_again_in_the_same_run() {
-    let said = run("tcp", "8", false);
-    assert!(said.of(3, "sent_again").as_u64() > Some(0), "{}", said.programs);
-    assert_eq!(said.code, Some(1), "{}", said.account);
+fn tcp_without_agents_retransmits() {
+    let outcome = run("tcp", "8", false);
+    assert!(outcome.of(3, "sent_again").as_u64() > Some(0), "{}", outcome.programs);
+    assert_eq!(outcome.code, Some(1), "{}", outcome.account);
 }

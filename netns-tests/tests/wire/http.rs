@@ -23,7 +23,7 @@ fn many_addresses() -> String {
     toml
 }
 
-fn ask_and_do_not_read(bed: &Bed, path: &str) -> Vec<TcpStream> {
+fn open_unread_clients(bed: &Bed, path: &str) -> Vec<TcpStream> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(20);
     let ask = || {
         let mut stream = TcpStream::connect("127.0.0.1:9464").unwrap();
@@ -33,13 +33,13 @@ fn ask_and_do_not_read(bed: &Bed, path: &str) -> Vec<TcpStream> {
     bed.namespace().run(|| (0..CLIENTS).map(|_| ask()).collect())
 }
 
-fn is_served(switch: &Switch) {
+fn await_service(switch: &Switch) {
     wait_for("HTTP to answer", || switch.get("/healthz").ok());
 }
 
 // proves: http
 #[test]
-fn clients_that_do_not_read_take_a_bounded_amount_of_memory() {
+fn clients_not_reading_use_bounded_memory() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more(&many_addresses()));
     let status = switch.status();
@@ -47,13 +47,13 @@ fn clients_that_do_not_read_take_a_bounded_amount_of_memory() {
     let before = switch.resident_bytes();
     let mut most = before;
     for path in ["/status", "/addresses?limit=10000", "/metrics"] {
-        let clients = ask_and_do_not_read(&bed, path);
+        let clients = open_unread_clients(&bed, path);
         wait_for("HTTP to answer", || {
             most = most.max(switch.resident_bytes());
             switch.get("/healthz").ok()
         });
         drop(clients);
-        is_served(&switch);
+        await_service(&switch);
         most = most.max(switch.resident_bytes());
     }
     assert!(most - before < MEMORY_MAX, "{} bytes for clients that do not read", most - before);

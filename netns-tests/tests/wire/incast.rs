@@ -8,7 +8,7 @@ use crate::{PATIENT, bed};
 /// Two senders offer 108 % of the third port's line.
 // proves: lossless
 #[test]
-fn a_little_too_much_is_held_back_at_both_senders() {
+fn small_overload_pauses_both_senders() {
     unstalled(|| {
         let bed = bed(3).build();
         let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
@@ -18,11 +18,11 @@ fn a_little_too_much_is_held_back_at_both_senders() {
         reports.assert_lossless(&[3]);
         assert_eq!([a, b].map(|from| reports.received(from, 0, sink).distinct()), [8_000; 2]);
 
-        let said = bed.finish(switch);
+        let status = bed.finish(switch);
         let pauses = |port: &PortStatus| port.classes[3].pause_sent;
-        let [one, two, three] = [0, 1, 2].map(|port: usize| pauses(&said.ports[port]));
+        let [one, two, three] = [0, 1, 2].map(|port: usize| pauses(&status.ports[port]));
         assert!(one.xoff > 0 && two.xoff > 0, "nobody was held back: {one:?} {two:?}");
-        assert_eq!((one.xoff, two.xoff), (one.xon, two.xon), "everybody was let go");
+        assert_eq!((one.xoff, two.xoff), (one.xon, two.xon), "every pause ended");
         assert_eq!(three.xoff, 0);
     });
 }
@@ -30,7 +30,7 @@ fn a_little_too_much_is_held_back_at_both_senders() {
 /// A lossy class overloads the rest of the line; the lossless class beside it is not affected.
 // proves: lossy-classes
 #[test]
-fn lossy_drops_are_counted_exactly_and_lossless_is_untouched() {
+fn lossy_drops_are_counted_exactly() {
     unstalled(|| {
         let bed = bed(3).build();
         let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
@@ -48,13 +48,13 @@ fn lossy_drops_are_counted_exactly_and_lossless_is_untouched() {
         let lost = reports.received(a, 1, sink).lost + reports.received(b, 0, sink).lost;
         assert!(lost > 0, "it was not too much");
         wait_for("an empty switch", || (switch.status().ledger?.held == 0).then_some(()));
-        let said = bed.finish(switch);
-        let dropped: u64 = said.ports.iter().map(|port| port.classes[1].lost).sum();
-        let out = &said.ports[2].classes[1];
+        let status = bed.finish(switch);
+        let dropped: u64 = status.ports.iter().map(|port| port.classes[1].lost).sum();
+        let out = &status.ports[2].classes[1];
         assert_eq!(dropped, out.drops["egress_full"]);
         assert_eq!(out.tx_frames + dropped, offered);
         assert_eq!(lost, dropped);
-        for port in &said.ports {
+        for port in &status.ports {
             assert_eq!(port.classes[1].pause_sent.xoff, 0, "{}: a lossy class is never paused", port.name);
             assert_eq!(port.classes[3].lost, 0);
         }

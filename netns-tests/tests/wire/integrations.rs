@@ -9,7 +9,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 const PYTHON: &str = "/usr/bin/python3";
 
 /// Runs these tests of `integrations/`, by their pytest names.
-fn pass(of: &str, tests: &[&str]) {
+fn assert_pytest_passes(of: &str, tests: &[&str]) {
     let _alone = one_bed_at_a_time(crate::BINARY);
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integrations").join(of);
     let mut command = Command::new(PYTHON);
@@ -20,15 +20,15 @@ fn pass(of: &str, tests: &[&str]) {
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .output()
         .expect("python3 starts: scripts/install-deps.sh --tests");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains(&format!("{} passed", tests.len())), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains(&format!("{} passed", tests.len())), "{stdout}");
 }
 
 // proves: integrations
 #[test]
-fn mininets_own_pingall_and_iperf_run_over_xoff() {
-    pass(
+fn mininet_pingall_and_iperf_pass() {
+    assert_pytest_passes(
         "mininet",
         &[
             "tests/test_xoff_mininet.py::test_everybody_reaches_everybody_over_two_switches",
@@ -39,8 +39,8 @@ fn mininets_own_pingall_and_iperf_run_over_xoff() {
 
 // proves: integrations
 #[test]
-fn mininets_hosts_come_and_go_while_the_switch_runs() {
-    pass(
+fn mininet_adds_and_removes_hosts() {
+    assert_pytest_passes(
         "mininet",
         &[
             "tests/test_xoff_mininet.py::test_hosts_come_and_go_and_nobody_else_notices",
@@ -51,8 +51,8 @@ fn mininets_hosts_come_and_go_while_the_switch_runs() {
 
 // proves: integrations
 #[test]
-fn mininet_is_told_what_xoff_cannot_do() {
-    pass(
+fn mininet_reports_unsupported_options() {
+    assert_pytest_passes(
         "mininet",
         &[
             "tests/test_xoff_mininet.py::test_what_a_wire_cannot_do_is_refused",
@@ -64,8 +64,8 @@ fn mininet_is_told_what_xoff_cannot_do() {
 
 // proves: integrations
 #[test]
-fn kernel_senders_of_mininet_lose_nothing() {
-    pass(
+fn mininet_kernel_senders_lose_nothing() {
+    assert_pytest_passes(
         "mininet",
         &[
             "tests/test_xoff_mininet.py::test_a_burst_of_kernel_senders_loses_nothing",
@@ -76,8 +76,8 @@ fn kernel_senders_of_mininet_lose_nothing() {
 
 // proves: integrations
 #[test]
-fn the_topology_for_containerlab_is_the_network_that_a_lab_makes() {
-    pass(
+fn containerlab_topology_matches_lab_network() {
+    assert_pytest_passes(
         "containerlab",
         &[
             "tests/test_topology.py::test_every_node_is_one_that_containerlab_can_start",
@@ -88,8 +88,8 @@ fn the_topology_for_containerlab_is_the_network_that_a_lab_makes() {
 
 // proves: integrations
 #[test]
-fn a_fixture_of_pytest_brings_a_network_up_and_fails_where_it_loses() {
-    pass(
+fn pytest_fixture_fails_on_frame_loss() {
+    assert_pytest_passes(
         "pytest",
         &[
             "tests/test_pytest_xoff.py::test_a_network_is_up_for_the_test_and_gone_after_it",
@@ -100,8 +100,8 @@ fn a_fixture_of_pytest_brings_a_network_up_and_fails_where_it_loses() {
 
 // proves: integrations
 #[test]
-fn the_step_of_the_workflow_runs() {
-    pass(
+fn github_workflow_step_runs() {
+    assert_pytest_passes(
         "github-actions",
         &[
             "tests/test_workflow.py::test_the_step_runs_and_leaves_an_account",
@@ -112,7 +112,7 @@ fn the_step_of_the_workflow_runs() {
 
 #[test]
 fn benchmarks_answer_wrong_arguments() {
-    pass(
+    assert_pytest_passes(
         "../scripts/benchmarks",
         &[
             "benchmarks_test.py::test_help_names_benchmarks_and_their_options",
@@ -122,8 +122,8 @@ fn benchmarks_answer_wrong_arguments() {
 }
 
 #[test]
-fn benchmark_goes_on_past_a_stuck_forwarder() {
-    pass(
+fn benchmark_survives_a_stuck_forwarder() {
+    assert_pytest_passes(
         "../scripts/benchmarks",
         &[
             "benchmarks_test.py::test_ratio_pairs_rounds_that_both_have",

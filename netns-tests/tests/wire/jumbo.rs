@@ -23,9 +23,9 @@ fn cross_whole(bed: &Bed, lengths: impl IntoIterator<Item = usize>) {
         for frame in [&tagged, &untagged] {
             a.send(frame);
         }
-        let seen = b.tap().wait(2, |bytes| frames::sequence(bytes) == Some(number));
-        assert!(seen.iter().any(|seen| seen.bytes == tagged), "tagged, {len} bytes and a tag");
-        assert!(seen.iter().any(|seen| seen.bytes == untagged), "untagged, {len} bytes");
+        let received = b.tap().wait(2, |bytes| frames::sequence(bytes) == Some(number));
+        assert!(received.iter().any(|frame| frame.bytes == tagged), "tagged, {len} bytes and a tag");
+        assert!(received.iter().any(|frame| frame.bytes == untagged), "untagged, {len} bytes");
     }
 }
 
@@ -41,7 +41,7 @@ fn flood_whole(bed: &Bed, len: usize) {
 
 // proves: frames
 #[test]
-fn in_one_descriptor() {
+fn frames_cross_in_one_descriptor() {
     let bed = bed_beside_others(3).mtu(3_818).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 3818"));
     cross_whole(&bed, [60, 1_514, 1_788, 1_792, 1_796, 2_048, 3_831, 3_832]);
@@ -51,7 +51,7 @@ fn in_one_descriptor() {
 
 // proves: frames
 #[test]
-fn in_several_descriptors() {
+fn frames_cross_in_several_descriptors() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
     // A chunk holds 3,840 bytes: lengths just below, at, and just above one and two chunks, with tags considered.
@@ -65,7 +65,7 @@ fn in_several_descriptors() {
 
 // proves: frames
 #[test]
-fn tags_come_and_go_on_frames_of_several_descriptors() {
+fn jumbo_frames_gain_and_lose_tags() {
     let bed = bed_beside_others(2).mtu(9_000).build();
     let config =
         bed.config("speed = \"1G\"\nmtu = 9000").port(2, "untagged = []\ntagged = [1]\npvid = \"none\"");
@@ -88,7 +88,7 @@ fn tags_come_and_go_on_frames_of_several_descriptors() {
 }
 
 #[test]
-fn frames_beyond_the_mtu_of_either_port_end_there() {
+fn frames_above_port_mtu_are_dropped() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let switch =
         bed.start(&bed.config("speed = \"1G\"\nmtu = 9000").port(2, "mtu = 2000").port(3, "mtu = 1500"));
@@ -118,7 +118,7 @@ fn frames_beyond_the_mtu_of_either_port_end_there() {
 }
 
 #[test]
-fn large_packets_of_ordinary_hosts() {
+fn hosts_exchange_large_pings() {
     let bed = bed_beside_others(2).ipv6().mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -128,9 +128,10 @@ fn large_packets_of_ordinary_hosts() {
     bed.finish(switch);
 }
 
+/// A receive chunk holds the shortest of the dropped frames only.
 // proves: frames
 #[test]
-fn frames_longer_than_any_mtu_are_filtered_whether_a_chunk_holds_them_or_not() {
+fn overlong_frames_are_dropped_and_counted() {
     let sizes = [(3_000, 1_792), (9_000, 1_792), (9_000, 3_840)];
     for ((device_mtu, chunk), receive) in
         sizes.into_iter().flat_map(|size| [(size, "whole"), (size, "small")])

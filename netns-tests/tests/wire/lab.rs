@@ -15,14 +15,14 @@ use xoff_netns_tests::one_bed_at_a_time;
 pub(super) const FIVE_LINES: &str = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n";
 
 /// Directory for network files, with the lock on all other beds.
-pub(super) struct Desk {
+pub(super) struct Workspace {
     pub(super) directory: TempDir,
     _alone: Flock<File>,
 }
 
-impl Desk {
-    pub(super) fn new() -> Desk {
-        Desk { directory: tempfile::tempdir().unwrap(), _alone: one_bed_at_a_time(super::BINARY) }
+impl Workspace {
+    pub(super) fn new() -> Workspace {
+        Workspace { directory: tempfile::tempdir().unwrap(), _alone: one_bed_at_a_time(super::BINARY) }
     }
 
     /// Writes a network file with a name that no other test process uses.
@@ -76,14 +76,14 @@ pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 // proves: lab-account
 #[test]
-fn five_lines_are_a_network_for_any_command_and_every_frame_is_accounted_for() {
-    let desk = Desk::new();
-    let file = desk.file("five", FIVE_LINES);
+fn five_line_lab_accounts_every_frame() {
+    let workspace = Workspace::new();
+    let file = workspace.file("five", FIVE_LINES);
     let script =
         "xoff lab exec h1 -- ping -c 3 -i 0.1 h2 && xoff lab exec h2 -- ping -6 -c 2 -i 0.1 h1 && env";
     let output = run(&file, &["--json"], script);
-    let (said, commands) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{said}\n{commands}");
+    let (stdout, commands) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{commands}");
     assert!(
         commands.contains("3 received, 0% packet loss") && commands.contains("2 received, 0% packet loss")
     );
@@ -91,7 +91,7 @@ fn five_lines_are_a_network_for_any_command_and_every_frame_is_accounted_for() {
     for variable in [name.as_str(), "XOFF_LAB_HOSTS=h1 h2", "XOFF_H2_IPV4=10.1.0.2", "XOFF_S1_NETNS=/proc/"] {
         assert!(commands.contains(variable), "{variable} is not in {commands}");
     }
-    let account: Value = serde_json::from_str(&said).unwrap();
+    let account: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(account["verdict"]["promise"], "kept");
     let sent =
         |host: usize| account["hosts"][host]["interfaces"][0]["counters"]["tx_frames"].as_u64().unwrap();
@@ -105,10 +105,10 @@ fn five_lines_are_a_network_for_any_command_and_every_frame_is_accounted_for() {
 /// The hosts' neighbours together exceed the kernel's limit for all namespaces (`gc_thresh3`).
 // proves: lab-file
 #[test]
-fn sixty_four_hosts_know_each_other() {
-    let desk = Desk::new();
+fn sixty_four_hosts_reach_each_other() {
+    let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 64\nstall_budget = \"5ms\"\nsmallest_frame = 1024\n";
-    let file = desk.file("many", network);
+    let file = workspace.file("many", network);
     let checked = succeed(&mut lab(&["check", file.to_str().unwrap()]));
     assert!(
         checked.contains(": 64 hosts, 1 switches, 64 links") && checked.contains("64 agents"),
@@ -133,13 +133,13 @@ fn sixty_four_hosts_know_each_other() {
 
 // proves: lab-file
 #[test]
-fn lab_that_does_not_fit_names_a_key() {
-    let desk = Desk::new();
+fn oversized_lab_names_a_key() {
+    let workspace = Workspace::new();
     let switch = |number: u8| format!("[[switch]]\nname = \"s{number}\"\nhosts = 64\n");
     let switches: String = (0..16).map(switch).collect();
     let lossless = "[defaults.switch.defaults]\nlossless = [0, 1, 2, 3, 4, 5, 6, 7]\n";
     let network = format!("[defaults]\nspeed = \"100G\"\n{lossless}{switches}");
-    let file = desk.file("large", &network);
+    let file = workspace.file("large", &network);
     for command in [&["check"][..], &["up"], &["run"]] {
         let mut command = lab(&[command, &[file.to_str().unwrap()]].concat());
         if command.get_args().any(|argument| argument == "run") {
@@ -154,9 +154,9 @@ fn lab_that_does_not_fit_names_a_key() {
 
 // proves: lab-account
 #[test]
-fn the_exit_code_is_the_commands_and_only_a_success_is_overruled() {
-    let desk = Desk::new();
-    let file = desk.file("codes", FIVE_LINES);
+fn lab_exit_code_is_the_commands() {
+    let workspace = Workspace::new();
+    let file = workspace.file("codes", FIVE_LINES);
     let code = |script: &str| {
         let output = run(&file, &[], script);
         assert!(text(&output.stderr).contains("nothing lossless was lost"), "{}", text(&output.stderr));
@@ -168,30 +168,30 @@ fn the_exit_code_is_the_commands_and_only_a_success_is_overruled() {
     assert_eq!(code("xoff lab exec h1 -- sh -c 'exit 9'"), Some(9));
     let no_command = lab(&["run", file.to_str().unwrap(), "--", "/no/such/program"]).output().unwrap();
     assert_eq!(no_command.status.code(), Some(127));
-    let wrong = desk.file("wrong", &format!("{FIVE_LINES}stall_bugdet = 1\n"));
+    let wrong = workspace.file("wrong", &format!("{FIVE_LINES}stall_bugdet = 1\n"));
     let refused = lab(&["run", wrong.to_str().unwrap(), "--", "true"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    let said = text(&refused.stderr);
-    assert!(said.contains("stall_bugdet") && said.contains(".toml:6"), "{said}");
+    let message = text(&refused.stderr);
+    assert!(message.contains("stall_bugdet") && message.contains(".toml:6"), "{message}");
 }
 
 /// Two senders that do not obey pauses overload a third host; DSCP 24 is the lossless class. The senders' kernels drop
 /// the switch's CNMs, and the receiver's kernel frames without a socket.
 // proves: lab-account
 #[test]
-fn a_lossless_frame_that_is_lost_is_exit_code_1_though_the_command_succeeds() {
-    let desk = Desk::new();
+fn lossless_loss_overrides_exit_code() {
+    let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"10M\"\nnic = false\n[[switch]]\nname = \"s1\"\nhosts = 3\nstall_budget = \"1ms\"\n\
                    [switch.qcn]\negress = [3]\nset_point = 1000\nsample_every = 4000\nframes_per_cnm = 1\n";
-    let file = desk.file("lossy", network);
+    let file = workspace.file("lossy", network);
     let sender = "import socket\n\
                   unknown = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\nunknown.bind((\"eth0\", 0))\n\
                   unknown.send(bytes.fromhex(\"020000000003 020000000009 88b5\") + bytes(46))\n\
                   s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
                   s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 24 << 2)\n\
                   for n in range(3000): s.sendto(bytes(1400), (\"h3\", 9))\n";
-    fs::write(desk.directory.path().join("sender.py"), sender).unwrap();
-    let sender = desk.directory.path().join("sender.py");
+    fs::write(workspace.directory.path().join("sender.py"), sender).unwrap();
+    let sender = workspace.directory.path().join("sender.py");
     let script =
         format!("xoff lab exec h1 -- python3 {0} & xoff lab exec h2 -- python3 {0}; wait", sender.display());
     let output = run(&file, &["--json"], &script);
@@ -209,25 +209,26 @@ fn a_lossless_frame_that_is_lost_is_exit_code_1_though_the_command_succeeds() {
     assert_eq!(account["verdict"]["host_dropped"], 2, "{account}");
 }
 
+/// Both labs also outlive the shell that started them.
 // proves: lab-lifecycle
 #[test]
-fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace() {
-    let desk = Desk::new();
+fn two_labs_run_and_leave_nothing() {
+    let workspace = Workspace::new();
     let hosts_before = fs::read_to_string("/etc/hosts").unwrap();
     let devices = || succeed(Command::new("ip").args(["-brief", "link"]));
     let devices_before = devices();
     for name in ["side-a", "side-b"] {
-        let file = desk.file(name, FIVE_LINES);
+        let file = workspace.file(name, FIVE_LINES);
         // A process group that ends, like that of a terminal.
-        let said = succeed(Command::new("setsid").args([super::BINARY, "lab", "up"]).arg(&file));
-        assert_eq!(said, format!("{}\n", named(name)));
+        let output = succeed(Command::new("setsid").args([super::BINARY, "lab", "up"]).arg(&file));
+        assert_eq!(output, format!("{}\n", named(name)));
     }
     let [a, b] = ["side-a", "side-b"].map(named);
     let up = || {
         succeed(&mut lab(&["list"])).lines().filter(|name| [&a, &b].contains(&&(*name).to_owned())).count()
     };
     assert_eq!(up(), 2);
-    let again = lab(&["up", desk.file("side-a", FIVE_LINES).to_str().unwrap()]).output().unwrap();
+    let again = lab(&["up", workspace.file("side-a", FIVE_LINES).to_str().unwrap()]).output().unwrap();
     assert_eq!(again.status.code(), Some(2));
     assert!(
         text(&again.stderr).contains(&format!("a lab called {a} is up already")),
@@ -250,10 +251,10 @@ fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace()
         .spawn()
         .unwrap();
     std::io::Write::write_all(&mut there.stdin.take().unwrap(), b"from outside\n").unwrap();
-    let mut said = String::new();
-    there.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut output = String::new();
+    there.stdout.take().unwrap().read_to_string(&mut output).unwrap();
     assert!(there.wait().unwrap().success());
-    assert_eq!(said, "/usr\nhello h1\nfrom outside\n");
+    assert_eq!(output, "/usr\nhello h1\nfrom outside\n");
     // A program that ignores SIGTERM is no obstacle.
     let stubborn = "trap '' TERM; echo started; exec sleep 1000";
     let mut stubborn =
@@ -282,9 +283,9 @@ fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace()
 
 // proves: lab-lifecycle
 #[test]
-fn what_a_killed_run_leaves_is_removed_by_the_next() {
-    let desk = Desk::new();
-    let file = desk.file("killed", FIVE_LINES);
+fn next_run_removes_killed_leftovers() {
+    let workspace = Workspace::new();
+    let file = workspace.file("killed", FIVE_LINES);
     // The program's standard output is redirected, or the test's reader would wait for it.
     let script = "xoff lab exec h1 -- sh -c 'echo $$; exec sleep 1000'";
     let script = script.replace("xoff lab", &format!("{} lab", super::BINARY));
@@ -316,9 +317,9 @@ fn what_a_killed_run_leaves_is_removed_by_the_next() {
 
 // proves: lab-lifecycle
 #[test]
-fn the_command_ends_with_a_run_that_is_killed_and_a_run_ends_by_down() {
-    let desk = Desk::new();
-    let file = desk.file("ends", FIVE_LINES);
+fn killed_run_and_down_end_command() {
+    let workspace = Workspace::new();
+    let file = workspace.file("ends", FIVE_LINES);
     let start = |trap: &str| {
         let script = format!("{trap}echo $$; exec sleep 1000");
         let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", &script]);
@@ -340,10 +341,10 @@ fn the_command_ends_with_a_run_that_is_killed_and_a_run_ends_by_down() {
 /// Two senders overload a third host in the lossless class, with more data than sockets hold.
 // proves: lab-account
 #[test]
-fn unmodified_senders_are_paused_at_their_hosts_and_that_is_on_the_screen_and_the_drawing() {
-    let desk = Desk::new();
+fn unmodified_senders_are_paused_at_hosts() {
+    let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"20M\"\n[[switch]]\nname = \"s1\"\nhosts = 3\n";
-    let file = desk.file("obey", network);
+    let file = workspace.file("obey", network);
     let sender = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
                   s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 24 << 2)\n\
                   for n in range(6000): s.sendto(n.to_bytes(4, 'big') + bytes(1396), (\"h3\", 7777))\n";
@@ -355,22 +356,22 @@ fn unmodified_senders_are_paused_at_their_hosts_and_that_is_on_the_screen_and_th
                     assert len(came) == 2 and all(all_of == list(range(6000)) for all_of in came.values())\n\
                     print('all came, in order')\n";
     let place = |name: &str, text: &str| {
-        let path = desk.directory.path().join(name);
+        let path = workspace.directory.path().join(name);
         fs::write(&path, text).unwrap();
         path.display().to_string()
     };
     let (sender, receiver) = (place("sender.py", sender), place("receiver.py", receiver));
-    let at = |name: &str| desk.directory.path().join(name).display().to_string();
+    let at = |name: &str| workspace.directory.path().join(name).display().to_string();
     let script = format!(
         "set -e
-         xoff lab exec h3 -- python3 {receiver} > {said} & receiver=$!
-         until grep -q ready {said}; do sleep 0.05; done
+         xoff lab exec h3 -- python3 {receiver} > {log} & receiver=$!
+         until grep -q ready {log}; do sleep 0.05; done
          timeout 10 xoff lab pcap h1 -w {pcap} -- -c 2000 2> /dev/null & pcap=$!
          for host in h1 h2; do xoff lab exec $host -- python3 {sender} & done
          until xoff lab status | grep -q 'obeys, class 3 held NOW'; do sleep 0.05; done
          xoff lab graph -o {svg}
-         wait $receiver; wait $pcap || true; cat {said}",
-        said = at("said"),
+         wait $receiver; wait $pcap || true; cat {log}",
+        log = at("receiver.log"),
         pcap = at("h1.pcap"),
         svg = at("lab.svg"),
     );
@@ -388,7 +389,7 @@ fn unmodified_senders_are_paused_at_their_hosts_and_that_is_on_the_screen_and_th
     );
     let svg = fs::read_to_string(at("lab.svg")).unwrap();
     assert!(["h1", "h2", "h3", "s1", "10.1.0.3"].iter().all(|word| svg.contains(word)), "{svg}");
-    let seen = succeed(Command::new("tshark").args([
+    let decoded = succeed(Command::new("tshark").args([
         "-r",
         &at("h1.pcap"),
         "-T",
@@ -398,37 +399,38 @@ fn unmodified_senders_are_paused_at_their_hosts_and_that_is_on_the_screen_and_th
         "-e",
         "ip.dsfield.dscp",
     ]));
-    assert!(seen.lines().any(|line| line.starts_with("0x8808")), "no pause in {seen}");
-    assert!(seen.lines().any(|line| line.trim_end().ends_with("\t24")), "no data in {seen}");
+    assert!(decoded.lines().any(|line| line.starts_with("0x8808")), "no pause in {decoded}");
+    assert!(decoded.lines().any(|line| line.trim_end().ends_with("\t24")), "no data in {decoded}");
 }
 
+/// A capture has the frames between two switches, and an agent that cannot start is reported.
 // proves: lab-account
 #[test]
-fn frames_between_two_switches_are_captured_and_an_agent_that_cannot_run_is_told() {
-    let desk = Desk::new();
+fn lab_captures_trunk_reports_failed_agent() {
+    let workspace = Workspace::new();
     let two = "[defaults]\nnic = false\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 1\n[[switch]]\nname = \"s2\"\nhosts = 1\n[[link]]\nbetween = [\"s1\", \"s2\"]\n";
-    let file = desk.directory.path().join("trunk.pcapng").display().to_string();
+    let file = workspace.directory.path().join("trunk.pcapng").display().to_string();
     let script = format!(
         "xoff lab pcap s1-s2 -w {file} & pcap=$!
          until [ -s {file} ]; do sleep 0.05; done
          xoff lab exec h1 -- ping -4 -c 1 h2
          kill $pcap; wait $pcap"
     );
-    let output = run(&desk.file("two", two), &[], &script);
+    let output = run(&workspace.file("two", two), &[], &script);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("1 received"), "{}", text(&output.stdout));
     let fields = ["frame.interface_name", "frame.packet_flags_direction", "frame.comment", "icmp.type"];
     let mut tshark = Command::new("tshark");
     tshark.args(["-r", &file, "-Y", "icmp", "-T", "fields", "-E", "separator=|"]);
     fields.iter().for_each(|field| _ = tshark.args(["-e", field]));
-    let seen = succeed(&mut tshark);
-    let seen: Vec<Vec<&str>> = seen.lines().map(|line| line.split('|').collect()).collect();
-    let what: Vec<[&str; 2]> = seen.iter().map(|fields| [fields[0], fields[3]]).collect();
-    assert_eq!(what, [["s2", "8"], ["s2", "0"]], "{seen:?}");
-    assert!(seen[0][2].starts_with("class=0 delay_ns=") && seen[1][2] == "class=0", "{seen:?}");
+    let decoded = succeed(&mut tshark);
+    let decoded: Vec<Vec<&str>> = decoded.lines().map(|line| line.split('|').collect()).collect();
+    let pings: Vec<[&str; 2]> = decoded.iter().map(|fields| [fields[0], fields[3]]).collect();
+    assert_eq!(pings, [["s2", "8"], ["s2", "0"]], "{decoded:?}");
+    assert!(decoded[0][2].starts_with("class=0 delay_ns=") && decoded[1][2] == "class=0", "{decoded:?}");
     let wrong = FIVE_LINES.replace("[defaults]", "[defaults]\nnic = { trust = \"colour\" }");
-    let output = run(&desk.file("agent", &wrong), &[], "true");
+    let output = run(&workspace.file("agent", &wrong), &[], "true");
     assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
-    assert!(said.contains("the agent of host h1 ended") && said.contains("colour"), "{said}");
+    let message = text(&output.stderr);
+    assert!(message.contains("the agent of host h1 ended") && message.contains("colour"), "{message}");
 }

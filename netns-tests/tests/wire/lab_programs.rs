@@ -4,28 +4,28 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::lab::{Desk, lab, text};
+use super::lab::{Workspace, lab, text};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/examples").join(name)
 }
 
 /// Runs HTTP downloads, Redis, datagrams like those of soft-RoCE, and an MPI all-to-all, all lossless.
-fn carries_programs(policy: &str) {
-    let desk = Desk::new();
+fn assert_programs_lossless(policy: &str) {
+    let workspace = Workspace::new();
     let network = example(&format!("{policy}.toml"));
     let mut command = lab(&["run", "--json", network.to_str().unwrap(), "--", "sh"]);
-    command.arg(example("programs.sh")).current_dir(&desk.directory).env("XOFF", super::BINARY);
+    command.arg(example("programs.sh")).current_dir(&workspace.directory).env("XOFF", super::BINARY);
     let output = command.output().unwrap();
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let log = text(&output.stderr);
+    assert!(output.status.success(), "{log}");
     for line in [
         "http: three downloads are the file",
         "redis: what was set is what was got",
         "udp: 9000 datagrams came once and in order",
         "mpi: four ranks have what the others sent",
     ] {
-        assert!(said.contains(line), "{line:?} is not in {said}");
+        assert!(log.contains(line), "{line:?} is not in {log}");
     }
     let account: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(account["verdict"]["promise"], "kept");
@@ -37,18 +37,18 @@ fn carries_programs(policy: &str) {
 
 // proves: lab-account
 #[test]
-fn under_pfc() {
-    carries_programs("pfc");
+fn programs_are_lossless_under_pfc() {
+    assert_programs_lossless("pfc");
 }
 
 // proves: lab-account
 #[test]
-fn under_capfc() {
-    carries_programs("capfc");
+fn programs_are_lossless_under_capfc() {
+    assert_programs_lossless("capfc");
 }
 
 // proves: lab-account
 #[test]
-fn under_ofc() {
-    carries_programs("ofc");
+fn programs_are_lossless_under_ofc() {
+    assert_programs_lossless("ofc");
 }

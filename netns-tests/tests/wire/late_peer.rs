@@ -20,7 +20,7 @@ fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let late = BitRate::from_mbps(100).time_of_quanta(Quanta(late));
     let pause = |quanta| b.send(frames::pfc(b.mac(), &[(3, quanta)]));
     pause(65535);
-    let talk = Traffic::at_mbps(100)
+    let traffic = Traffic::at_mbps(100)
         .sink(b)
         .source_that(a, &[stream(b, 3, "line", 3_000)], Obedience::Late(late))
         .start();
@@ -28,15 +28,15 @@ fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let mut unchanged = 0;
     wait_for("the sender to obey", || {
         pause(65535);
-        let sent = talk.sent();
+        let sent = traffic.sent();
         unchanged = if sent > 0 && sent == last { unchanged + 1 } else { 0 };
         last = sent;
         (unchanged == 20).then_some(())
     });
     assert!(last < 3_000 && switch.class(1, 3).pause_sent.now, "it never obeyed");
-    assert_eq!(talk.received(), 0);
+    assert_eq!(traffic.received(), 0);
     pause(0);
-    (talk.finish(), last)
+    (traffic.finish(), last)
 }
 
 fn config(bed: &Bed) -> xoff_netns_tests::Config {
@@ -45,19 +45,19 @@ fn config(bed: &Bed) -> xoff_netns_tests::Config {
 
 // proves: headroom, peer-faults
 #[test]
-fn nothing_is_lost_up_to_the_computed_limit() {
+fn late_peer_within_headroom_loses_nothing() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));
         let (reports, sent) = run(&bed, &switch, RESPONSE_QUANTA);
         reports.assert_lossless(&[3]);
-        let said = bed.finish(switch);
-        let ingress = said.ports[0].classes[3].ingress;
+        let status = bed.finish(switch);
+        let ingress = status.ports[0].classes[3].ingress;
         // All frames were held: up to XOFF in the queue, the rest in the headroom.
         assert_eq!(ingress.bytes_max, sent * FRAME, "{ingress:?}");
         assert!(ingress.bytes_max > ingress.xoff_bytes, "{ingress:?}");
         assert_eq!(ingress.headroom_used_max_bytes, ingress.bytes_max - ingress.xoff_bytes, "{ingress:?}");
-        let (peer, response) = (said.ports[0].peer, said.ports[0].classes[3].response);
+        let (peer, response) = (status.ports[0].peer, status.ports[0].classes[3].response);
         assert!(!peer.too_late && !peer.too_fast, "as declared: {response:?}");
         assert!(response.after_xoff_max_bytes > 0 && response.response_max_nanos > 0, "{response:?}");
     });
@@ -65,7 +65,7 @@ fn nothing_is_lost_up_to_the_computed_limit() {
 
 // proves: headroom, log, start-stop
 #[test]
-fn beyond_the_limit_every_loss_is_counted() {
+fn losses_beyond_headroom_are_counted() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));
@@ -76,12 +76,12 @@ fn beyond_the_limit_every_loss_is_counted() {
         let got = reports.received(bed.host(1), 0, bed.host(2));
         assert!(got.lost > 0, "twice the headroom was enough");
         assert_eq!((got.duplicated, got.reordered), (0, 0));
-        let said = switch.status();
-        assert_eq!(said.ports[0].classes[3].drops["headroom_exhausted"], got.lost);
-        assert_eq!((said.verdict.lossless, said.verdict.lossless_lost), (false, got.lost));
-        assert_eq!((said.verdict.unseen_lost, said.verdict.ledger_balanced), (0, Some(true)));
-        let response = said.ports[0].classes[3].response;
-        assert!(said.ports[0].peer.too_late && response.late_frames > 0, "{response:?}");
+        let status = switch.status();
+        assert_eq!(status.ports[0].classes[3].drops["headroom_exhausted"], got.lost);
+        assert_eq!((status.verdict.lossless, status.verdict.lossless_lost), (false, got.lost));
+        assert_eq!((status.verdict.unseen_lost, status.verdict.ledger_balanced), (0, Some(true)));
+        let response = status.ports[0].classes[3].response;
+        assert!(status.ports[0].peer.too_late && response.late_frames > 0, "{response:?}");
         wait_for("the log", || switch.stderr().contains("event=loss phase=over").then_some(()));
         // Like the closing of a terminal.
         switch.signal(Signal::SIGHUP);
@@ -93,8 +93,8 @@ fn beyond_the_limit_every_loss_is_counted() {
             ("event=peer-late phase=began", "the peer still sends while it is paused"),
             ("stopped, and the promise was not kept", "ERROR"),
         ] {
-            let said: Vec<&str> = stderr.lines().filter(|line| line.contains(what)).collect();
-            assert!(said.len() == 1 && said[0].contains(line), "{what}:\n{stderr}");
+            let matches: Vec<&str> = stderr.lines().filter(|line| line.contains(what)).collect();
+            assert!(matches.len() == 1 && matches[0].contains(line), "{what}:\n{stderr}");
         }
         assert!(stderr.contains(&format!("frames: {}", xoff_config::written::grouped(got.lost))), "{stderr}");
         bed.assert_no_drops();
@@ -103,7 +103,7 @@ fn beyond_the_limit_every_loss_is_counted() {
 
 // proves: peer-faults
 #[test]
-fn a_peer_that_is_faster_than_its_port_says_is_named() {
+fn peer_above_port_speed_is_named() {
     unstalled(|| {
         let bed = bed(2).build();
         let config = bed
@@ -129,7 +129,7 @@ fn a_peer_that_is_faster_than_its_port_says_is_named() {
 /// Two hosts assume the default line rate, a hundred times the real one, so a pause ends for them after a hundredth of its time.
 // proves: peer-faults
 #[test]
-fn hosts_that_were_not_told_the_speed_of_the_line_are_named_with_what_they_lose() {
+fn hosts_with_wrong_speed_are_named() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -149,9 +149,13 @@ fn hosts_that_were_not_told_the_speed_of_the_line_are_named_with_what_they_lose(
     let first = of(&switch.metrics(), "p1");
     let later = wait_for("it to rise", || Some(switch.metrics()).filter(|metrics| of(metrics, "p1") > first));
     assert_eq!(of(&later, "p2"), 0.0);
-    let said = switch.status();
-    assert!(said.ports[0].peer.too_fast && !said.ports[1].peer.too_fast, "{:?}", said.ports[0].peer);
-    assert!(said.ports[0].classes[3].drops["headroom_exhausted"] > 0, "{:?}", said.ports[0].classes[3].drops);
+    let status = switch.status();
+    assert!(status.ports[0].peer.too_fast && !status.ports[1].peer.too_fast, "{:?}", status.ports[0].peer);
+    assert!(
+        status.ports[0].classes[3].drops["headroom_exhausted"] > 0,
+        "{:?}",
+        status.ports[0].classes[3].drops
+    );
     for host in [&mut sender, &mut sink] {
         host.kill().unwrap();
         host.wait().unwrap();

@@ -19,19 +19,20 @@ fn script(name: &str) -> Output {
 }
 
 /// Guard that removes the fabric at the end of the test.
-struct Down;
+struct FabricGuard;
 
-impl Drop for Down {
+impl Drop for FabricGuard {
     fn drop(&mut self) {
         script("down.sh");
     }
 }
 
+/// The fabric converges, forwards, and survives the loss of a link and of its daemons.
 // proves: route-mirror
 #[test]
-fn a_fabric_with_frr_converges_forwards_and_survives_the_loss_of_a_link_and_of_its_daemons() {
+fn frr_fabric_survives_failures() {
     let _alone = one_bed_at_a_time(BINARY);
-    let _down = Down;
+    let _down = FabricGuard;
     for name in ["up.sh", "check.sh"] {
         let Output { status, stdout, stderr } = script(name);
         let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());

@@ -10,57 +10,57 @@ use xoff_wire::units::MacAddr;
 use crate::{bed_beside_others, frame};
 
 /// Returns the ports at which the switch has learned this address.
-fn places(switch: &Switch, mac: MacAddr) -> Vec<String> {
+fn learned_ports(switch: &Switch, mac: MacAddr) -> Vec<String> {
     switch.status().fdb.into_iter().filter(|entry| entry.mac == mac.to_string()).map(|it| it.port).collect()
 }
 
 /// Returns which of hosts 2 and 3 receive frame `number` from host 1 to `to`. A later broadcast bounds the wait.
-fn reached(bed: &Bed, to: MacAddr, number: u32) -> Vec<usize> {
+fn receivers(bed: &Bed, to: MacAddr, number: u32) -> Vec<usize> {
     let a = bed.host(1);
     a.send(Frame::new(a.mac(), to).numbered(number).build());
     a.send(Frame::new(a.mac(), frames::BROADCAST).numbered(number + 10_000).build());
-    [2, 3].into_iter().filter(|&host| came(bed.host(host), number)).collect()
+    [2, 3].into_iter().filter(|&host| has_arrived(bed.host(host), number)).collect()
 }
 
-fn came(host: &Host, number: u32) -> bool {
+fn has_arrived(host: &Host, number: u32) -> bool {
     host.tap().numbered(number + 10_000);
     host.tap().numbers().contains(&number)
 }
 
 // proves: bridging
 #[test]
-fn a_station_is_flooded_to_until_it_is_known_and_again_when_it_has_aged() {
+fn unknown_and_aged_stations_are_flooded() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more("[fdb]\nageing = \"1s\""));
     let (a, b) = (bed.host(1), bed.host(2));
-    assert_eq!(reached(&bed, b.mac(), 1), [2, 3]);
+    assert_eq!(receivers(&bed, b.mac(), 1), [2, 3]);
     b.send(frame(b, a, 0, 99));
     a.tap().numbered(99);
-    assert_eq!(places(&switch, b.mac()), ["p2"]);
-    assert_eq!(reached(&bed, b.mac(), 2), [2]);
+    assert_eq!(learned_ports(&switch, b.mac()), ["p2"]);
+    assert_eq!(receivers(&bed, b.mac(), 2), [2]);
     assert_eq!(bed.host(3).tap().count(|bytes| frames::sequence(bytes) == Some(99)), 0, "host 1 is known");
-    wait_for("the end of its age", || places(&switch, b.mac()).is_empty().then_some(()));
-    assert_eq!(reached(&bed, b.mac(), 3), [2, 3]);
+    wait_for("the end of its age", || learned_ports(&switch, b.mac()).is_empty().then_some(()));
+    assert_eq!(receivers(&bed, b.mac(), 3), [2, 3]);
     bed.finish(switch);
 }
 
 #[test]
-fn a_station_that_keeps_talking_does_not_age() {
+fn sending_station_does_not_age() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more("[fdb]\nageing = \"2s\""));
     let (a, b) = (bed.host(1), bed.host(2));
     for number in 0..12 {
         b.send(frame(b, a, 0, 100 + number));
-        assert_eq!(places(&switch, b.mac()), ["p2"], "after {} ms", number * 250);
+        assert_eq!(learned_ports(&switch, b.mac()), ["p2"], "after {} ms", number * 250);
         thread::sleep(Duration::from_millis(250));
     }
-    assert_eq!(reached(&bed, b.mac(), 1), [2]);
+    assert_eq!(receivers(&bed, b.mac(), 1), [2]);
     bed.finish(switch);
 }
 
 // proves: bridging
 #[test]
-fn a_station_is_found_where_it_has_moved_to() {
+fn moved_station_is_relearned() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -69,16 +69,17 @@ fn a_station_is_found_where_it_has_moved_to() {
         host.send(Frame::new(station, a.mac()).numbered(number).build());
         a.tap().numbered(number);
         let place = if host.mac() == b.mac() { 2 } else { 3 };
-        assert_eq!(places(&switch, station), [format!("p{place}")]);
-        assert_eq!(reached(&bed, station, 100 + number), [place]);
+        assert_eq!(learned_ports(&switch, station), [format!("p{place}")]);
+        assert_eq!(receivers(&bed, station, 100 + number), [place]);
     }
-    let said = bed.finish(switch);
-    assert_eq!([1, 2].map(|port: usize| said.ports[port].station_moves), [1, 2]);
+    let status = bed.finish(switch);
+    assert_eq!([1, 2].map(|port: usize| status.ports[port].station_moves), [1, 2]);
 }
 
+/// A source at a port with learning off is not learned either.
 // proves: bridging
 #[test]
-fn what_is_no_station_or_comes_in_where_learning_is_off_is_not_learned() {
+fn invalid_source_is_not_learned() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "learning = false"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -90,20 +91,20 @@ fn what_is_no_station_or_comes_in_where_learning_is_off_is_not_learned() {
     }
     (1..5).for_each(|number| _ = a.tap().numbered(number));
     assert_eq!(switch.status().fdb, []);
-    assert_eq!(reached(&bed, b.mac(), 5), [2, 3]);
+    assert_eq!(receivers(&bed, b.mac(), 5), [2, 3]);
     bed.finish(switch);
 }
 
 // proves: bridging
 #[test]
-fn a_static_address_stays_where_it_was_put() {
+fn static_address_never_moves() {
     let bed = bed_beside_others(3).build();
     let b = bed.host(2).mac();
     let entry = format!("[[fdb.static]]\nmac = \"{b}\"\nport = \"p3\"");
     let switch = bed.start(&bed.config("speed = \"1G\"").more(&entry));
-    assert_eq!(reached(&bed, b, 1), [3]);
+    assert_eq!(receivers(&bed, b, 1), [3]);
     bed.host(2).send(frame(bed.host(2), bed.host(1), 0, 99));
     bed.host(1).tap().numbered(99);
-    assert_eq!(reached(&bed, b, 2), [3]);
+    assert_eq!(receivers(&bed, b, 2), [3]);
     bed.finish(switch);
 }

@@ -62,7 +62,7 @@ impl Lldpd {
         self.directory.path().join("socket")
     }
 
-    fn ask(&self, arguments: &[&str]) -> String {
+    fn query(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("lldpcli");
         let output = command.arg("-u").arg(self.socket()).args(["-f", "json0"]).args(arguments).output();
         let output =
@@ -77,7 +77,7 @@ impl Lldpd {
 
     /// Returns the neighbor, or `None` if there is none or more than one.
     fn one_neighbor(&self) -> Option<Value> {
-        let text = self.ask(&["show", "neighbors", "details"]);
+        let text = self.query(&["show", "neighbors", "details"]);
         let all: Value = serde_json::from_str(&text).unwrap();
         let interface = &all["lldp"][0]["interface"];
         interface.as_array().filter(|all| all.len() == 1).map(|all| all[0].clone())
@@ -95,14 +95,14 @@ impl Drop for Lldpd {
 
 // proves: lldp
 #[test]
-fn lldpd_shows_what_we_say_and_we_show_what_it_says() {
+fn lldpd_and_switch_show_each_other() {
     let bed = bed_beside_others(1).build();
     let more = "name = \"leaf1\"";
     let config = bed.config("lldp = true\nspeed = \"100M\"\nlossless = [3, 4]").switch(more);
     let lldpd = Lldpd::start(bed.host(1).namespace(), "eth0");
     let pfc = ["configure", "lldp", "custom-tlv", "oui", "00,80,c2", "subtype", "11", "oui-info", "08,18"];
-    lldpd.ask(&pfc);
-    lldpd.ask(&["configure", "lldp", "tx-interval", "1"]);
+    lldpd.query(&pfc);
+    lldpd.query(&["configure", "lldp", "tx-interval", "1"]);
     let switch = bed.start(&config);
     let theirs = lldpd.neighbor();
     let mac = bed.port(1).mac().to_string();
@@ -129,17 +129,17 @@ fn lldpd_shows_what_we_say_and_we_show_what_it_says() {
     assert_eq!(lldp(&switch, 1).mismatches, [], "it says the same");
     let printed = String::from_utf8(status_of(&bed, &["neighbors"]).stdout).unwrap();
     assert!(printed.contains("p1") && printed.contains("station"), "{printed}");
-    let heard = lldp(&switch, 1);
-    assert!(heard.frames_received > 0 && heard.malformed.values().all(|count| *count == 0));
+    let counters = lldp(&switch, 1);
+    assert!(counters.frames_received > 0 && counters.malformed.values().all(|count| *count == 0));
     assert!(switch.stop().status.success());
-    let gone = || lldpd.ask(&["show", "neighbors"]).contains("leaf1");
-    wait_for("our leave to be taken", || (!gone()).then_some(()));
+    let is_listed = || lldpd.query(&["show", "neighbors"]).contains("leaf1");
+    wait_for("the shutdown LLDPDU to take effect", || (!is_listed()).then_some(()));
 }
 
 /// With `lldp = "kernel"` the switch sends no LLDP, and a daemon at the host interface speaks for the port.
 // proves: lldp
 #[test]
-fn an_lldpd_at_the_host_interface_of_a_port_speaks_with_one_at_the_other_end() {
+fn kernel_lldpd_reaches_its_neighbor() {
     let bed = bed_beside_others(1).build();
     let kernel = bed.far_namespace();
     let netns = kernel.entrance().join("net");
@@ -155,7 +155,7 @@ fn an_lldpd_at_the_host_interface_of_a_port_speaks_with_one_at_the_other_end() {
     // just come up; it is restarted.
     let mut round = 0;
     wait_for("both to know each other", || {
-        daemons.iter().for_each(|lldpd| _ = lldpd.ask(&["update"]));
+        daemons.iter().for_each(|lldpd| _ = lldpd.query(&["update"]));
         round += 1;
         for (place, lldpd) in daemons.iter_mut().enumerate().filter(|_| round % 50 == 0) {
             if lldpd.one_neighbor().is_none() {
@@ -178,15 +178,15 @@ fn status_of(bed: &Bed, arguments: &[&str]) -> std::process::Output {
 
 // proves: lldp
 #[test]
-fn tshark_and_scapy_read_every_field_that_we_send() {
+fn tshark_and_scapy_read_lldp_fields() {
     let bed = bed_beside_others(1).build();
     let config = bed
         .config("lldp = true\ndcbx = \"willing\"\nofc_peer = true\nspeed = \"100M\"")
         .more("[class.0]\nweight = 300\n[class.7]\nweight = \"strict\"")
         .port(1, "dscp_map = { 26 = 4 }");
     let switch = bed.start(&config);
-    let seen = bed.host(1).tap().wait(1, is_lldp);
-    let sent = &seen[0].bytes;
+    let captured = bed.host(1).tap().wait(1, is_lldp);
+    let sent = &captured[0].bytes;
     let mac = bed.port(1).mac().to_string();
     let expected = [
         ("lldp.chassis.id.mac", mac.as_str()),
@@ -221,14 +221,14 @@ fn tshark_and_scapy_read_every_field_that_we_send() {
         "{layers:#}"
     );
     assert!(switch.stop().status.success());
-    let seen = bed.host(1).tap().wait(2, is_lldp);
-    let last = &seen.last().unwrap().bytes;
-    assert_eq!(decode::tshark(last, &["lldp.time_to_live"]), ["0"], "it takes leave");
+    let captured = bed.host(1).tap().wait(2, is_lldp);
+    let last = &captured.last().unwrap().bytes;
+    assert_eq!(decode::tshark(last, &["lldp.time_to_live"]), ["0"], "the last frame is a shutdown LLDPDU");
 }
 
 // proves: dcbx
 #[test]
-fn two_switches_whose_classes_differ_say_so_on_both_sides() {
+fn pfc_mismatch_is_reported_by_both() {
     let bed = bed_beside_others(2).far(1).build();
     let near = bed.start(&bed.config("lldp = true\nspeed = \"100M\"").port(2, "lossless = [3]"));
     let far = bed.start_far(&bed.far_config("lldp = true\nspeed = \"100M\"").port(2, "lossless = [3, 4]"));
@@ -253,36 +253,38 @@ fn two_switches_whose_classes_differ_say_so_on_both_sides() {
     assert!(near.stop().status.success());
 }
 
+/// The features of a peer end with its shutdown LLDPDU.
 // proves: dcbx
 #[test]
-fn peers_that_say_what_they_understand_are_known_without_a_key_and_forgotten_with_their_leave() {
+fn auto_peer_features_follow_lldp() {
     let bed = bed_beside_others(2).far(1).build();
     let auto = "lldp = true\nspeed = \"100M\"\nofc_peer = \"auto\"\ngfc_peer = \"auto\"";
     let near = bed.start(&bed.config(auto));
-    let is_known = |switch: &Switch| switch.class(2, 3).flows.is_some();
-    assert!(!is_known(&near));
+    let understands_flows = |switch: &Switch| switch.class(2, 3).flows.is_some();
+    assert!(!understands_flows(&near));
     let far = bed.start_far(&bed.far_config(auto));
     for switch in [&near, &far] {
         let there = neighbor(switch, 2);
         assert!(there.flow_lists && there.rates);
-        wait_for("settings to follow", || is_known(switch).then_some(()));
+        wait_for("settings to follow", || understands_flows(switch).then_some(()));
     }
-    assert!(near.class(1, 3).flows.is_none(), "nobody said so at the other port");
+    assert!(near.class(1, 3).flows.is_none(), "the other port has no such peer");
     assert!(far.stop().status.success());
-    wait_for("what was known to be forgotten", || (!is_known(&near)).then_some(()));
+    wait_for("the features of the peer to be forgotten", || (!understands_flows(&near)).then_some(()));
     assert!(near.stop().status.success());
 }
 
+/// The port adopts only classes for which memory is reserved.
 // proves: dcbx
 #[test]
-fn a_willing_port_uses_pfc_where_its_neighbor_does_and_memory_is_reserved() {
+fn willing_port_adopts_neighbors_pfc() {
     let bed = bed_beside_others(2).far(1).build();
     let willing = "lldp = true\nspeed = \"100M\"";
     let near = bed.start(&bed.config(willing).port(2, "lossless = [3, 4]\ndcbx = \"willing\""));
     let far = bed.start_far(&bed.far_config(willing).port(2, "lossless = [4, 5]"));
     let classes = |switch: &Switch| neighbor(switch, 2).pfc.map(|pfc| pfc.classes);
     wait_for("the port to follow", || (classes(&far) == Some(vec![4])).then_some(()));
-    assert_eq!(classes(&near), Some(vec![4, 5]), "who is not willing stays as it is");
+    assert_eq!(classes(&near), Some(vec![4, 5]), "a port that is not willing keeps its classes");
     let found = wait_for("what is left", || lldp(&far, 2).mismatches.first().cloned());
     assert!(found.detail.contains("classes 4, 5 here, for class 4 there"), "{found:?}");
     assert!(far.stop().status.success());
@@ -291,7 +293,7 @@ fn a_willing_port_uses_pfc_where_its_neighbor_does_and_memory_is_reserved() {
 
 // proves: lldp, configuration
 #[test]
-fn floods_and_nonsense_of_neighbors_are_bounded_and_counted() {
+fn lldp_floods_are_bounded_and_counted() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("lldp = true\nspeed = \"100M\""));
     let host = bed.host(1);
@@ -312,8 +314,8 @@ fn floods_and_nonsense_of_neighbors_are_bounded_and_counted() {
         let samples = metrics.lines().filter(|line| line.starts_with(family) && line.contains("port=\"p1\""));
         samples.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum::<f64>()
     };
-    let told = ["xoff_lldp_malformed_total{", "xoff_lldp_discarded_total{"].map(all);
-    assert_eq!(told, [1.0, 8.0], "frames and parts of frames are counted apart");
+    let counts = ["xoff_lldp_malformed_total{", "xoff_lldp_discarded_total{"].map(all);
+    assert_eq!(counts, [1.0, 8.0], "frames and parts of frames are counted apart");
     let printed = String::from_utf8(status_of(&bed, &["neighbors"]).stdout).unwrap();
     assert!(
         printed.contains("owned") && !printed.contains('\x1b') && !printed.contains('\x07'),
@@ -337,14 +339,14 @@ fn floods_and_nonsense_of_neighbors_are_bounded_and_counted() {
 
 // proves: lldp
 #[test]
-fn a_port_without_lldp_says_and_hears_nothing() {
+fn disabled_lldp_neither_sends_nor_receives() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("lldp = true\nspeed = \"100M\"").port(1, "lldp = false");
     let switch = bed.start(&config);
     bed.host(2).tap().wait(1, is_lldp);
     bed.host(1).send(frame(1, 120, &[]));
     wait_for("the frame", || (switch.port(1).reserved_frames == 1).then_some(()));
-    assert_eq!(lldp(&switch, 1), LldpStatus { dcbx: "compare".into(), ..lldp_of_nobody(&switch) });
+    assert_eq!(lldp(&switch, 1), LldpStatus { dcbx: "compare".into(), ..lldp_without_neighbors(&switch) });
     assert_eq!(switch.port(1).punts["lldp"], Default::default());
     switch.write(&bed.config("lldp = true\nspeed = \"100M\"").port(2, "lldp = false"));
     let (done, text) = super::reload::reload(&bed, &[]);
@@ -354,11 +356,11 @@ fn a_port_without_lldp_says_and_hears_nothing() {
     bed.host(1).send(frame(1, 120, &[]));
     neighbor(&switch, 1);
     assert!(switch.stop().status.success());
-    assert_eq!(bed.host(2).tap().count(is_lldp), before, "nor does it take leave there");
+    assert_eq!(bed.host(2).tap().count(is_lldp), before, "no shutdown LLDPDU is sent there");
 }
 
 /// Returns the expected status of a port without received LLDP.
-fn lldp_of_nobody(switch: &Switch) -> LldpStatus {
+fn lldp_without_neighbors(switch: &Switch) -> LldpStatus {
     let LldpStatus { malformed, discarded, .. } = lldp(switch, 2);
     let none =
         |counts: std::collections::BTreeMap<String, u64>| counts.into_keys().map(|key| (key, 0)).collect();
@@ -366,7 +368,7 @@ fn lldp_of_nobody(switch: &Switch) -> LldpStatus {
 }
 
 #[test]
-fn the_capture_of_a_switch_has_its_lldp() {
+fn capture_includes_lldp() {
     let bed = bed_beside_others(1).build();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("lldp.pcapng");

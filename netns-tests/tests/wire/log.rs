@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::Signal;
-use xoff_netns_tests::{Bed, Surroundings, Switch, wait_for};
+use xoff_netns_tests::{Bed, LaunchOptions, Switch, wait_for};
 use xoff_switch::control::Link;
 
 use crate::bed_beside_others;
@@ -28,11 +28,11 @@ fn lines_dropped(switch: &Switch) -> Option<u64> {
 }
 
 /// Checks that, with this log, HTTP answers, policies change, links are monitored, and a signal ends the switch normally.
-fn goes_on_with(stderr: impl Into<Stdio>) {
+fn assert_works_with_log(stderr: impl Into<Stdio>) {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").switch("log = \"debug\"");
-    let surroundings = Surroundings { stderr: Some(stderr.into()), ..Surroundings::default() };
-    let switch = bed.launch_in(surroundings, &config).ready();
+    let options = LaunchOptions { stderr: Some(stderr.into()), ..LaunchOptions::default() };
+    let switch = bed.launch_with(options, &config).ready();
     wait_for("lines to be dropped", || {
         send_garbage(&bed);
         lines_dropped(&switch).filter(|&lines| lines > 0)
@@ -58,22 +58,22 @@ fn small_pipe() -> (PipeReader, Stdio) {
 
 // proves: log
 #[test]
-fn a_full_disk() {
-    goes_on_with(File::options().write(true).open("/dev/full").unwrap());
+fn log_to_full_disk_blocks_nothing() {
+    assert_works_with_log(File::options().write(true).open("/dev/full").unwrap());
 }
 
 // proves: log
 #[test]
-fn a_pipe_whose_reader_is_gone() {
+fn log_to_closed_pipe_blocks_nothing() {
     let (reader, writer) = small_pipe();
     drop(reader);
-    goes_on_with(writer);
+    assert_works_with_log(writer);
 }
 
 // proves: log
 #[test]
-fn a_pipe_that_nobody_reads() {
+fn log_to_unread_pipe_blocks_nothing() {
     let (reader, writer) = small_pipe();
-    goes_on_with(writer);
+    assert_works_with_log(writer);
     drop(reader);
 }

@@ -9,7 +9,7 @@ use crate::bed_beside_others;
 
 // proves: floods
 #[test]
-fn two_ports_that_are_connected_to_each_other_are_found_and_what_goes_round_ends() {
+fn looped_ports_are_found_and_blocked() {
     let bed = bed_beside_others(2).build();
     for line in ["link add loop0 type veth peer name loop1", "link set loop0 up", "link set loop1 up"] {
         let done = bed.namespace().output(Command::new("ip").args(line.split(' '))).expect("ip runs");
@@ -31,13 +31,13 @@ fn two_ports_that_are_connected_to_each_other_are_found_and_what_goes_round_ends
     b.tap().numbered(3);
     assert_eq!(copies(2), 1, "it did not go round");
     let exit = switch.stop();
-    let told = ["the other port is loop0", "event=loop phase=began port=loop1 count=1"];
-    told.iter().for_each(|words| assert!(exit.stderr.contains(words), "{}", exit.stderr));
+    let messages = ["the other port is loop0", "event=loop phase=began port=loop1 count=1"];
+    messages.iter().for_each(|words| assert!(exit.stderr.contains(words), "{}", exit.stderr));
 }
 
 // proves: floods
 #[test]
-fn what_is_flooded_faster_than_a_port_may_is_dropped_by_name_and_all_else_arrives() {
+fn storm_limit_drops_only_excess_floods() {
     const FRAMES: u32 = 2_000;
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").port(1, "storm_limit = { broadcast = \"1M\" }");

@@ -10,19 +10,19 @@ use crate::{PATIENT, bed};
 const PAUSE: Duration = Duration::from_nanos(65_535 * 5_120);
 
 #[test]
-fn the_class_resumes_at_expiry_and_nothing_is_lost() {
+fn class_resumes_when_xon_is_lost() {
     const PAUSES: u32 = 3;
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT));
         let (a, b) = (bed.host(1), bed.host(2));
-        let talk = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 3, "line", 3_000)]).start();
+        let traffic = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 3, "line", 3_000)]).start();
         for pause in 1..=PAUSES {
-            talk.wait_received(u64::from(pause) * 500); // the previous pause has ended, and the class has resumed
+            traffic.wait_received(u64::from(pause) * 500); // the previous pause has ended, and the class has resumed
             b.send(frames::pfc(b.mac(), &[(3, u16::MAX)]));
             wait_for("the class to stop, and its sender to be held in turn", || {
-                let said = switch.status();
-                let [near, far] = [0, 1].map(|port: usize| &said.ports[port].classes[3]);
+                let status = switch.status();
+                let [near, far] = [0, 1].map(|port: usize| &status.ports[port].classes[3]);
                 (far.pause_received.now && near.pause_sent.now).then_some(())
             });
             wait_for("the end of the pause", || {
@@ -34,9 +34,10 @@ fn the_class_resumes_at_expiry_and_nothing_is_lost() {
             assert_eq!(Duration::from_nanos(ended.durations.sum_nanos), PAUSE * pause, "{ended:?}");
             assert_eq!((ended.xoff, ended.xon), (u64::from(pause), 0), "no XON came");
         }
-        talk.finish().assert_lossless(&[3]);
-        let said = bed.finish(switch);
-        let [sent, received] = [said.ports[0].classes[3].pause_sent, said.ports[1].classes[3].pause_received];
+        traffic.finish().assert_lossless(&[3]);
+        let status = bed.finish(switch);
+        let [sent, received] =
+            [status.ports[0].classes[3].pause_sent, status.ports[1].classes[3].pause_received];
         assert_eq!((received.xoff, received.xon, received.now), (u64::from(PAUSES), 0, false));
         assert_eq!(Duration::from_nanos(received.durations.sum_nanos), PAUSE * PAUSES);
         assert!(sent.xoff >= u64::from(PAUSES) && sent.xoff == sent.xon, "{sent:?}");

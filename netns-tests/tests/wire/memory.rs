@@ -20,7 +20,7 @@ fn printed_bytes(bed: &Bed, config: &Config) -> u64 {
 }
 
 #[track_caller]
-fn assert_printed_is_taken(ports: u8, queues: u32, change: impl Fn(Config) -> Config) {
+fn assert_printed_matches_used(ports: u8, queues: u32, change: impl Fn(Config) -> Config) {
     let bed = bed_beside_others(ports).mtu(3_000).queues(queues).build();
     let config = change(bed.config("speed = \"1G\""));
     let switch = bed.start(&config);
@@ -33,30 +33,32 @@ fn assert_printed_is_taken(ports: u8, queues: u32, change: impl Fn(Config) -> Co
 // proves: memory
 #[test]
 fn memory_is_as_printed_for_a_default_switch() {
-    assert_printed_is_taken(3, 1, |config| config);
+    assert_printed_matches_used(3, 1, |config| config);
 }
 
 #[test]
 fn memory_is_as_printed_for_a_small_switch() {
-    assert_printed_is_taken(2, 1, |config| config.switch("stall_budget = \"1ms\"\nsmallest_frame = 1024"));
+    assert_printed_matches_used(2, 1, |config| {
+        config.switch("stall_budget = \"1ms\"\nsmallest_frame = 1024")
+    });
 }
 
 // proves: memory
 #[test]
 fn memory_is_as_printed_for_small_receive_chunks() {
-    assert_printed_is_taken(3, 1, |config| config.more("[memory]\nreceive_chunks = \"small\"\n"));
+    assert_printed_matches_used(3, 1, |config| config.more("[memory]\nreceive_chunks = \"small\"\n"));
 }
 
 // proves: memory
 #[test]
 fn memory_is_as_printed_for_devices_with_several_queues() {
-    assert_printed_is_taken(2, 4, |config| config.switch("stall_budget = \"5ms\""));
+    assert_printed_matches_used(2, 4, |config| config.switch("stall_budget = \"5ms\""));
 }
 
 // proves: memory
 #[test]
 fn memory_is_as_printed_for_two_workers_and_large_frames() {
-    assert_printed_is_taken(2, 1, |config| {
+    assert_printed_matches_used(2, 1, |config| {
         config.switch("workers = 2\nstall_budget = \"5ms\"").port(1, "mtu = 3000\nlossless = [3, 4]")
     });
 }

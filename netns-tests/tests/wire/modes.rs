@@ -5,7 +5,7 @@ use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 use crate::{PATIENT, bed, frame};
 
 #[test]
-fn a_spinning_worker_is_as_lossless() {
+fn busy_polling_worker_is_lossless() {
     unstalled(|| {
         let bed = bed(3).build();
         let switches = format!("{PATIENT}\npoll = \"busy\"");
@@ -13,14 +13,16 @@ fn a_spinning_worker_is_as_lossless() {
         let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
         let much = [stream(sink, 3, "150M", 5_000)];
         Traffic::at_mbps(200).sink(sink).source(a, &much).source(b, &much).run().assert_lossless(&[3]);
-        let said = bed.finish(switch);
-        assert!(said.ports[0].classes[3].pause_sent.xoff > 0 && said.ports[1].classes[3].pause_sent.xoff > 0);
+        let status = bed.finish(switch);
+        assert!(
+            status.ports[0].classes[3].pause_sent.xoff > 0 && status.ports[1].classes[3].pause_sent.xoff > 0
+        );
     });
 }
 
 /// The memory pool is too small for the lossy class.
 #[test]
-fn in_shared_memory_lossy_frames_cannot_push_lossless_ones_out() {
+fn shared_memory_protects_lossless_frames() {
     unstalled(|| {
         let bed = bed(3).build();
         let memory = "[memory]\nmodel = \"shared\"\npool = \"300KB\"\n[class.1]\negress_max = \"1MB\"";
@@ -30,14 +32,14 @@ fn in_shared_memory_lossy_frames_cannot_push_lossless_ones_out() {
         let reports = Traffic::at_mbps(200).sink(sink).source(a, &both).source(b, &both).run();
         reports.assert_lossless(&[3]);
         assert!(reports.received(a, 1, sink).lost + reports.received(b, 1, sink).lost > 0);
-        let said = bed.finish(switch);
-        assert!(said.ports[0].classes[3].pause_sent.xoff > 0, "nobody was held");
-        assert_eq!(said.ports[0].classes[1].pause_sent.xoff, 0);
+        let status = bed.finish(switch);
+        assert!(status.ports[0].classes[3].pause_sent.xoff > 0, "nobody was held");
+        assert_eq!(status.ports[0].classes[1].pause_sent.xoff, 0);
     });
 }
 
 #[test]
-fn an_802_3x_port_stops_as_a_whole_and_asks_its_peer_to() {
+fn pause_802_3x_stops_all_classes() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\npause = \"802.3x\"").more("[class.3]\nxoff = 2000");
     let switch = bed.start(&config);
@@ -58,13 +60,13 @@ fn an_802_3x_port_stops_as_a_whole_and_asks_its_peer_to() {
     numbers.sort_unstable();
     assert_eq!(numbers, (0..10).collect::<Vec<_>>());
     assert_eq!(a.tap().count(frames::is_pfc), 0);
-    let said = bed.finish(switch);
-    assert_eq!((said.ports[1].pause_frames_received, said.ports[1].pause_frames_ignored), (2, 1));
+    let status = bed.finish(switch);
+    assert_eq!((status.ports[1].pause_frames_received, status.ports[1].pause_frames_ignored), (2, 1));
 }
 
 /// Two switches with an 802.3x trunk between them.
 #[test]
-fn a_trunk_with_802_3x_loses_nothing() {
+fn trunk_with_802_3x_loses_nothing() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
         let near = bed.config("speed = \"200M\"").switch(PATIENT).port(3, "pause = \"802.3x\"");

@@ -23,25 +23,26 @@ fn wire() -> Wire {
 }
 
 /// Pauses a class of the host, and waits until the host has obeyed.
-fn stop(wire: &Wire, agent: &Agent, class: u8) {
+fn pause_class(wire: &Wire, agent: &Agent, class: u8) {
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(class, 65_535)]));
     agent.await_pause(class.into(), true);
 }
 
-fn ends_well(agent: Agent) {
+fn assert_clean_exit(agent: Agent) {
     let (status, log) = agent.end(Signal::SIGTERM);
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
+/// The sender of the paused class sleeps meanwhile.
 // proves: host-pauses
 #[test]
-fn between_xoff_and_xon_nothing_of_the_class_passes_the_sender_sleeps_and_the_other_class_goes_on() {
+fn paused_class_waits_and_others_pass() {
     let wire = wire();
     let _sinks = [wire.listen(LOSSLESS), wire.listen(LOSSY)];
     let agent = wire.start(SLOW);
-    stop(&wire, &agent, 3);
+    pause_class(&wire, &agent, 3);
     let stopped = wire.send(LOSSLESS, CLASS_3, 100);
-    wait_for("frames that wait", || (agent.class(3).waiting_frames > 0).then_some(()));
+    wait_for("queued frames", || (agent.class(3).waiting_frames > 0).then_some(()));
     wire.send(LOSSY, 0, 40).finish();
     assert_eq!(wire.await_arrival(LOSSY, 40), (0..40).collect::<Vec<_>>());
     assert!(wire.arrived(LOSSLESS).is_empty(), "a frame of the class has passed");
@@ -54,12 +55,12 @@ fn between_xoff_and_xon_nothing_of_the_class_passes_the_sender_sleeps_and_the_ot
     assert_eq!((class.pause_received.xoff, class.pause_received.xon, class.lost), (1, 1, 0), "{class:?}");
     assert_eq!(agent.status().pause_peer, Some(wire.peer().mac().to_string()));
     wire.assert_nothing_dropped();
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
 // proves: host-pauses
 #[test]
-fn a_pause_ends_by_itself_after_exactly_its_quanta() {
+fn pause_expires_after_its_quanta() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
     let agent = wire.start(FAST);
@@ -70,17 +71,17 @@ fn a_pause_ends_by_itself_after_exactly_its_quanta() {
     agent.await_pause(3, false);
     let pause = agent.class(3).pause_received;
     assert_eq!((pause.xon, pause.nanos), (0, LONGEST_PAUSE_NANOS));
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
 /// A pause lasts 33 s at this rate; one that ends sooner was ended by the link.
 // proves: host-service
 #[test]
-fn a_link_that_is_lost_takes_its_pauses_along() {
+fn link_loss_ends_pauses() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
     let agent = wire.start("--speed 1M");
-    stop(&wire, &agent, 3);
+    pause_class(&wire, &agent, 3);
     for words in ["link set eth0 down", "link set eth0 up"] {
         assert!(wire.run("ip", words).1.success(), "{words}");
     }
@@ -89,16 +90,16 @@ fn a_link_that_is_lost_takes_its_pauses_along() {
     assert!((pause.xoff, pause.xon) == (1, 0) && pause.nanos < 65_535 * 512_000, "{pause:?}");
     wire.send(LOSSLESS, CLASS_3, 20).finish();
     assert_eq!(wire.await_arrival(LOSSLESS, 20), (0..20).collect::<Vec<_>>());
-    stop(&wire, &agent, 3);
+    pause_class(&wire, &agent, 3);
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 0)]));
     agent.await_pause(3, false);
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
 /// The flood exceeds the agent's reading rate.
 // proves: host-pauses
 #[test]
-fn a_flood_of_control_frames_keeps_no_pause_from_its_end() {
+fn control_flood_delays_no_expiry() {
     let wire = wire();
     let agent = wire.start(FAST);
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
@@ -111,15 +112,15 @@ fn a_flood_of_control_frames_keeps_no_pause_from_its_end() {
     let status = agent.status();
     assert_eq!(status.classes[3].pause_received.nanos, LONGEST_PAUSE_NANOS, "{status:?}");
     assert!(status.pause_frames_ignored >= 64, "{status:?}");
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
 // proves: host-pauses
 #[test]
-fn a_refresh_prolongs_a_pause_and_is_no_second_one() {
+fn refresh_prolongs_the_same_pause() {
     let wire = wire();
     let agent = wire.start(SLOW);
-    stop(&wire, &agent, 3);
+    pause_class(&wire, &agent, 3);
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
     wait_for("the refresh", || (agent.class(3).pause_received.xoff == 2).then_some(()));
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 1)]));
@@ -127,12 +128,13 @@ fn a_refresh_prolongs_a_pause_and_is_no_second_one() {
     let status = agent.status();
     let pause = status.classes[3].pause_received;
     assert_eq!((pause.xoff, pause.durations.count, status.obey_reaction.count), (3, 1, 1), "{status:?}");
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
+/// The agent's reaction delay is measured nonetheless.
 // proves: host-pauses
 #[test]
-fn a_pause_that_is_over_when_it_is_read_stops_nothing_and_its_delay_is_measured() {
+fn expired_pause_stops_nothing() {
     let wire = wire();
     let agent = wire.start(SLOW);
     agent.signal(Signal::SIGSTOP);
@@ -146,12 +148,12 @@ fn a_pause_that_is_over_when_it_is_read_stops_nothing_and_its_delay_is_measured(
     let pause = status.classes[3].pause_received;
     assert_eq!((pause.xoff, pause.now, pause.durations.count), (1, false, 0), "{status:?}");
     assert!(status.obey_reaction_max_nanos > 51_200_000, "{status:?}");
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
 // proves: host-service
 #[test]
-fn an_xoff_that_is_taken_back_before_it_is_read_is_measured() {
+fn delay_of_revoked_xoff_is_measured() {
     let wire = wire();
     let agent = wire.start(SLOW);
     agent.signal(Signal::SIGSTOP);
@@ -165,21 +167,22 @@ fn an_xoff_that_is_taken_back_before_it_is_read_is_measured() {
         wait_for("its delay", || Some(agent.status().obey_reaction.count).filter(|count| *count > 0)),
         1
     );
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
+/// Each malformed frame is counted by its reason.
 // proves: host-pauses
 #[test]
-fn what_is_malformed_pauses_nothing_and_is_counted_by_its_reason() {
+fn malformed_control_pauses_nothing() {
     let wire = wire();
     let agent = wire.start(SLOW);
     let good = frames::pfc(wire.peer().mac(), &[(3, 65_535)]);
-    let mut elsewhere = good.clone();
-    elsewhere[..6].copy_from_slice(&wire.mac().0);
+    let mut wrong_destination = good.clone();
+    wrong_destination[..6].copy_from_slice(&wire.mac().0);
     let mut opcode = good.clone();
     opcode[15] = 2;
     let tagged = [&good[..12], &[0x81, 0, 0xe0, 0], &good[12..]].concat();
-    for frame in [&elsewhere, &opcode, &tagged, &good[..33].to_vec()] {
+    for frame in [&wrong_destination, &opcode, &tagged, &good[..33].to_vec()] {
         wire.peer().send(frame);
     }
     wire.peer().send(frames::pause(wire.peer().mac(), 65_535));
@@ -194,12 +197,12 @@ fn what_is_malformed_pauses_nothing_and_is_counted_by_its_reason() {
     }
     assert_eq!((status.pfc_frames_received, status.pause_frames_received), (1, 1));
     assert!(status.classes.iter().all(|class| class.pause_received.xoff == 0 && !class.pause_received.now));
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
 // proves: host-guard
 #[test]
-fn a_stopped_agent_lets_go_what_waits_and_leaves_the_device_as_it_was() {
+fn stopped_agent_releases_frames_and_device() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
     let before = wire.state();
@@ -207,7 +210,7 @@ fn a_stopped_agent_lets_go_what_waits_and_leaves_the_device_as_it_was() {
         wire.peer().tap().clear();
         let agent = wire.start(SLOW);
         assert_ne!(wire.state(), before);
-        stop(&wire, &agent, 3);
+        pause_class(&wire, &agent, 3);
         wire.send(LOSSLESS, CLASS_3, 3).finish();
         let (status, log) = agent.end(signal);
         assert_eq!(status.code(), Some(0), "{signal}: {log}");
@@ -219,18 +222,18 @@ fn a_stopped_agent_lets_go_what_waits_and_leaves_the_device_as_it_was() {
 
 // proves: host-guard
 #[test]
-fn a_killed_agent_leaves_a_host_that_sends() {
+fn host_sends_after_agent_is_killed() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
     let before = wire.state();
     let agent = wire.start(SLOW);
-    stop(&wire, &agent, 3);
-    let talk = wire.send(LOSSLESS, CLASS_3, 100);
-    wait_for("frames that wait", || (agent.class(3).waiting_frames > 0).then_some(()));
+    pause_class(&wire, &agent, 3);
+    let sender = wire.send(LOSSLESS, CLASS_3, 100);
+    wait_for("queued frames", || (agent.class(3).waiting_frames > 0).then_some(()));
     assert!(wire.arrived(LOSSLESS).is_empty());
     agent.end(Signal::SIGKILL);
     // Queued frames, and those dropped with the queues, are not counted here.
-    talk.finish();
+    sender.finish();
     wait_for("the device to be as it was", || (wire.state() == before).then_some(()));
     wire.peer().tap().clear();
     wire.send(LOSSLESS, CLASS_3, 10).finish();
@@ -239,7 +242,7 @@ fn a_killed_agent_leaves_a_host_that_sends() {
 
 // proves: host-service
 #[test]
-fn a_device_has_one_agent() {
+fn second_agent_of_device_is_refused() {
     let wire = wire();
     let agent = wire.start(SLOW);
     let (status, log) = wire.launch(&format!("{SLOW} --http off")).wait();
@@ -248,16 +251,16 @@ fn a_device_has_one_agent() {
     let (status, log) = wire.launch(SLOW).wait();
     assert_eq!(status.code(), Some(2), "{log}");
     assert!(log.contains("--http 127.0.0.1:9466"), "{log}");
-    stop(&wire, &agent, 3);
-    ends_well(agent);
+    pause_class(&wire, &agent, 3);
+    assert_clean_exit(agent);
 }
 
 // proves: host-service
 #[test]
-fn it_says_how_it_is_in_a_switchs_words() {
+fn agent_has_metrics_and_status() {
     let wire = wire();
     let agent = wire.start(SLOW);
-    stop(&wire, &agent, 3);
+    pause_class(&wire, &agent, 3);
     let metrics = agent.get("/metrics").unwrap();
     for line in [
         "xoff_pfc_xoff_received_total{switch=\"eth0\",port=\"eth0\",class=\"3\"} 1",
@@ -273,7 +276,7 @@ fn it_says_how_it_is_in_a_switchs_words() {
     assert!(ended.success() && text.contains("eth0 (02:00:00:00:00:01)") && text.contains("NOW"), "{text}");
     let (json, ended) = wire.run(BINARY, "nic --status --json");
     assert!(ended.success() && json.contains("\"device\":\"eth0\""), "{json}");
-    ends_well(agent);
+    assert_clean_exit(agent);
     let (text, ended) = wire.run(BINARY, "nic --status");
     assert_eq!(ended.code(), Some(2));
     assert!(text.contains("no agent answers at http://127.0.0.1:9465"), "{text}");
@@ -281,7 +284,7 @@ fn it_says_how_it_is_in_a_switchs_words() {
 
 // proves: host-service
 #[test]
-fn a_check_says_what_there_is_and_changes_nothing() {
+fn check_describes_device_without_changes() {
     let wire = wire();
     let before = wire.state();
     let (text, ended) = wire.run(BINARY, "nic --device eth0 --speed 1G --check");
@@ -299,7 +302,7 @@ fn a_check_says_what_there_is_and_changes_nothing() {
 
 // proves: host-guard
 #[test]
-fn a_device_that_is_deleted_ends_its_agent() {
+fn deleted_device_ends_its_agent() {
     let wire = wire();
     let mut agent = wire.start(SLOW);
     assert!(wire.run("ip", "link del eth0").1.success());
@@ -308,9 +311,10 @@ fn a_device_that_is_deleted_ends_its_agent() {
     assert!(log.contains("the interface eth0 is gone"), "{log}");
 }
 
+/// The agent reports the qdisc, and restores all other settings.
 // proves: host-guard
 #[test]
-fn an_agent_whose_queues_somebody_replaces_says_so_and_puts_the_rest_back() {
+fn replaced_root_qdisc_ends_agent() {
     let wire = wire();
     let offloads = || wire.run("ethtool", "-k eth0").0;
     let before = offloads();
@@ -326,14 +330,14 @@ fn an_agent_whose_queues_somebody_replaces_says_so_and_puts_the_rest_back() {
 
 // proves: host-guard
 #[test]
-fn what_has_not_left_when_an_agent_ends_is_in_its_exit_code() {
+fn undelivered_frames_set_exit_code() {
     let wire = wire();
     let agent = wire.start("--speed 100K");
-    stop(&wire, &agent, 3);
-    let talk = wire.send(LOSSLESS, CLASS_3, 30);
-    wait_for("frames that wait", || (agent.class(3).waiting_frames >= 8).then_some(()));
+    pause_class(&wire, &agent, 3);
+    let sender = wire.send(LOSSLESS, CLASS_3, 30);
+    wait_for("queued frames", || (agent.class(3).waiting_frames >= 8).then_some(()));
     let (status, log) = agent.end(Signal::SIGTERM);
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(log.contains("had not left when the queues were taken away"), "{log}");
-    talk.finish();
+    sender.finish();
 }

@@ -26,7 +26,7 @@ fn state(wire: &Wire) -> String {
 }
 
 /// Returns whether a process is stopped, ended, or gone.
-fn is_still(process: &str) -> bool {
+fn is_stopped_or_gone(process: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
     state.is_none_or(|state| "TZX".contains(state))
@@ -36,11 +36,11 @@ fn is_still(process: &str) -> bool {
 fn kill_both(agent: Agent) {
     let id = agent.id();
     agent.signal(Signal::SIGSTOP); // a stopped agent starts no other guard
-    wait_for("the agent to stop", || is_still(&id.to_string()).then_some(()));
+    wait_for("the agent to stop", || is_stopped_or_gone(&id.to_string()).then_some(()));
     let guards = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
     for guard in guards.split_whitespace() {
         let _ = kill(Pid::from_raw(guard.parse().unwrap()), Signal::SIGKILL); // fails if the guard has ended
-        wait_for("the guard to end", || is_still(guard).then_some(()));
+        wait_for("the guard to end", || is_stopped_or_gone(guard).then_some(()));
     }
     agent.end(Signal::SIGKILL);
 }
@@ -66,7 +66,7 @@ fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
 
 // proves: host-guard
 #[test]
-fn guard_puts_back_after_a_kill_at_any_moment() {
+fn guard_restores_device_after_any_kill() {
     let kill = |agent: Agent| drop(agent.end(Signal::SIGKILL));
     kill_at_each_moment(kill, |wire, before, moment| {
         wait_for(&format!("the guard, after {moment} ms"), || (state(wire) == before).then_some(()));
@@ -78,7 +78,7 @@ fn guard_puts_back_after_a_kill_at_any_moment() {
 
 // proves: host-guard
 #[test]
-fn restore_puts_back_after_both_are_killed() {
+fn restore_works_after_guard_is_killed() {
     kill_at_each_moment(kill_both, |wire, before, moment| {
         restore(wire);
         assert_eq!(state(wire), before, "killed after {moment} ms");
@@ -88,7 +88,7 @@ fn restore_puts_back_after_both_are_killed() {
 
 // proves: host-guard
 #[test]
-fn next_agent_puts_back_what_both_left() {
+fn next_agent_restores_device_state() {
     let wire = Wire::build(BINARY);
     let before = state(&wire);
     for moment in MOMENTS {
@@ -103,7 +103,7 @@ fn next_agent_puts_back_what_both_left() {
 
 // proves: host-guard
 #[test]
-fn restore_lets_a_held_class_go_and_respects_later_changes() {
+fn restore_releases_class_keeps_later_changes() {
     let wire = Wire::build(BINARY);
     let _sink = wire.listen(LOSSLESS);
     let agent = wire.start(SLOW);

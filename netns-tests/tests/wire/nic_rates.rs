@@ -36,12 +36,12 @@ fn rate(agent: &Agent) -> Option<u64> {
 }
 
 /// Returns the class 3 of the kernel, with its rate, as printed by `tc`.
-fn kept(wire: &Wire) -> String {
+fn kernel_rate(wire: &Wire) -> String {
     let (classes, _) = wire.run("tc", "class show dev eth0");
     classes.lines().find(|line| line.contains(":13 ")).unwrap_or_default().to_owned()
 }
 
-fn ends_well(agent: Agent) {
+fn assert_clean_exit(agent: Agent) {
     let (status, log) = agent.end(Signal::SIGTERM);
     assert_eq!(status.code(), Some(0), "{log}");
 }
@@ -51,34 +51,34 @@ const SLOWLY: &str = "--speed 1G --qcn=time=600s";
 
 // proves: host-service
 #[test]
-fn a_cnm_slows_its_class_down() {
+fn cnm_slows_its_class() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOWLY);
-    let before = kept(&wire);
+    let before = kernel_rate(&wire);
     wire.peer().send(cnm(&wire, 63));
     assert_eq!(wait_for("a rate", || rate(&agent)), 1_000_000_000 * (128 - 63) / 128);
-    wait_for("the rate in the kernel", || (kept(&wire) != before).then_some(()));
+    wait_for("the rate in the kernel", || (kernel_rate(&wire) != before).then_some(()));
     assert_eq!(agent.class(3).cnms_received, 1);
     assert_eq!(agent.class(4).rate_obeyed_bits_per_second, None);
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
 // proves: host-service
 #[test]
-fn a_class_that_was_slowed_down_recovers() {
+fn slowed_class_recovers() {
     let wire = Wire::build(BINARY);
     let agent = wire.start("--speed 1G --qcn=ai=1M,hai=2M");
-    let before = kept(&wire);
+    let before = kernel_rate(&wire);
     wire.peer().send(cnm(&wire, 63));
     wait_for("the CNM", || (agent.class(3).cnms_received == 1).then_some(()));
     wait_for("the line's rate", || rate(&agent).is_none().then_some(()));
-    wait_for("the line's rate in the kernel", || (kept(&wire) == before).then_some(()));
-    ends_well(agent);
+    wait_for("the line's rate in the kernel", || (kernel_rate(&wire) == before).then_some(()));
+    assert_clean_exit(agent);
 }
 
 // proves: host-service
 #[test]
-fn without_qcn_a_cnm_is_counted_and_no_more() {
+fn cnm_without_qcn_is_only_counted() {
     let wire = Wire::build(BINARY);
     let agent = wire.start("--speed 1G");
     wire.peer().send(&cnm(&wire, 63)[..30]);
@@ -86,12 +86,12 @@ fn without_qcn_a_cnm_is_counted_and_no_more() {
     let status = wait_for("the CNM", || Some(agent.status()).filter(|status| status.cnms_received == 1));
     assert_eq!(status.malformed_cnms["truncated"], 1);
     assert_eq!(status.classes[3].rate_obeyed_bits_per_second, None);
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
 // proves: host-service
 #[test]
-fn a_cnm_to_the_address_that_the_device_got_meanwhile_is_obeyed() {
+fn cnm_to_new_address_is_obeyed() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOWLY);
     let address = MacAddr([2, 0, 0, 0, 0, 0x77]);
@@ -101,50 +101,50 @@ fn a_cnm_to_the_address_that_the_device_got_meanwhile_is_obeyed() {
     wire.peer().send(cnm_to(address, &wire, 63));
     wait_for("a rate", || rate(&agent));
     assert_eq!(agent.class(3).cnms_received, 1);
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
 // proves: host-service
 #[test]
-fn a_rate_that_the_switch_asks_for_is_kept_until_its_time_is_over() {
+fn requested_rate_holds_until_its_expiry() {
     let wire = Wire::build(BINARY);
     let agent = wire.start("--speed 2M --obey-rates");
-    let before = kept(&wire);
+    let before = kernel_rate(&wire);
     let quarter = |time| {
         let rates = Rates { time: Quanta(time), ..Rates::default() };
         rates.with(C3, RateStep::new(2).unwrap()).encode(wire.peer().mac())
     };
     wire.peer().send(quarter(65_535)); // 16.8 s
     assert_eq!(wait_for("a rate", || rate(&agent)), 500_000);
-    wait_for("the rate in the kernel", || (kept(&wire) != before).then_some(()));
+    wait_for("the rate in the kernel", || (kernel_rate(&wire) != before).then_some(()));
     wire.peer().send(quarter(100)); // 26 ms
     wait_for("its end", || rate(&agent).is_none().then_some(()));
-    wait_for("its end in the kernel", || (kept(&wire) == before).then_some(()));
+    wait_for("its end in the kernel", || (kernel_rate(&wire) == before).then_some(()));
     assert_eq!(agent.status().rate_frames_received, 2);
-    ends_well(agent);
+    assert_clean_exit(agent);
 }
 
 // proves: host-service
 #[test]
-fn a_program_that_does_not_read_pauses_the_switch_until_it_does() {
+fn full_socket_pauses_the_switch() {
     let wire = Wire::build(BINARY);
     let agent = wire.start("--speed 100M --pause-above 20KB");
     let slow = wire.namespace().run(|| UdpSocket::bind("10.0.0.1:6000").unwrap());
     let fast = wire.peer().namespace().run(|| UdpSocket::bind("10.0.0.2:6000").unwrap());
-    let told = |time: fn(u16) -> bool| {
+    let await_pfc = |time: fn(u16) -> bool| {
         wire.peer().tap().wait(1, |frame| frames::pfc_time(frame, 3).is_some_and(time));
     };
     for _ in 0..40 {
         fast.send_to(&[0; 1_000], "10.0.0.1:6000").unwrap();
     }
-    told(|time| time == 65_535);
+    await_pfc(|time| time == 65_535);
     assert!(agent.class(3).pause_sent.now && !agent.class(4).pause_sent.now);
     for _ in 0..40 {
         slow.recv(&mut [0; 1_000]).unwrap();
     }
-    told(|time| time == 0);
+    await_pfc(|time| time == 0);
     wait_for("the end of the pause", || (!agent.class(3).pause_sent.now).then_some(()));
     let sent = agent.class(3).pause_sent;
     assert_eq!((sent.xoff, sent.xon), (1, 1));
-    ends_well(agent);
+    assert_clean_exit(agent);
 }

@@ -14,17 +14,17 @@ const CLASS_3: u8 = 24;
 const SLOW: &str = "--speed 1M";
 
 fn tc(wire: &Wire, words: &str) {
-    let (said, ended) = wire.run("tc", words);
-    assert!(ended.success(), "tc {words}: {said}");
+    let (output, ended) = wire.run("tc", words);
+    assert!(ended.success(), "tc {words}: {output}");
 }
 
-fn repaired(agent: &Agent, times: u64) {
+fn await_repairs(agent: &Agent, times: u64) {
     wait_for("the repair", || (agent.status().queue_repairs == times).then_some(()));
 }
 
 // proves: host-guard
 #[test]
-fn tampering_in_a_pause_is_repaired_and_told() {
+fn tampering_during_pause_is_a_fault() {
     let wire = Wire::build(BINARY);
     let _sink = wire.listen(LOSSLESS);
     let before = wire.state();
@@ -38,9 +38,9 @@ fn tampering_in_a_pause_is_repaired_and_told() {
     ];
     for (times, words) in (1..).zip(tampers) {
         tc(&wire, words);
-        repaired(&agent, times);
+        await_repairs(&agent, times);
         wire.send(LOSSLESS, CLASS_3, 3).finish();
-        wait_for("frames that wait", || (agent.class(3).waiting_frames >= 3).then_some(()));
+        wait_for("queued frames", || (agent.class(3).waiting_frames >= 3).then_some(()));
         assert!(wire.arrived(LOSSLESS).is_empty(), "{words}: a frame has left");
     }
     let status = agent.status();
@@ -72,7 +72,7 @@ fn tampering_outside_pauses_is_repaired_without_fault() {
     let agent = wire.start(SLOW);
     for (times, words) in (1..).zip(["filter del dev eth0", "class del dev eth0 classid 786e:10"]) {
         tc(&wire, words); // the second command deletes the queue of a lossy class
-        repaired(&agent, times);
+        await_repairs(&agent, times);
     }
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
     agent.await_pause(3, true);
@@ -92,7 +92,7 @@ fn deleted_lossless_queue_is_a_fault() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
     tc(&wire, "class del dev eth0 classid 786e:13");
-    repaired(&agent, 1);
+    await_repairs(&agent, 1);
     let fault = "somebody deleted the queue of class 3: frames that were queued in it are lost, and nobody has counted them";
     assert_eq!(agent.status().faults, [fault]);
     assert_eq!(agent.get("/healthz"), None, "503");
@@ -103,7 +103,7 @@ fn deleted_lossless_queue_is_a_fault() {
 /// Continued tampering may win against the agent, but never unnoticed.
 // proves: host-guard
 #[test]
-fn tampering_that_goes_on_ends_with_an_exit_code() {
+fn continued_tampering_sets_exit_code() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));

@@ -28,34 +28,34 @@ fn flows(status: &Status, port: usize) -> FlowStatus {
 /// Two flows of one class share a trunk; the receiver of one is paused, and the other flow continues.
 // proves: ofc-flows
 #[test]
-fn the_uncongested_flow_goes_on_over_the_trunk_and_at_its_sender() {
+fn uncongested_flow_continues_over_trunk() {
     unstalled(|| {
         let bed = bed(4).far(2).build();
         let near = bed.start(&ofc(bed.config("speed = \"200M\""), &[2, 3]));
         let far = bed.start_far(&ofc(bed.far_config("speed = \"200M\""), &[3]));
         let (a, b, free, stuck) = (bed.host(1), bed.host(2), bed.host(3), bed.host(4));
         pause(stuck, 65_535);
-        let talk = Traffic::at_mbps(200)
+        let traffic = Traffic::at_mbps(200)
             .sink(free)
             .sink(stuck)
             .source(a, &[stream(free, 3, "50M", 3_000)])
             .source_of_flows(b, &[stream(stuck, 3, "50M", 1_500)])
             .start();
         let mut most = (0, 0);
-        talk.wait("the free flow", || {
+        traffic.wait("the free flow", || {
             pause(stuck, 65_535);
             most.0 = most.0.max(flows(&near.status(), 3).paused);
             most.1 = most.1.max(flows(&near.status(), 2).asked.asked);
             thread::sleep(Duration::from_millis(5));
-            talk.received_at(free, 3) >= 3_000
+            traffic.received_at(free, 3) >= 3_000
         });
-        let arrived = talk.received_at(stuck, 3);
-        assert!(arrived < 1_000, "{arrived} frames reached a receiver that stood still");
+        let arrived = traffic.received_at(stuck, 3);
+        assert!(arrived < 1_000, "{arrived} frames reached the paused receiver");
         assert_eq!(most, (1, 1), "the stuck flow, and only that, was paused at the trunk and at its sender");
         pause(stuck, 0);
-        let reports = talk.finish();
+        let reports = traffic.finish();
         reports.assert_lossless(&[3]);
-        assert!(reports.of(b).pauses.flow_frames > 0, "the sender heard of it");
+        assert!(reports.of(b).pauses.flow_frames > 0, "the sender received lists of flows");
 
         let near = bed.finish(near);
         let far = bed.finish(far);
@@ -72,7 +72,7 @@ fn the_uncongested_flow_goes_on_over_the_trunk_and_at_its_sender() {
 /// The far switch sends lists to a near switch that does not understand them.
 // proves: ofc-flows
 #[test]
-fn a_plain_peer_that_is_sent_lists_pauses_the_class_and_loses_nothing() {
+fn plain_peer_pauses_class_for_lists() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
         let near = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
@@ -80,8 +80,8 @@ fn a_plain_peer_that_is_sent_lists_pauses_the_class_and_loses_nothing() {
         let far = bed.start_far(&config);
         let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
         let much = [stream(sink, 3, "60M", 1_500)];
-        let talk = Traffic::at_mbps(200).sink(sink).source(a, &much).source(b, &much);
-        talk.run().assert_lossless(&[3]);
+        let traffic = Traffic::at_mbps(200).sink(sink).source(a, &much).source(b, &much);
+        traffic.run().assert_lossless(&[3]);
         let near = bed.finish(near);
         let far = bed.finish(far);
         assert!(flows(&far, 2).pause_frames_sent > 0, "lists were sent");

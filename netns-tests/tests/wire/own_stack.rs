@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use xoff_netns_tests::{Bed, Config, Switch, wait_for};
 use xoff_switch::control::Link;
 
-use crate::returns::{is_back, is_gone, make_again};
+use crate::device_returns::{await_removal, await_return, recreate_wire};
 use crate::{BINARY, bed_beside_others, frame};
 
 fn ip(bed: &Bed, words: &str) -> String {
@@ -44,7 +44,7 @@ fn own_addresses(bed: &Bed) -> String {
 
 // proves: own-stack
 #[test]
-fn the_kernel_makes_no_address_and_sends_nothing_on_a_port() {
+fn kernel_is_silent_on_a_port() {
     let bed = with_ipv6();
     let switch = start(&bed);
     let (a, b) = (bed.host(1), bed.host(2));
@@ -70,7 +70,7 @@ fn the_kernel_makes_no_address_and_sends_nothing_on_a_port() {
 
 // proves: own-stack
 #[test]
-fn after_kill_9_the_next_switch_puts_back_how_addresses_were_made() {
+fn next_switch_restores_address_mode() {
     let bed = with_ipv6();
     for killed in 0..2 {
         start(&bed).kill();
@@ -126,7 +126,7 @@ fn kill_9_after_a_new_address_is_undone() {
 
 // proves: host-guard
 #[test]
-fn agent_puts_back_what_a_killed_switch_left() {
+fn agent_restores_after_killed_switch() {
     let bed = with_ipv6();
     let before = state(&bed);
     let nic = |option: &str| {
@@ -149,13 +149,13 @@ fn agent_puts_back_what_a_killed_switch_left() {
 
 // proves: own-stack
 #[test]
-fn a_device_that_is_back_gets_no_address_of_the_kernels_either() {
+fn returned_device_gets_no_kernel_address() {
     let bed = with_ipv6();
     let switch = start(&bed);
     ip(&bed, "link del p1");
-    is_gone(&switch, 1);
-    make_again(&bed, 1, "");
-    is_back(&switch, 1, 1);
+    await_removal(&switch, 1);
+    recreate_wire(&bed, 1, "");
+    await_return(&switch, 1, 1);
     assert_eq!(own_addresses(&bed), "none");
     switch.stop();
     assert_eq!(own_addresses(&bed), "eui64");
@@ -175,21 +175,21 @@ fn refused_by_both(bed: &Bed, config: &Config) -> String {
         stderr
     });
     assert_eq!(check, run);
-    let mut elsewhere = Command::new(BINARY);
-    let elsewhere = elsewhere.args(["check", "--elsewhere", "--config"]).arg(&file);
-    assert!(bed.namespace().output(elsewhere).unwrap().status.success());
+    let mut command = Command::new(BINARY);
+    let command = command.args(["check", "--elsewhere", "--config"]).arg(&file);
+    assert!(bed.namespace().output(command).unwrap().status.success());
     check
 }
 
 // proves: check
 #[test]
-fn a_device_that_the_machine_cannot_spare_is_refused() {
+fn device_the_machine_needs_is_refused() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"");
     let refused = |config: &Config, words: &[&str]| {
-        let said = refused_by_both(&bed, config);
+        let message = refused_by_both(&bed, config);
         for words in words {
-            assert!(said.contains(words), "{words:?} is not in {said}");
+            assert!(message.contains(words), "{words:?} is not in {message}");
         }
     };
     let loopback = config.clone().more("[[port]]\nname = \"p9\"\ndevice = \"lo\"");
@@ -215,8 +215,8 @@ fn a_device_that_the_machine_cannot_spare_is_refused() {
     // Addresses alone are allowed.
     let switch = bed.start(&config);
     let exit = switch.stop();
-    let said = "port p1: p1 has the address 10.9.9.1 (and 1 more), where nobody reaches the machine";
-    assert!(exit.stderr.contains(said), "{}", exit.stderr);
+    let warning = "port p1: p1 has the address 10.9.9.1 (and 1 more), where nobody reaches the machine";
+    assert!(exit.stderr.contains(warning), "{}", exit.stderr);
     ip(&bed, "address del 10.9.9.1/24 dev p1");
     ip(&bed, "address del fd09::1/64 dev p1");
     ip(&bed, &format!("-6 route add default {advertised}"));

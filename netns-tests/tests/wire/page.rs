@@ -7,7 +7,7 @@ use xoff_netns_tests::{Bed, Traffic, frames, stream};
 
 use crate::bed_beside_others;
 
-const LOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page.py");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page.py");
 const NEAR: [u8; 4] = [10, 99, 0, 1];
 const FAR: [u8; 4] = [10, 99, 0, 2];
 
@@ -19,7 +19,7 @@ fn get(bed: &Bed, arguments: &[&str]) -> String {
 
 // proves: http, log
 #[test]
-fn a_browser_gets_the_page_and_whoever_else_asks_a_list_of_paths() {
+fn browser_gets_page_curl_gets_paths() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let at = "http://127.0.0.1:9464";
@@ -47,7 +47,7 @@ fn a_browser_gets_the_page_and_whoever_else_asks_a_list_of_paths() {
 /// A host pauses the far switch's port, and the pause propagates to two senders.
 // proves: http
 #[test]
-fn who_holds_whom_is_seen_over_two_switches_by_keyboard_alone() {
+fn page_shows_pause_chain_by_keyboard() {
     let bed = bed_beside_others(3).far(1).build();
     let mut lab = Lab::new();
     let ends =
@@ -60,13 +60,13 @@ fn who_holds_whom_is_seen_over_two_switches_by_keyboard_alone() {
     let stop = |quanta| sink.send(frames::pfc(sink.mac(), &[(3, quanta)]));
     stop(65535);
     let much = [stream(sink, 3, "90M", 2_000)];
-    let talk = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
+    let traffic = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
     let directory = tempfile::tempdir().unwrap();
-    let mut look = Command::new("/usr/bin/python3");
-    look.args(["-B", LOOK, "http://10.99.0.1:9464", "http://10.99.0.2:9464"]).arg(directory.path());
-    bed.watched_by(look, |_| stop(65535)); // refreshed within the time of a pause
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-B", SCRIPT, "http://10.99.0.1:9464", "http://10.99.0.2:9464"]).arg(directory.path());
+    bed.watched_by(command, |_| stop(65535)); // refreshed within the time of a pause
     stop(0);
-    let _ = talk.finish();
+    let _ = traffic.finish();
     bed.finish(near);
     bed.finish(far);
 }

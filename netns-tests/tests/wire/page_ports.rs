@@ -16,7 +16,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::{PATIENT, bed};
 
-const LOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page_ports.py");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page_ports.py");
 const PORTS: u8 = 64;
 /// Number of frames, above the capacity of a port's rings.
 const TOO_MANY: u32 = 10_000;
@@ -54,9 +54,10 @@ fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     }
 }
 
+/// Traffic begins before the last port is open, and two pages poll without a break.
 // proves: http
 #[test]
-fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_nothing() {
+fn opening_64_ports_loses_nothing() {
     unstalled(|| {
         let bed = bed(2).build();
         let mut lab = Lab::new();
@@ -73,9 +74,9 @@ fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_not
         assert!(gro.unwrap().status.success());
         let (last, tap) = (from.namespace().run(|| Link::open(from.name())).unwrap(), Tap::on(to));
         let (a, b) = (bed.host(1), bed.host(2));
-        let known = |at: MacAddr, port| format!("[[fdb.static]]\nmac = \"{at}\"\nport = \"p{port}\"\n");
-        let known = known(b.mac(), 2) + &known(to.mac(), PORTS);
-        let config = Config::new(PORTS, "speed = \"100M\"").switch(PATIENT).more(&known);
+        let entry = |at: MacAddr, port| format!("[[fdb.static]]\nmac = \"{at}\"\nport = \"p{port}\"\n");
+        let entries = entry(b.mac(), 2) + &entry(to.mac(), PORTS);
+        let config = Config::new(PORTS, "speed = \"100M\"").switch(PATIENT).more(&entries);
         let switch = half_open(&bed, &config);
 
         let mut number = 0;
@@ -92,7 +93,7 @@ fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_not
         let early = send(TOO_MANY);
         let (answers, is_over) = ([const { AtomicU32::new(0) }; 2], AtomicBool::new(false));
         thread::scope(|scope| {
-            let over = Over(&is_over);
+            let over = StopOnDrop(&is_over);
             for answers in &answers {
                 scope.spawn(|| page(&switch, answers, &is_over));
             }
@@ -112,9 +113,9 @@ fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_not
             }
             let running = running.unwrap();
             let directory = tempfile::tempdir().unwrap();
-            let mut look = Command::new("/usr/bin/python3");
-            look.args(["-B", LOOK, "http://127.0.0.1:9464"]).arg(directory.path());
-            bed.watched_by(look, |_| (0..25).for_each(|_| _ = load()));
+            let mut command = Command::new("/usr/bin/python3");
+            command.args(["-B", SCRIPT, "http://127.0.0.1:9464"]).arg(directory.path());
+            bed.watched_by(command, |_| (0..25).for_each(|_| _ = load()));
             wait_for("both pages", || {
                 load();
                 answers.iter().all(|it| it.load(Ordering::Relaxed) >= 10).then_some(())
@@ -123,11 +124,11 @@ fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_not
             let end = load();
             for tap in [b.tap(), &tap] {
                 tap.numbered(end - 1);
-                let seen = tap.numbers();
-                let late: Vec<u32> = seen.iter().copied().filter(|&number| number >= running).collect();
+                let received = tap.numbers();
+                let late: Vec<u32> = received.iter().copied().filter(|&number| number >= running).collect();
                 assert_eq!(late, (running..end).collect::<Vec<u32>>(), "all since the workers run, in order");
-                assert!(seen.is_sorted_by(|a, b| a < b), "what came before, too, as far as it came");
-                let before = seen.iter().filter(|&&number| number < early).count();
+                assert!(received.is_sorted_by(|a, b| a < b), "what came before, too, as far as it came");
+                let before = received.iter().filter(|&&number| number < early).count();
                 assert_eq!(before, 0, "there was nothing to receive them into, and they are no loss");
             }
         });
@@ -148,9 +149,9 @@ fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_not
 }
 
 /// Guard that ends the pages at the end of the test.
-struct Over<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

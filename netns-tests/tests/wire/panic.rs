@@ -10,7 +10,7 @@ use xoff_wire::units::{Class, PortId};
 use crate::{bed_beside_others, frame};
 
 #[test]
-fn a_panic_lets_go_of_every_class_that_is_held() {
+fn panic_sends_xon_for_held_classes() {
     let bed = bed_beside_others(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     let text = bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000").to_string();

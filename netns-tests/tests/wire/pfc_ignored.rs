@@ -19,7 +19,7 @@ fn start(defaults: &str) -> (Bed, Switch) {
 }
 
 /// Checks that a frame of every class passes to host 2, that no class of its port was paused, and that no MAC control frame reached host 1.
-fn nothing_is_paused(bed: &Bed, switch: &Switch) {
+fn assert_nothing_paused(bed: &Bed, switch: &Switch) {
     let (a, b) = (bed.host(1), bed.host(2));
     (0..8).for_each(|class| a.send(frame(a, b, class, class.into())));
     (0..8).for_each(|class| _ = b.tap().numbered(class));
@@ -33,7 +33,7 @@ fn nothing_is_paused(bed: &Bed, switch: &Switch) {
 }
 
 /// Waits until port 2 has refused exactly these malformed frames, by reason.
-fn refused(switch: &Switch, malformed: &[(&str, u64)]) {
+fn await_malformed(switch: &Switch, malformed: &[(&str, u64)]) {
     let expected: BTreeMap<String, u64> =
         malformed.iter().map(|&(why, count)| (why.to_owned(), count)).collect();
     wait_for("MAC control to be counted", || {
@@ -45,84 +45,87 @@ fn refused(switch: &Switch, malformed: &[(&str, u64)]) {
 
 // proves: pause-timing
 #[test]
-fn an_empty_vector_with_times_at_maximum() {
+fn empty_class_vector_pauses_nothing() {
     let (bed, switch) = start("");
     let b = bed.host(2);
     let mut bytes = frames::pfc(b.mac(), &ALL_AT_MAXIMUM);
     bytes[17] = 0;
     b.send(bytes);
     wait_for("the frame", || (switch.port(2).pfc_frames_received == 1).then_some(()));
-    nothing_is_paused(&bed, &switch);
+    assert_nothing_paused(&bed, &switch);
     bed.finish(switch);
 }
 
 #[test]
-fn all_classes_with_time_zero_while_none_is_paused() {
+fn xon_without_pause_changes_nothing() {
     let (bed, switch) = start("pause = \"asymmetric\"");
     let b = bed.host(2);
     b.send(frames::pfc(b.mac(), &ALL_AT_MAXIMUM.map(|(class, _)| (class, 0))));
     wait_for("the frame", || (switch.class(2, 7).pause_received.xon == 1).then_some(()));
-    nothing_is_paused(&bed, &switch);
+    assert_nothing_paused(&bed, &switch);
     bed.finish(switch);
 }
 
 // proves: pause-modes
 #[test]
-fn a_storm_of_802_3x_where_pfc_is_spoken() {
+fn pfc_port_ignores_802_3x_storm() {
     let (bed, switch) = start("");
     let b = bed.host(2);
     (0..500).for_each(|_| b.send(frames::pause(b.mac(), 65535)));
     wait_for("the storm", || (switch.port(2).pause_frames_received == 500).then_some(()));
     assert_eq!(switch.port(2).pause_frames_ignored, 500);
-    nothing_is_paused(&bed, &switch);
+    assert_nothing_paused(&bed, &switch);
     bed.finish(switch);
 }
 
 // proves: pause-modes
 #[test]
-fn what_is_not_exactly_right() {
+fn malformed_pfc_pauses_nothing() {
     let (bed, switch) = start("");
     let (a, b) = (bed.host(1), bed.host(2));
     let good = frames::pfc(b.mac(), &ALL_AT_MAXIMUM);
     for opcode in [0x0002_u16, 0x0100, 0x1001, 0xffff] {
         b.send([&good[..14], &opcode.to_be_bytes(), &good[16..]].concat());
     }
-    refused(&switch, &[("unknown_opcode", 4)]);
+    await_malformed(&switch, &[("unknown_opcode", 4)]);
     for destination in [a.mac(), MacAddr([0x01, 0, 0x5e, 0, 0, 1]), frames::BROADCAST] {
         b.send([&destination.0, &good[6..]].concat());
     }
-    refused(&switch, &[("unknown_opcode", 4), ("wrong_destination", 3)]);
+    await_malformed(&switch, &[("unknown_opcode", 4), ("wrong_destination", 3)]);
     for len in [15, 17, 33] {
         b.send(&good[..len]);
     }
-    refused(&switch, &[("unknown_opcode", 4), ("wrong_destination", 3), ("truncated", 3)]);
+    await_malformed(&switch, &[("unknown_opcode", 4), ("wrong_destination", 3), ("truncated", 3)]);
     b.send(Frame::new(b.mac(), PAUSE_ADDRESS).tag(3, 0).payload(MAC_CONTROL, &good[14..]).build());
-    refused(&switch, &[("unknown_opcode", 4), ("wrong_destination", 3), ("truncated", 3), ("tagged", 1)]);
-    nothing_is_paused(&bed, &switch);
+    await_malformed(
+        &switch,
+        &[("unknown_opcode", 4), ("wrong_destination", 3), ("truncated", 3), ("tagged", 1)],
+    );
+    assert_nothing_paused(&bed, &switch);
     assert_eq!(switch.port(2).pfc_frames_received, 0);
     bed.finish(switch);
 }
 
 // proves: pause-modes
 #[test]
-fn a_good_frame_at_a_port_that_takes_no_part() {
+fn port_with_pause_ignore_ignores_pauses() {
     let (bed, switch) = start("pause = \"ignore\"");
     let b = bed.host(2);
     b.send(frames::pfc(b.mac(), &ALL_AT_MAXIMUM));
     b.send(frames::pause(b.mac(), 65535));
     wait_for("both", || (switch.port(2).pause_frames_ignored == 2).then_some(()));
-    nothing_is_paused(&bed, &switch);
+    assert_nothing_paused(&bed, &switch);
     bed.finish(switch);
 }
 
 // proves: pause-modes
 #[test]
-fn a_good_frame_for_lossy_classes() {
+fn pfc_for_lossy_classes_is_ignored() {
     let (bed, switch) = start("lossless = [3]");
     let b = bed.host(2);
     let lossy: Vec<(u8, u16)> = ALL_AT_MAXIMUM.into_iter().filter(|&(class, _)| class != 3).collect();
     b.send(frames::pfc(b.mac(), &lossy));
     wait_for("the frame", || (switch.port(2).pause_frames_ignored == 1).then_some(()));
-    nothing_is_paused(&bed, &switch);
+    assert_nothing_paused(&bed, &switch);
     bed.finish(switch);
 }

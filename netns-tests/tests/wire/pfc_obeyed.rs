@@ -15,18 +15,18 @@ const CLASSES: std::ops::Range<u8> = 0..8;
 /// Time of a quantum at 10 Mb/s.
 const QUANTUM: Duration = Duration::from_nanos(51_200);
 
-struct Pausing {
+struct PauseFixture {
     bed: Bed,
     switch: Switch,
 }
 
-impl Pausing {
+impl PauseFixture {
     /// Builds two ports at 10 Mb/s that obey PFC for all classes and commit at most two frames.
-    fn new() -> Pausing {
+    fn new() -> PauseFixture {
         let bed = bed(2).build();
         let config = bed.config("speed = \"10M\"\npause = \"asymmetric\"\ncommit = 2000");
         let switch = bed.start(&config);
-        let both = Pausing { bed, switch };
+        let both = PauseFixture { bed, switch };
         both.bed.host(2).send(frame(both.bed.host(2), both.bed.host(1), 0, 0)); // learned
         both.bed.host(1).tap().numbered(0);
         both
@@ -72,8 +72,8 @@ impl Pausing {
 
 // proves: pause-timing
 #[test]
-fn the_paused_class_stops_and_no_other_until_its_time_is_over() {
-    let it = Pausing::new();
+fn paused_class_stops_until_expiry() {
+    let it = PauseFixture::new();
     (1..=30).for_each(|number| it.send(3, number));
     let sent = it.pause(&[(3, u16::MAX)]);
     let left = it.switch.class(2, 3).tx_frames;
@@ -101,7 +101,7 @@ fn the_paused_class_stops_and_no_other_until_its_time_is_over() {
 // proves: pause-timing
 #[test]
 fn time_zero_resumes_at_once() {
-    let it = Pausing::new();
+    let it = PauseFixture::new();
     it.pause(&[(3, u16::MAX)]);
     it.send(3, 1);
     it.send(4, 2);
@@ -116,9 +116,9 @@ fn time_zero_resumes_at_once() {
 
 // proves: pause-timing
 #[test]
-fn the_last_value_wins_whether_longer_or_shorter() {
+fn last_pause_time_wins() {
     for (first, last) in [(10_000, 2_000), (2_000, 10_000)] {
-        let it = Pausing::new();
+        let it = PauseFixture::new();
         let pfc = |quanta| frames::pfc(it.bed.host(2).mac(), &[(3, quanta)]);
         it.bed.host(2).send(pfc(first));
         let sent = now();
@@ -137,8 +137,8 @@ fn the_last_value_wins_whether_longer_or_shorter() {
 
 // proves: pause-timing
 #[test]
-fn eight_classes_expire_each_by_its_own_time() {
-    let it = Pausing::new();
+fn classes_expire_independently() {
+    let it = PauseFixture::new();
     let times: Vec<(u8, u16)> =
         CLASSES.map(|class| (class, 2_000 + 1_000 * u16::from(class * 3 % 8))).collect();
     let sent = it.pause(&times);
@@ -150,10 +150,11 @@ fn eight_classes_expire_each_by_its_own_time() {
     it.finish();
 }
 
+/// Reserved bits, padding, times of disabled classes, and a source address of zero.
 // proves: pause-modes
 #[test]
-fn reserved_bits_padding_and_a_source_of_zero_make_no_difference() {
-    let it = Pausing::new();
+fn reserved_fields_make_no_difference() {
+    let it = PauseFixture::new();
     let source = it.bed.host(2).mac();
     let mut reserved = frames::pfc(source, &[(0, 4_000)]);
     reserved[16] = 0xff;
@@ -177,12 +178,12 @@ fn reserved_bits_padding_and_a_source_of_zero_make_no_difference() {
 
 // proves: pause-timing
 #[test]
-fn pauses_of_all_lengths_end_exactly_when_they_should() {
+fn pauses_of_all_lengths_expire_exactly() {
     const REPEATS: u32 = 20;
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     let quantum = Duration::from_nanos(5_120);
-    let it = Pausing { bed, switch };
+    let it = PauseFixture { bed, switch };
     let (mut number, mut total) = (0, Duration::ZERO);
     for (quanta, repeats) in [(1, REPEATS), (10, REPEATS), (100, REPEATS), (1_000, REPEATS), (65_535, 4)] {
         let mut errors: Vec<Duration> = (0..repeats)

@@ -28,7 +28,7 @@ fn start(defaults: &str) -> (Bed, Switch) {
 }
 
 /// Sends a PFC frame from host 2, and waits until port 2 has received it.
-fn tell(bed: &Bed, switch: &Switch, classes: &[(u8, u16)]) {
+fn send_pfc(bed: &Bed, switch: &Switch, classes: &[(u8, u16)]) {
     let before = switch.port(2).pfc_frames_received;
     bed.host(2).send(frames::pfc(bed.host(2).mac(), classes));
     wait_for("the pause", || (switch.port(2).pfc_frames_received > before).then_some(()));
@@ -40,14 +40,14 @@ fn send_three(bed: &Bed, class: u8, first: u32) {
     }
 }
 
-/// Returns the next MAC control frame at host 1 after `seen` others.
-fn told(bed: &Bed, seen: usize) -> Vec<u8> {
+/// Returns the next MAC control frame at host 1 after `skipped` others.
+fn control_frame(bed: &Bed, skipped: usize) -> Vec<u8> {
     let control = |bytes: &[u8]| frames::ether_type(bytes) == frames::MAC_CONTROL;
-    bed.host(1).tap().wait(seen + 1, control).swap_remove(seen).bytes
+    bed.host(1).tap().wait(skipped + 1, control).swap_remove(skipped).bytes
 }
 
 /// Checks that a frame is exactly this PFC frame of the switch's port 1, also by tshark and scapy.
-fn assert_says(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
+fn assert_is_pfc(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     assert_eq!(bytes, frames::pfc(port, classes));
     let vector = classes.iter().fold(0_u16, |vector, (class, _)| vector | 1 << class);
     let time = |class: u8| classes.iter().find(|it| it.0 == class).map_or(0, |it| it.1);
@@ -82,46 +82,47 @@ fn assert_says(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     }
 }
 
+/// Each change of a class causes a frame that repeats the state of all held classes.
 // proves: pause-frames
 #[test]
-fn every_change_is_told_and_every_state_that_holds_with_it() {
+fn pfc_frame_has_all_held_classes() {
     let (bed, switch) = start("");
-    tell(&bed, &switch, &[(3, u16::MAX), (4, u16::MAX)]);
+    send_pfc(&bed, &switch, &[(3, u16::MAX), (4, u16::MAX)]);
     send_three(&bed, 3, 1);
-    let first = told(&bed, 0);
+    let first = control_frame(&bed, 0);
     send_three(&bed, 4, 11);
-    let second = told(&bed, 1);
+    let second = control_frame(&bed, 1);
     assert!(switch.class(1, 3).pause_sent.now && switch.class(1, 4).pause_sent.now);
-    tell(&bed, &switch, &[(3, 0)]);
-    let third = told(&bed, 2);
-    tell(&bed, &switch, &[(4, 0)]);
-    let fourth = told(&bed, 3);
+    send_pfc(&bed, &switch, &[(3, 0)]);
+    let third = control_frame(&bed, 2);
+    send_pfc(&bed, &switch, &[(4, 0)]);
+    let fourth = control_frame(&bed, 3);
     bed.host(2).tap().wait(6, |bytes| frames::sequence(bytes).is_some());
     let port = bed.port(1).mac();
-    assert_says(&first, port, &[(3, 65535)]);
-    assert_says(&second, port, &[(3, 65535), (4, 65535)]);
-    assert_says(&third, port, &[(3, 0), (4, 65535)]);
-    assert_says(&fourth, port, &[(4, 0)]);
-    let said = bed.finish(switch);
-    for class in &said.ports[0].classes[3..=4] {
+    assert_is_pfc(&first, port, &[(3, 65535)]);
+    assert_is_pfc(&second, port, &[(3, 65535), (4, 65535)]);
+    assert_is_pfc(&third, port, &[(3, 0), (4, 65535)]);
+    assert_is_pfc(&fourth, port, &[(4, 0)]);
+    let status = bed.finish(switch);
+    for class in &status.ports[0].classes[3..=4] {
         assert_eq!((class.pause_sent.xoff, class.pause_sent.xon, class.pause_sent.now), (1, 1, false));
     }
-    assert_eq!((said.ports[0].pause_frames_sent, said.ports[0].control_starved), (4, 0));
+    assert_eq!((status.ports[0].pause_frames_sent, status.ports[0].control_starved), (4, 0));
     assert_eq!(bed.host(1).tap().count(frames::is_pfc), 4, "nothing was left to say at the end");
 }
 
 // proves: pause-frames
 #[test]
-fn a_state_that_holds_is_told_again_before_it_could_run_out() {
+fn held_class_is_refreshed_before_expiry() {
     let (bed, switch) = start("refresh = \"150ms\"");
-    tell(&bed, &switch, &[(3, u16::MAX)]);
+    send_pfc(&bed, &switch, &[(3, u16::MAX)]);
     send_three(&bed, 3, 1);
-    let said = bed.host(1).tap().wait(5, frames::is_pfc);
-    for (earlier, later) in said.iter().zip(&said[1..]) {
+    let refreshes = bed.host(1).tap().wait(5, frames::is_pfc);
+    for (earlier, later) in refreshes.iter().zip(&refreshes[1..]) {
         assert_eq!(later.bytes, frames::pfc(bed.port(1).mac(), &[(3, 65535)]));
         assert!(later.at - earlier.at < PAUSE, "it ran out in between");
     }
-    tell(&bed, &switch, &[(3, 0)]);
+    send_pfc(&bed, &switch, &[(3, 0)]);
     bed.host(1).tap().wait(1, |bytes| frames::pfc_time(bytes, 3) == Some(0));
     let sent = switch.class(1, 3);
     assert_eq!((sent.pause_sent.xoff, sent.pause_sent.xon), (1, 1));
@@ -131,15 +132,15 @@ fn a_state_that_holds_is_told_again_before_it_could_run_out() {
 
 // proves: pause-modes
 #[test]
-fn a_port_of_802_3x_pauses_as_a_whole() {
+fn port_802_3x_pauses_all_classes() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1M\"").port(1, "pause = \"802.3x\"").more("[class.3]\nxoff = 4000");
     let switch = bed.start(&config);
-    tell(&bed, &switch, &[(3, u16::MAX)]);
+    send_pfc(&bed, &switch, &[(3, u16::MAX)]);
     send_three(&bed, 3, 1);
-    let start = told(&bed, 0);
-    tell(&bed, &switch, &[(3, 0)]);
-    let end = told(&bed, 1);
+    let start = control_frame(&bed, 0);
+    send_pfc(&bed, &switch, &[(3, 0)]);
+    let end = control_frame(&bed, 1);
     assert_eq!(start, frames::pause(bed.port(1).mac(), 65535));
     assert_eq!(decode::scapy(&start)["MACControlPause"]["pause_time"], 65535);
     assert_eq!(decode::tshark(&start, &["macc.opcode"]), ["0x0001"]);

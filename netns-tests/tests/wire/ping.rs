@@ -16,7 +16,7 @@ fn hosts_ping_each_other_over_both_families() {
 }
 
 #[test]
-fn the_largest_packet_crosses_whole_and_a_fragmented_one_too() {
+fn largest_and_fragmented_pings_pass() {
     let bed = bed_beside_others(2).ipv6().build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));

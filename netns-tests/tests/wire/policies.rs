@@ -8,7 +8,7 @@ use xoff_switch::causes::Causes;
 use crate::{BINARY, PATIENT, bed};
 
 /// A single worker, which CaPFC needs, with distant ingress thresholds.
-const SEES_ALL: &str = "workers = 1";
+const ONE_WORKER: &str = "workers = 1";
 const FAR: &str = "[class.3]\nxoff = \"4MB\"\nxon = \"3MB\"";
 
 fn xoff(bed: &xoff_netns_tests::Bed, args: &[&str]) -> (bool, String) {
@@ -20,11 +20,11 @@ fn xoff(bed: &xoff_netns_tests::Bed, args: &[&str]) -> (bool, String) {
 /// PFC would pause only above 4 MB at ingress; CaPFC pauses for 25 KB at egress.
 // proves: capfc
 #[test]
-fn capfc_holds_the_culprits_of_a_congested_egress_queue_and_loses_nothing() {
+fn capfc_pauses_culprits_of_congested_queue() {
     for policy in ["capfc-stop-max", "capfc-stop-calibrate"] {
         unstalled(|| {
             let bed = bed(4).build();
-            let config = bed.config("speed = \"100M\"").switch(PATIENT).switch(SEES_ALL).more(FAR);
+            let config = bed.config("speed = \"100M\"").switch(PATIENT).switch(ONE_WORKER).more(FAR);
             let switch = bed.start(&config.switch(&format!("policy = \"{policy}\"\nshadow = [\"pfc\"]")));
             let (a, b, light, sink) = (bed.host(1), bed.host(2), bed.host(3), bed.host(4));
             let much = [stream(sink, 3, "90M", 3_000)];
@@ -35,40 +35,40 @@ fn capfc_holds_the_culprits_of_a_congested_egress_queue_and_loses_nothing() {
                 .source(light, &[stream(a, 3, "5M", 200)])
                 .run();
             reports.assert_lossless(&[3]);
-            let said = bed.finish(switch);
-            let class = |port: usize| &said.ports[port].classes[3];
+            let status = bed.finish(switch);
+            let class = |port: usize| &status.ports[port].classes[3];
             let blamed = class(0).causes["egress"].own + class(1).causes["egress"].own;
             assert!(blamed > 0, "nobody was blamed");
-            assert_eq!(class(2).pause_sent.xoff, 0, "who sends elsewhere is not");
+            assert_eq!(class(2).pause_sent.xoff, 0, "a sender to another port is not paused");
             assert_eq!((class(0).pause_sent.now, class(1).pause_sent.now), (false, false));
-            let cause = class(0).cause.as_ref().or(class(1).cause.as_ref()).expect("somebody was held");
+            let cause = class(0).cause.as_ref().or(class(1).cause.as_ref()).expect("a sender was held");
             assert_eq!((cause.trigger.as_str(), cause.culprit.as_deref()), ("egress", Some("p4")));
             let shadow = &class(0).shadows[0];
-            assert_eq!((shadow.policy.as_str(), shadow.xoff), ("pfc", 0), "PFC would not have cared");
+            assert_eq!((shadow.policy.as_str(), shadow.xoff), ("pfc", 0), "PFC would not have paused");
         });
     }
 }
 
 // proves: policy-swap
 #[test]
-fn policies_are_replaced_under_load_and_nothing_is_lost() {
+fn policy_swap_under_load_loses_nothing() {
     unstalled(|| {
         let bed = bed(3).build();
         let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT).switch("workers = 1"));
         let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
         let much = [stream(sink, 3, "90M", 6_000)];
-        let talk = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
+        let traffic = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
         for round in 1..=10 {
-            talk.wait_received(round * 1_000);
+            traffic.wait_received(round * 1_000);
             let policy = ["capfc-stop-max", "pfc", "capfc-stop-calibrate"][round as usize % 3];
             let (done, text) = xoff(&bed, &["policy", policy, "--class", "3"]);
             assert!(done && text.contains(&format!("class 3  {policy}\n")), "{text}");
         }
-        talk.finish().assert_lossless(&[3]);
-        let said = bed.finish(switch);
-        assert_eq!(said.policies[3], "pfc", "the tenth");
-        assert!(said.policies.iter().enumerate().all(|(class, name)| class == 3 || name == "pfc"));
-        let class = &said.ports[0].classes[3];
+        traffic.finish().assert_lossless(&[3]);
+        let status = bed.finish(switch);
+        assert_eq!(status.policies[3], "pfc", "the tenth");
+        assert!(status.policies.iter().enumerate().all(|(class, name)| class == 3 || name == "pfc"));
+        let class = &status.ports[0].classes[3];
         assert!(class.causes["egress"].own > 0 && class.causes["ingress"].own > 0, "both kinds acted");
         assert!(!class.pause_sent.now);
     });
@@ -76,7 +76,7 @@ fn policies_are_replaced_under_load_and_nothing_is_lost() {
 
 // proves: policy-swap
 #[test]
-fn a_policy_that_is_none_or_needs_one_worker_is_refused_and_changes_nothing() {
+fn unsuitable_policy_is_refused() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("workers = 2"));
     let (done, text) = xoff(&bed, &["policy", "capfc"]);
@@ -90,7 +90,7 @@ fn a_policy_that_is_none_or_needs_one_worker_is_refused_and_changes_nothing() {
 /// A host pauses the far switch's port; the pause propagates to the senders, and the graph has the whole chain.
 // proves: causes
 #[test]
-fn a_chain_of_pauses_is_told_from_the_senders_to_the_station_at_its_root() {
+fn causes_show_whole_pause_chain() {
     let bed = bed(3).far(1).build();
     let near = bed.start(&bed.config("speed = \"100M\"").switch("name = \"near\""));
     let far = bed.start_far(&bed.far_config("speed = \"100M\"").switch("name = \"far\""));
@@ -98,7 +98,7 @@ fn a_chain_of_pauses_is_told_from_the_senders_to_the_station_at_its_root() {
     let stop = |quanta| sink.send(frames::pfc(sink.mac(), &[(3, quanta)]));
     let much = [stream(sink, 3, "90M", 2_000)];
     stop(65535);
-    let talk = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
+    let traffic = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
     let chain = wait_for("the pause to reach both senders", || {
         stop(65535);
         let text = Causes::of(&[near.status(), far.status()]).text();
@@ -122,7 +122,7 @@ fn a_chain_of_pauses_is_told_from_the_senders_to_the_station_at_its_root() {
     let (_, dot) = xoff(&bed, &["status", "causes", "--dot"]);
     assert!(dot.starts_with("digraph {"), "{dot}");
     stop(0);
-    let _ = talk.finish();
+    let _ = traffic.finish();
     bed.finish(near);
     bed.finish(far);
 }

@@ -11,7 +11,7 @@ use crate::{bed_beside_others, frame};
 
 // proves: bridging
 #[test]
-fn stations_beyond_the_limit_are_forwarded_but_not_learned() {
+fn stations_beyond_limit_are_not_learned() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "learn_limit = 3"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -21,15 +21,15 @@ fn stations_beyond_the_limit_are_forwarded_but_not_learned() {
         a.tap().numbered(number);
     }
     wait_for("the count", || (switch.port(2).learn_refused == 7).then_some(()));
-    let mut known: Vec<String> = switch.status().fdb.into_iter().map(|entry| entry.mac).collect();
-    known.sort_unstable();
-    assert_eq!(known, [0, 1, 2].map(|number| station(number).to_string()));
+    let mut learned: Vec<String> = switch.status().fdb.into_iter().map(|entry| entry.mac).collect();
+    learned.sort_unstable();
+    assert_eq!(learned, [0, 1, 2].map(|number| station(number).to_string()));
     bed.finish(switch);
 }
 
 // proves: verdict
 #[test]
-fn a_frame_that_only_the_device_knows_to_be_lost_fails_the_verdict() {
+fn device_drop_fails_the_verdict() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     // The device drops frames longer than its peer's MTU, from any sender.
@@ -40,16 +40,19 @@ fn a_frame_that_only_the_device_knows_to_be_lost_fails_the_verdict() {
     assert_eq!(bed.namespace().run(|| send().unwrap()), 1);
     let lost = wait_for("the drop", || switch.port(1).device_drops.filter(|drops| drops.lost() > 0));
     assert_eq!((lost.tx_dropped, lost.lost()), (1, 1));
-    let said = switch.status();
-    assert_eq!(said.ports[0].xdp_statistics.unwrap().lost(), 0);
-    assert_eq!((said.verdict.lossless, said.verdict.lossless_lost, said.verdict.unseen_lost), (false, 0, 1));
+    let status = switch.status();
+    assert_eq!(status.ports[0].xdp_statistics.unwrap().lost(), 0);
+    assert_eq!(
+        (status.verdict.lossless, status.verdict.lossless_lost, status.verdict.unseen_lost),
+        (false, 0, 1)
+    );
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
 // proves: bridging
 #[test]
-fn isolated_ports_reach_all_others_and_not_each_other() {
+fn isolated_ports_reach_only_others() {
     let bed = bed_beside_others(4).build();
     let config = bed.config("speed = \"1G\"").port(2, "isolated = true").port(3, "isolated = true");
     let switch = bed.start(&config);
@@ -72,11 +75,11 @@ fn isolated_ports_reach_all_others_and_not_each_other() {
         ([2, 3].iter().all(|&port| switch.class(port, 0).drops["isolated"] == 1)).then_some(())
     });
     for (host, (flooded, direct)) in (1..).zip(flooded.iter().zip(direct)) {
-        let mut seen = bed.host(host).tap().numbers();
-        seen.sort_unstable();
+        let mut received = bed.host(host).tap().numbers();
+        received.sort_unstable();
         let mut expected = [*flooded, direct].concat();
         expected.sort_unstable();
-        assert_eq!(seen, expected, "host {host}");
+        assert_eq!(received, expected, "host {host}");
     }
     bed.finish(switch);
 }

@@ -16,7 +16,7 @@ const NONE: &str = "0000000000000000";
 
 /// User, capabilities and limits of a thread, from /proc.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Left {
+struct Privileges {
     uid: String,
     permitted: String,
     effective: String,
@@ -27,7 +27,7 @@ struct Left {
 }
 
 /// Returns the privileges by thread name; the main thread and that of signals have the program's name.
-fn left(switch: &Switch) -> BTreeMap<String, Left> {
+fn privileges(switch: &Switch) -> BTreeMap<String, Privileges> {
     let process = format!("/proc/{}", switch.pid());
     let program = fs::read_to_string(format!("{process}/comm")).unwrap();
     let tasks = fs::read_dir(format!("{process}/task")).unwrap();
@@ -35,7 +35,7 @@ fn left(switch: &Switch) -> BTreeMap<String, Left> {
         let text = fs::read_to_string(task.join("status")).unwrap();
         let field =
             |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
-        let left = Left {
+        let privileges = Privileges {
             uid: field("Uid:").split('\t').next().unwrap().to_owned(),
             permitted: field("CapPrm:"),
             effective: field("CapEff:"),
@@ -45,13 +45,13 @@ fn left(switch: &Switch) -> BTreeMap<String, Left> {
             seccomp: field("Seccomp:"),
         };
         let name = field("Name:");
-        (if name == program.trim() { "main".to_owned() } else { name }, left)
+        (if name == program.trim() { "main".to_owned() } else { name }, privileges)
     };
     tasks.map(|task| read(task.unwrap().path())).collect()
 }
 
-fn expected(uid: &str) -> BTreeMap<String, Left> {
-    let with = |capabilities: &str| Left {
+fn expected(uid: &str) -> BTreeMap<String, Privileges> {
+    let with = |capabilities: &str| Privileges {
         uid: uid.to_owned(),
         permitted: capabilities.to_owned(),
         effective: capabilities.to_owned(),
@@ -78,13 +78,13 @@ fn ping(bed: &Bed) {
 }
 
 /// Checks that a switch with this user forwards, monitors its devices, answers, and restores its devices.
-fn works(bed: &Bed, switch_lines: &str, uid: &str) {
+fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     let before = devices(bed);
     // Binding the HTTP port needs a privilege too; serving does not.
     bed.namespace().sysctl("ipv4/ip_unprivileged_port_start", "10000").unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmode = \"generic\"").switch(switch_lines));
     assert_ne!(devices(bed), before, "the XDP program is there");
-    assert_eq!(left(&switch), expected(uid));
+    assert_eq!(privileges(&switch), expected(uid));
     ping(bed);
     let mut off = Command::new("ip");
     let off = bed.namespace().output(off.args(["link", "set", "p1", "xdpgeneric", "off"])).unwrap();
@@ -113,19 +113,19 @@ fn works(bed: &Bed, switch_lines: &str, uid: &str) {
 
 // proves: privileges
 #[test]
-fn a_running_switch_keeps_what_it_needs_thread_by_thread() {
-    works(&bed_beside_others(2).build(), "", "0");
+fn threads_keep_only_needed_privileges() {
+    assert_works(&bed_beside_others(2).build(), "", "0");
 }
 
 // proves: privileges
 #[test]
-fn a_running_switch_is_another_user() {
-    works(&bed_beside_others(2).build(), "user = \"nobody\"", "65534");
+fn switch_runs_as_configured_user() {
+    assert_works(&bed_beside_others(2).build(), "user = \"nobody\"", "65534");
 }
 
 // proves: privileges
 #[test]
-fn a_user_that_is_not_there_is_refused() {
+fn unknown_user_is_refused() {
     let bed = bed_beside_others(2).build();
     let exit = bed.launch(&bed.config("speed = \"1G\"").switch("user = \"no.such.user\"")).wait();
     assert_eq!(exit.status.code(), Some(2));

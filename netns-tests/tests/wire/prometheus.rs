@@ -7,7 +7,7 @@ use xoff_netns_tests::{Config, Traffic, frames, stream};
 
 use crate::bed;
 
-const LOOK: &str = include_str!("prometheus.py");
+const SCRIPT: &str = include_str!("prometheus.py");
 const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards/xoff.json");
 const NEAR: [u8; 4] = [10, 99, 0, 1];
 const FAR: [u8; 4] = [10, 99, 0, 2];
@@ -24,7 +24,7 @@ fn everything(config: Config, name: &str) -> Config {
 /// A host pauses the far switch's port, and the pause propagates to two senders.
 // proves: monitoring
 #[test]
-fn every_query_of_the_dashboard_has_its_data_and_promtool_nothing_to_say() {
+fn dashboard_queries_have_data() {
     let bed = bed(3).far(1).build();
     let mut lab = Lab::new();
     let ends =
@@ -35,13 +35,13 @@ fn every_query_of_the_dashboard_has_its_data_and_promtool_nothing_to_say() {
     let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
     let stop = |quanta| sink.send(frames::pfc(sink.mac(), &[(3, quanta)]));
     let much = [stream(sink, 3, "10M", 12_000)];
-    let talk = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
+    let traffic = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
     let directory = tempfile::tempdir().unwrap();
-    let mut look = Command::new("/usr/bin/python3");
-    look.args(["-c", LOOK, DASHBOARD]).arg(directory.path()).args(["127.0.0.1:9464", "10.99.0.2:9464"]);
-    bed.watched_by(look, |round| stop(if round % 4 == 3 { 0 } else { 65535 }));
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", SCRIPT, DASHBOARD]).arg(directory.path()).args(["127.0.0.1:9464", "10.99.0.2:9464"]);
+    bed.watched_by(command, |round| stop(if round % 4 == 3 { 0 } else { 65535 }));
     stop(0);
-    let _ = talk.finish();
+    let _ = traffic.finish();
     bed.finish(near);
     bed.finish(far);
 }

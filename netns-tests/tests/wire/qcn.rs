@@ -38,8 +38,8 @@ fn fan_in(points: &str) {
         .source(b, &[stream(sink, 3, "line", FRAMES)])
         .run();
     reports.assert_lossless(&[3]);
-    let said = bed.finish(switch);
-    let points: Vec<_> = said.ports.iter().filter_map(|port| port.classes[3].congestion_point).collect();
+    let status = bed.finish(switch);
+    let points: Vec<_> = status.ports.iter().filter_map(|port| port.classes[3].congestion_point).collect();
     let sent: u64 = points.iter().map(|point| point.cnms_sent).sum();
     let received: u64 = [a, b].map(|host| reports.of(host).cnms.received).iter().sum();
     assert_eq!((points.len(), sent), (3, received), "every CNM came");
@@ -52,20 +52,20 @@ fn fan_in(points: &str) {
 
 // proves: qcn
 #[test]
-fn senders_slow_down_as_ingress_points_ask_and_nothing_is_lost() {
+fn ingress_points_slow_senders_without_loss() {
     unstalled(|| fan_in("ingress = [3]\nculprit = \"occupancy-random\"\n"));
 }
 
 // proves: qcn
 #[test]
-fn senders_slow_down_as_egress_points_ask_and_nothing_is_lost() {
+fn egress_points_slow_senders_without_loss() {
     unstalled(|| fan_in("egress = [3]\n"));
 }
 
 /// Host 2 pauses its port; frames of host 1 queue there, and the third frame is sampled.
 // proves: qcn
 #[test]
-fn a_cnm_on_the_wire_is_about_the_frame_that_was_sampled() {
+fn cnm_describes_the_sampled_frame() {
     for (place, point) in [("ingress", 1), ("egress", 2)] {
         let bed = bed(2).build();
         let qcn = "set_point = 1000\nsample_every = 4000\njitter = 0\nframes_per_cnm = 1\n";
@@ -93,7 +93,7 @@ fn a_cnm_on_the_wire_is_about_the_frame_that_was_sampled() {
         assert_eq!(cnm.congestion_point, CongestionPointId::new(port, Class::ALL[3]));
         assert_eq!((cnm.destination, cnm.priority, cnm.feedback), (b.mac(), Class::ALL[3], 63));
         assert_eq!(cnm.msdu.as_bytes().len(), 64);
-        is_read_by_tshark(&bytes, &cnm, &header);
+        assert_tshark_reads(&bytes, &cnm, &header);
         b.send(frames::pfc(b.mac(), &[(3, 0)]));
         let with_cn_tag =
             |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.cn_tag == Some(CnTag(0x1234)));
@@ -104,7 +104,7 @@ fn a_cnm_on_the_wire_is_about_the_frame_that_was_sampled() {
     }
 }
 
-fn is_read_by_tshark(bytes: &[u8], cnm: &Cnm, header: &Header) {
+fn assert_tshark_reads(bytes: &[u8], cnm: &Cnm, header: &Header) {
     let fields = [
         "xoff_cntag.rpid",
         "xoff_cnm.feedback",
@@ -134,7 +134,7 @@ fn is_read_by_tshark(bytes: &[u8], cnm: &Cnm, header: &Header) {
 
 // proves: capture
 #[test]
-fn the_dissector_reads_what_we_encode_and_says_what_is_malformed() {
+fn dissector_flags_malformed_cnms_and_lists() {
     let head = |rest: &[u8]| [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], rest].concat();
     let mut cnm = head(&[0x22, 0xe7, 0x10, 9]);
     cnm.resize(60, 0);

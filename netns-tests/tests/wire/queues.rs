@@ -64,8 +64,8 @@ fn all_queues_of_a_device_are_one_port() {
         let queues = per_queue(bed.port(port));
         assert!(queues.len() == 3 && queues.iter().all(|&packets| packets > 0), "{queues:?}");
     }
-    let said = bed.finish(switch);
-    assert!(said.ports[0].classes[0].rx_frames >= u64::from(FLOWS * DATAGRAMS));
+    let status = bed.finish(switch);
+    assert!(status.ports[0].classes[0].rx_frames >= u64::from(FLOWS * DATAGRAMS));
 }
 
 // proves: verdict
@@ -104,7 +104,7 @@ fn set_mtu(bed: &Bed, mtu: u32) {
     assert!(output.status.success(), "{output:?}");
 }
 
-fn follows(switch: &Switch, times: u64, queues: u32) {
+fn await_queues(switch: &Switch, times: u64, queues: u32) {
     wait_for("the port to follow its queues", || {
         let port = switch.port(1);
         let follows = port.unfollowed.is_none() && port.link == Link::Up;
@@ -124,7 +124,7 @@ fn port_follows_the_queues_of_its_device() {
     ethtool(&bed, "-L p1 rx 1");
     let switch = bed.start(&bed.config("speed = \"1G\"").port(1, "queues = [0]"));
     ethtool(&bed, "-L p1 rx 2");
-    follows(&switch, 1, 1);
+    await_queues(&switch, 1, 1);
     a.run("ethtool", &["-L", "eth0", "tx", "2"]);
     a.run("ip", &["neigh", "replace", "10.0.0.2", "lladdr", "02:00:00:00:00:02", "dev", "eth0"]);
     wait_for("the link", || (switch.port(1).link == Link::Up).then_some(()));
@@ -140,11 +140,11 @@ fn port_follows_the_queues_of_its_device() {
     let port = switch.port(1);
     assert_eq!(port.device_drops.unwrap().rx_passed, 0);
     assert_eq!(switch.health().0, 200);
-    let said = format!("{CHANGED} once, and what came meanwhile by other queues is not counted");
+    let gap = format!("{CHANGED} once, and what came meanwhile by other queues is not counted");
     let verdict = switch.status().verdict;
-    assert_eq!((verdict.promise, verdict.unproved), (Promise::NotProved, vec![said.clone()]));
+    assert_eq!((verdict.promise, verdict.unproved), (Promise::NotProved, vec![gap.clone()]));
     let output = bed.namespace().output(Command::new(BINARY).arg("acknowledge")).unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("acknowledged: {said}\n"));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("acknowledged: {gap}\n"));
     assert_eq!(switch.status().verdict.promise, Promise::Kept, "{:?}", switch.status().verdict);
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
@@ -206,7 +206,7 @@ fn queues_beyond_those_of_the_start_are_followed() {
     ethtool(&bed, "-L p1 rx 1");
     let switch = bed.start(&bed.config("speed = \"1G\""));
     ethtool(&bed, "-L p1 rx 2");
-    follows(&switch, 1, 2);
+    await_queues(&switch, 1, 2);
     let flows = many_flows(bed.host(1), bed.host(2));
     assert_eq!(flows.len(), usize::from(FLOWS * DATAGRAMS));
     assert_eq!(switch.health().0, 200);
@@ -251,7 +251,7 @@ fn queues_that_cannot_be_followed_are_not_proved() {
     a.run("ethtool", &["-L", "eth0", "tx", "1"]);
     ethtool(&bed, "-L p1 rx 1");
     set_mtu(&bed, 1_500);
-    follows(&switch, 1, 1);
+    await_queues(&switch, 1, 1);
     assert_eq!(switch.health().0, 200);
     assert_ne!(switch.status().verdict.promise, Promise::Kept, "what went by is lost");
     let exit = switch.stop();

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 use xoff_netns_tests::frames::{self, PAUSE_ADDRESS};
-use xoff_netns_tests::{Bed, Config, Surroundings, Switch, wait_for};
+use xoff_netns_tests::{Bed, Config, LaunchOptions, Switch, wait_for};
 use xoff_recording::{Ending, Outcome, replay};
 
 use crate::reload::reload;
@@ -18,7 +18,7 @@ const CLASS: &str = "[class.3]\nxoff = 4000\nxon = 2000\n";
 fn recorded(bed: &Bed, config: &Config, into: &TempDir) -> (Switch, PathBuf) {
     let file = into.path().join("run.pcapng");
     let arguments = ["--record".into(), file.clone().into()].into();
-    let switch = bed.launch_in(Surroundings { arguments, ..Surroundings::default() }, config);
+    let switch = bed.launch_with(LaunchOptions { arguments, ..LaunchOptions::default() }, config);
     (switch, file)
 }
 
@@ -32,29 +32,30 @@ fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
+/// tshark also reads the recording.
 // proves: recording
 #[test]
-fn a_recorded_run_under_pfc_is_replayed_identically_and_tshark_opens_it() {
+fn recorded_pfc_run_replays_identically() {
     let (bed, directory) = (bed_beside_others(3).build(), TempDir::new().unwrap());
     let config = bed.config("speed = \"1M\"\n").more(CLASS);
     let (switch, file) = recorded(&bed, &config, &directory);
     let switch = switch.ready();
     let [one, two] = [1, 2].map(|host| bed.host(host));
-    let tell = |time| {
+    let send_pfc = |time| {
         let before = switch.port(2).pfc_frames_received;
         two.send(frames::pfc(two.mac(), &[(3, time)]));
         wait_for("the pause", || (switch.port(2).pfc_frames_received > before).then_some(()));
     };
     two.send(frame(two, one, 0, 0)); // learned, and flooded to the third port
     one.tap().numbered(0);
-    tell(0xffff);
+    send_pfc(0xffff);
     for number in 1..6 {
         one.send(one.to(two).tag(3, 0).numbered(number).build_len(1_500));
     }
-    wait_for("the switch to hold host 1", || (switch.class(1, 3).pause_sent.xoff > 0).then_some(()));
-    tell(0);
+    wait_for("the switch to pause host 1", || (switch.class(1, 3).pause_sent.xoff > 0).then_some(()));
+    send_pfc(0);
     two.tap().numbered(5);
-    wait_for("the switch to let host 1 go", || (switch.class(1, 3).pause_sent.xon > 0).then_some(()));
+    wait_for("the switch to send XON to host 1", || (switch.class(1, 3).pause_sent.xon > 0).then_some(()));
     bed.host(3).device().set_up(false).unwrap();
     wait_for("the link to be down", || {
         (switch.port(3).link == xoff_switch::control::Link::Down).then_some(())
@@ -88,9 +89,10 @@ fn a_recorded_run_under_pfc_is_replayed_identically_and_tshark_opens_it() {
     assert!(std::fs::metadata(&file).unwrap().len() < 200_000);
 }
 
+/// The part before the reload replays identically.
 // proves: recording
 #[test]
-fn a_reload_ends_the_recording_and_what_it_has_until_then_is_identical() {
+fn reload_ends_the_recording() {
     let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());
     let config = bed.config("speed = \"1M\"\n").more(CLASS);
     let (switch, file) = recorded(&bed, &config, &directory);
@@ -99,8 +101,8 @@ fn a_reload_ends_the_recording_and_what_it_has_until_then_is_identical() {
     one.send(frame(one, two, 0, 1));
     two.tap().numbered(1);
     switch.write(&bed.config("speed = \"1M\"\n").more("[class.3]\nxoff = 3500\nxon = 2000\n"));
-    let (done, said) = reload(&bed, &[]);
-    assert!(done, "{said}");
+    let (done, message) = reload(&bed, &[]);
+    assert!(done, "{message}");
     one.send(frame(one, two, 0, 2));
     two.tap().numbered(2);
     let exit = switch.stop();
@@ -118,7 +120,7 @@ fn a_reload_ends_the_recording_and_what_it_has_until_then_is_identical() {
 
 // proves: recording
 #[test]
-fn a_switch_of_several_workers_is_not_recorded() {
+fn switch_with_workers_is_not_recorded() {
     let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());
     let config = bed.config("speed = \"1M\"\n").switch("workers = 2");
     let (switch, _) = recorded(&bed, &config, &directory);

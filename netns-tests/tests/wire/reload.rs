@@ -23,9 +23,10 @@ fn config(bed: &Bed) -> Config {
     bed.config("speed = \"100M\"").switch(PATIENT)
 }
 
+/// Thresholds, weights, and maps change.
 // proves: reload
 #[test]
-fn thresholds_weights_and_maps_change_under_load_and_nothing_is_lost() {
+fn reload_under_load_loses_nothing() {
     for workers in ["workers = 1", "workers = 2"] {
         unstalled(|| {
             let bed = bed(3).build();
@@ -33,9 +34,9 @@ fn thresholds_weights_and_maps_change_under_load_and_nothing_is_lost() {
             let switch = bed.start(&first);
             let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
             let much = [stream(sink, 3, "90M", 6_000)];
-            let talk = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
+            let traffic = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
             for round in 1..=9 {
-                talk.wait_received(round * 1_000);
+                traffic.wait_received(round * 1_000);
                 let (xoff, xon) =
                     [("100KB", "60KB"), ("900KB", "100KB"), ("30KB", "10KB")][round as usize % 3];
                 let weight = format!("{}\nweight = {}", lossless(xoff, xon), 100 + round);
@@ -45,17 +46,17 @@ fn thresholds_weights_and_maps_change_under_load_and_nothing_is_lost() {
                 assert!(text.contains("port \"p2\": class 3: xon: "), "{text}");
                 assert_eq!(text.contains("port \"p1\": dscp_map: "), round == 1, "{text}");
             }
-            talk.finish().assert_lossless(&[3]);
-            let said = bed.finish(switch);
-            let class = &said.ports[0].classes[3];
-            assert!(class.pause_sent.xoff > 0 && !class.pause_sent.now, "who sends was held, and let go");
+            traffic.finish().assert_lossless(&[3]);
+            let status = bed.finish(switch);
+            let class = &status.ports[0].classes[3];
+            assert!(class.pause_sent.xoff > 0 && !class.pause_sent.now, "the sender was held, then resumed");
             assert_eq!(class.ingress.xoff_bytes, 100_000, "what holds is shown");
         });
     }
 }
 
 /// Returns the visible state that a reload may change.
-fn seen(switch: &Switch) -> String {
+fn visible_state(switch: &Switch) -> String {
     let status = switch.status();
     let class = &status.ports[0].classes[3];
     format!("{:?} {:?} {} {}", class.ingress, status.policies, class.lossless, status.ports.len())
@@ -63,11 +64,11 @@ fn seen(switch: &Switch) -> String {
 
 // proves: reload
 #[test]
-fn what_cannot_be_is_named_all_of_it_and_nothing_changes() {
+fn refused_reload_names_all_reasons() {
     let bed = bed(2).build();
     let thresholds = lossless("100KB", "60KB");
     let switch = bed.start(&config(&bed).more(&thresholds));
-    let before = seen(&switch);
+    let before = visible_state(&switch);
     let other = lossless("90KB", "50KB");
     let restart = config(&bed)
         .switch("name = \"other\"\nhttp = \"127.0.0.1:9470\"")
@@ -84,18 +85,18 @@ fn what_cannot_be_is_named_all_of_it_and_nothing_changes() {
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
-        assert_eq!(seen(&switch), before);
+        assert_eq!(visible_state(&switch), before);
     }
     switch.write(&config(&bed).more("[class.3]\nxof = 7\n[class.9]\nxon = 1"));
     let (done, text) = reload(&bed, &[]);
     assert!(!done && text.contains("switch.toml is not valid:") && text.contains("`xof`"), "{text}");
     assert!(text.contains("line "), "{text}");
-    assert_eq!(seen(&switch), before);
+    assert_eq!(visible_state(&switch), before);
     // More memory than reserved.
     switch.write(&config(&bed).more(&lossless("300MB", "50KB")));
     let (done, text) = reload(&bed, &[]);
     assert!(!done && text.contains("buffer memory of worker 0"), "{text}");
-    assert_eq!(seen(&switch), before);
+    assert_eq!(visible_state(&switch), before);
     // A dry run prints the changes and makes none.
     switch.write(&config(&bed).more(&other));
     let (done, text) = reload(&bed, &["--dry-run"]);
@@ -103,7 +104,7 @@ fn what_cannot_be_is_named_all_of_it_and_nothing_changes() {
         done && text.contains("changes would be made") && text.contains("class 3: xoff: 100KB -> 90KB"),
         "{text}"
     );
-    assert_eq!(seen(&switch), before);
+    assert_eq!(visible_state(&switch), before);
     let (done, text) = reload(&bed, &[]);
     assert!(done && text.contains("changes were made"), "{text}");
     assert_eq!(switch.class(1, 3).ingress.xoff_bytes, 90_000);
@@ -115,7 +116,7 @@ fn what_cannot_be_is_named_all_of_it_and_nothing_changes() {
 
 // proves: reload
 #[test]
-fn sighup_reads_the_configuration_again_where_that_is_configured() {
+fn sighup_reloads_where_configured() {
     let bed = bed(3).build();
     let reloads = |more: &str| config(&bed).switch("sighup = \"reload\"").more(more);
     let switch = bed.start(&reloads(&lossless("100KB", "60KB")));

@@ -24,7 +24,7 @@ fn at(speed: &str, ports: u8) -> Config {
     Config::new(ports, &format!("speed = {speed:?}")).switch(PATIENT).switch("spare_ports = 1")
 }
 
-fn is_reloaded(bed: &Bed, switch: &Switch, config: &Config, change: &str) {
+fn assert_reloaded(bed: &Bed, switch: &Switch, config: &Config, change: &str) {
     switch.write(config);
     let (done, text) = reload(bed, &[]);
     assert!(done && text.contains(change), "{text}");
@@ -45,7 +45,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
 
 // proves: reload
 #[test]
-fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
+fn adding_and_removing_ports_is_lossless() {
     for workers in ["workers = 1", "workers = 2"] {
         unstalled(|| {
             let bed = bed(5).build();
@@ -55,23 +55,23 @@ fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
             let free = free_memory(&switch);
             let [a, b, sink, other, late] = [1, 2, 3, 4, 5].map(|number| bed.host(number));
             let much = [stream(sink, 3, "90M", 6_000)];
-            let talk = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
+            let traffic = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
             for round in 1..=4 {
-                talk.wait_received(round * 2_000);
-                is_reloaded(&bed, &switch, &config(5), "port \"p5\": none -> p5");
+                traffic.wait_received(round * 2_000);
+                assert_reloaded(&bed, &switch, &config(5), "port \"p5\": none -> p5");
                 wait_for("its link", || {
                     (switch.port(5).link == xoff_switch::control::Link::Up).then_some(())
                 });
                 assert!(device(&bed, "p5").contains("prog/xdp"));
                 ping(late, other);
                 assert_eq!(switch.health().0, 200);
-                is_reloaded(&bed, &switch, &config(4), "port \"p5\": p5 -> none");
+                assert_reloaded(&bed, &switch, &config(4), "port \"p5\": p5 -> none");
                 assert_eq!(device(&bed, "p5"), found, "as it was found");
                 let status = switch.status();
                 assert!(status.ports.iter().map(|port| &port.name).eq(["p1", "p2", "p3", "p4"]));
                 assert!(!switch.metrics().contains("port=\"p5\""));
             }
-            talk.finish().assert_lossless(&[3]);
+            traffic.finish().assert_lossless(&[3]);
             wait_for("all memory to be free", || (free_memory(&switch) == free).then_some(()));
             bed.finish(switch);
         });
@@ -84,14 +84,14 @@ const TOO_MANY: u32 = 10_000;
 /// A host overflows the rings of its port while it is opened, and keeps sending when it belongs to the switch.
 // proves: reload
 #[test]
-fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
+fn frames_before_adoption_are_no_loss() {
     unstalled(|| {
         let bed = bed(8).build();
         let (to, late) = (bed.host(1), bed.host(3));
-        let known = format!("[[fdb.static]]\nmac = \"{}\"\nport = \"p1\"", to.mac());
+        let entry = format!("[[fdb.static]]\nmac = \"{}\"\nport = \"p1\"", to.mac());
         let config = |ports| {
             let config = Config::new(ports, "speed = \"100M\"").switch(PATIENT).switch("spare_ports = 6");
-            config.more(&known)
+            config.more(&entry)
         };
         let switch = bed.start(&config(2));
         let mut number = 0;
@@ -121,7 +121,7 @@ fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
             if let Some(Some(early)) = early {
                 break early;
             }
-            is_reloaded(&bed, &switch, &config(2), "port \"p3\": p3 -> none");
+            assert_reloaded(&bed, &switch, &config(2), "port \"p3\": p3 -> none");
         };
         wait_for("its link", || (switch.port(3).link == xoff_switch::control::Link::Up).then_some(()));
         for _ in 0..100 {
@@ -145,12 +145,12 @@ fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
 /// The host of a removed port keeps sending.
 // proves: reload
 #[test]
-fn what_comes_in_as_a_port_goes_is_no_loss() {
+fn frames_during_removal_are_no_loss() {
     let bed = bed(3).build();
     let switch = bed.start(&config(2));
     let (a, leaving) = (bed.host(1), bed.host(3));
     for _ in 0..5 {
-        is_reloaded(&bed, &switch, &config(3), "port \"p3\": none -> p3");
+        assert_reloaded(&bed, &switch, &config(3), "port \"p3\": none -> p3");
         wait_for("its link", || (switch.port(3).link == xoff_switch::control::Link::Up).then_some(()));
         switch.write(&config(2));
         let mut reload = Command::new(BINARY);
@@ -163,7 +163,7 @@ fn what_comes_in_as_a_port_goes_is_no_loss() {
 
 // proves: reload
 #[test]
-fn a_port_that_goes_lets_its_peer_go_and_sends_what_it_has() {
+fn removed_port_sends_xon_and_drains() {
     let bed = bed(4).build();
     let small = |ports| slow(ports).more("[class.3]\nxoff = 2000");
     let switch = bed.start(&small(4));
@@ -204,7 +204,7 @@ fn a_port_that_goes_lets_its_peer_go_and_sends_what_it_has() {
 /// A peer that pauses the port does not delay its removal: the queued frames are dropped and counted.
 // proves: reload
 #[test]
-fn a_port_that_may_not_send_goes_all_the_same() {
+fn paused_port_is_removed_without_delay() {
     let bed = bed(3).build();
     let switch = bed.start(&slow(3));
     let (a, b, leaving) = (bed.host(1), bed.host(2), bed.host(3));
@@ -224,13 +224,13 @@ fn a_port_that_may_not_send_goes_all_the_same() {
     assert_eq!(switch.status().verdict.lossless_lost, 4);
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
-    let said = "port p3: 4 lossless frames of class 3 were dropped as it went";
-    assert!(exit.stderr.contains(said), "{}", exit.stderr);
+    let message = "port p3: 4 lossless frames of class 3 were dropped as it went";
+    assert!(exit.stderr.contains(message), "{}", exit.stderr);
 }
 
 // proves: reload
 #[test]
-fn a_port_that_cannot_be_added_is_named_and_nothing_changes() {
+fn refused_port_leaves_switch_unchanged() {
     let bed = bed(3).build();
     let with = |ports, xoff: u32| config(ports).more(&format!("[class.3]\nxoff = {xoff}"));
     let switch = bed.start(&with(2, 100_000));
@@ -250,8 +250,8 @@ fn a_port_that_cannot_be_added_is_named_and_nothing_changes() {
     wait_for("the other switch", || device(&bed, "p3").contains("prog/xdp").then_some(()));
     refused(&with(3, 90_000), "port p3, to be added, cannot be opened: another xoff (process ");
     assert!(other.stop().status.success());
-    is_reloaded(&bed, &switch, &with(3, 90_000), "port \"p3\": none -> p3");
-    is_reloaded(&bed, &switch, &with(2, 90_000), "port \"p3\": p3 -> none");
+    assert_reloaded(&bed, &switch, &with(3, 90_000), "port \"p3\": none -> p3");
+    assert_reloaded(&bed, &switch, &with(2, 90_000), "port \"p3\": p3 -> none");
     wait_for("all memory to be free", || (free_memory(&switch) == free).then_some(()));
     bed.finish(switch);
 }

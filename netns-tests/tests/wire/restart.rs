@@ -16,7 +16,7 @@ fn programs(bed: &Bed) -> usize {
 }
 
 /// Starts a switch with host 2 pausing both classes and host 1 held for both.
-fn held(bed: &Bed) -> Switch {
+fn start_with_held_sender(bed: &Bed) -> Switch {
     let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = [3, 4]").more(SMALL));
     let (a, b) = (bed.host(1), bed.host(2));
     b.send(frame(b, a, 0, 0)); // learned
@@ -30,9 +30,9 @@ fn held(bed: &Bed) -> Switch {
 }
 
 #[test]
-fn a_stopped_switch_lets_go_of_every_class_it_holds() {
+fn stop_sends_xon_for_held_classes() {
     let bed = bed(2).build();
-    let switch = held(&bed);
+    let switch = start_with_held_sender(&bed);
     let a = bed.host(1);
     assert_eq!(a.tap().count(|frame| frames::pfc_time(frame, 3) == Some(0)), 0);
     let exit = switch.stop();
@@ -45,7 +45,7 @@ fn a_stopped_switch_lets_go_of_every_class_it_holds() {
 }
 
 #[test]
-fn a_stopped_switch_that_holds_nobody_says_nothing() {
+fn stop_without_held_class_sends_nothing() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -59,9 +59,9 @@ fn a_stopped_switch_that_holds_nobody_says_nothing() {
 
 /// A new switch does not inherit the pauses that the old one obeyed.
 #[test]
-fn a_restart_while_paused_leaves_no_pause_behind() {
+fn restart_forgets_received_pauses() {
     let bed = bed(2).build();
-    held(&bed).stop();
+    start_with_held_sender(&bed).stop();
     let (a, b) = (bed.host(1), bed.host(2));
     a.tap().clear();
     let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = [3, 4]").more(SMALL));
@@ -73,39 +73,39 @@ fn a_restart_while_paused_leaves_no_pause_behind() {
 }
 
 /// Kills a switch while it holds a sender: XONs and queued frames are lost.
-fn r12(mode: &str) {
+fn kill_while_sender_is_held(mode: &str) {
     let bed = bed(2).build();
     let config = bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).switch(PATIENT);
     let switch = bed.start(&config);
     let (a, b) = (bed.host(1), bed.host(2));
-    let talk = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 3, "line", 16_000)]).start();
-    talk.wait("the sender to be held", || {
+    let traffic = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 3, "line", 16_000)]).start();
+    traffic.wait("the sender to be held", || {
         b.send(frames::pfc(b.mac(), &[(3, 65535)]));
         switch.class(1, 3).pause_sent.now
     });
     switch.kill();
-    let sent = talk.sent();
-    talk.wait("the sender to resume by itself", || talk.sent() > sent + 1_000);
+    let sent = traffic.sent();
+    traffic.wait("the sender to resume by itself", || traffic.sent() > sent + 1_000);
 
     let again = bed.start(&config);
-    let received = talk.received();
-    talk.wait("frames through the new switch", || talk.received() > received + 1_000);
-    let reports = talk.finish();
+    let received = traffic.received();
+    traffic.wait("frames through the new switch", || traffic.received() > received + 1_000);
+    let reports = traffic.finish();
     let stream = reports.received(a, 0, b);
     assert_eq!((stream.duplicated, stream.reordered), (0, 0));
-    let said = again.status();
-    assert!(said.verdict.lossless, "{said:#?}");
+    let status = again.status();
+    assert!(status.verdict.lossless, "{status:#?}");
     let exit = again.stop();
     assert!(exit.status.success(), "{}", exit.stderr);
     assert_eq!(programs(&bed), 0);
 }
 
 #[test]
-fn after_kill_9_peers_resume_and_a_new_switch_takes_over() {
-    r12("native");
+fn peers_resume_after_switch_is_killed() {
+    kill_while_sender_is_held("native");
 }
 
 #[test]
-fn a_program_left_in_the_network_stack_is_replaced() {
-    r12("generic");
+fn leftover_xdp_program_is_replaced() {
+    kill_while_sender_is_held("generic");
 }

@@ -12,7 +12,7 @@ const MAPS: &str = "
 
 // proves: classification
 #[test]
-fn frames_leave_with_the_marks_of_their_class() {
+fn rewritten_pcp_and_dscp_follow_class() {
     let bed = bed_beside_others(3).build();
     let tagged = format!("{MAPS}\nuntagged = []\ntagged = [1]\npvid = \"none\"");
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, MAPS).port(3, &tagged));
@@ -39,7 +39,7 @@ fn frames_leave_with_the_marks_of_their_class() {
 }
 
 #[test]
-fn the_checksum_is_mended_with_the_dscp_and_ecn_is_left_alone() {
+fn dscp_rewrite_keeps_checksum_and_ecn() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, MAPS));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -50,19 +50,19 @@ fn the_checksum_is_mended_with_the_dscp_and_ecn_is_left_alone() {
         frame[24..26].copy_from_slice(&checksum.to_be_bytes());
         a.send(frame);
     }
-    let seen = b.tap().wait(4, |bytes| frames::ether_type(bytes) == frames::IPV4);
-    for (ecn, seen) in (0..4).zip(seen) {
-        let packet = Ipv4Packet::new(&seen.bytes[14..34]).unwrap();
+    let received = b.tap().wait(4, |bytes| frames::ether_type(bytes) == frames::IPV4);
+    for (ecn, frame) in (0..4).zip(received) {
+        let packet = Ipv4Packet::new(&frame.bytes[14..34]).unwrap();
         assert_eq!((packet.get_dscp(), packet.get_ecn()), (46, ecn));
         assert_eq!(packet.get_checksum(), ipv4::checksum(&packet));
         let fields = ["ip.dsfield.dscp", "ip.dsfield.ecn"];
-        assert_eq!(decode::tshark(&seen.bytes, &fields), ["46".to_owned(), ecn.to_string()]);
+        assert_eq!(decode::tshark(&frame.bytes, &fields), ["46".to_owned(), ecn.to_string()]);
     }
     bed.finish(switch);
 }
 
 #[test]
-fn hosts_accept_what_was_rewritten() {
+fn hosts_accept_rewritten_packets() {
     let bed = bed_beside_others(2).ipv6().build();
     let switch = bed.start(&bed.config(&format!("speed = \"1G\"\n{MAPS}")));
     let (a, b) = (bed.host(1), bed.host(2));

@@ -143,12 +143,13 @@ fn numbers(host: &Host, count: usize) -> Vec<u32> {
         bytes.len() >= 46 && bytes[12..14] == [8, 0] && bytes[23] == 17 && bytes[15] == 24 << 2
     };
     let number = |bytes: &[u8]| u32::from_be_bytes([bytes[42], bytes[43], bytes[44], bytes[45]]);
-    host.tap().wait(count, is_one).iter().map(|seen| number(&seen.bytes)).collect()
+    host.tap().wait(count, is_one).iter().map(|frame| number(&frame.bytes)).collect()
 }
 
+/// Every hop answers where the TTL expires.
 // proves: routing
 #[test]
-fn hosts_reach_each_other_through_the_router_and_every_hop_answers() {
+fn routed_hosts_reach_each_other() {
     let fabric = Fabric::new(3, "");
     for to in ["172.16.1.1", "fd16:1::1"] {
         fabric.ping(1, to); // the router itself
@@ -158,8 +159,8 @@ fn hosts_reach_each_other_through_the_router_and_every_hop_answers() {
         fabric.ping(from, &format!("fd16:{to}::2"));
     }
     for (target, first) in [("172.16.2.2", "172.16.1.1"), ("fd16:2::2", "fd16:1::1")] {
-        let said = fabric.answer(1, &format!("-t 1 {target}"));
-        assert!(said.contains("exceeded") && said.contains(first), "{said}");
+        let reply = fabric.answer(1, &format!("-t 1 {target}"));
+        assert!(reply.contains("exceeded") && reply.contains(first), "{reply}");
         assert!(fabric.answer(1, &format!("-t 2 {target}")).contains("1 received"), "a hop more is enough");
     }
     let status = fabric.switch.status();
@@ -182,22 +183,22 @@ fn hosts_reach_each_other_through_the_router_and_every_hop_answers() {
 
 // proves: slow-path
 #[test]
-fn what_is_too_long_is_answered_and_what_may_be_is_cut() {
+fn long_packets_are_fragmented_or_refused() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ip("link set p2 mtu 1300");
-    wait_for("the table to say so", || {
+    wait_for("the new MTU to apply", || {
         fabric.answer(1, "-M do -s 1400 172.16.2.2").contains("mtu").then_some(())
     });
     assert!(fabric.answer(1, "-M dont -s 1400 172.16.2.2").contains("1 received"), "in fragments");
-    let said = fabric.answer(1, "-M do -s 1400 fd16:2::2");
-    assert!(said.contains("Packet too big") || said.contains("mtu"), "{said}");
+    let reply = fabric.answer(1, "-M do -s 1400 fd16:2::2");
+    assert!(reply.contains("Packet too big") || reply.contains("mtu"), "{reply}");
     fabric.finish();
 }
 
 // proves: routing
 #[test]
-fn the_mtu_of_a_route_holds_where_it_is_less_than_that_of_its_interface() {
+fn smaller_route_mtu_is_used() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     for address in ["172.20.0.9/32", "fd16:20::9/128 nodad"] {
@@ -212,8 +213,8 @@ fn the_mtu_of_a_route_holds_where_it_is_less_than_that_of_its_interface() {
         });
         fabric.ip(&format!("route replace {network} via {gateway} mtu 1300"));
         wait_for("the kernel to say what fits", || {
-            let said = fabric.answer(1, &format!("-M do -s 1400 {to}"));
-            (said.contains("mtu=1300") || said.contains("mtu = 1300") || said.contains("mtu: 1300"))
+            let reply = fabric.answer(1, &format!("-M do -s 1400 {to}"));
+            (reply.contains("mtu=1300") || reply.contains("mtu = 1300") || reply.contains("mtu: 1300"))
                 .then_some(())
         });
         assert!(fabric.answer(1, &format!("-M do -s 1200 {to}")).contains("1 received"), "{to}");
@@ -223,7 +224,7 @@ fn the_mtu_of_a_route_holds_where_it_is_less_than_that_of_its_interface() {
 
 // proves: route-mirror
 #[test]
-fn routes_of_every_kind_are_followed_as_they_come_and_go() {
+fn route_changes_of_all_kinds_apply() {
     let fabric = Fabric::new(3, "");
     let (one, two, three) = (fabric.host(1), fabric.host(2), fabric.host(3));
     for host in [two, three] {
@@ -283,9 +284,10 @@ fn routes_of_every_kind_are_followed_as_they_come_and_go() {
     fabric.finish();
 }
 
+/// A hundred routes change each second.
 // proves: route-mirror
 #[test]
-fn routes_that_flap_a_hundred_times_a_second_cost_no_frame_of_another() {
+fn flapping_routes_cost_no_frame() {
     let fabric = Fabric::new(3, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ping(1, "172.16.3.2");
@@ -321,31 +323,32 @@ fn routes_that_flap_a_hundred_times_a_second_cost_no_frame_of_another() {
     fabric.finish();
 }
 
+/// Another daemon takes over the routes that the first one left.
 // proves: route-mirror
 #[test]
-fn routes_that_a_daemon_leaves_behind_are_taken_over_by_another_and_no_frame_is_lost() {
+fn daemon_restart_loses_no_frame() {
     let fabric = Fabric::new(3, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ping(1, "172.16.3.2");
     ip(fabric.host(2).namespace(), "address add 172.21.0.9/32 dev lo");
     fabric.ip("route add 172.20.0.0/14 via 172.16.2.2"); // fallback without a daemon
     let kernel = fabric.bed.far_namespace().clone();
-    let told = |verb: &str, rest: &str| {
+    let daemon_routes = |verb: &str, rest: &str| {
         let own = format!("route {verb} 172.21.0.0/24 via 172.16.2.2 {rest}\n");
         many(2_000, verb, &format!("via 172.16.3.2 {rest}")) + &own
     };
-    batch(&kernel, &told("add", "proto bgp"));
+    batch(&kernel, &daemon_routes("add", "proto bgp"));
     wait_for("all routes", || (fabric.switch.status().router.unwrap().routes_v4 > 2_000).then_some(()));
     wait_for("an answer", || fabric.answer(1, "172.21.0.9").contains("1 received").then_some(()));
     let begin = fabric.switch.status().router.unwrap();
     let lines = [
-        told("replace", "proto ospf"), // the first daemon is dead, and another has the same routes
-        told("del", "proto ospf"),
-        told("add", "proto bgp"), // this one dies too: its routes coexist with those of the next, and are then flushed
-        told("add", "proto isis metric 30"),
+        daemon_routes("replace", "proto ospf"), // the first daemon is dead, and another has the same routes
+        daemon_routes("del", "proto ospf"),
+        daemon_routes("add", "proto bgp"), // this one dies too: its routes coexist with those of the next, and are then flushed
+        daemon_routes("add", "proto isis metric 30"),
         "route flush proto bgp\n".to_owned(),
-        told("add", "proto bgp"),
-        told("del", "proto isis metric 30"),
+        daemon_routes("add", "proto bgp"),
+        daemon_routes("del", "proto isis metric 30"),
     ];
     let (end, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (ended, is_round) = (Arc::clone(&end), Arc::clone(&rounds));
@@ -378,7 +381,7 @@ fn routes_that_a_daemon_leaves_behind_are_taken_over_by_another_and_no_frame_is_
 
 // proves: route-mirror
 #[test]
-fn what_was_missed_is_read_again() {
+fn missed_route_messages_cause_resync() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     // The stopped switch reads no messages, and there are more than its buffer holds.
@@ -406,7 +409,7 @@ fn what_was_missed_is_read_again() {
 
 // proves: route-mirror
 #[test]
-fn an_interface_that_is_taken_down_or_away_takes_nothing_else_along() {
+fn removed_interface_affects_no_other() {
     let fabric = Fabric::new(3, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ip("link set p2 down");
@@ -424,7 +427,7 @@ fn an_interface_that_is_taken_down_or_away_takes_nothing_else_along() {
     wait_for("the carrier to be back", || (!fabric.ip("link show p2").contains("NO-CARRIER")).then_some(()));
     fabric.ping(1, "172.16.2.2");
     fabric.ip("link del p3");
-    wait_for("it to be told", || fabric.switch.stderr().contains("somebody has deleted it").then_some(()));
+    wait_for("the message", || fabric.switch.stderr().contains("somebody has deleted it").then_some(()));
     wait_for("nothing to be routed from there", || {
         fabric.host(3).send(fabric.packet(3, [172, 16, 2, 2], 1));
         (fabric.drops(3, "no_router") > 0).then_some(())
@@ -433,9 +436,10 @@ fn an_interface_that_is_taken_down_or_away_takes_nothing_else_along() {
     fabric.finish();
 }
 
+/// Another interface with the old name does not belong to the switch.
 // proves: route-mirror
 #[test]
-fn a_host_interface_that_is_renamed_goes_on_and_is_told_and_another_of_its_old_name_is_none() {
+fn renamed_host_interface_keeps_working() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     for line in ["link set p2 down", "link set p2 name uplink", "link set uplink up"] {
@@ -445,8 +449,8 @@ fn a_host_interface_that_is_renamed_goes_on_and_is_told_and_another_of_its_old_n
         fabric.ip(line);
     }
     fabric.ip("route add 172.21.0.0/16 dev p2");
-    let told = "the host interface p2 is called uplink now";
-    wait_for("it to be told", || fabric.switch.stderr().contains(told).then_some(()));
+    let message = "the host interface p2 is called uplink now";
+    wait_for("the message", || fabric.switch.stderr().contains(message).then_some(()));
     fabric.ping(1, "172.16.2.2");
     fabric.ping(2, "172.16.1.2");
     let is_of_switch = |prefix: &str, interface: &str| {
@@ -459,24 +463,25 @@ fn a_host_interface_that_is_renamed_goes_on_and_is_told_and_another_of_its_old_n
     for line in ["link del p2", "link set uplink down", "link set uplink name p2", "link set p2 up"] {
         fabric.ip(line);
     }
-    let told = "the host interface uplink is called p2 again";
-    wait_for("it to be told", || fabric.switch.stderr().contains(told).then_some(()));
+    let message = "the host interface uplink is called p2 again";
+    wait_for("the message", || fabric.switch.stderr().contains(message).then_some(()));
     assert_eq!(fabric.switch.stderr().matches("name it back").count(), 1, "{}", fabric.switch.stderr());
     fabric.ping(1, "172.16.2.2");
     fabric.finish();
 }
 
+/// The interface is down, is deleted, or has a larger MTU than its port.
 // proves: route-mirror
 #[test]
-fn a_host_interface_that_is_down_or_gone_or_sends_too_much_is_told() {
+fn host_interface_faults_are_reported() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     let state = || fabric.switch.status().router.unwrap().interfaces[1].state;
     let is = |presence: Presence| wait_for("its state", || (state() == presence).then_some(()));
     fabric.ip("link set p2 mtu 4000");
     is(Presence::Wide);
-    let told = "p2: its host interface has an MTU above that of its port";
-    wait_for("the MTU to be told", || fabric.switch.stderr().contains(told).then_some(()));
+    let message = "p2: its host interface has an MTU above that of its port";
+    wait_for("the message", || fabric.switch.stderr().contains(message).then_some(()));
     fabric.ip("link set p2 mtu 1500");
     is(Presence::Up);
     fabric.ip("link set p2 down");
@@ -493,11 +498,11 @@ fn a_host_interface_that_is_down_or_gone_or_sends_too_much_is_told() {
         code == 503 && text.contains("host interface p2: not ready: its host interface is gone"),
         "{text}"
     );
-    let said = fabric.switch.stderr();
+    let log = fabric.switch.stderr();
     assert!(
-        said.contains("p2: its host interface is there and up again")
-            && said.contains("somebody has deleted it"),
-        "{said}"
+        log.contains("p2: its host interface is there and up again")
+            && log.contains("somebody has deleted it"),
+        "{log}"
     );
     fabric.host(1).send(fabric.packet(1, [172, 16, 2, 2], 1));
     fabric.ping(1, "172.16.1.1");
@@ -506,7 +511,7 @@ fn a_host_interface_that_is_down_or_gone_or_sends_too_much_is_told() {
 
 // proves: slow-path
 #[test]
-fn a_flood_for_the_router_is_cut_and_takes_nothing_from_others() {
+fn punt_limit_protects_forwarded_frames() {
     let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
     fabric.ping(1, "172.16.2.2");
     let flood = (0..2_000).map(|number| fabric.packet_of(0, 1, [172, 16, 1, 1], number));
@@ -520,7 +525,7 @@ fn a_flood_for_the_router_is_cut_and_takes_nothing_from_others() {
 
 // proves: route-mirror
 #[test]
-fn what_cannot_be_is_refused_in_words() {
+fn impossible_router_settings_are_refused() {
     let bed = bed(2).build();
     let refused = |netns: &str| {
         let config = bed.config("speed = \"1G\"\nrouted = true").more(&format!("[router]\n{netns}"));
@@ -528,8 +533,8 @@ fn what_cannot_be_is_refused_in_words() {
         assert!(!exit.status.success());
         exit.stderr
     };
-    let said = refused("netns = \"no-such-namespace\"");
-    assert!(said.contains("no-such-namespace") && said.contains("ip netns add"), "{said}");
-    let said = refused("");
-    assert!(said.contains("has the name of its device") && said.contains("netns"), "{said}");
+    let message = refused("netns = \"no-such-namespace\"");
+    assert!(message.contains("no-such-namespace") && message.contains("ip netns add"), "{message}");
+    let message = refused("");
+    assert!(message.contains("has the name of its device") && message.contains("netns"), "{message}");
 }

@@ -4,13 +4,13 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 
-use xoff_netns_tests::{PATIENCE, Surroundings};
+use xoff_netns_tests::{LaunchOptions, PATIENCE};
 
 use crate::bed_beside_others;
 
 // proves: start-stop
 #[test]
-fn a_service_manager_is_told_that_the_switch_runs_lives_and_ends() {
+fn service_manager_gets_all_notifications() {
     let bed = bed_beside_others(2).build();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notify");
@@ -22,14 +22,17 @@ fn a_service_manager_is_told_that_the_switch_runs_lives_and_ends() {
     let environment =
         vec![("NOTIFY_SOCKET", path.display().to_string()), ("WATCHDOG_USEC", "200000".to_owned())];
     let config = bed.config("speed = \"1G\"").switch("user = \"nobody\"");
-    let switch = bed.launch_in(Surroundings { environment, ..Surroundings::default() }, &config).ready();
-    let heard = || {
+    let switch = bed.launch_with(LaunchOptions { environment, ..LaunchOptions::default() }, &config).ready();
+    let notification = || {
         let mut bytes = [0; 256];
-        let len = manager.recv(&mut bytes).expect("it is told something");
+        let len = manager.recv(&mut bytes).expect("the manager gets a notification");
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     };
-    assert_eq!(heard(), "READY=1\nSTATUS=2 ports\n");
-    assert_eq!([heard(), heard()], ["WATCHDOG=1\n"; 2]);
+    assert_eq!(notification(), "READY=1\nSTATUS=2 ports\n");
+    assert_eq!([notification(), notification()], ["WATCHDOG=1\n"; 2]);
     bed.finish(switch);
-    assert_eq!(std::iter::repeat_with(heard).find(|word| word != "WATCHDOG=1\n").unwrap(), "STOPPING=1\n");
+    assert_eq!(
+        std::iter::repeat_with(notification).find(|word| word != "WATCHDOG=1\n").unwrap(),
+        "STOPPING=1\n"
+    );
 }

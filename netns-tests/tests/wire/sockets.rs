@@ -25,21 +25,22 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// A second switch at the same socket file is refused.
 // proves: http, status, start-stop
 #[test]
-fn a_switch_in_another_namespace_is_reached_by_its_socket_and_does_not_run_twice() {
+fn socket_file_reaches_other_namespace() {
     let bed = bed(2).build();
     let path = socket("near");
     let url = format!("unix:{}", path.display());
     let config = bed.config("speed = \"1G\"").switch(&format!("name = \"near\"\nhttp = \"{url}\""));
     let switch = bed.launch(&config);
-    let asked = || xoff(&["status", "--url", &url]);
-    wait_for("it to answer", || asked().status.success().then_some(()));
+    let query_status = || xoff(&["status", "--url", &url]);
+    wait_for("it to answer", || query_status().status.success().then_some(()));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
     let (a, b) = (bed.host(1), bed.host(2));
     a.send(frame(a, b, 3, 1));
     b.tap().numbered(1);
-    assert!(text(&asked().stdout).contains("near"));
+    assert!(text(&query_status().stdout).contains("near"));
     let changed = xoff(&["policy", "--url", &url, "--class", "3", "capfc-stop-max"]);
     assert!(text(&changed.stdout).contains("class 3  capfc-stop-max"), "{changed:?}");
 
@@ -60,14 +61,14 @@ fn a_switch_in_another_namespace_is_reached_by_its_socket_and_does_not_run_twice
 
     let again = bed.launch(&config).wait();
     assert_eq!(again.status.code(), Some(2), "{}", again.stderr);
-    let told = format!("near is already running, pid {}", switch.pid());
-    assert!(again.stderr.contains(&told), "{}", again.stderr);
-    assert!(asked().status.success(), "the first goes on");
+    let refusal = format!("near is already running, pid {}", switch.pid());
+    assert!(again.stderr.contains(&refusal), "{}", again.stderr);
+    assert!(query_status().status.success(), "the first continues");
     switch.kill();
     assert!(path.exists(), "it had no time to take it away");
 
     let switch = bed.launch(&config);
-    wait_for("the next to answer", || asked().status.success().then_some(()));
+    wait_for("the next to answer", || query_status().status.success().then_some(()));
     let exit = switch.stop();
     assert!(exit.status.success(), "{}", exit.stderr);
     assert!(!path.exists());
@@ -97,15 +98,15 @@ fn stopped_switch_is_named_with_its_process() {
 
 // proves: http
 #[test]
-fn an_address_may_be_one_of_another_namespace() {
+fn http_serves_in_another_namespace() {
     let bed = bed(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     let mut there = a.start("sleep", &["1000"]);
     let netns = format!("http = \"127.0.0.1:9470\"\nhttp_netns = \"/proc/{}/ns/net\"", there.id());
     let switch = bed.launch(&bed.config("speed = \"1G\"").switch(&netns));
-    let asked =
+    let query_status =
         || a.namespace().output(Command::new(BINARY).args(["status", "--url", "127.0.0.1:9470"])).unwrap();
-    wait_for("it to answer there", || asked().status.success().then_some(()));
+    wait_for("it to answer there", || query_status().status.success().then_some(()));
     there.kill().unwrap();
     there.wait().unwrap();
     a.send(frame(a, b, 3, 1));

@@ -14,7 +14,7 @@ fn pause(host: &Host, class: u8, quanta: u16) {
 /// Frames below XOFF stay queued, and no peer at another port is paused.
 // proves: scheduling
 #[test]
-fn the_stormed_class_sends_nothing_and_the_pause_is_not_relayed() {
+fn stormed_class_stops_without_relaying_pause() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -37,14 +37,14 @@ fn the_stormed_class_sends_nothing_and_the_pause_is_not_relayed() {
     b.tap().numbered(10);
     let class_3: Vec<u32> = b.tap().numbers().into_iter().filter(|&number| number < 100).collect();
     assert_eq!(class_3, (1..=10).collect::<Vec<_>>());
-    let said = bed.finish(switch);
-    assert_eq!(said.ports[0].pause_frames_sent, 0);
+    let status = bed.finish(switch);
+    assert_eq!(status.ports[0].pause_frames_sent, 0);
 }
 
 /// Other classes keep their rate after the stormed class has filled its memory.
 // proves: scheduling
 #[test]
-fn other_classes_do_not_feel_a_storm() {
+fn other_classes_keep_rate_in_storm() {
     unstalled(|| {
         let bed = bed(2).build();
         // Room for frames that accumulate during stalls of the machine, except in the stormed class.
@@ -53,18 +53,18 @@ fn other_classes_do_not_feel_a_storm() {
         let (a, b) = (bed.host(1), bed.host(2));
         pause(b, 3, 65535);
         let streams = [stream(b, 3, "20M", 1_000), stream(b, 4, "30M", 2_000), stream(b, 0, "30M", 2_000)];
-        let talk = Traffic::at_mbps(100).sink(b).source(a, &streams).start();
-        talk.wait("the other classes", || {
+        let traffic = Traffic::at_mbps(100).sink(b).source(a, &streams).start();
+        traffic.wait("the other classes", || {
             pause(b, 3, 65535);
-            talk.received_at(b, 4) + talk.received_at(b, 0) == 4_000
+            traffic.received_at(b, 4) + traffic.received_at(b, 0) == 4_000
         });
-        assert_eq!(talk.received_at(b, 3), 0);
+        assert_eq!(traffic.received_at(b, 3), 0);
         pause(b, 3, 0);
-        let reports = talk.finish();
+        let reports = traffic.finish();
         reports.assert_lossless(&[0, 3, 4]);
-        let said = bed.finish(switch);
-        assert!(said.ports[0].classes[3].pause_sent.xoff > 0, "the storm did not reach the sender");
-        let others = [0, 4].map(|class: usize| &said.ports[0].classes[class].pause_sent);
+        let status = bed.finish(switch);
+        assert!(status.ports[0].classes[3].pause_sent.xoff > 0, "the storm did not reach the sender");
+        let others = [0, 4].map(|class: usize| &status.ports[0].classes[class].pause_sent);
         assert!(others.iter().all(|pauses| pauses.xoff == 0), "{others:?}");
     });
 }
@@ -72,14 +72,14 @@ fn other_classes_do_not_feel_a_storm() {
 /// Several storms, the last one without an XON.
 // proves: lossless
 #[test]
-fn after_storms_nothing_is_lost_or_out_of_order() {
+fn storms_lose_and_reorder_nothing() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
         let (a, b) = (bed.host(1), bed.host(2));
-        let talk = Traffic::at_mbps(200).sink(b).source(a, &[stream(b, 3, "150M", 15_000)]).start();
+        let traffic = Traffic::at_mbps(200).sink(b).source(a, &[stream(b, 3, "150M", 15_000)]).start();
         for storm in 1..=4 {
-            talk.wait_received(storm * 2_000);
+            traffic.wait_received(storm * 2_000);
             for quanta in [65535, 100, 1, 65535, 0, 20_000, 65535].repeat(4) {
                 pause(b, 3, quanta);
                 thread::sleep(Duration::from_millis(2));
@@ -88,11 +88,11 @@ fn after_storms_nothing_is_lost_or_out_of_order() {
                 pause(b, 3, 0);
             }
         }
-        talk.finish().assert_lossless(&[3]);
-        let said = bed.finish(switch);
-        assert_eq!(said.ports[1].classes[3].pause_received.xoff, 4 * 24);
-        assert_eq!(said.ports[1].classes[3].pause_received.xon, 4 * 4 + 3);
-        let pauses = said.ports[0].classes[3].pause_sent;
+        traffic.finish().assert_lossless(&[3]);
+        let status = bed.finish(switch);
+        assert_eq!(status.ports[1].classes[3].pause_received.xoff, 4 * 24);
+        assert_eq!(status.ports[1].classes[3].pause_received.xon, 4 * 4 + 3);
+        let pauses = status.ports[0].classes[3].pause_sent;
         assert!(pauses.xoff > 0 && pauses.xoff == pauses.xon, "{pauses:?}");
     });
 }

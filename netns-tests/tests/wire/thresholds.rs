@@ -12,7 +12,7 @@ const SLOW: &str = "speed = \"10M\"";
 const SMALL: &str = "[class.3]\nxoff = 3000\nxon = 1500\nheadroom = 3000";
 
 /// Starts a switch with three hosts, and with the class paused towards the second and third.
-fn paused() -> (Bed, Switch) {
+fn start_paused() -> (Bed, Switch) {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config(SLOW).more(SMALL));
     for number in [2, 3] {
@@ -54,8 +54,8 @@ fn resume(host: &Host) {
 
 // proves: thresholds
 #[test]
-fn one_byte_below_xoff_and_at_xoff() {
-    let (bed, switch) = paused();
+fn xoff_is_exact_to_the_byte() {
+    let (bed, switch) = start_paused();
     let (a, b) = (bed.host(1), bed.host(2));
     assert_eq!(fill(&bed, &switch, 2, &[1000, 1000, 999]).bytes, 2999);
     assert_eq!((xoffs(a), switch.class(1, 3).pause_sent.now), (0, false), "one byte is missing");
@@ -72,15 +72,15 @@ fn one_byte_below_xoff_and_at_xoff() {
     resume(b);
     a.tap().wait(1, |frame| frames::pfc_time(frame, CLASS) == Some(0));
     b.tap().wait(6, |frame| frames::sequence(frame) == Some(1));
-    let said = bed.finish(switch);
-    let pauses = said.ports[0].classes[3].pause_sent;
+    let status = bed.finish(switch);
+    let pauses = status.ports[0].classes[3].pause_sent;
     assert_eq!((pauses.xoff, pauses.xon, pauses.now), (1, 1, false));
 }
 
 // proves: headroom
 #[test]
-fn the_last_byte_of_headroom_and_one_more() {
-    let (bed, switch) = paused();
+fn headroom_is_exact_to_the_byte() {
+    let (bed, switch) = start_paused();
     let b = bed.host(2);
     let full = fill(&bed, &switch, 2, &[1000; 5]);
     assert_eq!((full.bytes, full.headroom_free_min_bytes), (5000, Some(1000)));
@@ -93,9 +93,9 @@ fn the_last_byte_of_headroom_and_one_more() {
     assert_eq!((class.drops["headroom_exhausted"], class.lost), (2, 2));
     resume(b);
     b.tap().wait(6, |frame| frames::sequence(frame) == Some(1));
-    let said = switch.status();
-    assert_eq!((said.verdict.lossless, said.verdict.lossless_lost), (false, 2));
-    assert_eq!((said.verdict.unseen_lost, said.verdict.ledger_balanced), (0, Some(true)));
+    let status = switch.status();
+    assert_eq!((status.verdict.lossless, status.verdict.lossless_lost), (false, 2));
+    assert_eq!((status.verdict.unseen_lost, status.verdict.ledger_balanced), (0, Some(true)));
     let Exit { status, stderr, .. } = switch.stop();
     assert_eq!(status.code(), Some(1), "a lossless frame was lost:\n{stderr}");
     bed.assert_no_drops();
@@ -104,9 +104,9 @@ fn the_last_byte_of_headroom_and_one_more() {
 /// After one of two receiving hosts sends XON, the remaining bytes are at the XON threshold or one byte below.
 // proves: thresholds
 #[test]
-fn xoff_holds_until_less_than_xon_is_left() {
+fn xoff_holds_until_below_xon() {
     for (left, released) in [(1500, false), (1499, true)] {
-        let (bed, switch) = paused();
+        let (bed, switch) = start_paused();
         let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
         fill(&bed, &switch, 2, &[left]);
         assert_eq!(fill(&bed, &switch, 3, &[1000, 1000]).bytes, left as u64 + 2000);

@@ -7,11 +7,11 @@ use crate::bed_beside_others;
 
 /// Returns (VID or none, number) of the numbered frames at a host, by number.
 fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
-    let seen = bed.host(host).tap().all();
-    let mut numbers: Vec<_> = seen
+    let received = bed.host(host).tap().all();
+    let mut numbers: Vec<_> = received
         .iter()
-        .filter_map(|seen| {
-            Some((frames::tag_of(&seen.bytes).map(|tag| tag.1), frames::sequence(&seen.bytes)?))
+        .filter_map(|frame| {
+            Some((frames::tag_of(&frame.bytes).map(|tag| tag.1), frames::sequence(&frame.bytes)?))
         })
         .collect();
     numbers.sort_unstable_by_key(|&(_, number)| number);
@@ -51,7 +51,7 @@ fn every_vid_reaches_its_members_and_nobody_else() {
 
 // proves: bridging
 #[test]
-fn access_ports_and_a_trunk_put_tags_on_and_take_them_off() {
+fn ports_add_and_remove_tags() {
     let bed = bed_beside_others(4).build();
     let config = bed
         .config("speed = \"1G\"")
@@ -97,7 +97,7 @@ fn access_ports_and_a_trunk_put_tags_on_and_take_them_off() {
 
 // proves: classification
 #[test]
-fn a_priority_tag_keeps_its_pcp_and_a_service_tag_passes() {
+fn priority_and_service_tags_pass() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -111,10 +111,10 @@ fn a_priority_tag_keeps_its_pcp_and_a_service_tag_passes() {
         a.send(frame);
     }
     b.tap().wait(4, |bytes| bytes.len() == 100);
-    let seen: Vec<Vec<u8>> =
+    let received: Vec<Vec<u8>> =
         b.tap().matching(|bytes| bytes.len() == 100).into_iter().map(|it| it.bytes).collect();
     for frame in &frames {
-        assert!(seen.contains(frame), "{frame:02x?} not in {seen:02x?}");
+        assert!(received.contains(frame), "{frame:02x?} not in {received:02x?}");
     }
     bed.finish(switch);
 }
@@ -122,7 +122,7 @@ fn a_priority_tag_keeps_its_pcp_and_a_service_tag_passes() {
 /// A veth device accepts one tag beyond its MTU, so frames for an MTU of 1496 may have two.
 // proves: classification
 #[test]
-fn the_longest_frame_passes_with_one_or_two_tags_of_802_1ad() {
+fn longest_frame_passes_with_two_tags() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 1496"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -138,8 +138,8 @@ fn the_longest_frame_passes_with_one_or_two_tags_of_802_1ad() {
     for frame in too_long.iter().chain(&longest) {
         a.send(frame);
     }
-    let seen = b.tap().wait(3, |bytes| bytes.len() >= 1_510);
-    let seen: Vec<Vec<u8>> = seen.into_iter().map(|seen| seen.bytes).collect();
-    assert_eq!(seen, longest);
+    let received = b.tap().wait(3, |bytes| bytes.len() >= 1_510);
+    let received: Vec<Vec<u8>> = received.into_iter().map(|frame| frame.bytes).collect();
+    assert_eq!(received, longest);
     assert_eq!(bed.finish(switch).ports[0].classes[0].drops["too_long"], 2);
 }

@@ -23,13 +23,13 @@ fn order(queue: &str) -> Vec<u32> {
 }
 
 #[test]
-fn a_fifo_keeps_the_order_of_arrival() {
+fn fifo_keeps_the_order_of_arrival() {
     assert_eq!(order("fifo"), [11, 12, 13, 14, 21, 22, 23, 24]);
 }
 
 // proves: scheduling
 #[test]
-fn a_voq_serves_its_inputs_in_turn() {
+fn voq_serves_its_inputs_in_turn() {
     let order = order("voq");
     let from = |port: u32| order.iter().copied().filter(|number| number / 10 == port).collect::<Vec<_>>();
     assert_eq!((from(1), from(2)), (vec![11, 12, 13, 14], vec![21, 22, 23, 24]));

@@ -13,7 +13,7 @@ const DETECT_NANOS: u64 = 400_000_000;
 const RESTORE_NANOS: u64 = 200_000_000;
 
 /// Starts a switch with a watchdog and two hosts, and lets it learn the address of host 2.
-fn watched(action: &str) -> (Bed, Switch) {
+fn start_watched(action: &str) -> (Bed, Switch) {
     let bed = bed(2).build();
     let class = format!(
         "[class.3]\nxoff = 10000\nwatchdog = \"{action}\"\nwatchdog_detect = \"400ms\"\nwatchdog_restore = \"200ms\""
@@ -48,7 +48,7 @@ fn send_large(bed: &Bed, numbers: std::ops::RangeInclusive<u32>) {
 }
 
 /// Ends the storm and waits until the watchdog has noticed.
-fn calm(switch: &Switch, mut storm: Child) -> WatchdogStatus {
+fn end_storm(switch: &Switch, mut storm: Child) -> WatchdogStatus {
     storm.kill().unwrap();
     storm.wait().unwrap();
     wait_for("the end of the storm", || Some(watchdog(switch)).filter(|it| !it.storm))
@@ -56,8 +56,8 @@ fn calm(switch: &Switch, mut storm: Child) -> WatchdogStatus {
 
 // proves: watchdog
 #[test]
-fn a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
-    let (bed, switch) = watched("drop");
+fn watchdog_drops_only_the_stormed_class() {
+    let (bed, switch) = start_watched("drop");
     let (a, b) = (bed.host(1), bed.host(2));
     let child = storm(b, "3=65535", &["--every", "50ms", "--duration", "1min"]);
     wait_for_pause(&switch);
@@ -68,11 +68,11 @@ fn a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
         let watchdog = class.watchdog.filter(|it| it.storm)?;
         Some((class.pause_received.nanos, watchdog))
     });
-    let (paused_nanos, seen) = begun;
-    let storm = seen.last.unwrap();
+    let (paused_nanos, counters) = begun;
+    let storm = counters.last.unwrap();
     assert!(paused_nanos - storm.began_nanos_ago >= DETECT_NANOS, "{paused_nanos} {storm:?}");
-    assert_eq!((seen.storms, seen.dropped, storm.dropped, storm.forwarded), (1, 20, 20, 0));
-    assert!(!switch.class(1, 3).pause_sent.now, "the sender is let go");
+    assert_eq!((counters.storms, counters.dropped, storm.dropped, storm.forwarded), (1, 20, 20, 0));
+    assert!(!switch.class(1, 3).pause_sent.now, "the sender resumes");
 
     // During the storm new frames are dropped at once, and pause nobody.
     send_large(&bed, 21..=60);
@@ -86,7 +86,7 @@ fn a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
     assert_eq!((status.verdict.lossless, status.verdict.lossless_lost), (false, 60));
     assert_eq!(status.verdict.ledger_balanced, Some(true));
 
-    let after = calm(&switch, child);
+    let after = end_storm(&switch, child);
     assert!(after.last.unwrap().nanos >= RESTORE_NANOS, "{after:?}");
     send_large(&bed, 201..=210);
     b.tap().numbered(210);
@@ -104,29 +104,29 @@ fn a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
 
 // proves: watchdog
 #[test]
-fn a_pause_shorter_than_detection_costs_nothing() {
-    let (bed, switch) = watched("drop");
+fn pause_shorter_than_detection_costs_nothing() {
+    let (bed, switch) = start_watched("drop");
     let child = storm(bed.host(2), "3=65535", &[]);
     wait_for_pause(&switch);
     (1..=20).for_each(|number| bed.host(1).send(frame(bed.host(1), bed.host(2), 3, number)));
     bed.host(2).tap().numbered(20);
     assert!(child.wait_with_output().unwrap().status.success());
-    let seen = watchdog(&switch);
-    assert_eq!((seen.storms, seen.dropped, seen.last), (0, 0, None));
+    let counters = watchdog(&switch);
+    assert_eq!((counters.storms, counters.dropped, counters.last), (0, 0, None));
     bed.finish(switch);
 }
 
 // proves: watchdog
 #[test]
-fn a_storm_without_traffic_is_none() {
-    let (bed, switch) = watched("drop");
+fn pause_without_traffic_is_no_storm() {
+    let (bed, switch) = start_watched("drop");
     let (a, b) = (bed.host(1), bed.host(2));
     let child = storm(b, "3=65535", &["--every", "50ms", "--duration", "1min"]);
     wait_for("a long pause", || {
         a.send(frame(a, b, 0, 1)); // another class
         (switch.class(2, 3).pause_received.nanos > 3 * DETECT_NANOS).then_some(())
     });
-    assert_eq!(calm(&switch, child).storms, 0);
+    assert_eq!(end_storm(&switch, child).storms, 0);
     b.send(frames::pfc(b.mac(), &[(3, 0)]));
     a.send(frame(a, b, 3, 2));
     b.tap().numbered(2);
@@ -135,15 +135,15 @@ fn a_storm_without_traffic_is_none() {
 
 // proves: watchdog
 #[test]
-fn forward_sends_in_spite_of_the_storm_and_loses_nothing() {
-    let (bed, switch) = watched("forward");
+fn forward_action_sends_during_storm() {
+    let (bed, switch) = start_watched("forward");
     let child = storm(bed.host(2), "3=65535", &["--every", "50ms", "--duration", "1min"]);
     wait_for_pause(&switch);
     send_large(&bed, 1..=20);
     bed.host(2).tap().numbered(20);
     let class = switch.class(2, 3);
     assert!(class.pause_received.now && class.watchdog.unwrap().storm);
-    let after = calm(&switch, child);
+    let after = end_storm(&switch, child);
     assert_eq!((after.storms, after.dropped, after.forwarded), (1, 0, 20));
     assert!(bed.finish(switch).verdict.lossless);
 }

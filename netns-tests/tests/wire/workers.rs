@@ -25,12 +25,12 @@ fn two_workers_lose_nothing_between_them() {
             .source(sink, &[stream(a, 4, "150M", 8_000)])
             .run();
         reports.assert_lossless(&[3, 4]);
-        let said = bed.finish(switch);
-        let [one, two] = [0, 1].map(|worker: usize| said.workers[worker].ledger.unwrap());
+        let status = bed.finish(switch);
+        let [one, two] = [0, 1].map(|worker: usize| status.workers[worker].ledger.unwrap());
         assert!(one.handed_over >= 10_000 && two.handed_over >= 11_000, "{one:?} {two:?}");
         assert_eq!((one.handed_over, two.handed_over), (two.taken_over, one.taken_over));
         assert!(one.balanced && two.balanced);
-        for port in &said.ports[..3] {
+        for port in &status.ports[..3] {
             let pauses = port.classes[3].pause_sent;
             assert!(pauses.xoff > 0 && pauses.xoff == pauses.xon, "{}: {pauses:?}", port.name);
         }
@@ -39,19 +39,19 @@ fn two_workers_lose_nothing_between_them() {
 
 /// A stop finds frames everywhere, including between the workers.
 #[test]
-fn a_stop_in_the_middle_of_traffic_closes_both_books() {
+fn stop_under_load_balances_both_ledgers() {
     let bed = bed(4).build();
     let switch = bed.start(&bed.config("speed = \"500M\"").switch(PATIENT).switch(TWO));
     let (a, b, c, d) = (bed.host(1), bed.host(2), bed.host(3), bed.host(4));
-    let talk = Traffic::at_mbps(500)
+    let traffic = Traffic::at_mbps(500)
         .source(a, &[stream(c, 3, "200M", 8_000), stream(d, 1, "200M", 8_000)])
         .source(b, &[stream(c, 3, "400M", 16_000)])
         .source(c, &[stream(a, 3, "400M", 16_000)])
         .source(d, &[stream(a, 3, "400M", 16_000)])
         .start();
-    talk.wait_received(8_000);
+    traffic.wait_received(8_000);
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
     assert!(exit.stderr.contains("ledger balanced"), "{}", exit.stderr);
-    let _ = talk.finish(); // frames after the stop are lost, outside of the switch
+    let _ = traffic.finish(); // frames after the stop are lost, outside of the switch
 }

@@ -8,34 +8,36 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use xoff_netns_tests::{one_bed_at_a_time, unstalled, wait_for};
 
-use super::{SLOW, assert_left, compare, namespaces, number, threads};
+use super::{SLOW, await_namespaces_unused, compare, namespaces, number, threads};
 use crate::BINARY;
 
+/// Each sender has its own path.
 // proves: cascade
 #[test]
-fn a_cascade_over_routers_tells_every_step_by_a_way_for_each_sender() {
+fn routed_cascade_reports_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
         let report = compare("cascade --routed", &["pfc"], &three_runs, &numbers);
-        let of = &report["policies"]["pfc"];
-        let unseen: Vec<&Value> =
-            of["steps"].as_array().unwrap().iter().filter(|step| !step["at_ms"].is_number()).collect();
-        assert!(unseen.is_empty(), "{unseen:?}");
-        let flows = of["flows"].as_array().unwrap().iter();
-        let ways: Vec<_> = flows.map(|flow| (flow["from"].as_str(), flow["by"].as_str())).collect();
+        let result = &report["policies"]["pfc"];
+        let missing: Vec<&Value> =
+            result["steps"].as_array().unwrap().iter().filter(|step| !step["at_ms"].is_number()).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        let flows = result["flows"].as_array().unwrap().iter();
+        let paths: Vec<_> = flows.map(|flow| (flow["from"].as_str(), flow["by"].as_str())).collect();
         let expected = [("gpu-1", "to-spine-1"), ("gpu-2", "to-spine-2")];
-        assert_eq!(ways, expected.map(|(from, by)| (Some(from), Some(by))));
-        let class_0 = ["/other_class_sent", "/other_class_received"].map(|key| number(of, key));
+        assert_eq!(paths, expected.map(|(from, by)| (Some(from), Some(by))));
+        let class_0 = ["/other_class_sent", "/other_class_received"].map(|key| number(result, key));
         assert!(class_0[0] > 0 && class_0[0] == class_0[1], "class 0 was not paused: {class_0:?}");
-        assert_eq!(report["unmet"].as_array().unwrap().len(), 0, "{}", of["deviations"]);
+        assert_eq!(report["unmet"].as_array().unwrap().len(), 0, "{}", result["deviations"]);
     });
 }
 
 /// Routers have a private directory where the program is, and the caller has a group that no daemon needs.
+/// The daemons also have none of the caller's groups.
 // proves: cascade
 #[test]
-fn routing_daemons_have_no_groups_of_the_caller_and_none_is_left_by_an_experiment_that_is_killed() {
+fn killed_routed_experiment_leaves_no_daemon() {
     let _alone = one_bed_at_a_time(BINARY);
     let place = tempfile::tempdir_in("/var/tmp").unwrap();
     let program = place.path().join("xoff");
@@ -55,7 +57,7 @@ fn routing_daemons_have_no_groups_of_the_caller_and_none_is_left_by_an_experimen
     }
     run.kill().unwrap();
     run.wait().unwrap();
-    assert_left(&inside);
+    await_namespaces_unused(&inside);
 }
 
 fn daemons_in(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {

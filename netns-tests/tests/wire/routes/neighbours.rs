@@ -26,9 +26,9 @@ fn flushed_neighbours_cost_no_lossless_frame() {
             thread::sleep(Duration::from_millis(20));
         }
     });
-    let asked = || fabric.switch.port(1).punts["resolve"].punted;
+    let resolve_punts = || fabric.switch.port(1).punts["resolve"].punted;
     let mut sent = 0;
-    while sent < 4_000 || flushes.load(Ordering::Relaxed) < 20 || asked() < 5 {
+    while sent < 4_000 || flushes.load(Ordering::Relaxed) < 20 || resolve_punts() < 5 {
         fabric.host(1).send_all((sent..sent + 500).map(|n| fabric.packet(1, [172, 16, 2, 2], n)), GAP);
         sent += 500;
     }
@@ -48,10 +48,10 @@ fn flushed_neighbours_cost_no_lossless_frame() {
 fn frames_to_silent_neighbour_are_lost_and_count() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
-    let (silent, known) = ([172, 16, 2, 99], [172, 16, 2, 2]);
+    let (silent, answering) = ([172, 16, 2, 99], [172, 16, 2, 2]);
     for number in 0..200 {
         fabric.host(1).send(fabric.packet(1, silent, 1_000_000 + number));
-        fabric.host(1).send(fabric.packet(1, known, number));
+        fabric.host(1).send(fabric.packet(1, answering, number));
     }
     assert_eq!(numbers(fabric.host(2), 200), (0..200).collect::<Vec<u32>>(), "those for others pass");
     wait_for("the wait to be over", || (fabric.drops_of_class_3(1, "unresolved") == 200).then_some(()));

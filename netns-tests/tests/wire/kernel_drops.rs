@@ -11,7 +11,7 @@ use crate::{bed, frame};
 const MANY: u32 = 4_000;
 
 /// Outcome of a stall.
-struct Stalled {
+struct StallOutcome {
     /// Frames that nobody received, without drops that the switch reports.
     missing: u64,
     received_of_class_3: u64,
@@ -21,7 +21,7 @@ struct Stalled {
 }
 
 /// Sends frames of each class in turn while a switch is stopped.
-fn stall(mode: &str, frames: &[(u8, u32)]) -> Stalled {
+fn stall(mode: &str, frames: &[(u8, u32)]) -> StallOutcome {
     let classes = frames.iter().flat_map(|&(class, count)| (0..count).map(move |_| (class, 64)));
     stall_of("whole", mode, 0, classes)
 }
@@ -33,7 +33,7 @@ fn stall_of(
     mode: &str,
     before: usize,
     mut frames: impl Iterator<Item = (u8, usize)>,
-) -> Stalled {
+) -> StallOutcome {
     let bed = bed(2).build();
     let memory = format!("[memory]\nreceive_chunks = \"{chunks}\"\n");
     let switch = bed.start(&bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).more(&memory));
@@ -68,14 +68,20 @@ fn stall_of(
     });
     let received_of_class_3 = switch.class(1, 3).rx_frames;
     let (verdict, health) = (switch.status().verdict, switch.health().0);
-    Stalled { missing: sent - received - dropped, received_of_class_3, verdict, health, exit: switch.stop() }
+    StallOutcome {
+        missing: sent - received - dropped,
+        received_of_class_3,
+        verdict,
+        health,
+        exit: switch.stop(),
+    }
 }
 
 // proves: kernel-drops
 #[test]
-fn lossy_frames_lost_unseen_break_no_promise() {
+fn lossy_kernel_drops_keep_the_promise() {
     for mode in ["native", "generic"] {
-        let Stalled { missing, verdict, health, exit, .. } = stall(mode, &[(0, MANY)]);
+        let StallOutcome { missing, verdict, health, exit, .. } = stall(mode, &[(0, MANY)]);
         assert!(missing > 1_000, "{mode}: the rings took nearly all");
         assert_eq!(
             (verdict.unseen_lossy, verdict.unseen_lost, verdict.unseen_unknown),
@@ -97,9 +103,9 @@ fn lossy_frames_lost_unseen_break_no_promise() {
 
 // proves: kernel-drops
 #[test]
-fn lossless_frames_lost_unseen_count_once() {
+fn lossless_kernel_drops_count_once() {
     for mode in ["native", "generic"] {
-        let Stalled { missing, verdict, exit, .. } = stall(mode, &[(3, MANY)]);
+        let StallOutcome { missing, verdict, exit, .. } = stall(mode, &[(3, MANY)]);
         assert!(missing > 1_000, "{mode}: the rings took nearly all");
         assert_eq!(
             (verdict.unseen_lost, verdict.unseen_lossy, verdict.unseen_at_least),
@@ -108,16 +114,21 @@ fn lossless_frames_lost_unseen_count_once() {
         );
         assert_eq!((verdict.promise, verdict.lossless_lost), (Promise::NotKept, 0), "{mode}");
         assert_eq!(exit.status.code(), Some(1), "{mode}: {}", exit.stderr);
-        let said = format!("{} of classes that may be lossless", xoff_config::written::grouped(missing));
-        assert!(exit.stderr.contains(&said) && exit.stderr.contains("event=unseen-loss "), "{}", exit.stderr);
+        let message = format!("{} of classes that may be lossless", xoff_config::written::grouped(missing));
+        assert!(
+            exit.stderr.contains(&message) && exit.stderr.contains("event=unseen-loss "),
+            "{}",
+            exit.stderr
+        );
     }
 }
 
 /// No frame of class 3 reaches the switch: only the XDP program counts them.
 // proves: kernel-drops
 #[test]
-fn lossless_class_that_is_lost_whole_is_not_called_lossy() {
-    let Stalled { missing, received_of_class_3, verdict, exit, .. } = stall("native", &[(0, MANY), (3, 50)]);
+fn wholly_lost_class_stays_lossless() {
+    let StallOutcome { missing, received_of_class_3, verdict, exit, .. } =
+        stall("native", &[(0, MANY), (3, 50)]);
     assert_eq!(received_of_class_3, 0);
     assert_eq!((verdict.promise, verdict.unseen_lost), (Promise::NotKept, missing));
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
@@ -137,7 +148,8 @@ fn stall_loses_nothing_up_to_the_last_chunk() {
         for mode in ["native", "generic"] {
             let shortest = |count| (0..count).map(|_| (3, 64));
             for beyond in 0..2 {
-                let Stalled { missing, verdict, .. } = stall_of(chunks, mode, 0, shortest(count + beyond));
+                let StallOutcome { missing, verdict, .. } =
+                    stall_of(chunks, mode, 0, shortest(count + beyond));
                 assert_eq!(missing, u64::from(beyond), "{chunks}, {mode}, {beyond} beyond {count}");
                 let promise = if beyond == 0 { Promise::Kept } else { Promise::NotKept };
                 assert_eq!(
@@ -156,7 +168,7 @@ fn stall_loses_nothing_up_to_the_last_chunk() {
 fn stall_after_traffic_loses_no_promised_frame() {
     for before in [31, 32, 63] {
         let frames = (0..before + PROMISED).map(|_| (3, 64));
-        let Stalled { missing, verdict, .. } = stall_of("whole", "native", before as usize, frames);
+        let StallOutcome { missing, verdict, .. } = stall_of("whole", "native", before as usize, frames);
         assert_eq!((missing, verdict.promise), (0, Promise::Kept), "after {before} frames");
     }
 }
@@ -169,7 +181,7 @@ fn stall_loses_no_mix_of_the_promised_average() {
     let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / PROMISED as usize;
     assert!((256..262).contains(&average), "{average}");
     for chunks in ["whole", "small"] {
-        let Stalled { missing, verdict, .. } = stall_of(chunks, "native", 0, two_chunks.clone());
+        let StallOutcome { missing, verdict, .. } = stall_of(chunks, "native", 0, two_chunks.clone());
         assert_eq!((missing, verdict.promise), (0, Promise::Kept), "{chunks}");
     }
 }

@@ -20,15 +20,15 @@ fn ip(bed: &Bed, words: &str) {
 }
 
 /// Process in a host's namespace, which identifies the namespace.
-struct There(Child);
+struct NamespaceHolder(Child);
 
-impl There {
-    fn at(host: &Host) -> There {
-        There(host.start("sleep", &["1000"]))
+impl NamespaceHolder {
+    fn at(host: &Host) -> NamespaceHolder {
+        NamespaceHolder(host.start("sleep", &["1000"]))
     }
 }
 
-impl Drop for There {
+impl Drop for NamespaceHolder {
     fn drop(&mut self) {
         let _ = self.0.kill(); // fails if the process has ended
         let _ = self.0.wait();
@@ -36,21 +36,21 @@ impl Drop for There {
 }
 
 /// Recreates the wire of port `number` to its host; `with` are options of the switch's end.
-pub fn make_again(bed: &Bed, number: usize, with: &str) {
+pub fn recreate_wire(bed: &Bed, number: usize, with: &str) {
     let host = bed.host(number);
-    let there = There::at(host);
-    ip(bed, &format!("link add p{number}{with} type veth peer name eth0 netns {}", there.0.id()));
+    let holder = NamespaceHolder::at(host);
+    ip(bed, &format!("link add p{number}{with} type veth peer name eth0 netns {}", holder.0.id()));
     ip(bed, &format!("link set p{number} up"));
     host.run("ip", &["link", "set", "eth0", "up"]);
     host.run("ip", &["address", "add", &format!("{}/24", host.ipv4()), "dev", "eth0"]);
 }
 
-pub fn is_gone(switch: &Switch, number: usize) {
+pub fn await_removal(switch: &Switch, number: usize) {
     wait_for("the device to be gone", || (switch.port(number).link == Link::Gone).then_some(()));
 }
 
 /// Waits until the device of port `number` is up after its return number `times`.
-pub fn is_back(switch: &Switch, number: usize, times: u64) {
+pub fn await_return(switch: &Switch, number: usize, times: u64) {
     wait_for("the port to be open again", || {
         let port = switch.port(number);
         (port.link == Link::Up && port.returns == times).then_some(())
@@ -68,7 +68,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
 }
 
 /// Removes the device of port 2 while frames are queued for it, and lets one of the same name appear.
-fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
+fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnce(&Bed)) {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(SMALL));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -82,21 +82,21 @@ fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
     (2..=7).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1000)));
     wait_for("the sender to be held", || switch.class(1, 3).pause_sent.now.then_some(()));
 
-    go(&bed, &switch);
-    is_gone(&switch, 2);
-    wait_for("the sender to go on", || (!switch.class(1, 3).pause_sent.now).then_some(()));
+    remove(&bed, &switch);
+    await_removal(&switch, 2);
+    wait_for("the sender to resume", || (!switch.class(1, 3).pause_sent.now).then_some(()));
     let (code, health) = switch.health();
     assert!(code == 503 && health.contains("\nport p2: not ready: its device p2 is gone\n"), "{health}");
-    let gone = switch.metrics();
-    assert!(gone.lines().any(|line| line == "xoff_port_gone{switch=\"xoff\",port=\"p2\"} 1"), "{gone}");
+    let metrics = switch.metrics();
+    assert!(metrics.lines().any(|line| line == "xoff_port_gone{switch=\"xoff\",port=\"p2\"} 1"), "{metrics}");
     // Frames to unknown addresses go to the other port, and none is queued.
     (8..=20).for_each(|number| a.send(frame(a, b, 3, number)));
     c.tap().numbered(20);
     let lost = switch.class(2, 3);
     assert_eq!((lost.tx_frames, lost.drops["link_down"]), (0, 6));
 
-    come(&bed);
-    is_back(&switch, 2, 1);
+    restore(&bed);
+    await_return(&switch, 2, 1);
     ping(a, b);
     ping(b, c);
     let port = switch.port(2);
@@ -113,9 +113,9 @@ fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
         assert!(back.lines().any(|it| it == line), "{line}");
     }
     wait_for("all memory to be free", || (free_memory(&switch) == free).then_some(()));
-    let said = switch.status();
-    assert_eq!(said.verdict.ledger_balanced, Some(true));
-    assert_eq!(said.verdict.unproved, ["p2: its device was gone once, with its last drop counters"]);
+    let status = switch.status();
+    assert_eq!(status.verdict.ledger_balanced, Some(true));
+    assert_eq!(status.verdict.unproved, ["p2: its device was gone once, with its last drop counters"]);
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(1), "six frames of a lossless class were dropped: {}", exit.stderr);
     for line in ["device gone; port closed", "the port's device is back, and open again"] {
@@ -125,14 +125,14 @@ fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
 
 // proves: devices
 #[test]
-fn a_device_that_was_made_again_is_opened_again() {
-    comes_back(|bed, _| ip(bed, "link del p2"), |bed| make_again(bed, 2, ""));
+fn recreated_device_is_reopened() {
+    assert_device_returns(|bed, _| ip(bed, "link del p2"), |bed| recreate_wire(bed, 2, ""));
 }
 
 /// An acknowledged gap does not affect verdict, metrics and exit code.
 // proves: verdict
 #[test]
-fn what_somebody_knows_of_counts_no_more() {
+fn acknowledged_gap_is_ignored() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("log = \"info\""));
     let acknowledge = || {
@@ -142,11 +142,11 @@ fn what_somebody_knows_of_counts_no_more() {
     };
     assert_eq!(acknowledge(), "there is nothing to acknowledge\n");
     ip(&bed, "link del p2");
-    is_gone(&switch, 2);
-    let gone = "NOT PROVED: p2: its device p2 is gone, with its last drop counters\n";
-    assert_eq!(acknowledge(), format!("there is nothing to acknowledge\n{gone}"), "it still is");
-    make_again(&bed, 2, "");
-    is_back(&switch, 2, 1);
+    await_removal(&switch, 2);
+    let removed = "NOT PROVED: p2: its device p2 is gone, with its last drop counters\n";
+    assert_eq!(acknowledge(), format!("there is nothing to acknowledge\n{removed}"), "it still is");
+    recreate_wire(&bed, 2, "");
+    await_return(&switch, 2, 1);
     let unproved = |value| format!("xoff_port_unproved{{switch=\"xoff\",port=\"p2\"}} {value}");
     let has = |line: String| switch.metrics().lines().any(|it| it == line);
     assert!(has(unproved(1)));
@@ -169,27 +169,27 @@ fn what_somebody_knows_of_counts_no_more() {
 /// The old sockets receive nothing from a new device of the same index, and the old port does not touch it.
 // proves: devices
 #[test]
-fn a_device_of_the_same_index_is_another_one() {
-    comes_back(
+fn device_with_same_index_is_new() {
+    assert_device_returns(
         |bed, _| ip(bed, "link del p2"),
-        |bed| make_again(bed, 2, &format!(" index {}", bed.port(2).index())),
+        |bed| recreate_wire(bed, 2, &format!(" index {}", bed.port(2).index())),
     );
 }
 
 // proves: devices
 #[test]
-fn a_device_that_was_in_another_namespace_is_opened_again() {
+fn device_from_another_namespace_is_reopened() {
     let away = |bed: &Bed, _: &Switch| {
-        let there = There::at(bed.host(3));
-        ip(bed, &format!("link set p2 netns {}", there.0.id()));
+        let holder = NamespaceHolder::at(bed.host(3));
+        ip(bed, &format!("link set p2 netns {}", holder.0.id()));
     };
-    comes_back(away, |bed| {
-        let here = bed.namespace().output(Command::new("readlink").arg("/proc/self/ns/net")).unwrap();
-        assert!(here.status.success());
+    assert_device_returns(away, |bed| {
+        let readlink = bed.namespace().output(Command::new("readlink").arg("/proc/self/ns/net")).unwrap();
+        assert!(readlink.status.success());
         let mut sleep = Command::new("sleep");
         sleep.arg("1000");
-        let here = There(bed.namespace().spawn(sleep).unwrap());
-        bed.host(3).run("ip", &["link", "set", "p2", "netns", &here.0.id().to_string()]);
+        let holder = NamespaceHolder(bed.namespace().spawn(sleep).unwrap());
+        bed.host(3).run("ip", &["link", "set", "p2", "netns", &holder.0.id().to_string()]);
         ip(bed, "link set p2 up");
     });
 }
@@ -197,25 +197,25 @@ fn a_device_that_was_in_another_namespace_is_opened_again() {
 /// Two other ports, on different workers, are under load.
 // proves: devices
 #[test]
-fn the_others_lose_nothing_however_often_a_device_comes_and_goes() {
+fn returning_device_costs_others_nothing() {
     const TIMES: u64 = 8;
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT).switch(TWO));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     let free = free_memory(&switch);
-    let talk = Traffic::at_mbps(100)
+    let traffic = Traffic::at_mbps(100)
         .source(a, &[stream(c, 3, "40M", 30_000)])
         .source(c, &[stream(a, 3, "40M", 30_000)])
         .start();
-    talk.wait_received(100);
+    traffic.wait_received(100);
     for times in 1..=TIMES {
         ip(&bed, "link del p2");
-        is_gone(&switch, 2);
-        make_again(&bed, 2, "");
-        is_back(&switch, 2, times);
+        await_removal(&switch, 2);
+        recreate_wire(&bed, 2, "");
+        await_return(&switch, 2, times);
     }
-    assert!(talk.received() < 60_000, "the load went on meanwhile");
-    talk.finish().assert_lossless(&[3]);
+    assert!(traffic.received() < 60_000, "the load continues");
+    traffic.finish().assert_lossless(&[3]);
     ping(b, c);
     wait_for("all memory to be free", || (free_memory(&switch) == free).then_some(()));
     let status = switch.status();
@@ -236,16 +236,18 @@ fn the_others_lose_nothing_however_often_a_device_comes_and_goes() {
 /// The packet memory belongs to the first port's socket, and to none after all devices are gone.
 // proves: devices
 #[test]
-fn every_device_may_go() {
+fn all_devices_may_be_removed() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     let (a, b) = (bed.host(1), bed.host(2));
     ping(a, b);
-    for (times, gone) in [(1, [1].as_slice()), (2, &[1, 2]), (3, &[2, 1])] {
-        gone.iter().for_each(|number| ip(&bed, &format!("link del p{number}")));
-        gone.iter().for_each(|&number| is_gone(&switch, number));
-        gone.iter().for_each(|&number| make_again(&bed, number, ""));
-        gone.iter().for_each(|&number| is_back(&switch, number, if number == 1 { times } else { times - 1 }));
+    for (times, removed) in [(1, [1].as_slice()), (2, &[1, 2]), (3, &[2, 1])] {
+        removed.iter().for_each(|number| ip(&bed, &format!("link del p{number}")));
+        removed.iter().for_each(|&number| await_removal(&switch, number));
+        removed.iter().for_each(|&number| recreate_wire(&bed, number, ""));
+        removed
+            .iter()
+            .for_each(|&number| await_return(&switch, number, if number == 1 { times } else { times - 1 }));
         ping(a, b);
         ping(b, a);
     }
@@ -260,8 +262,8 @@ fn device_that_returns_with_more_queues_is_opened() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     ip(&bed, "link del p2");
-    is_gone(&switch, 2);
-    make_again(&bed, 2, " numrxqueues 2");
+    await_removal(&switch, 2);
+    recreate_wire(&bed, 2, " numrxqueues 2");
     wait_for("the port to be open again", || (switch.port(2).link == Link::Up).then_some(()));
     assert_eq!(switch.port(2).queues, 2);
     ping(bed.host(1), bed.host(2));
@@ -270,19 +272,19 @@ fn device_that_returns_with_more_queues_is_opened() {
 
 // proves: devices
 #[test]
-fn a_device_that_does_not_fit_any_more_is_named_and_opened_when_it_does() {
+fn unfit_device_is_opened_when_fixed() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     ip(&bed, "link del p2");
-    is_gone(&switch, 2);
-    make_again(&bed, 2, " mtu 1000");
+    await_removal(&switch, 2);
+    recreate_wire(&bed, 2, " mtu 1000");
     let refused = "port p2 has an MTU of 1500, but its device p2 one of 1000";
     wait_for("it to be refused", || switch.stderr().contains(refused).then_some(()));
     assert_eq!(switch.health().0, 503);
     ip(&bed, "link set p2 mtu 1500");
     wait_for("the port to be open again", || (switch.port(2).link == Link::Up).then_some(()));
     ping(bed.host(1), bed.host(2));
-    let told = switch.stderr().matches("cannot be opened").count();
-    assert_eq!(told, 1, "not at each try: {}", switch.stderr());
+    let reports = switch.stderr().matches("cannot be opened").count();
+    assert_eq!(reports, 1, "not at each try: {}", switch.stderr());
     switch.stop();
 }

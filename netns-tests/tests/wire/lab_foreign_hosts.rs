@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use super::BINARY;
-use super::lab::{Desk, FIVE_LINES, first_line, lab, run, succeed, text};
+use super::lab::{FIVE_LINES, Workspace, first_line, lab, run, succeed, text};
 
 /// Starts a process in a network namespace of its own.
 pub(super) fn holder() -> Child {
@@ -20,8 +20,8 @@ pub(super) fn holder() -> Child {
 
 // proves: lab-account
 #[test]
-fn a_namespace_and_a_process_of_others_are_hosts_and_stay_as_they_are() {
-    let desk = Desk::new();
+fn foreign_namespace_and_process_stay_unchanged() {
+    let workspace = Workspace::new();
     let (mut holder, mut mortal) = (holder(), holder());
     let blue = format!("xoff-{}", std::process::id());
     succeed(Command::new("ip").args(["netns", "add", &blue]));
@@ -31,14 +31,14 @@ fn a_namespace_and_a_process_of_others_are_hosts_and_stay_as_they_are() {
         holder.id(),
         mortal.id()
     );
-    let file = desk.file("others", &network);
+    let file = workspace.file("others", &network);
     let sockets = Path::new("/run/xoff/lab").join(file.file_stem().unwrap());
-    let told = desk.directory.path().join("told");
-    let told = told.to_str().unwrap();
+    let status_file = workspace.directory.path().join("status.json");
+    let status_file = status_file.to_str().unwrap();
     // The lab finds a process once: its number may be reused after it has ended.
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} && xoff lab exec gone -- ping -c 1 10.1.0.1 &&
-                  {BINARY} nic --status --http unix:/run/xoff/lab/$XOFF_LAB/blue-0 && xoff lab status --json >{told}", mortal.id());
+                  {BINARY} nic --status --http unix:/run/xoff/lab/$XOFF_LAB/blue-0 && xoff lab status --json >{status_file}", mortal.id());
     let output = run(&file, &[], &script);
     mortal.wait().unwrap();
     let devices = || succeed(Command::new("ip").args(["-n", &blue, "-brief", "link"]));
@@ -49,8 +49,8 @@ fn a_namespace_and_a_process_of_others_are_hosts_and_stay_as_they_are() {
     holder.wait().unwrap();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     assert!(text(&output.stdout).contains("xoff0 ("), "{}", text(&output.stdout));
-    let told: Value = serde_json::from_str(&fs::read_to_string(told).unwrap()).unwrap();
-    for host in told["hosts"].as_array().unwrap() {
+    let status: Value = serde_json::from_str(&fs::read_to_string(status_file).unwrap()).unwrap();
+    for host in status["hosts"].as_array().unwrap() {
         assert_eq!(host["interfaces"][0]["agent"]["mac"], host["interfaces"][0]["mac"], "{host}");
     }
     assert!(!sockets.exists(), "sockets of agents are left");
@@ -61,10 +61,10 @@ fn a_namespace_and_a_process_of_others_are_hosts_and_stay_as_they_are() {
 /// A fake docker knows one container and answers only the expected query.
 // proves: lab-account
 #[test]
-fn a_container_is_found_by_its_name() {
-    let desk = Desk::new();
+fn container_is_found_by_name() {
+    let workspace = Workspace::new();
     let mut holder = holder();
-    let docker = desk.directory.path().join("docker");
+    let docker = workspace.directory.path().join("docker");
     let answer = format!(
         "#!/bin/sh\n[ \"$*\" = 'inspect --format {{{{.State.Pid}}}} box' ] && echo {} && exit\n\
          echo \"Error: No such object: $4\" >&2; exit 1\n",
@@ -72,9 +72,9 @@ fn a_container_is_found_by_its_name() {
     );
     fs::write(&docker, answer).unwrap();
     succeed(Command::new("chmod").arg("+x").arg(&docker));
-    let path = format!("{}:{}", desk.directory.path().display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", workspace.directory.path().display(), std::env::var("PATH").unwrap());
     let run = |container: &str, script: &str| {
-        let file = desk.file(
+        let file = workspace.file(
             "containers",
             &format!("{FIVE_LINES}[[host]]\nname = \"h2\"\ncontainer = \"{container}\"\n"),
         );
@@ -90,9 +90,9 @@ fn a_container_is_found_by_its_name() {
     assert!(found.status.success(), "{}{}", text(&found.stdout), text(&found.stderr));
     assert!(text(&found.stdout).ends_with(&format!("{}\n", namespace.display())), "{}", text(&found.stdout));
     assert_eq!(unknown.status.code(), Some(2));
-    let said = text(&unknown.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("host h2: container barrel cannot be found"), "{said}");
-    assert!(said.contains("No such object: barrel"), "{said}");
+    let message = text(&unknown.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(message.contains("host h2: container barrel cannot be found"), "{message}");
+    assert!(message.contains("No such object: barrel"), "{message}");
 }
 
 /// Sends datagrams that overflow their socket.
@@ -123,8 +123,8 @@ sys.stdin.read()
 
 // proves: lab-account
 #[test]
-fn what_was_counted_before_a_network_came_up_is_none_of_its_losses() {
-    let desk = Desk::new();
+fn earlier_drops_are_no_lab_losses() {
+    let workspace = Workspace::new();
     let [blue, tap] = ["xoff-b", "xb"].map(|name| format!("{name}{}", std::process::id()));
     succeed(Command::new("ip").args(["netns", "add", &blue]));
     succeed(Command::new("ip").args(["-n", &blue, "link", "set", "lo", "up"]));
@@ -141,7 +141,7 @@ fn what_was_counted_before_a_network_came_up_is_none_of_its_losses() {
     let network = format!(
         "{FIVE_LINES}[[host]]\nname = \"h1\"\nnetns = \"{blue}\"\n[[host]]\nname = \"h2\"\ntap = \"{tap}\"\n"
     );
-    let output = run(&desk.file("before", &network), &["--json"], "true");
+    let output = run(&workspace.file("before", &network), &["--json"], "true");
     guest.kill().unwrap();
     guest.wait().unwrap();
     succeed(Command::new("ip").args(["netns", "del", &blue]));
@@ -218,12 +218,12 @@ s.sendto(b"", ("h1", 7777))
 /// Pause frames reach the guest; all frames from and to it arrive.
 // proves: lab-account
 #[test]
-fn what_is_behind_a_tap_is_at_a_wire_with_pauses_and_a_line_rate() {
-    let desk = Desk::new();
+fn tap_guest_receives_pauses_losslessly() {
+    let workspace = Workspace::new();
     let tap = format!("xt{}", std::process::id());
     let guest = GUEST.replace("NAME", &tap);
     let place = |name: &str, text: &str| {
-        let path = desk.directory.path().join(name);
+        let path = workspace.directory.path().join(name);
         fs::write(&path, text).unwrap();
         path.display().to_string()
     };
@@ -233,7 +233,7 @@ fn what_is_behind_a_tap_is_at_a_wire_with_pauses_and_a_line_rate() {
         "[defaults]\nspeed = \"20M\"\n[[switch]]\nname = \"s1\"\nhosts = [\"h1\", \"h2\", \"guest\"]\n\
          [[host]]\nname = \"guest\"\ntap = \"{tap}\"\n"
     );
-    let file = desk.file("guests", &network);
+    let file = workspace.file("guests", &network);
     let missing = run(&file, &[], "true");
     assert_eq!(missing.status.code(), Some(2));
     assert!(text(&missing.stderr).contains(&tap), "{}", text(&missing.stderr));
@@ -244,29 +244,29 @@ fn what_is_behind_a_tap_is_at_a_wire_with_pauses_and_a_line_rate() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let (ready, mut said) = first_line(&mut guest);
+    let (ready, mut guest_output) = first_line(&mut guest);
     let go = format!("/proc/{}/fd/0", guest.id());
-    let at = |name: &str| desk.directory.path().join(name).display().to_string();
+    let at = |name: &str| workspace.directory.path().join(name).display().to_string();
     // A static neighbour, because this guest does not answer ARP.
     let script = format!(
         "set -e
          xoff lab exec h1 -- ip neigh replace 10.1.0.3 lladdr 02:00:00:00:00:03 dev eth0
-         xoff lab exec h1 -- python3 {h1} {done} > {said} & h1=$!
-         until grep -q ready {said}; do sleep 0.05; done
+         xoff lab exec h1 -- python3 {h1} {done} > {log} & h1=$!
+         until grep -q ready {log}; do sleep 0.05; done
          xoff lab exec h2 -- python3 {h2} {done} > {sends} &
          until grep -q sends {sends}; do sleep 0.05; done
-         echo > {go}; wait $h1; cat {said}
+         echo > {go}; wait $h1; cat {log}
          ! xoff lab exec guest -- true",
         h1 = scripts[1],
         h2 = scripts[2],
-        said = at("said"),
+        log = at("h1.log"),
         sends = at("sends"),
         done = at("done"),
     );
     let output = run(&file, &[], &script);
     drop(guest.stdin.take());
-    let mut told = String::new();
-    std::io::Read::read_to_string(&mut said, &mut told).unwrap();
+    let mut counts = String::new();
+    std::io::Read::read_to_string(&mut guest_output, &mut counts).unwrap();
     let ended = guest.wait().unwrap();
     let left = succeed(Command::new("tc").args(["qdisc", "show", "dev", &tap]));
     succeed(Command::new("ip").args(["link", "del", &tap]));
@@ -274,6 +274,6 @@ fn what_is_behind_a_tap_is_at_a_wire_with_pauses_and_a_line_rate() {
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     assert!(text(&output.stdout).contains("all came"), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("is a virtual machine"), "{}", text(&output.stderr));
-    assert!(ended.success() && told.contains("pauses came 20"), "{told}");
+    assert!(ended.success() && counts.contains("pauses came 20"), "{counts}");
     assert!(!left.contains("clsact"), "{left}");
 }

@@ -16,7 +16,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
 /// Bursts of awkward sizes are followed by silence, so that no later frame pushes out the last ones.
 // proves: ledger
 #[test]
-fn the_last_frames_of_a_burst_leave_by_themselves() {
+fn last_frames_of_burst_leave() {
     for mode in ["adaptive", "busy"] {
         let bed = bed(2).build();
         let switch = poll(&bed, mode);

@@ -17,14 +17,14 @@ fn devices(bed: &Bed) -> String {
 }
 
 /// Checks that a start fails with all of `words` in its message, and changes no device.
-fn refuses(bed: &Bed, config: &Config, words: &[&str]) {
+fn assert_start_refused(bed: &Bed, config: &Config, words: &[&str]) {
     let before = devices(bed);
     let exit = bed.launch(config).wait();
-    refused(exit.status.code(), &exit.stdout, &exit.stderr, words);
+    assert_refused(exit.status.code(), &exit.stdout, &exit.stderr, words);
     assert_eq!(devices(bed), before, "left as they were found");
 }
 
-fn refused(code: Option<i32>, stdout: &str, stderr: &str, words: &[&str]) {
+fn assert_refused(code: Option<i32>, stdout: &str, stderr: &str, words: &[&str]) {
     assert_eq!(code, Some(2), "{stderr}");
     assert_eq!(stdout, "");
     words.iter().for_each(|words| {
@@ -35,47 +35,47 @@ fn refused(code: Option<i32>, stdout: &str, stderr: &str, words: &[&str]) {
 
 // proves: check
 #[test]
-fn a_device_that_is_not_there() {
+fn missing_device_is_refused() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").more("[[port]]\nname = \"p9\"\ndevice = \"nosuch\"");
-    refuses(&bed, &config, &["no interface nosuch", "ip link"]);
+    assert_start_refused(&bed, &config, &["no interface nosuch", "ip link"]);
     bed.assert_no_drops();
 }
 
 #[test]
-fn a_queue_that_is_not_there() {
+fn missing_queue_is_refused() {
     let bed = bed_beside_others(2).queues(2).build();
     let config = bed.config("speed = \"1G\"").port(2, "queues = [0, 2]");
-    refuses(&bed, &config, &["p2 has 2 hardware queues (0 to 1), there is no queue 2"]);
+    assert_start_refused(&bed, &config, &["p2 has 2 hardware queues (0 to 1), there is no queue 2"]);
     bed.assert_no_drops();
 }
 
 // proves: workers
 #[test]
-fn a_core_that_is_not_there() {
+fn missing_core_is_refused() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").switch("workers = [{ core = 1023, ports = [\"p1\", \"p2\"] }]");
-    refuses(&bed, &config, &["core 1023 is none that xoff may use here: those are "]);
+    assert_start_refused(&bed, &config, &["core 1023 is none that xoff may use here: those are "]);
     bed.assert_no_drops();
 }
 
 // proves: check
 #[test]
-fn an_mtu_that_the_device_has_not() {
+fn mtu_above_device_is_refused() {
     let bed = bed_beside_others(2).mtu(1_600).build();
     let config = bed.config("speed = \"1G\"\nmtu = 1600").port(2, "mtu = 1601");
-    refuses(&bed, &config, &["p2", "1601", "1600", "ip link set p2 mtu 1601", ".toml:"]);
+    assert_start_refused(&bed, &config, &["p2", "1601", "1600", "ip link set p2 mtu 1601", ".toml:"]);
     bed.assert_no_drops();
 }
 
 // proves: check, start-stop
 #[test]
-fn a_device_that_another_switch_has() {
+fn device_of_another_switch_is_refused() {
     let bed = bed_beside_others(3).build();
     let two_of_them = bed.config("speed = \"1G\"");
     let first = bed.start(&two_of_them);
     let second = bed.config("speed = \"1G\"").switch("http = \"127.0.0.1:9465\"");
-    refuses(&bed, &second, &["another xoff (process ", "runs on p1; stop it first"]);
+    assert_start_refused(&bed, &second, &["another xoff (process ", "runs on p1; stop it first"]);
     let (a, b) = (bed.host(1), bed.host(2));
     a.run("ping", &["-c", "2", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
     bed.finish(first);
@@ -83,18 +83,18 @@ fn a_device_that_another_switch_has() {
 
 // proves: check
 #[test]
-fn an_http_address_that_is_taken() {
+fn taken_http_address_is_refused() {
     let bed = bed_beside_others(2).build();
     let taken = bed.namespace().run(|| TcpListener::bind("127.0.0.1:9464")).unwrap();
     let config = bed.config("speed = \"1G\"");
-    refuses(&bed, &config, &["cannot serve metrics and status on 127.0.0.1:9464", "`http`"]);
+    assert_start_refused(&bed, &config, &["cannot serve metrics and status on 127.0.0.1:9464", "`http`"]);
     drop(taken);
     bed.finish(bed.start(&config));
 }
 
 // proves: check
 #[test]
-fn a_process_without_privileges() {
+fn missing_privileges_are_named() {
     let bed = bed_beside_others(2).build();
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
@@ -112,7 +112,12 @@ fn a_process_without_privileges() {
             .arg(&file);
         let output = bed.namespace().output(&mut command).unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        refused(output.status.code(), &text(&output.stdout), &text(&output.stderr), &[missing, "setcap"]);
+        assert_refused(
+            output.status.code(),
+            &text(&output.stdout),
+            &text(&output.stderr),
+            &[missing, "setcap"],
+        );
         assert_eq!(devices(&bed), before);
     }
     bed.assert_no_drops();
@@ -120,14 +125,14 @@ fn a_process_without_privileges() {
 
 // proves: check
 #[test]
-fn a_configuration_with_several_errors_names_them_all() {
+fn all_configuration_errors_are_named() {
     let bed = bed_beside_others(2).build();
     let config = bed
         .config("sped = \"1G\"")
         .port(1, "mtu = 70000\nspeed = \"fast\"")
         .port(2, "speed = \"1G\"\nlossless = [8]")
         .more("[class.9]\nxoff = 1");
-    refuses(
+    assert_start_refused(
         &bed,
         &config,
         &[
@@ -143,10 +148,10 @@ fn a_configuration_with_several_errors_names_them_all() {
 }
 
 #[test]
-fn a_configuration_that_is_not_there() {
+fn missing_configuration_is_named() {
     let bed = bed_beside_others(1).build();
     let mut command = Command::new(BINARY);
     let output = bed.namespace().output(command.args(["run", "--config", "nosuch.toml"])).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    refused(output.status.code(), &text(&output.stdout), &text(&output.stderr), &["nosuch.toml"]);
+    assert_refused(output.status.code(), &text(&output.stdout), &text(&output.stderr), &["nosuch.toml"]);
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tempfile::TempDir;
-use xoff_netns_tests::{Bed, Config, Exit, Surroundings, wait_for};
+use xoff_netns_tests::{Bed, Config, Exit, LaunchOptions, wait_for};
 use xoff_switch::control::Link;
 
 use crate::reload::reload;
@@ -19,7 +19,7 @@ fn config(bed: &Bed) -> Config {
 }
 
 /// Replaces a file by a pipe.
-fn silence(file: &Path) {
+fn replace_by_pipe(file: &Path) {
     fs::remove_file(file).unwrap();
     mkfifo(file, Mode::S_IRWXU).unwrap();
 }
@@ -45,11 +45,11 @@ fn waiting_reload(bed: &Bed) -> Child {
 
 // proves: reload
 #[test]
-fn silent_configuration_holds_up_nothing() {
+fn blocking_configuration_delays_nothing() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&config(&bed));
     let file = switch.config_file();
-    silence(&file);
+    replace_by_pipe(&file);
     let mut first = waiting_reload(&bed);
     bed.host(2).device().set_up(false).unwrap();
     wait_for("the link to be down", || (switch.port(2).link == Link::Down).then_some(()));
@@ -67,7 +67,7 @@ fn silent_configuration_holds_up_nothing() {
         done.then_some(())
     });
     // The end of the switch does not wait for the last reload.
-    silence(&file);
+    replace_by_pipe(&file);
     let mut last = waiting_reload(&bed);
     let Exit { status, stderr, .. } = switch.stop();
     assert_eq!(status.code(), Some(0), "{stderr}");
@@ -78,7 +78,8 @@ fn silent_configuration_holds_up_nothing() {
 fn recorded_into(file: PathBuf) -> Exit {
     let bed = bed_beside_others(2).build();
     let arguments = ["--record".into(), file.into()].into();
-    let switch = bed.launch_in(Surroundings { arguments, ..Surroundings::default() }, &config(&bed)).ready();
+    let switch =
+        bed.launch_with(LaunchOptions { arguments, ..LaunchOptions::default() }, &config(&bed)).ready();
     let [one, two] = [1, 2].map(|host| bed.host(host));
     for number in 0..1_000 {
         one.send(frame(one, two, 0, number));
@@ -101,7 +102,7 @@ fn assert_cut(exit: &Exit, why: &str) {
 
 // proves: recording
 #[test]
-fn unread_recording_is_left_and_told() {
+fn unread_recording_is_cut_and_reported() {
     let directory = TempDir::new().unwrap();
     let pipe = directory.path().join("pipe");
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
@@ -113,13 +114,13 @@ fn unread_recording_is_left_and_told() {
 
 // proves: recording
 #[test]
-fn recording_into_full_device_is_told() {
+fn recording_into_full_device_is_reported() {
     assert_cut(&recorded_into("/dev/full".into()), "No space left on device");
 }
 
 // proves: recording
 #[test]
-fn recording_into_closed_pipe_is_told() {
+fn recording_into_closed_pipe_is_reported() {
     let directory = TempDir::new().unwrap();
     let pipe = directory.path().join("pipe");
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();

@@ -11,8 +11,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::Value;
 
-use super::lab::{Desk, FIVE_LINES, first_line, lab, run, succeed, text, wait_until};
-use super::lab_places::holder;
+use super::lab::{FIVE_LINES, Workspace, first_line, lab, run, succeed, text, wait_until};
+use super::lab_foreign_hosts::holder;
 
 fn name_of(file: &Path) -> &str {
     file.file_stem().unwrap().to_str().unwrap()
@@ -22,24 +22,25 @@ fn is_up(file: &Path) -> bool {
     succeed(&mut lab(&["list"])).lines().any(|name| name == name_of(file))
 }
 
+/// Keys typed at a terminal signal the command, and no agent.
 // proves: lab-lifecycle
 #[test]
-fn what_is_typed_at_a_terminal_reaches_the_command_and_no_agent() {
-    let desk = Desk::new();
+fn agents_run_in_another_process_group() {
+    let workspace = Workspace::new();
     let script = "ps -o pgid= -p $PPID; ps -o pgid=,args= --ppid $PPID";
-    let output = run(&desk.file("groups", FIVE_LINES), &[], script);
-    let said = text(&output.stdout);
-    let group = said.lines().next().unwrap().trim();
-    let agents: Vec<&str> = said.lines().filter(|line| line.contains(" nic --device")).collect();
-    assert_eq!(agents.len(), 2, "{said}");
-    assert!(agents.iter().all(|line| line.split_whitespace().next() != Some(group)), "{said}");
+    let output = run(&workspace.file("groups", FIVE_LINES), &[], script);
+    let processes = text(&output.stdout);
+    let group = processes.lines().next().unwrap().trim();
+    let agents: Vec<&str> = processes.lines().filter(|line| line.contains(" nic --device")).collect();
+    assert_eq!(agents.len(), 2, "{processes}");
+    assert!(agents.iter().all(|line| line.split_whitespace().next() != Some(group)), "{processes}");
 }
 
 // proves: lab-lifecycle
 #[test]
-fn a_command_that_does_not_hear_is_no_obstacle_for_down() {
-    let desk = Desk::new();
-    let file = desk.file("stubborn", FIVE_LINES);
+fn down_kills_a_stubborn_command() {
+    let workspace = Workspace::new();
+    let file = workspace.file("stubborn", FIVE_LINES);
     // A single process, which inherits the ignored signal from its shell, so that no process is left after the kill.
     let script = "trap '' TERM; echo started; exec sleep 1000";
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
@@ -54,11 +55,11 @@ fn a_command_that_does_not_hear_is_no_obstacle_for_down() {
 // proves: host-guard
 #[test]
 fn tampered_agent_fails_the_lab() {
-    let desk = Desk::new();
+    let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"1M\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
     let pause = "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\ns.bind((\"eth0\", 0))\n\
                  s.send(bytes.fromhex(\"0180c2000001 020000000099 8808 0101 0008\") + bytes(6) + b\"\\xff\\xff\" + bytes(34))\n";
-    let sender = desk.directory.path().join("pause.py");
+    let sender = workspace.directory.path().join("pause.py");
     fs::write(&sender, pause).unwrap();
     let script = format!(
         "set -e
@@ -70,7 +71,7 @@ fn tampered_agent_fails_the_lab() {
         super::BINARY,
         sender.display()
     );
-    let output = run(&desk.file("tampered", network), &["--json"], &script);
+    let output = run(&workspace.file("tampered", network), &["--json"], &script);
     let account: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
     assert_eq!(output.status.code(), Some(1), "{account}");
     let failed = "a: its agent lost lossless frames, or may not have obeyed; its log says which";
@@ -80,8 +81,8 @@ fn tampered_agent_fails_the_lab() {
 // proves: lab-lifecycle
 #[test]
 fn stopped_lab_is_named_with_its_process() {
-    let desk = Desk::new();
-    let file = desk.file("halted", FIVE_LINES);
+    let workspace = Workspace::new();
+    let file = workspace.file("halted", FIVE_LINES);
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", "echo; exec sleep 1000"]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
     first_line(&mut run);
@@ -114,9 +115,9 @@ fn stopped_lab_is_named_with_its_process() {
 /// The command and its program at a host ignore signals.
 // proves: lab-lifecycle
 #[test]
-fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {
-    let desk = Desk::new();
-    let file = desk.file("twice", FIVE_LINES);
+fn second_interrupt_ends_the_run() {
+    let workspace = Workspace::new();
+    let file = workspace.file("twice", FIVE_LINES);
     let script = format!(
         "trap '' INT TERM; {} lab exec h1 -- sh -c 'echo $$; exec sleep 1000' & echo $!; exec sleep 1000",
         super::BINARY
@@ -132,7 +133,7 @@ fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {
     let interrupt = || succeed(Command::new("kill").args(["-INT", &pid]));
     interrupt();
     thread::sleep(Duration::from_millis(100)); // a second signal before delivery would merge with the first
-    assert!(run.try_wait().unwrap().is_none(), "the command did not hear, and goes on");
+    assert!(run.try_wait().unwrap().is_none(), "the command ignores the signal, and continues");
     wait_until("the run has ended", || {
         interrupt();
         run.try_wait().unwrap().is_some()
@@ -145,17 +146,18 @@ fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {
 /// The lab asks for a container's process while it comes up: the fake docker signals it then.
 // proves: lab-lifecycle
 #[test]
-fn who_wants_a_network_to_end_while_it_comes_up_is_heard() {
-    let desk = Desk::new();
+fn signal_during_startup_ends_the_lab() {
+    let workspace = Workspace::new();
     let mut holder = holder();
     let docker = |does: &str| {
-        let path = desk.directory.path().join("docker");
+        let path = workspace.directory.path().join("docker");
         fs::write(&path, format!("#!/bin/sh\n{does}\necho {}\n", holder.id())).unwrap();
         succeed(Command::new("chmod").arg("+x").arg(&path));
-        format!("{}:{}", desk.directory.path().display(), std::env::var("PATH").unwrap())
+        format!("{}:{}", workspace.directory.path().display(), std::env::var("PATH").unwrap())
     };
-    let file = desk.file("early", &format!("{FIVE_LINES}[[host]]\nname = \"h2\"\ncontainer = \"box\"\n"));
-    let marker = desk.directory.path().join("ran");
+    let file =
+        workspace.file("early", &format!("{FIVE_LINES}[[host]]\nname = \"h2\"\ncontainer = \"box\"\n"));
+    let marker = workspace.directory.path().join("ran");
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "touch", marker.to_str().unwrap()]);
     let output = run.env("PATH", docker("kill -INT $PPID")).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
@@ -163,8 +165,8 @@ fn who_wants_a_network_to_end_while_it_comes_up_is_heard() {
     assert!(!marker.exists(), "the command ran");
     // `xoff lab up` is killed, so that no user knows of its network.
     let path = docker("kill -KILL $(ps -o ppid= $PPID)");
-    let asked = lab(&["up", file.to_str().unwrap()]).env("PATH", path).output().unwrap();
-    assert_eq!(asked.status.code(), None);
+    let killed = lab(&["up", file.to_str().unwrap()]).env("PATH", path).output().unwrap();
+    assert_eq!(killed.status.code(), None);
     wait_until("the network has gone", || !is_up(&file));
     let log = Path::new("/run/xoff/lab").join(format!("{}.log", name_of(&file)));
     wait_until("its log, too", || !log.exists());
@@ -176,10 +178,10 @@ fn who_wants_a_network_to_end_while_it_comes_up_is_heard() {
 // proves: lab-lifecycle
 #[test]
 fn lab_with_slow_agents_ends_by_signal() {
-    let desk = Desk::new();
-    mkfifo(&desk.directory.path().join("nic.toml"), Mode::S_IRWXU).unwrap();
+    let workspace = Workspace::new();
+    mkfifo(&workspace.directory.path().join("nic.toml"), Mode::S_IRWXU).unwrap();
     let network = FIVE_LINES.replace("[defaults]", "[defaults]\nnic = { config = \"nic.toml\" }");
-    let [first, second] = ["slow-1", "slow-2"].map(|name| desk.file(name, &network));
+    let [first, second] = ["slow-1", "slow-2"].map(|name| workspace.file(name, &network));
     let children = |pid: &str| {
         let listed = Command::new("ps").args(["-o", "pid=,args=", "--ppid", pid]).output().unwrap();
         text(&listed.stdout).lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
@@ -208,20 +210,21 @@ fn lab_with_slow_agents_ends_by_signal() {
 // proves: lab-lifecycle
 #[test]
 fn status_names_host_without_agent() {
-    let desk = Desk::new();
+    let workspace = Workspace::new();
     let script = "ps -o pid=,args= --ppid $PPID | awk '/ nic --device/ { print $1; exit }' | xargs kill -KILL
                   for look in $(seq 400); do xoff lab status > /dev/null || break; sleep 0.05; done
                   xoff lab status; echo code $?";
-    let output = run(&desk.file("agentless", FIVE_LINES), &[], script);
-    let said = text(&output.stdout);
-    assert!(said.contains("AGENT GONE OR SILENT") && said.ends_with("code 2\n"), "{said}");
+    let output = run(&workspace.file("agentless", FIVE_LINES), &[], script);
+    let printed = text(&output.stdout);
+    assert!(printed.contains("AGENT GONE OR SILENT") && printed.ends_with("code 2\n"), "{printed}");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
 
+/// After a killed lab, the next one removes the devices from foreign namespaces.
 // proves: lab-lifecycle
 #[test]
-fn no_device_is_left_with_others_by_a_network_that_fails_or_is_killed() {
-    let desk = Desk::new();
+fn failed_lab_leaves_no_foreign_device() {
+    let workspace = Workspace::new();
     let [red, green] = ["red", "green"].map(|name| format!("xoff-{name}-{}", std::process::id()));
     let names = [&red, &green];
     for name in names {
@@ -234,8 +237,8 @@ fn no_device_is_left_with_others_by_a_network_that_fails_or_is_killed() {
         "[[host]]\nname = \"a\"\nnetns = \"{red}\"\n[[host]]\nname = \"b\"\nnetns = \"{green}\"\n\
                    [[link]]\nbetween = [\"a\", \"b\"]\n"
     );
-    let file = desk.file("between", &network);
-    let wrong = desk.file("wrong", &format!("[defaults]\nnic = {{ trust = \"colour\" }}\n{network}"));
+    let file = workspace.file("between", &network);
+    let wrong = workspace.file("wrong", &format!("[defaults]\nnic = {{ trust = \"colour\" }}\n{network}"));
     let failed = run(&wrong, &[], "true");
     let after_failure = left();
     let mut victim = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", "echo; exec sleep 1000"]);
@@ -257,10 +260,10 @@ fn no_device_is_left_with_others_by_a_network_that_fails_or_is_killed() {
 /// The queue exceeds the bytes that a line carries before a lab gives up waiting.
 // proves: lab-account
 #[test]
-fn what_still_waits_in_the_end_is_not_called_delivered() {
-    let desk = Desk::new();
-    let file = desk.file("waiting", &FIVE_LINES.replace("100M", "1M"));
-    let sender = desk.directory.path().join("sender.py");
+fn undelivered_frames_leave_verdict_unproved() {
+    let workspace = Workspace::new();
+    let file = workspace.file("waiting", &FIVE_LINES.replace("100M", "1M"));
+    let sender = workspace.directory.path().join("sender.py");
     let program = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
                    s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 24 << 2)\n\
                    s.setsockopt(socket.SOL_SOCKET, 32, 1 << 24)\n\
@@ -269,26 +272,27 @@ fn what_still_waits_in_the_end_is_not_called_delivered() {
     let output = run(&file, &["--json"], &format!("xoff lab exec h1 -- python3 {}", sender.display()));
     let account: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
     let unproved = account["verdict"]["unproved"].as_array().unwrap();
-    let told = |line: &Value| {
+    let names_waiting_host = |line: &Value| {
         line.as_str().unwrap().starts_with("h1: ") && line.as_str().unwrap().contains("still waited")
     };
-    assert!(unproved.iter().any(told), "{}", account["verdict"]);
+    assert!(unproved.iter().any(names_waiting_host), "{}", account["verdict"]);
     assert!([Some(1), Some(3)].contains(&output.status.code()), "{:?}", output.status);
 }
 
 // proves: lab-lifecycle
 #[test]
-fn who_watches_ends_with_the_reader() {
-    let desk = Desk::new();
-    let output = run(&desk.file("watched", FIVE_LINES), &[], "xoff lab status --watch=100ms | head -n 1");
+fn status_watch_ends_with_its_reader() {
+    let workspace = Workspace::new();
+    let output =
+        run(&workspace.file("watched", FIVE_LINES), &[], "xoff lab status --watch=100ms | head -n 1");
     assert!(output.status.success() && !output.stdout.is_empty(), "{}", text(&output.stderr));
 }
 
 // proves: lab-lifecycle
 #[test]
-fn a_program_whose_parent_has_ended_before_it_began_does_not_begin() {
-    let desk = Desk::new();
-    let marker = desk.directory.path().join("ran");
+fn orphaned_program_does_not_start() {
+    let workspace = Workspace::new();
+    let marker = workspace.directory.path().join("ran");
     let child = |parent: u32| {
         let mut command = lab(&["child", "--parent", &parent.to_string(), "--", "touch"]);
         let code = command.arg(&marker).status().unwrap().code();

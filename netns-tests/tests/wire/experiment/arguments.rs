@@ -1,0 +1,37 @@
+//! Tests of wrong arguments of `xoff experiment`: each is refused with one message, before anything runs.
+
+use super::experiment;
+
+// proves: experiments
+#[test]
+fn wrong_key_is_refused_before_runs() {
+    for (set, why) in [
+        ("class.3.xof=80KB", "did you mean `xoff`?"),
+        ("class.3.xon=90KB", "xon"),
+        ("port.speed=1G", "--rate"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let csv = directory.path().join("raw");
+        let run = experiment(&["incast", "--set", set, "--csv", csv.to_str().unwrap()]).output().unwrap();
+        let message = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{message}");
+        assert!(message.contains(why) && !message.contains("run 1 of 1"), "{set}: {message}");
+        assert!(!csv.exists());
+    }
+}
+
+#[test]
+fn duration_is_refused_for_fixed_experiments() {
+    let run = experiment(&["incast", "--seconds", "5"]).output().unwrap();
+    assert_eq!(run.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&run.stderr);
+    assert!(message.contains("ends by itself"), "{message}");
+}
+
+#[test]
+fn unknown_experiment_lists_valid_names() {
+    let run = experiment(&["incats"]).output().unwrap();
+    assert_eq!(run.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&run.stderr);
+    assert!(message.contains("incats") && message.contains("incast"), "{message}");
+}
