@@ -180,23 +180,23 @@ fn incast(policy: &str, parameters: &str) {
 
 // proves: lossless
 #[test]
-fn nothing_is_lost_with_p_pfc() {
+fn incast_is_lossless_with_p_pfc() {
     incast("p-pfc", "");
 }
 
 // proves: lossless
 #[test]
-fn nothing_is_lost_with_p_pfc_that_predicts() {
+fn predicting_p_pfc_incast_is_lossless() {
     incast("p-pfc", "[policy.p-pfc]\nprediction = \"1ms\"");
 }
 
 // proves: lossless
 #[test]
-fn nothing_is_lost_with_g_pfc() {
+fn incast_is_lossless_with_g_pfc() {
     incast("g-pfc", "");
 }
 
 #[test]
-fn nothing_is_lost_with_gfc_and_plain_peers() {
+fn incast_is_lossless_with_gfc() {
     incast("gfc", "");
 }

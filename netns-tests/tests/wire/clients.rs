@@ -41,7 +41,7 @@ fn lossy_tcp_loses_under_five_percent() {
 }
 
 #[test]
-fn tcp_on_a_lossless_class_loses_nothing() {
+fn lossless_tcp_loses_nothing() {
     let (bed, switch) = two_hosts();
     let report = iperf(bed.host(1), bed.host(2), &["--time", "2", "--dscp", "26"]);
     let bytes = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
@@ -53,7 +53,7 @@ fn tcp_on_a_lossless_class_loses_nothing() {
 
 // proves: bridging
 #[test]
-fn udp_of_each_dscp_goes_through_its_class() {
+fn udp_dscp_selects_its_class() {
     let (bed, switch) = two_hosts();
     for (dscp, class) in [("0", 0), ("26", 3), ("46", 5), ("56", 7)] {
         let before = switch.class(2, class).tx_frames;

@@ -26,7 +26,7 @@ fn xoff_status(bed: &Bed, args: &[&str]) -> Output {
 
 // proves: status
 #[test]
-fn status_metrics_and_the_table_count_every_frame() {
+fn status_and_metrics_count_every_frame() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);

@@ -258,7 +258,7 @@ fn all_devices_may_be_removed() {
 /// The port brings packet memory for each of its queues.
 // proves: devices
 #[test]
-fn device_that_returns_with_more_queues_is_opened() {
+fn device_returning_with_more_queues_opens() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     ip(&bed, "link del p2");

@@ -166,7 +166,7 @@ fn victim_experiment_measures_light_senders() {
 
 // proves: experiments
 #[test]
-fn ofc_fig_1_runs_over_three_switches() {
+fn ofc_figure_1_spans_three_switches() {
     let numbers = [
         "/f0/solo_mbps/p50",
         "/f0/share_of_solo/p50",
@@ -265,7 +265,7 @@ fn shared_input_cnms_reach_their_flows() {
 
 // proves: experiments
 #[test]
-fn two_lossless_classes_lose_nothing_side_by_side() {
+fn two_lossless_classes_lose_nothing() {
     let numbers = [
         "/higher_alone_mbps/p50",
         "/higher/mbps/p50",

@@ -143,7 +143,7 @@ const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 // proves: memory, headroom
 #[test]
-fn stall_loses_nothing_up_to_the_last_chunk() {
+fn stall_loses_only_frames_beyond_chunks() {
     for (chunks, count) in [("whole", WHOLE), ("small", SMALL)] {
         for mode in ["native", "generic"] {
             let shortest = |count| (0..count).map(|_| (3, 64));
@@ -165,7 +165,7 @@ fn stall_loses_nothing_up_to_the_last_chunk() {
 /// A worker refills the ring from 32 missing chunks on: before that, in between, and just before the next time.
 // proves: memory, headroom
 #[test]
-fn stall_after_traffic_loses_no_promised_frame() {
+fn stall_after_traffic_loses_nothing() {
     for before in [31, 32, 63] {
         let frames = (0..before + PROMISED).map(|_| (3, 64));
         let StallOutcome { missing, verdict, .. } = stall_of("whole", "native", before as usize, frames);
@@ -176,7 +176,7 @@ fn stall_after_traffic_loses_no_promised_frame() {
 /// 512 bytes take a chunk, 513 take two. The promise holds for any mix of 256 bytes on average (with FCS).
 // proves: memory, headroom
 #[test]
-fn stall_loses_no_mix_of_the_promised_average() {
+fn stall_with_mixed_lengths_loses_nothing() {
     let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
     let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / PROMISED as usize;
     assert!((256..262).contains(&average), "{average}");

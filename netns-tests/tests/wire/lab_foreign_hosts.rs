@@ -33,12 +33,12 @@ fn foreign_namespace_and_process_stay_unchanged() {
     );
     let file = workspace.file("others", &network);
     let sockets = Path::new("/run/xoff/lab").join(file.file_stem().unwrap());
-    let status_file = workspace.directory.path().join("status.json");
-    let status_file = status_file.to_str().unwrap();
+    let json = workspace.directory.path().join("status.json");
+    let json = json.to_str().unwrap();
     // The lab finds a process once: its number may be reused after it has ended.
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} && xoff lab exec gone -- ping -c 1 10.1.0.1 &&
-                  {BINARY} nic --status --http unix:/run/xoff/lab/$XOFF_LAB/blue-0 && xoff lab status --json >{status_file}", mortal.id());
+                  {BINARY} nic --status --http unix:/run/xoff/lab/$XOFF_LAB/blue-0 && xoff lab status --json >{json}", mortal.id());
     let output = run(&file, &[], &script);
     mortal.wait().unwrap();
     let devices = || succeed(Command::new("ip").args(["-n", &blue, "-brief", "link"]));
@@ -49,7 +49,7 @@ fn foreign_namespace_and_process_stay_unchanged() {
     holder.wait().unwrap();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     assert!(text(&output.stdout).contains("xoff0 ("), "{}", text(&output.stdout));
-    let status: Value = serde_json::from_str(&fs::read_to_string(status_file).unwrap()).unwrap();
+    let status: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
     for host in status["hosts"].as_array().unwrap() {
         assert_eq!(host["interfaces"][0]["agent"]["mac"], host["interfaces"][0]["mac"], "{host}");
     }

@@ -80,7 +80,7 @@ fn tampered_agent_fails_the_lab() {
 
 // proves: lab-lifecycle
 #[test]
-fn stopped_lab_is_named_with_its_process() {
+fn stopped_lab_names_its_process() {
     let workspace = Workspace::new();
     let file = workspace.file("halted", FIVE_LINES);
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", "echo; exec sleep 1000"]);
@@ -177,7 +177,7 @@ fn signal_during_startup_ends_the_lab() {
 /// Agents whose configuration is a pipe without a writer never start. The first lab would time out first.
 // proves: lab-lifecycle
 #[test]
-fn lab_with_slow_agents_ends_by_signal() {
+fn signal_ends_lab_with_slow_agents() {
     let workspace = Workspace::new();
     mkfifo(&workspace.directory.path().join("nic.toml"), Mode::S_IRWXU).unwrap();
     let network = FIVE_LINES.replace("[defaults]", "[defaults]\nnic = { config = \"nic.toml\" }");

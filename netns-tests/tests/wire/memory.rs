@@ -32,12 +32,12 @@ fn assert_printed_matches_used(ports: u8, queues: u32, change: impl Fn(Config) -
 
 // proves: memory
 #[test]
-fn memory_is_as_printed_for_a_default_switch() {
+fn printed_memory_fits_default_switch() {
     assert_printed_matches_used(3, 1, |config| config);
 }
 
 #[test]
-fn memory_is_as_printed_for_a_small_switch() {
+fn printed_memory_fits_small_switch() {
     assert_printed_matches_used(2, 1, |config| {
         config.switch("stall_budget = \"1ms\"\nsmallest_frame = 1024")
     });
@@ -45,19 +45,19 @@ fn memory_is_as_printed_for_a_small_switch() {
 
 // proves: memory
 #[test]
-fn memory_is_as_printed_for_small_receive_chunks() {
+fn printed_memory_fits_small_receive_chunks() {
     assert_printed_matches_used(3, 1, |config| config.more("[memory]\nreceive_chunks = \"small\"\n"));
 }
 
 // proves: memory
 #[test]
-fn memory_is_as_printed_for_devices_with_several_queues() {
+fn printed_memory_fits_several_queues() {
     assert_printed_matches_used(2, 4, |config| config.switch("stall_budget = \"5ms\""));
 }
 
 // proves: memory
 #[test]
-fn memory_is_as_printed_for_two_workers_and_large_frames() {
+fn printed_memory_fits_workers_and_jumbos() {
     assert_printed_matches_used(2, 1, |config| {
         config.switch("workers = 2\nstall_budget = \"5ms\"").port(1, "mtu = 3000\nlossless = [3, 4]")
     });

@@ -26,7 +26,7 @@ fn state(wire: &Wire) -> String {
 }
 
 /// Returns whether a process is stopped, ended, or gone.
-fn is_stopped_or_gone(process: &str) -> bool {
+fn is_halted(process: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
     state.is_none_or(|state| "TZX".contains(state))
@@ -36,11 +36,11 @@ fn is_stopped_or_gone(process: &str) -> bool {
 fn kill_both(agent: Agent) {
     let id = agent.id();
     agent.signal(Signal::SIGSTOP); // a stopped agent starts no other guard
-    wait_for("the agent to stop", || is_stopped_or_gone(&id.to_string()).then_some(()));
+    wait_for("the agent to stop", || is_halted(&id.to_string()).then_some(()));
     let guards = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
     for guard in guards.split_whitespace() {
         let _ = kill(Pid::from_raw(guard.parse().unwrap()), Signal::SIGKILL); // fails if the guard has ended
-        wait_for("the guard to end", || is_stopped_or_gone(guard).then_some(()));
+        wait_for("the guard to end", || is_halted(guard).then_some(()));
     }
     agent.end(Signal::SIGKILL);
 }

@@ -67,7 +67,7 @@ fn tampering_during_pause_is_a_fault() {
 
 // proves: host-guard
 #[test]
-fn tampering_outside_pauses_is_repaired_without_fault() {
+fn tampering_outside_pauses_is_no_fault() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
     for (times, words) in (1..).zip(["filter del dev eth0", "class del dev eth0 classid 786e:10"]) {

@@ -94,7 +94,7 @@ fn state(bed: &Bed) -> String {
 /// The kills come before, during and after the setup of the devices.
 // proves: host-guard
 #[test]
-fn early_kill_9_is_undone_by_the_next_switch() {
+fn next_switch_undoes_early_kill() {
     let bed = with_ipv6();
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
@@ -114,7 +114,7 @@ fn early_kill_9_is_undone_by_the_next_switch() {
 
 // proves: host-guard
 #[test]
-fn kill_9_after_a_new_address_is_undone() {
+fn kill_after_address_change_is_undone() {
     let bed = with_ipv6();
     let switch = start(&bed);
     ip(&bed, "link set p1 address 02:00:00:00:00:77");

@@ -4,7 +4,7 @@ use crate::bed_beside_others;
 
 // proves: bridging
 #[test]
-fn hosts_ping_each_other_over_both_families() {
+fn hosts_ping_over_ipv4_and_ipv6() {
     let bed = bed_beside_others(3).ipv6().build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     for (from, to) in [(1, 2), (2, 3), (3, 1)] {

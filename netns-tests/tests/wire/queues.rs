@@ -53,7 +53,7 @@ fn per_queue(port: &xoff_lab::Device) -> Vec<u64> {
 
 // proves: devices
 #[test]
-fn all_queues_of_a_device_are_one_port() {
+fn device_queues_form_one_port() {
     let bed = bed(2).queues(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -70,7 +70,7 @@ fn all_queues_of_a_device_are_one_port() {
 
 // proves: verdict
 #[test]
-fn frames_of_a_queue_without_a_socket_are_counted_as_lost() {
+fn frames_without_socket_count_as_lost() {
     let bed = bed(2).queues(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(1, "queues = [1]"));
     assert_eq!([1, 2].map(|port| switch.port(port).queues), [1, 2], "those with a socket");
@@ -117,7 +117,7 @@ const CHANGED: &str = "p1: the number of receive queues of its device changed";
 /// The port has a socket at one queue. Frames of the other queue are counted as lost, and do not reach the machine's own stack.
 // proves: devices
 #[test]
-fn port_follows_the_queues_of_its_device() {
+fn port_follows_its_device_queues() {
     let bed = bed(2).queues(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     a.run("ethtool", &["-L", "eth0", "tx", "1"]);
@@ -153,7 +153,7 @@ fn port_follows_the_queues_of_its_device() {
 /// The number of queues is unchanged at the next check, but frames may have used another queue meanwhile.
 // proves: devices
 #[test]
-fn queues_that_change_for_a_moment_are_a_gap() {
+fn brief_queue_change_leaves_a_gap() {
     let bed = bed(2).queues(3).build();
     bed.host(1).run("ethtool", &["-L", "eth0", "tx", "1"]);
     ethtool(&bed, "-L p1 rx 2");
@@ -171,7 +171,7 @@ fn queues_that_change_for_a_moment_are_a_gap() {
 /// The frames were received before the change, and their port is paused for longer than the drain time of a removed port.
 // proves: devices
 #[test]
-fn queued_frames_survive_a_change_of_queues() {
+fn queued_frames_survive_queue_change() {
     let bed = bed(2).queues(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     // Frames of one queue keep their order.
@@ -201,7 +201,7 @@ fn queued_frames_survive_a_change_of_queues() {
 /// A port opens with packet memory of its own, so it can have more queues than at the start.
 // proves: devices
 #[test]
-fn queues_beyond_those_of_the_start_are_followed() {
+fn added_queues_are_followed() {
     let bed = bed(2).queues(2).build();
     ethtool(&bed, "-L p1 rx 1");
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -217,7 +217,7 @@ fn queues_beyond_those_of_the_start_are_followed() {
 /// The device's MTU is too small for its port, so frames of its new queue bypass the switch.
 // proves: devices
 #[test]
-fn queues_that_cannot_be_followed_are_not_proved() {
+fn unfollowed_queues_leave_verdict_unproved() {
     let bed = bed(2).queues(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     a.run("ethtool", &["-L", "eth0", "tx", "1"]);

@@ -77,7 +77,7 @@ fn socket_file_reaches_other_namespace() {
 
 // proves: lab-lifecycle
 #[test]
-fn stopped_switch_is_named_with_its_process() {
+fn stopped_switch_names_its_process() {
     let bed = bed(2).build();
     let path = socket("stopped");
     let url = format!("unix:{}", path.display());

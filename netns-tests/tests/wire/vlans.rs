@@ -20,7 +20,7 @@ fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
 
 // proves: bridging
 #[test]
-fn every_vid_reaches_its_members_and_nobody_else() {
+fn vid_reaches_only_its_members() {
     let bed = bed_beside_others(3).build();
     let list = |low: u16, high: u16| format!("tagged = [\"{low}-{high}\"]\nuntagged = []\npvid = \"none\"");
     let config = bed
