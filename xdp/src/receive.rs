@@ -88,8 +88,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Calls `each` with frames of at most `budget` descriptors; returns the number of descriptors. Frames without
-    /// room in the store stay in the ring.
+    /// Calls `each` with frames of at most `budget` descriptors. Returns the number of frames whose last descriptor was
+    /// taken, including dropped ones. Frames without room in the store stay in the ring.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -100,13 +100,14 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
     ) -> u32 {
         let n = self.rx.available().min(budget);
         (0..n.min(AHEAD)).for_each(|at| store.memory(port).prefetch(self.rx.peek(at).chunk));
-        let mut taken = 0;
+        let (mut taken, mut frames) = (0, 0);
         while taken < n && store.can_receive() {
             if taken + AHEAD < n {
                 store.memory(port).prefetch(self.rx.peek(taken + AHEAD).chunk);
             }
             let descriptor @ Descriptor { chunk, len, more, .. } = self.rx.peek(taken);
             taken += 1;
+            frames += u32::from(!more);
             if self.partial.is_none() && !more && len > 0 {
                 let frame = store.received(port, chunk, len);
                 each(store, frame);
@@ -116,7 +117,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
         self.rx.release(taken);
         self.out -= taken;
-        taken
+        frames
     }
 
     /// Adds a chunk to the incomplete frame. Returns the frame after its last chunk.

@@ -43,7 +43,7 @@ pub trait Port<S> {
     fn refill(&mut self, _store: &mut S) {}
 
     /// Calls `each` with received frames, of up to `budget` descriptors for each queue. Returns the number of
-    /// descriptors.
+    /// frames.
     fn receive(&mut self, store: &mut S, budget: u32, each: impl FnMut(&mut S, Frame)) -> u32;
 
     /// Returns how many data frames [`send`](Self::send) accepts, of any length.
@@ -258,7 +258,7 @@ pub fn reap<P: Port<S>, S: FrameStore>(
     any
 }
 
-/// Receives frames of a port, at most [`BATCH`] descriptors of each queue. Returns the number of descriptors.
+/// Receives frames of a port, at most [`BATCH`] descriptors of each queue. Returns the number of frames.
 pub fn receive<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,
