@@ -42,7 +42,7 @@ pub use namespace::Namespace;
 pub use queue::QueueCounts;
 pub use switches::Switches;
 pub use tap::Tie;
-pub use veth::{End, VethOptions};
+pub use veth::{VethEnd, VethOptions};
 
 /// Namespaces and the wires between them.
 #[derive(Debug, Default)]
@@ -73,8 +73,8 @@ impl Lab {
     /// Returns the kernel's refusal, for example of a taken name.
     pub fn veth(
         &mut self,
-        a: End<'_>,
-        b: End<'_>,
+        a: VethEnd<'_>,
+        b: VethEnd<'_>,
         options: &VethOptions,
     ) -> Result<(Device, Device), LabError> {
         let (a, b) = veth::veth(a, b, options)?;
@@ -88,7 +88,7 @@ impl Lab {
     /// Returns the first error; the other pairs exist.
     pub fn veths(
         &mut self,
-        pairs: Vec<(End<'_>, End<'_>, VethOptions)>,
+        pairs: Vec<(VethEnd<'_>, VethEnd<'_>, VethOptions)>,
     ) -> Result<Vec<(Device, Device)>, LabError> {
         let made = parallel::each(pairs, |(a, b, options)| veth::veth(a, b, &options));
         self.devices.extend(made.iter().flatten().flat_map(|(a, b)| [a.clone(), b.clone()]));

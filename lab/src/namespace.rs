@@ -253,7 +253,7 @@ mod tests {
 
     // proves: lab-lifecycle
     #[test]
-    fn programs_have_names_and_devices_of_the_namespace_and_nobody_else_sees_that() {
+    fn programs_in_namespace_have_own_names_and_devices() {
         let namespace = Lab::new().namespace("lab-c").unwrap();
         namespace.furnish("192.0.2.7 somebody\n".into()).unwrap();
         let mut look = Command::new("sh");

@@ -30,7 +30,7 @@ impl Default for VethOptions {
 
 /// Settings of one end of a wire; see [`Namespace::end`].
 #[derive(Clone, Debug)]
-pub struct End<'a> {
+pub struct VethEnd<'a> {
     namespace: &'a Namespace,
     name: &'a str,
     mac: Option<MacAddr>,
@@ -41,8 +41,8 @@ pub struct End<'a> {
 impl Namespace {
     /// Returns settings for the end of a wire in this namespace.
     #[must_use]
-    pub fn end<'a>(&'a self, device: &'a str) -> End<'a> {
-        End::new(self, device)
+    pub fn end<'a>(&'a self, device: &'a str) -> VethEnd<'a> {
+        VethEnd::new(self, device)
     }
 
     /// Deletes all devices of a group other than 0, with the other ends of veth pairs. One request waits once for the
@@ -58,28 +58,28 @@ impl Namespace {
     }
 }
 
-impl<'a> End<'a> {
-    pub(super) fn new(namespace: &'a Namespace, name: &'a str) -> End<'a> {
-        End { namespace, name, mac: None, group: None, addresses: Vec::new() }
+impl<'a> VethEnd<'a> {
+    pub(super) fn new(namespace: &'a Namespace, name: &'a str) -> VethEnd<'a> {
+        VethEnd { namespace, name, mac: None, group: None, addresses: Vec::new() }
     }
 
     /// Sets the MAC address, which the kernel otherwise chooses.
     #[must_use]
-    pub fn mac(mut self, mac: MacAddr) -> End<'a> {
+    pub fn mac(mut self, mac: MacAddr) -> VethEnd<'a> {
         self.mac = Some(mac);
         self
     }
 
     /// Sets the group of the device; see [`Namespace::delete_group`].
     #[must_use]
-    pub fn group(mut self, group: u32) -> End<'a> {
+    pub fn group(mut self, group: u32) -> VethEnd<'a> {
         self.group = Some(group);
         self
     }
 
     /// Adds an IP address with its prefix length.
     #[must_use]
-    pub fn address(mut self, address: impl Into<IpAddr>, prefix_len: u8) -> End<'a> {
+    pub fn address(mut self, address: impl Into<IpAddr>, prefix_len: u8) -> VethEnd<'a> {
         self.addresses.push((address.into(), prefix_len));
         self
     }
@@ -98,7 +98,11 @@ impl<'a> End<'a> {
     }
 }
 
-pub(super) fn veth(a: End<'_>, b: End<'_>, options: &VethOptions) -> Result<(Device, Device), LabError> {
+pub(super) fn veth(
+    a: VethEnd<'_>,
+    b: VethEnd<'_>,
+    options: &VethOptions,
+) -> Result<(Device, Device), LabError> {
     let what =
         format!("make veth pair {}/{} - {}/{}", a.namespace.name(), a.name, b.namespace.name(), b.name);
     let (mut link, mut peer) = (a.link(options), b.link(options));
@@ -110,7 +114,7 @@ pub(super) fn veth(a: End<'_>, b: End<'_>, options: &VethOptions) -> Result<(Dev
     Ok((bring_up(&a)?, bring_up(&b)?))
 }
 
-fn bring_up(end: &End<'_>) -> Result<Device, LabError> {
+fn bring_up(end: &VethEnd<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
     // Silences the frames that a namespace that existed before would send before the other end is ready. A kernel
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wire_is_made_as_told() {
+    fn wire_has_its_options() {
         let mut lab = Lab::new();
         let options = VethOptions { mtu: 9000, queues: 3, txqueuelen: 77 };
         let (a, b) = pair(&mut lab, &options);

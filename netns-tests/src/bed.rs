@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
-use xoff_lab::{Counters, Device, End, Lab, Namespace, VethOptions};
+use xoff_lab::{Counters, Device, Lab, Namespace, VethEnd, VethOptions};
 use xoff_switch::control::status::Status;
 use xoff_wire::units::MacAddr;
 
@@ -121,7 +121,7 @@ impl Plan {
     }
 
     /// Connects a port of a switch to a new host; returns both devices.
-    fn wire(&self, lab: &mut Lab, port: End<'_>, number: u8) -> (Device, Device) {
+    fn wire(&self, lab: &mut Lab, port: VethEnd<'_>, number: u8) -> (Device, Device) {
         let host = namespace(lab, &format!("h{number}"));
         let mut eth0 = host.end("eth0").mac(Host::mac_of(number)).address([10, 0, 0, number], 24);
         if self.ipv6 {
@@ -299,7 +299,7 @@ fn namespace(lab: &Lab, name: &str) -> Namespace {
     lab.namespace(name).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> End<'a> {
+fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> VethEnd<'a> {
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 

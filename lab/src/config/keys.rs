@@ -96,14 +96,14 @@ pub(super) fn documented() -> [(&'static str, &'static [&'static str]); 5] {
 
 /// The part of `[[switch]]` that the lab itself reads.
 #[derive(Debug)]
-pub(super) struct Switch {
+pub(super) struct SwitchTable {
     pub(super) name: Option<Spanned<String>>,
     pub(super) hosts: Option<Spanned<HostsKey>>,
     pub(super) span: Span,
 }
 
 #[derive(Debug)]
-pub(super) struct Host {
+pub(super) struct HostTable {
     pub(super) keys: HostKeys,
     pub(super) place: Place,
 }
@@ -112,8 +112,8 @@ pub(super) struct Host {
 pub(super) struct File {
     pub(super) name: Option<Spanned<String>>,
     pub(super) defaults: DefaultKeys,
-    pub(super) switches: Vec<Switch>,
-    pub(super) hosts: Vec<Host>,
+    pub(super) switches: Vec<SwitchTable>,
+    pub(super) hosts: Vec<HostTable>,
     pub(super) links: Vec<LinkKeys>,
 }
 
@@ -130,14 +130,14 @@ impl File {
         for table in root.tables("switch", problems) {
             required("[[switch]]", "name", NAME_EXAMPLE, &table, problems);
             let SwitchKeys { name, hosts } = SwitchKeys::read(&table, problems);
-            file.switches.push(Switch { name, hosts, span: table.span });
+            file.switches.push(SwitchTable { name, hosts, span: table.span });
         }
         for table in root.tables("host", problems) {
             table.no_others(&[HostKeys::KEYS], problems);
             required("[[host]]", "name", NAME_EXAMPLE, &table, problems);
             let keys = HostKeys::read(&table, problems);
             let place = place(&keys, problems);
-            file.hosts.push(Host { keys, place });
+            file.hosts.push(HostTable { keys, place });
         }
         for table in root.tables("link", problems) {
             table.no_others(&[LinkKeys::KEYS], problems);

@@ -7,8 +7,8 @@
 //!
 //! A switch has the keys of a switch's own file. All errors are reported at once, at their place in this file.
 
-mod circles;
 mod keys;
+mod loops;
 mod needs;
 mod plan;
 mod switches;
@@ -186,11 +186,11 @@ fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems
         .iter()
         .map(|switch| switch.name.as_ref().map_or("", |name| name.value.as_str()))
         .collect();
-    circles::refuse(&wiring, &configs, &names, problems);
+    loops::refuse(&wiring, &configs, &names, problems);
     if problems.has_errors() {
         return None;
     }
-    let switch = |(switch, config): (&keys::Switch, Option<Config>)| {
+    let switch = |(switch, config): (&keys::SwitchTable, Option<Config>)| {
         let name = switch.name.as_ref()?.value.clone();
         Some(SwitchNode { name, config: config? })
     };

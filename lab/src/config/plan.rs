@@ -41,7 +41,7 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
         );
         return Vec::new();
     }
-    let mut taken = Taken::default();
+    let mut taken = AddressOwners::default();
     let mut counts: BTreeMap<usize, u16> = BTreeMap::new();
     let hosts = (1..).zip(&wiring.hosts).map(|(number, name)| {
         let keys = name.table.map(|table| &file.hosts[table].keys);
@@ -78,8 +78,8 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
 fn nic(file: &File, keys: Option<&HostKeys>, place: &Place) -> Option<NicSettings> {
     let own = keys.and_then(|keys| keys.nic.as_ref());
     let key = own.or(file.defaults.nic.as_ref());
-    let unless_said = (!matches!(place, Place::Tap(_))).then(NicSettings::default);
-    key.map_or(unless_said, |key| key.value.clone())
+    let default_nic = (!matches!(place, Place::Tap(_))).then(NicSettings::default);
+    key.map_or(default_nic, |key| key.value.clone())
 }
 
 fn device(place: &Place, index: usize) -> String {
@@ -108,9 +108,9 @@ fn ipv6(segment: usize, count: u16) -> Address<Ipv6Addr> {
 
 /// Host of each address, with the place in the file.
 #[derive(Default)]
-struct Taken(BTreeMap<String, (String, Span)>);
+struct AddressOwners(BTreeMap<String, (String, Span)>);
 
-impl Taken {
+impl AddressOwners {
     fn all(
         &mut self,
         host: &HostName,
@@ -118,14 +118,14 @@ impl Taken {
         interface: &Interface,
         problems: &mut Problems,
     ) {
-        let said = [
+        let key_spans = [
             keys.and_then(|keys| keys.mac.as_ref()).map(|key| key.span),
             keys.and_then(|keys| keys.ipv4.as_ref()).map(|key| key.span),
             keys.and_then(|keys| keys.ipv6.as_ref()).map(|key| key.span),
         ];
         let addresses: [&dyn Display; 3] = [&interface.mac, &interface.ipv4.0, &interface.ipv6.0];
-        for (address, said) in addresses.into_iter().zip(said) {
-            let span = said.unwrap_or(host.span);
+        for (address, key_span) in addresses.into_iter().zip(key_spans) {
+            let span = key_span.unwrap_or(host.span);
             let Some((other, first)) = self.0.insert(address.to_string(), (host.name.clone(), span)) else {
                 continue;
             };

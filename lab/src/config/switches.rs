@@ -47,7 +47,7 @@ fn each<T>(
     work: impl Fn(&Value<'_>, &mut Problems) -> Option<T>,
 ) -> Vec<Option<T>> {
     let has_small_chunks = (machine.has_small_chunks)();
-    let of_switch = |(index, switch): (usize, &super::keys::Switch)| {
+    let of_switch = |(index, switch): (usize, &super::keys::SwitchTable)| {
         if wiring.ports[index].is_empty() {
             return None; // reported already
         }
@@ -71,7 +71,7 @@ fn root_of<'de>(
     problems: &mut Problems,
 ) -> Option<Value<'de>> {
     let mut top = table(lab.take())?;
-    let mut said = table(array(top.remove("switch")?.take())?.into_iter().nth(index)?.take())?;
+    let mut own_table = table(array(top.remove("switch")?.take())?.into_iter().nth(index)?.take())?;
     let below = top.remove("defaults").and_then(|mut defaults| table(defaults.take())?.remove("switch"));
     if let Some(below) = below.and_then(|mut below| table(below.take())) {
         for key in SwitchKeys::KEYS.iter().chain(&["port"]) {
@@ -83,13 +83,13 @@ fn root_of<'de>(
                 );
             }
         }
-        lay_below(&mut said, below);
+        lay_below(&mut own_table, below);
     }
-    said.remove("hosts");
-    let own_ports = said.remove("port");
+    own_table.remove("hosts");
+    let own_ports = own_table.remove("port");
     let mut root = Table::new();
     let mut switch = Table::new();
-    for (key, value) in said {
+    for (key, value) in own_table {
         match key.name.as_ref() {
             "policy" => policies(key, value, &mut switch, &mut root),
             "defaults" if value.as_table().is_none() => {
@@ -169,23 +169,23 @@ fn with_own<'de>(
             entry("mtu", ValueInner::Integer(mtu.into()), span),
         ]);
         if let Some(at) = own.iter().position(|(name, _)| *name == port.name) {
-            let (_, mut said) = own.swap_remove(at);
-            refuse(&said, &["device", "speed", "mtu"], problems);
-            if let Some(mut said) = table(said.take()) {
-                ["name", "device", "speed", "mtu"].iter().for_each(|key| _ = said.remove(*key));
-                keys.extend(said);
+            let (_, mut own_keys) = own.swap_remove(at);
+            refuse(&own_keys, &["device", "speed", "mtu"], problems);
+            if let Some(mut own_keys) = table(own_keys.take()) {
+                ["name", "device", "speed", "mtu"].iter().for_each(|key| _ = own_keys.remove(*key));
+                keys.extend(own_keys);
             }
         }
         Value::with_span(ValueInner::Table(keys), span)
     });
     let made: Vec<_> = made.collect();
-    for (name, said) in own {
-        let known: Vec<String> =
+    for (name, value) in own {
+        let port_names: Vec<String> =
             made.iter().filter_map(|port| Some(port.as_table()?.get("name")?.as_str()?.to_owned())).collect();
         problems.push(
             Problem::error(format!("no wire leads to port {name:?}"))
-                .at(Span::new(said.span.start, said.span.end.min(said.span.start + 15)), "configured here")
-                .help(format!("ports of this switch: {}", known.join(", "))),
+                .at(Span::new(value.span.start, value.span.end.min(value.span.start + 15)), "configured here")
+                .help(format!("ports of this switch: {}", port_names.join(", "))),
         );
     }
     made
@@ -214,8 +214,8 @@ fn own_ports<'de>(own: Option<Value<'de>>, problems: &mut Problems) -> Vec<(Stri
 
 /// Reports keys of a port that belong to its wire.
 fn refuse(value: &Value<'_>, keys: &[&str], problems: &mut Problems) {
-    let said = keys.iter().filter_map(|key| value.as_table()?.get_key_value(*key));
-    for (key, _) in said {
+    let refused = keys.iter().filter_map(|key| value.as_table()?.get_key_value(*key));
+    for (key, _) in refused {
         let help = match key.name.as_ref() {
             "device" => "the lab makes the devices, and calls them as their ports",
             _ => "it belongs to a wire: say it in [[link]], [[host]], or for all wires in [defaults]",

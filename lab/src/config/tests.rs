@@ -58,7 +58,7 @@ fn five_lines_are_two_hosts_and_a_switch() {
 
 // proves: lab-file
 #[test]
-fn a_switch_takes_every_key_of_its_own_file_over_defaults_of_all() {
+fn switch_keys_override_defaults_of_all_switches() {
     let network = read(
         "[defaults.switch]\nstall_budget = \"5ms\"\n[defaults.switch.class.3]\nxoff = \"80KB\"\nxon = \"40KB\"\n\
          [[switch]]\nname = \"a\"\nhosts = [\"x\"]\nstall_budget = \"4ms\"\n\
@@ -84,7 +84,7 @@ fn a_switch_takes_every_key_of_its_own_file_over_defaults_of_all() {
 
 // proves: lab-file
 #[test]
-fn what_a_switch_says_wrongly_is_told_with_its_place_in_the_lab() {
+fn switch_error_has_its_place_in_lab_file() {
     assert_only(
         &format!("{FIVE_LINES}stall_bugdet = \"1ms\"\n"),
         6,
@@ -185,7 +185,7 @@ fn wires_that_are_a_group_at_both_ends_are_no_loop() {
 
 // proves: groups
 #[test]
-fn leaves_and_spines_are_no_loop_if_the_uplinks_of_each_leaf_are_a_group() {
+fn leaf_spine_with_grouped_uplinks_is_no_loop() {
     let fabric = |of_leaf_2: &str| {
         let leaf = |name: &str, group: &str| format!("[[switch]]\nname = \"{name}\"\nhosts = 1\n{group}");
         let group = "[[switch.group]]\nname = \"up\"\nports = [\"s1\", \"s2\", \"s3\"]\n";
@@ -257,18 +257,18 @@ fn a_host_lives_in_one_place() {
 }
 
 #[test]
-fn the_agent_of_a_host_is_told_what_the_file_says() {
+fn agent_gets_settings_of_lab_file() {
     let network = read(
         "[defaults]\nnic = { lossless = [3, 4], trust = \"dscp\" }\n[[switch]]\nname = \"s\"\nhosts = 2\n[[host]]\nname = \"h2\"\nnic = false\n",
     )
     .unwrap();
-    let told = NicSettings(vec![("lossless".into(), "3,4".into()), ("trust".into(), "dscp".into())]);
-    assert_eq!((network.hosts[0].nic.clone(), network.hosts[1].nic.clone()), (Some(told), None));
+    let settings = NicSettings(vec![("lossless".into(), "3,4".into()), ("trust".into(), "dscp".into())]);
+    assert_eq!((network.hosts[0].nic.clone(), network.hosts[1].nic.clone()), (Some(settings), None));
 }
 
 // proves: lab-file
 #[test]
-fn all_that_is_wrong_is_found_at_once_and_unknown_keys_are_told() {
+fn all_errors_and_unknown_keys_are_reported() {
     let all = problems(
         "names = \"x\"\n[[switch]]\nname = \"s\"\nhosts = 0\n[[host]]\nname = \"h\"\nswich = \"s\"\n[[link]]\nbetween = [\"h\"]\ndelay = \"1ms\"\n",
     );
@@ -312,7 +312,7 @@ fn every_key_of_a_lab_is_documented_and_nothing_else() {
 }
 
 #[test]
-fn an_agent_is_told_what_is_not_the_labs_to_say_and_its_file_stands_beside_the_labs() {
+fn agent_file_is_relative_and_lab_keys_are_refused() {
     for key in ["device", "speed", "http", "check", "status", "json"] {
         let text = FIVE_LINES.replace("[defaults]", &format!("[defaults]\nnic = {{ {key} = \"x\" }}"));
         assert_only(&text, 2, &["which the lab gives"]);
@@ -324,11 +324,11 @@ fn an_agent_is_told_what_is_not_the_labs_to_say_and_its_file_stands_beside_the_l
     fs::write(&path, text).unwrap();
     let network = Network::load(&path, &Machine::default()).unwrap();
     fs::remove_dir_all(&directory).unwrap();
-    let told = &network.hosts[0].nic.as_ref().unwrap().0;
+    let settings = &network.hosts[0].nic.as_ref().unwrap().0;
     let config = directory.join("nic.toml").display().to_string();
     assert!(
-        told.contains(&("config".into(), config)) && told.contains(&("lossless".into(), "4".into())),
-        "{told:?}"
+        settings.contains(&("config".into(), config)) && settings.contains(&("lossless".into(), "4".into())),
+        "{settings:?}"
     );
 }
 

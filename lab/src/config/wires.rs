@@ -37,12 +37,12 @@ pub(super) struct Port {
 }
 
 #[derive(Clone, Copy)]
-enum Node {
+enum NodeIndex {
     Host(usize),
     Switch(usize),
 }
 
-struct Wanted {
+struct PlannedWire {
     ends: [EndName; 2],
     speed: BitRate,
     mtu: u32,
@@ -63,14 +63,14 @@ pub(super) struct Wiring {
 
 impl Wiring {
     pub(super) fn of(file: &File, problems: &mut Problems) -> Wiring {
-        let mut wanted = Vec::new();
+        let mut planned = Vec::new();
         let mut wiring = Wiring { ports: vec![Vec::new(); file.switches.len()], ..Wiring::default() };
-        wiring.hosts = hosts(file, &mut wanted, problems);
-        wanted.extend(links(file));
-        wanted.sort_by_key(|wire| wire.span.start);
+        wiring.hosts = hosts(file, &mut planned, problems);
+        planned.extend(links(file));
+        planned.sort_by_key(|wire| wire.span.start);
         let Some(nodes) = wiring.nodes(file, problems) else { return wiring };
         let mut islands: Vec<usize> = (0..file.switches.len()).collect();
-        for wire in wanted {
+        for wire in planned {
             wiring.add(&wire, file, &nodes, &mut islands, problems);
         }
         wiring.number_segments(&islands);
@@ -96,19 +96,19 @@ impl Wiring {
         wiring
     }
 
-    fn nodes(&self, file: &File, problems: &mut Problems) -> Option<BTreeMap<String, Node>> {
+    fn nodes(&self, file: &File, problems: &mut Problems) -> Option<BTreeMap<String, NodeIndex>> {
         let (mut nodes, mut distinct) = (BTreeMap::new(), true);
-        let mut seen: BTreeMap<String, Span> = BTreeMap::new();
+        let mut first_spans: BTreeMap<String, Span> = BTreeMap::new();
         let switches = file.switches.iter().enumerate();
         let switches =
-            switches.filter_map(|(index, switch)| Some((switch.name.as_ref()?, Node::Switch(index))));
+            switches.filter_map(|(index, switch)| Some((switch.name.as_ref()?, NodeIndex::Switch(index))));
         let switches = switches.map(|(name, node)| (name.value.clone(), name.span, node));
         let hosts = self.hosts.iter().enumerate();
-        let hosts = hosts.map(|(index, host)| (host.name.clone(), host.span, Node::Host(index)));
+        let hosts = hosts.map(|(index, host)| (host.name.clone(), host.span, NodeIndex::Host(index)));
         for (name, span, node) in switches.chain(hosts) {
             // Names become parts of environment variables.
             let key = variable(&name);
-            match seen.get(&key) {
+            match first_spans.get(&key) {
                 Some(&first) => {
                     distinct = false;
                     problems.push(
@@ -119,7 +119,7 @@ impl Wiring {
                     );
                 }
                 None => {
-                    seen.insert(key, span);
+                    first_spans.insert(key, span);
                     nodes.insert(name, node);
                 }
             }
@@ -129,16 +129,17 @@ impl Wiring {
 
     fn add(
         &mut self,
-        wire: &Wanted,
+        wire: &PlannedWire,
         file: &File,
-        nodes: &BTreeMap<String, Node>,
+        nodes: &BTreeMap<String, NodeIndex>,
         islands: &mut [usize],
         problems: &mut Problems,
     ) {
-        let [Some(a), Some(b)] = [0, 1].map(|end| known(&wire.ends[end], wire.span, nodes, problems)) else {
+        let [Some(a), Some(b)] = [0, 1].map(|end| find_node(&wire.ends[end], wire.span, nodes, problems))
+        else {
             return;
         };
-        if let (Node::Switch(from), Node::Switch(to)) = (a, b) {
+        if let (NodeIndex::Switch(from), NodeIndex::Switch(to)) = (a, b) {
             let (from, to) = (islands[from], islands[to]);
             if from == to {
                 self.closing.push((self.wires.len(), wire.span));
@@ -154,7 +155,7 @@ impl Wiring {
 
     fn end(
         &mut self,
-        node: Node,
+        node: NodeIndex,
         named: &EndName,
         far: &str,
         (link, span): (usize, Span),
@@ -162,7 +163,7 @@ impl Wiring {
         problems: &mut Problems,
     ) -> End {
         match node {
-            Node::Host(host) => {
+            NodeIndex::Host(host) => {
                 let of = &mut self.hosts[host];
                 if let Some(port) = &named.port {
                     problems.push(
@@ -187,7 +188,7 @@ impl Wiring {
                 of.links.push(link);
                 End::Host { host, interface: of.links.len() - 1 }
             }
-            Node::Switch(switch) => {
+            NodeIndex::Switch(switch) => {
                 let ports = &mut self.ports[switch];
                 let find = |name: &str| ports.iter().position(|port| port.name == name);
                 let name = match &named.port {
@@ -215,16 +216,16 @@ impl Wiring {
 
     /// Numbers the domains: wires at connected switches share one, every other wire is its own.
     fn number_segments(&mut self, islands: &[usize]) {
-        let mut known: Vec<Option<usize>> = Vec::new();
+        let mut domains: Vec<Option<usize>> = Vec::new();
         for link in &self.wires {
             let island = link.ends.iter().find_map(|end| match end {
                 End::Port { switch, .. } => Some(islands[*switch]),
                 End::Host { .. } => None,
             });
-            let before = island.and_then(|_| known.iter().position(|other| *other == island));
+            let before = island.and_then(|_| domains.iter().position(|other| *other == island));
             self.segments.push(before.unwrap_or_else(|| {
-                known.push(island);
-                known.len() - 1
+                domains.push(island);
+                domains.len() - 1
             }));
         }
     }
@@ -241,7 +242,12 @@ fn heading(span: Span) -> Span {
     Span::new(span.start, span.end.min(span.start + 10))
 }
 
-fn known(end: &EndName, span: Span, nodes: &BTreeMap<String, Node>, problems: &mut Problems) -> Option<Node> {
+fn find_node(
+    end: &EndName,
+    span: Span,
+    nodes: &BTreeMap<String, NodeIndex>,
+    problems: &mut Problems,
+) -> Option<NodeIndex> {
     let node = nodes.get(&end.node).copied();
     if node.is_none() {
         let names: Vec<&str> = nodes.keys().map(String::as_str).collect();
@@ -258,7 +264,7 @@ fn known(end: &EndName, span: Span, nodes: &BTreeMap<String, Node>, problems: &m
 }
 
 /// Orders hosts by their first mention, and collects the wires of their keys.
-fn hosts(file: &File, wanted: &mut Vec<Wanted>, problems: &mut Problems) -> Vec<HostName> {
+fn hosts(file: &File, planned: &mut Vec<PlannedWire>, problems: &mut Problems) -> Vec<HostName> {
     let speed = file.defaults.speed.as_ref().map_or(SPEED, |speed| speed.value);
     let mtu = file.defaults.mtu.as_ref().map_or(MTU, |mtu| mtu.value);
     let mut hosts: Vec<HostName> = Vec::new();
@@ -268,7 +274,7 @@ fn hosts(file: &File, wanted: &mut Vec<Wanted>, problems: &mut Problems) -> Vec<
             let ends = [EndName { node: name.value.clone(), port: None }, switch.value.clone()];
             let speed = host.keys.speed.as_ref().map_or(speed, |speed| speed.value);
             let mtu = host.keys.mtu.as_ref().map_or(mtu, |mtu| mtu.value);
-            wanted.push(Wanted { ends, speed, mtu, span: switch.span });
+            planned.push(PlannedWire { ends, speed, mtu, span: switch.span });
         }
         let name = HostName {
             name: name.value.clone(),
@@ -291,7 +297,7 @@ fn hosts(file: &File, wanted: &mut Vec<Wanted>, problems: &mut Problems) -> Vec<
                             .at(key.span, "more than there are addresses")
                             .help("make several labs of it"),
                     );
-                    wanted.clear();
+                    planned.clear();
                     return Vec::new();
                 };
                 let numbers = number + 1..=last;
@@ -300,8 +306,8 @@ fn hosts(file: &File, wanted: &mut Vec<Wanted>, problems: &mut Problems) -> Vec<
             }
         };
         for (nth, (host, span)) in named.into_iter().enumerate() {
-            let table = hosts.iter_mut().find(|known| known.name == host && known.table.is_some());
-            let of = table.as_ref().and_then(|known| known.table).map(|table| &file.hosts[table].keys);
+            let table = hosts.iter_mut().find(|entry| entry.name == host && entry.table.is_some());
+            let of = table.as_ref().and_then(|entry| entry.table).map(|table| &file.hosts[table].keys);
             if let Some(twice) = of.and_then(|keys| keys.switch.as_ref()) {
                 problems.push(
                     Problem::error(format!("host {host:?} is connected twice"))
@@ -313,10 +319,10 @@ fn hosts(file: &File, wanted: &mut Vec<Wanted>, problems: &mut Problems) -> Vec<
             let speed = of.and_then(|keys| keys.speed.as_ref()).map_or(speed, |speed| speed.value);
             let mtu = of.and_then(|keys| keys.mtu.as_ref()).map_or(mtu, |mtu| mtu.value);
             let ends = [&host, &name.value].map(|node| EndName { node: node.clone(), port: None });
-            wanted.push(Wanted { ends, speed, mtu, span });
+            planned.push(PlannedWire { ends, speed, mtu, span });
             match table {
                 // The earliest mention determines the order.
-                Some(known) if known.span.start > span.start => (known.span, known.nth) = (span, nth),
+                Some(entry) if entry.span.start > span.start => (entry.span, entry.nth) = (span, nth),
                 Some(_) => {}
                 None => hosts.push(HostName { name: host, span, nth, table: None, links: Vec::new() }),
             }
@@ -326,12 +332,12 @@ fn hosts(file: &File, wanted: &mut Vec<Wanted>, problems: &mut Problems) -> Vec<
     hosts
 }
 
-fn links(file: &File) -> impl Iterator<Item = Wanted> {
+fn links(file: &File) -> impl Iterator<Item = PlannedWire> {
     let speed = file.defaults.speed.as_ref().map_or(SPEED, |speed| speed.value);
     let mtu = file.defaults.mtu.as_ref().map_or(MTU, |mtu| mtu.value);
     file.links.iter().filter_map(move |link| {
         let between = link.between.as_ref()?;
-        Some(Wanted {
+        Some(PlannedWire {
             ends: between.value.clone(),
             speed: link.speed.as_ref().map_or(speed, |speed| speed.value),
             mtu: link.mtu.as_ref().map_or(mtu, |mtu| mtu.value),

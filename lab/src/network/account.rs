@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::{Deserialize, Serialize};
 use xoff_config::written::grouped;
 
-use super::seen::{EndStatus, InterfaceCounters, NetworkStatus};
+use super::view::{EndStatus, InterfaceCounters, NetworkStatus};
 use xoff_switch::Promise;
 use xoff_switch::control::status::{PortStatus, Status};
 
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_has_every_end_and_every_class_and_the_json_reads_back() {
+    fn text_lists_ends_and_classes_and_json_round_trips() {
         let mut network = network();
         interface(&mut network).queue_dropped = 12_345;
         let account = Account::of(network, Vec::new(), Vec::new());

@@ -153,9 +153,9 @@ fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Res
     // Signals of the terminal are for the command: hosts obey until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
-    let told = host.nic.as_ref().map_or(&[][..], |told| &told.0);
+    let settings = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);
     command.arg(format!("--http={http}"));
-    for (key, value) in told {
+    for (key, value) in settings {
         match value.as_str() {
             "true" => _ = command.arg(format!("--{key}")),
             "false" => {}

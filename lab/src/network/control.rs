@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::files::{DIRECTORY, agents, log_file, socket};
-use super::{NetworkError, Seen};
+use super::{NetworkError, NetworkView};
 use xoff_switch::unix_socket;
 
 const ASK_WITHIN: Duration = Duration::from_secs(5);
@@ -81,7 +81,7 @@ impl Claim {
     ///
     /// # Errors
     /// Returns an error if the system refuses the thread.
-    pub fn answer(&self, seen: Arc<Seen>, events: Sender<Event>) -> Result<(), NetworkError> {
+    pub fn answer(&self, view: Arc<NetworkView>, events: Sender<Event>) -> Result<(), NetworkError> {
         let listener = self.listener.try_clone().map_err(NetworkError::io("share a socket"))?;
         let serve = move || {
             for stream in listener.incoming() {
@@ -89,9 +89,9 @@ impl Claim {
                     thread::sleep(LISTEN_AGAIN_AFTER);
                     continue;
                 };
-                let (seen, events) = (Arc::clone(&seen), events.clone());
+                let (view, events) = (Arc::clone(&view), events.clone());
                 // A stalled client does not block others.
-                let _ = thread::Builder::new().spawn(move || _ = serve_one(stream, &seen, &events));
+                let _ = thread::Builder::new().spawn(move || _ = serve_one(stream, &view, &events));
             }
         };
         thread::Builder::new()
@@ -143,14 +143,14 @@ fn named() -> impl Iterator<Item = String> {
     files.filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".sock")?.to_owned()))
 }
 
-fn serve_one(stream: UnixStream, seen: &Seen, events: &Sender<Event>) -> io::Result<()> {
+fn serve_one(stream: UnixStream, view: &NetworkView, events: &Sender<Event>) -> io::Result<()> {
     stream.set_read_timeout(Some(ASK_WITHIN))?;
     stream.set_write_timeout(Some(ASK_WITHIN))?;
     let mut line = String::new();
     BufReader::new(&stream).take(REQUEST_LEN_MAX).read_line(&mut line)?;
     match serde_json::from_str(&line)? {
-        Request::Describe => reply(&stream, &seen.description()),
-        Request::Status => reply(&stream, &seen.status()?),
+        Request::Describe => reply(&stream, &view.description()),
+        Request::Status => reply(&stream, &view.status()?),
         Request::Down => {
             let _ = events.send(Event::Down(stream)); // fails harmlessly if the network is ending already
             Ok(())

@@ -169,19 +169,19 @@ pub fn sweep() -> BTreeSet<String> {
 
 /// Ends the processes that `members` returns, until there are none.
 fn end(members: impl Fn() -> BTreeSet<Process>) -> usize {
-    let mut known = BTreeSet::new();
+    let mut found = BTreeSet::new();
     for (signal, within) in [(Signal::SIGTERM, TERM_WITHIN), (Signal::SIGKILL, KILL_WITHIN)] {
         let deadline = Instant::now() + within;
-        let mut told = BTreeSet::new();
+        let mut signalled = BTreeSet::new();
         loop {
             let now = members();
             if now.is_empty() {
-                return known.len();
+                return found.len();
             }
             for process in &now {
-                known.insert(*process);
+                found.insert(*process);
                 // A stopped process handles signals only after SIGCONT.
-                if told.insert(*process) {
+                if signalled.insert(*process) {
                     process.signal(signal);
                     process.signal(Signal::SIGCONT);
                 }
@@ -193,7 +193,7 @@ fn end(members: impl Fn() -> BTreeSet<Process>) -> usize {
         }
     }
     tracing::warn!("{} processes did not end", members().len());
-    known.len()
+    found.len()
 }
 
 #[cfg(test)]
@@ -234,8 +234,8 @@ mod tests {
         set_mark(&ours, "lo", &mark("gone", |mark| mark.holder.started += 1)).unwrap();
         set_mark(&held, "lo", &mark("held", |_| ())).unwrap();
         // In another PID namespace the id may belong to a different process, or none.
-        let elsewhere = |mark: &mut Mark| (mark.holder.started, mark.space) = (mark.holder.started + 1, 1);
-        set_mark(&foreign, "lo", &mark("elsewhere", elsewhere)).unwrap();
+        let foreign_pid = |mark: &mut Mark| (mark.holder.started, mark.space) = (mark.holder.started + 1, 1);
+        set_mark(&foreign, "lo", &mark("elsewhere", foreign_pid)).unwrap();
         let start = |namespace: &Namespace| {
             // A process that ignores SIGTERM must be killed.
             let mut command = Command::new("sh");

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! crate::config   the file, and every error with its place
-//! up              namespaces, wires, switches, addresses, agents of hosts; and their removal
-//! seen            state for any thread: counters of hosts and switches
+//! running         namespaces, wires, switches, addresses, agents of hosts; and their removal
+//! view            state for any thread: counters of hosts and switches
 //! account         account of all frames, and the verdict
 //! control         socket for other commands: exec, status, graph, pcap, down
-//! agents          one per host, makes its kernel obey pauses; unheard is for hosts without
+//! agents          one per host, makes its kernel obey pauses; sinks serve hosts without
 //! leftovers       remains of a killed network, found by a mark in its namespaces, and ended
 //! ```
 //!
@@ -22,11 +22,11 @@ mod files;
 pub mod leftovers;
 pub mod names;
 mod places;
-pub mod seen;
+pub mod running;
+mod sinks;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod unheard;
-pub mod up;
+pub mod view;
 
 use std::io;
 
@@ -37,8 +37,8 @@ use xoff_switch::run::RunError;
 
 pub use account::Account;
 pub use files::log_file;
-pub use seen::{NetworkStatus, Seen};
-pub use up::Up;
+pub use running::RunningNetwork;
+pub use view::{NetworkStatus, NetworkView};
 
 /// Error of making, finding or entering a network.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -119,14 +119,14 @@ pub enum NetworkError {
     },
     /// The network has no such node.
     #[error("lab {lab} has no node {node:?}")]
-    #[diagnostic(help("its nodes are {known}"))]
+    #[diagnostic(help("its nodes are {nodes}"))]
     NoNode {
         /// Name of the network.
         lab: String,
         /// Requested node.
         node: String,
         /// Existing nodes.
-        known: String,
+        nodes: String,
     },
     /// The place of a host cannot be found.
     #[error("host {host}: {reason}")]
@@ -156,14 +156,14 @@ pub enum NetworkError {
     },
     /// The network has no such wire.
     #[error("lab {lab} has no link {link:?}")]
-    #[diagnostic(help("its links are {known}; one end is enough where it has one"))]
+    #[diagnostic(help("its links are {links}; one end is enough where it has one"))]
     NoLink {
         /// Name of the network.
         lab: String,
         /// Requested wire.
         link: String,
         /// Existing wires.
-        known: String,
+        links: String,
     },
     /// The system refused an action.
     #[error("cannot {what}: {error}")]
@@ -174,16 +174,16 @@ pub enum NetworkError {
         error: io::Error,
     },
     /// A signal or request ended the network while it came up.
-    #[error("lab {name} was told to end while it came up: nothing of it is left")]
+    #[error("lab {name} stopped while it came up: nothing is left of it")]
     Stopped {
         /// Name of the network.
         name: String,
     },
     /// A network in the background ended before it was up.
-    #[error("{said}")]
+    #[error("{output}")]
     NotUp {
         /// Output of the network's process.
-        said: String,
+        output: String,
     },
 }
 

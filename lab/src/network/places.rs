@@ -70,20 +70,22 @@ pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
 }
 
 fn container(name: &str) -> Result<i32, String> {
-    let mut said = Vec::new();
+    let mut errors = Vec::new();
     for program in ["docker", "podman"] {
         let output = Command::new(program).args(["inspect", "--format", "{{.State.Pid}}", name]).output();
         match output {
-            Err(error) => said.push(format!("{program}: {error}")),
+            Err(error) => errors.push(format!("{program}: {error}")),
             Ok(output) => match String::from_utf8_lossy(&output.stdout).trim().parse() {
                 Ok(pid) if pid > 0 => return Ok(pid),
-                Ok(_) => said.push(format!("{program}: the container does not run")),
-                Err(_) => said.push(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+                Ok(_) => errors.push(format!("{program}: the container does not run")),
+                Err(_) => {
+                    errors.push(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+                }
             },
         }
     }
     Err(format!(
         "container {name} cannot be found ({}); start it first, or give `pid`, which every container has",
-        said.join("; ")
+        errors.join("; ")
     ))
 }

@@ -5,7 +5,7 @@ use xoff_switch::control::status::{PortStatus, Verdict};
 use xoff_switch::control::testing::view;
 use xoff_switch::control::{Answer, snapshot};
 
-use super::seen::{EndStatus, HostStatus, InterfaceCounters, InterfaceStatus, LinkStatus, NetworkStatus};
+use super::view::{EndStatus, HostStatus, InterfaceCounters, InterfaceStatus, LinkStatus, NetworkStatus};
 
 /// Returns a network with a host at each port of the control thread's test switch, without any loss.
 #[must_use]

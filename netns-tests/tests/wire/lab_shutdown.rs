@@ -161,7 +161,7 @@ fn signal_during_startup_ends_the_lab() {
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "touch", marker.to_str().unwrap()]);
     let output = run.env("PATH", docker("kill -INT $PPID")).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("told to end while it came up"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("stopped while it came up"), "{}", text(&output.stderr));
     assert!(!marker.exists(), "the command ran");
     // `xoff lab up` is killed, so that no user knows of its network.
     let path = docker("kill -KILL $(ps -o ppid= $PPID)");
@@ -204,7 +204,7 @@ fn signal_ends_lab_with_slow_agents() {
     terminate(&run);
     let ended = run.wait_with_output().unwrap();
     let message = text(&ended.stderr);
-    assert!(ended.status.code() == Some(2) && message.contains("told to end while it came up"), "{message}");
+    assert!(ended.status.code() == Some(2) && message.contains("stopped while it came up"), "{message}");
 }
 
 // proves: lab-lifecycle

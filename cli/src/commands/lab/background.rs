@@ -51,7 +51,7 @@ pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> 
     if output.is_empty() {
         output = format!("the process that holds the lab ended; its output is in {}", log.display());
     }
-    Err(NetworkError::NotUp { said: output.trim().to_owned() })
+    Err(NetworkError::NotUp { output: output.trim().to_owned() })
 }
 
 /// Runs the network in this process, the background process, until it is taken down.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::screen::{between, classes, rate, volume};
 use xoff_config::format::{bytes, scaled};
 use xoff_lab::network::NetworkStatus;
-use xoff_lab::network::seen::{EndStatus, LinkStatus};
+use xoff_lab::network::view::{EndStatus, LinkStatus};
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::PortStatus;
 

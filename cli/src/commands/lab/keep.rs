@@ -21,7 +21,7 @@ use xoff_lab::config::Network;
 
 use crate::cli;
 use xoff_lab::network::control::{self, Claim, Event};
-use xoff_lab::network::{Account, NetworkError, Up, enter, leftovers};
+use xoff_lab::network::{Account, NetworkError, RunningNetwork, enter, leftovers};
 use xoff_switch::confine::Confinement;
 use xoff_switch::control::logging::{self, Log};
 
@@ -32,7 +32,7 @@ const TERM_WITHIN: Duration = leftovers::TERM_WITHIN;
 
 /// Running network, with its claim on the name.
 pub(super) struct Kept {
-    up: Up,
+    up: RunningNetwork,
     events: Receiver<Event>,
     tell: mpsc::Sender<Event>,
     // Dropped last: once the name is free, nothing of the network remains.
@@ -51,12 +51,12 @@ impl Kept {
         }
         let name = network.name.clone();
         let mut is_stopped = || signals.pending().next().is_some();
-        let up = Up::new(network, &mut is_stopped)?;
+        let up = RunningNetwork::new(network, &mut is_stopped)?;
         if is_stopped() {
             return Err(NetworkError::Stopped { name }.into());
         }
         let (tell, events) = mpsc::channel();
-        claim.answer(up.seen().clone(), tell.clone())?;
+        claim.answer(up.view().clone(), tell.clone())?;
         let to = tell.clone();
         thread::spawn(move || signals.forever().try_for_each(|signal| to.send(Event::Signal(signal))));
         Ok(Kept { up, events, tell, _claim: claim, _log: log })
@@ -87,7 +87,7 @@ impl Kept {
     }
 
     fn variables(&self) -> BTreeMap<String, String> {
-        self.up.seen().description().variables
+        self.up.view().description().variables
     }
 }
 

@@ -12,7 +12,7 @@ use miette::IntoDiagnostic as _;
 use super::{graph as drawing, screen};
 use crate::cli;
 use xoff_lab::network::control::{Request, ask};
-use xoff_lab::network::seen::{Description, HostStatus, LinkStatus};
+use xoff_lab::network::view::{Description, HostStatus, LinkStatus};
 use xoff_lab::network::{NetworkError, NetworkStatus};
 
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
@@ -64,7 +64,7 @@ pub(super) fn capture_command(
         return Err(NetworkError::NoLink {
             lab: network.name.clone(),
             link: link.to_owned(),
-            known: names.join(", "),
+            links: names.join(", "),
         });
     };
     let named = found.ends.iter().find(|end| end.is_switch && link == format!("{}:{}", end.node, end.port));
@@ -109,7 +109,7 @@ fn find<'a>(network: &'a Description, link: &str) -> Option<&'a LinkStatus> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use xoff_lab::network::seen::EndStatus;
+    use xoff_lab::network::view::EndStatus;
 
     // proves: lab-account
     #[test]

@@ -24,7 +24,7 @@ use xoff_lab::config::Network;
 use crate::cli;
 use xoff_lab::network::control::{self, Request};
 use xoff_lab::network::names::Entrance;
-use xoff_lab::network::seen::Description;
+use xoff_lab::network::view::Description;
 use xoff_lab::network::{Account, NetworkError, enter};
 use xoff_switch::machine;
 
@@ -243,7 +243,7 @@ fn at_node(
     let lab = description.name;
     let Some(entrance) = description.entrances.get(node) else {
         let names: Vec<String> = description.entrances.into_keys().collect();
-        return Err(NetworkError::NoNode { lab, node: node.to_owned(), known: names.join(", ") }.into());
+        return Err(NetworkError::NoNode { lab, node: node.to_owned(), nodes: names.join(", ") }.into());
     };
     enter(entrance).map_err(NetworkError::io(format!("enter {node} of lab {lab}")))?;
     let (program, arguments) = command.split_first().expect("clap requires one");

@@ -16,12 +16,12 @@ const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
 /// Sockets of a device, one per EtherType: a socket for all types would hide real losses.
 #[derive(Debug)]
-pub(super) struct Unheard(
+pub(super) struct ControlSink(
     #[expect(dead_code, reason = "open is all that they are")] [Socket; ETHER_TYPES.len()],
 );
 
-impl Unheard {
-    pub(super) fn at(device: &Device) -> Result<Unheard, LabError> {
+impl ControlSink {
+    pub(super) fn at(device: &Device) -> Result<ControlSink, LabError> {
         let open = |ether_type| -> io::Result<Socket> {
             let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
             socket.attach_filter(&[NOTHING])?;
@@ -30,8 +30,8 @@ impl Unheard {
         };
         let [mac_control, cnm, tagged] = ETHER_TYPES;
         let sockets = device.namespace().run(|| Ok([open(mac_control)?, open(cnm)?, open(tagged)?]));
-        sockets.map(Unheard).map_err(|source| LabError::Io {
-            what: format!("take what switches say to {}", device.name()),
+        sockets.map(ControlSink).map_err(|source| LabError::Io {
+            what: format!("open sockets for control frames to {}", device.name()),
             namespace: device.namespace().name().to_owned(),
             source,
         })

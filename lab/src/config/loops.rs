@@ -15,16 +15,16 @@ use super::wires::Wiring;
 use super::{End, Link};
 
 /// Indexes of a switch and its port.
-type At = (usize, usize);
+type Ingress = (usize, usize);
 
 /// Any port to a host.
 const A_HOST: usize = usize::MAX;
 
-enum Ends {
+enum Visits {
     /// Visits of each switch.
-    After(Vec<u32>),
+    Bounded(Vec<u32>),
     /// The broadcast loops.
-    Never,
+    Unbounded,
 }
 
 /// Reports every wire that makes broadcasts loop or reach a switch twice.
@@ -45,11 +45,11 @@ pub(super) fn refuse(wiring: &Wiring, configs: &[Option<Config>], names: &[&str]
         });
         let between = format!("with the wire between {} and {}", ends[0], ends[1]);
         let problem = match floods.worst() {
-            Ends::Never => Problem::error(format!("{between} there would be a loop")).help(
+            Visits::Unbounded => Problem::error(format!("{between} there would be a loop")).help(
                 "a frame to all would run in it for ever: leave one of its wires out, or make wires to the same place a \
                  [[switch.group]] at each switch that has several (xoff speaks no spanning tree)",
             ),
-            Ends::After(visits) => match visits.iter().position(|visits| *visits > 1) {
+            Visits::Bounded(visits) => match visits.iter().position(|visits| *visits > 1) {
                 Some(twice) => Problem::error(format!("{between} a frame to all would come to {} twice", names[twice]))
                     .help("make the wires to the same place a [[switch.group]] at both ends, or leave one of them out"),
                 None => continue,
@@ -68,43 +68,43 @@ struct Floods<'a> {
 
 impl Floods<'_> {
     /// Returns the maximum visits of each switch by any host's broadcast.
-    fn worst(&self) -> Ends {
-        let mut known = BTreeMap::new();
+    fn worst(&self) -> Visits {
+        let mut memo = BTreeMap::new();
         let mut worst = vec![0; self.switches.len()];
         for switch in 0..self.switches.len() {
-            match self.from((switch, A_HOST), &mut known) {
-                Ends::After(visits) => raise(&mut worst, &visits),
-                Ends::Never => return Ends::Never,
+            match self.visits_from((switch, A_HOST), &mut memo) {
+                Visits::Bounded(visits) => raise(&mut worst, &visits),
+                Visits::Unbounded => return Visits::Unbounded,
             }
         }
-        Ends::After(worst)
+        Visits::Bounded(worst)
     }
 
-    /// Returns the maximum visits by a broadcast that entered at `at`. `known` maps unfinished ports to `None`.
-    fn from(&self, at: At, known: &mut BTreeMap<At, Option<Vec<u32>>>) -> Ends {
-        match known.get(&at) {
-            Some(Some(visits)) => return Ends::After(visits.clone()),
-            Some(None) => return Ends::Never,
-            None => known.insert(at, None),
+    /// Returns the maximum visits by a broadcast that entered at `at`. `memo` maps unfinished ports to `None`.
+    fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
+        match memo.get(&at) {
+            Some(Some(visits)) => return Visits::Bounded(visits.clone()),
+            Some(None) => return Visits::Unbounded,
+            None => memo.insert(at, None),
         };
         let mut visits = vec![0; self.switches.len()];
         visits[at.0] = 1;
         for ways in self.exits(at) {
             let mut worst = vec![0; self.switches.len()];
             for way in ways {
-                match self.from(way, known) {
-                    Ends::After(visits) => raise(&mut worst, &visits),
-                    Ends::Never => return Ends::Never,
+                match self.visits_from(way, memo) {
+                    Visits::Bounded(visits) => raise(&mut worst, &visits),
+                    Visits::Unbounded => return Visits::Unbounded,
                 }
             }
             visits.iter_mut().zip(worst).for_each(|(visits, worst)| *visits += worst);
         }
-        known.insert(at, Some(visits.clone()));
-        Ends::After(visits)
+        memo.insert(at, Some(visits.clone()));
+        Visits::Bounded(visits)
     }
 
     /// Returns, for each copy of a broadcast that entered there, its alternative next ports.
-    fn exits(&self, (switch, ingress): At) -> Vec<Vec<At>> {
+    fn exits(&self, (switch, ingress): Ingress) -> Vec<Vec<Ingress>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {
             let is_member =
@@ -113,7 +113,7 @@ impl Floods<'_> {
             settings.groups.iter().position(|group| group.members.iter().any(is_member(port)))
         };
         let is_uplink = |port: usize| group_of(port).is_some_and(|group| settings.groups[group].uplinks);
-        let mut exits: Vec<(Option<usize>, Vec<At>)> = Vec::new();
+        let mut exits: Vec<(Option<usize>, Vec<Ingress>)> = Vec::new();
         for egress in (0..settings.ports.len()).filter(|egress| *egress != ingress) {
             let Some(far) = self.far((switch, egress)) else { continue };
             let (from, to) = (settings.ports.get(ingress), &settings.ports[egress]);
@@ -133,7 +133,7 @@ impl Floods<'_> {
     }
 
     /// Returns the other end of a port's wire, if it is at a switch.
-    fn far(&self, at: At) -> Option<At> {
+    fn far(&self, at: Ingress) -> Option<Ingress> {
         let is_at = |end: &End| matches!(*end, End::Port { switch, port } if (switch, port) == at);
         let wires = self.wires.iter().zip(self.taken).filter(|(_, taken)| **taken).map(|(wire, _)| wire);
         wires.flat_map(|wire| [wire.ends, [wire.ends[1], wire.ends[0]]]).find_map(|[near, far]| match far {

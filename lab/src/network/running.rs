@@ -16,9 +16,9 @@ use super::agents::Agents;
 use super::leftovers::{self, Mark};
 use super::names::{self, Entrance};
 use super::places::{self, Held};
-use super::seen::socket_drops;
-use super::unheard::Unheard;
-use super::{NetworkError, Seen};
+use super::sinks::ControlSink;
+use super::view::socket_drops;
+use super::{NetworkError, NetworkView};
 use crate::config::{End, Host, Interface, Network, Place};
 use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, parallel, set_mark};
 use xoff_switch::control::{Answer, snapshot};
@@ -33,13 +33,13 @@ const DISCARD: u16 = 9;
 
 /// A running network. Dropping it removes it without an account.
 #[derive(Debug)]
-pub struct Up {
-    seen: Arc<Seen>,
+pub struct RunningNetwork {
+    view: Arc<NetworkView>,
     agents: Agents,
     switches: Switches,
     /// Inodes of the lab's own namespaces.
     made: BTreeSet<u64>,
-    _unheard: Vec<Unheard>,
+    _sinks: Vec<ControlSink>,
     _wires: Wires,
     // Dropped last, because the namespaces hold the devices.
     _nodes: Vec<Namespace>,
@@ -64,27 +64,30 @@ impl Drop for Wires {
     }
 }
 
-struct Node {
+struct NodeNamespaces {
     namespace: Namespace,
     entrance: Entrance,
     held: Option<Held>,
 }
 
-impl Up {
+impl RunningNetwork {
     /// Builds the network, unless `is_stopped` returns true meanwhile.
     ///
     /// # Errors
     /// Returns the system's refusal, or [`NetworkError::Stopped`]; nothing is left.
-    pub fn new(network: Network, is_stopped: &mut dyn FnMut() -> bool) -> Result<Up, NetworkError> {
+    pub fn new(
+        network: Network,
+        is_stopped: &mut dyn FnMut() -> bool,
+    ) -> Result<RunningNetwork, NetworkError> {
         let mark = Mark::of(&network.name).map_err(NetworkError::io("read /proc"))?.to_string();
         let names = names::hosts_file(&network, &fs::read_to_string("/etc/hosts").unwrap_or_default());
         let hosts = parallel::each(network.hosts.iter().collect(), |host| place(host, &mark, &names));
-        let hosts = hosts.into_iter().collect::<Result<Vec<Node>, _>>()?;
+        let hosts = hosts.into_iter().collect::<Result<Vec<NodeNamespaces>, _>>()?;
         let configs: Vec<Config> = network.switches.iter().map(|switch| switch.config.clone()).collect();
         let nodes = parallel::each(network.switches.iter().collect(), |it| fresh(&it.name, &mark, &names));
-        let nodes = nodes.into_iter().collect::<Result<Vec<Node>, _>>()?;
+        let nodes = nodes.into_iter().collect::<Result<Vec<NodeNamespaces>, _>>()?;
         let entrances = hosts.iter().chain(&nodes).map(|node| node.entrance.clone()).collect();
-        let is_made = |(host, _): &(&Host, &Node)| host.place == Place::Fresh;
+        let is_made = |(host, _): &(&Host, &NodeNamespaces)| host.place == Place::Fresh;
         let made = network.hosts.iter().zip(&hosts).filter(is_made).map(|(_, node)| node).chain(&nodes);
         let made = made.map(|node| node.namespace.inode()).collect();
         let switches: Vec<(Namespace, Config)> =
@@ -99,10 +102,10 @@ impl Up {
         // Before a program opens the other end, because the driver then refuses changes of offloads, as in
         // `finish_frames`.
         let agents = Agents::start(&network, &devices, is_stopped)?;
-        let hears = |host: &Host| host.nic.is_some() || matches!(host.place, Place::Tap(_));
-        let without_agent = network.hosts.iter().zip(&devices).filter(|(host, _)| !hears(host));
-        let unheard =
-            without_agent.flat_map(|(_, devices)| devices).map(Unheard::at).collect::<Result<_, _>>()?;
+        let receives_control = |host: &Host| host.nic.is_some() || matches!(host.place, Place::Tap(_));
+        let without_agent = network.hosts.iter().zip(&devices).filter(|(host, _)| !receives_control(host));
+        let sinks =
+            without_agent.flat_map(|(_, devices)| devices).map(ControlSink::at).collect::<Result<_, _>>()?;
         let running = Switches::start(&switches).map_err(|(index, error)| NetworkError::Run {
             switch: network.switches[index].name.clone(),
             error: Box::new(error),
@@ -112,14 +115,15 @@ impl Up {
         let (views, since) = (running.views(), Instant::now());
         let socket_drops_before =
             network.hosts.iter().zip(&devices).map(|(host, devices)| socket_drops(host, devices)).collect();
-        let seen = Arc::new(Seen { network, entrances, devices, socket_drops_before, ties, views, since });
+        let view =
+            Arc::new(NetworkView { network, entrances, devices, socket_drops_before, ties, views, since });
         let nodes = hosts.into_iter().chain(switches.into_iter().map(|(namespace, _)| namespace)).collect();
-        Ok(Up {
-            seen,
+        Ok(RunningNetwork {
+            view,
             agents,
             switches: running,
             made,
-            _unheard: unheard,
+            _sinks: sinks,
             _wires: wires,
             _nodes: nodes,
             _held: held,
@@ -128,8 +132,8 @@ impl Up {
 
     /// Returns read access to the network.
     #[must_use]
-    pub fn seen(&self) -> &Arc<Seen> {
-        &self.seen
+    pub fn view(&self) -> &Arc<NetworkView> {
+        &self.view
     }
 
     /// Ends the network's programs, then its switches when their queues are empty.
@@ -143,10 +147,10 @@ impl Up {
             waiting = self.waiting();
         }
         // The agents' queues and their counters end with the agents.
-        let with_agents = self.seen.status().map(|status| status.hosts);
+        let with_agents = self.view.status().map(|status| status.hosts);
         let mut failed = Vec::new();
         // Stops the switches before the agents: a sender in a container stays paused while counters are read.
-        let ended = self.switches.stop().into_iter().zip(&self.seen.views);
+        let ended = self.switches.stop().into_iter().zip(&self.view.views);
         let ended = ended.map(|(ended, view)| {
             ended.unwrap_or_else(|error| {
                 failed.push(format!("{}: {error}", view.name));
@@ -155,7 +159,7 @@ impl Up {
         });
         let ended = ended.collect();
         failed.extend(self.agents.end());
-        let mut network = self.seen.status_with(ended);
+        let mut network = self.view.status_with(ended);
         if let Ok(hosts) = with_agents {
             network.hosts = hosts;
         }
@@ -165,7 +169,7 @@ impl Up {
 
     /// Returns a line for each non-empty queue, whose frames no counter will cover.
     fn waiting(&self) -> Vec<String> {
-        let hosts = self.seen.network.hosts.iter().zip(&self.seen.devices);
+        let hosts = self.view.network.hosts.iter().zip(&self.view.devices);
         let devices = hosts.flat_map(|(host, devices)| devices.iter().map(move |device| (host, device)));
         let at_hosts = parallel::each(devices.collect(), |(host, device): (&Host, &Device)| {
             let waiting = device.queue().ok()?.waiting;
@@ -177,7 +181,7 @@ impl Up {
                 )
             })
         });
-        let in_switches = self.seen.views.iter().filter_map(|view| {
+        let in_switches = self.view.views.iter().filter_map(|view| {
             let waiting: u64 = view.classes().map(|(_, _, counters)| counters.egress_bytes.get()).sum();
             (waiting > 0)
                 .then(|| format!("{}: {waiting} bytes still waited in its queues in the end", view.name))
@@ -186,13 +190,13 @@ impl Up {
     }
 }
 
-impl Drop for Up {
+impl Drop for RunningNetwork {
     fn drop(&mut self) {
         drop(std::mem::take(&mut self.agents));
         leftovers::end_members(&self.made, &BTreeSet::new());
         drop(std::mem::take(&mut self.switches));
         // Other threads may hold the state for longer.
-        self.seen.ties.iter().for_each(Tie::untie);
+        self.view.ties.iter().for_each(Tie::untie);
         // The wires are deleted with their field.
     }
 }
@@ -216,7 +220,7 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
     };
     parallel::each(all.iter().collect(), furnish).into_iter().collect::<Result<(), LabError>>()?;
     parallel::each(all.iter().collect(), |(interface, device): &(Interface, Device)| {
-        let heard = device.namespace().run(|| -> io::Result<()> {
+        let sent = device.namespace().run(|| -> io::Result<()> {
             let socket = UdpSocket::bind((interface.ipv4.0, 0))?;
             socket.set_broadcast(true)?;
             let (address, prefix) = interface.ipv4;
@@ -225,29 +229,29 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
             socket.send_to(&[], (everybody, DISCARD)).map(drop)
         });
         // A prefix may lack a broadcast address; then switches learn the host's port from its first frame.
-        let _ = heard;
+        let _ = sent;
     });
     Ok(())
 }
 
-fn place(host: &Host, mark: &str, names: &str) -> Result<Node, NetworkError> {
+fn place(host: &Host, mark: &str, names: &str) -> Result<NodeNamespaces, NetworkError> {
     let Some(found) = places::find(host)? else { return fresh(&host.name, mark, names) };
     let namespace = Namespace::existing(&host.name, found.net)?;
     match found.programs {
-        Some(held) => Ok(Node { namespace, entrance: held.entrance(), held: Some(held) }),
+        Some(held) => Ok(NodeNamespaces { namespace, entrance: held.entrance(), held: Some(held) }),
         None => furnished(namespace, names),
     }
 }
 
-fn fresh(name: &str, mark: &str, names: &str) -> Result<Node, NetworkError> {
+fn fresh(name: &str, mark: &str, names: &str) -> Result<NodeNamespaces, NetworkError> {
     let namespace = Lab::new().namespace(name)?;
     set_mark(&namespace, "lo", mark)?;
     furnished(namespace, names)
 }
 
-fn furnished(namespace: Namespace, names: &str) -> Result<Node, NetworkError> {
+fn furnished(namespace: Namespace, names: &str) -> Result<NodeNamespaces, NetworkError> {
     namespace.furnish(names.to_owned())?;
-    Ok(Node { entrance: Entrance::below(&namespace.entrance()), namespace, held: None })
+    Ok(NodeNamespaces { entrance: Entrance::below(&namespace.entrance()), namespace, held: None })
 }
 
 /// Returns the devices of each host, and the ties of TAPs.

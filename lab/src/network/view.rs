@@ -138,7 +138,7 @@ pub struct Description {
 
 /// Read access to a running network.
 #[derive(Debug)]
-pub struct Seen {
+pub struct NetworkView {
     pub(super) network: Network,
     /// Entrances of the hosts, then of the switches.
     pub(super) entrances: Vec<Entrance>,
@@ -150,7 +150,7 @@ pub struct Seen {
     pub(super) since: Instant,
 }
 
-impl Seen {
+impl NetworkView {
     /// Returns the facts for other processes.
     #[must_use]
     pub fn description(&self) -> Description {
