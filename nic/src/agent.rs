@@ -1,4 +1,4 @@
-//! The agent: one thread that sleeps until a frame arrives or a pause ends, consults the [`Brain`], and applies its
+//! The agent: one thread that sleeps until a frame arrives or a pause ends, consults the [`PauseController`], and applies its
 //! changes to the device's queues. Each change is one netlink message.
 //!
 //! Before it stops a class, it sends the [`Guard`] the end of the pause, and again at each change. So no class stays
@@ -22,9 +22,9 @@ use nix::sys::time::TimeSpec;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
 use xoff_xdp::PacketSender;
 
-use crate::backlog::{Hold, Watch};
-use crate::brain::{Brain, COUNT_EVERY, Change};
+use crate::backlog::{BacklogPause, BacklogWatch};
 use crate::config::NicSettings;
+use crate::controller::{COUNT_EVERY, Change, PauseController};
 use crate::egress::{Egress, EgressError, EgressSettings, LeafCounts, Removed};
 use crate::guard::{self, Guard};
 use crate::link::LinkMonitor;
@@ -47,8 +47,8 @@ pub enum AgentError {
     #[error("no interface `{0}` with an Ethernet address here; `ip link` lists those that there are")]
     NoDevice(String),
     /// The device was deleted or renamed.
-    #[error("the interface {0} is gone, or has another name now; where it is back, start again")]
-    Gone(String),
+    #[error("the interface {0} was removed or renamed; start again when it is back")]
+    DeviceRemoved(String),
     /// The queues cannot be installed.
     #[error(transparent)]
     Egress(#[from] EgressError),
@@ -67,13 +67,13 @@ pub enum AgentError {
 /// An agent with installed queues.
 #[derive(Debug)]
 pub struct Agent {
-    brain: Brain,
+    controller: PauseController,
     egress: Egress,
     guard: Guard,
     receiver: Receiver,
     link: LinkMonitor,
     view: Arc<NicView>,
-    watch: Option<Watch>,
+    watch: Option<BacklogWatch>,
     pending_stops: PendingStops,
     stopped_at: [Nanos; CLASSES],
     next_look: Nanos,
@@ -85,8 +85,8 @@ pub struct Agent {
     /// Classes whose leaf another program changed since the last check.
     doubted: ClassSet,
     /// Longest pause and highest recommendation logged.
-    told_pause: Nanos,
-    told_response: Nanos,
+    logged_pause: Nanos,
+    logged_response: Nanos,
 }
 
 impl Agent {
@@ -100,25 +100,25 @@ impl Agent {
         let refused = |doing| move |source| AgentError::System { doing, device: name.clone(), source };
         let device = Device::find(name).ok_or_else(|| AgentError::NoDevice(name.clone()))?;
         let receiver = Receiver::open(&device).map_err(refused("receive MAC control on"))?;
-        let link = LinkMonitor::open(device.ifindex).map_err(refused("hear what becomes of"))?;
+        let link = LinkMonitor::open(device.ifindex).map_err(refused("watch the link of"))?;
         let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
         // Starts before the first change, so that the guard restores the device if this process dies.
-        let guard = Guard::start(guard).map_err(refused("start what guards the queues of"))?;
+        let guard = Guard::start(guard).map_err(refused("start the guard for the queues of"))?;
         let egress = egress.install(&of_device)?;
         let response = Response::new(settings.speed, egress.overrun());
         let view = Arc::new(NicView::new(settings.clone(), device.ifindex, egress.leaf().name(), response));
         view.address.set(device.address.to_number());
         let watch = settings.pause_above.map(|above| {
             let ifindex = i32::try_from(device.ifindex).map_err(io::Error::other)?;
-            let hold = Hold::new(settings, above);
-            Watch::start(hold, PacketSender::open(ifindex)?, Arc::clone(&view))
+            let pause = BacklogPause::new(settings, above);
+            BacklogWatch::start(pause, PacketSender::open(ifindex)?, Arc::clone(&view))
         });
         for warning in egress.warnings() {
             tracing::warn!("{warning}");
         }
         Ok(Agent {
-            brain: Brain::new(settings, device.address),
+            controller: PauseController::new(settings, device.address),
             egress,
             guard,
             receiver,
@@ -132,8 +132,8 @@ impl Agent {
             check_at: Nanos::NEVER,
             check_from: Nanos::ZERO,
             doubted: ClassSet::NONE,
-            told_pause: NEAR_TIMEOUT,
-            told_response: Nanos::ZERO,
+            logged_pause: NEAR_TIMEOUT,
+            logged_response: Nanos::ZERO,
             view,
         })
     }
@@ -151,9 +151,9 @@ impl Agent {
     /// Returns an error if the device is gone, or the kernel refuses an essential action.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Removed, AgentError> {
         self.hurry();
-        self.told_response = self.view.expected_response();
+        self.logged_response = self.view.expected_response();
         tracing::info!(
-            peer_response = %text(self.told_response),
+            peer_response = %text(self.logged_response),
             "peer response that the switch's port is expected to assume"
         );
         let outcome = self.obey(stop).and_then(|()| self.check_at_end());
@@ -197,9 +197,9 @@ impl Agent {
             } else if now >= self.check_at {
                 self.check(now)?;
             }
-            if now >= self.next_count || self.brain.counts_anew() {
+            if now >= self.next_count || self.controller.needs_first_report() {
                 self.count();
-                let limited = !self.brain.counted().is_empty();
+                let limited = !self.controller.counted().is_empty();
                 self.next_count = if limited { now.after(COUNT_EVERY) } else { self.next_look };
             }
             self.act(now)?;
@@ -214,7 +214,8 @@ impl Agent {
 
     /// Returns true at the end of the run.
     fn wait(&mut self, stop: BorrowedFd<'_>) -> Result<bool, AgentError> {
-        let deadline = self.brain.next_deadline().min(self.next_look).min(self.next_count).min(self.check_at);
+        let deadline =
+            self.controller.next_deadline().min(self.next_look).min(self.next_count).min(self.check_at);
         let guard = self.guard.fd().unwrap_or(stop);
         let mut on = [stop, guard, self.receiver.descriptor(), self.link.descriptor()]
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
@@ -236,13 +237,13 @@ impl Agent {
     /// Runs before frames are read: frames received after a loss of the link must be obeyed.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
-        let changes = self.link.read().map_err(self.refused("hear what becomes of"))?;
+        let changes = self.link.read().map_err(self.refused("watch the link of"))?;
         if changes.of_link {
             self.next_look = Nanos::ZERO;
         }
         if changes.lost {
-            self.brain.link_lost(guard::now());
-            tracing::info!("the link is lost, and what the switch had asked for with it");
+            self.controller.link_lost(guard::now());
+            tracing::info!("link lost; the pauses of the switch ended with it");
         }
         if changes.of_queues {
             self.doubted = ClassSet(self.doubted.0 | changes.leafs.0);
@@ -254,11 +255,11 @@ impl Agent {
     }
 
     fn receive(&mut self) -> Result<(), AgentError> {
-        let stopped = self.brain.stopped();
-        let (brain, pending) = (&mut self.brain, &mut self.pending_stops);
+        let stopped = self.controller.stopped();
+        let (controller, pending) = (&mut self.controller, &mut self.pending_stops);
         pending.begin();
         let received = self.receiver.receive(|came, frame| {
-            brain
+            controller
                 .receive(came, frame)
                 .iter()
                 .for_each(|class| pending.xoff(came, class, stopped.contains(class)));
@@ -267,10 +268,10 @@ impl Agent {
         self.act(guard::now())
     }
 
-    /// Applies the brain's changes.
+    /// Applies the controller's changes.
     fn act(&mut self, now: Nanos) -> Result<(), AgentError> {
-        self.tell_guard(now);
-        while let Some(change) = self.brain.next_change(now) {
+        self.notify_guard(now);
+        while let Some(change) = self.controller.next_change(now) {
             let done = match change {
                 Change::Stop(class) => self.egress.stop(class),
                 Change::Start(class) => self.egress.start(class),
@@ -283,14 +284,14 @@ impl Agent {
                 }
                 Err(error) => {
                     self.settle(change, false);
-                    self.brain.refused(now, change);
-                    self.tell_refusal(&error)?;
+                    self.controller.refused(now, change);
+                    self.log_refusal(&error)?;
                 }
             }
         }
-        let resumed = self.pending_stops.resumed(guard::now(), self.brain.paused());
+        let resumed = self.pending_stops.resumed(guard::now(), self.controller.paused());
         resumed.for_each(|time| self.view.response.record(time));
-        self.tell_guard(now);
+        self.notify_guard(now);
         Ok(())
     }
 
@@ -318,11 +319,11 @@ impl Agent {
     }
 
     /// Sends every pause that is new or ends at another time, and every resumed class.
-    fn tell_guard(&mut self, now: Nanos) {
+    fn notify_guard(&mut self, now: Nanos) {
         for class in Class::ALL {
-            match self.brain.paused_until(class).filter(|until| *until > now) {
+            match self.controller.paused_until(class).filter(|until| *until > now) {
                 Some(until) => self.guard.tell(class, until),
-                None if self.brain.stopped().contains(class) => {} // sent when the class is resumed
+                None if self.controller.stopped().contains(class) => {} // sent when the class is resumed
                 None => self.guard.tell(class, Nanos::ZERO),
             }
         }
@@ -332,15 +333,15 @@ impl Agent {
     fn look(&mut self, now: Nanos) -> Result<(), AgentError> {
         let name = &self.view.settings.device;
         let device = Device::find(name).filter(|device| device.ifindex == self.view.ifindex);
-        let address = device.ok_or_else(|| AgentError::Gone(name.clone()))?.address;
+        let address = device.ok_or_else(|| AgentError::DeviceRemoved(name.clone()))?.address;
         if address != self.view.address() {
-            self.brain.has_address(address);
+            self.controller.set_address(address);
             self.view.address.set(address.to_number());
             tracing::info!(%address, "the device has another address");
         }
         match self.egress.follow_mtu() {
             Err(error @ EgressError::TooLong { .. }) => Err(error)?,
-            Err(error) => self.tell_refusal(&error)?,
+            Err(error) => self.log_refusal(&error)?,
             Ok(()) => {}
         }
         self.check(now)?;
@@ -352,44 +353,44 @@ impl Agent {
                 "MAC control and CNMs came faster than they could be read, and some were lost"
             );
         }
-        self.tell_times(now);
+        self.log_times(now);
         Ok(())
     }
 
     /// Replaces a dead guard; returns the classes that the guard opened because this thread was not scheduled.
-    fn look_after_guard(&mut self, now: Nanos) -> ClassSet {
-        let looked = self.guard.look_after(now);
-        match looked.replaced {
+    fn check_guard(&mut self, now: Nanos) -> ClassSet {
+        let events = self.guard.check(now);
+        match events.replaced {
             None => {}
             Some(Ok(())) => {
                 self.view.guards_lost.add(1);
-                tracing::warn!("the process that guards the queues had ended; there is another one");
+                tracing::warn!("the guard of the queues ended unexpectedly; started another one");
             }
             Some(Err(error)) => tracing::error!(
-                "the process that guards the queues has ended, and another one cannot be started: {error}; tried again in a second"
+                "the guard of the queues ended, and another one cannot be started: {error}; next attempt in a second"
             ),
         }
-        if !looked.opened.is_empty() {
+        if !events.opened.is_empty() {
             tracing::warn!(
-                classes = %list(looked.opened),
+                classes = %list(events.opened),
                 "guard reopened overdue queues: the agent was not scheduled"
             );
-            self.egress.opened(looked.opened);
-            let again = ClassSet(looked.opened.0 & self.brain.stopped().0);
+            self.egress.opened(events.opened);
+            let again = ClassSet(events.opened.0 & self.controller.stopped().0);
             for class in again.iter() {
-                self.brain.opened(class);
+                self.controller.opened(class);
                 self.pending_stops.opened(class); // a class that is still paused is stopped next
             }
         }
-        looked.opened
+        events.opened
     }
 
-    fn tell_times(&mut self, now: Nanos) {
-        let pauses = self.brain.pauses(now).classes;
+    fn log_times(&mut self, now: Nanos) {
+        let pauses = self.controller.pauses(now).classes;
         let longest = Class::ALL.into_iter().max_by_key(|class| pauses[class.index()].longest);
-        if let Some(class) = longest.filter(|class| pauses[class.index()].longest > self.told_pause) {
+        if let Some(class) = longest.filter(|class| pauses[class.index()].longest > self.logged_pause) {
             let pause = pauses[class.index()].longest;
-            self.told_pause = Nanos(2 * pause.0);
+            self.logged_pause = Nanos(2 * pause.0);
             tracing::warn!(
                 %class,
                 pause_ms = pause.0 / 1_000_000,
@@ -398,15 +399,15 @@ impl Agent {
             );
         }
         let response = self.view.response.needed();
-        if response > self.told_response {
+        if response > self.logged_response {
             tracing::warn!(
                 "this host took {} to stop, and the switch's port was expected to assume {}: give that port \
                  `peer_response = \"{}\"`, or it may drop what this host sends meanwhile",
                 text(response),
-                text(self.told_response),
+                text(self.logged_response),
                 text(response)
             );
-            self.told_response = Nanos(2 * response.0);
+            self.logged_response = Nanos(2 * response.0);
         }
     }
 
@@ -425,20 +426,20 @@ impl Agent {
                 self.view.dropped[index].set(dropped);
                 tracing::warn!(%class, dropped, "the queue of a class was full, and frames were dropped in this host");
             }
-            self.brain.carried(class, Bytes(bytes));
+            self.controller.report_sent(class, Bytes(bytes));
         }
     }
 
     fn publish(&self, now: Nanos) {
-        let counts = self.brain.pauses(now);
+        let counts = self.controller.pauses(now);
         let port = self.view.counters.port(PortId(0));
         port.pfc_frames_received.set(counts.pfc_frames);
         port.rate_frames_received.set(counts.rate_frames);
         port.pause_frames_received.set(counts.pause_frames);
         port.pause_frames_ignored.set(counts.ignored);
         port.malformed_control.iter().zip(counts.refused).for_each(|(counter, count)| counter.set(count));
-        port.pause_peer.set(self.brain.peer().map_or(0, |peer| peer.to_number()));
-        let (cnms, by_class, refused) = self.brain.notices();
+        port.pause_peer.set(self.controller.peer().map_or(0, |peer| peer.to_number()));
+        let (cnms, by_class, refused) = self.controller.notices();
         port.cnms_received.set(cnms);
         port.malformed_cnms.iter().zip(refused).for_each(|(counter, &count)| counter.set(count));
         for class in Class::ALL {
@@ -446,11 +447,11 @@ impl Agent {
             let pauses = counts.classes[index];
             of_class.xoff_received.set(pauses.xoff);
             of_class.xon_received.set(pauses.xon);
-            let since = self.brain.paused_since(class);
+            let since = self.controller.paused_since(class);
             let running = since.map_or(Nanos::ZERO, |since| now.since(since));
             of_class.paused_since.set(since.map_or(0, |since| since.0.max(1)));
             of_class.paused_nanos.set(pauses.paused.since(running).0);
-            let rate = self.brain.rate(class);
+            let rate = self.controller.rate(class);
             let limited = rate < self.view.settings.speed;
             of_class.rate_obeyed.set(if limited { rate.bits_per_second() } else { 0 });
             self.view.cnms[index].set(by_class[index]);
@@ -459,12 +460,12 @@ impl Agent {
     }
 
     /// Counts a refusal of the kernel, and logs it when the count is a power of two. Returns an error if the device is gone.
-    fn tell_refusal(&mut self, error: &EgressError) -> Result<(), AgentError> {
+    fn log_refusal(&mut self, error: &EgressError) -> Result<(), AgentError> {
         let refused = self.view.refused.get() + 1;
         self.view.refused.set(refused);
         let name = &self.view.settings.device;
         if if_nametoindex(name.as_str()).ok() != Some(self.view.ifindex) {
-            return Err(AgentError::Gone(name.clone()));
+            return Err(AgentError::DeviceRemoved(name.clone()));
         }
         if refused.is_power_of_two() {
             tracing::error!(

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_as_old_as_its_stamp_says() {
+    fn frame_age_follows_its_timestamp() {
         let mut arrivals = Arrivals::new(Nanos(100));
         assert_eq!(arrivals.came(Nanos(1_000), Nanos(70_000), Some(Nanos(69_300))), Nanos(300));
         assert_eq!(arrivals.came(Nanos(1_001), Nanos(70_001), Some(Nanos(69_900))), Nanos(900));
@@ -44,7 +44,7 @@ mod tests {
 
     // proves: host-pauses
     #[test]
-    fn a_clock_that_is_set_makes_no_frame_older_than_the_last_look_nor_younger_than_now() {
+    fn clock_change_keeps_arrival_after_last_poll() {
         let mut arrivals = Arrivals::new(Nanos(0));
         arrivals.empty(Nanos(900));
         assert_eq!(arrivals.came(Nanos(1_000), Nanos(9_000_000), Some(Nanos(5))), Nanos(900));

@@ -26,17 +26,17 @@ use crate::view::NicView;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct BacklogPause {
     above: Bytes,
     classes: ClassSet,
     time: Quanta,
     held: Held,
 }
 
-impl Hold {
-    pub(crate) fn new(settings: &NicSettings, above: Bytes) -> Hold {
+impl BacklogPause {
+    pub(crate) fn new(settings: &NicSettings, above: Bytes) -> BacklogPause {
         let pause = settings.speed.time_of_quanta(settings.pause_time);
-        Hold {
+        BacklogPause {
             above,
             classes: settings.lossless,
             time: settings.pause_time,
@@ -45,7 +45,7 @@ impl Hold {
     }
 
     /// Returns the pause frame to send, if one is due.
-    pub(crate) fn look(&mut self, now: Nanos, backlog: Bytes) -> Option<Pfc> {
+    pub(crate) fn update(&mut self, now: Nanos, backlog: Bytes) -> Option<Pfc> {
         for class in self.classes.iter() {
             if backlog >= self.above {
                 self.held.xoff(now, class);
@@ -54,47 +54,51 @@ impl Hold {
             }
         }
         self.held.advance(now);
-        let said = self.held.announce(now)?;
-        let time = |class| if said.xon.contains(class) { Quanta(0) } else { self.time };
-        Some(said.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class))))
+        let announcement = self.held.announce(now)?;
+        let time = |class| if announcement.xon.contains(class) { Quanta(0) } else { self.time };
+        Some(announcement.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class))))
     }
 
     /// Returns the frame that resumes all paused classes.
-    fn let_go(&mut self, now: Nanos) -> Option<Pfc> {
-        self.look(now, Bytes::ZERO)
+    fn release(&mut self, now: Nanos) -> Option<Pfc> {
+        self.update(now, Bytes::ZERO)
     }
 }
 
 /// The polling thread; dropping it ends the thread and resumes the switch.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct BacklogWatch {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watch {
-    pub(crate) fn start(mut hold: Hold, sender: PacketSender, view: Arc<NicView>) -> std::io::Result<Watch> {
+impl BacklogWatch {
+    pub(crate) fn start(
+        mut pause: BacklogPause,
+        sender: PacketSender,
+        view: Arc<NicView>,
+    ) -> std::io::Result<BacklogWatch> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let work = move || {
             while !stopped.load(Relaxed) {
                 let backlog = fullest();
                 view.receive_backlog.set(backlog.0);
-                if let Some(pfc) = hold.look(now(), backlog) {
-                    tell(&view, &sender, &pfc);
+                if let Some(pfc) = pause.update(now(), backlog) {
+                    send_pause(&view, &sender, &pfc);
                 }
                 thread::sleep(LOOK_EVERY);
             }
-            if let Some(pfc) = hold.let_go(now()) {
-                tell(&view, &sender, &pfc);
+            if let Some(pfc) = pause.release(now()) {
+                send_pause(&view, &sender, &pfc);
             }
         };
         let thread = thread::Builder::new().name("xoff-backlog".into()).spawn(work)?;
-        Ok(Watch { stop, thread: Some(thread) })
+        Ok(BacklogWatch { stop, thread: Some(thread) })
     }
 }
 
-impl Drop for Watch {
+impl Drop for BacklogWatch {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -103,7 +107,7 @@ impl Drop for Watch {
     }
 }
 
-fn tell(view: &NicView, sender: &PacketSender, pfc: &Pfc) {
+fn send_pause(view: &NicView, sender: &PacketSender, pfc: &Pfc) {
     let counters = view.counters.port(PortId(0));
     match sender.send(&MacControl::Pfc(*pfc).encode(view.address())) {
         Ok(()) => counters.pause_frames_sent.add(1),
@@ -157,14 +161,14 @@ mod tests {
 
     const C3: Class = Class::ALL[3];
 
-    fn hold() -> Hold {
+    fn pause() -> BacklogPause {
         let wishes = NicWishes {
             device: Some("eth0".into()),
             speed: Some(BitRate::from_gbps(1)),
             pause_time: Some(Quanta(1_000)), // 512 us
             ..NicWishes::default()
         };
-        Hold::new(&wishes.settings().unwrap(), Bytes(1_000))
+        BacklogPause::new(&wishes.settings().unwrap(), Bytes(1_000))
     }
 
     fn times(pfc: Option<Pfc>) -> Vec<(Class, Quanta)> {
@@ -173,27 +177,27 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn it_holds_at_the_limit_and_lets_go_at_half_of_it() {
-        let mut hold = hold();
-        assert_eq!(hold.look(Nanos(0), Bytes(999)), None);
-        assert_eq!(times(hold.look(Nanos(1), Bytes(1_000))), [(C3, Quanta(1_000))]);
-        assert_eq!(hold.look(Nanos(2), Bytes(501)), None);
-        assert_eq!(times(hold.look(Nanos(3), Bytes(500))), [(C3, Quanta(0))]);
-        assert_eq!(hold.look(Nanos::from_secs(1), Bytes(0)), None);
+    fn xoff_at_the_limit_and_xon_at_half_of_it() {
+        let mut pause = pause();
+        assert_eq!(pause.update(Nanos(0), Bytes(999)), None);
+        assert_eq!(times(pause.update(Nanos(1), Bytes(1_000))), [(C3, Quanta(1_000))]);
+        assert_eq!(pause.update(Nanos(2), Bytes(501)), None);
+        assert_eq!(times(pause.update(Nanos(3), Bytes(500))), [(C3, Quanta(0))]);
+        assert_eq!(pause.update(Nanos::from_secs(1), Bytes(0)), None);
     }
 
     #[test]
-    fn what_is_held_is_told_again_at_half_its_time() {
-        let mut hold = hold();
-        assert!(hold.look(Nanos(0), Bytes(1_000)).is_some());
-        assert_eq!(hold.look(Nanos(255_999), Bytes(1_000)), None);
-        assert_eq!(times(hold.look(Nanos(256_000), Bytes(700))), [(C3, Quanta(1_000))]);
-        assert_eq!(times(hold.let_go(Nanos(256_001))), [(C3, Quanta(0))]);
-        assert_eq!(hold.let_go(Nanos(256_002)), None);
+    fn pause_is_refreshed_at_half_its_time() {
+        let mut pause = pause();
+        assert!(pause.update(Nanos(0), Bytes(1_000)).is_some());
+        assert_eq!(pause.update(Nanos(255_999), Bytes(1_000)), None);
+        assert_eq!(times(pause.update(Nanos(256_000), Bytes(700))), [(C3, Quanta(1_000))]);
+        assert_eq!(times(pause.release(Nanos(256_001))), [(C3, Quanta(0))]);
+        assert_eq!(pause.release(Nanos(256_002)), None);
     }
 
     #[test]
-    fn a_socket_is_read_as_the_kernel_prints_it() {
+    fn proc_net_udp_line_is_parsed() {
         let line =
             "  123: 00000000:12B7 00000000:0000 07 00000000:0001A900 00:00000000 00000000  0 0 77 2 0 12";
         assert_eq!(queue(line), Some(0x1a900));

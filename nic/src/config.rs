@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_over_the_file_and_the_file_over_the_defaults() {
+    fn command_line_overrides_file_and_defaults() {
         let file = wishes(
             "[nic]\ndevice = \"eth0\"\nspeed = \"1G\"\nlossless = [3, 4]\nhttp = false\ndscp_map = { 26 = 4 }",
         );
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_for_qcn_is_a_reaction_point_with_the_standards_values_but_those_given() {
+    fn qcn_table_overrides_standard_values() {
         assert_eq!(wishes("[qcn]").qcn, Some(ReactionSettings::STANDARD));
         let given = wishes("[qcn]\nai = \"1M\"\ntime = \"5ms\"").qcn.unwrap();
         assert_eq!((given.active_step, given.cycle_time), (BitRate::from_mbps(1), Nanos::from_millis(5)));
@@ -328,17 +328,17 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told_with_what_is_allowed() {
-        let told = wrong("[nic]\nspeed = \"fast\"\nlosless = [3]\ntrust = \"both\"\n[port]");
-        assert_eq!(told.len(), 4, "{told:?}");
-        assert!(told.iter().any(|line| line.contains("`losless` is not a key in [nic]")), "{told:?}");
-        assert!(told.iter().any(|line| line.contains("one of \"dscp\", \"pcp\"")), "{told:?}");
+    fn errors_name_the_allowed_values() {
+        let problems = wrong("[nic]\nspeed = \"fast\"\nlosless = [3]\ntrust = \"both\"\n[port]");
+        assert_eq!(problems.len(), 4, "{problems:?}");
+        assert!(problems.iter().any(|line| line.contains("`losless` is not a key in [nic]")), "{problems:?}");
+        assert!(problems.iter().any(|line| line.contains("one of \"dscp\", \"pcp\"")), "{problems:?}");
         assert!(wrong("nic = 3")[0].contains("[nic]"));
         assert!(wrong("[nic")[0].contains("not TOML"));
     }
 
     #[test]
-    fn what_has_no_default_is_asked_for() {
+    fn keys_without_default_are_required() {
         let settings = |text: &str| wishes(text).settings();
         assert_eq!(settings(""), Err(NicMissing::Device));
         assert_eq!(settings("[nic]\ndevice = \"e\""), Err(NicMissing::Speed("e".into())));

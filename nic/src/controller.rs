@@ -7,9 +7,9 @@
 //!
 //! QCN has one reaction point per class, because the kernel's frames carry no CN-TAG, and queueing disciplines know
 //! no flows. A CNM names the class by its encapsulated priority. Time cycles end by the clock, byte cycles by the
-//! bytes that [`Brain::carried`] passes in every [`COUNT_EVERY`] while a class is limited.
+//! bytes that [`PauseController::report_sent`] passes in every [`COUNT_EVERY`] while a class is limited.
 //!
-//! [`Brain::next_change`] returns one transition at a time. A rate changes at most every [`LIMIT_EVERY`], because the
+//! [`PauseController::next_change`] returns one transition at a time. A rate changes at most every [`LIMIT_EVERY`], because the
 //! thread has pauses to obey. The rate of a stopped class waits for its start.
 
 use xoff_flow_control::congestion::ReactionPoint;
@@ -44,7 +44,7 @@ pub enum Change {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct AppliedState {
     stopped: bool,
     /// `None` if the kernel refused the last change.
     rate: Option<BitRate>,
@@ -56,25 +56,25 @@ struct Held {
 
 /// The pause controller.
 #[derive(Debug)]
-pub struct Brain {
+pub struct PauseController {
     address: MacAddr,
     line: BitRate,
     gate: Gate,
     notices: Notices,
     points: Option<[ReactionPoint; CLASSES]>,
     /// Bytes sent at the last report; `None` before the first one of a limit.
-    carried: [Option<Bytes>; CLASSES],
+    reported: [Option<Bytes>; CLASSES],
     cnms: [u64; CLASSES],
     peer: Option<MacAddr>,
-    /// Paused classes at the last [`Brain::next_change`].
+    /// Paused classes at the last [`PauseController::next_change`].
     paused: ClassSet,
-    held: [Held; CLASSES],
+    applied: [AppliedState; CLASSES],
 }
 
-impl Brain {
+impl PauseController {
     /// Creates a controller for a device with this address; all classes run without limit.
     #[must_use]
-    pub fn new(settings: &NicSettings, address: MacAddr) -> Brain {
+    pub fn new(settings: &NicSettings, address: MacAddr) -> PauseController {
         let line = settings.speed;
         let gate = Gate::new(line, Obedience::Obey, false).obeying_classes(settings.lossless);
         let [.., high, low] = address.0;
@@ -82,17 +82,17 @@ impl Brain {
             let seed = qcn.seed_of(u16::from_be_bytes([high, low]));
             std::array::from_fn(|class| ReactionPoint::new(&qcn, line, seed.wrapping_add(class as u64)))
         });
-        Brain {
+        PauseController {
             address,
             line,
             gate: if settings.obey_rates { gate.obeying_rates(line) } else { gate },
             notices: Notices::new(false),
             points,
-            carried: [None; CLASSES],
+            reported: [None; CLASSES],
             cnms: [0; CLASSES],
             peer: None,
             paused: ClassSet::NONE,
-            held: [Held {
+            applied: [AppliedState {
                 stopped: false,
                 rate: Some(line),
                 limit_from: Nanos::ZERO,
@@ -104,15 +104,15 @@ impl Brain {
     /// Receives a frame that arrived at `now`, which may be before the last call; ignores all but MAC control and
     /// CNMs. Returns the classes for which it is an XOFF.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
-        let mut asked = ClassSet::NONE;
-        let Ok(header) = Header::parse(frame) else { return asked };
+        let mut paused = ClassSet::NONE;
+        let Ok(header) = Header::parse(frame) else { return paused };
         if MacControl::is_mac_control(&header) {
             let before = self.gate.counts(now).classes;
             self.gate.receive(now, &header, frame);
             let after = self.gate.counts(now).classes;
             for (class, (before, after)) in Class::ALL.into_iter().zip(before.iter().zip(after)) {
                 if after.xoff > before.xoff {
-                    asked.insert(class);
+                    paused.insert(class);
                 }
                 if after.xoff + after.xon > before.xoff + before.xon {
                     self.peer = Some(header.src);
@@ -125,12 +125,12 @@ impl Brain {
             if let Some(points) = &mut self.points {
                 let point = &mut points[cnm.priority.index()];
                 if point.next_deadline() == Nanos::NEVER {
-                    self.carried[cnm.priority.index()] = None;
+                    self.reported[cnm.priority.index()] = None;
                 }
                 point.notified(now, cnm.feedback);
             }
         }
-        asked
+        paused
     }
 
     /// Ends pauses and rates because the link was lost. Reaction points keep their state, which describes the
@@ -140,17 +140,17 @@ impl Brain {
     }
 
     /// Changes the device's address.
-    pub const fn has_address(&mut self, address: MacAddr) {
+    pub const fn set_address(&mut self, address: MacAddr) {
         self.address = address;
     }
 
     /// Reports the total bytes that a class has sent. The first report after a limit began is the base for later
     /// ones.
-    pub fn carried(&mut self, class: Class, bytes: Bytes) {
+    pub fn report_sent(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;
         }
-        let Some(last) = self.carried[class.index()].replace(bytes) else { return };
+        let Some(last) = self.reported[class.index()].replace(bytes) else { return };
         let Some(points) = &mut self.points else { return };
         let point = &mut points[class.index()];
         let mut left = bytes.0.saturating_sub(last.0);
@@ -172,29 +172,29 @@ impl Brain {
 
     /// Returns true if a limited class has no report yet.
     #[must_use]
-    pub fn counts_anew(&self) -> bool {
-        self.counted().iter().any(|class| self.carried[class.index()].is_none())
+    pub fn needs_first_report(&self) -> bool {
+        self.counted().iter().any(|class| self.reported[class.index()].is_none())
     }
 
     /// Records that the kernel refused `change`: it will be returned again.
     pub fn refused(&mut self, now: Nanos, change: Change) {
         let (Change::Stop(class) | Change::Start(class) | Change::Limit(class, _)) = change;
-        let held = &mut self.held[class.index()];
+        let applied = &mut self.applied[class.index()];
         match change {
             Change::Stop(_) | Change::Start(_) => {
-                held.stopped = !held.stopped;
-                held.again_from = now.after(AGAIN_EVERY);
+                applied.stopped = !applied.stopped;
+                applied.again_from = now.after(AGAIN_EVERY);
             }
             Change::Limit(..) => {
-                held.rate = None;
-                held.limit_from = now.after(AGAIN_EVERY);
+                applied.rate = None;
+                applied.limit_from = now.after(AGAIN_EVERY);
             }
         }
     }
 
     /// Records that the guard opened the queue of a class.
     pub const fn opened(&mut self, class: Class) {
-        self.held[class.index()].stopped = false;
+        self.applied[class.index()].stopped = false;
     }
 
     /// Returns the next change due at `now`; the caller repeats until `None`.
@@ -206,54 +206,54 @@ impl Brain {
         }
         // Stops come first: each frame of a paused class counts against the switch's headroom.
         let mut stops = paused.iter().filter(|class| {
-            let held = &self.held[class.index()];
-            !held.stopped && now >= held.again_from
+            let applied = &self.applied[class.index()];
+            !applied.stopped && now >= applied.again_from
         });
         if let Some(class) = stops.next() {
-            self.held[class.index()].stopped = true;
+            self.applied[class.index()].stopped = true;
             return Some(Change::Stop(class));
         }
         for class in Class::ALL {
             let wanted = self.rate(class);
-            let held = &mut self.held[class.index()];
-            if held.stopped && !paused.contains(class) && now >= held.again_from {
-                held.stopped = false;
+            let applied = &mut self.applied[class.index()];
+            if applied.stopped && !paused.contains(class) && now >= applied.again_from {
+                applied.stopped = false;
                 return Some(Change::Start(class));
             }
-            if !held.stopped && held.rate != Some(wanted) && now >= held.limit_from {
-                (held.rate, held.limit_from) = (Some(wanted), now.after(LIMIT_EVERY));
+            if !applied.stopped && applied.rate != Some(wanted) && now >= applied.limit_from {
+                (applied.rate, applied.limit_from) = (Some(wanted), now.after(LIMIT_EVERY));
                 return Some(Change::Limit(class, wanted));
             }
         }
         None
     }
 
-    /// Returns the next time at which [`Brain::next_change`] may return a change without a frame.
+    /// Returns the next time at which [`PauseController::next_change`] may return a change without a frame.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let points = self.points.iter().flatten().map(ReactionPoint::next_deadline);
         let limits = Class::ALL.into_iter().filter_map(|class| {
-            let held = &self.held[class.index()];
-            (!held.stopped && held.rate != Some(self.rate(class))).then_some(held.limit_from)
+            let applied = &self.applied[class.index()];
+            (!applied.stopped && applied.rate != Some(self.rate(class))).then_some(applied.limit_from)
         });
         let refused = Class::ALL.into_iter().filter_map(|class| {
-            let held = &self.held[class.index()];
-            (held.stopped != self.paused.contains(class)).then_some(held.again_from)
+            let applied = &self.applied[class.index()];
+            (applied.stopped != self.paused.contains(class)).then_some(applied.again_from)
         });
         points.chain(limits).chain(refused).fold(self.gate.next_change(), Nanos::min)
     }
 
-    /// Returns the rate of a class as of the last [`Brain::next_change`].
+    /// Returns the rate of a class as of the last [`PauseController::next_change`].
     #[must_use]
     pub fn rate(&self, class: Class) -> BitRate {
-        let asked = self.gate.rate(class).unwrap_or(self.line);
+        let rate = self.gate.rate(class).unwrap_or(self.line);
         match &self.points {
-            Some(points) => asked.min(points[class.index()].rate()),
-            None => asked,
+            Some(points) => rate.min(points[class.index()].rate()),
+            None => rate,
         }
     }
 
-    /// Returns the paused classes as of the last [`Brain::next_change`].
+    /// Returns the paused classes as of the last [`PauseController::next_change`].
     #[must_use]
     pub const fn paused(&self) -> ClassSet {
         self.paused
@@ -262,7 +262,7 @@ impl Brain {
     /// Returns the classes that are stopped according to the returned changes.
     #[must_use]
     pub fn stopped(&self) -> ClassSet {
-        Class::ALL.into_iter().filter(|class| self.held[class.index()].stopped).collect()
+        Class::ALL.into_iter().filter(|class| self.applied[class.index()].stopped).collect()
     }
 
     /// Returns the counters of pause frames at `now`.

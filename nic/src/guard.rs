@@ -10,7 +10,7 @@
 //!         <------- class that it opened -------
 //! ```
 //!
-//! The agent starts its own program with a hidden command that calls [`stand`]. [`Guard::look_after`] replaces a dead
+//! The agent starts its own program with a hidden command that calls [`stand`]. [`Guard::check`] replaces a dead
 //! guard and sends the new one the current state.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -81,7 +81,7 @@ impl Message {
 
 /// Events of a guard since the last check.
 #[derive(Debug)]
-pub struct Looked {
+pub struct GuardEvents {
     /// Overdue classes that the guard opened; the agent must stop paused ones again.
     pub opened: ClassSet,
     /// Result of replacing a dead guard; `None` if it lives, or it is too early.
@@ -141,14 +141,14 @@ impl Guard {
         self.lost |= self.socket.write_all(&message.to_bytes()).is_err();
     }
 
-    /// Returns a descriptor that is readable when [`Guard::look_after`] is due, if there is a guard.
+    /// Returns a descriptor that is readable when [`Guard::check`] is due, if there is a guard.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.lost).then(|| self.socket.as_fd())
     }
 
     /// Reads the guard's messages, and replaces a dead guard at most every [`Guard::START_EVERY`].
-    pub fn look_after(&mut self, now: Nanos) -> Looked {
+    pub fn check(&mut self, now: Nanos) -> GuardEvents {
         let mut opened = ClassSet::NONE;
         let mut classes = [0; 64];
         loop {
@@ -171,7 +171,7 @@ impl Guard {
             self.next_start = now.after(Guard::START_EVERY);
             self.replace()
         });
-        Looked { opened, replaced }
+        GuardEvents { opened, replaced }
     }
 
     fn replace(&mut self) -> io::Result<()> {
@@ -215,22 +215,25 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
     let system = |doing| move |source| EgressError::system(doing, device, source);
     // The guard ends after its agent, so it ignores these signals. The kernel itself sends SIGHUP to a stopped guard
     // whose agent died.
-    let unheard = Arc::new(AtomicBool::new(false));
+    let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&unheard)).map_err(system("guard"))?;
+        flag::register(signal, Arc::clone(&ignored)).map_err(system("guard"))?;
     }
     // The index is read before any change, because the device may be renamed later.
     let ifindex = egress::index_of(device)?;
     let mut egress = None;
-    let agent =
-        io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from).map_err(system("hear about"))?;
-    agent.set_nonblocking(true).map_err(system("hear about"))?;
-    let mut watch = Watch { agent, heard: Vec::new(), until: [Nanos::ZERO; CLASSES] };
+    let agent = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map(UnixStream::from)
+        .map_err(system("receive the deadlines for"))?;
+    agent.set_nonblocking(true).map_err(system("receive the deadlines for"))?;
+    let mut watch = DeadlineWatch { agent, partial: Vec::new(), until: [Nanos::ZERO; CLASSES] };
     loop {
-        match watch.hear() {
-            Heard::Nothing => {}
-            Heard::Farewell => return Ok(()),
-            Heard::End => return put_back(ifindex, device),
+        match watch.receive() {
+            Received::Nothing => {}
+            Received::Farewell => return Ok(()),
+            Received::End => return put_back(ifindex, device),
         }
         if egress.is_none() && watch.deadlines().next().is_some() {
             egress = Egress::find(ifindex)?;
@@ -266,40 +269,40 @@ fn put_back(ifindex: i32, device: &str) -> Result<(), EgressError> {
 }
 
 #[derive(Debug)]
-struct Watch {
+struct DeadlineWatch {
     agent: UnixStream,
     /// Bytes of an incomplete message.
-    heard: Vec<u8>,
+    partial: Vec<u8>,
     until: [Nanos; CLASSES],
 }
 
-enum Heard {
+enum Received {
     Nothing,
     Farewell,
     End,
 }
 
-impl Watch {
-    fn hear(&mut self) -> Heard {
+impl DeadlineWatch {
+    fn receive(&mut self) -> Received {
         let mut bytes = [0; 64 * Message::LEN];
         loop {
             let len = match self.agent.read(&mut bytes) {
-                Ok(0) => return Heard::End,
+                Ok(0) => return Received::End,
                 Ok(len) => len,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Received::Nothing,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => return Heard::End,
+                Err(_) => return Received::End,
             };
-            self.heard.extend(&bytes[..len]);
-            let (messages, rest) = self.heard.as_chunks();
+            self.partial.extend(&bytes[..len]);
+            let (messages, rest) = self.partial.as_chunks();
             for &message in messages {
                 match Message::from_bytes(message) {
                     Some(Message::Until(class, until)) => self.until[class.index()] = until,
-                    Some(Message::Farewell) => return Heard::Farewell,
+                    Some(Message::Farewell) => return Received::Farewell,
                     None => {}
                 }
             }
-            self.heard = rest.to_vec();
+            self.partial = rest.to_vec();
         }
     }
 
@@ -338,7 +341,7 @@ mod tests {
     #[test]
     fn a_class_is_overdue_after_its_grace_and_no_sooner() {
         let (agent, _other) = UnixStream::pair().expect("sockets");
-        let mut watch = Watch { agent, heard: Vec::new(), until: [Nanos::ZERO; CLASSES] };
+        let mut watch = DeadlineWatch { agent, partial: Vec::new(), until: [Nanos::ZERO; CLASSES] };
         watch.until[3] = Nanos::from_millis(10);
         let deadline = Nanos::from_millis(10) + GRACE;
         assert_eq!(watch.overdue(Nanos(deadline.0 - 1)), []);

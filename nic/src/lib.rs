@@ -2,13 +2,13 @@
 //! starts queues.
 //!
 //! ```text
-//!   device -- MAC control, CNMs --> Sockets --> Brain --> egress --> queues of the device <-- frames of programs
+//!   device -- MAC control, CNMs --> Sockets --> Pauses --> egress --> queues of the device <-- frames of programs
 //!                                                 |           ^
 //!                                              NicView      guard
 //!
 //!   config       settings: command line over file over defaults
-//!   brain        pause controller: which class to stop, start or limit; no clock, no socket
-//!   agent        thread that receives, consults the brain, and applies its changes
+//!   controller   pause controller: which class to stop, start or limit; no clock, no socket
+//!   agent        thread that receives, consults the controller, and applies its changes
 //!   egress       queueing disciplines of a device: a queue per class, stopped, started, limited
 //!   guard        second process, which opens queues that a failed agent left stopped
 //!   backlog      opposite direction: a host that cannot keep up pauses its switch
@@ -21,8 +21,8 @@
 mod agent;
 mod arrivals;
 mod backlog;
-mod brain;
 mod config;
+mod controller;
 pub mod egress;
 pub mod facts;
 pub mod guard;
@@ -35,7 +35,7 @@ mod sockets;
 mod view;
 
 pub use agent::{Agent, AgentError};
-pub use brain::{Brain, Change};
 pub use config::{DEFAULT_HTTP, NicMissing, NicSettings, NicWishes};
+pub use controller::{Change, PauseController};
 pub use response::{NEAR_TIMEOUT, Response};
 pub use view::NicView;

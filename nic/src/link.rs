@@ -134,7 +134,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn a_link_that_was_lost_is_told_though_it_is_back_and_no_other_device_is() {
+    fn link_loss_is_reported_after_recovery_for_its_device() {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let ip = |words: &str| {

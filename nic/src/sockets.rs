@@ -116,14 +116,14 @@ impl Receiver {
     pub(crate) fn receive(&mut self, mut take: impl FnMut(Nanos, &[u8])) -> io::Result<()> {
         let mut buffer = [0; FRAME_MAX];
         for _ in 0..AT_MOST {
-            let asked_at = now();
+            let polled_at = now();
             let mut parts = [IoSliceMut::new(&mut buffer)];
             let flags = MsgFlags::MSG_DONTWAIT;
             let fd = self.socket.as_raw_fd();
             let (len, stamp) = match recvmsg::<()>(fd, &mut parts, Some(&mut self.control), flags) {
                 Ok(message) => (message.bytes, stamp(&message)),
                 Err(Errno::EAGAIN) => {
-                    self.arrivals.empty(asked_at);
+                    self.arrivals.empty(polled_at);
                     return Ok(());
                 }
                 Err(Errno::EINTR) => continue,
@@ -172,7 +172,7 @@ mod tests {
 
     // proves: host-pauses
     #[test]
-    fn a_turn_reads_so_many_frames_and_leaves_the_others_to_the_next() {
+    fn turn_reads_a_limited_number_of_frames() {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let links = "ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up";

@@ -4,7 +4,7 @@
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
 use super::{Agent, AgentError, CHECK_EVERY};
-use crate::egress::{Defects, EgressError, Mended};
+use crate::egress::{Defects, EgressError, Repair};
 use crate::guard;
 use crate::proof::Paused;
 use crate::view::list;
@@ -14,7 +14,7 @@ const CHECKS_AT_END: u32 = 8;
 
 impl Agent {
     pub(super) fn paused(&self, now: Nanos) -> Paused {
-        self.brain.pauses(now).classes.map(|counts| counts.paused)
+        self.controller.pauses(now).classes.map(|counts| counts.paused)
     }
 
     /// Includes changes that the kernel has announced so far.
@@ -39,17 +39,17 @@ impl Agent {
             Ok(dump) => dump,
             Err(error) => {
                 self.check_again(was_announced, doubted);
-                self.look_after_guard(now); // an unread message of the guard would keep the agent awake
-                return self.tell_refusal(&error).map(|()| true);
+                self.check_guard(now); // an unread message of the guard would keep the agent awake
+                return self.log_refusal(&error).map(|()| true);
             }
         };
-        if !self.look_after_guard(now).is_empty() {
+        if !self.check_guard(now).is_empty() {
             // A class opened by the guard is no defect, and the dump may be from before or after the opening: compare
             // again soon.
             self.check_again(was_announced, doubted);
             return Ok(false);
         }
-        let Mended { found, left, deleted, refused } = self.egress.mend(&dump, doubted)?;
+        let Repair { found, left, deleted, refused } = self.egress.repair(&dump, doubted)?;
         if refused.is_some() {
             self.doubted = ClassSet(self.doubted.0 | doubted.0);
         }
@@ -62,8 +62,8 @@ impl Agent {
         }
         let paused = self.paused(guard::now());
         let times = self.proof.broken(found.reach(), was_announced, paused);
-        self.tell_defects(found, left, before, refused.as_ref());
-        self.tell_disobedience(times);
+        self.log_defects(found, left, before, refused.as_ref());
+        self.log_disobedience(times);
         Ok(true)
     }
 
@@ -74,7 +74,7 @@ impl Agent {
         *again = self.check_from;
     }
 
-    fn tell_defects(&self, found: Defects, left: Defects, before: Defects, refused: Option<&EgressError>) {
+    fn log_defects(&self, found: Defects, left: Defects, before: Defects, refused: Option<&EgressError>) {
         if left.is_empty() {
             self.view.repairs.add(1);
             let repairs = self.view.repairs.get();
@@ -95,7 +95,7 @@ impl Agent {
         }
     }
 
-    fn tell_disobedience(&self, times: Paused) {
+    fn log_disobedience(&self, times: Paused) {
         let mut all = 0;
         for (counter, time) in self.view.disobeyed.iter().zip(times) {
             counter.add(time.0);

@@ -53,7 +53,7 @@ impl Leaf {
             const LOOPBACK: i32 = 1;
             Leaf::first(Leaf::ALL, |leaf| {
                 let place = Place { ifindex: LOOPBACK, parent: Handle::ROOT, handle: Handle::new(1, 0) };
-                tc.send(&mut leaf.made(1 << 16, 1 << 11, false).replace(place))
+                tc.send(&mut leaf.creation(1 << 16, 1 << 11, false).replace(place))
             })
         });
         probe.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
@@ -76,15 +76,15 @@ impl Leaf {
     }
 
     /// Returns the settings for creation; a plug is created stopped in any case.
-    pub(super) fn made(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
+    pub(super) fn creation(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match self {
             Leaf::Plug => Qdisc::Plug(Plug::Limit(limit)),
-            Leaf::Tbf => self.told(limit, longest, stopped),
+            Leaf::Tbf => self.update(limit, longest, stopped),
         }
     }
 
     /// Returns the settings to stop or start an existing queue.
-    pub(super) fn told(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
+    pub(super) fn update(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match (self, stopped) {
             (Leaf::Plug, true) => Qdisc::Plug(Plug::Block),
             (Leaf::Plug, false) => Qdisc::Plug(Plug::Release),

@@ -21,12 +21,12 @@
 //! The [journal](Journal) records the device's previous state before it is changed. So the guard, the next agent or
 //! `xoff nic --restore` can restore the device, however the agent ended.
 
-mod before;
 mod classify;
 mod defects;
 mod error;
 mod leaf;
 mod neighbours;
+mod saved;
 mod settings;
 mod tree;
 
@@ -40,8 +40,8 @@ use xoff_netlink::tc::{Handle, Node, Statistics};
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet};
 use xoff_xdp::{Journal, Left, Offloads, Owner};
 
-use before::Before;
 use neighbours::NeighbourQueues;
+use saved::SavedState;
 use tree::Tree;
 
 pub use defects::{Defects, Part};
@@ -86,7 +86,7 @@ impl LeafCounts {
 
 /// Result of comparing and repairing a device's queues.
 #[derive(Debug, Default)]
-pub struct Mended {
+pub struct Repair {
     /// Parts that were missing or changed.
     pub found: Defects,
     /// Parts that are missing or changed after the repair.
@@ -104,7 +104,7 @@ pub struct Egress {
     tree: Tree,
     offloads: Offloads,
     neighbours: NeighbourQueues,
-    before: Before,
+    before: SavedState,
     /// Excludes other processes; `None` for a tree [found](Egress::find), which belongs to its creator.
     claim: Option<Claim>,
     journal: Journal,
@@ -142,8 +142,8 @@ impl Egress {
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {
             (Some(left), theirs) => left.unless_changed(device, theirs, offloads, queues)?,
-            (None, Some(theirs)) => Before::of(device, theirs, offloads, queues)?,
-            (None, None) => Before::default(),
+            (None, Some(theirs)) => SavedState::of(device, theirs, offloads, queues)?,
+            (None, None) => SavedState::default(),
         };
         egress.before = before;
         let mtu = xoff_xdp::mtu(device)?;
@@ -196,7 +196,7 @@ impl Egress {
     }
 
     /// Undoes the changes of a killed switch.
-    fn left(&mut self) -> Result<Left<Before>, EgressError> {
+    fn left(&mut self) -> Result<Left<SavedState>, EgressError> {
         let Some(claim) = &self.claim else { return Ok(Left::Nothing) };
         let left = self.journal.left(claim);
         match &left {
@@ -240,7 +240,7 @@ impl Egress {
             tree,
             offloads,
             neighbours: NeighbourQueues::open(device),
-            before: Before::default(),
+            before: SavedState::default(),
             claim: None,
             journal,
             last: Default::default(),
@@ -317,7 +317,7 @@ impl Egress {
     ///
     /// # Errors
     /// Returns [`EgressError::Replaced`] if another program's queueing discipline is at the root; it stays.
-    pub fn mend(&mut self, dump: &QueueDump, doubted: ClassSet) -> Result<Mended, EgressError> {
+    pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet) -> Result<Repair, EgressError> {
         let is_theirs = |node: &&Node| node.parent == Handle::ROOT && node.handle != Handle::NONE;
         if !Tree::is_in(&dump.qdiscs)
             && let Some(root) = dump.qdiscs.iter().find(is_theirs)
@@ -327,7 +327,7 @@ impl Egress {
         }
         let found = self.tree.defects(dump, self.stopped, doubted);
         if found.is_empty() {
-            return Ok(Mended::default());
+            return Ok(Repair::default());
         }
         let deleted: ClassSet =
             Class::ALL.into_iter().filter(|&class| !self.tree.has_leaf(dump, class)).collect();
@@ -339,7 +339,7 @@ impl Egress {
         // A leaf that does not report its state stays in doubt until its repair succeeds.
         let doubted = if repaired.is_err() { doubted } else { ClassSet::NONE };
         let left = self.dump().map_or(found, |dump| self.tree.defects(&dump, self.stopped, doubted));
-        Ok(Mended { found, left, deleted, refused: repaired.err() })
+        Ok(Repair { found, left, deleted, refused: repaired.err() })
     }
 
     /// Prepares stops and starts for the device's current MTU; returns true if it has changed.

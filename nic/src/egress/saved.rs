@@ -28,7 +28,7 @@ const KINDS: [&str; 12] = [
 
 /// State before the tree, and values that the agent set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Before {
+pub(super) struct SavedState {
     /// Offloads before; `None` leaves them as they are.
     offloads: Option<OffloadsBefore>,
     /// Offloads as set; `None` until then.
@@ -36,23 +36,23 @@ pub(super) struct Before {
     neighbours: NeighbourBytes,
     neighbours_set: NeighbourBytes,
     /// Root before; `None` is the default, which the kernel restores itself.
-    root: Option<Root>,
+    root: Option<SavedRoot>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Root {
+struct SavedRoot {
     handle: u32,
     kind: String,
     options: Vec<u8>,
 }
 
-impl Before {
+impl SavedState {
     pub(super) fn of(
         device: &str,
         nodes: &[Node],
         offloads: &Offloads,
         queues: &NeighbourQueues,
-    ) -> Result<Before, EgressError> {
+    ) -> Result<SavedState, EgressError> {
         let root = nodes.iter().find(|node| node.parent == Handle::ROOT && node.handle != Handle::NONE);
         let root = root.map(|node| {
             let in_it =
@@ -61,12 +61,17 @@ impl Before {
                 let (kind, handle) = (node.kind.clone(), node.handle.to_string());
                 return Err(EgressError::Stranger { device: device.to_owned(), kind, handle });
             }
-            Ok(Root { handle: node.handle.0, kind: node.kind.clone(), options: node.options.clone() })
+            Ok(SavedRoot { handle: node.handle.0, kind: node.kind.clone(), options: node.options.clone() })
         });
         let offloads =
             offloads.read().map_err(|source| EgressError::system("read the offloads of", device, source))?;
         let neighbours = queues.read();
-        Ok(Before { offloads: Some(offloads), neighbours, root: root.transpose()?, ..Before::default() })
+        Ok(SavedState {
+            offloads: Some(offloads),
+            neighbours,
+            root: root.transpose()?,
+            ..SavedState::default()
+        })
     }
 
     /// Raises the limits to at least `bytes`, and returns them.
@@ -88,17 +93,17 @@ impl Before {
         nodes: Option<&[Node]>,
         offloads: &Offloads,
         queues: &NeighbourQueues,
-    ) -> Result<Before, EgressError> {
-        let now = Before::of(device, nodes.unwrap_or_default(), offloads, queues)?;
+    ) -> Result<SavedState, EgressError> {
+        let now = SavedState::of(device, nodes.unwrap_or_default(), offloads, queues)?;
         let offloads = match (self.offloads, &self.offloads_set, &now.offloads) {
             (Some(before), Some(set), Some(now)) => Some(before.unless_changed(set, now)),
             (before, ..) => before,
         };
-        Ok(Before {
+        Ok(SavedState {
             offloads,
             neighbours: self.neighbours.unless_changed(self.neighbours_set, now.neighbours),
             root: if nodes.is_some() { now.root } else { self.root },
-            ..Before::default()
+            ..SavedState::default()
         })
     }
 
@@ -108,7 +113,7 @@ impl Before {
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();
-        if let Some(Root { handle, kind, options }) = &self.root {
+        if let Some(SavedRoot { handle, kind, options }) = &self.root {
             for (options, instead) in
                 [(options.as_slice(), "the kernel's defaults"), (&[], "the device's default")]
             {

@@ -59,9 +59,9 @@ impl QueueDump {
 
     /// Returns filters that precede the agent's classifier, or replace it.
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
-        let asked_first = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
+        let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
         // A node without handle stands for all filters of its priority and protocol.
-        self.filters.iter().filter(asked_first).filter(|node| match node.is_program() {
+        self.filters.iter().filter(precedes).filter(|node| match node.is_program() {
             true => ![Handle::NONE, FILTER].contains(&node.handle),
             false => node.handle == Handle::NONE,
         })
@@ -276,8 +276,8 @@ impl Tree {
             let Place { parent, handle, .. } = leaf_place(self.ifindex, class);
             let node = dump.qdisc(handle).filter(|node| node.parent == parent);
             let is_silent = self.leaf == Leaf::Plug && doubted.contains(class);
-            let told = self.leaf_of(class, stopped.contains(class));
-            !is_silent && node.is_some_and(|node| told.agrees_with(node))
+            let expected = self.leaf_of(class, stopped.contains(class));
+            !is_silent && node.is_some_and(|node| expected.agrees_with(node))
         };
         let filter_is_whole = |index: usize| {
             let mut ours = dump.filters.iter().filter(|node| node.handle == FILTER && node.chain == 0);
@@ -354,7 +354,7 @@ impl Tree {
         {
             tree(tc.send(&mut Qdisc::delete(Place { parent: node.parent, ..place })))?;
         }
-        let made = self.leaf.made(self.limits[class.index()], self.longest, stopped);
+        let made = self.leaf.creation(self.limits[class.index()], self.longest, stopped);
         tree(tc.send(&mut made.replace(place)))?;
         tree(tc.send(&mut self.leaf_of(class, stopped).change(place)))
     }
@@ -387,7 +387,9 @@ impl Tree {
         if found.is_some() {
             tree(tc.send(&mut Qdisc::delete(place)))?;
         }
-        Leaf::first(kinds, |leaf| tc.send(&mut leaf.made(self.limits[0], self.longest, false).replace(place)))
+        Leaf::first(kinds, |leaf| {
+            tc.send(&mut leaf.creation(self.limits[0], self.longest, false).replace(place))
+        })
     }
 
     const fn place(&self, parent: Handle, handle: Handle) -> Place {
@@ -395,7 +397,7 @@ impl Tree {
     }
 
     fn leaf_of(&self, class: Class, stopped: bool) -> Qdisc {
-        self.leaf.told(self.limits[class.index()], self.longest, stopped)
+        self.leaf.update(self.limits[class.index()], self.longest, stopped)
     }
 
     fn line(&self) -> Request {

@@ -19,7 +19,7 @@ use xoff_switch::control::{self, ControlError, ControlHandle, Http, service};
 
 pub use status::{NicClassStatus, NicStatus};
 
-const INDEX: &str = "xoff nic\n/metrics    for Prometheus\n/status     everything, as JSON\n/healthz    200 while every queue does what it is told\n";
+const INDEX: &str = "xoff nic\n/metrics    for Prometheus\n/status     everything, as JSON\n/healthz    200 while every queue obeys\n";
 
 /// Starts the thread that serves an agent's state.
 ///

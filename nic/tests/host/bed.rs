@@ -113,10 +113,10 @@ impl Bed {
             UdpSocket::from(socket)
         });
         let sent = Arc::new(AtomicUsize::new(0));
-        let (tell, told) = mpsc::channel();
+        let (task_sender, task_receiver) = mpsc::channel();
         let counter = Arc::clone(&sent);
         let thread = thread::spawn(move || {
-            tell.send(nix::unistd::gettid()).unwrap();
+            task_sender.send(nix::unistd::gettid()).unwrap();
             for number in 0..count {
                 let mut datagram = [0; DATAGRAM];
                 datagram[..8].copy_from_slice(&number.to_be_bytes());
@@ -124,7 +124,7 @@ impl Bed {
                 counter.fetch_add(1, Ordering::SeqCst);
             }
         });
-        Sender { sent, task: told.recv().unwrap().as_raw(), thread }
+        Sender { sent, task: task_receiver.recv().unwrap().as_raw(), thread }
     }
 
     pub fn receive(&self, dscp: u8, at: IpAddr) -> UdpSocket {

@@ -193,7 +193,7 @@ fn by_pcp() {
 
 // proves: host-pauses
 #[test]
-fn mac_control_is_never_stopped_and_what_wakes_the_queues_is_never_seen() {
+fn mac_control_is_never_stopped_and_wakers_never_leave() {
     let bed = Bed::new();
     bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // silences the kernel's multicast reports
     let mut egress = bed.install(&settings());

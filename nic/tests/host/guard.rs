@@ -67,8 +67,8 @@ fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
 
 // proves: host-guard
 #[test]
-fn after_kill_9_of_the_agent_all_goes_on_and_the_device_is_put_back() {
-    const THIS: &str = "after_kill_9_of_the_agent_all_goes_on_and_the_device_is_put_back";
+fn killed_agent_leaves_traffic_running_and_device_restored() {
+    const THIS: &str = "killed_agent_leaves_traffic_running_and_device_restored";
     match role().as_deref() {
         Some("guard") => return stand(DEVICE).unwrap(),
         Some(_) => {
@@ -96,8 +96,8 @@ fn after_kill_9_of_the_agent_all_goes_on_and_the_device_is_put_back() {
 
 // proves: host-guard
 #[test]
-fn a_class_that_is_overdue_is_opened_and_the_agent_told() {
-    const THIS: &str = "a_class_that_is_overdue_is_opened_and_the_agent_told";
+fn overdue_class_is_opened_and_reported_to_agent() {
+    const THIS: &str = "overdue_class_is_opened_and_reported_to_agent";
     match role().as_deref() {
         Some("guard") => return stand(DEVICE).unwrap(),
         Some(_) => {
@@ -105,7 +105,7 @@ fn a_class_that_is_overdue_is_opened_and_the_agent_told() {
             println!("\nstopped");
             raise(Signal::SIGSTOP).unwrap();
             let opened = wait_for("the guard's word", || {
-                let opened = guard.look_after(now()).opened;
+                let opened = guard.check(now()).opened;
                 (!opened.is_empty()).then_some(opened)
             });
             println!("\nopened {opened:?}");
@@ -133,8 +133,8 @@ fn a_class_that_is_overdue_is_opened_and_the_agent_told() {
 
 // proves: host-guard
 #[test]
-fn a_guard_that_dies_is_replaced_and_the_next_knows_what_it_knew() {
-    const THIS: &str = "a_guard_that_dies_is_replaced_and_the_next_knows_what_it_knew";
+fn dead_guard_is_replaced_with_its_deadlines() {
+    const THIS: &str = "dead_guard_is_replaced_with_its_deadlines";
     if role().is_some() {
         return stand(DEVICE).unwrap();
     }
@@ -146,11 +146,11 @@ fn a_guard_that_dies_is_replaced_and_the_next_knows_what_it_knew() {
         bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
         let first = guard.id();
         kill(Pid::from_raw(i32::try_from(first).unwrap()), Signal::SIGKILL).unwrap();
-        wait_for("another guard", || guard.look_after(now()).replaced.and_then(Result::ok));
+        wait_for("another guard", || guard.check(now()).replaced.and_then(Result::ok));
         assert_ne!(guard.id(), first);
         assert_eq!(received(&receiver, COUNT), (0..COUNT).collect::<Vec<_>>(), "opened by the second");
         let opened =
-            wait_for("its word", || Some(guard.look_after(now()).opened).filter(|opened| !opened.is_empty()));
+            wait_for("its word", || Some(guard.check(now()).opened).filter(|opened| !opened.is_empty()));
         assert!(opened.contains(LOSSLESS));
         assert_eq!(egress.remove().warnings, [""; 0]);
         guard.dismiss().unwrap();
@@ -205,38 +205,39 @@ fn a_guard_leaves_the_device_to_the_next_agent() {
     assert_eq!(bed.description(), before);
 }
 
+/// Also if the new guard cannot be started.
 // proves: host-guard
 #[test]
-fn a_guard_that_cannot_live_is_started_again_once_a_second_and_tried_again_where_it_cannot_be_started() {
+fn failing_guard_is_restarted_once_a_second() {
     let place = tempfile::tempdir().unwrap();
     let program = place.path().join("guard");
     symlink("/bin/true", &program).unwrap(); // ends at once
     let mut guard = Guard::start(Command::new(&program)).unwrap();
     let await_death = |guard: &mut Guard, at| {
         wait_for("its death", || {
-            assert!(guard.look_after(at).replaced.is_none());
+            assert!(guard.check(at).replaced.is_none());
             guard.fd().is_none().then_some(())
         });
     };
     await_death(&mut guard, Nanos::ZERO);
     let first = guard.id();
     let second = now().after(Guard::START_EVERY);
-    assert!(matches!(guard.look_after(second).replaced, Some(Ok(()))));
+    assert!(matches!(guard.check(second).replaced, Some(Ok(()))));
     assert_ne!(guard.id(), first);
     await_death(&mut guard, second);
     fs::remove_file(&program).unwrap();
     let third = second.after(Guard::START_EVERY);
-    let refused = guard.look_after(third).replaced.unwrap().unwrap_err();
+    let refused = guard.check(third).replaced.unwrap().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotFound);
-    assert!(guard.look_after(third).replaced.is_none());
+    assert!(guard.check(third).replaced.is_none());
     symlink("/bin/true", &program).unwrap();
-    assert!(matches!(guard.look_after(third.after(Guard::START_EVERY)).replaced, Some(Ok(()))));
+    assert!(matches!(guard.check(third.after(Guard::START_EVERY)).replaced, Some(Ok(()))));
     guard.dismiss().unwrap();
 }
 
 // proves: host-guard
 #[test]
-fn a_guard_that_does_not_go_is_killed_when_it_is_dismissed() {
+fn hung_guard_is_killed_on_dismissal() {
     let mut command = Command::new("sleep");
     command.arg("infinity");
     let guard = Guard::start(command).unwrap();

@@ -80,7 +80,7 @@ fn no_stop_lets_a_frame_through_however_often_it_is_repeated() {
 
 // proves: host-pauses
 #[test]
-fn what_finds_no_room_is_dropped_and_counted() {
+fn frames_beyond_the_limit_are_dropped_and_counted() {
     for settings in leafs() {
         let bed = Bed::new();
         let mut egress = bed.install(&EgressSettings { limit_lossless: 600, limit_lossy: 300, ..settings });
@@ -158,7 +158,7 @@ fn long_frame(dscp: u8) -> Vec<u8> {
 
 // proves: host-pauses
 #[test]
-fn a_longer_mtu_is_followed_by_stopped_and_by_running_classes() {
+fn longer_mtu_applies_to_stopped_and_running_classes() {
     let jumbo = |dscp| {
         let mut frame = short_frame(dscp).to_vec();
         frame.resize(9014, 0);
@@ -175,7 +175,10 @@ fn a_longer_mtu_is_followed_by_stopped_and_by_running_classes() {
         egress.follow_mtu().unwrap();
         assert_eq!(egress.overrun(), settings.overrun(9000));
         let queues = egress.dump().unwrap();
-        assert!(egress.mend(&queues, ClassSet::NONE).unwrap().found.is_empty(), "own changes are no defect");
+        assert!(
+            egress.repair(&queues, ClassSet::NONE).unwrap().found.is_empty(),
+            "own changes are no defect"
+        );
         let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
         sender.send(&jumbo(DSCP_LOSSLESS)).unwrap();
         sender.send(&jumbo(DSCP_LOSSY)).unwrap();

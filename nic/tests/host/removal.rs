@@ -95,7 +95,7 @@ fn root_is_put_back_in_one_request() {
 
 // proves: host-guard
 #[test]
-fn what_could_not_be_put_back_is_left_alone() {
+fn unrestorable_root_is_refused_and_kept() {
     let bed = Bed::new();
     bed.run("tc", "qdisc replace dev nic0 root handle 1: htb default 1");
     bed.run("tc", "class add dev nic0 parent 1: classid 1:1 htb rate 10mbit");
@@ -127,7 +127,7 @@ const VICTIM: &str = "XOFF_NIC_VICTIM";
 
 // proves: host-guard
 #[test]
-fn a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it() {
+fn tree_of_killed_agent_is_adopted_with_queued_frames() {
     const COUNT: usize = 50;
     if env::var_os(VICTIM).is_some() {
         let limit_lossless = u32::try_from(FRAME).unwrap() * u32::try_from(COUNT).unwrap();
@@ -140,7 +140,7 @@ fn a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it() {
     }
     let bed = Bed::new();
     let before = bed.description();
-    let this = "removal::a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it";
+    let this = "removal::tree_of_killed_agent_is_adopted_with_queued_frames";
     let mut victim = Command::new(env::current_exe().unwrap());
     victim.args(["--exact", this, "--nocapture"]).env(VICTIM, "1").stdout(Stdio::piped());
     let mut victim = bed.namespace().spawn(victim).unwrap();
@@ -165,7 +165,7 @@ fn a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it() {
 
 // proves: host-guard
 #[test]
-fn what_has_not_left_in_time_is_counted_as_lost() {
+fn frames_left_at_removal_are_counted_as_lost() {
     let bed = Bed::new();
     let mut settings = settings();
     settings.nic.speed = xoff_wire::units::BitRate::new(8_000).unwrap(); // a second for a frame
@@ -181,7 +181,7 @@ fn what_has_not_left_in_time_is_counted_as_lost() {
 
 // proves: host-guard
 #[test]
-fn what_was_dropped_and_not_asked_for_yet_is_told_at_the_end() {
+fn uncollected_drops_are_reported_at_the_end() {
     let bed = Bed::new();
     let mut egress = bed.install(&EgressSettings { limit_lossless: 600, ..settings() });
     let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
@@ -195,7 +195,7 @@ fn what_was_dropped_and_not_asked_for_yet_is_told_at_the_end() {
 
 // proves: host-guard
 #[test]
-fn what_somebody_else_put_in_the_trees_place_stays_and_the_rest_is_put_back() {
+fn foreign_root_stays_and_the_rest_is_restored() {
     let bed = Bed::new();
     bed.run("ethtool", "-K nic0 gso on gro off");
     let theirs = "qdisc replace dev nic0 root handle 9: pfifo limit 55";
@@ -205,19 +205,19 @@ fn what_somebody_else_put_in_the_trees_place_stays_and_the_rest_is_put_back() {
     let mut egress = bed.install(&settings());
     let mut look = || {
         let dump = egress.dump().unwrap();
-        egress.mend(&dump, ClassSet::NONE)
+        egress.repair(&dump, ClassSet::NONE)
     };
     assert!(look().unwrap().found.is_empty());
     bed.run("tc", theirs);
-    let told = look().unwrap_err().to_string();
-    assert!(told.contains("its root queueing discipline is pfifo 9: now"), "{told}");
+    let error = look().unwrap_err().to_string();
+    assert!(error.contains("its root queueing discipline is pfifo 9: now"), "{error}");
     assert_eq!(egress.remove().warnings, ["the queues of nic0 were replaced; what is there now stays"]);
     assert_eq!(bed.description(), expected);
 }
 
 // proves: host-guard
 #[test]
-fn a_device_that_was_renamed_is_put_back_and_who_has_its_name_by_now_is_left_alone() {
+fn renamed_device_is_restored_and_new_namesake_untouched() {
     let bed = Bed::new();
     let before = bed.description();
     let egress = bed.install(&settings());
@@ -239,7 +239,7 @@ fn a_device_that_was_renamed_is_put_back_and_who_has_its_name_by_now_is_left_alo
 
 // proves: host-guard
 #[test]
-fn a_device_that_is_gone_has_nothing_to_be_put_back() {
+fn removed_device_needs_no_restoration() {
     let bed = Bed::new();
     let egress = bed.install(&settings());
     bed.run("ip", "link del nic0");

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use xoff_nic::egress::{Defects, Egress, Mended, Part};
+use xoff_nic::egress::{Defects, Egress, Part, Repair};
 use xoff_wire::units::{BitRate, Class, ClassSet};
 
 use crate::bed::{
@@ -12,9 +12,9 @@ use crate::bed::{
 
 const COUNT: usize = 20;
 
-fn mend(egress: &mut Egress) -> Mended {
+fn repair(egress: &mut Egress) -> Repair {
     let dump = egress.dump().unwrap();
-    egress.mend(&dump, ClassSet::NONE).unwrap()
+    egress.repair(&dump, ClassSet::NONE).unwrap()
 }
 
 fn parts(parts: &[Part]) -> Defects {
@@ -121,12 +121,12 @@ fn tampered_queues_are_named_and_repaired() {
     let lossy = bed.receive(DSCP_LOSSY, peer_ipv4());
     egress.stop(LOSSLESS).unwrap();
     let whole = queues(&bed);
-    assert!(mend(&mut egress).found.is_empty(), "own changes are no tampering");
+    assert!(repair(&mut egress).found.is_empty(), "own changes are no tampering");
     for (commands, found) in cases {
         commands.iter().for_each(|words| tc(&bed, words));
-        let mended = mend(&mut egress);
-        assert!(mended.refused.is_none() && mended.left.is_empty(), "{commands:?}: {mended:?}");
-        assert_eq!(mended.found, found, "{commands:?}: {}, not {found}", mended.found);
+        let result = repair(&mut egress);
+        assert!(result.refused.is_none() && result.left.is_empty(), "{commands:?}: {result:?}");
+        assert_eq!(result.found, found, "{commands:?}: {}, not {found}", result.found);
         assert_eq!(queues(&bed), whole, "{commands:?}");
         let waiting = of(egress.counts().unwrap(), LOSSLESS).waiting_frames;
         bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
@@ -140,7 +140,7 @@ fn tampered_queues_are_named_and_repaired() {
         );
     }
     egress.start(LOSSLESS).unwrap();
-    assert!(mend(&mut egress).found.is_empty());
+    assert!(repair(&mut egress).found.is_empty());
     assert_eq!(received(&lossless, COUNT).len(), COUNT);
     assert_eq!(egress.remove().warnings, [""; 0]);
     assert_eq!(bed.description(), before);
@@ -159,7 +159,7 @@ fn harmless_additions_are_left_alone() {
         "class add dev nic0 parent 786e: classid 786e:99 htb rate 1mbit",
     ] {
         tc(&bed, words);
-        assert!(mend(&mut egress).found.is_empty(), "{words}");
+        assert!(repair(&mut egress).found.is_empty(), "{words}");
     }
 }
 
@@ -175,7 +175,7 @@ fn counters_survive_a_repair() {
         assert_eq!(received(&lossless, COUNT).len(), COUNT);
         assert_eq!(of(egress.counts().unwrap(), LOSSLESS).frames, (round * COUNT) as u64);
         bed.run("tc", "class del dev nic0 classid 786e:13");
-        assert!(mend(&mut egress).left.is_empty());
+        assert!(repair(&mut egress).left.is_empty());
     }
     let counts = of(egress.counts().unwrap(), LOSSLESS);
     assert_eq!((counts.frames, counts.dropped), (2 * COUNT as u64, 0));
@@ -190,7 +190,7 @@ fn refused_limit_is_no_part_of_the_tree() {
     let whole = queues(&bed);
     tc(&bed, "qdisc del dev nic0 root");
     egress.limit(LOSSLESS, BitRate::from_mbps(1)).unwrap_err();
-    assert!(mend(&mut egress).left.is_empty());
+    assert!(repair(&mut egress).left.is_empty());
     assert_eq!(queues(&bed), whole);
 }
 
@@ -204,8 +204,8 @@ fn refused_mtu_is_followed_after_the_repair() {
     bed.run("ip", "link set nic0 mtu 9000");
     egress.follow_mtu().unwrap_err();
     assert_eq!(egress.overrun(), settings.overrun(1500));
-    assert!(mend(&mut egress).left.is_empty());
+    assert!(repair(&mut egress).left.is_empty());
     egress.follow_mtu().unwrap();
     assert_eq!(egress.overrun(), settings.overrun(9000));
-    assert!(mend(&mut egress).found.is_empty());
+    assert!(repair(&mut egress).found.is_empty());
 }
