@@ -152,7 +152,7 @@ impl RunningFabric for Simulation<'_> {
     fn end(&mut self, _: Duration) -> Result<FinalReports, FabricError> {
         let fabric = self.fabric.get_mut();
         let proof = |node: &SwitchNode| Proof {
-            unseen_lost: node.never_seen(),
+            unseen_lost: node.receive_drops(),
             unproved: Vec::new(),
             is_balanced: node.switch().ledger().missing() == 0,
         };
@@ -162,7 +162,7 @@ impl RunningFabric for Simulation<'_> {
             longest_stall_nanos: fabric
                 .switches()
                 .iter()
-                .map(|node| node.ailments().longest.0)
+                .map(|node| node.impairment_counts().longest.0)
                 .max()
                 .unwrap_or(0),
         })

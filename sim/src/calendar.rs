@@ -234,7 +234,7 @@ mod tests {
         rng.choice([0, 1, 500, 60_000, 3_000_000, 50_000_000]).map_or(0, |most| rng.u64(0..=most))
     }
 
-    fn seen(entry: Entry) -> (Picos, u32, u32) {
+    fn parts_of(entry: Entry) -> (Picos, u32, u32) {
         (entry.time(), entry.subject(), entry.place())
     }
 
@@ -256,7 +256,7 @@ mod tests {
                 }
                 let end = now + rng.u64(0..100_000);
                 while let Some(next) = calendar.take_by_time(Picos(end)) {
-                    assert_eq!(heap.pop(), Some(Reverse(seen(next))), "seed {seed}");
+                    assert_eq!(heap.pop(), Some(Reverse(parts_of(next))), "seed {seed}");
                     now = next.time().0;
                     if rng.u8(0..3) == 0 {
                         break;
@@ -265,7 +265,7 @@ mod tests {
                 assert!(heap.peek().is_none_or(|Reverse((time, ..))| time.0 >= now));
             }
             while let Some(next) = calendar.take_by_time(Picos(u64::MAX - 1)) {
-                assert_eq!(heap.pop(), Some(Reverse(seen(next))), "seed {seed}");
+                assert_eq!(heap.pop(), Some(Reverse(parts_of(next))), "seed {seed}");
             }
             assert!(heap.is_empty());
         }
@@ -324,25 +324,25 @@ mod tests {
 
     /// Returns the events seen by each place. Places add events at themselves at any time, and at others after the
     /// reach.
-    fn seen_by_place(seed: u64, parted: Parted, ends: &[u64], turns: &[Taken]) -> Vec<Vec<Entry>> {
+    fn events_by_place(seed: u64, parted: Parted, ends: &[u64], turns: &[Taken]) -> Vec<Vec<Entry>> {
         let width_log2 = fastrand::Rng::with_seed(seed).u32(0..13);
         let mut calendar = Calendar::new(width_log2, parted.parts());
-        let mut seen = vec![Vec::new(); PLACES as usize];
+        let mut events = vec![Vec::new(); PLACES as usize];
         let entry = |time, subject, place| Entry::new(Picos(time), subject, place);
         (0..PLACES).for_each(|place| calendar.put(entry(u64::from(place) * 100, place, place)));
         let mut happens = |calendar: &mut Calendar, next: Entry| {
             let (time, place) = (next.time().0, next.place());
-            seen[place as usize].push(next);
+            events[place as usize].push(next);
             let mut rng = fastrand::Rng::with_seed(seed ^ time << 20 ^ u64::from(next.subject()) << 3);
             if rng.u8(0..4) > 0 {
                 calendar.put(entry(time + ahead(&mut rng), rng.u32(..), place));
             }
             if rng.u8(0..4) == 0 {
-                let elsewhere = rng.u32(0..PLACES);
-                let soonest = u64::from(parted.apart(place, elsewhere)) * REACH;
+                let other_place = rng.u32(0..PLACES);
+                let soonest = u64::from(parted.apart(place, other_place)) * REACH;
                 let ahead = if rng.bool() { 0 } else { ahead(&mut rng) };
                 if soonest < u64::from(u32::MAX) {
-                    calendar.put(entry(time + soonest + ahead, rng.u32(..), elsewhere));
+                    calendar.put(entry(time + soonest + ahead, rng.u32(..), other_place));
                 }
             }
         };
@@ -373,22 +373,22 @@ mod tests {
             }
             calendar.put(entry(end, number, number % PLACES)); // added from outside
         }
-        seen
+        events
     }
 
     // proves: sim-timing
     #[test]
-    fn each_place_sees_the_same_by_place_as_by_time() {
+    fn events_of_a_place_are_equal_in_both_orders() {
         for (seed, parted) in (0..200).flat_map(|seed| Parted::ALL.map(|parted| (seed, parted))) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut ends: Vec<u64> = (0..20).map(|_| rng.u64(0..200_000)).collect();
             ends.sort_unstable();
-            let seen = |ends: &[u64], turns: &[Taken]| seen_by_place(seed, parted, ends, turns);
-            let by_time = seen(&ends, &[Taken::ByTime; 20]);
-            assert_eq!(seen(&ends, &[Taken::ByPlace; 20]), by_time, "seed {seed}, {parted:?}");
+            let events = |ends: &[u64], turns: &[Taken]| events_by_place(seed, parted, ends, turns);
+            let by_time = events(&ends, &[Taken::ByTime; 20]);
+            assert_eq!(events(&ends, &[Taken::ByPlace; 20]), by_time, "seed {seed}, {parted:?}");
             assert_eq!(
-                seen(&ends[19..], &[Taken::ByPlace]),
-                seen(&ends[19..], &[Taken::ByTime]),
+                events(&ends[19..], &[Taken::ByPlace]),
+                events(&ends[19..], &[Taken::ByTime]),
                 "as a whole"
             );
             let any = |end: &u64| match end % 3 {
@@ -397,19 +397,19 @@ mod tests {
                 _ => Taken::Mixed(rng.usize(1..5)),
             };
             let turns: Vec<Taken> = ends.iter().map(any).collect();
-            assert_eq!(seen(&ends, &turns), by_time, "seed {seed}, in turns");
-            assert!(by_time.iter().all(|seen| seen.is_sorted_by_key(|entry| entry.time())));
+            assert_eq!(events(&ends, &turns), by_time, "seed {seed}, in turns");
+            assert!(by_time.iter().all(|events| events.is_sorted_by_key(|entry| entry.time())));
         }
     }
 
     /// All places are busy. After the first turn, a turn of a side spans two reaches.
     // proves: sim-timing
     #[test]
-    fn where_all_is_felt_on_the_other_side_turns_are_twice_as_long() {
+    fn turns_of_two_sides_span_two_reaches() {
         let turns = |parted: Parted| {
             let mut calendar = Calendar::new(4, parted.parts());
             (0..PLACES).for_each(|place| calendar.put(Entry::new(Picos::ZERO, 0, place)));
-            let (mut turns, mut told, mut ahead) = (0, 0, None);
+            let (mut turns, mut foretold, mut ahead) = (0, 0, None);
             while calendar.open(Picos(100 * REACH - 1), Order::ByPlace(Picos(REACH))) {
                 turns += 1;
                 let mut places = Vec::new();
@@ -417,16 +417,16 @@ mod tests {
                     places.push(next.place());
                     calendar.put(Entry::new(Picos(next.time().0 + REACH / 10), 0, next.place()));
                 }
-                told += u32::from(ahead == Some(places[0]));
+                foretold += u32::from(ahead == Some(places[0]));
                 ahead = places.last().and_then(|last| calendar.place_after(*last));
             }
-            (turns, told)
+            (turns, foretold)
         };
         assert_eq!(turns(Parted::Not), (100, 0), "who else");
         assert_eq!(
             turns(Parted::OnTwoSides),
             (101, 100),
-            "the first is shorter, and the others are told of before"
+            "the first turn is shorter, and all others are predicted"
         );
     }
 }

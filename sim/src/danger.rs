@@ -2,7 +2,7 @@
 
 use crate::ends::{LinkId, NodeId};
 use crate::event::Event;
-use crate::faults::{ControlFaults, Faults, Loses, Mishaps};
+use crate::faults::{ControlFaults, FaultCounts, Faults, Loses};
 use crate::link::Links;
 use crate::node::Net;
 use crate::pool::Packet;
@@ -21,17 +21,17 @@ impl Links {
         self.faults(id).control = Some((control, rng));
     }
 
-    pub(crate) fn mishaps(&self) -> Mishaps {
-        self.faults.values().fold(Mishaps::default(), |sum, Faults { mishaps, .. }| Mishaps {
-            lost: sum.lost + mishaps.lost,
-            lost_control: sum.lost_control + mishaps.lost_control,
-            late: sum.late + mishaps.late,
-            harmed: sum.harmed + mishaps.harmed,
+    pub(crate) fn fault_counts(&self) -> FaultCounts {
+        self.faults.values().fold(FaultCounts::default(), |sum, Faults { fault_counts, .. }| FaultCounts {
+            lost: sum.lost + fault_counts.lost,
+            lost_control: sum.lost_control + fault_counts.lost_control,
+            late: sum.late + fault_counts.late,
+            harmed: sum.harmed + fault_counts.harmed,
         })
     }
 
-    pub(crate) fn mishaps_by_link(&self) -> impl Iterator<Item = (LinkId, Mishaps)> {
-        self.faults.iter().map(|(id, faults)| (LinkId(*id), faults.mishaps))
+    pub(crate) fn fault_counts_by_link(&self) -> impl Iterator<Item = (LinkId, FaultCounts)> {
+        self.faults.iter().map(|(id, faults)| (LinkId(*id), faults.fault_counts))
     }
 
     pub(crate) fn late(&self) -> usize {
@@ -48,7 +48,7 @@ impl Net {
         if fate.is_lost {
             faults.doomed.push(packet.number);
             if fate.again_after.is_none() {
-                faults.mishaps.note_lost(head);
+                faults.fault_counts.count_lost(head);
             }
         }
         if let Some((at, change)) = fate.harm {
@@ -57,12 +57,12 @@ impl Net {
         let arrives = self.links.start(from, id, packet, &mut self.pool);
         let faults = self.links.faults(id);
         let comes = !fate.is_lost || fate.again_after.is_some();
-        faults.mishaps.harmed += u64::from(comes && fate.harm.is_some());
+        faults.fault_counts.harmed += u64::from(comes && fate.harm.is_some());
         if let Some(after) = fate.again_after {
             let copy = self.pool.copy(packet);
             let when = arrives.after(after);
-            faults.mishaps.late += 1;
-            faults.late.insert((when, faults.mishaps.late), copy);
+            faults.fault_counts.late += 1;
+            faults.late.insert((when, faults.fault_counts.late), copy);
             let to = self.links.to(id).node;
             self.links.put(when, Event::Late(id), to);
         }
@@ -93,11 +93,11 @@ impl Net {
         for packet in on_their_way {
             if !faults.doomed.contains(&packet.number) {
                 faults.doomed.push(packet.number);
-                faults.mishaps.note_lost(self.pool.head(packet));
+                faults.fault_counts.count_lost(self.pool.head(packet));
             }
         }
         for packet in std::mem::take(&mut faults.late).into_values() {
-            faults.mishaps.note_lost(self.pool.head(packet));
+            faults.fault_counts.count_lost(self.pool.head(packet));
             self.pool.free(packet);
         }
     }

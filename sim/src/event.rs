@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_what_its_subject_says() {
+    fn event_round_trips_through_its_subject() {
         for number in [0, 1, NUMBERS_MAX - 1] {
             let link = LinkId(number);
             for event in

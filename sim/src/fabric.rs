@@ -13,7 +13,7 @@ use xoff_wire::units::{Bytes, Nanos, PortId};
 use crate::calendar::{BUCKETS, Calendar, Entry, Order};
 use crate::ends::{End, Line, LinkId, NodeId};
 use crate::event::Event;
-use crate::faults::{ControlFaults, Mishaps};
+use crate::faults::{ControlFaults, FaultCounts};
 use crate::host::{Flow, Host};
 use crate::link::Links;
 use crate::node::{Net, Node, Place};
@@ -22,8 +22,8 @@ use crate::pool::{Packet, Pool};
 use crate::reach::{parts, reach};
 use crate::seed::{Purpose, Seed};
 #[cfg(doc)]
-use crate::switch_node::Ailments;
-use crate::switch_node::{Asked, SlotCounts, SwitchNode};
+use crate::switch_node::ImpairmentCounts;
+use crate::switch_node::{Request, SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
 use crate::trace::Trace;
 
@@ -65,7 +65,7 @@ pub struct Tally {
 
 /// Event, as reported to callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happened {
+pub enum FabricEvent {
     /// The last bit of a frame has left this end.
     Left(End),
     /// A frame has arrived at this end, or would have arrived if it were not lost.
@@ -74,13 +74,13 @@ pub enum Happened {
     Due(NodeId),
 }
 
-impl Happened {
+impl FabricEvent {
     /// Returns the node of the event.
     #[must_use]
     pub const fn node(self) -> NodeId {
         match self {
-            Happened::Left(end) | Happened::Arrived(end) => end.node,
-            Happened::Due(node) => node,
+            FabricEvent::Left(end) | FabricEvent::Arrived(end) => end.node,
+            FabricEvent::Due(node) => node,
         }
     }
 }
@@ -127,12 +127,12 @@ impl<H: Node> Fabric<SwitchNode, H> {
     /// # Panics
     /// Panics if there is no such switch.
     pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
-        let settings = Box::new(told(plan, seed, switch, settings));
-        self.at_switch(switch, |node, net| node.ask(Asked::Revise(settings), net));
+        let settings = Box::new(complete_settings(plan, seed, switch, settings));
+        self.at_switch(switch, |node, net| node.request(Request::Revise(settings), net));
     }
 
     /// Stops a switch now, and starts another with these settings in its place at `begins`. It first sends XON to its
-    /// peers. Frames in it, and frames that arrive meanwhile, are lost and counted ([`Ailments`]). Links stay up.
+    /// peers. Frames in it, and frames that arrive meanwhile, are lost and counted ([`ImpairmentCounts`]). Links stay up.
     /// `plan` and `seed` must be those of the fabric.
     ///
     /// # Panics
@@ -145,13 +145,13 @@ impl<H: Node> Fabric<SwitchNode, H> {
         settings: &SwitchSettings,
         begins: Nanos,
     ) {
-        let settings = Box::new(told(plan, seed, switch, settings));
-        self.at_switch(switch, |node, net| node.ask(Asked::Restart(settings, begins), net));
+        let settings = Box::new(complete_settings(plan, seed, switch, settings));
+        self.at_switch(switch, |node, net| node.request(Request::Restart(settings, begins), net));
     }
 }
 
-fn told(plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) -> SwitchSettings {
-    let mut settings = plan.told(switch, settings);
+fn complete_settings(plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) -> SwitchSettings {
+    let mut settings = plan.complete_settings(switch, settings);
     draw(&mut settings, NodeId(switch), seed);
     settings
 }
@@ -191,7 +191,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let calendar = Calendar::new(bucket_log2(&directions, parts.count()), parts);
         let traces = vec![Trace::default(); switches.len() + hosts.len()].into_boxed_slice();
         let pool = Pool::with_capacity(slots_all + directions.len());
-        let net = Net { links: Links::new(&directions, calendar), told: VecDeque::new(), pool };
+        let net = Net { links: Links::new(&directions, calendar), reports: VecDeque::new(), pool };
         Fabric { net, switches, hosts, tally: Tally::default(), traces, reach, lead }
     }
 
@@ -283,20 +283,20 @@ impl<S: Node, H: Node> Fabric<S, H> {
 
     /// Returns the sum of the fault counters of all links.
     #[must_use]
-    pub fn mishaps(&self) -> Mishaps {
-        self.net.links.mishaps()
+    pub fn fault_counts(&self) -> FaultCounts {
+        self.net.links.fault_counts()
     }
 
     /// Yields the fault counters of each link with faults, by the sending end.
-    pub fn mishaps_by_end(&self) -> impl Iterator<Item = (At, Mishaps)> {
+    pub fn fault_counts_by_end(&self) -> impl Iterator<Item = (At, FaultCounts)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
-        self.net.links.mishaps_by_link().map(move |(link, mishaps)| {
+        self.net.links.fault_counts_by_link().map(move |(link, fault_counts)| {
             let End { node, port } = self.net.links.from(link);
             let at = match node.0.checked_sub(switches) {
                 None => At::Switch(node.0, port.0),
                 Some(host) => At::Host(host),
             };
-            (at, mishaps)
+            (at, fault_counts)
         })
     }
 
@@ -321,22 +321,22 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.wait_until(end);
     }
 
-    /// Processes events up to `end`, but stops when a node [reports](Net::tell), and returns that node. Returns `None`
+    /// Processes events up to `end`, but stops when a node [reports](Net::report), and returns that node. Returns `None`
     /// at `end`, or when no event remains.
-    pub fn run_until_told(&mut self, end: Picos) -> Option<NodeId> {
-        while self.net.told.is_empty()
+    pub fn run_until_report(&mut self, end: Picos) -> Option<NodeId> {
+        while self.net.reports.is_empty()
             && let Some(next) = self.take_by_time(end)
         {
             self.happen(next);
         }
-        if self.net.told.is_empty() {
+        if self.net.reports.is_empty() {
             self.wait_until(end);
         }
-        self.next_told()
+        self.next_report()
     }
 
-    pub(crate) fn next_told(&mut self) -> Option<NodeId> {
-        self.net.told.pop_front()
+    pub(crate) fn next_report(&mut self) -> Option<NodeId> {
+        self.net.reports.pop_front()
     }
 
     /// Returns the maximum time by which nodes may be ahead of each other: two [reaches](Fabric::reach), up to eight in
@@ -383,13 +383,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
     }
 
     /// Processes the next event, if it is due by `end`.
-    pub fn step(&mut self, end: Picos) -> Option<Happened> {
+    pub fn step(&mut self, end: Picos) -> Option<FabricEvent> {
         let next = self.take_by_time(end)?;
         self.happen(next);
         Some(match Event::of(next.subject()) {
-            Event::Left(link) => Happened::Left(self.net.links.from(link)),
-            Event::Arrived(link) | Event::Late(link) => Happened::Arrived(self.net.links.to(link)),
-            Event::Due(node) => Happened::Due(node),
+            Event::Left(link) => FabricEvent::Left(self.net.links.from(link)),
+            Event::Arrived(link) | Event::Late(link) => FabricEvent::Arrived(self.net.links.to(link)),
+            Event::Due(node) => FabricEvent::Due(node),
         })
     }
 

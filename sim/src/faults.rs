@@ -27,7 +27,7 @@ pub struct ControlFaults {
 
 /// Fault counters of links, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mishaps {
+pub struct FaultCounts {
     /// Lost frames, without MAC control.
     pub lost: u64,
     /// Lost MAC control frames.
@@ -38,8 +38,8 @@ pub struct Mishaps {
     pub harmed: u64,
 }
 
-impl Mishaps {
-    pub(crate) fn note_lost(&mut self, head: &[u8]) {
+impl FaultCounts {
+    pub(crate) fn count_lost(&mut self, head: &[u8]) {
         *if is_mac_control(head) { &mut self.lost_control } else { &mut self.lost } += 1;
     }
 }
@@ -53,7 +53,7 @@ pub(crate) struct Faults {
     pub(crate) doomed: Vec<u32>,
     /// Delayed and duplicated frames, by arrival time and sequence number.
     pub(crate) late: BTreeMap<(Picos, u64), Packet>,
-    pub(crate) mishaps: Mishaps,
+    pub(crate) fault_counts: FaultCounts,
 }
 
 pub(crate) type FaultsByLink = BTreeMap<u32, Faults>;
@@ -91,7 +91,7 @@ impl fmt::Debug for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Faults")
             .field("is_down", &self.is_down)
-            .field("mishaps", &self.mishaps)
+            .field("fault_counts", &self.fault_counts)
             .finish_non_exhaustive()
     }
 }

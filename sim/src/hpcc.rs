@@ -60,9 +60,9 @@ impl Nodes {
         let mut of =
             Nodes { names: Vec::new(), hosts: Vec::new(), switches: Vec::new(), interfaces: Vec::new() };
         for id in 0..nodes {
-            let known = if is_switch[id as usize] { &mut of.switches } else { &mut of.hosts };
-            let number = u32::try_from(known.len()).expect("there are few nodes");
-            known.push(id);
+            let ids = if is_switch[id as usize] { &mut of.switches } else { &mut of.hosts };
+            let number = u32::try_from(ids.len()).expect("there are few nodes");
+            ids.push(id);
             of.names.push(if is_switch[id as usize] { Name::Switch(number) } else { Name::Host(number) });
         }
         of
@@ -111,22 +111,22 @@ impl Nodes {
 /// # Errors
 /// Returns an error with the first invalid line.
 pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
-    let mut words = Words::new(text);
-    let count: u32 = words.number("the number of nodes")?;
-    let switches: u32 = words.number("the number of switches")?;
-    let links: u32 = words.number("the number of links")?;
+    let mut tokens = Tokens::new(text);
+    let count: u32 = tokens.number("the number of nodes")?;
+    let switches: u32 = tokens.number("the number of switches")?;
+    let links: u32 = tokens.number("the number of links")?;
     if count > NODES_MAX || switches > count {
         return Err(
-            words.wrong(format!("{switches} switches of {count} nodes; there may be {NODES_MAX} nodes"))
+            tokens.wrong(format!("{switches} switches of {count} nodes; there may be {NODES_MAX} nodes"))
         );
     }
     let mut is_switch = vec![false; count as usize];
     for _ in 0..switches {
-        let id: u32 = words.number("the number of a switch")?;
-        let known = is_switch.get_mut(id as usize);
-        let known = known.ok_or_else(|| words.wrong(no_node(id, count)))?;
-        if std::mem::replace(known, true) {
-            return Err(words.wrong(format!("switch {id} is named twice")));
+        let id: u32 = tokens.number("the number of a switch")?;
+        let flag = is_switch.get_mut(id as usize);
+        let flag = flag.ok_or_else(|| tokens.wrong(no_node(id, count)))?;
+        if std::mem::replace(flag, true) {
+            return Err(tokens.wrong(format!("switch {id} is named twice")));
         }
     }
     let mut nodes = Nodes::new(count, &is_switch);
@@ -134,21 +134,21 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     let (mut used, mut ends, mut shares) = (vec![0_u32; count as usize], Vec::new(), Vec::new());
     for _ in 0..links {
         let mut node = || {
-            let id: u32 = words.number("a node, one end of a link")?;
-            nodes.names.get(id as usize).copied().ok_or_else(|| words.wrong(no_node(id, count)))
+            let id: u32 = tokens.number("a node, one end of a link")?;
+            nodes.names.get(id as usize).copied().ok_or_else(|| tokens.wrong(no_node(id, count)))
         };
         let (a, b) = (node()?, node()?);
-        let (rate, delay) = (words.quantity(&RATES, RATE)?, words.quantity(&TIMES, DELAY)?);
+        let (rate, delay) = (tokens.quantity(&RATES, RATE)?, tokens.quantity(&TIMES, DELAY)?);
         let line = line_of(rate, delay).ok_or_else(|| {
-            words.wrong("a link has a rate of 1 Mb/s to 1.6 Tb/s, and a delay of 5 ms at most".into())
+            tokens.wrong("a link has a rate of 1 Mb/s to 1.6 Tb/s, and a delay of 5 ms at most".into())
         })?;
-        let share: f64 = words.number("the share of frames that are lost")?;
+        let share: f64 = tokens.number("the share of frames that are lost")?;
         if !(0.0..=1.0).contains(&share) {
             return Err(
-                words.wrong(format!("{share} is no share of frames that are lost: it is from 0 to 1"))
+                tokens.wrong(format!("{share} is no share of frames that are lost: it is from 0 to 1"))
             );
         }
-        edges.add(words.line, a, b, line).map_err(|error| words.wrong(told(&nodes, &error)))?;
+        edges.add(tokens.line, a, b, line).map_err(|error| tokens.wrong(describe(&nodes, &error)))?;
         let [at_a, at_b] = [a, b].map(|end| {
             let used = &mut used[nodes.id_of(end) as usize];
             *used += 1;
@@ -158,10 +158,10 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
         shares.push(share);
     }
     if let Some((id, _)) = (0..count).zip(&used).find(|(_, used)| **used == 0) {
-        return Err(words.wrong(format!("node {id} has no link")));
+        return Err(tokens.wrong(format!("node {id} has no link")));
     }
     nodes.interfaces = interfaces(switches, &ends);
-    let graph = edges.graph().map_err(|error| words.wrong(error.to_string()))?;
+    let graph = edges.graph().map_err(|error| tokens.wrong(error.to_string()))?;
     let plan = graph.plan(build);
     let at = |name: Name, interface: u32| match name {
         Name::Host(host) => At::Host(host),
@@ -179,17 +179,17 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
 
 /// Returns interface numbers by switch and port: hosts first, by number, then links in file order.
 fn interfaces(switches: u32, ends: &[(Name, Name, u32)]) -> Vec<Vec<u32>> {
-    let mut known: Vec<Vec<(bool, u32, u32)>> = vec![Vec::new(); switches as usize];
+    let mut by_switch: Vec<Vec<(bool, u32, u32)>> = vec![Vec::new(); switches as usize];
     for &(from, to, interface) in ends {
         if let Name::Switch(switch) = from {
-            known[switch as usize].push(match to {
+            by_switch[switch as usize].push(match to {
                 Name::Host(host) => (false, host, interface),
                 Name::Switch(_) => (true, interface, interface),
             });
         }
     }
-    known.iter_mut().for_each(|ports| ports.sort_unstable());
-    known.iter().map(|ports| ports.iter().map(|(.., interface)| *interface).collect()).collect()
+    by_switch.iter_mut().for_each(|ports| ports.sort_unstable());
+    by_switch.iter().map(|ports| ports.iter().map(|(.., interface)| *interface).collect()).collect()
 }
 
 fn no_node(id: u32, count: u32) -> String {
@@ -197,7 +197,7 @@ fn no_node(id: u32, count: u32) -> String {
 }
 
 /// Describes an invalid link by the file's numbers.
-fn told(nodes: &Nodes, error: &EdgeError) -> String {
+fn describe(nodes: &Nodes, error: &EdgeError) -> String {
     match *error {
         EdgeError::Twice { host, .. } => {
             format!("host {} has a link already, and a host has one here", nodes.id_of(Name::Host(host)))
@@ -226,32 +226,32 @@ pub struct ImportedFlow {
 /// # Errors
 /// Returns an error with the first invalid line.
 pub fn flows(text: &str, nodes: &Nodes) -> Result<Vec<ImportedFlow>, ImportError> {
-    let mut words = Words::new(text);
-    let count: u32 = words.number("the number of flows")?;
+    let mut tokens = Tokens::new(text);
+    let count: u32 = tokens.number("the number of flows")?;
     let mut flows = Vec::new();
     for _ in 0..count {
         let mut host = |what: &str| {
-            let id: u32 = words.number(what)?;
+            let id: u32 = tokens.number(what)?;
             match nodes.names.get(id as usize) {
                 Some(Name::Host(host)) => Ok(*host),
                 Some(Name::Switch(_)) => {
-                    Err(words.wrong(format!("node {id} is a switch, and sends no flows")))
+                    Err(tokens.wrong(format!("node {id} is a switch, and sends no flows")))
                 }
-                None => Err(words.wrong(no_node(id, u32::try_from(nodes.names.len()).unwrap_or(u32::MAX)))),
+                None => Err(tokens.wrong(no_node(id, u32::try_from(nodes.names.len()).unwrap_or(u32::MAX)))),
             }
         };
         let (from, to) = (host("the node that sends a flow")?, host("the node that receives it")?);
-        let group: u8 = words.number("a priority group")?;
+        let group: u8 = tokens.number("a priority group")?;
         let class = Class::new(group)
-            .ok_or_else(|| words.wrong(format!("{group} is no priority group: they are 0 to 7")))?;
-        let port = words.number("a port of the receiver")?;
-        let bytes: u64 = words.number("how many bytes are sent")?;
-        let start: f64 = words.number("when the flow starts, in seconds")?;
+            .ok_or_else(|| tokens.wrong(format!("{group} is no priority group: they are 0 to 7")))?;
+        let port = tokens.number("a port of the receiver")?;
+        let bytes: u64 = tokens.number("how many bytes are sent")?;
+        let start: f64 = tokens.number("when the flow starts, in seconds")?;
         if from == to {
-            return Err(words.wrong(format!("node {} sends to itself", nodes.id(At::Host(from)))));
+            return Err(tokens.wrong(format!("node {} sends to itself", nodes.id(At::Host(from)))));
         }
         if !(1..=FLOW_BYTES_MAX).contains(&bytes) || !(0.0..=SECONDS_MAX).contains(&start) {
-            return Err(words.wrong("a flow has 1 byte to 128 GiB, and starts within an hour".into()));
+            return Err(tokens.wrong("a flow has 1 byte to 128 GiB, and starts within an hour".into()));
         }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within SECONDS_MAX
         let start = Picos((start * 1e12).round() as u64);
@@ -293,15 +293,15 @@ const RATES: [(&str, f64); 24] = [
 const TIMES: [(&str, f64); 7] =
     [("", 1.0), ("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("ps", 1e-12), ("fs", 1e-15)];
 
-struct Words<'a> {
+struct Tokens<'a> {
     lines: Lines<'a>,
     rest: SplitWhitespace<'a>,
     line: usize,
 }
 
-impl<'a> Words<'a> {
-    fn new(text: &'a str) -> Words<'a> {
-        Words { lines: text.lines(), rest: "".split_whitespace(), line: 0 }
+impl<'a> Tokens<'a> {
+    fn new(text: &'a str) -> Tokens<'a> {
+        Tokens { lines: text.lines(), rest: "".split_whitespace(), line: 0 }
     }
 
     fn next(&mut self, wanted: &dyn fmt::Display) -> Result<&'a str, ImportError> {
@@ -378,7 +378,7 @@ mod tests {
     fn flows_are_between_hosts_of_the_topology() {
         let nodes = read(TOPOLOGY).expect("a fabric").nodes;
         let text = "2\n0 3 3 100 1000 2.000001\n3 2 1 200 5\n2\n0 1 nobody reads this";
-        let known = flows(text, &nodes).expect("flows");
+        let parsed = flows(text, &nodes).expect("flows");
         let plan = |from, to, class: usize, bytes, micros| FlowPlan {
             from,
             to,
@@ -387,9 +387,9 @@ mod tests {
             start: Picos::from_micros(micros),
             tag: 0,
         };
-        assert_eq!(known[0], ImportedFlow { plan: plan(0, 2, 3, 1_000, 2_000_001), port: 100 });
-        assert_eq!(known[1], ImportedFlow { plan: plan(2, 1, 1, 5, 2_000_000), port: 200 });
-        assert_eq!(known.len(), 2);
+        assert_eq!(parsed[0], ImportedFlow { plan: plan(0, 2, 3, 1_000, 2_000_001), port: 100 });
+        assert_eq!(parsed[1], ImportedFlow { plan: plan(2, 1, 1, 5, 2_000_000), port: 200 });
+        assert_eq!(parsed.len(), 2);
         let why = |text: &str| flows(text, &nodes).expect_err("no flows").to_string();
         assert_eq!(why(""), "line 1: the file ends here, and the number of flows is missing");
         assert_eq!(
@@ -411,7 +411,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn what_is_no_topology_is_refused_with_its_line() {
+    fn invalid_topology_is_refused_with_its_line() {
         let why = |text: &str| read(text).expect_err("no fabric");
         assert_eq!(why("5 2"), "line 1: the file ends here, and the number of links is missing");
         assert_eq!(why("5 6 1"), "line 1: 6 switches of 5 nodes; there may be 65536 nodes");

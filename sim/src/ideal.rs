@@ -141,7 +141,7 @@ mod tests {
     use crate::topology;
 
     #[test]
-    fn a_forwarding_database_that_learns_nothing_is_for_the_hosts_of_the_fabric() {
+    fn static_fdb_holds_the_hosts_of_the_fabric() {
         let plan =
             topology::fat_tree(8, Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) });
         assert_eq!(plan.kind(0).settings.fdb.capacity, 0);

@@ -9,13 +9,13 @@ use xoff_wire::units::{Nanos, PortId, PortSet};
 
 /// Deadlines until which each driver operation is blocked.
 #[derive(Clone, Debug, Default)]
-pub struct Ailing {
+pub struct Impairments {
     looks_from: Nanos,
     completes_from: Nanos,
     sends_from: BTreeMap<PortId, Nanos>,
 }
 
-impl Ailing {
+impl Impairments {
     /// Blocks the driver until `until`.
     pub fn stall(&mut self, until: Nanos) {
         self.looks_from = self.looks_from.max(until);

@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-mod ailing;
 mod calendar;
 mod danger;
 mod ends;
@@ -17,9 +16,11 @@ pub mod flows;
 mod host;
 pub mod hpcc;
 pub mod ideal;
+mod impairments;
 mod link;
 pub mod load;
 mod node;
+mod paths;
 pub mod permutation;
 mod plan;
 mod pool;
@@ -33,19 +34,18 @@ mod time;
 pub mod topology;
 mod trace;
 mod traffic_host;
-mod ways;
 
-pub use ailing::Ailing;
 pub use ends::{End, Line, NodeId};
-pub use fabric::{Fabric, Happened, Tally};
-pub use faults::{ControlFaults, Mishaps};
+pub use fabric::{Fabric, FabricEvent, Tally};
+pub use faults::{ControlFaults, FaultCounts};
 pub use host::{Flow, Host, address};
+pub use impairments::Impairments;
 pub use node::{Net, Node, Place};
 pub use plan::{At, Forwarding, Plan, PlanError, SwitchKind};
 pub use pool::{Packet, Pool};
 pub use router::Router;
 pub use seed::{Purpose, Seed};
 pub use stalls::Stalls;
-pub use switch_node::{Ailments, SlotCounts, SwitchNode};
+pub use switch_node::{ImpairmentCounts, SlotCounts, SwitchNode};
 pub use time::{Pace, Picos};
 pub use traffic_host::{Habits, TrafficHost, TrafficSettings};

@@ -41,9 +41,9 @@ impl Links {
     /// Creates links from directions sorted by sending end.
     pub(crate) fn new(directions: &[(End, End, Line)], calendar: Calendar) -> Links {
         let mut lines = Vec::new();
-        let mut known = BTreeMap::new();
+        let mut indexes = BTreeMap::new();
         let link = |&(from, to, Line { rate, delay }): &(End, End, Line)| {
-            let line = *known.entry((rate.bits_per_second(), delay)).or_insert_with(|| {
+            let line = *indexes.entry((rate.bits_per_second(), delay)).or_insert_with(|| {
                 lines.push((Pace::of(rate), delay));
                 count(lines.len() - 1)
             });
@@ -157,7 +157,7 @@ mod tests {
     use crate::calendar::Parts;
 
     #[test]
-    fn a_link_knows_both_its_ends_and_the_other_direction() {
+    fn link_has_both_ends_and_reverse_direction() {
         let end = |node, port| End { node: NodeId(node), port: PortId(port) };
         let both = |(one, other, gbps, delay)| {
             let line = Line { rate: BitRate::from_gbps(gbps), delay: Picos(delay) };

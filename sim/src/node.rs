@@ -71,7 +71,7 @@ impl Place {
 pub struct Net {
     pub(crate) links: Links,
     /// Nodes with an uncollected report.
-    pub(crate) told: VecDeque<NodeId>,
+    pub(crate) reports: VecDeque<NodeId>,
     /// All frames.
     pub pool: Pool,
 }
@@ -119,10 +119,10 @@ impl Net {
         self.links.prefetch(self.links.back(at.link_out(port)));
     }
 
-    /// Reports to the caller of the fabric: see [`Fabric::run_until_told`](crate::Fabric::run_until_told).
+    /// Reports to the caller of the fabric: see [`Fabric::run_until_report`](crate::Fabric::run_until_report).
     #[inline]
-    pub fn tell(&mut self, at: Place) {
-        self.told.push_back(at.id);
+    pub fn report(&mut self, at: Place) {
+        self.reports.push_back(at.id);
     }
 
     /// Schedules a wakeup of the node at `time`, or now if that has passed.

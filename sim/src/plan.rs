@@ -149,14 +149,14 @@ impl Plan {
     }
 
     pub(crate) fn settings(&self) -> impl Iterator<Item = (SwitchSettings, SlotCounts)> {
-        let told = |(number, of): (u32, &PlannedSwitch)| {
-            (self.told(number, &of.kind.settings), of.kind.slots.clone())
+        let completed = |(number, of): (u32, &PlannedSwitch)| {
+            (self.complete_settings(number, &of.kind.settings), of.kind.slots.clone())
         };
-        (0..).zip(&self.switches).map(told)
+        (0..).zip(&self.switches).map(completed)
     }
 
     /// Completes the settings of a kind with a switch's forwarding, and room for all static addresses.
-    pub(crate) fn told(&self, switch: u32, of_kind: &SwitchSettings) -> SwitchSettings {
+    pub(crate) fn complete_settings(&self, switch: u32, of_kind: &SwitchSettings) -> SwitchSettings {
         let forwarding = &self.switches[switch as usize].forwarding;
         let mut settings = of_kind.clone();
         let statics = forwarding.statics.iter().map(|&(mac, port)| (VLAN, mac, port));

@@ -19,13 +19,13 @@ const HEAD: usize = 128;
 /// Free bytes for tags before a frame: initially, and at most with a full head.
 const ROOM: u8 = 8;
 const ROOM_MAX: u8 = 42;
-/// Bytes of a place for head and tags, which make it three cache lines.
+/// Bytes of a cell for head and tags, which make it three cache lines.
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
-const _: () = assert!(size_of::<Place>() == 3 * LINE);
+const _: () = assert!(size_of::<Cell>() == 3 * LINE);
 /// End of the UDP or TCP ports over IPv4. Switches read most frames up to here, within one cache line.
-const LOOKED_AT: usize = 38;
-const _: () = assert!(offset_of!(Place, bytes) + ROOM as usize + LOOKED_AT <= LINE);
+const PARSED_LEN: usize = 38;
+const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
 /// Bytes of a frame in the trace, with host addresses and sequence numbers.
 const MARK: usize = 32;
@@ -33,8 +33,8 @@ const MARK: usize = 32;
 const NONE: u32 = u32::MAX;
 
 /// Value of `kept` for frames kept completely, in `Pool::long`.
-const ELSEWHERE: u8 = u8::MAX;
-const _: () = assert!(BYTES < ELSEWHERE as usize);
+const KEPT_WHOLE: u8 = u8::MAX;
+const _: () = assert!(BYTES < KEPT_WHOLE as usize);
 
 /// Frame of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Packet {
 
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-struct Place {
+struct Cell {
     /// Arrival of the next packet in the [chain](Chain), if there is one.
     next_arrives: Picos,
     next: u32,
@@ -64,10 +64,10 @@ struct Place {
     long: u32,
 }
 
-const EMPTY: Place =
-    Place { next_arrives: Picos::NEVER, next: NONE, len: 0, start: 0, kept: 0, bytes: [0; BYTES], long: 0 };
+const EMPTY: Cell =
+    Cell { next_arrives: Picos::NEVER, next: NONE, len: 0, start: 0, kept: 0, bytes: [0; BYTES], long: 0 };
 
-impl Place {
+impl Cell {
     #[inline]
     fn kept(&self) -> Range<usize> {
         let start = usize::from(self.start);
@@ -75,28 +75,28 @@ impl Place {
     }
 }
 
-/// Places per block. A block is filled in order, and reused only when empty. Consecutive frames are therefore adjacent
+/// Cells per block. A block is filled in order, and reused only when empty. Consecutive frames are therefore adjacent
 /// in memory. At worst, each frame occupies a block.
 const BLOCK: u8 = 8;
 
 /// Pool of frames.
 #[derive(Debug, Default)]
 pub struct Pool {
-    places: Vec<Place>,
-    /// Places in use of each block.
+    cells: Vec<Cell>,
+    /// Cells in use of each block.
     taken: Vec<u8>,
     /// Empty blocks.
     free: Vec<u32>,
-    /// Next places of the current block; they count as in use.
+    /// Next cells of the current block; they count as in use.
     next: Range<u32>,
     long: Vec<Vec<u8>>,
     long_free: Vec<u32>,
 }
 
 impl Pool {
-    /// Creates a pool with preallocated places; partly used blocks ([`BLOCK`]) waste some.
+    /// Creates a pool with preallocated cells; partly used blocks ([`BLOCK`]) waste some.
     pub(crate) fn with_capacity(frames: usize) -> Pool {
-        Pool { places: Vec::with_capacity(frames), ..Pool::default() }
+        Pool { cells: Vec::with_capacity(frames), ..Pool::default() }
     }
 
     pub(crate) fn in_use(&self) -> usize {
@@ -107,11 +107,11 @@ impl Pool {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // at most HEAD
     pub fn add(&mut self, head: &[u8], len: u32) -> Packet {
-        let packet = Packet { number: self.place(), len };
-        let place = &mut self.places[packet.index()];
+        let packet = Packet { number: self.cell(), len };
+        let cell = &mut self.cells[packet.index()];
         let kept = head.len().min(HEAD);
-        (place.start, place.kept, place.len) = (ROOM, kept as u8, len);
-        place.bytes[ROOM as usize..][..kept].copy_from_slice(&head[..kept]);
+        (cell.start, cell.kept, cell.len) = (ROOM, kept as u8, len);
+        cell.bytes[ROOM as usize..][..kept].copy_from_slice(&head[..kept]);
         packet
     }
 
@@ -121,22 +121,22 @@ impl Pool {
         if bytes.len() > HEAD {
             let long = self.long();
             self.long[long as usize].extend_from_slice(bytes);
-            let place = &mut self.places[packet.index()];
-            (place.kept, place.long) = (ELSEWHERE, long);
+            let cell = &mut self.cells[packet.index()];
+            (cell.kept, cell.long) = (KEPT_WHOLE, long);
         }
         packet
     }
 
     pub(crate) fn copy(&mut self, packet: Packet) -> Packet {
-        let copy = Packet { number: self.place(), len: packet.len };
-        self.places[copy.index()] = self.places[packet.index()].clone();
-        let Place { kept, long: of_first, .. } = self.places[packet.index()];
-        if kept == ELSEWHERE {
+        let copy = Packet { number: self.cell(), len: packet.len };
+        self.cells[copy.index()] = self.cells[packet.index()].clone();
+        let Cell { kept, long: of_first, .. } = self.cells[packet.index()];
+        if kept == KEPT_WHOLE {
             let bytes = std::mem::take(&mut self.long[of_first as usize]);
             let of_copy = self.long();
             self.long[of_copy as usize].extend_from_slice(&bytes);
             self.long[of_first as usize] = bytes;
-            self.places[copy.index()].long = of_copy;
+            self.cells[copy.index()].long = of_copy;
         }
         copy
     }
@@ -150,15 +150,15 @@ impl Pool {
 
     #[inline]
     fn prefetch(&self, number: u32) {
-        self.places.get(number as usize).into_iter().for_each(prefetch);
+        self.cells.get(number as usize).into_iter().for_each(prefetch);
     }
 
     /// Returns a digest of a frame's first bytes.
     #[inline]
     pub(crate) fn mark(&self, packet: Packet) -> u64 {
-        let place = &self.places[packet.index()];
-        let start = usize::from(place.start);
-        let words = place.bytes.get(start..start + MARK).map_or(&[][..], |bytes| bytes.as_chunks::<8>().0);
+        let cell = &self.cells[packet.index()];
+        let start = usize::from(cell.start);
+        let words = cell.bytes.get(start..start + MARK).map_or(&[][..], |bytes| bytes.as_chunks::<8>().0);
         words.iter().fold(packet.len.into(), |sum: u64, word| sum.rotate_left(17) ^ u64::from_le_bytes(*word))
     }
 
@@ -166,54 +166,54 @@ impl Pool {
     #[inline]
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {
-        let place = &self.places[packet.index()];
-        if place.kept == ELSEWHERE {
-            return &self.long[place.long as usize];
+        let cell = &self.cells[packet.index()];
+        if cell.kept == KEPT_WHOLE {
+            return &self.long[cell.long as usize];
         }
-        &place.bytes[place.kept()]
+        &cell.bytes[cell.kept()]
     }
 
     #[inline]
     pub(crate) fn head_mut(&mut self, packet: Packet) -> &mut [u8] {
-        let place = &mut self.places[packet.index()];
-        if place.kept == ELSEWHERE {
-            return &mut self.long[place.long as usize];
+        let cell = &mut self.cells[packet.index()];
+        if cell.kept == KEPT_WHOLE {
+            return &mut self.long[cell.long as usize];
         }
-        let kept = place.kept();
-        &mut place.bytes[kept]
+        let kept = cell.kept();
+        &mut cell.bytes[kept]
     }
 
     /// Moves the start of a frame; returns the new length, or `None` without room.
     #[allow(clippy::cast_possible_truncation)] // BYTES fit
     pub(crate) fn move_start(&mut self, packet: Packet, by: i32) -> Option<u32> {
-        let place = &mut self.places[packet.index()];
-        if place.kept == ELSEWHERE {
+        let cell = &mut self.cells[packet.index()];
+        if cell.kept == KEPT_WHOLE {
             return None;
         }
         let by_8 = i8::try_from(by).ok()?;
-        let bytes = place.kept();
-        if place.start.checked_add_signed(by_8).is_none() {
-            place.start = BYTES as u8 - place.kept;
-            place.bytes.copy_within(bytes, place.start.into());
+        let bytes = cell.kept();
+        if cell.start.checked_add_signed(by_8).is_none() {
+            cell.start = BYTES as u8 - cell.kept;
+            cell.bytes.copy_within(bytes, cell.start.into());
         }
-        let start = place.start.checked_add_signed(by_8)?;
-        let kept = place.kept.checked_add_signed(by_8.checked_neg()?)?;
-        (place.start, place.kept) = (start, kept);
-        place.len = place.len.saturating_add_signed(-by);
-        Some(place.len)
+        let start = cell.start.checked_add_signed(by_8)?;
+        let kept = cell.kept.checked_add_signed(by_8.checked_neg()?)?;
+        (cell.start, cell.kept) = (start, kept);
+        cell.len = cell.len.saturating_add_signed(-by);
+        Some(cell.len)
     }
 
     /// Frees a frame.
     #[inline]
     pub fn free(&mut self, packet: Packet) {
-        let place = &mut self.places[packet.index()];
-        if place.kept == ELSEWHERE {
-            let long = place.long;
+        let cell = &mut self.cells[packet.index()];
+        if cell.kept == KEPT_WHOLE {
+            let long = cell.long;
             self.long[long as usize].clear();
             self.long_free.push(long);
         }
-        // The place is soon filled again, including its second cache line, which was not read.
-        prefetch(&place.bytes[LINE - offset_of!(Place, bytes)]);
+        // The cell is soon filled again, including its second cache line, which was not read.
+        prefetch(&cell.bytes[LINE - offset_of!(Cell, bytes)]);
         let block = packet.number / u32::from(BLOCK);
         let taken = &mut self.taken[block as usize];
         *taken -= 1;
@@ -223,20 +223,20 @@ impl Pool {
     }
 
     #[inline]
-    fn place(&mut self) -> u32 {
+    fn cell(&mut self) -> u32 {
         if self.next.is_empty() {
             self.next = self.block();
         }
-        let place = self.next.start;
+        let cell = self.next.start;
         self.next.start += 1;
-        place
+        cell
     }
 
     fn block(&mut self) -> Range<u32> {
         let block = self.free.pop().unwrap_or_else(|| {
-            self.places.extend((0..BLOCK).map(|_| EMPTY));
+            self.cells.extend((0..BLOCK).map(|_| EMPTY));
             self.taken.push(0);
-            count(&self.places) / u32::from(BLOCK) - 1
+            count(&self.cells) / u32::from(BLOCK) - 1
         });
         self.taken[block as usize] = BLOCK;
         let first = block * u32::from(BLOCK);
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_a_frame_that_is_over_is_seen_in_the_next() {
+    fn reused_cell_has_no_bytes_of_old_frame() {
         let mut pool = Pool::default();
         for _ in 0..BLOCK {
             let first = pool.add(&[0xff; 200], 1_500);
@@ -268,7 +268,7 @@ mod tests {
             pool.free(first);
         }
         let second = pool.add(&[1; 42], 1_500);
-        assert_eq!(second.number, 0, "its place is used again");
+        assert_eq!(second.number, 0, "its cell is reused");
         assert_eq!((pool.head(second), second.len), (&[1; 42][..], 1_500));
         assert_eq!(pool.move_start(second, -4), Some(1_504));
         assert_eq!(pool.head(second).len(), 46);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_lie_side_by_side_and_their_places_are_filled_again_when_all_are_over() {
+    fn block_is_filled_in_order_and_reused_when_empty() {
         let block = |number: u32| number * u32::from(BLOCK)..(number + 1) * u32::from(BLOCK);
         let filled = |pool: &mut Pool| (0..BLOCK).map(|_| pool.add(&[], 60)).collect::<Vec<_>>();
         let is = |packets: &[Packet], block: std::ops::Range<u32>| {
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(pool.in_use(), 0);
         let [one, other] = [60, 61].map(|len| pool.add(&[], len));
         assert_eq!(
-            (one.number + 1, pool.in_use(), pool.places.len()),
+            (one.number + 1, pool.in_use(), pool.cells.len()),
             (other.number, 2, 3 * usize::from(BLOCK))
         );
     }
@@ -321,7 +321,7 @@ mod tests {
             }
             let added: i32 = by.iter().sum();
             assert_eq!(pool.move_start(packet, -added), Some(1_500));
-            assert_eq!(pool.move_start(packet, -most - 1), None, "beyond what a place has");
+            assert_eq!(pool.move_start(packet, -most - 1), None, "beyond what a cell has");
             assert_eq!(pool.move_start(packet, 100), Some(1_400));
             assert_eq!(pool.move_start(packet, 29), None, "beyond what is kept");
             assert_eq!(pool.move_start(packet, -100), Some(1_500));
@@ -342,6 +342,6 @@ mod tests {
             assert_eq!(pool.head(copy), bytes);
             pool.free(copy);
         }
-        assert_eq!((pool.long.len(), pool.in_use()), (2, 0), "places are used again");
+        assert_eq!((pool.long.len(), pool.in_use()), (2, 0), "cells are reused");
     }
 }

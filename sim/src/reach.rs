@@ -100,14 +100,14 @@ mod tests {
 
     // proves: sim-timing
     #[test]
-    fn the_shortest_link_is_what_a_fabric_reaches() {
+    fn reach_is_the_shortest_link() {
         let found = reach(&links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]));
         assert_eq!(found, EMPTY.after(Picos::from_nanos(300)));
     }
 
     // proves: sim-timing
     #[test]
-    fn nodes_in_circles_of_odd_length_have_one_side_and_all_others_two() {
+    fn nodes_in_odd_cycles_have_one_side_others_two() {
         let [one, other] = [Side::One, Side::Other];
         let chain_and_pair = links(&[(0, 1, 9), (1, 2, 9), (3, 4, 9)]);
         assert_eq!(*sides(6, &chain_and_pair), [one, other, one, one, other, one]);

@@ -64,7 +64,7 @@ mod tests {
     /// A switch mixes one word with the mix of the other. With mix(first) as second word, all switches would hash
     /// identically.
     #[test]
-    fn the_words_that_switches_hash_with_do_not_undo_each_other() {
+    fn hash_words_of_switches_do_not_cancel() {
         for node in [0, 1, 2].map(NodeId) {
             let HashSeed([first, second]) = Seed(1).words(node, Purpose::Hash);
             assert_ne!(second, mix(first));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_has_a_number_of_its_own_for_each_purpose_and_the_run_has_others() {
+    fn numbers_differ_by_node_purpose_and_seed() {
         let purposes =
             [Purpose::Hash, Purpose::Load, Purpose::Start, Purpose::Sample, Purpose::Faults, Purpose::Stalls];
         let mut all = BTreeSet::new();

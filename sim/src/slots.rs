@@ -151,13 +151,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_filled_in_the_order_that_is_told_before() {
+    fn slots_are_filled_in_the_predicted_order() {
         let mut slots = Slots::new(4, 1);
         let freed = slots.data.remove(1);
         slots.data.push(freed);
-        let told: Vec<u32> = (0..5).map_while(|ahead| slots.filled_soon(ahead)).collect();
+        let expected: Vec<u32> = (0..5).map_while(|ahead| slots.filled_soon(ahead)).collect();
         let filled = (0..)
             .map_while(|number| slots.fill(Packet { number, len: 60 }).map(|frame| frame.into_parts().0));
-        assert_eq!((told.len(), filled.collect::<Vec<_>>()), (4, told));
+        assert_eq!((expected.len(), filled.collect::<Vec<_>>()), (4, expected));
     }
 }

@@ -19,15 +19,15 @@ pub struct Stalls {
 }
 
 #[derive(Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct StallTimes {
     stalls: Stalls,
     rng: fastrand::Rng,
     next: Nanos,
 }
 
-impl Drawn {
-    pub(crate) fn new(stalls: Stalls, now: Nanos, rng: fastrand::Rng) -> Drawn {
-        let mut drawn = Drawn { stalls, rng, next: Nanos::NEVER };
+impl StallTimes {
+    pub(crate) fn new(stalls: Stalls, now: Nanos, rng: fastrand::Rng) -> StallTimes {
+        let mut drawn = StallTimes { stalls, rng, next: Nanos::NEVER };
         drawn.draw(now);
         drawn
     }
@@ -58,10 +58,10 @@ impl Drawn {
 mod tests {
     use super::*;
 
-    fn stalls(seed: u64, until: Nanos) -> Drawn {
+    fn stalls(seed: u64, until: Nanos) -> StallTimes {
         let length = Nanos::from_micros(1)..=Nanos::from_micros(3);
         let stalls = Stalls { gap: Nanos::from_micros(10), length, until };
-        Drawn::new(stalls, Nanos::ZERO, fastrand::Rng::with_seed(seed))
+        StallTimes::new(stalls, Nanos::ZERO, fastrand::Rng::with_seed(seed))
     }
 
     fn drawn(seed: u64, until: Nanos) -> Vec<(Nanos, Nanos)> {
@@ -77,7 +77,7 @@ mod tests {
 
     // proves: sim-faults
     #[test]
-    fn stalls_are_as_far_apart_and_as_long_as_is_said_and_end_in_time() {
+    fn gaps_and_lengths_of_stalls_follow_settings() {
         let until = Nanos::from_millis(120);
         let all = drawn(1, until);
         // The mean gap is 10 us and the mean stall 2 us: 10,000 stalls.
@@ -91,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_would_begin_at_the_end_of_all_does_not() {
+    fn no_stall_begins_at_the_end_time() {
         let all = drawn(1, Nanos::from_micros(200));
         let (begin, _) = all[3];
         assert_eq!([begin, begin.after(Nanos(1))].map(|until| drawn(1, until).len()), [3, 4]);
     }
 
     #[test]
-    fn one_that_is_seen_late_ends_when_it_would_have() {
+    fn stall_begun_late_ends_on_time() {
         let [mut in_time, mut late] = [(); 2].map(|()| stalls(1, Nanos::NEVER));
         let begin = late.next();
         assert_eq!(late.begin(begin.after(Nanos(700))), in_time.begin(begin));

@@ -1,9 +1,9 @@
 //! Switch of the fabric: the dataplane with the driver of ideal hardware. That driver polls at once, gives each line
-//! one frame at a time, and learns of completions at once, unless it is [impaired](unseen).
+//! one frame at a time, and learns of completions at once, unless it is [impaired](driver_backlog).
 
-mod backlog;
+mod driver_backlog;
+mod port_rings;
 mod restart;
-mod unseen;
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ use crate::pool::Packet;
 use crate::slots::{Slots, View};
 use crate::time::Picos;
 
-pub use unseen::Ailments;
-pub(crate) use unseen::Asked;
-use unseen::Unseen;
+use driver_backlog::DriverBacklog;
+pub use driver_backlog::ImpairmentCounts;
+pub(crate) use driver_backlog::Request;
 
 /// Switch of the fabric.
 #[derive(Debug)]
 pub struct SwitchNode {
     pub(crate) place: Place,
     /// Backlog while the driver is impaired.
-    pub(crate) unseen: Option<Box<Unseen>>,
+    pub(crate) backlog: Option<Box<DriverBacklog>>,
     due: Nanos,
     pub(crate) free: PortSet,
     /// Slot and length of the frame on each port's line.
@@ -41,7 +41,7 @@ pub struct SwitchNode {
     pub(crate) taps: Vec<TapId>,
     pub(crate) fib: Option<Arc<Fib>>,
     pub(crate) rings: Arc<[u32]>,
-    pub(crate) ailments: Ailments,
+    pub(crate) impairment_counts: ImpairmentCounts,
 }
 
 /// Size of a switch's packet memory in frames.
@@ -65,7 +65,7 @@ impl SwitchNode {
         let workers = Workers::single(ports);
         SwitchNode {
             place,
-            unseen: None,
+            backlog: None,
             due: Nanos::NEVER,
             free: (0..=u8::MAX).map(PortId).take(ports).collect(),
             sending: vec![None; ports].into_boxed_slice(),
@@ -75,7 +75,7 @@ impl SwitchNode {
             taps: Vec::new(),
             fib: None,
             rings: slots.rings,
-            ailments: Ailments::default(),
+            impairment_counts: ImpairmentCounts::default(),
         }
     }
 
@@ -103,27 +103,27 @@ impl SwitchNode {
 
     /// Returns the number of frames dropped for lack of a slot or a ring place, as with an empty fill ring.
     #[must_use]
-    pub fn never_seen(&self) -> u64 {
-        self.ailments.never_seen
+    pub fn receive_drops(&self) -> u64 {
+        self.impairment_counts.receive_drops
     }
 
     /// Performs a request as soon as the driver polls.
-    pub(crate) fn ask(&mut self, asked: Asked, net: &mut Net) {
-        if self.unseen.is_some() { self.asked_unseen(asked, net) } else { self.answer(asked, net) }
+    pub(crate) fn request(&mut self, request: Request, net: &mut Net) {
+        if self.backlog.is_some() { self.queue_request(request, net) } else { self.perform(request, net) }
     }
 
-    pub(crate) fn answer(&mut self, asked: Asked, net: &mut Net) {
-        if let Asked::Restart(settings, begins) = asked {
+    pub(crate) fn perform(&mut self, request: Request, net: &mut Net) {
+        if let Request::Restart(settings, begins) = request {
             return self.restart(&settings, begins, net);
         }
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
-        asked.answer(&mut self.switch.batch(net.links.now.floor()), view, &mut self.fib);
+        request.perform(&mut self.switch.batch(net.links.now.floor()), view, &mut self.fib);
         self.step(net, |_, _| ());
     }
 
     /// Installs a routing table, as soon as the driver polls.
     pub fn set_fib(&mut self, fib: Arc<Fib>, net: &mut Net) {
-        self.ask(Asked::Route(fib), net);
+        self.request(Request::Route(fib), net);
     }
 
     #[inline]
@@ -182,11 +182,11 @@ impl SwitchNode {
 impl Node for SwitchNode {
     #[inline]
     fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net) {
-        if self.unseen.is_some() {
-            return self.arrives_unseen(port, packet, net);
+        if self.backlog.is_some() {
+            return self.queue_arrival(port, packet, net);
         }
         let Some(frame) = self.slots.fill(packet) else {
-            self.ailments.never_seen += 1;
+            self.impairment_counts.receive_drops += 1;
             return net.pool.free(packet);
         };
         self.step(net, |batch, view| batch.receive(port, frame, view));
@@ -194,8 +194,8 @@ impl Node for SwitchNode {
 
     #[inline]
     fn left(&mut self, port: PortId, net: &mut Net) {
-        if self.unseen.is_some() {
-            return self.leaves_unseen(port, net);
+        if self.backlog.is_some() {
+            return self.queue_completion(port, net);
         }
         self.free.insert(port);
         if let Some((slot, len)) = self.sending[port.index()].take() {
@@ -208,11 +208,11 @@ impl Node for SwitchNode {
         if is_timer {
             self.due = Nanos::NEVER;
         }
-        if self.unseen.is_some() { self.due_unseen(is_timer, net) } else { self.step(net, |_, _| ()) }
+        if self.backlog.is_some() { self.poll_due(is_timer, net) } else { self.step(net, |_, _| ()) }
     }
 
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
-        self.ask(Asked::Link(port, is_up), net);
+        self.request(Request::Link(port, is_up), net);
     }
 
     fn prefetch(&self, step: usize, net: &Net) -> bool {
@@ -247,8 +247,8 @@ impl Node for SwitchNode {
     }
 
     fn holds(&self) -> u64 {
-        let unseen = self.unseen.as_ref().map_or(0, |unseen| unseen.holds());
+        let backlog = self.backlog.as_ref().map_or(0, |backlog| backlog.holds());
         let on_lines = self.sending.iter().flatten().count() as u64;
-        (self.frames() - on_lines).saturating_add_signed(unseen)
+        (self.frames() - on_lines).saturating_add_signed(backlog)
     }
 }

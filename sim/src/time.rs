@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dataplane_is_told_the_nanosecond_that_has_begun() {
+    fn picoseconds_round_down_to_dataplane_nanoseconds() {
         assert_eq!([999, 1_000, 1_999].map(|n| Picos(n).floor()), [0, 1, 1].map(Nanos));
         assert_eq!(Picos::from(Nanos(7)).floor(), Nanos(7));
     }

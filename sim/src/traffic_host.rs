@@ -21,7 +21,7 @@ use crate::ends::Line;
 use crate::node::{Net, Node, Place};
 use crate::pool::Packet;
 use crate::seed::{Purpose, Seed};
-use crate::stalls::{Drawn, Stalls};
+use crate::stalls::{StallTimes, Stalls};
 use crate::time::Picos;
 
 const LINE: PortId = PortId(0);
@@ -84,7 +84,7 @@ struct Running {
     id: u16,
     line: BitRate,
     habits: Habits,
-    stalls: Option<Drawn>,
+    stalls: Option<StallTimes>,
     /// End of the current sleep or stall.
     looks_from: Nanos,
     longest_stall: Nanos,
@@ -114,7 +114,7 @@ impl TrafficHost {
         let of_sender = SenderSettings { address, id, line, catch_up, end_markers: 0, qcn };
         let drawn = |(stalls, seed): (Stalls, Seed)| {
             let number = seed.number(self.place.id(), Purpose::Stalls);
-            Drawn::new(stalls, begin, fastrand::Rng::with_seed(number))
+            StallTimes::new(stalls, begin, fastrand::Rng::with_seed(number))
         };
         self.running = Some(Box::new(Running {
             address,
@@ -154,25 +154,25 @@ impl TrafficHost {
     }
 
     /// Polls after the wakeup delay.
-    fn rouse(&mut self, something: bool, net: &mut Net) {
+    fn poll_after_wakeup(&mut self, something: bool, net: &mut Net) {
         match self.running.as_ref().map_or(Nanos::ZERO, |host| host.habits.wake) {
-            Nanos::ZERO => self.look(something, net),
+            Nanos::ZERO => self.poll(something, net),
             wake => self.wake(net.now().floor().after(wake), net),
         }
     }
 
     /// Polls, unless the host sleeps: processes received frames, and sends if they or the event (`something`) may allow
     /// it.
-    fn look(&mut self, something: bool, net: &mut Net) {
+    fn poll(&mut self, something: bool, net: &mut Net) {
         let now = net.now().floor();
         let Some(host) = &mut self.running else { return };
         if let Some(from) = host.sleeps(now) {
             return self.wake(from, net);
         }
-        let (mut told, mut has_data) = (something, false);
+        let (mut may_send, mut has_data) = (something, false);
         while let Some(packet) = host.arrived.pop_front() {
             match host.receive(now, net.pool.head(packet), packet.len) {
-                true => told = true,
+                true => may_send = true,
                 false => has_data = true,
             }
             net.pool.free(packet);
@@ -180,7 +180,7 @@ impl TrafficHost {
         if has_data {
             host.looks_from = now.after(host.habits.nap).after(host.habits.wake);
         }
-        if told {
+        if may_send {
             self.send(net);
         }
     }
@@ -280,7 +280,7 @@ impl Node for TrafficHost {
     fn arrived(&mut self, _: PortId, packet: Packet, net: &mut Net) {
         let Some(host) = &mut self.running else { return net.pool.free(packet) };
         host.arrived.push_back(packet);
-        self.rouse(false, net);
+        self.poll_after_wakeup(false, net);
     }
 
     fn left(&mut self, _: PortId, net: &mut Net) {
@@ -291,7 +291,7 @@ impl Node for TrafficHost {
         if let (Some(host), Some(packet)) = (&mut self.running, left) {
             host.committed = host.committed.saturating_sub(Bytes::on_line(packet.len));
         }
-        self.rouse(true, net);
+        self.poll_after_wakeup(true, net);
     }
 
     fn due(&mut self, net: &mut Net) {
@@ -300,7 +300,7 @@ impl Node for TrafficHost {
             return;
         }
         self.due = Nanos::NEVER;
-        self.look(true, net);
+        self.poll(true, net);
     }
 
     fn holds(&self) -> u64 {

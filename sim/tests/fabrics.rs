@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::{
-    At, ControlFaults, Fabric, Flow, Line, Mishaps, Pace, Picos, Plan, Seed, permutation, topology,
+    At, ControlFaults, Fabric, FaultCounts, Flow, Line, Pace, Picos, Plan, Seed, permutation, topology,
 };
 use xoff_wire::units::{BitRate, Bytes, Class};
 
@@ -38,7 +38,7 @@ fn dropped(fabric: &Fabric) -> u64 {
 fn check(fabric: &Fabric) {
     for switch in fabric.switches() {
         assert_eq!(switch.switch().ledger().missing(), 0);
-        assert_eq!(switch.never_seen(), 0);
+        assert_eq!(switch.receive_drops(), 0);
     }
     assert_eq!(fabric.missing(), 0);
     assert_eq!(dropped(fabric), 0);
@@ -51,7 +51,7 @@ fn sum(fabric: &Fabric, of: fn(&xoff_sim::Host) -> u64) -> u64 {
 
 // proves: sim-timing
 #[test]
-fn a_frame_over_a_chain_takes_its_serializations_and_delays_to_the_picosecond() {
+fn chain_latency_is_serialization_plus_delay_exactly() {
     for gbps in [1, 10, 40, 100, 400] {
         for switches in 1..5 {
             for frames in [1, 2, 50] {
@@ -78,7 +78,7 @@ fn a_frame_over_a_chain_takes_its_serializations_and_delays_to_the_picosecond() 
 /// Two hosts send to a third: its line is never idle, and theirs are paused half of the time.
 // proves: sim-timing
 #[test]
-fn an_incast_is_paused_and_keeps_the_line_busy_to_the_picosecond() {
+fn paused_incast_keeps_the_line_busy_exactly() {
     let mut fabric = Fabric::new(&topology::single(3, LINE), Seed(1));
     let frames = 2_000;
     fabric.begin(1, &flow(0, frames));
@@ -102,7 +102,7 @@ fn an_incast_is_paused_and_keeps_the_line_busy_to_the_picosecond() {
 
 // proves: sim-timing
 #[test]
-fn a_permutation_loses_and_reorders_nothing_and_its_ledgers_balance() {
+fn permutation_neither_loses_nor_reorders_frames() {
     let fabric = permuted(4, 3, Picos::from_micros(300));
     check(&fabric);
     let received = sum(&fabric, xoff_sim::Host::received);
@@ -188,7 +188,7 @@ fn node_by_node_it_is_the_same_run_as_event_by_event() {
             (0..3).for_each(|switch| {
                 (0..4).for_each(|port| fabric.harm_control(At::Switch(switch, port), faults, Seed(3)));
             });
-            let mut seen = Vec::new();
+            let mut results = Vec::new();
             for (end, goes) in [(20_123, At::Switch(1, 0)), (33_457, At::Switch(1, 0)), (60_000, At::Host(2))]
             {
                 let end = Picos::from_nanos(end);
@@ -197,14 +197,14 @@ fn node_by_node_it_is_the_same_run_as_event_by_event() {
                 fabric.set_link(goes, end > Picos::from_micros(30));
                 assert_eq!(fabric.missing(), 0);
                 assert!(fabric.switches().iter().all(|switch| switch.switch().ledger().missing() == 0));
-                seen.push((fabric.digest(), fabric.tally(), fabric.mishaps()));
+                results.push((fabric.digest(), fabric.tally(), fabric.fault_counts()));
             }
-            seen
+            results
         };
-        let seen = run(true);
-        let Mishaps { lost, lost_control, late, harmed, .. } = seen[2].2;
-        assert!([lost, lost_control, late, harmed].iter().all(|count| *count > 0), "{seen:?}");
-        assert_eq!(seen, run(false));
+        let results = run(true);
+        let FaultCounts { lost, lost_control, late, harmed, .. } = results[2].2;
+        assert!([lost, lost_control, late, harmed].iter().all(|count| *count > 0), "{results:?}");
+        assert_eq!(results, run(false));
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::ideal::Ideal;
 use xoff_sim::{
-    At, ControlFaults, Fabric, Flow, Forwarding, Happened, Line, Picos, Plan, PlanError, Seed, topology,
+    At, ControlFaults, Fabric, FabricEvent, Flow, Forwarding, Line, Picos, Plan, PlanError, Seed, topology,
 };
 use xoff_wire::units::{BitRate, Class};
 
@@ -21,7 +21,7 @@ fn lost_in_switches(fabric: &Fabric, reason: DropReason) -> u64 {
 
 // proves: sim-faults, sim-results
 #[test]
-fn what_is_on_its_way_when_a_link_goes_down_is_lost_and_counted() {
+fn frames_in_flight_at_link_loss_are_lost_and_counted() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     fabric.begin(0, &flow(1, 1_000));
     for round in 1..=20 {
@@ -30,7 +30,7 @@ fn what_is_on_its_way_when_a_link_goes_down_is_lost_and_counted() {
     }
     fabric.run_to_rest();
     let received = fabric.hosts()[1].received();
-    let lost = fabric.mishaps().lost;
+    let lost = fabric.fault_counts().lost;
     assert!(received < 1_000 && lost >= 10, "{received} received, {lost} lost");
     assert_eq!(received + lost + lost_in_switches(&fabric, DropReason::LinkDown), 1_000);
     assert_eq!(fabric.missing(), 0);
@@ -38,7 +38,7 @@ fn what_is_on_its_way_when_a_link_goes_down_is_lost_and_counted() {
 
 // proves: sim-faults
 #[test]
-fn frames_are_lost_where_somebody_says_so() {
+fn loss_function_selects_the_lost_frames() {
     let mut fabric = Fabric::new(&topology::chain(2, LINE), Seed(1));
     let mut count = 0;
     fabric.lose(At::Switch(0, 1), move |_| {
@@ -47,7 +47,7 @@ fn frames_are_lost_where_somebody_says_so() {
     });
     fabric.begin(0, &flow(1, 300));
     fabric.run_to_rest();
-    assert_eq!((fabric.hosts()[1].received(), fabric.mishaps().lost), (200, 100));
+    assert_eq!((fabric.hosts()[1].received(), fabric.fault_counts().lost), (200, 100));
     assert_eq!(fabric.missing(), 0);
 }
 
@@ -70,7 +70,7 @@ fn harmed(faults: ControlFaults, seed: u64) -> (Fabric, u64) {
 fn control_frames_are_lost_come_late_again_and_harmed_by_a_seed() {
     let all = 1_024;
     let late_by = Picos::from_nanos(300);
-    let with = |faults| harmed(faults, 1).0.mishaps();
+    let with = |faults| harmed(faults, 1).0.fault_counts();
     let none = with(ControlFaults::default());
     assert_eq!((none.lost, none.late, none.harmed), (0, 0, 0));
     let lost = with(ControlFaults { lost: all, ..ControlFaults::default() });
@@ -95,7 +95,7 @@ fn event_by_event_it_is_the_same_run() {
         if by_event {
             let mut arrived = 0;
             while let Some(happened) = fabric.step(Picos::NEVER) {
-                arrived += u64::from(matches!(happened, Happened::Arrived(_)));
+                arrived += u64::from(matches!(happened, FabricEvent::Arrived(_)));
             }
             assert_eq!(arrived, fabric.tally().hops);
         }
@@ -117,7 +117,7 @@ fn after_a_run_until_nothing_moves_another_flow_may_begin() {
 
 // proves: sim-fabrics
 #[test]
-fn a_plan_that_makes_no_fabric_says_why() {
+fn invalid_plan_names_its_error() {
     let kind = Arc::new(Ideal::beside(LINE).switch(2));
     let plan = |links: &[(At, At)]| {
         let mut plan = Plan::default();

@@ -37,14 +37,14 @@ struct Station {
     is_free: bool,
     response: Picos,
     frames: VecDeque<(Picos, Vec<u8>)>,
-    told: Option<Picos>,
+    xoff_received_at: Option<Picos>,
     starts: Vec<Picos>,
 }
 
 impl Station {
     fn new(place: Place) -> Station {
         let (frames, starts) = (VecDeque::new(), Vec::new());
-        Station { place, is_free: true, response: Picos::ZERO, frames, told: None, starts }
+        Station { place, is_free: true, response: Picos::ZERO, frames, xoff_received_at: None, starts }
     }
 
     fn begin(&mut self, response: Picos, frames: impl IntoIterator<Item = (Picos, Vec<u8>)>, net: &mut Net) {
@@ -58,7 +58,10 @@ impl Station {
         if net.now() < *from {
             return net.wake(self.place, *from);
         }
-        if self.told.is_some_and(|told| net.now() >= told.after(self.response)) {
+        if self
+            .xoff_received_at
+            .is_some_and(|xoff_received_at| net.now() >= xoff_received_at.after(self.response))
+        {
             return;
         }
         let (_, bytes) = self.frames.pop_front().unwrap();
@@ -74,7 +77,7 @@ impl Node for Station {
         let pauses = net.pool.head(packet)[12..18] == [0x88, 0x08, 1, 1, 0, 1 << LOSSLESS.get()];
         net.pool.free(packet);
         if pauses {
-            self.told.get_or_insert(net.now());
+            self.xoff_received_at.get_or_insert(net.now());
         }
     }
 
@@ -175,7 +178,7 @@ fn parts(total: u64, most: u64) -> impl Iterator<Item = u64> {
 struct Outcome {
     lost: u64,
     headroom_used: u64,
-    told: Picos,
+    xoff_received_at: Picos,
     last_start: Picos,
 }
 
@@ -203,12 +206,12 @@ fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Pic
     fabric.at_host(1, |at, net| at.begin(case.response(), frames, net));
     fabric.run_until(Picos(BEGIN.0 + case.time_of(Bytes(200_000)).0 + case.window().0));
     let counters = fabric.switches()[0].counters();
-    assert_eq!(fabric.switches()[0].never_seen(), 0);
+    assert_eq!(fabric.switches()[0].receive_drops(), 0);
     assert!(fabric.hosts()[0].starts.len() == 1 && !fabric.hosts()[1].frames.is_empty());
     Outcome {
         lost: counters.dropped(DropReason::HeadroomExhausted),
         headroom_used: counters.class(PortId(1), LOSSLESS).headroom_watermark.get(),
-        told: fabric.hosts()[1].told.unwrap(),
+        xoff_received_at: fabric.hosts()[1].xoff_received_at.unwrap(),
         last_start: *fabric.hosts()[1].starts.last().unwrap(),
     }
 }
@@ -223,7 +226,7 @@ fn worst(case: Case, headroom: u64) -> Outcome {
     let lens = fills.into_iter().chain([LONGEST.into()]).chain(behind);
     let outcome = run(case, headroom, lens, Picos(crossed.0 + case.line().delay.0 - 1));
     let stops = crossed.after(case.window());
-    assert_eq!(outcome.told.after(case.response()), stops, "{case:?}");
+    assert_eq!(outcome.xoff_received_at.after(case.response()), stops, "{case:?}");
     let spare = stops.since(outcome.last_start);
     assert!(
         Picos::ZERO < spare && spare <= case.time_of(Bytes(1)),
@@ -232,9 +235,10 @@ fn worst(case: Case, headroom: u64) -> Outcome {
     outcome
 }
 
+/// With one byte less, a frame is lost.
 // proves: headroom
 #[test]
-fn the_exact_worst_case_fills_the_headroom_to_its_last_byte_and_with_a_byte_less_loses_a_frame() {
+fn exact_worst_case_fills_headroom_to_the_last_byte() {
     for case in cases() {
         let exact = case.exact();
         let Outcome { lost, headroom_used, .. } = worst(case, exact);
@@ -247,7 +251,7 @@ fn the_exact_worst_case_fills_the_headroom_to_its_last_byte_and_with_a_byte_less
 /// Buffers hold no preambles and gaps; times are rounded up to nanoseconds and bytes.
 // proves: headroom
 #[test]
-fn what_is_computed_is_the_exact_worst_case_and_the_gaps_of_the_frames_that_come_meanwhile() {
+fn computed_headroom_is_worst_case_plus_gaps() {
     for case in cases() {
         let gaps = case.behind().div_ceil(Bytes::on_line(LONGEST).0) * Bytes::BETWEEN_FRAMES;
         let spare = case.computed().checked_sub(case.exact() + gaps);
@@ -260,7 +264,7 @@ fn what_is_computed_is_the_exact_worst_case_and_the_gaps_of_the_frames_that_come
 
 // proves: headroom
 #[test]
-fn nothing_needs_more_than_the_exact_worst_case() {
+fn no_traffic_needs_more_than_the_worst_case() {
     for seed in xoff_explore::seeds(0..4) {
         let mut rng = fastrand::Rng::with_seed(seed);
         for case in cases() {

@@ -26,7 +26,7 @@ fn fabric(line: Line, streams: &[Vec<Stream>]) -> Fabric<SwitchNode, TrafficHost
 fn fabric_of(
     line: Line,
     streams: &[Vec<Stream>],
-    told: impl Fn(TrafficSettings) -> TrafficSettings,
+    modify: impl Fn(TrafficSettings) -> TrafficSettings,
 ) -> Fabric<SwitchNode, TrafficHost> {
     let hosts = u8::try_from(streams.len()).unwrap();
     let switch = |at, settings, slots| SwitchNode::new(at, &settings, slots);
@@ -44,7 +44,7 @@ fn fabric_of(
             habits: Habits::IDEAL,
             stalls: None,
         };
-        fabric.at_host(number, |host, net| host.begin(told(settings), net));
+        fabric.at_host(number, |host, net| host.begin(modify(settings), net));
     }
     fabric
 }
@@ -55,7 +55,7 @@ fn lossless(to: MacAddr, count: u64) -> Stream {
 
 // proves: sim-hosts
 #[test]
-fn frames_leave_one_behind_the_other_and_arrive_when_the_lines_have_carried_them() {
+fn frames_are_sent_back_to_back_and_arrive_on_time() {
     for gbps in [1, 10, 100, 400] {
         let line = line(gbps);
         let count = 1_000;
@@ -123,7 +123,7 @@ fn a_host_keeps_to_its_rate_on_a_wire_that_would_take_more() {
 /// The host could hand over frames ten times as fast as they leave.
 // proves: sim-hosts
 #[test]
-fn a_host_hands_over_frames_until_its_driver_has_so_much() {
+fn host_fills_its_driver_up_to_the_commit() {
     let frame = Bytes::on_line(Stream::default().frame_len());
     let run = |commit: Bytes| {
         let streams = [vec![lossless(address(1), 100)], Vec::new()];
@@ -191,7 +191,7 @@ fn a_nap_is_no_shorter_for_a_stall_that_ends_before_it() {
 }
 
 #[test]
-fn the_longest_stall_is_told_and_not_the_last() {
+fn longest_stall_is_reported() {
     let length = Nanos::from_millis(1)..=Nanos::from_millis(3);
     let stalls = Stalls { gap: Nanos::from_micros(100), length, until: Nanos::NEVER };
     let streams = [vec![lossless(address(1), 1_000_000)], Vec::new()];
@@ -211,7 +211,7 @@ fn the_longest_stall_is_told_and_not_the_last() {
 
 // proves: sim-hosts
 #[test]
-fn a_host_that_naps_looks_at_what_has_come_when_the_nap_is_over() {
+fn napping_host_receives_after_its_nap() {
     let nap = Nanos::from_micros(50);
     let longest = |nap: Nanos| {
         let streams = [vec![lossless(address(1), 100)], Vec::new()];
@@ -249,7 +249,7 @@ fn a_host_takes_its_time_to_wake_for_what_it_sends() {
 /// us.
 // proves: sim-hosts
 #[test]
-fn a_host_takes_its_time_to_wake_for_what_comes_and_after_its_naps() {
+fn host_wakes_after_its_delay_and_naps() {
     let [wake, nap] = [30, 50].map(Nanos::from_micros);
     let stream = Stream { rate: Some(BitRate::from_gbps(1)), ..lossless(address(1), 1_000) };
     let received = |habits: Habits| {
@@ -266,17 +266,17 @@ fn a_host_takes_its_time_to_wake_for_what_comes_and_after_its_naps() {
     let first =
         (0..).map(|nanos| BEGIN.after(Picos::from_nanos(nanos))).find(|time| at_once(*time) == 1).unwrap();
     let first = Picos::from(Picos(first.0 - 1_000).floor());
-    let mut seen = 0;
-    for look in [30, 110, 190].map(|micros| first.after(Picos::from_micros(micros))) {
-        assert_eq!(later(Picos(look.0 - 1_000)), seen);
-        seen = at_once(look);
-        assert_eq!(later(look), seen);
+    let mut expected = 0;
+    for time in [30, 110, 190].map(|micros| first.after(Picos::from_micros(micros))) {
+        assert_eq!(later(Picos(time.0 - 1_000)), expected);
+        expected = at_once(time);
+        assert_eq!(later(time), expected);
     }
 }
 
 // proves: sim-hosts
 #[test]
-fn a_host_that_stalls_makes_up_for_what_it_may_and_loses_nothing() {
+fn stalled_host_catches_up_within_limit_without_loss() {
     let rate = BitRate::from_mbps(100);
     let frame = rate.time_of(Bytes::on_line(Stream::default().frame_len()));
     let stall = Nanos::from_millis(2);
@@ -305,7 +305,7 @@ fn a_host_that_stalls_makes_up_for_what_it_may_and_loses_nothing() {
 }
 
 #[test]
-fn a_notification_for_no_stream_is_counted_so() {
+fn cnm_without_a_stream_counts_as_unknown() {
     let mut fabric = fabric_of(line(10), &[Vec::new(), Vec::new()], |settings| TrafficSettings {
         qcn: Some(ReactionSettings::STANDARD),
         ..settings
@@ -322,6 +322,6 @@ fn a_notification_for_no_stream_is_counted_so() {
     let envelope = Envelope { dst: address(0), src: address(1), tag: None, cn_tag: Some(CnTag(5)) };
     fabric.at_host(1, |host, net| host.emit(cnm.encode(&envelope).as_bytes(), net));
     fabric.run_until(Picos::from_micros(100));
-    let told = [0, 1].map(|host| fabric.hosts()[host].report(fabric.now()).cnms);
-    assert_eq!(told.map(|cnms| (cnms.received, cnms.unknown)), [(1, 1), (0, 0)]);
+    let counts = [0, 1].map(|host| fabric.hosts()[host].report(fabric.now()).cnms);
+    assert_eq!(counts.map(|cnms| (cnms.received, cnms.unknown)), [(1, 1), (0, 0)]);
 }

@@ -7,8 +7,8 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::tap::{FrameEvent, Sighting, Tap, TapId};
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::{
-    Ailments, At, Fabric, Flow, Forwarding, Line, Pace, Picos, Plan, Seed, Stalls, SwitchKind, SwitchNode,
-    address, ideal, topology,
+    At, Fabric, Flow, Forwarding, ImpairmentCounts, Line, Pace, Picos, Plan, Seed, Stalls, SwitchKind,
+    SwitchNode, address, ideal, topology,
 };
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId, PortSet};
 
@@ -46,12 +46,12 @@ fn run_until_before(fabric: &mut Fabric, end: Nanos) {
     fabric.run_until(Picos(Picos::from(end).0 - 1));
 }
 
-fn ail(fabric: &mut Fabric, switch: u32, ail: impl FnOnce(&mut SwitchNode, &mut xoff_sim::Net)) {
-    fabric.at_switch(switch, ail);
+fn impair(fabric: &mut Fabric, switch: u32, impair: impl FnOnce(&mut SwitchNode, &mut xoff_sim::Net)) {
+    fabric.at_switch(switch, impair);
 }
 
-fn ailments(fabric: &Fabric, switch: usize) -> Ailments {
-    fabric.switches()[switch].ailments()
+fn counts(fabric: &Fabric, switch: usize) -> ImpairmentCounts {
+    fabric.switches()[switch].impairment_counts()
 }
 
 fn check(fabric: &Fabric) {
@@ -81,31 +81,31 @@ fn star(ports: u8, text: &str, change: impl FnOnce(&mut SwitchKind)) -> Fabric {
 
 // proves: sim-faults
 #[test]
-fn what_comes_in_a_stall_waits_and_is_taken_at_once_when_it_ends() {
+fn frames_of_a_stall_are_processed_at_its_end() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     fabric.begin(0, &flow(1, 10, Picos::ZERO));
     let end = Nanos::from_micros(50);
-    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    impair(&mut fabric, 0, |switch, net| switch.stall(end, net));
     run_until_before(&mut fabric, end);
     assert_eq!((fabric.hosts()[1].received(), fabric.switches()[0].switch().ledger().held), (0, 0));
     check(&fabric);
     fabric.run_to_rest();
     assert_eq!(got(&fabric, 1), (10, come(end, 10)));
     assert_eq!(fabric.hosts()[1].out_of_order(), 0);
-    let expected = Ailments { stalls: 1, stalled: end, longest: end, ..Ailments::default() };
-    assert_eq!(ailments(&fabric, 0), expected);
+    let expected = ImpairmentCounts { stalls: 1, stalled: end, longest: end, ..ImpairmentCounts::default() };
+    assert_eq!(counts(&fabric, 0), expected);
     check(&fabric);
 }
 
 // proves: sim-faults
 #[test]
-fn a_line_carries_no_frame_in_a_stall_but_the_one_that_is_on_it() {
+fn stalled_driver_only_finishes_frames_on_lines() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     fabric.begin(0, &flow(1, 100, Picos::ZERO));
     fabric.run_until(Picos::from_micros(2));
     let before = fabric.hosts()[1].received();
     let (begin, end) = (fabric.now(), Nanos::from_micros(9));
-    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    impair(&mut fabric, 0, |switch, net| switch.stall(end, net));
     fabric.run_until(Picos::from(end).after(LINE.delay).after(Picos(time_of(1).0 - 1)));
     let on_their_way = LINE.delay.0.div_ceil(time_of(1).0) + 1;
     assert!((1..=on_their_way).contains(&(fabric.hosts()[1].received() - before)), "{before}");
@@ -125,26 +125,26 @@ fn a_ring_holds_as_many_frames_as_it_has_and_no_more() {
             kind.slots.data = slots;
         });
         fabric.begin(1, &flow(0, 10, Picos::ZERO));
-        ail(&mut fabric, 0, |switch, net| switch.stall(Nanos::from_micros(50), net));
+        impair(&mut fabric, 0, |switch, net| switch.stall(Nanos::from_micros(50), net));
         fabric.run_to_rest();
         check(&fabric);
-        (fabric.hosts()[0].received(), fabric.switches()[0].never_seen())
+        (fabric.hosts()[0].received(), fabric.switches()[0].receive_drops())
     };
     assert_eq!([run(10, 64), run(9, 64)], [(10, 0), (9, 1)]);
     assert_eq!([run(64, 10), run(64, 9)], [(10, 0), (9, 1)]);
 }
 
 #[test]
-fn a_ring_is_empty_when_the_driver_has_looked_whatever_ails_besides() {
+fn poll_empties_ring_despite_blocked_line() {
     let mut fabric = star(3, "", |kind| kind.slots.rings = [64, 10, 64].into());
-    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(2), Nanos::from_millis(1), net));
+    impair(&mut fabric, 0, |switch, net| switch.refuse(PortId(2), Nanos::from_millis(1), net));
     for end in [50, 100].map(Nanos::from_micros) {
         fabric.begin(1, &flow(0, 10, fabric.now()));
-        ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+        impair(&mut fabric, 0, |switch, net| switch.stall(end, net));
         fabric.run_until(Picos::from(end));
     }
     fabric.run_to_rest();
-    assert_eq!((fabric.hosts()[0].received(), fabric.switches()[0].never_seen()), (20, 0));
+    assert_eq!((fabric.hosts()[0].received(), fabric.switches()[0].receive_drops()), (20, 0));
     check(&fabric);
 }
 
@@ -164,11 +164,11 @@ impl Tap for Ports {
 }
 
 #[test]
-fn what_has_come_in_a_stall_is_taken_port_by_port() {
+fn frames_of_a_stall_are_processed_port_by_port() {
     let mut fabric = star(3, "", |_| ());
     let order = Arc::default();
     let tap = Box::new(Ports(Arc::clone(&order)));
-    ail(&mut fabric, 0, |switch, net| {
+    impair(&mut fabric, 0, |switch, net| {
         switch.put_tap(TapId(1), tap, net).expect("it has none");
         switch.stall(Nanos::from_micros(50), net);
     });
@@ -181,7 +181,7 @@ fn what_has_come_in_a_stall_is_taken_port_by_port() {
 
 /// The peer obeys at once; only the switch polls late.
 #[test]
-fn what_comes_late_for_a_stall_is_no_fault_of_the_peer() {
+fn stall_counts_no_late_frames_of_the_peer() {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 2_000);
     let counters = Arc::clone(fabric.switches()[0].counters());
@@ -191,9 +191,9 @@ fn what_comes_late_for_a_stall_is_no_fault_of_the_peer() {
     }
     let end = fabric.now().floor().after(Nanos::from_micros(30));
     let before = of_peer.rx_frames.get();
-    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    impair(&mut fabric, 0, |switch, net| switch.stall(end, net));
     fabric.run_until(Picos::from(end));
-    assert!(of_peer.rx_frames.get() > before, "it has looked");
+    assert!(of_peer.rx_frames.get() > before, "frames have arrived");
     assert_eq!((of_peer.late_frames.get(), of_peer.excess_frames.get()), (0, 0));
     fabric.run_to_rest();
     check(&fabric);
@@ -206,7 +206,7 @@ fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 2_000);
     fabric.run_until(begin);
-    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    impair(&mut fabric, 0, |switch, net| switch.stall(end, net));
     run_until_before(&mut fabric, end);
     let xoffs = |fabric: &Fabric, switch: usize, port| {
         fabric.switches()[switch].counters().class(PortId(port), LOSSLESS).xoff_sent.get()
@@ -220,13 +220,13 @@ fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
     let mut fabric = Fabric::new(&topology::chain(2, LINE), Seed(1));
     fabric.begin(0, &flow(1, 2_000, Picos::ZERO));
     fabric.run_until(begin);
-    ail(&mut fabric, 1, |switch, net| switch.refuse(PortId(1), Nanos::from_micros(30), net));
+    impair(&mut fabric, 1, |switch, net| switch.refuse(PortId(1), Nanos::from_micros(30), net));
     while xoffs(&fabric, 1, 0) == 0 {
         fabric.step(Picos::NEVER);
     }
-    let told = fabric.now();
-    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
-    fabric.run_until(told.after(Picos::from_micros(5)));
+    let xoff_sent_at = fabric.now();
+    impair(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    fabric.run_until(xoff_sent_at.after(Picos::from_micros(5)));
     let paused =
         |fabric: &Fabric| fabric.switches()[0].counters().class(PortId(1), LOSSLESS).xoff_received.get();
     assert_eq!(paused(&fabric), 0);
@@ -240,7 +240,7 @@ fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
 fn held() -> (Fabric, u64) {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 5_000);
-    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), Nanos::from_millis(4), net));
+    impair(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), Nanos::from_millis(4), net));
     fabric.run_until(Picos::from_micros(1_000));
     let refreshes = refreshes(&fabric);
     assert!(refreshes > 0);
@@ -255,7 +255,7 @@ fn refreshes(fabric: &Fabric) -> u64 {
 #[test]
 fn timers_are_late_by_a_stall() {
     let (mut fabric, before) = held();
-    ail(&mut fabric, 0, |switch, net| switch.stall(Nanos::from_millis(3), net));
+    impair(&mut fabric, 0, |switch, net| switch.stall(Nanos::from_millis(3), net));
     fabric.run_until(Picos(Picos::from_micros(3_000).0 - 1));
     assert_eq!(refreshes(&fabric), before);
     fabric.run_until(Picos::from_micros(3_000));
@@ -268,7 +268,7 @@ fn timers_are_late_by_a_stall() {
 fn a_driver_that_sleeps_takes_its_time_to_wake() {
     let wake = Nanos::from_micros(10);
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
-    ail(&mut fabric, 0, |switch, net| switch.wake_after(wake, net));
+    impair(&mut fabric, 0, |switch, net| switch.wake_after(wake, net));
     let mut begin = Picos::ZERO;
     for frames in [100, 1] {
         fabric.begin(0, &flow(1, frames, begin));
@@ -280,17 +280,17 @@ fn a_driver_that_sleeps_takes_its_time_to_wake() {
         assert_eq!(got(&fabric, 1), (received + frames, come(awake, frames)));
         begin = fabric.now().after(Picos::from_micros(1));
     }
-    assert_eq!((fabric.hosts()[1].out_of_order(), ailments(&fabric, 0)), (0, Ailments::default()));
+    assert_eq!((fabric.hosts()[1].out_of_order(), counts(&fabric, 0)), (0, ImpairmentCounts::default()));
     check(&fabric);
 }
 
 // proves: sim-faults
 #[test]
-fn the_times_of_a_driver_that_sleeps_are_late_by_what_it_takes_to_wake() {
+fn timers_of_sleeping_driver_are_late_by_its_wakeup() {
     let refreshed = |wake: Nanos, stalls_until: Nanos| {
         let (mut fabric, before) = held();
-        ail(&mut fabric, 0, |switch, net| switch.wake_after(wake, net));
-        ail(&mut fabric, 0, |switch, net| switch.stall(stalls_until, net));
+        impair(&mut fabric, 0, |switch, net| switch.wake_after(wake, net));
+        impair(&mut fabric, 0, |switch, net| switch.stall(stalls_until, net));
         while refreshes(&fabric) == before {
             fabric.run_until(fabric.now().after(Picos::from_nanos(1)));
         }
@@ -309,11 +309,11 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
         let mut fabric = star(10, &format!("[switch]\nstall_budget = \"{budget}\"\n"), |_| ());
         (1..10).for_each(|host| fabric.begin(host, &flow(0, 400, Picos::ZERO)));
         fabric.run_until(Picos::from_nanos(begin));
-        ail(&mut fabric, 0, |switch, net| switch.stall(Nanos(begin).after(length), net));
+        impair(&mut fabric, 0, |switch, net| switch.stall(Nanos(begin).after(length), net));
         fabric.run_to_rest();
         check(&fabric);
         let node = &fabric.switches()[0];
-        let lost = node.never_seen() + node.counters().dropped(DropReason::HeadroomExhausted);
+        let lost = node.receive_drops() + node.counters().dropped(DropReason::HeadroomExhausted);
         assert_eq!(fabric.hosts()[0].received() + lost, 9 * 400, "all else has come");
         lost
     };
@@ -324,7 +324,7 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
 /// us less.
 // proves: sim-faults
 #[test]
-fn a_stall_within_the_budget_loses_nothing_and_a_longer_one_does_and_says_so() {
+fn stall_within_budget_loses_nothing_longer_one_does() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
     assert!(lost_in_a_stall("10us", Nanos::from_micros(14)) > 0);
     assert!(lost_in_a_stall("6us", Nanos::from_micros(10)) > 0);
@@ -332,12 +332,12 @@ fn a_stall_within_the_budget_loses_nothing_and_a_longer_one_does_and_says_so() {
 
 // proves: sim-faults
 #[test]
-fn a_line_that_is_refused_gets_no_frame_and_others_do() {
+fn blocked_line_gets_no_frame_others_do() {
     let mut fabric = star(3, "", |_| ());
     fabric.begin(2, &flow(0, 10, Picos::ZERO));
     fabric.begin(0, &flow(1, 10, Picos::ZERO));
     let end = Nanos::from_micros(50);
-    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
+    impair(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
     run_until_before(&mut fabric, end);
     assert_eq!([0, 1].map(|host: usize| fabric.hosts()[host].received()), [0, 10]);
     assert_eq!(fabric.switches()[0].switch().ledger().held, 10);
@@ -348,14 +348,14 @@ fn a_line_that_is_refused_gets_no_frame_and_others_do() {
 
 // proves: sim-faults
 #[test]
-fn a_refusal_lets_the_frame_on_the_line_leave() {
+fn frame_on_a_blocked_line_still_leaves() {
     let mut fabric = star(2, "", |_| ());
     fabric.begin(1, &flow(0, 3, Picos::ZERO));
     // The first frame has just started on the switch's line.
     let begin = come(Picos::ZERO, 1);
     fabric.run_until(begin);
     let end = Nanos::from_micros(20);
-    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
+    impair(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
     fabric.run_until(Picos::from(end));
     assert_eq!(got(&fabric, 0), (1, come(begin, 1)));
     fabric.run_to_rest();
@@ -365,14 +365,14 @@ fn a_refusal_lets_the_frame_on_the_line_leave() {
 
 /// The frame takes 122 ns to leave, another arrives after 60 ns, and the line is unblocked after 100 ns.
 #[test]
-fn a_refusal_that_ends_before_the_frame_on_the_line_has_left_changes_nothing() {
+fn block_that_ends_while_line_is_busy_changes_nothing() {
     let mut fabric = star(3, COMMIT, |_| ());
     fabric.begin(1, &flow(0, 1, Picos::ZERO));
     fabric.begin(2, &flow(0, 1, Picos::from_nanos(60)));
     let begin = come(Picos::ZERO, 1);
     fabric.run_until(begin);
     let end = begin.floor().after(Nanos(100));
-    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
+    impair(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
     fabric.run_to_rest();
     assert_eq!(got(&fabric, 0), (2, come(begin, 2)));
     check(&fabric);
@@ -380,11 +380,11 @@ fn a_refusal_that_ends_before_the_frame_on_the_line_has_left_changes_nothing() {
 
 // proves: sim-faults
 #[test]
-fn completions_that_come_late_hold_what_is_beyond_the_commit_and_no_pause() {
+fn late_completions_hold_uncommitted_frames_not_pauses() {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 1_000);
     let end = Nanos::from_micros(50);
-    ail(&mut fabric, 0, |switch, net| switch.complete_late(end, net));
+    impair(&mut fabric, 0, |switch, net| switch.complete_late(end, net));
     run_until_before(&mut fabric, end);
     assert_eq!(fabric.hosts()[0].received(), 1);
     let xoffs = fabric.switches()[0].counters().class(PortId(1), LOSSLESS).xoff_sent.get();
@@ -397,7 +397,7 @@ fn completions_that_come_late_hold_what_is_beyond_the_commit_and_no_pause() {
 
     let mut fabric = star(2, COMMIT, |_| ());
     fabric.begin(1, &flow(0, 100, Picos::ZERO));
-    ail(&mut fabric, 0, |switch, net| switch.complete_late(end, net));
+    impair(&mut fabric, 0, |switch, net| switch.complete_late(end, net));
     fabric.run_until(Picos::from(end));
     assert_eq!(fabric.hosts()[0].received(), 4);
     fabric.run_to_rest();
@@ -412,7 +412,7 @@ fn of_several_at_once_that_which_ends_last_holds() {
         let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
         fabric.begin(0, &flow(1, 10, Picos::ZERO));
         for until in [end, sooner] {
-            ail(&mut fabric, 0, |switch, net| ails(switch, until, net));
+            impair(&mut fabric, 0, |switch, net| ails(switch, until, net));
         }
         run_until_before(&mut fabric, end);
         let before = fabric.hosts()[1].received();
@@ -431,9 +431,9 @@ fn a_stall_that_begins_in_another_counts_from_its_end() {
     let (end, sooner) = (Nanos::from_micros(50), Nanos::from_micros(30));
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     let mut counted = |until: Nanos| {
-        ail(&mut fabric, 0, |switch, net| switch.stall(until, net));
+        impair(&mut fabric, 0, |switch, net| switch.stall(until, net));
         fabric.run_until(fabric.now().after(Picos::from_micros(10)));
-        let Ailments { stalls, stalled, longest, .. } = ailments(&fabric, 0);
+        let ImpairmentCounts { stalls, stalled, longest, .. } = counts(&fabric, 0);
         (stalls, stalled, longest)
     };
     assert_eq!([end, sooner, end].map(&mut counted), [(1, end, end); 3]);
@@ -444,7 +444,7 @@ fn a_stall_that_begins_in_another_counts_from_its_end() {
 // proves: sim-faults
 #[test]
 fn stalls_at_random_are_by_the_seed_and_by_the_switch() {
-    let run = |seed: u64, switches: &[u32]| {
+    let run = |seed: Seed, switches: &[u32]| {
         let mut fabric = Fabric::new(&topology::chain(3, LINE), Seed(1));
         let stalls = Stalls {
             gap: Nanos::from_micros(20),
@@ -452,33 +452,33 @@ fn stalls_at_random_are_by_the_seed_and_by_the_switch() {
             until: Nanos::from_micros(900),
         };
         for &number in switches {
-            ail(&mut fabric, number, |switch, net| switch.stall_at_random(stalls.clone(), Seed(seed), net));
+            impair(&mut fabric, number, |switch, net| switch.stall_at_random(stalls.clone(), seed, net));
         }
         fabric.begin(0, &flow(1, 5_000, Picos::ZERO));
         fabric.run_to_rest();
         check(&fabric);
         let lost = |switch: &SwitchNode| {
-            switch.never_seen() + switch.counters().dropped(DropReason::HeadroomExhausted)
+            switch.receive_drops() + switch.counters().dropped(DropReason::HeadroomExhausted)
         };
         let lost: u64 = fabric.switches().iter().map(lost).sum();
         assert_eq!(fabric.hosts()[1].received() + lost, 5_000);
-        (fabric.digest(), ailments(&fabric, 1))
+        (fabric.digest(), counts(&fabric, 1))
     };
-    let (digest, of_one) = run(7, &[1]);
+    let (digest, of_one) = run(Seed(7), &[1]);
     assert!((30..54).contains(&of_one.stalls), "{of_one:?}");
-    assert_eq!(run(7, &[1]), (digest, of_one));
-    assert_ne!(run(8, &[1]).1, of_one);
-    let (_, with_others) = run(7, &[0, 1, 2]);
+    assert_eq!(run(Seed(7), &[1]), (digest, of_one));
+    assert_ne!(run(Seed(8), &[1]).1, of_one);
+    let (_, with_others) = run(Seed(7), &[0, 1, 2]);
     assert_eq!((with_others.stalls, with_others.stalled), (of_one.stalls, of_one.stalled));
 }
 
 #[test]
-fn the_driver_looks_when_a_stall_at_random_ends() {
+fn driver_polls_at_the_end_of_a_random_stall() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     let length = Nanos::from_micros(5);
     let stalls = Stalls { gap: length, length: length..=length, until: Nanos::from_micros(100) };
-    ail(&mut fabric, 0, |switch, net| switch.stall_at_random(stalls, Seed(1), net));
-    while ailments(&fabric, 0).stalls == 0 {
+    impair(&mut fabric, 0, |switch, net| switch.stall_at_random(stalls, Seed(1), net));
+    while counts(&fabric, 0).stalls == 0 {
         fabric.step(Picos::NEVER);
     }
     let end = fabric.now().floor().after(length);
@@ -489,21 +489,21 @@ fn the_driver_looks_when_a_stall_at_random_ends() {
 }
 
 #[test]
-fn a_link_that_goes_while_a_line_is_refused_is_heard_of_at_once() {
+fn link_loss_beside_blocked_line_is_noticed_at_once() {
     let mut fabric = star(3, "", |_| ());
-    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(2), Nanos::from_micros(40), net));
+    impair(&mut fabric, 0, |switch, net| switch.refuse(PortId(2), Nanos::from_micros(40), net));
     fabric.set_link(At::Host(0), false);
     assert!(!fabric.switches()[0].switch().bridge().is_up(PortId(0)));
 }
 
 // proves: sim-faults
 #[test]
-fn a_link_that_goes_in_a_stall_is_heard_of_at_its_end() {
+fn link_loss_in_a_stall_is_noticed_at_its_end() {
     let mut fabric = star(3, "", |_| ());
     fabric.begin(1, &flow(0, 1_000, Picos::ZERO));
     fabric.run_until(Picos::from_micros(10));
     let end = Nanos::from_micros(40);
-    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    impair(&mut fabric, 0, |switch, net| switch.stall(end, net));
     fabric.set_link(At::Host(0), false);
     run_until_before(&mut fabric, end);
     let dropped = |fabric: &Fabric| fabric.switches()[0].counters().dropped(DropReason::LinkDown);
@@ -515,9 +515,9 @@ fn a_link_that_goes_in_a_stall_is_heard_of_at_its_end() {
 
 // proves: sim-faults
 #[test]
-fn a_link_that_goes_wakes_a_driver_that_sleeps() {
+fn link_loss_wakes_a_sleeping_driver() {
     let (mut fabric, _) = held();
-    ail(&mut fabric, 0, |switch, net| switch.wake_after(Nanos::from_micros(7), net));
+    impair(&mut fabric, 0, |switch, net| switch.wake_after(Nanos::from_micros(7), net));
     fabric.set_link(At::Host(0), false);
     run_until_before(&mut fabric, Nanos::from_micros(1_007));
     let dropped = |fabric: &Fabric| fabric.switches()[0].counters().dropped(DropReason::LinkDown);
@@ -529,11 +529,11 @@ fn a_link_that_goes_wakes_a_driver_that_sleeps() {
 
 // proves: sim-faults
 #[test]
-fn what_is_over_leaves_nothing() {
+fn ended_impairments_change_nothing_later() {
     let run = |ails: bool| {
         let mut fabric = star(3, "", |_| ());
         if ails {
-            ail(&mut fabric, 0, |switch, net| {
+            impair(&mut fabric, 0, |switch, net| {
                 let end = Nanos::from_micros(3);
                 switch.stall(end, net);
                 switch.refuse(PortId(0), end, net);

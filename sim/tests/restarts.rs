@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::tap::{FrameEvent, Sighting, Tap, TapId};
 use xoff_flow_control::drop_reason::DropReason;
-use xoff_sim::{At, Fabric, Flow, Happened, Line, Pace, Picos, Plan, Seed, topology};
+use xoff_sim::{At, Fabric, FabricEvent, Flow, Line, Pace, Picos, Plan, Seed, topology};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId, PortSet};
 
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
@@ -50,7 +50,7 @@ fn held() -> (Plan, Fabric) {
         fabric.step(Picos::NEVER);
     }
     fabric.run_until(fabric.now().after(Picos::from_micros(3)));
-    assert_eq!(is_held(&fabric), [true; 2], "and they have heard");
+    assert_eq!(is_held(&fabric), [true; 2], "and XOFF has arrived");
     (plan, fabric)
 }
 
@@ -65,7 +65,7 @@ fn restarted(away: Nanos) -> (Plan, Fabric, u64) {
 
 // proves: sim-faults
 #[test]
-fn what_is_in_a_switch_that_ends_is_lost_and_counted_and_the_rest_comes() {
+fn frames_in_a_restarted_switch_are_lost_and_counted() {
     let (_, mut fabric, held) = restarted(Nanos::ZERO);
     check(&fabric);
     let nothing_is_there = |fabric: &Fabric| {
@@ -77,12 +77,16 @@ fn what_is_in_a_switch_that_ends_is_lost_and_counted_and_the_rest_comes() {
     };
     nothing_is_there(&fabric);
     assert_eq!(fabric.switches()[0].switch().ledger().held, 0);
-    let ailments = fabric.switches()[0].ailments();
-    assert_eq!((ailments.restarts, ailments.lost_in_restarts), (1, held - 1), "one is on a line");
+    let impairment_counts = fabric.switches()[0].impairment_counts();
+    assert_eq!(
+        (impairment_counts.restarts, impairment_counts.lost_in_restarts),
+        (1, held - 1),
+        "one is on a line"
+    );
     assert!(held > 100);
     fabric.run_to_rest();
     check(&fabric);
-    let lost = fabric.switches()[0].ailments().lost_in_restarts;
+    let lost = fabric.switches()[0].impairment_counts().lost_in_restarts;
     assert_eq!(fabric.hosts()[0].received() + lost, 10_000);
     assert_eq!(lost, held - 1, "what comes behind is not");
     nothing_is_there(&fabric);
@@ -94,7 +98,7 @@ fn what_is_in_a_switch_that_ends_is_lost_and_counted_and_the_rest_comes() {
 
 // proves: sim-faults
 #[test]
-fn what_has_left_a_switch_that_ends_and_was_not_heard_of_is_counted() {
+fn pending_completions_count_as_sent_at_restart() {
     let (plan, mut fabric) = two_to_one(50);
     fabric.at_switch(0, |switch, net| switch.complete_late(Nanos::from_micros(100), net));
     fabric.run_until(Picos::from_micros(3));
@@ -108,14 +112,14 @@ fn what_has_left_a_switch_that_ends_and_was_not_heard_of_is_counted() {
 /// A pause lasts 335 us, but the senders resume when the XON arrives.
 // proves: sim-faults
 #[test]
-fn peers_are_let_go_before_a_switch_ends() {
+fn peers_are_resumed_before_a_restart() {
     let (_, mut fabric, _) = restarted(Nanos::from_micros(100));
     let sent = |fabric: &Fabric| [1, 2].map(|host: usize| fabric.hosts()[host].sent());
     let before = sent(&fabric);
-    let heard = fabric.now().after(time_of(60)).after(LINE.delay);
-    fabric.run_until(Picos(heard.0 - 1));
+    let xon_received_at = fabric.now().after(time_of(60)).after(LINE.delay);
+    fabric.run_until(Picos(xon_received_at.0 - 1));
     assert_eq!(sent(&fabric), before);
-    fabric.run_until(heard);
+    fabric.run_until(xon_received_at);
     assert_eq!(sent(&fabric), before.map(|frames| frames + 1));
     check(&fabric);
     fabric.run_to_rest();
@@ -125,16 +129,16 @@ fn peers_are_let_go_before_a_switch_ends() {
 /// On a blocked line the XON leaves first when the line is unblocked, even if the new switch has begun.
 // proves: sim-faults
 #[test]
-fn peers_are_let_go_as_soon_as_their_lines_are_refused_no_longer() {
+fn peers_on_blocked_lines_are_resumed_once_unblocked() {
     for (refused, away) in [(50, 10), (10, 50)] {
         let (plan, mut fabric) = held();
         let [end, begins] = [refused, away].map(|span| fabric.now().floor().after(Nanos::from_micros(span)));
         fabric.at_switch(0, |switch, net| switch.refuse(PortId(1), end, net));
         restart(&mut fabric, &plan, 0, begins);
-        let heard = Picos::from(end).after(time_of(60)).after(LINE.delay);
-        fabric.run_until(Picos(heard.0 - 1));
+        let xon_received_at = Picos::from(end).after(time_of(60)).after(LINE.delay);
+        fabric.run_until(Picos(xon_received_at.0 - 1));
         let before = fabric.hosts()[1].sent();
-        fabric.run_until(heard);
+        fabric.run_until(xon_received_at);
         assert_eq!(fabric.hosts()[1].sent(), before + 1, "refused for {refused} us, away for {away} us");
         fabric.run_to_rest();
         check(&fabric);
@@ -144,11 +148,11 @@ fn peers_are_let_go_as_soon_as_their_lines_are_refused_no_longer() {
 /// Restarts once, or twice at the same time. The XON for host 1 takes 7 ns. After 3 ns a frame for host 1 arrives, and
 /// the old switch's last frame leaves for host 0.
 #[test]
-fn what_comes_behind_the_last_frame_of_the_switch_before_waits_for_its_line() {
+fn frame_behind_old_switch_waits_for_its_line() {
     for times in [1, 2] {
         let (plan, mut fabric) = held();
         let line = fabric.end(At::Switch(0, 0));
-        while fabric.step(Picos::NEVER) != Some(Happened::Left(line)) {}
+        while fabric.step(Picos::NEVER) != Some(FabricEvent::Left(line)) {}
         // The line carries back-to-back frames.
         let came = fabric.now().after(Picos(6 * time_of(FRAME).0));
         fabric.begin(0, &Flow { from: Picos(came.0 - time_of(FRAME).0 - LINE.delay.0), ..flow(1, 1) });
@@ -165,7 +169,7 @@ fn what_comes_behind_the_last_frame_of_the_switch_before_waits_for_its_line() {
 
 /// A frame is on the line when the switch ends, another arrives after 60 ns, and the line is blocked for 100 ns.
 #[test]
-fn the_frame_on_a_line_leaves_before_those_of_the_other_switch_whatever_ails() {
+fn frame_on_line_leaves_before_those_of_new_switch() {
     let plan = topology::single(3, LINE);
     let mut fabric = Fabric::new(&plan, Seed(1));
     fabric.begin(1, &flow(0, 1));
@@ -182,7 +186,7 @@ fn the_frame_on_a_line_leaves_before_those_of_the_other_switch_whatever_ails() {
 }
 
 #[test]
-fn a_line_is_free_again_when_the_last_frame_of_the_switch_before_has_left() {
+fn line_is_free_after_last_frame_of_old_switch() {
     let (plan, mut fabric) = two_to_one(1);
     let idle = Nanos::from_micros(100);
     fabric.at_switch(0, |switch, net| switch.refuse(PortId(2), idle, net));
@@ -200,7 +204,7 @@ fn a_line_is_free_again_when_the_last_frame_of_the_switch_before_has_left() {
 
 // proves: sim-faults
 #[test]
-fn what_comes_while_a_switch_is_away_is_lost_and_counted() {
+fn arrivals_during_a_restart_are_lost_and_counted() {
     // The tenth frame arrives just before the switch ends; the twentieth when the new one begins, or just before.
     let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0);
     assert_eq!(Picos::from(came(20).floor()), came(20));
@@ -215,13 +219,13 @@ fn what_comes_while_a_switch_is_away_is_lost_and_counted() {
         restart(&mut fabric, &plan, 0, came(20).floor().after(Nanos(later)));
         fabric.run_to_rest();
         check(&fabric);
-        let ailments = fabric.switches()[0].ailments();
-        assert_eq!((ailments.lost_in_restarts, fabric.hosts()[1].received()), (lost, 100 - lost));
+        let impairment_counts = fabric.switches()[0].impairment_counts();
+        assert_eq!((impairment_counts.lost_in_restarts, fabric.hosts()[1].received()), (lost, 100 - lost));
     }
 }
 
 #[test]
-fn what_a_switch_is_asked_for_while_it_is_away_waits_until_it_begins() {
+fn requests_during_restart_wait_for_new_switch() {
     let (plan, mut fabric) = two_to_one(100);
     fabric.run_until(Picos::from_micros(3));
     let begins = Nanos::from_micros(40);
@@ -238,25 +242,25 @@ fn what_a_switch_is_asked_for_while_it_is_away_waits_until_it_begins() {
 
 // proves: sim-faults
 #[test]
-fn what_a_switch_is_asked_for_behind_a_restart_waits_until_the_other_one_begins() {
+fn requests_queued_behind_restart_go_to_new_switch() {
     let (plan, mut fabric) = two_to_one(100);
     fabric.run_until(Picos::from_micros(3));
-    let [looks, begins] = [20, 40].map(Nanos::from_micros);
-    fabric.at_switch(0, |switch, net| switch.stall(looks, net));
+    let [polls, begins] = [20, 40].map(Nanos::from_micros);
+    fabric.at_switch(0, |switch, net| switch.stall(polls, net));
     restart(&mut fabric, &plan, 0, begins);
     fabric.set_link(At::Host(2), false);
-    let told = |fabric: &Fabric| {
+    let state = |fabric: &Fabric| {
         let switch = &fabric.switches()[0];
-        (switch.ailments().restarts, switch.switch().bridge().is_up(PortId(2)))
+        (switch.impairment_counts().restarts, switch.switch().bridge().is_up(PortId(2)))
     };
     for (time, expected) in [
-        (Picos(Picos::from(looks).0 - 1), (0, true)),
-        (Picos::from(looks), (1, true)),
+        (Picos(Picos::from(polls).0 - 1), (0, true)),
+        (Picos::from(polls), (1, true)),
         (Picos(Picos::from(begins).0 - 1), (1, true)),
         (Picos::from(begins), (1, false)),
     ] {
         fabric.run_until(time);
-        assert_eq!(told(&fabric), expected, "{time:?}");
+        assert_eq!(state(&fabric), expected, "{time:?}");
     }
     fabric.run_to_rest();
     check(&fabric);
@@ -276,24 +280,24 @@ impl Tap for Count {
 }
 
 #[test]
-fn who_looks_on_looks_on_at_the_other_switch_too() {
+fn tap_survives_a_restart() {
     let plan = topology::chain(1, LINE);
     let mut fabric = Fabric::new(&plan, Seed(1));
-    let seen = Arc::default();
-    let tap = Box::new(Count(Arc::clone(&seen)));
+    let received = Arc::default();
+    let tap = Box::new(Count(Arc::clone(&received)));
     fabric.at_switch(0, |switch, net| switch.put_tap(TapId(1), tap, net)).expect("it has none");
     fabric.begin(0, &flow(1, 100));
     fabric.run_until(Picos::from_micros(5));
     let begins = fabric.now().floor();
     restart(&mut fabric, &plan, 0, begins);
     fabric.run_to_rest();
-    assert_eq!(seen.load(Relaxed), 100);
+    assert_eq!(received.load(Relaxed), 100);
 }
 
 /// The new switch does not know its peer's pause until the peer refreshes it.
 // proves: sim-faults
 #[test]
-fn another_switch_knows_nothing_of_what_its_peers_have_asked_for() {
+fn new_switch_is_unpaused_until_peers_refresh() {
     let plan = topology::chain(2, LINE);
     let mut fabric = Fabric::new(&plan, Seed(1));
     fabric.begin(0, &flow(1, 2_000));
@@ -305,10 +309,10 @@ fn another_switch_knows_nothing_of_what_its_peers_have_asked_for() {
     fabric.run_until(Picos::from_micros(62));
     assert!(paused(&fabric).is_empty());
     fabric.run_until(Picos::from_micros(400));
-    assert!(paused(&fabric).contains(LOSSLESS), "it was said again");
+    assert!(paused(&fabric).contains(LOSSLESS), "the peer has refreshed its pause");
     fabric.run_to_rest();
     check(&fabric);
-    let lost = fabric.switches()[0].ailments().lost_in_restarts
+    let lost = fabric.switches()[0].impairment_counts().lost_in_restarts
         + fabric
             .switches()
             .iter()
@@ -330,21 +334,21 @@ fn ends_stalls_and_links_that_are_down_may_come_together() {
     });
     restart(&mut fabric, &plan, 0, Nanos::from_micros(40));
     fabric.run_until(Picos::from_micros(29));
-    assert_eq!(fabric.switches()[0].ailments().restarts, 0, "nobody has heard of it");
+    assert_eq!(fabric.switches()[0].impairment_counts().restarts, 0, "nobody has heard of it");
     fabric.run_until(Picos::from_micros(35));
-    assert_eq!(fabric.switches()[0].ailments().restarts, 1);
+    assert_eq!(fabric.switches()[0].impairment_counts().restarts, 1);
     restart(&mut fabric, &plan, 0, Nanos::from_micros(50));
     restart(&mut fabric, &plan, 0, Nanos::from_micros(45));
     check(&fabric);
     fabric.run_until(Picos::from_micros(90));
-    assert_eq!(fabric.switches()[0].ailments().restarts, 3);
+    assert_eq!(fabric.switches()[0].impairment_counts().restarts, 3);
     assert!(!fabric.switches()[0].switch().bridge().is_up(PortId(2)));
     fabric.set_link(At::Host(2), true);
     fabric.run_to_rest();
     check(&fabric);
     let node = &fabric.switches()[0];
     let dropped: u64 = DropReason::ALL.iter().map(|reason| node.counters().dropped(*reason)).sum();
-    let lost = node.ailments().lost_in_restarts + node.never_seen() + dropped;
+    let lost = node.impairment_counts().lost_in_restarts + node.receive_drops() + dropped;
     assert!(fabric.hosts()[0].received() + lost <= 10_000);
     assert!(fabric.hosts()[0].received() > 8_000);
 }

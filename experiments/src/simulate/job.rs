@@ -11,7 +11,7 @@ use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_sim::flows::{FlowFabric, FlowHost, FlowRecord, Query};
-use xoff_sim::{Ailments, At, Mishaps, Picos, SwitchNode};
+use xoff_sim::{At, FaultCounts, ImpairmentCounts, Picos, SwitchNode};
 use xoff_wire::units::{Class, Nanos, PortId};
 
 use super::build::{Model, model, named};
@@ -194,11 +194,11 @@ fn counted(model: &Model) -> WarmUpCounts {
         sum.payload[usize::from(record.tag)] += came(model, &record);
     }
     let hosts = fabric.fabric().hosts().iter();
-    sum.lost =
-        fabric.fabric().mishaps().lost + hosts.flat_map(dropped_by).map(|(_, frames)| frames).sum::<u64>();
+    sum.lost = fabric.fabric().fault_counts().lost
+        + hosts.flat_map(dropped_by).map(|(_, frames)| frames).sum::<u64>();
     for switch in fabric.fabric().switches() {
-        let ailments = switch.ailments();
-        sum.lost += ailments.never_seen + ailments.lost_in_restarts;
+        let impairments = switch.impairment_counts();
+        sum.lost += impairments.receive_drops + impairments.lost_in_restarts;
         for (_, _, class) in ports(switch.counters()) {
             sum.xoffs += class.xoff_sent.get();
             sum.held += held(class, now);
@@ -354,11 +354,11 @@ fn place(model: &Model, switch: usize, port: PortId, class: Class) -> [String; 5
 }
 
 fn switches(model: &Model, key: &[String; 2]) -> Vec<Row> {
-    let all = model.fabric.fabric().switches().iter().map(SwitchNode::ailments).enumerate();
-    let some = all.filter(|(_, ailments)| *ailments != Ailments::default());
-    let cells = |(number, ailments): (usize, Ailments)| {
-        let Ailments { stalls, stalled, never_seen, restarts, lost_in_restarts, .. } = ailments;
-        let counts = [stalls, stalled.0, never_seen, restarts, lost_in_restarts];
+    let all = model.fabric.fabric().switches().iter().map(SwitchNode::impairment_counts).enumerate();
+    let some = all.filter(|(_, counts)| *counts != ImpairmentCounts::default());
+    let cells = |(number, counts): (usize, ImpairmentCounts)| {
+        let ImpairmentCounts { stalls, stalled, receive_drops, restarts, lost_in_restarts, .. } = counts;
+        let counts = [stalls, stalled.0, receive_drops, restarts, lost_in_restarts];
         let place = [number.to_string(), model.kinds[number].to_owned()];
         row(key, place.into_iter().chain(counts.map(|count| count.to_string())))
     };
@@ -367,8 +367,9 @@ fn switches(model: &Model, key: &[String; 2]) -> Vec<Row> {
 
 /// Returns the rows of ends with lost, late or damaged frames.
 fn links(model: &Model, key: &[String; 2]) -> Vec<Row> {
-    let some = model.fabric.fabric().mishaps_by_end().filter(|(_, mishaps)| *mishaps != Mishaps::default());
-    let cells = |(at, Mishaps { lost, lost_control, late, harmed })| {
+    let some =
+        model.fabric.fabric().fault_counts_by_end().filter(|(_, counts)| *counts != FaultCounts::default());
+    let cells = |(at, FaultCounts { lost, lost_control, late, harmed })| {
         let counts = [lost, lost_control, late, harmed].map(|count: u64| count.to_string());
         row(key, std::iter::once(named(at)).chain(counts))
     };

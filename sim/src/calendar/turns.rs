@@ -179,15 +179,15 @@ mod tests {
     /// A star: part 3 in the center, and three busy parts that wait for it at first.
     // proves: sim-timing
     #[test]
-    fn the_part_that_was_in_turn_last_goes_on_as_soon_as_it_can_go_far() {
+    fn last_part_resumes_once_its_horizon_is_far() {
         let links = [0, 1, 2].into_iter().flat_map(|part| [(3, part), (part, 3)]);
         let parts = Parts::new(vec![0, 1, 2, 3], vec![true, true, true, false], links);
         let mut turns = Turns::new(4);
         let mut firsts = [Picos::ZERO; 4];
-        let mut seen = Vec::new();
+        let mut taken = Vec::new();
         while let Some(turn) = turns.next(&parts, &firsts, REACH, Picos(60)) {
             turns.take(turn);
-            seen.push((turn.part, firsts[turn.part].0, turn.horizon.0));
+            taken.push((turn.part, firsts[turn.part].0, turn.horizon.0));
             firsts[turn.part] = turn.horizon;
         }
         let [first, second, third] = [
@@ -195,12 +195,12 @@ mod tests {
             [(3, 12, 36), (2, 24, 48), (1, 24, 48), (0, 24, 48)],
             [(3, 36, 60), (0, 48, 60), (1, 48, 60), (2, 48, 60)],
         ];
-        assert_eq!(seen, [first, second, third].concat());
+        assert_eq!(taken, [first, second, third].concat());
     }
 
     // proves: sim-timing
     #[test]
-    fn a_turn_goes_as_far_as_nothing_that_is_yet_to_happen_matters_to_it() {
+    fn turn_ends_before_events_of_other_parts_matter() {
         let links = [(0, 1), (1, 0), (1, 2), (2, 1)];
         let parts = Parts::new(vec![0, 1, 2, 3], vec![false, true, false, false], links.into_iter());
         let next = |firsts: [u64; 4], end| {
@@ -222,7 +222,7 @@ mod tests {
     /// Two places with the minimum reach: they are at the same time, or as far apart as allowed.
     // proves: sim-timing
     #[test]
-    fn a_turn_comes_beyond_where_it_begins_however_short_the_reach() {
+    fn turn_makes_progress_at_any_reach() {
         for reach in 1..10 {
             let parts = Parts::new(vec![0, 1], vec![false, true], [(0, 1), (1, 0), (0, 0)].into_iter());
             let mut turns = Turns::new(2);

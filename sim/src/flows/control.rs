@@ -67,7 +67,7 @@ impl Reaction {
     }
 
     /// Processes a CNM with this feedback; returns false if the algorithm ignores CNMs.
-    pub(super) fn told(&mut self, now: Picos, feedback: u8) -> bool {
+    pub(super) fn cnm_received(&mut self, now: Picos, feedback: u8) -> bool {
         let Reaction::Qcn(qcn) = self else { return false };
         qcn.point.advance(now.floor());
         qcn.point.notified(now.floor(), feedback);

@@ -201,9 +201,10 @@ mod tests {
         Picos::from_micros(micros)
     }
 
+    /// Later notifications cut the rate by half of alpha.
     // proves: sim-hosts
     #[test]
-    fn the_first_notification_halves_the_rate_and_others_cut_it_by_half_of_alpha() {
+    fn first_notification_halves_rate_later_ones_cut_by_alpha() {
         let mut point = point();
         assert!((point.rate(at(0)) - LINE).abs() < 1.0);
         point.notified(at(1));
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_stops_and_whom_nobody_complains_of_has_the_line_again() {
+    fn rate_never_reaches_zero_and_recovers_to_line() {
         let mut point = point();
         (0..100).for_each(|_| point.notified(at(3)));
         assert!((point.rate(at(3)) - 100e6).abs() < 1.0);
@@ -271,7 +272,7 @@ mod tests {
     #[test]
     fn notifications_keep_their_distance() {
         let mut point = NotificationPoint::default();
-        let told = [0, 49, 50, 99, 120].map(|now| point.notifies(Picos(now), Picos(50)));
-        assert_eq!(told, [true, false, true, false, true]);
+        let sent_at_times = [0, 49, 50, 99, 120].map(|now| point.notifies(Picos(now), Picos(50)));
+        assert_eq!(sent_at_times, [true, false, true, false, true]);
     }
 }

@@ -8,7 +8,7 @@ use xoff_wire::units::BitRate;
 use super::alone::Alone;
 use super::host::FlowHost;
 use super::intake::SlowReceiver;
-use super::load::{Asked, Load};
+use super::load::{Load, NewFlows};
 use super::receiving::Receiving;
 use super::sending::Sending;
 use super::transport::HostSettings;
@@ -24,7 +24,7 @@ use crate::time::{Pace, Picos};
 /// Fabric with its loads and flows.
 pub struct FlowFabric<S = SwitchNode> {
     fabric: Fabric<S, FlowHost>,
-    flows: Vec<AtSender>,
+    flows: Vec<SenderFlow>,
     loads: Vec<Box<dyn Load + Send>>,
     /// Maximum rate of each load's flows.
     most: Vec<Option<Pace>>,
@@ -32,18 +32,18 @@ pub struct FlowFabric<S = SwitchNode> {
     switches: u32,
     ended: u64,
     last_end: Picos,
-    asked: Vec<FlowPlan>,
+    new_flows: Vec<FlowPlan>,
 }
 
 /// Sending host of a flow, and its number there.
 #[derive(Clone, Copy, Debug)]
-struct AtSender {
+struct SenderFlow {
     host: u32,
     number: u32,
 }
 
 /// Bytes of an idle flow, without its timer (16 bytes) and congestion control.
-const FLOW: usize = size_of::<AtSender>() + size_of::<Sending>() + size_of::<Receiving>();
+const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
 impl FlowFabric {
@@ -89,7 +89,7 @@ impl<S: Node> FlowFabric<S> {
             switches,
             ended: 0,
             last_end: Picos::ZERO,
-            asked: Vec::new(),
+            new_flows: Vec::new(),
         }
     }
 
@@ -112,7 +112,7 @@ impl<S: Node> FlowFabric<S> {
         let [at_sender, _] = self.fabric.hosts()[plan.from as usize].flows();
         let at_receiver = self.fabric.at_host(plan.to, |host, _| host.receive_flow(flow, &plan, at_sender));
         self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, &plan, (at_receiver, most), net));
-        self.flows.push(AtSender { host: plan.from, number: at_sender });
+        self.flows.push(SenderFlow { host: plan.from, number: at_sender });
         flow
     }
 
@@ -120,8 +120,8 @@ impl<S: Node> FlowFabric<S> {
     ///
     /// # Panics
     /// Panics if there is no such host, or it is slow already.
-    pub fn slow_down(&mut self, host: u32, told: SlowReceiver) {
-        self.fabric.at_host(host, |at, _| at.slow_down(told));
+    pub fn slow_down(&mut self, host: u32, receiver: SlowReceiver) {
+        self.fabric.at_host(host, |at, _| at.slow_down(receiver));
     }
 
     /// Adds a load; returns its number, which becomes the tag of its flows.
@@ -140,7 +140,7 @@ impl<S: Node> FlowFabric<S> {
         let tag = u16::try_from(self.loads.len()).expect("loads are counted in 16 bits");
         self.loads.push(Box::new(load));
         self.most.push(most.map(Pace::of));
-        self.ask(tag, |load, asked| load.begin(asked));
+        self.call_load(tag, |load, new_flows| load.begin(new_flows));
         tag
     }
 
@@ -149,22 +149,22 @@ impl<S: Node> FlowFabric<S> {
         self.loads.iter().map(|load| load.as_ref() as &dyn Load)
     }
 
-    fn ask(&mut self, tag: u16, ask: impl FnOnce(&mut dyn Load, &mut Asked)) {
+    fn call_load(&mut self, tag: u16, call: impl FnOnce(&mut dyn Load, &mut NewFlows)) {
         let load = &mut self.loads[usize::from(tag)];
-        let mut flows = std::mem::take(&mut self.asked);
+        let mut flows = std::mem::take(&mut self.new_flows);
         let first = u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
-        ask(load.as_mut(), &mut Asked::new(self.fabric.now(), first, &mut flows));
+        call(load.as_mut(), &mut NewFlows::new(self.fabric.now(), first, &mut flows));
         for plan in flows.drain(..) {
             self.add_at(FlowPlan { tag, ..plan }, self.most[usize::from(tag)]);
         }
-        self.asked = flows;
+        self.new_flows = flows;
     }
 
     /// Processes all events due by `end`. When a flow of a load that [listens](Load::listens) ends, adds the flows that
     /// follow it.
     pub fn run_until(&mut self, end: Picos) {
         if self.is_listened_to() {
-            while let Some(host) = self.fabric.run_until_told(end) {
+            while let Some(host) = self.fabric.run_until_report(end) {
                 self.note_ends(host);
             }
         } else {
@@ -179,7 +179,7 @@ impl<S: Node> FlowFabric<S> {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
             while self.open() > 0
-                && let Some(host) = self.fabric.run_until_told(limit)
+                && let Some(host) = self.fabric.run_until_report(limit)
             {
                 self.note_ends(host);
             }
@@ -206,7 +206,7 @@ impl<S: Node> FlowFabric<S> {
     }
 
     fn note_all_ends(&mut self) {
-        while let Some(host) = self.fabric.next_told() {
+        while let Some(host) = self.fabric.next_report() {
             self.note_ends(host);
         }
     }
@@ -220,7 +220,7 @@ impl<S: Node> FlowFabric<S> {
                 self.last_end.max(self.received_by(self.sent(flow)).finish().expect("it has ended"));
             let plan = self.plan(flow);
             if self.loads.get(usize::from(plan.tag)).is_some_and(|load| load.listens()) {
-                self.ask(plan.tag, |load, asked| load.ended(flow, &plan, asked));
+                self.call_load(plan.tag, |load, new_flows| load.ended(flow, &plan, new_flows));
             }
         }
     }
@@ -249,7 +249,7 @@ impl<S: Node> FlowFabric<S> {
     /// Panics if there is no such flow.
     #[must_use]
     pub fn record(&self, flow: u32) -> FlowRecord {
-        let AtSender { host, number } = self.flows[flow as usize];
+        let SenderFlow { host, number } = self.flows[flow as usize];
         let sender = &self.fabric.hosts()[host as usize];
         let sent = sender.sent_flow(number);
         let (plan, received) = (sent.plan(host), self.received_by(sent));
@@ -282,7 +282,7 @@ impl<S: Node> FlowFabric<S> {
     }
 
     fn sent(&self, flow: u32) -> &Sending {
-        let AtSender { host, number } = self.flows[flow as usize];
+        let SenderFlow { host, number } = self.flows[flow as usize];
         self.fabric.hosts()[host as usize].sent_flow(number)
     }
 
@@ -299,7 +299,7 @@ impl<S: Node> FlowFabric<S> {
     /// # Panics
     /// Panics if there is no such flow.
     pub fn rate(&mut self, flow: u32) -> Option<f64> {
-        let AtSender { host, number } = self.flows[flow as usize];
+        let SenderFlow { host, number } = self.flows[flow as usize];
         self.fabric.at_host(host, |host, net| host.rate(number, net.now()))
     }
 

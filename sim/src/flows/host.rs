@@ -395,8 +395,8 @@ impl FlowHost {
         let payload_max = u64::from(self.settings.payload_max);
         let fixed = self.roce().and_then(|roce| roce.window);
         let fixed = fixed.map(|bytes| u32::try_from(bytes.0 / payload_max).unwrap_or(u32::MAX).max(1));
-        let asked = self.reactions.get(number as usize).and_then(Reaction::window);
-        fixed.into_iter().chain(asked).min().unwrap_or(u32::MAX)
+        let reaction_window = self.reactions.get(number as usize).and_then(Reaction::window);
+        fixed.into_iter().chain(reaction_window).min().unwrap_or(u32::MAX)
     }
 
     #[cold]

@@ -60,7 +60,7 @@ impl Arrived {
 
 #[derive(Debug)]
 pub(super) struct Intake {
-    told: SlowReceiver,
+    receiver: SlowReceiver,
     slow: Pace,
     line: Pace,
     address: MacAddr,
@@ -74,10 +74,10 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    pub(super) fn new(told: SlowReceiver, line: Pace, address: MacAddr) -> Intake {
+    pub(super) fn new(receiver: SlowReceiver, line: Pace, address: MacAddr) -> Intake {
         Intake {
-            told,
-            slow: Pace::of(told.rate),
+            receiver,
+            slow: Pace::of(receiver.rate),
             line,
             address,
             waiting: VecDeque::new(),
@@ -95,12 +95,12 @@ impl Intake {
             return Some(frame);
         }
         let waits = &mut self.bytes[frame.class.index()];
-        if *waits + frame.bytes() > self.told.buffer.0 {
+        if *waits + frame.bytes() > self.receiver.buffer.0 {
             self.dropped[frame.class.index()] += 1;
             return None;
         }
         *waits += frame.bytes();
-        if *waits >= self.told.xoff.0 {
+        if *waits >= self.receiver.xoff.0 {
             self.held.xoff(now.floor(), frame.class);
         }
         if self.waiting.is_empty() {
@@ -116,7 +116,7 @@ impl Intake {
         let frame = if taken <= now { self.waiting.pop_front() } else { None }?;
         let waits = &mut self.bytes[frame.class.index()];
         *waits -= frame.bytes();
-        if *waits < self.told.xon.0 {
+        if *waits < self.receiver.xon.0 {
             self.held.xon(now.floor(), frame.class);
         }
         self.next = self.waiting.front().map_or(Picos::NEVER, |next| taken.after(self.time_of(next, taken)));
@@ -125,12 +125,13 @@ impl Intake {
 
     pub(super) fn announce(&mut self, now: Nanos) -> Option<[u8; LEN]> {
         self.held.advance(now);
-        let told = self.held.announce(now)?;
-        for class in told.vector().iter() {
-            self.note(now, class, told.xon.contains(class));
+        let announcement = self.held.announce(now)?;
+        for class in announcement.vector().iter() {
+            self.note(now, class, announcement.xon.contains(class));
         }
-        let time = |class| if told.xon.contains(class) { Quanta(0) } else { PAUSE };
-        let pfc = told.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class)));
+        let time = |class| if announcement.xon.contains(class) { Quanta(0) } else { PAUSE };
+        let pfc =
+            announcement.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class)));
         Some(MacControl::Pfc(pfc).encode(self.address))
     }
 
@@ -165,7 +166,7 @@ impl Intake {
     }
 
     fn is_slow(&self, now: Picos) -> bool {
-        (self.told.begin..self.told.end).contains(&now)
+        (self.receiver.begin..self.receiver.end).contains(&now)
     }
 
     fn time_of(&self, frame: &Arrived, from: Picos) -> Picos {

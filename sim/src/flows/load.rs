@@ -6,15 +6,15 @@ use crate::time::Picos;
 /// Load: decides which flows are sent. It is deterministic; its randomness comes from its seed.
 pub trait Load {
     /// Adds the initial flows, whatever their start times.
-    fn begin(&mut self, asked: &mut Asked);
+    fn begin(&mut self, new_flows: &mut NewFlows);
 
     /// Returns true if the load must be called at the end of its flows. If no load listens, the simulator can process
     /// more events together.
     fn listens(&self) -> bool;
 
     /// Adds the flows that follow the end of a flow of this load, now or later. Called only if the load listens.
-    fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
-        let _ = (flow, plan, asked);
+    fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
+        let _ = (flow, plan, new_flows);
     }
 
     /// Returns the queries of the load, if it has any.
@@ -25,16 +25,16 @@ pub trait Load {
 
 /// Collector of a load's new flows.
 #[derive(Debug)]
-pub struct Asked<'fabric> {
+pub struct NewFlows<'fabric> {
     now: Picos,
     first: u32,
     flows: &'fabric mut Vec<FlowPlan>,
 }
 
-impl Asked<'_> {
+impl NewFlows<'_> {
     /// Creates a collector; flows are numbered from `first`.
-    pub fn new(now: Picos, first: u32, flows: &mut Vec<FlowPlan>) -> Asked<'_> {
-        Asked { now, first, flows }
+    pub fn new(now: Picos, first: u32, flows: &mut Vec<FlowPlan>) -> NewFlows<'_> {
+        NewFlows { now, first, flows }
     }
 
     /// Returns the current time.

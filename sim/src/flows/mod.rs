@@ -31,7 +31,7 @@ pub use fabric::FlowFabric;
 pub use frames::{FLOW_BYTES_MAX, PAYLOAD_MAX, frame_len, payload_max};
 pub use host::FlowHost;
 pub use intake::{ReceiverPause, SlowReceiver};
-pub use load::{Asked, Load, Query};
+pub use load::{Load, NewFlows, Query};
 pub use swift::SwiftSettings;
 pub use timely::TimelySettings;
 pub use transport::{Control, HostSettings, RoceSettings, Transport};

@@ -10,7 +10,7 @@ use crate::time::Picos;
 pub(super) struct Receiving {
     /// Arrival of the last missing byte; `NEVER` before it.
     finish: Picos,
-    under_way: Option<Box<Ongoing>>,
+    under_way: Option<Box<ReceiveState>>,
     pub(super) flow: u32,
     pub(super) peer: u32,
     pub(super) from: u32,
@@ -22,11 +22,11 @@ pub(super) struct Receiving {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Ongoing {
+struct ReceiveState {
     expected: u32,
     received: u32,
     unanswered: u32,
-    is_gap_told: bool,
+    is_gap_reported: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Receiving {
     }
 
     #[inline]
-    fn under_way(&mut self) -> Option<&mut Ongoing> {
+    fn under_way(&mut self) -> Option<&mut ReceiveState> {
         (self.finish == Picos::NEVER).then(|| &mut **self.under_way.get_or_insert_default())
     }
 
@@ -88,15 +88,15 @@ impl Receiving {
         };
         if sequence != under_way.expected {
             let kind = if sequence < under_way.expected { Kind::Ack } else { Kind::Nak };
-            let is_told = kind == Kind::Nak && std::mem::replace(&mut under_way.is_gap_told, true);
+            let is_reported = kind == Kind::Nak && std::mem::replace(&mut under_way.is_gap_reported, true);
             let answer = Answer { kind, sequence: under_way.expected };
             self.out_of_order += 1;
-            return ((!is_told).then_some(answer), false);
+            return ((!is_reported).then_some(answer), false);
         }
         under_way.expected += 1;
         under_way.received += 1;
         under_way.unanswered += 1;
-        under_way.is_gap_told = false;
+        under_way.is_gap_reported = false;
         let answer = Answer { kind: Kind::Ack, sequence: under_way.expected };
         let is_last = under_way.expected == frames;
         let is_due = is_last || under_way.unanswered >= ack_every;
@@ -134,36 +134,36 @@ mod tests {
         Receiving::new(0, 0, 0, frames, Class::ALL[3])
     }
 
-    fn say(kind: Kind, sequence: u32) -> Option<Answer> {
+    fn answer(kind: Kind, sequence: u32) -> Option<Answer> {
         Some(Answer { kind, sequence })
     }
 
     #[test]
-    fn so_many_frames_are_acknowledged_at_once_and_the_last_always_is() {
+    fn every_nth_and_the_last_frame_are_acknowledged() {
         let mut flow = receiving(5);
-        let said: Vec<_> = (0..5).map(|sequence| flow.take_in_order(Picos(9), sequence, 2)).collect();
-        let ack = |sequence| say(Kind::Ack, sequence);
-        assert_eq!(said, [(None, false), (ack(2), false), (None, false), (ack(4), false), (ack(5), true)]);
+        let answers: Vec<_> = (0..5).map(|sequence| flow.take_in_order(Picos(9), sequence, 2)).collect();
+        let ack = |sequence| answer(Kind::Ack, sequence);
+        assert_eq!(answers, [(None, false), (ack(2), false), (None, false), (ack(4), false), (ack(5), true)]);
         assert_eq!((flow.finish(), flow.out_of_order), (Some(Picos(9)), 0));
     }
 
     #[test]
-    fn a_gap_is_told_once_and_what_came_before_is_acknowledged_again() {
+    fn gap_is_reported_once_and_repeats_are_acknowledged() {
         let mut flow = receiving(9);
-        let mut hear = |sequence| flow.take_in_order(Picos(1), sequence, 4).0;
-        assert_eq!([hear(0), hear(2), hear(3)], [None, say(Kind::Nak, 1), None]);
-        assert_eq!([hear(1), hear(3), hear(0)], [None, say(Kind::Nak, 2), say(Kind::Ack, 2)]);
+        let mut take = |sequence| flow.take_in_order(Picos(1), sequence, 4).0;
+        assert_eq!([take(0), take(2), take(3)], [None, answer(Kind::Nak, 1), None]);
+        assert_eq!([take(1), take(3), take(0)], [None, answer(Kind::Nak, 2), answer(Kind::Ack, 2)]);
         assert_eq!(flow.out_of_order, 4);
         assert_eq!(flow.received(), 2);
     }
 
     #[test]
-    fn what_comes_again_behind_the_end_is_acknowledged_and_counted() {
+    fn repeats_after_the_end_are_acknowledged_and_counted() {
         let mut flow = receiving(2);
         (0..2).for_each(|sequence| _ = flow.take_in_order(Picos(1), sequence, 1));
         assert!(flow.under_way.is_none());
         let again = [0, 1].map(|sequence| flow.take_in_order(Picos(2), sequence, 4));
-        assert_eq!(again, [(say(Kind::Ack, 2), false); 2]);
+        assert_eq!(again, [(answer(Kind::Ack, 2), false); 2]);
         assert_eq!((flow.finish(), flow.received(), flow.out_of_order), (Some(Picos(1)), 2, 2));
     }
 

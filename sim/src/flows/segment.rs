@@ -130,10 +130,10 @@ impl Segment {
 /// Returns the destination host and flow number of the data frame that a CNM quotes.
 pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
     // The quoted data begins with the EtherType.
-    let said = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
-    let word = |at: usize| said(at, 4)?.try_into().map(u32::from_be_bytes).ok();
+    let quoted = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
+    let word = |at: usize| quoted(at, 4)?.try_into().map(u32::from_be_bytes).ok();
     let to = word(30)?.checked_sub(u32::from_be_bytes(ip(0)))?;
-    (said(42, 1)? == [Kind::Data as u8]).then_some((to, word(46)?))
+    (quoted(42, 1)? == [Kind::Data as u8]).then_some((to, word(46)?))
 }
 
 /// Returns the checksum of an IPv4 header whose checksum is zero.
@@ -158,7 +158,7 @@ mod tests {
     use xoff_wire::{FlowKey, Header, ecn};
 
     #[test]
-    fn what_is_said_is_read_and_switches_see_a_flow_that_can_be_marked() {
+    fn segment_round_trips_and_switch_finds_its_flow() {
         let envelope =
             Envelope { from: 1, to: 2, via: None, class: Class::ALL[3], port: port(7), is_ecn_capable: true };
         for kind in Kind::ALL {
@@ -179,7 +179,7 @@ mod tests {
     /// Routers drop packets with a wrong checksum.
     // proves: sim-fabrics
     #[test]
-    fn who_is_behind_a_router_addresses_it_and_the_packet_goes_to_the_receiver() {
+    fn routed_frame_addresses_router_and_receiver() {
         let router = MacAddr([2, 2, 0, 0, 0, 1]);
         for (to, class) in [(0, 0), (2, 3), (70_000, 7)] {
             let (class, via) = (Class::ALL[class], Some(router));

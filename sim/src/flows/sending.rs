@@ -26,7 +26,7 @@ pub(super) enum Wait {
 pub(super) struct Sending {
     pub(super) bytes: u64,
     start: Picos,
-    pub(super) under_way: Option<Box<Ongoing>>,
+    pub(super) under_way: Option<Box<SendState>>,
     pub(super) to: u32,
     pub(super) peer: u32,
     pub(super) resent: u32,
@@ -40,7 +40,7 @@ pub(super) struct Sending {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Ongoing {
+pub(super) struct SendState {
     pub(super) free_at: Picos,
     pub(super) deadline: Picos,
     pub(super) frames: u32,
@@ -91,7 +91,7 @@ impl Sending {
     #[inline]
     pub(super) fn begin(&mut self, now: Picos, payload_max: u32) {
         if let Wait::Start { is_held } = self.wait {
-            self.under_way = Some(Box::new(Ongoing {
+            self.under_way = Some(Box::new(SendState {
                 free_at: now,
                 deadline: Picos::NEVER,
                 frames: frames(self.bytes, payload_max),
@@ -126,7 +126,7 @@ impl Sending {
     }
 }
 
-impl Ongoing {
+impl SendState {
     /// Takes the next frame; returns its sequence number, and true for a retransmission.
     #[inline]
     pub(super) fn take(&mut self) -> (u32, bool) {

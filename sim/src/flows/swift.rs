@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_grows_by_a_frame_in_a_round_trip_below_the_target() {
+    fn window_grows_one_frame_per_round_trip_below_target() {
         let mut swift = swift(100.0);
         (0..100).for_each(|_| swift.acknowledged(at(1), 1, at(10)));
         assert!((swift.window - 101.0).abs() < 0.01, "{}", swift.window);
@@ -138,7 +138,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn beyond_the_target_it_shrinks_once_in_a_round_trip_and_by_no_more_than_half() {
+    fn window_shrinks_once_per_round_trip_by_half_at_most() {
         let mut swift = swift(200.0);
         swift.acknowledged(at(100), 1, at(50)); // target 25
         assert!((swift.window - 200.0 * (1.0 - 0.8 * 0.5)).abs() < 0.01, "{}", swift.window);

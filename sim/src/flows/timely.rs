@@ -113,12 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn it_rises_below_the_lower_threshold_whatever_the_change() {
+    fn rate_rises_below_lower_threshold_at_any_gradient() {
         assert!((hear(&mut timely(), &[10, 20, 49]) - 1.02e9).abs() < 1.0);
     }
 
     #[test]
-    fn it_is_cut_above_the_upper_one_whatever_the_change() {
+    fn rate_falls_above_upper_threshold_at_any_gradient() {
         assert!((hear(&mut timely(), &[2_000, 1_000]) - 1e9 * (1.0 - 0.8 * 0.5)).abs() < 1.0);
     }
 

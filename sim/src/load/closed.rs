@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use xoff_wire::units::Class;
 
 use super::sizes::Sizes;
-use super::{Asked, Load};
+use super::{Load, NewFlows};
 use crate::ends::NodeId;
 use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed, exponential};
@@ -65,31 +65,31 @@ impl OnOff {
     }
 
     /// Adds the next burst of a pair whose pause begins at `silent`.
-    fn next(&mut self, pair: usize, silent: Picos, asked: &mut Asked) {
+    fn next(&mut self, pair: usize, silent: Picos, new_flows: &mut NewFlows) {
         let (from, to) = self.pairs[pair];
         let rng = &mut self.rngs[pair];
         let start = silent.after(self.off.draw(rng));
         let bytes = self.sizes.draw(rng);
         if start < self.until {
-            let flow = asked.add(FlowPlan { from, to, class: self.class, bytes, start, tag: 0 });
+            let flow = new_flows.add(FlowPlan { from, to, class: self.class, bytes, start, tag: 0 });
             self.open.insert(flow, pair);
         }
     }
 }
 
 impl Load for OnOff {
-    fn begin(&mut self, asked: &mut Asked) {
-        let from = self.from.max(asked.now());
-        (0..self.pairs.len()).for_each(|pair| self.next(pair, from, asked));
+    fn begin(&mut self, new_flows: &mut NewFlows) {
+        let from = self.from.max(new_flows.now());
+        (0..self.pairs.len()).for_each(|pair| self.next(pair, from, new_flows));
     }
 
     fn listens(&self) -> bool {
         true
     }
 
-    fn ended(&mut self, flow: u32, _: &FlowPlan, asked: &mut Asked) {
+    fn ended(&mut self, flow: u32, _: &FlowPlan, new_flows: &mut NewFlows) {
         if let Some(pair) = self.open.remove(&flow) {
-            self.next(pair, asked.now(), asked);
+            self.next(pair, new_flows.now(), new_flows);
         }
     }
 }
@@ -114,22 +114,22 @@ impl<L: Load> Replies<L> {
 }
 
 impl<L: Load> Load for Replies<L> {
-    fn begin(&mut self, asked: &mut Asked) {
-        self.load.begin(asked);
+    fn begin(&mut self, new_flows: &mut NewFlows) {
+        self.load.begin(new_flows);
     }
 
     fn listens(&self) -> bool {
         true
     }
 
-    fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
+    fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
         if self.answers.remove(&flow).is_some() {
             return;
         }
-        let start = asked.now().after(self.thought.draw(&mut self.rng));
+        let start = new_flows.now().after(self.thought.draw(&mut self.rng));
         let bytes = self.sizes.draw(&mut self.rng);
         let answer = FlowPlan { from: plan.to, to: plan.from, bytes, start, ..*plan };
-        self.answers.insert(asked.add(answer), ());
-        self.load.ended(flow, plan, asked);
+        self.answers.insert(new_flows.add(answer), ());
+        self.load.ended(flow, plan, new_flows);
     }
 }

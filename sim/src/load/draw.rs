@@ -67,18 +67,18 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn each_way_of_sharing_flows_out_is_as_likely() {
-        let mut seen: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
+    fn distributions_of_flows_are_equally_likely() {
+        let mut counts: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
         let mut rng = fastrand::Rng::with_seed(1);
-        (0..6_000).for_each(|_| *seen.entry(shared(2, 3, &mut rng)).or_default() += 1);
+        (0..6_000).for_each(|_| *counts.entry(shared(2, 3, &mut rng)).or_default() += 1);
         let ways = [[0, 0, 2], [0, 1, 1], [0, 2, 0], [1, 0, 1], [1, 1, 0], [2, 0, 0]];
-        assert!(seen.keys().eq(ways.iter().map(|way| way.as_slice())), "{seen:?}");
-        assert!(seen.values().all(|times| (850..1_150).contains(times)), "{seen:?}");
+        assert!(counts.keys().eq(ways.iter().map(|way| way.as_slice())), "{counts:?}");
+        assert!(counts.values().all(|times| (850..1_150).contains(times)), "{counts:?}");
     }
 
     // proves: sim-fabrics
     #[test]
-    fn a_draw_has_as_many_flows_as_it_says_and_comes_of_the_seed() {
+    fn draw_has_given_count_and_follows_seed() {
         for flows in [0, 1, 240] {
             assert_eq!(draw(&load(flows), Seed(1)).len(), flows as usize);
         }

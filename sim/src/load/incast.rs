@@ -7,7 +7,7 @@ use xoff_wire::units::Class;
 
 use super::closed::Times;
 use super::sizes::Sizes;
-use super::{Asked, Load, Query};
+use super::{Load, NewFlows, Query};
 use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
@@ -63,7 +63,7 @@ impl Incast {
     }
 
     /// Adds a query after `from`, unless the load ends before; returns its start.
-    fn ask(&mut self, asker: u32, from: Picos, asked: &mut Asked) -> Option<Picos> {
+    fn add_query(&mut self, asker: u32, from: Picos, new_flows: &mut NewFlows) -> Option<Picos> {
         let start = from.after(self.settings.gap.draw(&mut self.rng));
         if start >= self.settings.until {
             return None;
@@ -77,20 +77,20 @@ impl Incast {
             let bytes = self.settings.question;
             let class = self.settings.class;
             if bytes == 0 {
-                self.answer(query, server, asker, start, asked);
+                self.add_answer(query, server, asker, start, new_flows);
             } else {
                 let question = FlowPlan { from: asker, to: server, class, bytes, start, tag: 0 };
-                self.parts.insert(asked.add(question), Part::Question { query });
+                self.parts.insert(new_flows.add(question), Part::Question { query });
             }
         }
         Some(start)
     }
 
-    fn answer(&mut self, query: usize, server: u32, asker: u32, start: Picos, asked: &mut Asked) {
+    fn add_answer(&mut self, query: usize, server: u32, asker: u32, start: Picos, new_flows: &mut NewFlows) {
         let bytes = self.settings.answer.draw(&mut self.rng);
         let class = self.settings.class;
         let answer = FlowPlan { from: server, to: asker, class, bytes, start, tag: 0 };
-        self.parts.insert(asked.add(answer), Part::Answer { query });
+        self.parts.insert(new_flows.add(answer), Part::Answer { query });
     }
 
     fn servers(&mut self, asker: u32) -> Vec<u32> {
@@ -103,12 +103,12 @@ impl Incast {
 }
 
 impl Load for Incast {
-    fn begin(&mut self, asked: &mut Asked) {
-        let from = self.settings.from.max(asked.now());
+    fn begin(&mut self, new_flows: &mut NewFlows) {
+        let from = self.settings.from.max(new_flows.now());
         for asker in self.settings.askers.clone() {
-            let mut next = self.ask(asker, from, asked);
+            let mut next = self.add_query(asker, from, new_flows);
             while let Some(start) = next.filter(|_| self.settings.is_open) {
-                next = self.ask(asker, start, asked);
+                next = self.add_query(asker, start, new_flows);
             }
         }
     }
@@ -117,18 +117,20 @@ impl Load for Incast {
         true
     }
 
-    fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
+    fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
         match self.parts.remove(&flow) {
             None => {}
-            Some(Part::Question { query }) => self.answer(query, plan.to, plan.from, asked.now(), asked),
+            Some(Part::Question { query }) => {
+                self.add_answer(query, plan.to, plan.from, new_flows.now(), new_flows)
+            }
             Some(Part::Answer { query }) => {
                 let query = &mut self.queries[query];
                 query.open -= 1;
                 if query.open == 0 {
-                    query.finish = Some(asked.now());
+                    query.finish = Some(new_flows.now());
                     let asker = query.asker;
                     if !self.settings.is_open {
-                        self.ask(asker, asked.now(), asked);
+                        self.add_query(asker, new_flows.now(), new_flows);
                     }
                 }
             }

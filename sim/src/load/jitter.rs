@@ -1,6 +1,6 @@
 //! Jitter: each flow of a load begins later by a random delay, as hosts are not synchronized.
 
-use super::{Asked, Load, Query};
+use super::{Load, NewFlows, Query};
 use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
@@ -19,9 +19,9 @@ impl Jittered {
         Jittered { load, within, rng: seed.stream(Purpose::Start) }
     }
 
-    fn delay(&mut self, asked: &mut Asked) {
+    fn delay(&mut self, new_flows: &mut NewFlows) {
         if self.within > Picos::ZERO {
-            for plan in asked.flows() {
+            for plan in new_flows.flows() {
                 plan.start = plan.start.after(Picos(self.rng.u64(..self.within.0)));
             }
         }
@@ -29,18 +29,18 @@ impl Jittered {
 }
 
 impl Load for Jittered {
-    fn begin(&mut self, asked: &mut Asked) {
-        self.load.begin(asked);
-        self.delay(asked);
+    fn begin(&mut self, new_flows: &mut NewFlows) {
+        self.load.begin(new_flows);
+        self.delay(new_flows);
     }
 
     fn listens(&self) -> bool {
         self.load.listens()
     }
 
-    fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
-        self.load.ended(flow, plan, asked);
-        self.delay(asked);
+    fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
+        self.load.ended(flow, plan, new_flows);
+        self.delay(new_flows);
     }
 
     fn queries(&self) -> &[Query] {
@@ -56,14 +56,14 @@ mod tests {
     use crate::load::{Listed, ring};
 
     fn starts(within: Picos, seed: u64) -> Vec<Picos> {
-        let flows = ring(100, 1, Class::ALL[3], 1_000, Picos(500));
-        let mut asked = Vec::new();
-        Jittered::new(Box::new(Listed(flows)), within, Seed(seed)).begin(&mut Asked::new(
+        let listed = ring(100, 1, Class::ALL[3], 1_000, Picos(500));
+        let mut flows = Vec::new();
+        Jittered::new(Box::new(Listed(listed)), within, Seed(seed)).begin(&mut NewFlows::new(
             Picos::ZERO,
             0,
-            &mut asked,
+            &mut flows,
         ));
-        asked.iter().map(|plan| plan.start).collect()
+        flows.iter().map(|plan| plan.start).collect()
     }
 
     // proves: sim-results

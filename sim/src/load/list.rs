@@ -3,7 +3,7 @@
 use thiserror::Error;
 use xoff_wire::units::Class;
 
-use super::{Asked, Load};
+use super::{Load, NewFlows};
 use crate::flows::{FLOW_BYTES_MAX, FlowPlan};
 use crate::permutation::derangement;
 use crate::seed::Seed;
@@ -14,9 +14,9 @@ use crate::time::Picos;
 pub struct Listed(pub Vec<FlowPlan>);
 
 impl Load for Listed {
-    fn begin(&mut self, asked: &mut Asked) {
+    fn begin(&mut self, new_flows: &mut NewFlows) {
         self.0.iter().for_each(|plan| {
-            asked.add(*plan);
+            new_flows.add(*plan);
         });
     }
 
@@ -89,11 +89,11 @@ pub enum ParseError {
 pub fn parse_flows(text: &str, hosts: u32) -> Result<Vec<FlowPlan>, ParseError> {
     let mut flows = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
-        let said = text.split('#').next().unwrap_or_default().trim();
-        if said.is_empty() {
+        let content = text.split('#').next().unwrap_or_default().trim();
+        if content.is_empty() {
             continue;
         }
-        let plan = flow(said).ok_or_else(|| ParseError::Line { line, text: text.to_owned() })?;
+        let plan = flow(content).ok_or_else(|| ParseError::Line { line, text: text.to_owned() })?;
         if let Some(host) = [plan.from, plan.to].into_iter().find(|host| *host >= hosts) {
             return Err(ParseError::Host { line, host, hosts });
         }
@@ -141,7 +141,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn what_is_no_flow_is_refused_with_its_line() {
+    fn invalid_flow_is_refused_with_its_line() {
         let why = |text: &str| parse_flows(text, 2).expect_err("no flows");
         let text = |text: &str| text.to_owned();
         assert_eq!(why("0 1 3 1500"), ParseError::Line { line: 1, text: text("0 1 3 1500") });

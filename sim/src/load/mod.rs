@@ -19,4 +19,4 @@ pub use list::{Listed, ParseError, parse_flows, permutation, ring};
 pub use poisson::{Poisson, mean_on_line, poisson};
 pub use sizes::{Between, Sizes, SizesError};
 
-pub use crate::flows::{Asked, Load, Query};
+pub use crate::flows::{Load, NewFlows, Query};

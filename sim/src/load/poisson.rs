@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_and_hosts_draw_for_themselves() {
+    fn arrivals_follow_seed_and_differ_by_host() {
         let few = Poisson { hosts: vec![0, 3], ..arrivals() };
         assert_eq!(poisson(&few, Seed(3)), poisson(&few, Seed(3)));
         assert_ne!(poisson(&few, Seed(3)), poisson(&few, Seed(4)));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_nobody_to_send_to_or_nothing_to_send_there_are_no_flows() {
+    fn zero_load_or_a_lone_host_yields_no_flows() {
         assert_eq!(poisson(&Poisson { hosts: vec![2], ..arrivals() }, Seed(1)), []);
         assert_eq!(poisson(&Poisson { load: 0.0, ..arrivals() }, Seed(1)), []);
     }

@@ -76,7 +76,7 @@ impl Sizes {
     /// Returns a table of `data/`, whose README names the sources; `None` if the name is unknown.
     #[must_use]
     pub fn named(name: &str, between: Between) -> Option<Sizes> {
-        let (_, text) = TABLES.iter().find(|(known, _)| *known == name)?;
+        let (_, text) = TABLES.iter().find(|(table, _)| *table == name)?;
         Sizes::parse(text, between).ok()
     }
 
@@ -92,12 +92,12 @@ impl Sizes {
     pub fn parse(text: &str, between: Between) -> Result<Sizes, SizesError> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
-            let said = text.split('#').next().unwrap_or_default().trim();
-            if said.is_empty() {
+            let content = text.split('#').next().unwrap_or_default().trim();
+            if content.is_empty() {
                 continue;
             }
             let (bytes, percent) =
-                numbers(said).ok_or_else(|| SizesError::Line { line, text: text.to_owned() })?;
+                numbers(content).ok_or_else(|| SizesError::Line { line, text: text.to_owned() })?;
             let point = (bytes, percent / 100.0);
             if points.last().is_some_and(|last| point.0 < last.0 || point.1 < last.1) {
                 return Err(SizesError::Order { line });
@@ -178,7 +178,7 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn between_points_sizes_are_what_was_said() {
+    fn sizes_are_interpolated_as_configured() {
         let at = |between| [0.0, 0.2, 0.5, 0.75, 1.0].map(|share| table(between).at(share));
         assert_eq!(at(Between::Linear), [100, 100, 100, 550, 1_000]);
         assert_eq!(at(Between::Log), [100, 100, 100, 316, 1_000]);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_is_that_of_what_is_drawn() {
+    fn mean_equals_that_of_drawn_sizes() {
         for between in Between::ALL {
             for name in Sizes::names().filter(|name| *name == "hadoop" || *name == "web-search") {
                 let sizes = Sizes::named(name, between).expect("a table");
@@ -218,7 +218,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn what_is_no_table_is_refused_with_its_line() {
+    fn invalid_table_is_refused_with_its_line() {
         let why = |text: &str| Sizes::parse(text, Between::Step).expect_err("no table");
         assert_eq!(why("0 0\n1 2 3"), SizesError::Line { line: 2, text: "1 2 3".to_owned() });
         assert_eq!(why("0 0\n# fine\n-1 100"), SizesError::Line { line: 3, text: "-1 100".to_owned() });

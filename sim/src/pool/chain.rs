@@ -18,14 +18,14 @@ impl Chain {
     /// Appends a frame that arrives last. Returns true if the chain was empty.
     #[inline]
     pub(crate) fn push(&mut self, pool: &mut Pool, packet: Packet, arrives: Picos) -> bool {
-        debug_assert_eq!(pool.places[packet.index()].len, packet.len, "its length is that of its place");
+        debug_assert_eq!(pool.cells[packet.index()].len, packet.len, "its length is that of its cell");
         pool.prefetch(packet.number); // the next append writes there
         let last = std::mem::replace(&mut self.last, packet.number);
         let is_first = self.first == NONE;
         if is_first {
             self.first = packet.number;
         } else {
-            let last = &mut pool.places[last as usize];
+            let last = &mut pool.cells[last as usize];
             (last.next, last.next_arrives) = (packet.number, arrives);
         }
         is_first
@@ -34,10 +34,10 @@ impl Chain {
     /// Takes the first frame; also returns the next one's arrival.
     #[inline]
     pub(crate) fn pop(&mut self, pool: &Pool) -> Option<(Packet, Option<Picos>)> {
-        let place = pool.places.get(self.first as usize)?;
+        let cell = pool.cells.get(self.first as usize)?;
         let (next, next_arrives) =
-            if self.first == self.last { (NONE, None) } else { (place.next, Some(place.next_arrives)) };
-        let packet = Packet { number: std::mem::replace(&mut self.first, next), len: place.len };
+            if self.first == self.last { (NONE, None) } else { (cell.next, Some(cell.next_arrives)) };
+        let packet = Packet { number: std::mem::replace(&mut self.first, next), len: cell.len };
         Some((packet, next_arrives))
     }
 
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_off_one_goes_on_in_another() {
+    fn packet_moves_from_chain_to_chain() {
         let mut pool = Pool::default();
         let [one, two, three] = [60, 61, 62].map(|len| pool.add(&[], len));
         let (mut first, mut second) = (Chain::EMPTY, Chain::EMPTY);

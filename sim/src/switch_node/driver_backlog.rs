@@ -1,5 +1,5 @@
 //! Switch with an impaired driver: its events wait until the driver polls. The driver then takes turns as a worker
-//! thread does ([`Driver`]), over ports with pending events ([`Backlog`]), until nothing waits.
+//! thread does ([`Driver`]), over ports with pending events ([`PortRings`]), until nothing waits.
 //!
 //! * During a [stall](SwitchNode::stall), the driver does nothing: frames, completions, timers and requests wait. A
 //!   line only finishes its frame.
@@ -21,18 +21,18 @@ use xoff_flow_control::settings::SwitchSettings;
 use xoff_wire::units::{Nanos, PortId, PortSet};
 
 use super::SwitchNode;
-use super::backlog::{Backlog, Parts};
-use crate::ailing::Ailing;
+use super::port_rings::{FrameParts, PortRings};
+use crate::impairments::Impairments;
 use crate::node::Net;
 use crate::pool::Packet;
 use crate::seed::{Purpose, Seed};
 use crate::slots::View;
-use crate::stalls::{Drawn, Stalls};
+use crate::stalls::{StallTimes, Stalls};
 use crate::time::Picos;
 
 /// Counts of impairments of a switch's driver, and of frames lost by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ailments {
+pub struct ImpairmentCounts {
     /// Number of stalls.
     pub stalls: u64,
     /// Total duration of stalls.
@@ -41,7 +41,7 @@ pub struct Ailments {
     pub longest: Nanos,
     /// Frames dropped on arrival for lack of a slot or of room in the port's ring. A live switch has an empty fill ring
     /// then.
-    pub never_seen: u64,
+    pub receive_drops: u64,
     /// Number of restarts.
     pub restarts: u64,
     /// Frames that were in the switch at a restart, or arrived before the new one began.
@@ -50,13 +50,13 @@ pub struct Ailments {
 
 /// Backlog of an impaired driver.
 #[derive(Debug)]
-pub(crate) struct Unseen {
-    ailing: Ailing,
-    stalls: Vec<Drawn>,
+pub(crate) struct DriverBacklog {
+    impairments: Impairments,
+    stalls: Vec<StallTimes>,
     /// Ring capacity of each port in frames; further ports have no limit.
     rings: Arc<[u32]>,
-    ports: Vec<(PortId, Backlog)>,
-    asked: VecDeque<Asked>,
+    ports: Vec<(PortId, PortRings)>,
+    requests: VecDeque<Request>,
     /// Wakeup delay of a driver that sleeps while its lines are idle; zero if it never sleeps.
     wake: Nanos,
     was_away: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Unseen {
 }
 
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Request {
     /// The link of a port has gone down or come up.
     Link(PortId, bool),
     /// Change of settings.
@@ -79,31 +79,31 @@ pub(crate) enum Asked {
     Restart(Box<SwitchSettings>, Nanos),
 }
 
-impl Asked {
-    pub(super) fn answer(self, batch: &mut Batch<'_>, view: &mut View<'_>, fib: &mut Option<Arc<Fib>>) {
+impl Request {
+    pub(super) fn perform(self, batch: &mut Batch<'_>, view: &mut View<'_>, fib: &mut Option<Arc<Fib>>) {
         match self {
-            Asked::Link(port, is_up) => batch.set_link(port, is_up, view),
-            Asked::Revise(settings) => {
+            Request::Link(port, is_up) => batch.set_link(port, is_up, view),
+            Request::Revise(settings) => {
                 let workers = Workers::single(settings.ports.len());
                 drop(batch.revise(Box::new(Revision::new(*settings, &workers, view.capacity()))));
             }
-            Asked::Route(routes) => {
+            Request::Route(routes) => {
                 *fib = Some(Arc::clone(&routes));
                 drop(batch.set_fib(routes));
             }
-            Asked::Restart(..) => (),
+            Request::Restart(..) => (),
         }
     }
 }
 
-impl Unseen {
-    fn new(ports: usize, rings: &Arc<[u32]>) -> Unseen {
-        Unseen {
-            ailing: Ailing::default(),
+impl DriverBacklog {
+    fn new(ports: usize, rings: &Arc<[u32]>) -> DriverBacklog {
+        DriverBacklog {
+            impairments: Impairments::default(),
             stalls: Vec::new(),
             rings: Arc::clone(rings),
-            ports: (0..=u8::MAX).map(PortId).take(ports).map(|port| (port, Backlog::default())).collect(),
-            asked: VecDeque::new(),
+            ports: (0..=u8::MAX).map(PortId).take(ports).map(|port| (port, PortRings::default())).collect(),
+            requests: VecDeque::new(),
             wake: Nanos::ZERO,
             was_away: false,
             begins: Nanos::ZERO,
@@ -114,23 +114,23 @@ impl Unseen {
 
     /// Begins a stall; returns the start of the time it adds.
     fn stall(&mut self, now: Nanos, until: Nanos) -> Nanos {
-        let begin = self.ailing.not_before(now);
-        self.ailing.stall(until);
+        let begin = self.impairments.not_before(now);
+        self.impairments.stall(until);
         self.was_away = true;
         begin
     }
 
     /// Returns the number of waiting frames minus pending completions, which still count in the switch.
     pub(crate) fn holds(&self) -> i64 {
-        let at = |(_, port): &(PortId, Backlog)| port.arrived.len() as i64 - port.left.len() as i64;
+        let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
     }
 
-    fn port(&mut self, port: PortId) -> &mut Backlog {
+    fn port(&mut self, port: PortId) -> &mut PortRings {
         &mut self.ports[port.index()].1
     }
 
-    pub(super) fn take_left(&mut self) -> impl Iterator<Item = (PortId, Parts)> {
+    pub(super) fn take_left(&mut self) -> impl Iterator<Item = (PortId, FrameParts)> {
         self.ports.iter_mut().flat_map(|(port, at)| at.left.drain(..).map(|parts| (*port, parts)))
     }
 
@@ -141,33 +141,33 @@ impl Unseen {
         }
     }
 
-    fn has_heard_all(&self) -> bool {
+    fn has_reaped_all(&self) -> bool {
         self.ports.iter().all(|(_, port)| port.left.is_empty())
     }
 
     fn is_over(&self, now: Nanos) -> bool {
         let stalls_on = self.stalls.iter().any(|stalls| stalls.next() < Nanos::NEVER);
         let is_whole = self.begins <= now && self.parting.is_empty() && self.orphans.is_empty();
-        self.asked.is_empty()
+        self.requests.is_empty()
             && self.wake == Nanos::ZERO
-            && self.ailing.is_well(now)
+            && self.impairments.is_well(now)
             && !stalls_on
             && is_whole
-            && self.has_heard_all()
+            && self.has_reaped_all()
     }
 }
 
 struct Requests<'a> {
-    asked: &'a mut VecDeque<Asked>,
+    requests: &'a mut VecDeque<Request>,
     fib: &'a mut Option<Arc<Fib>>,
 }
 
-impl Environment<Backlog, View<'_>> for Requests<'_> {
-    fn serve<B: Boundary>(&mut self, driver: &mut Driver<'_, Backlog, View<'_>, B>) -> bool {
-        let restart = self.asked.iter().position(|asked| matches!(asked, Asked::Restart(..)));
-        let before = restart.unwrap_or(self.asked.len());
-        for asked in self.asked.drain(..before) {
-            asked.answer(&mut driver.switch.batch(driver.now), driver.store, self.fib);
+impl Environment<PortRings, View<'_>> for Requests<'_> {
+    fn serve<B: Boundary>(&mut self, driver: &mut Driver<'_, PortRings, View<'_>, B>) -> bool {
+        let restart = self.requests.iter().position(|request| matches!(request, Request::Restart(..)));
+        let before = restart.unwrap_or(self.requests.len());
+        for request in self.requests.drain(..before) {
+            request.perform(&mut driver.switch.batch(driver.now), driver.store, self.fib);
         }
         before > 0
     }
@@ -177,7 +177,7 @@ impl SwitchNode {
     /// Stalls the driver until `until`.
     pub fn stall(&mut self, until: Nanos, net: &mut Net) {
         let now = net.now().floor();
-        let begin = self.ail(until, net).stall(now, until);
+        let begin = self.impair(until, net).stall(now, until);
         self.note_stall(begin, until);
     }
 
@@ -188,22 +188,22 @@ impl SwitchNode {
     pub fn refuse(&mut self, port: PortId, until: Nanos, net: &mut Net) {
         assert!(port.index() < self.sending.len(), "there is no {port:?}");
         self.free.remove(port);
-        self.ail(until, net).ailing.refuse(port, until);
+        self.impair(until, net).impairments.refuse(port, until);
     }
 
     /// Delays completions until `until`. Sent frames stay committed meanwhile, so that beyond the commit only pauses
     /// leave.
     pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
-        self.ail(until, net).ailing.complete_late(until);
+        self.impair(until, net).impairments.complete_late(until);
     }
 
     /// Stalls the driver at random times from a stream of `seed`, in addition to earlier random stalls.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
-        let drawn = Drawn::new(stalls, net.now().floor(), rng);
-        let next = drawn.next();
+        let stall_times = StallTimes::new(stalls, net.now().floor(), rng);
+        let next = stall_times.next();
         if next < Nanos::NEVER {
-            self.ail(next, net).stalls.push(drawn);
+            self.impair(next, net).stalls.push(stall_times);
         }
     }
 
@@ -211,97 +211,97 @@ impl SwitchNode {
     /// or a request.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
-        self.ail(now, net).wake = wake;
+        self.impair(now, net).wake = wake;
     }
 
     /// Returns the counts of impairments.
     #[must_use]
-    pub const fn ailments(&self) -> Ailments {
-        self.ailments
+    pub const fn impairment_counts(&self) -> ImpairmentCounts {
+        self.impairment_counts
     }
 
     /// Returns the backlog, and schedules a poll at `until`.
-    pub(crate) fn ail(&mut self, until: Nanos, net: &mut Net) -> &mut Unseen {
+    pub(crate) fn impair(&mut self, until: Nanos, net: &mut Net) -> &mut DriverBacklog {
         net.wake(self.place, Picos::from(until));
-        self.unseen.get_or_insert_with(|| Box::new(Unseen::new(self.sending.len(), &self.rings)))
+        self.backlog.get_or_insert_with(|| Box::new(DriverBacklog::new(self.sending.len(), &self.rings)))
     }
 
     fn note_stall(&mut self, begin: Nanos, until: Nanos) {
-        self.ailments.stalls += u64::from(begin < until);
-        self.ailments.stalled = self.ailments.stalled.after(until.since(begin));
-        self.ailments.longest = self.ailments.longest.max(until.since(begin));
+        self.impairment_counts.stalls += u64::from(begin < until);
+        self.impairment_counts.stalled = self.impairment_counts.stalled.after(until.since(begin));
+        self.impairment_counts.longest = self.impairment_counts.longest.max(until.since(begin));
     }
 
     #[cold]
-    pub(crate) fn arrives_unseen(&mut self, port: PortId, packet: Packet, net: &mut Net) {
-        let Some(unseen) = &mut self.unseen else { return };
-        if net.now().floor() < unseen.begins {
-            self.ailments.lost_in_restarts += 1;
+    pub(crate) fn queue_arrival(&mut self, port: PortId, packet: Packet, net: &mut Net) {
+        let Some(backlog) = &mut self.backlog else { return };
+        if net.now().floor() < backlog.begins {
+            self.impairment_counts.lost_in_restarts += 1;
             return net.pool.free(packet);
         }
-        let room = unseen.rings.get(port.index()).map_or(usize::MAX, |room| *room as usize);
-        let waiting = &mut unseen.port(port).arrived;
+        let room = backlog.rings.get(port.index()).map_or(usize::MAX, |room| *room as usize);
+        let waiting = &mut backlog.port(port).arrived;
         match (waiting.len() < room).then(|| self.slots.fill(packet)).flatten() {
             Some(frame) => {
                 waiting.push_back(frame.into_parts());
                 self.rouse(net);
             }
             None => {
-                self.ailments.never_seen += 1;
+                self.impairment_counts.receive_drops += 1;
                 net.pool.free(packet);
             }
         }
-        self.look(net);
+        self.poll(net);
     }
 
     #[cold]
-    pub(crate) fn leaves_unseen(&mut self, port: PortId, net: &mut Net) {
-        let Some(unseen) = &mut self.unseen else { return };
-        unseen.port(port).left.extend(self.sending[port.index()].take());
-        unseen.orphans.remove(port);
-        if !unseen.ailing.is_refused(net.now().floor(), port) {
+    pub(crate) fn queue_completion(&mut self, port: PortId, net: &mut Net) {
+        let Some(backlog) = &mut self.backlog else { return };
+        backlog.port(port).left.extend(self.sending[port.index()].take());
+        backlog.orphans.remove(port);
+        if !backlog.impairments.is_refused(net.now().floor(), port) {
             self.free.insert(port);
         }
-        self.look(net);
+        self.poll(net);
     }
 
     #[cold]
-    pub(crate) fn asked_unseen(&mut self, asked: Asked, net: &mut Net) {
-        let Some(unseen) = &mut self.unseen else { return };
-        unseen.asked.push_back(asked);
+    pub(crate) fn queue_request(&mut self, request: Request, net: &mut Net) {
+        let Some(backlog) = &mut self.backlog else { return };
+        backlog.requests.push_back(request);
         self.rouse(net);
-        self.look(net);
+        self.poll(net);
     }
 
     #[cold]
-    pub(crate) fn due_unseen(&mut self, is_timer: bool, net: &mut Net) {
+    pub(crate) fn poll_due(&mut self, is_timer: bool, net: &mut Net) {
         if is_timer {
             self.rouse(net);
         }
-        self.look(net);
+        self.poll(net);
     }
 
     fn rouse(&mut self, net: &mut Net) {
         let now = net.now().floor();
-        let Some(unseen) = &mut self.unseen else { return };
-        let sleeps = unseen.wake > Nanos::ZERO && !unseen.ailing.will_look(now);
+        let Some(backlog) = &mut self.backlog else { return };
+        let sleeps = backlog.wake > Nanos::ZERO && !backlog.impairments.will_look(now);
         if sleeps && self.sending.iter().all(Option::is_none) {
-            let until = now.after(unseen.wake);
-            unseen.ailing.stall(until);
+            let until = now.after(backlog.wake);
+            backlog.impairments.stall(until);
             net.wake(self.place, Picos::from(until));
         }
     }
 
     /// Runs one turn of the driver; returns true if received frames still wait.
-    fn turn(&mut self, unseen: &mut Unseen, net: &mut Net) -> bool {
+    fn turn(&mut self, backlog: &mut DriverBacklog, net: &mut Net) -> bool {
         let now = net.now().floor();
-        let Unseen { ports, asked, ailing, .. } = unseen;
+        let DriverBacklog { ports, requests, impairments, .. } = backlog;
         for (port, at) in ports.iter_mut() {
-            (at.is_late, at.is_free) = (ailing.completes_late(now), self.free.contains(*port));
+            (at.is_late, at.is_free) = (impairments.completes_late(now), self.free.contains(*port));
         }
         let SwitchNode { switch, slots, fib, .. } = self;
         let store = &mut View { pool: &mut net.pool, slots };
-        let (mut requests, boundary) = (Requests { asked, fib }, &mut Direct);
+        let (mut requests, boundary) = (Requests { requests, fib }, &mut Direct);
         Driver { now, switch, ports, store, boundary }.turn(&mut requests);
         for (port, at) in ports.iter_mut() {
             if let Some((slot, len)) = at.starts.take() {
@@ -313,42 +313,42 @@ impl SwitchNode {
 
     /// Polls, unless the driver is blocked: processes all pending events.
     #[cold]
-    pub(crate) fn look(&mut self, net: &mut Net) {
+    pub(crate) fn poll(&mut self, net: &mut Net) {
         let now = net.now().floor();
-        let Some(mut unseen) = self.unseen.take() else { return };
-        for at in 0..unseen.stalls.len() {
-            let stalls = &mut unseen.stalls[at];
+        let Some(mut backlog) = self.backlog.take() else { return };
+        for at in 0..backlog.stalls.len() {
+            let stalls = &mut backlog.stalls[at];
             let Some(until) = stalls.begin(now) else { continue };
             let next = stalls.next();
-            let begin = unseen.stall(now, until);
+            let begin = backlog.stall(now, until);
             self.note_stall(begin, until);
             for time in [until, next].into_iter().filter(|time| *time < Nanos::NEVER) {
                 net.wake(self.place, Picos::from(time));
             }
         }
-        for port in unseen.ailing.take_healed(now).iter() {
-            if self.sending[port.index()].is_none() && !unseen.orphans.contains(port) {
+        for port in backlog.impairments.take_healed(now).iter() {
+            if self.sending[port.index()].is_none() && !backlog.orphans.contains(port) {
                 self.free.insert(port);
             }
         }
-        self.part(&mut unseen, net);
-        if unseen.ailing.stalls(now) || now < unseen.begins {
-            self.unseen = Some(unseen);
+        self.part(&mut backlog, net);
+        if backlog.impairments.stalls(now) || now < backlog.begins {
+            self.backlog = Some(backlog);
             return;
         }
-        if std::mem::take(&mut unseen.was_away) {
+        if std::mem::take(&mut backlog.was_away) {
             self.switch.was_away(now);
         }
-        while self.turn(&mut unseen, net) {}
+        while self.turn(&mut backlog, net) {}
         self.follow_up(net);
         // Requests after a restart are for the new switch.
-        let restart = unseen.asked.pop_front();
-        self.unseen = Some(unseen);
+        let restart = backlog.requests.pop_front();
+        self.backlog = Some(backlog);
         if let Some(restart) = restart {
-            self.answer(restart, net);
+            self.perform(restart, net);
         }
-        if self.unseen.as_ref().is_some_and(|unseen| unseen.is_over(now)) {
-            self.unseen = None;
+        if self.backlog.as_ref().is_some_and(|backlog| backlog.is_over(now)) {
+            self.backlog = None;
         }
     }
 }

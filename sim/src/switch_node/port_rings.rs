@@ -7,18 +7,18 @@ use xoff_dataplane::frame::Frame;
 
 use crate::slots::View;
 
-pub(crate) type Parts = (u32, u32);
+pub(crate) type FrameParts = (u32, u32);
 
 #[derive(Debug, Default)]
-pub(crate) struct Backlog {
-    pub(crate) arrived: VecDeque<Parts>,
-    pub(crate) left: VecDeque<Parts>,
+pub(crate) struct PortRings {
+    pub(crate) arrived: VecDeque<FrameParts>,
+    pub(crate) left: VecDeque<FrameParts>,
     pub(crate) is_late: bool,
     pub(crate) is_free: bool,
-    pub(crate) starts: Option<Parts>,
+    pub(crate) starts: Option<FrameParts>,
 }
 
-impl<'a> Port<View<'a>> for Backlog {
+impl<'a> Port<View<'a>> for PortRings {
     fn reap(&mut self, view: &mut View<'a>, mut sent: impl FnMut(&mut View<'a>, Frame)) {
         while !self.is_late
             && let Some((slot, len)) = self.left.pop_front()

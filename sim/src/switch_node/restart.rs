@@ -13,7 +13,7 @@ use xoff_flow_control::settings::SwitchSettings;
 use xoff_wire::units::{Nanos, PortId, PortSet};
 
 use super::SwitchNode;
-use super::unseen::Unseen;
+use super::driver_backlog::DriverBacklog;
 use crate::node::Net;
 use crate::pool::Packet;
 use crate::slots::View;
@@ -25,8 +25,8 @@ impl SwitchNode {
         let without_link: Vec<PortId> = ports().filter(|port| !self.switch.bridge().is_up(*port)).collect();
         let parting = self.release_peers(ports(), net);
         let on_lines = self.leave_lines(now, net);
-        self.ailments.restarts += 1;
-        self.ailments.lost_in_restarts += self.slots.clear(&mut net.pool);
+        self.impairment_counts.restarts += 1;
+        self.impairment_counts.lost_in_restarts += self.slots.clear(&mut net.pool);
         let taps: Vec<_> = self.taps.iter().map(|id| (*id, self.switch.batch(now).take_tap(*id))).collect();
         self.counters.begin_anew(now);
         let workers = Workers::single(settings.ports.len());
@@ -42,12 +42,12 @@ impl SwitchNode {
         for port in without_link {
             self.switch.batch(now).set_link(port, false, view);
         }
-        self.ail(now, net);
-        let unseen = self.ail(begins, net);
-        unseen.forget();
-        unseen.begins = begins;
-        unseen.parting.extend(parting);
-        unseen.orphans = unseen.orphans.or(&on_lines);
+        self.impair(now, net);
+        let backlog = self.impair(begins, net);
+        backlog.forget();
+        backlog.begins = begins;
+        backlog.parting.extend(parting);
+        backlog.orphans = backlog.orphans.or(&on_lines);
     }
 
     fn release_peers(&mut self, ports: impl Iterator<Item = PortId>, net: &mut Net) -> Vec<(PortId, Packet)> {
@@ -69,7 +69,7 @@ impl SwitchNode {
     fn leave_lines(&mut self, now: Nanos, net: &mut Net) -> PortSet {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(now);
-        for (port, (slot, len)) in self.unseen.iter_mut().flat_map(|unseen| unseen.take_left()) {
+        for (port, (slot, len)) in self.backlog.iter_mut().flat_map(|backlog| backlog.take_left()) {
             batch.release(port, Frame::new(slot, len), view);
         }
         let mut on_lines = PortSet::NONE;
@@ -83,8 +83,8 @@ impl SwitchNode {
     }
 
     /// Starts XON frames of the old switch on free lines.
-    pub(crate) fn part(&mut self, unseen: &mut Unseen, net: &mut Net) {
-        let Unseen { parting, orphans, .. } = unseen;
+    pub(crate) fn part(&mut self, backlog: &mut DriverBacklog, net: &mut Net) {
+        let DriverBacklog { parting, orphans, .. } = backlog;
         parting.retain(|&(port, packet)| {
             let waits = !self.free.contains(port);
             if !waits {

@@ -116,12 +116,12 @@ impl Edges {
 pub fn edge_list(text: &str, build: &Build) -> Result<Plan, EdgeError> {
     let mut edges = Edges::default();
     for (number, text) in (1..).zip(text.lines()) {
-        let said = text.split('#').next().unwrap_or_default().trim();
-        if said.is_empty() {
+        let content = text.split('#').next().unwrap_or_default().trim();
+        if content.is_empty() {
             continue;
         }
         let (a, b, line) =
-            link(said).ok_or_else(|| EdgeError::Line { line: number, text: text.to_owned() })?;
+            link(content).ok_or_else(|| EdgeError::Line { line: number, text: text.to_owned() })?;
         edges.add(number, a, b, line)?;
     }
     Ok(edges.graph()?.plan(build))
@@ -189,7 +189,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn what_is_no_fabric_is_refused_with_its_line() {
+    fn invalid_edge_list_is_refused_with_its_line() {
         let line = |line, text: &str| EdgeError::Line { line, text: text.to_owned() };
         assert_eq!(why("h0 s0 100"), line(1, "h0 s0 100"));
         assert_eq!(why("# fine\nh0 x0 100 1"), line(2, "h0 x0 100 1"));

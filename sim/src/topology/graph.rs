@@ -9,9 +9,9 @@ use xoff_wire::units::{ClassSet, MacAddr, PORTS_MAX, PortId};
 use crate::ends::Line;
 use crate::host::{address, ip};
 use crate::ideal::Ideal;
+use crate::paths::distances;
 use crate::plan::{At, Forwarding, Plan, SwitchKind};
 use crate::router::Router;
-use crate::ways::distances;
 
 type Kinds<'a> = dyn Fn(&[Line], u8) -> Arc<SwitchKind> + 'a;
 
@@ -34,21 +34,21 @@ impl<'a> Build<'a> {
     /// Creates a factory of [ideal](Ideal) switches, with class 3 lossless.
     #[must_use]
     pub fn ideal() -> Build<'static> {
-        Build::alike(|lines, _| Ideal::of(lines, ClassSet::NONE))
+        Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE))
     }
 
     /// Creates a factory in which switches with equal lines and layers share one kind, which is made once.
     #[must_use]
-    pub fn alike(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
-        let known: Mutex<Vec<Made>> = Mutex::default();
+    pub fn cached(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
+        let cache: Mutex<Vec<Made>> = Mutex::default();
         Build::new(move |lines, layer| {
-            let mut known = known.lock().expect("nobody has failed here");
-            let found = known.iter().find(|(of, at, _)| (of.as_slice(), *at) == (lines, layer));
+            let mut cache = cache.lock().expect("nobody has failed here");
+            let found = cache.iter().find(|(of, at, _)| (of.as_slice(), *at) == (lines, layer));
             if let Some((.., kind)) = found {
                 return Arc::clone(kind);
             }
             let made = Arc::new(kind(lines, layer));
-            known.push((lines.to_vec(), layer, Arc::clone(&made)));
+            cache.push((lines.to_vec(), layer, Arc::clone(&made)));
             made
         })
     }
@@ -61,22 +61,22 @@ impl<'a> Build<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum Neighbour {
     /// Another switch and its port.
     Switch(u32, u8),
     Host,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Drawn {
+struct GraphSwitch {
     layer: u8,
-    ports: Vec<(End, Line)>,
+    ports: Vec<(Neighbour, Line)>,
 }
 
 /// Graph of a fabric. Ports are numbered in the order in which hosts and links are added.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    switches: Vec<Drawn>,
+    switches: Vec<GraphSwitch>,
     hosts: Vec<(u32, u8, Line)>,
     links: Vec<(At, At, Line)>,
 }
@@ -84,7 +84,7 @@ pub struct Graph {
 impl Graph {
     /// Adds a switch in a layer (0 has the hosts); returns its number.
     pub fn add_switch(&mut self, layer: u8) -> u32 {
-        self.switches.push(Drawn { layer, ports: Vec::new() });
+        self.switches.push(GraphSwitch { layer, ports: Vec::new() });
         number(self.switches.len() - 1)
     }
 
@@ -93,7 +93,7 @@ impl Graph {
     /// # Panics
     /// Panics if there is no such switch, or it has no free port number.
     pub fn add_host(&mut self, switch: u32, line: Line) -> u32 {
-        let port = self.port(switch, End::Host, line);
+        let port = self.port(switch, Neighbour::Host, line);
         self.hosts.push((switch, port, line));
         number(self.hosts.len() - 1)
     }
@@ -104,12 +104,14 @@ impl Graph {
     /// Panics if there is no such switch, or it has no free port number.
     pub fn link(&mut self, a: u32, b: u32, line: Line) {
         let [next_a, next_b] = [a, b].map(|switch| self.next_port(switch));
-        let (at_a, at_b) =
-            (self.port(a, End::Switch(b, next_b), line), self.port(b, End::Switch(a, next_a), line));
+        let (at_a, at_b) = (
+            self.port(a, Neighbour::Switch(b, next_b), line),
+            self.port(b, Neighbour::Switch(a, next_a), line),
+        );
         self.links.push((At::Switch(a, at_a), At::Switch(b, at_b), line));
     }
 
-    fn port(&mut self, switch: u32, end: End, line: Line) -> u8 {
+    fn port(&mut self, switch: u32, end: Neighbour, line: Line) -> u8 {
         let port = self.next_port(switch);
         self.switches[switch as usize].ports.push((end, line));
         port
@@ -139,23 +141,23 @@ impl Graph {
             self.hosts.iter().map(|(switch, ..)| (*switch, self.distances(*switch))).collect();
         self.plan_by(build, |at, to| {
             let distances = &distances[&to];
-            let is_nearer = |(_, (end, _)): &(u8, &(End, Line))| match end {
-                End::Switch(next, _) => distances[*next as usize] < distances[at as usize],
-                End::Host => false,
+            let is_nearer = |(_, (end, _)): &(u8, &(Neighbour, Line))| match end {
+                Neighbour::Switch(next, _) => distances[*next as usize] < distances[at as usize],
+                Neighbour::Host => false,
             };
             let ports = (0..=u8::MAX).zip(&self.switches[at as usize].ports);
             ports.filter(is_nearer).map(|(port, _)| port).collect()
         })
     }
 
-    /// Builds the plan in which `ways` returns the ports of a switch (first argument) toward another (second argument).
+    /// Builds the plan in which `paths` returns the ports of a switch (first argument) toward another (second argument).
     #[must_use]
-    pub fn plan_by(&self, build: &Build, ways: impl Fn(u32, u32) -> Vec<u8>) -> Plan {
+    pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, u32) -> Vec<u8>) -> Plan {
         let mut plan = Plan::default();
         for (at, drawn) in (0..).zip(&self.switches) {
             let lines: Vec<Line> = drawn.ports.iter().map(|(_, line)| *line).collect();
             let kind = (build.kind)(&lines, drawn.layer);
-            let by_place = self.by_place(at, &ways);
+            let by_place = self.by_place(at, &paths);
             let is_router = kind.settings.ports.iter().any(|port| port.routed);
             let forwarding = match is_router {
                 true => self.routing(at, &kind.settings, build, &by_place),
@@ -170,12 +172,12 @@ impl Graph {
         plan
     }
 
-    fn by_place(&self, at: u32, ways: &impl Fn(u32, u32) -> Vec<u8>) -> BTreeMap<u32, Vec<u8>> {
+    fn by_place(&self, at: u32, paths: &impl Fn(u32, u32) -> Vec<u8>) -> BTreeMap<u32, Vec<u8>> {
         let mut by_place: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         for (switch, ..) in &self.hosts {
             by_place
                 .entry(*switch)
-                .or_insert_with(|| if *switch == at { Vec::new() } else { ways(at, *switch) });
+                .or_insert_with(|| if *switch == at { Vec::new() } else { paths(at, *switch) });
         }
         by_place
     }
@@ -192,8 +194,8 @@ impl Graph {
         let ports = (0..=u8::MAX).take(drawn.ports.len());
         let mut router = Router::new(settings, ports.map(|port| router_address(at, port)));
         let next = |port: &u8| match drawn.ports[usize::from(*port)].0 {
-            End::Switch(next, there) => Some((PortId(*port), router_address(next, there))),
-            End::Host => None,
+            Neighbour::Switch(next, there) => Some((PortId(*port), router_address(next, there))),
+            Neighbour::Host => None,
         };
         for (host, (switch, port, _)) in (0..).zip(&self.hosts) {
             let here = (*switch == at).then(|| (PortId(*port), address(host)));
@@ -220,8 +222,8 @@ impl Graph {
             sets.iter().copied().filter(|set| set.len() > 1 && is_alone(set)).collect();
         let drawn = &self.switches[at as usize];
         let is_up = |port: &u8| match drawn.ports[usize::from(*port)].0 {
-            End::Switch(next, _) => self.switches[next as usize].layer > drawn.layer,
-            End::Host => false,
+            Neighbour::Switch(next, _) => self.switches[next as usize].layer > drawn.layer,
+            Neighbour::Host => false,
         };
         let group = |(number, set): (usize, &&Vec<u8>)| {
             let uplinks = set.iter().all(is_up);
@@ -249,8 +251,8 @@ impl Graph {
     fn distances(&self, to: u32) -> Vec<u32> {
         let neighbors = |at: usize| {
             self.switches[at].ports.iter().filter_map(|(end, _)| match *end {
-                End::Switch(other, _) => Some(other as usize),
-                End::Host => None,
+                Neighbour::Switch(other, _) => Some(other as usize),
+                Neighbour::Host => None,
             })
         };
         distances(self.switches.len(), to as usize, neighbors)

@@ -17,7 +17,7 @@ fn finish(record: &FlowRecord) -> Picos {
 
 // proves: scenarios
 #[test]
-fn the_next_burst_begins_its_pause_after_the_one_before_has_come() {
+fn pause_between_bursts_begins_at_arrival() {
     let mut fabric = fabric();
     let (off, until) = (Picos::from_micros(20), Picos::from_micros(400));
     let pairs = vec![(0, 9), (3, 12)];
@@ -42,10 +42,10 @@ fn the_next_burst_begins_its_pause_after_the_one_before_has_come() {
 
 // proves: scenarios
 #[test]
-fn every_flow_is_answered_once_by_who_received_it_when_it_has_come() {
+fn receiver_answers_each_flow_once_at_its_end() {
     let mut fabric = fabric();
-    let asked = Listed((1..6).map(|to| flow(0, to, 20_000)).collect());
-    let tag = fabric.add_load(Replies::new(asked, Sizes::fixed(300), Times::Fixed(Picos(5)), Seed(1)));
+    let questions = Listed((1..6).map(|to| flow(0, to, 20_000)).collect());
+    let tag = fabric.add_load(Replies::new(questions, Sizes::fixed(300), Times::Fixed(Picos(5)), Seed(1)));
     let other = fabric.add_load(Listed(vec![flow(7, 8, 1_000)]));
     let records = run(&mut fabric);
     assert_eq!((tag, other, records.len()), (0, 1, 11));
@@ -81,7 +81,7 @@ fn incast(deadline: u64, is_open: bool, question: u64) -> (Vec<Query>, Vec<FlowR
 
 // proves: scenarios
 #[test]
-fn a_query_has_ended_with_its_last_answer_and_the_next_follows() {
+fn query_ends_with_last_answer_and_next_follows() {
     let (queries, records) = incast(100, false, 200);
     assert_eq!(records.len(), queries.len() * 16, "eight questions and as many answers");
     let answers: Vec<&FlowRecord> = records.iter().filter(|record| record.to == 0).collect();

@@ -33,7 +33,7 @@ fn many_to_one(senders: u32, control: Control, ack_every: u32) -> FlowFabric {
     fabric
 }
 
-struct Seen {
+struct Measurement {
     /// Mean queue length in bytes.
     queue: f64,
     /// Throughput of each flow relative to an equal share of the line.
@@ -43,7 +43,7 @@ struct Seen {
 }
 
 /// Measures queue and throughput between two times.
-fn look(fabric: &mut FlowFabric, senders: u32, from: Picos, until: Picos) -> Seen {
+fn measure(fabric: &mut FlowFabric, senders: u32, from: Picos, until: Picos) -> Measurement {
     fabric.run_until(from);
     let received =
         |fabric: &FlowFabric| -> Vec<u32> { (0..senders).map(|flow| fabric.received(flow)).collect() };
@@ -61,7 +61,7 @@ fn look(fabric: &mut FlowFabric, senders: u32, from: Picos, until: Picos) -> See
     let after = received(fabric);
     let frames: Vec<f64> =
         after.iter().zip(&before).map(|(after, before)| f64::from(after - before)).collect();
-    Seen {
+    Measurement {
         queue: sum / looks,
         used: frames.iter().sum::<f64>() / all,
         shares: frames.iter().map(|frames| frames * f64::from(senders) / all).collect(),
@@ -101,11 +101,11 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     let recovery = f64::from(settings.fast_recovery);
     standing(|p| {
         let keep = 1.0 - p;
-        let told = 1.0 - keep.powf(cut * rate);
+        let notified = 1.0 - keep.powf(cut * rate);
         let rounds = |frames: f64| p / (keep.powf(-frames) - 1.0);
         let beyond = |frames: f64| keep.powf(recovery * frames) * rounds(frames);
         let alpha = 1.0 - keep.powf(seconds(settings.alpha_timer) * rate);
-        let down = told * told * alpha / (cut * cut * (rounds(bytes) + rounds(time)));
+        let down = notified * notified * alpha / (cut * cut * (rounds(bytes) + rounds(time)));
         additive * rate * (beyond(bytes) + beyond(time)) - down
     })
 }
@@ -149,8 +149,8 @@ fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
     let settings = DcqcnSettings::default();
     for senders in [2, 10] {
         let mut fabric = many_to_one(senders, Control::Dcqcn(settings), 16);
-        let seen = look(&mut fabric, senders, Picos::from_micros(60_000), Picos::from_micros(180_000));
-        let Seen { queue, shares, used } = &seen;
+        let measured = measure(&mut fabric, senders, Picos::from_micros(60_000), Picos::from_micros(180_000));
+        let Measurement { queue, shares, used } = &measured;
         assert!(*used > 0.99 && *used < 1.001, "{senders}: {used} of the line");
         assert!(shares.iter().all(|share| (share - 1.0).abs() < 0.1), "{senders}: {shares:?}");
         for (p, off_max) in [(fluid(&settings, senders), 0.4), (cycles(&settings, senders), 0.1)] {
@@ -170,7 +170,7 @@ fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
 
 // proves: sim-hosts
 #[test]
-fn notifications_of_a_flow_are_so_far_apart_as_was_told() {
+fn notifications_of_a_flow_keep_the_minimum_gap() {
     let control = Control::Dcqcn(DcqcnSettings::default());
     let mut fabric = many_to_one(4, control, 16);
     fabric.run_until(Picos::from_micros(3_000));
@@ -184,7 +184,7 @@ fn notifications_of_a_flow_are_so_far_apart_as_was_told() {
 
 // proves: sim-hosts
 #[test]
-fn who_goes_by_delay_keeps_it_small_and_uses_the_line() {
+fn delay_based_control_keeps_queue_short_and_line_busy() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });
     let timely = Control::Timely(TimelySettings { start: 0.25, ..TimelySettings::default() });
     // Swift: queue for a target of 15 us, less 5 us of an empty path, plus the addition for small windows. TIMELY:
@@ -193,8 +193,8 @@ fn who_goes_by_delay_keeps_it_small_and_uses_the_line() {
         [("Swift", swift, 1, 250_000.0), ("TIMELY", timely, 16, 2_500_000.0)]
     {
         let mut fabric = many_to_one(4, control, ack_every);
-        let seen = look(&mut fabric, 4, Picos::from_micros(5_000), Picos::from_micros(20_000));
-        let Seen { queue, shares, used } = &seen;
+        let measured = measure(&mut fabric, 4, Picos::from_micros(5_000), Picos::from_micros(20_000));
+        let Measurement { queue, shares, used } = &measured;
         eprintln!("{name}: {used} of the line, shares {shares:?}, {queue} bytes");
         assert!(*used > 0.9, "{name}: {used} of the line");
         assert!(*queue < queue_max, "{name}: {queue} bytes");

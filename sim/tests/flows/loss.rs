@@ -122,7 +122,7 @@ fn flows_that_a_switch_drops_frames_of_end_all_the_same() {
 /// No later frame reveals the loss, so the sender waits for its timeout.
 // proves: sim-hosts
 #[test]
-fn a_last_frame_that_is_lost_is_sent_again_at_its_time_to_the_picosecond() {
+fn lost_last_frame_is_resent_exactly_at_timeout() {
     struct Once(Repeater, bool);
     impl Node for Once {
         fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net) {

@@ -34,8 +34,8 @@ fn line(gbps: u64, nanos: u64) -> Line {
     Line { rate: BitRate::from_gbps(gbps), delay: Picos::from_nanos(nanos) }
 }
 
-/// Returns one switch with hosts at these lines; `told` modifies its class settings.
-fn star(lines: &[Line], told: impl Fn(Class, &mut ClassSettings)) -> Plan {
+/// Returns one switch with hosts at these lines; `modify` modifies its class settings.
+fn star(lines: &[Line], modify: impl Fn(Class, &mut ClassSettings)) -> Plan {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
     for line in lines {
@@ -45,7 +45,10 @@ fn star(lines: &[Line], told: impl Fn(Class, &mut ClassSettings)) -> Plan {
         let mut kind = Ideal::of(lines, ClassSet(1 << LOSSY.get()));
         kind.slots.data += 40_000;
         for port in &mut kind.settings.ports {
-            Class::ALL.into_iter().zip(&mut port.classes).for_each(|(class, settings)| told(class, settings));
+            Class::ALL
+                .into_iter()
+                .zip(&mut port.classes)
+                .for_each(|(class, settings)| modify(class, settings));
         }
         Arc::new(kind)
     });
@@ -64,7 +67,7 @@ fn dropped(fabric: &FlowFabric) -> u64 {
 fn check(fabric: &FlowFabric) {
     for switch in fabric.fabric().switches() {
         assert_eq!(switch.switch().ledger().missing(), 0);
-        assert_eq!(switch.never_seen(), 0);
+        assert_eq!(switch.receive_drops(), 0);
     }
     assert_eq!(fabric.fabric().missing(), 0);
 }

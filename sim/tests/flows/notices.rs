@@ -59,14 +59,14 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
 
 // proves: sim-hosts
 #[test]
-fn flows_heed_the_notifications_that_are_about_them_and_a_victim_hears_none() {
+fn flows_obey_their_cnms_and_victim_gets_none() {
     let (alone, slow, pauses) = shared_input(None);
     assert!(alone.iter().all(|flow| flow.cnps == 0));
     // 7 Gb/s on the line are 6.63 Gb/s of payload. PAUSE limits both flows of host 0 to the share of its culprit.
     assert!(slow < 6.0, "{slow} Gb/s");
-    let (told, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD));
-    assert!(told[..4].iter().all(|flow| flow.cnps > 0), "{told:?}");
-    assert_eq!(told[4].cnps, 0);
+    let (notified, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD));
+    assert!(notified[..4].iter().all(|flow| flow.cnps > 0), "{notified:?}");
+    assert_eq!(notified[4].cnps, 0);
     assert!((fast / 6.626 - 1.0).abs() < 0.01, "{fast} Gb/s");
     assert!(4 * fewer < pauses, "{fewer} pauses of {pauses}");
 }
@@ -77,7 +77,7 @@ fn a_flow_of_a_load_with_a_rate_sends_no_faster_and_no_slower() {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
     (0..3).for_each(|_| _ = graph.add_host(switch, line(10, 100)));
-    let build = Build::alike(|lines, _| Ideal::of(lines, ClassSet::NONE));
+    let build = Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE));
     let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), HostSettings::default());
     // The two flows of one host fill its line exactly.
     for (to, gbps) in [(1, 3), (2, 7)] {

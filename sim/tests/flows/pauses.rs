@@ -41,7 +41,7 @@ impl Node for PausesOnce {
 
 // proves: sim-timing
 #[test]
-fn a_pause_that_lapses_while_another_class_is_on_the_line_costs_no_time() {
+fn pause_expiring_behind_another_class_costs_no_time() {
     // From less than the time of a 1,500-byte frame up to the time of several frames of the other class.
     for quanta in [1, 10, 100].map(Quanta) {
         let pauses =
@@ -66,7 +66,7 @@ fn victim(policy: PolicyKind, settings: HostSettings) -> (Duration, PauseCounts)
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
     (0..6).for_each(|_| _ = graph.add_host(switch, LINE));
-    let build = Build::alike(|lines, _| {
+    let build = Build::cached(|lines, _| {
         let mut kind = Ideal::of(lines, ClassSet::NONE);
         kind.settings.policies[LOSSLESS.index()] = policy;
         for port in &mut kind.settings.ports {
@@ -86,7 +86,7 @@ fn victim(policy: PolicyKind, settings: HostSettings) -> (Duration, PauseCounts)
 }
 
 #[test]
-fn hosts_that_obey_lists_of_flows_hold_culprits_and_not_the_victim() {
+fn hosts_obeying_flow_lists_spare_the_victim() {
     let (by_class, counts) = victim(PolicyKind::Pfc, HostSettings::default());
     assert_eq!(counts.flow_frames, 0);
     let (by_flow, counts) =
@@ -98,7 +98,7 @@ fn hosts_that_obey_lists_of_flows_hold_culprits_and_not_the_victim() {
 }
 
 #[test]
-fn hosts_keep_the_rates_that_they_are_asked_for() {
+fn hosts_obey_gfc_rates() {
     let (_, counts) = victim(PolicyKind::Gfc, HostSettings { obeys_rates: true, ..HostSettings::default() });
     assert!(counts.rate_frames > 0);
 }

@@ -62,7 +62,7 @@ fn classes_share_a_line_by_their_weights_to_a_frame_or_two() {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
     (0..3).for_each(|_| _ = graph.add_host(switch, LINE));
-    let build = Build::alike(|lines, _| {
+    let build = Build::cached(|lines, _| {
         let mut kind = Ideal::of(lines, ClassSet::NONE);
         kind.slots.data *= 2;
         for port in &mut kind.settings.ports {

@@ -25,15 +25,15 @@ const SLOW: SlowReceiver = SlowReceiver {
     end: Picos::NEVER,
 };
 
-fn fabric(told: SlowReceiver, settings: HostSettings) -> FlowFabric {
+fn fabric(receiver: SlowReceiver, settings: HostSettings) -> FlowFabric {
     let mut fabric = FlowFabric::new(&star(&[LINE; 2], as_they_are), Seed(1), settings);
-    fabric.slow_down(1, told);
+    fabric.slow_down(1, receiver);
     fabric
 }
 
 /// Sends `count` frames to the slow host.
-fn frames(told: SlowReceiver, class: Class, count: u64) -> (FlowFabric, FlowRecord) {
-    let mut fabric = fabric(told, HostSettings::default());
+fn frames(receiver: SlowReceiver, class: Class, count: u64) -> (FlowFabric, FlowRecord) {
+    let mut fabric = fabric(receiver, HostSettings::default());
     fabric.add(FlowPlan { class, ..flow(0, 1, count * PAYLOAD) });
     fabric.run_to_end(Picos::from_micros(100_000));
     fabric.fabric_mut().run_to_rest();
@@ -43,13 +43,13 @@ fn frames(told: SlowReceiver, class: Class, count: u64) -> (FlowFabric, FlowReco
 }
 
 /// Returns a counter of the switch's port to the slow host.
-fn at_port(fabric: &FlowFabric, seen: impl Fn(&ClassCounters) -> u64) -> u64 {
-    seen(fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS))
+fn at_port(fabric: &FlowFabric, counter: impl Fn(&ClassCounters) -> u64) -> u64 {
+    counter(fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS))
 }
 
 // proves: sim-hosts
 #[test]
-fn a_slow_receiver_takes_frames_at_its_pace_to_the_picosecond_and_loses_none() {
+fn slow_receiver_processes_frames_exactly_at_its_rate() {
     let (fabric, record) = frames(SLOW, LOSSLESS, 2_000);
     let first = fabric.alone().time_of(&flow(0, 1, PAYLOAD));
     assert_eq!(record.took(), Some(Picos(first.0 + 2_000 * TAKES.0)));
@@ -63,13 +63,13 @@ fn a_slow_receiver_takes_frames_at_its_pace_to_the_picosecond_and_loses_none() {
 
 // proves: sim-hosts
 #[test]
-fn the_switch_is_held_at_xoff_and_goes_on_below_xon() {
-    let told = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
-    let held = |told| at_port(&frames(told, LOSSLESS, 10).0, |class| class.xoff_received.get());
+fn switch_is_paused_at_xoff_and_resumed_below_xon() {
+    let receiver = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
+    let held = |receiver| at_port(&frames(receiver, LOSSLESS, 10).0, |class| class.xoff_received.get());
     // Ten frames arrive five times as fast as they are processed: one has been processed when the last arrives.
-    assert_eq!([9 * FRAME, 9 * FRAME + 1].map(|xoff| held(told(xoff, FRAME))), [1, 0]);
+    assert_eq!([9 * FRAME, 9 * FRAME + 1].map(|xoff| held(receiver(xoff, FRAME))), [1, 0]);
     let paused =
-        |xon| at_port(&frames(told(9 * FRAME, xon), LOSSLESS, 10).0, |class| class.paused_nanos.get());
+        |xon| at_port(&frames(receiver(9 * FRAME, xon), LOSSLESS, 10).0, |class| class.paused_nanos.get());
     let [at_frame, below, at_two] = [FRAME, FRAME + 1, 2 * FRAME].map(paused);
     assert_eq!(at_two, below, "less than two frames wait as less than one and a byte do");
     // To a nanosecond, the resolution of the dataplane.
@@ -78,21 +78,21 @@ fn the_switch_is_held_at_xoff_and_goes_on_below_xon() {
 
 // proves: sim-hosts
 #[test]
-fn a_class_that_is_not_paused_for_it_loses_what_finds_no_room() {
+fn lossy_class_loses_frames_beyond_the_buffer() {
     // Of ten frames, one has been processed when the last arrives. The sixth arrives exactly when the first has been
     // processed.
     for (count, buffer, lost) in
         [(10, 9 * FRAME, 0), (10, 9 * FRAME - 1, 1), (6, 5 * FRAME, 0), (6, 5 * FRAME - 1, 1)]
     {
-        let told = SlowReceiver { buffer: Bytes(buffer), xoff: Bytes(100), xon: Bytes(50), ..SLOW };
-        let (fabric, record) = frames(told, LOSSY, count);
+        let receiver = SlowReceiver { buffer: Bytes(buffer), xoff: Bytes(100), xon: Bytes(50), ..SLOW };
+        let (fabric, record) = frames(receiver, LOSSY, count);
         let lost_of = |class| fabric.fabric().hosts()[1].dropped(class);
         assert_eq!([LOSSY, LOSSLESS].map(lost_of), [lost, 0], "{buffer}");
         assert_eq!(record.finish.is_none(), lost > 0);
         let switch = fabric.fabric().switches()[0].counters();
         let (ignored, lossy) =
             (switch.port(PortId(1)).pause_frames_ignored.get(), switch.class(PortId(1), LOSSY));
-        assert!(ignored > 0 && lossy.paused_nanos.get() == 0, "its switch is asked, and does not heed it");
+        assert!(ignored > 0 && lossy.paused_nanos.get() == 0, "its switch ignores its pauses");
     }
 }
 
@@ -109,7 +109,7 @@ fn each_class_has_room_of_its_own() {
 
 /// A frame arrives exactly at the start or end of the slow period, or a picosecond before.
 #[test]
-fn a_frame_is_taken_slowly_from_the_beginning_on_and_until_just_before_the_end() {
+fn slow_period_includes_its_start_and_excludes_its_end() {
     let ideal = frames(SlowReceiver { begin: Picos::NEVER, ..SLOW }, LOSSLESS, 1).1;
     let comes = ideal.finish.expect("it has come");
     let took = |begin, end| frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 1).1.took();
@@ -121,7 +121,7 @@ fn a_frame_is_taken_slowly_from_the_beginning_on_and_until_just_before_the_end()
 
 // proves: sim-hosts
 #[test]
-fn it_is_slow_from_its_beginning_to_its_end() {
+fn receiver_is_slow_only_in_its_slow_period() {
     let ideal = frames(SlowReceiver { begin: Picos::NEVER, ..SLOW }, LOSSLESS, 100).1;
     assert_eq!(ideal.took(), Some(ideal.ideal), "it has not begun to be slow");
     let (begin, end) = (Picos::from_micros(5), Picos::from_micros(20));
@@ -137,8 +137,8 @@ fn it_is_slow_from_its_beginning_to_its_end() {
 
 /// Returns 100 frames for a slow host that sends XOFF at ten waiting frames and XON when none waits.
 fn held_at_ten(rate: BitRate) -> FlowFabric {
-    let told = SlowReceiver { rate, xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
-    let mut fabric = fabric(told, HostSettings::default());
+    let receiver = SlowReceiver { rate, xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
+    let mut fabric = fabric(receiver, HostSettings::default());
     fabric.add(flow(0, 1, 100 * PAYLOAD));
     fabric
 }
@@ -152,17 +152,20 @@ fn its_pauses_are_written_down_from_xoff_to_xon() {
     while at_port(&fabric, |class| class.xoff_received.get()) == 0 {
         fabric.fabric_mut().step(Picos::NEVER);
     }
-    let heard = fabric.fabric().now().floor();
+    let xoff_received_at = fabric.fabric().now().floor();
     let [pause] = pauses(&fabric)[..] else { panic!("{:?}", pauses(&fabric)) };
     assert_eq!((pause.class, pause.end, pause.refreshes), (LOSSLESS, None, 0));
     let on_its_way = Pace::of(LINE.rate).time_of(Bytes::on_line(60)).after(LINE.delay);
-    assert!(heard.since(pause.start).0.abs_diff(on_its_way.floor().0) <= 1, "{pause:?} {heard:?}");
+    assert!(
+        xoff_received_at.since(pause.start).0.abs_diff(on_its_way.floor().0) <= 1,
+        "{pause:?} {xoff_received_at:?}"
+    );
     run(&mut fabric);
     let pauses = pauses(&fabric);
     assert!(pauses.len() > 1 && pauses.iter().all(|pause| pause.end.is_some_and(|end| end > pause.start)));
     assert!(pauses.windows(2).all(|two| two[0].end.is_some_and(|end| end < two[1].start)));
-    let told: u64 = pauses.iter().map(|pause| 1 + pause.refreshes).sum();
-    assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), told);
+    let xoffs: u64 = pauses.iter().map(|pause| 1 + pause.refreshes).sum();
+    assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), xoffs);
     let held: u64 = pauses.iter().filter_map(|pause| Some(pause.end?.since(pause.start).0)).sum();
     let paused = at_port(&fabric, |class| class.paused_nanos.get());
     assert!(held.abs_diff(paused) <= 2 * pauses.len() as u64, "{held} {paused}");
@@ -170,7 +173,7 @@ fn its_pauses_are_written_down_from_xoff_to_xon() {
 
 // proves: sim-hosts
 #[test]
-fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
+fn pause_is_sent_again_after_link_recovery() {
     // The first eleven frames, of 12 us each, wait when the link goes down.
     let mut fabric = held_at_ten(BitRate::from_gbps(1));
     fabric.run_until(Picos::from_micros(5));
@@ -180,11 +183,11 @@ fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
     fabric.fabric_mut().set_link(At::Host(1), true);
     fabric.run_until(Picos::from_micros(10));
     assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), 2);
-    let [told, lost, again] = fabric.fabric().hosts()[1].pauses() else {
-        panic!("one for each time that it was told")
+    let [first, lost, again] = fabric.fabric().hosts()[1].pauses() else {
+        panic!("expected one pause per XOFF, and no more")
     };
     assert_eq!(
-        [told.end, lost.end, again.end],
+        [first.end, lost.end, again.end],
         [Some(Nanos::from_micros(5)), Some(Nanos::from_micros(6)), None]
     );
     // 65,535 quanta at 100 Gb/s are 335 us.
@@ -194,26 +197,26 @@ fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
 
 /// 65,535 quanta at 100 Gb/s are just below 335,540 ns; no other event happens meanwhile.
 #[test]
-fn a_pause_is_refreshed_at_half_of_its_time_to_the_nanosecond() {
+fn pause_is_refreshed_exactly_at_half_its_time() {
     let mut fabric = held_at_ten(BitRate::from_mbps(1));
-    let heard = |fabric: &FlowFabric| at_port(fabric, |class| class.xoff_received.get());
-    while heard(&fabric) == 0 {
+    let xoffs = |fabric: &FlowFabric| at_port(fabric, |class| class.xoff_received.get());
+    while xoffs(&fabric) == 0 {
         fabric.fabric_mut().step(Picos::NEVER);
     }
     let again = fabric.fabric().now().after(Picos::from_nanos(335_540 / 2));
     fabric.run_until(Picos(again.0 - 1_000));
-    assert_eq!(heard(&fabric), 1);
+    assert_eq!(xoffs(&fabric), 1);
     fabric.run_until(again);
-    assert_eq!(heard(&fabric), 2);
+    assert_eq!(xoffs(&fabric), 2);
 }
 
 /// The receiver's own line is busy whenever a refresh is due.
 // proves: sim-hosts
 #[test]
-fn a_receiver_that_sends_refreshes_its_pause_behind_the_frame_on_its_line() {
-    let told =
+fn sending_receiver_refreshes_pause_behind_its_frame() {
+    let receiver =
         SlowReceiver { rate: BitRate::from_mbps(100), xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
-    let mut fabric = fabric(told, HostSettings::default());
+    let mut fabric = fabric(receiver, HostSettings::default());
     fabric.add(flow(0, 1, 100 * PAYLOAD));
     fabric.add(flow(1, 0, 10_000 * PAYLOAD));
     fabric.run_until(Picos::from_micros(400));
@@ -222,7 +225,7 @@ fn a_receiver_that_sends_refreshes_its_pause_behind_the_frame_on_its_line() {
 
 /// The switch marks every queued frame.
 #[test]
-fn a_frame_that_waits_keeps_its_mark() {
+fn buffered_frame_keeps_its_ecn_mark() {
     let ecn = EcnSettings { min: Bytes(0), max: Bytes(1), probability: 1.0, wred: false };
     let plan = star(&[LINE, line(10, 500)], |_, settings| settings.ecn = Some(ecn));
     let marked = |begin| {
@@ -240,7 +243,7 @@ fn a_frame_that_waits_keeps_its_mark() {
 
 // proves: sim-hosts
 #[test]
-fn acknowledgements_wait_for_what_is_taken_and_nothing_is_sent_again() {
+fn acks_wait_for_processing_and_nothing_is_resent() {
     let roce = RoceSettings { timeout: Picos::from_micros(10_000), ..RoceSettings::default() };
     let mut fabric =
         fabric(SLOW, HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() });

@@ -18,7 +18,7 @@ use xoff_wire::units::{ClassSet, MacAddr, Nanos, PortId};
 use super::{LINE, check, dropped, flow, line};
 
 fn routers() -> Build<'static> {
-    Build::alike(|lines: &[Line], _| routed(lines))
+    Build::cached(|lines: &[Line], _| routed(lines))
 }
 
 fn routed(lines: &[Line]) -> SwitchKind {
@@ -36,21 +36,21 @@ fn roce() -> HostSettings {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Seen {
+struct ObservedFrame {
     hosts: [u32; 2],
     port: u16,
     stations: [MacAddr; 2],
     hops_left: u8,
 }
 
-fn seen(head: &[u8]) -> Option<Seen> {
+fn observe(head: &[u8]) -> Option<ObservedFrame> {
     let header = Header::parse(head).ok()?;
     let packet = Packet::read(header.ether_type, header.payload(head), 9_000)?.expect("a right header");
     let host = |address| match address {
         Address::V4(address) => address - 0x0a00_0001,
         Address::V6(_) => panic!("nobody has IPv6"),
     };
-    Some(Seen {
+    Some(ObservedFrame {
         hosts: [packet.src, packet.dst].map(host),
         port: u16::from_be_bytes([head[34], head[35]]),
         stations: [header.src, header.dst],
@@ -58,15 +58,15 @@ fn seen(head: &[u8]) -> Option<Seen> {
     })
 }
 
-type Links = Rc<RefCell<BTreeMap<String, Vec<Seen>>>>;
+type FramesByLink = Rc<RefCell<BTreeMap<String, Vec<ObservedFrame>>>>;
 
-fn watched(plan: &Plan, fabric: &mut FlowFabric) -> Links {
-    let links = Links::default();
+fn watched(plan: &Plan, fabric: &mut FlowFabric) -> FramesByLink {
+    let links = FramesByLink::default();
     for (a, b, _) in plan.links() {
         for from in [*a, *b] {
             let links = Rc::clone(&links);
             fabric.fabric_mut().lose(from, move |head| {
-                links.borrow_mut().entry(from.to_string()).or_default().extend(seen(head));
+                links.borrow_mut().entry(from.to_string()).or_default().extend(observe(head));
                 false
             });
         }
@@ -75,7 +75,7 @@ fn watched(plan: &Plan, fabric: &mut FlowFabric) -> Links {
 }
 
 /// Runs `count` flows from host 0 to each host of `to`.
-fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (FlowFabric, Links) {
+fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (FlowFabric, FramesByLink) {
     let mut fabric = FlowFabric::new(plan, Seed(seed), roce());
     let links = watched(plan, &mut fabric);
     for to in to {
@@ -87,11 +87,11 @@ fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (Flo
 }
 
 /// Returns the numbers of flows from host 0 to `to` that left a switch by ports 2 and 3.
-fn flows_up(links: &Links, switch: u32, to: u32) -> [usize; 2] {
+fn flows_up(links: &FramesByLink, switch: u32, to: u32) -> [usize; 2] {
     let links = links.borrow();
     [2, 3].map(|port| {
         let up = links.get(&At::Switch(switch, port).to_string()).into_iter().flatten();
-        up.filter(|seen| seen.hosts == [0, to]).map(|seen| seen.port).collect::<BTreeSet<u16>>().len()
+        up.filter(|frame| frame.hosts == [0, to]).map(|frame| frame.port).collect::<BTreeSet<u16>>().len()
     })
 }
 
@@ -101,18 +101,21 @@ fn router(switch: u8, port: u8) -> MacAddr {
 
 // proves: sim-fabrics
 #[test]
-fn at_each_hop_a_packet_has_the_addresses_of_its_wire_and_a_hop_less() {
+fn each_hop_rewrites_addresses_and_decrements_ttl() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
     let (fabric, links) = carried(&plan, 1, &[2], 16, 30_000);
     assert_eq!(dropped(&fabric), 0);
     let frames: usize = fabric.records().map(|record| record.frames_sent as usize).sum();
     let links = links.borrow();
     let there =
-        |from: At| links.get(&from.to_string()).into_iter().flatten().filter(|seen| seen.hosts == [0, 2]);
+        |from: At| links.get(&from.to_string()).into_iter().flatten().filter(|frame| frame.hosts == [0, 2]);
     let all = |from: &[At], stations: [MacAddr; 2], hops_left: u8| {
-        let seen: Vec<&Seen> = from.iter().flat_map(|from| there(*from)).collect();
-        assert!(seen.iter().all(|seen| seen.stations == stations && seen.hops_left == hops_left), "{seen:?}");
-        seen.len()
+        let observed: Vec<&ObservedFrame> = from.iter().flat_map(|from| there(*from)).collect();
+        assert!(
+            observed.iter().all(|observed| observed.stations == stations && observed.hops_left == hops_left),
+            "{observed:?}"
+        );
+        observed.len()
     };
     // Hosts are at ports 0 and 1 of a leaf, spines at ports 2 and 3.
     assert_eq!(all(&[At::Host(0)], [address(0), router(0, 0)], 64), frames);
@@ -125,14 +128,14 @@ fn at_each_hop_a_packet_has_the_addresses_of_its_wire_and_a_hop_less() {
     assert!(by_spine.iter().all(|frames| *frames > 0), "both spines are used: {by_spine:?}");
     assert_eq!(all(&[At::Switch(1, 0)], [router(1, 0), address(2)], 61), frames);
     assert_eq!(by_spine[0] + by_spine[1], frames);
-    let ports = |spine: u8| there(At::Switch(0, spine)).map(|seen| seen.port).collect::<BTreeSet<u16>>();
+    let ports = |spine: u8| there(At::Switch(0, spine)).map(|frame| frame.port).collect::<BTreeSet<u16>>();
     assert!(ports(2).is_disjoint(&ports(3)), "a flow stays on its way");
 }
 
 /// An aggregation switch that receives half of the flows must spread them, too.
 // proves: sim-fabrics
 #[test]
-fn routers_and_bridges_of_each_layer_spread_flows_by_numbers_of_their_own() {
+fn each_layer_spreads_flows_by_its_own_hash() {
     for (name, build) in [("routers", routers()), ("bridges", Build::ideal())] {
         let plan = FatTree::regular(4, LINE).plan(&build);
         for seed in [1, 2] {
@@ -148,7 +151,7 @@ fn routers_and_bridges_of_each_layer_spread_flows_by_numbers_of_their_own() {
 /// Routes may lead to different places over overlapping ports, unlike groups of ports.
 // proves: sim-fabrics
 #[test]
-fn where_a_line_has_failed_each_place_keeps_all_of_the_ways_that_it_has() {
+fn failed_line_leaves_all_other_equal_cost_paths() {
     let plan = leaf_spine(3, vec![(2, 0)]).plan(&routers());
     let (_, links) = carried(&plan, 1, &[2, 4], 16, 3_000);
     let [both, one] = [2, 4].map(|to| flows_up(&links, 0, to));
@@ -158,7 +161,7 @@ fn where_a_line_has_failed_each_place_keeps_all_of_the_ways_that_it_has() {
 
 // proves: sim-fabrics
 #[test]
-fn flows_over_routers_take_as_long_as_over_bridges_where_there_is_one_way() {
+fn routed_and_bridged_flows_take_equal_time() {
     for switches in 1..4_usize {
         let records = [routers(), Build::ideal()].map(|build| {
             let mut graph = topology::Graph::default();
@@ -203,9 +206,9 @@ fn frame(len: usize, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
 
 /// Returns a table of leaf 0 with these local addresses only.
 fn table(plan: &Plan, own: &[[u8; 4]]) -> Arc<Fib> {
-    let mut told = Router::new(&plan.kind(0).settings, (0..4).map(|port| router(0, port)));
-    own.iter().for_each(|address| told.own((*address).into()));
-    Arc::new(told.fib(Spread::Flow))
+    let mut router_0 = Router::new(&plan.kind(0).settings, (0..4).map(|port| router(0, port)));
+    own.iter().for_each(|address| router_0.own((*address).into()));
+    Arc::new(router_0.fib(Spread::Flow))
 }
 
 fn emit(fabric: &mut Fabric<SwitchNode, TrafficHost>, frame: &[u8]) {
@@ -221,7 +224,7 @@ fn punted(fabric: &Fabric<SwitchNode, TrafficHost>, reason: PuntReason) -> u64 {
 /// Simulated routers have no host for slow-path traffic.
 // proves: sim-fabrics
 #[test]
-fn what_is_not_transit_is_dropped_by_name_and_nobody_answers() {
+fn slow_path_traffic_is_dropped_with_its_reason() {
     let mut fabric = of_single_frames(&leaf_spine(2, Vec::new()).plan(&routers()));
     let frame = |change: &dyn Fn(&mut Vec<u8>)| frame(60, change);
     let arp = |frame: &mut Vec<u8>| frame[12..14].copy_from_slice(&[8, 6]);
@@ -254,8 +257,8 @@ fn what_is_not_transit_is_dropped_by_name_and_nobody_answers() {
 
 /// The longest packet that fits the line to host 1, and a packet one byte longer.
 #[test]
-fn a_packet_that_is_longer_than_the_next_wire_takes_goes_nowhere() {
-    let plan = leaf_spine(2, Vec::new()).plan(&Build::alike(|lines: &[Line], _| {
+fn packet_above_mtu_of_egress_is_dropped() {
+    let plan = leaf_spine(2, Vec::new()).plan(&Build::cached(|lines: &[Line], _| {
         let mut kind = routed(lines);
         kind.settings.ports[0].mtu_frame += 100;
         kind
@@ -284,7 +287,7 @@ fn an_address_of_a_router_is_one_and_no_network() {
 /// A frame that arrives during the stall is processed before the table changes.
 // proves: sim-faults
 #[test]
-fn a_table_that_is_given_in_a_stall_holds_from_its_end_and_otherwise_at_once() {
+fn routing_table_applies_at_once_or_after_stall() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
     let end = Nanos::from_micros(50);
     for (stalls, counts) in [(true, [0, 1]), (false, [1, 2])] {
@@ -307,7 +310,7 @@ fn a_table_that_is_given_in_a_stall_holds_from_its_end_and_otherwise_at_once() {
 /// The new switch also has routes that were installed later than at the start.
 // proves: sim-faults
 #[test]
-fn a_router_that_begins_anew_has_the_routes_that_it_had() {
+fn restarted_router_keeps_its_routes() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
     for (is_emptied, counts) in [(false, [0, 2]), (true, [1, 1])] {
         let mut fabric = of_single_frames(&plan);

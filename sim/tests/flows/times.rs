@@ -1,5 +1,5 @@
 use xoff_sim::flows::{
-    Asked, Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, Load, RoceSettings, Transport,
+    Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, Load, NewFlows, RoceSettings, Transport,
     frame_len,
 };
 use xoff_sim::load::{Between, Listed, Poisson, Sizes, poisson};
@@ -53,7 +53,7 @@ fn transports() -> [Transport; 3] {
 
 // proves: sim-timing
 #[test]
-fn a_lone_flow_takes_its_ideal_time_on_every_topology_to_the_picosecond() {
+fn lone_flow_takes_exactly_its_ideal_time() {
     for (name, plan) in plans() {
         let last = plan.hosts() - 1;
         for transport in transports() {
@@ -76,7 +76,7 @@ fn a_lone_flow_takes_its_ideal_time_on_every_topology_to_the_picosecond() {
 /// An example computed by hand: three frames over 100 and then 10 Gb/s.
 // proves: sim-timing
 #[test]
-fn an_ideal_time_is_that_of_the_slowest_line_behind_the_first_frame() {
+fn ideal_time_follows_the_slowest_line() {
     let mut fabric = FlowFabric::new(
         &star(&[line(100, 500), line(10, 250)], as_they_are),
         Seed(1),
@@ -151,7 +151,7 @@ fn universities(seed: u64) -> FlowFabric {
 
 // proves: sim-results
 #[test]
-fn the_same_seed_leads_to_the_same_records_and_another_to_others() {
+fn records_depend_only_on_the_seed() {
     let records = |seed| {
         let mut fabric = universities(seed);
         (run(&mut fabric), fabric.fabric().digest())
@@ -185,56 +185,57 @@ fn plain(listens: bool, flows: Vec<FlowPlan>) -> Plain {
 }
 
 impl Load for Plain {
-    fn begin(&mut self, asked: &mut Asked) {
-        self.flows.begin(asked);
+    fn begin(&mut self, new_flows: &mut NewFlows) {
+        self.flows.begin(new_flows);
     }
 
     fn listens(&self) -> bool {
         self.listens
     }
 
-    fn ended(&mut self, flow: u32, _: &FlowPlan, _: &mut Asked) {
-        assert!(self.listens, "it was told of {flow}");
+    fn ended(&mut self, flow: u32, _: &FlowPlan, _: &mut NewFlows) {
+        assert!(self.listens, "called at the end of flow {flow} without listening");
     }
 }
 
+/// With a listening load, the run ends at the last flow.
 // proves: sim-timing
 #[test]
-fn a_run_ends_with_its_last_flow_and_the_lead_later_where_no_load_listens() {
+fn run_ends_at_last_flow_plus_lead_without_listener() {
     let limit = Picos::from_micros(10_000);
     let ring = Ring { switches: 3, hosts: 2, host_line: LINE, ring_line: LINE };
     let small = [topology::fat_tree(4, LINE), ring.plan(&Build::ideal())].map(|plan| (plan, 2));
     for (plan, lead) in small.into_iter().chain([(topology::fat_tree(10, LINE), 3)]) {
-        let [mut unheard, mut parts, mut heard, mut heard_parts] =
+        let [mut silent, mut parts, mut listening, mut listening_parts] =
             [false, false, true, true].map(|listens| {
                 let mut fabric = empty(&plan, 3);
                 fabric.add_load(plain(listens, arrivals(plan.hosts(), 3)));
                 fabric
             });
-        assert!(unheard.run_to_end(limit) && heard.run_to_end(limit));
-        let last = heard.records().filter_map(|record| record.finish).max().expect("flows");
-        assert_eq!(heard.fabric().now(), last);
-        let end = last.after(Picos(lead * unheard.fabric().reach().0));
-        assert_eq!(unheard.fabric().now(), end);
+        assert!(silent.run_to_end(limit) && listening.run_to_end(limit));
+        let last = listening.records().filter_map(|record| record.finish).max().expect("flows");
+        assert_eq!(listening.fabric().now(), last);
+        let end = last.after(Picos(lead * silent.fabric().reach().0));
+        assert_eq!(silent.fabric().now(), end);
         for nanos in (0..last.0 / 1_000).step_by(777) {
             let until = Picos::from_nanos(nanos);
-            assert!(!parts.run_to_end(until) && !heard_parts.run_to_end(until));
+            assert!(!parts.run_to_end(until) && !listening_parts.run_to_end(until));
         }
-        assert!(!heard_parts.run_to_end(Picos(last.0 - 1)) && heard_parts.run_to_end(last));
-        assert_eq!(heard_parts.fabric().digest(), heard.fabric().digest());
+        assert!(!listening_parts.run_to_end(Picos(last.0 - 1)) && listening_parts.run_to_end(last));
+        assert_eq!(listening_parts.fabric().digest(), listening.fabric().digest());
         assert!(!parts.run_to_end(last) && !parts.run_to_end(Picos(end.0 - 1)) && parts.run_to_end(end));
-        heard.run_until(end);
-        let seen = |fabric: &FlowFabric| (fabric.fabric().digest(), fabric.fabric().tally());
-        assert_eq!([seen(&unheard), seen(&parts)], [seen(&heard); 2]);
-        assert!(unheard.records().eq(heard.records()));
-        unheard.add(FlowPlan { start: end, ..flow(0, 1, 1_456) });
-        assert!(!unheard.run_to_end(end) && unheard.run_to_end(limit) && unheard.fabric().now() > end);
+        listening.run_until(end);
+        let results = |fabric: &FlowFabric| (fabric.fabric().digest(), fabric.fabric().tally());
+        assert_eq!([results(&silent), results(&parts)], [results(&listening); 2]);
+        assert!(silent.records().eq(listening.records()));
+        silent.add(FlowPlan { start: end, ..flow(0, 1, 1_456) });
+        assert!(!silent.run_to_end(end) && silent.run_to_end(limit) && silent.fabric().now() > end);
     }
 }
 
 // proves: sim-timing
 #[test]
-fn a_flow_that_has_ended_before_anybody_asked_has_ended() {
+fn flow_that_ended_before_the_call_counts_as_ended() {
     let mut fabric = empty(&topology::single(2, LINE), 1);
     fabric.add(flow(0, 1, 1_456));
     fabric.fabric_mut().run_to_rest();
@@ -243,12 +244,12 @@ fn a_flow_that_has_ended_before_anybody_asked_has_ended() {
 
 // proves: sim-timing
 #[test]
-fn a_load_that_does_not_listen_hears_of_no_end_beside_one_that_does() {
+fn only_listening_loads_are_called_at_flow_ends() {
     let plan = topology::single(3, LINE);
-    for is_heard in [false, true] {
+    for has_listener in [false, true] {
         let mut fabric = empty(&plan, 1);
         fabric.add_load(plain(false, vec![flow(0, 1, 1_456)]));
-        if is_heard {
+        if has_listener {
             fabric.add_load(plain(true, vec![flow(1, 2, 14_560)]));
         }
         assert!(fabric.run_to_end(Picos::from_micros(1_000)));

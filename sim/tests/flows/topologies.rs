@@ -17,7 +17,7 @@ fn rates(plan: &Plan, from: u32, to: u32) -> Vec<u64> {
 
 // proves: sim-fabrics
 #[test]
-fn the_fat_tree_of_ofc_has_its_counts_and_is_oversubscribed_two_to_one() {
+fn ofc_fat_tree_has_its_counts_and_oversubscription() {
     let tree = FatTree::ofc(line(40, 20));
     assert_eq!((tree.hosts(), tree.cores), (256, 32));
     assert_eq!((tree.pods * tree.edges, tree.pods * tree.aggregations), (16, 32));
@@ -31,22 +31,22 @@ fn the_fat_tree_of_ofc_has_its_counts_and_is_oversubscribed_two_to_one() {
 
 // proves: sim-fabrics
 #[test]
-fn kinds_of_switches_are_told_their_lines_and_their_layer() {
+fn switch_kinds_get_their_lines_and_layer() {
     let tree = FatTree { host_line: line(10, 1), core_line: line(40, 1), ..FatTree::regular(4, line(25, 1)) };
-    let seen = std::sync::Mutex::new(std::collections::BTreeMap::new());
+    let kinds = std::sync::Mutex::new(std::collections::BTreeMap::new());
     let build = Build::new(|lines: &[Line], layer| {
         let rates: Vec<u64> = lines.iter().map(|line| line.rate.bits_per_second() / 1_000_000_000).collect();
-        *seen.lock().expect("no failure").entry((layer, rates)).or_insert(0) += 1;
+        *kinds.lock().expect("no failure").entry((layer, rates)).or_insert(0) += 1;
         Arc::new(Ideal::of(lines, ClassSet::NONE))
     });
     drop(tree.plan(&build));
     drop(build);
     let expected = [((0, vec![10, 10, 25, 25]), 8), ((1, vec![25, 25, 40, 40]), 8), ((2, vec![40; 4]), 4)];
-    assert_eq!(seen.into_inner().expect("no failure"), expected.into());
+    assert_eq!(kinds.into_inner().expect("no failure"), expected.into());
 }
 
 #[test]
-fn the_first_figure_of_ofc_has_ten_hosts_and_two_long_flows_share_two_links() {
+fn ofc_figure_1_has_its_hosts_and_shared_links() {
     let plan = topology::ofc_fig1(line(40, 20), &Build::ideal());
     assert_eq!((plan.hosts(), plan.switches()), (10, 3));
     let links = [(0, 8), (1, 9), (7, 9)].map(|(from, to)| rates(&plan, from, to).len());
@@ -56,7 +56,7 @@ fn the_first_figure_of_ofc_has_ten_hosts_and_two_long_flows_share_two_links() {
 /// With failed lines, the remaining paths lead down and up again.
 // proves: sim-fabrics
 #[test]
-fn failed_lines_are_gone_round_and_everything_arrives() {
+fn traffic_bypasses_failed_lines() {
     let leaf_spine = LeafSpine {
         leaves: 4,
         spines: 2,

@@ -167,9 +167,9 @@ impl SwitchNode {
         breaches.expect(starved == 0, Promise::PausesKept, || {
             format!("{port:?}: {starved} times there was no frame for control")
         });
-        let is_well = !self.ailing.stalls(now)
-            && !self.ailing.completes_late(now)
-            && !self.ailing.is_refused(now, port)
+        let is_well = !self.impairments.stalls(now)
+            && !self.impairments.completes_late(now)
+            && !self.impairments.is_refused(now, port)
             && self.large.has_heard_all();
         let may_go = if is_well { self.watches[port.index()].may_go(now) } else { ClassSet::NONE };
         let buffer = self.worker(port).buffer();

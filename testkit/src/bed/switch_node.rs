@@ -10,7 +10,7 @@ use std::sync::Arc;
 use xoff_dataplane::switch::{PolicySwap, Switch};
 use xoff_flow_control::counters::Counters;
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
-use xoff_sim::Ailing;
+use xoff_sim::Impairments;
 use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use super::batches::Batches;
@@ -39,7 +39,7 @@ pub struct SwitchNode {
     of_one: Option<Twin>,
     gap: Nanos,
     /// Faults of the driver.
-    pub(super) ailing: Ailing,
+    pub(super) impairments: Impairments,
 }
 
 impl SwitchNode {
@@ -58,7 +58,7 @@ impl SwitchNode {
             large,
             of_one: Some(of_one),
             gap: plan.gap,
-            ailing: Ailing::default(),
+            impairments: Impairments::default(),
         }
     }
 
@@ -91,12 +91,12 @@ impl SwitchNode {
     pub(super) fn left(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
         let bytes = self.large.ring(port).next().expect("a frame was on the wire");
         self.watches[port.index()].left(now, bytes, breaches);
-        let is_late = self.ailing.completes_late(now);
+        let is_late = self.impairments.completes_late(now);
         self.twins().for_each(|twin| twin.left(port, is_late));
     }
 
     pub(super) fn next_frame(&self, now: Nanos, port: PortId) -> Option<Vec<u8>> {
-        if self.ailing.is_refused(now, port) {
+        if self.impairments.is_refused(now, port) {
             return None;
         }
         self.large.ring(port).next().map(<[u8]>::to_vec)
@@ -138,7 +138,7 @@ impl SwitchNode {
 
     /// Returns whether the switch polls its ports at this time.
     pub(super) fn looks_at(&self, now: Nanos) -> bool {
-        !self.ailing.stalls(now) && self.next_turn(now) == now
+        !self.impairments.stalls(now) && self.next_turn(now) == now
     }
 
     /// Returns the time of the next poll.
@@ -149,7 +149,7 @@ impl SwitchNode {
             (false, false) => deadline,
             (false, true) => Nanos::NEVER,
         };
-        let wanted = self.ailing.not_before(wanted);
+        let wanted = self.impairments.not_before(wanted);
         if wanted == Nanos::NEVER || self.gap == Nanos::ZERO {
             return wanted;
         }
@@ -163,7 +163,7 @@ impl SwitchNode {
 
     /// Runs one turn of the loop: all events, pipeline, timers and ports.
     pub(super) fn look(&mut self, now: Nanos, breaches: &mut Breaches) {
-        if !self.ailing.completes_late(now) {
+        if !self.impairments.completes_late(now) {
             self.twins().for_each(Twin::hear);
         }
         for (port, bytes) in self.large.arrivals() {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use xoff_sim::{ControlFaults, Happened, Mishaps, Picos, Seed};
+use xoff_sim::{ControlFaults, FabricEvent, FaultCounts, Picos, Seed};
 use xoff_wire::units::{Nanos, PortId};
 
 use super::breaches::{Breaches, OnBreach, Promise};
@@ -19,7 +19,7 @@ const STANDSTILL: Nanos = Nanos::from_millis(100);
 pub(crate) struct Watched {
     /// True if frames may block each other forever.
     may_stand_still: bool,
-    pub(crate) last: VecDeque<(Nanos, Happened)>,
+    pub(crate) last: VecDeque<(Nanos, FabricEvent)>,
     /// Frames that hosts had received at the last check, and the time of the last increase.
     came: usize,
     moved: Nanos,
@@ -104,8 +104,8 @@ impl Bed {
         self.begin().tally().events
     }
 
-    pub(crate) fn mishaps(&mut self) -> Mishaps {
-        self.begin().mishaps()
+    pub(crate) fn fault_counts(&mut self) -> FaultCounts {
+        self.begin().fault_counts()
     }
 
     /// Checks that nothing is left behind at rest.
@@ -126,17 +126,17 @@ impl Bed {
 
     /// Stops the switch's polling for a time.
     pub(crate) fn stall(&mut self, id: NodeId, span: Nanos) {
-        self.ail(id, span, |switch, until| switch.ailing.stall(until));
+        self.ail(id, span, |switch, until| switch.impairments.stall(until));
     }
 
     /// Blocks the line of a port for a time.
     pub(crate) fn refuse(&mut self, at: End, span: Nanos) {
-        self.ail(at.node, span, |switch, until| switch.ailing.refuse(at.port, until));
+        self.ail(at.node, span, |switch, until| switch.impairments.refuse(at.port, until));
     }
 
     /// Delays transmit completions of the switch for a time.
     pub(crate) fn complete_late(&mut self, id: NodeId, span: Nanos) {
-        self.ail(id, span, |switch, until| switch.ailing.complete_late(until));
+        self.ail(id, span, |switch, until| switch.impairments.complete_late(until));
     }
 
     fn ail(&mut self, id: NodeId, span: Nanos, ail: impl FnOnce(&mut SwitchNode, Nanos)) {

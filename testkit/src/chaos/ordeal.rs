@@ -2,7 +2,7 @@
 
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
-use xoff_sim::Happened;
+use xoff_sim::FabricEvent;
 use xoff_wire::mac_control::{MacControl, Pfc};
 use xoff_wire::units::{Class, Nanos, Quanta};
 
@@ -180,21 +180,21 @@ impl Ordeal<'_> {
             .collect()
     }
 
-    fn said(&self, happened: Happened) -> String {
+    fn said(&self, happened: FabricEvent) -> String {
         let node = happened.node().index();
         let name = match node.checked_sub(self.switches.len()) {
             Some(host) => format!("host {host}"),
             None => format!("switch {node}"),
         };
         match happened {
-            Happened::Left(end) => format!("a frame has left {name} by port {}", end.port.0),
-            Happened::Arrived(end) => format!("a frame comes to {name} by port {}", end.port.0),
-            Happened::Due(_) => format!("{name} is woken"),
+            FabricEvent::Left(end) => format!("a frame has left {name} by port {}", end.port.0),
+            FabricEvent::Arrived(end) => format!("a frame comes to {name} by port {}", end.port.0),
+            FabricEvent::Due(_) => format!("{name} is woken"),
         }
     }
 
     fn tally(&mut self) -> Tally {
-        let mishaps = self.bed.mishaps();
+        let fault_counts = self.bed.fault_counts();
         let is_exempt = self.scenario.may_harm();
         Tally {
             exempt_runs: is_exempt.into(),
@@ -203,9 +203,9 @@ impl Ordeal<'_> {
             came_to_rest: self.rests.into(),
             frames: self.hosts.iter().map(|host| self.bed.host(*host).arrivals.len() as u64).sum(),
             xoffs: self.sum(|class| class.xoff_sent.get()),
-            lost: mishaps.lost + mishaps.lost_control,
-            late: mishaps.late,
-            harmed: mishaps.harmed,
+            lost: fault_counts.lost + fault_counts.lost_control,
+            late: fault_counts.late,
+            harmed: fault_counts.harmed,
             events: self.bed.events(),
             digest: self.bed.digest(),
             drops: DropReason::ALL.map(|reason| self.sum(|class| class.drops[reason.index()].get())),

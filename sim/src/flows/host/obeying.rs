@@ -25,7 +25,7 @@ impl FlowHost {
             self.sending.iter().position(|flow| (flow.to, flow.peer) == (to, peer) && flow.wait != Wait::End)
         });
         let reaction = flow.and_then(|flow| self.reactions.get_mut(flow));
-        if !reaction.is_some_and(|reaction| reaction.told(now, cnm.feedback)) {
+        if !reaction.is_some_and(|reaction| reaction.cnm_received(now, cnm.feedback)) {
             self.notices.note_unknown();
         }
     }

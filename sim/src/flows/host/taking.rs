@@ -10,9 +10,9 @@ use crate::host::address;
 use crate::node::Net;
 
 impl FlowHost {
-    pub(in crate::flows) fn slow_down(&mut self, told: SlowReceiver) {
+    pub(in crate::flows) fn slow_down(&mut self, receiver: SlowReceiver) {
         assert!(self.intake.is_none(), "host {} is slow already", self.number);
-        self.intake = Some(Box::new(Intake::new(told, self.pace, address(self.number))));
+        self.intake = Some(Box::new(Intake::new(receiver, self.pace, address(self.number))));
     }
 
     /// Returns the number of frames of a class that a slow receiver dropped for lack of buffer.
@@ -84,7 +84,7 @@ impl FlowHost {
     fn tell_end(&mut self, number: u32, is_last: bool, net: &mut Net) {
         if is_last {
             self.ended.push(self.receiving[number as usize].flow);
-            net.tell(self.place);
+            net.report(self.place);
         }
     }
 }
