@@ -259,7 +259,8 @@ fn a_host_lives_in_one_place() {
 #[test]
 fn agent_gets_settings_of_lab_file() {
     let network = read(
-        "[defaults]\nnic = { lossless = [3, 4], trust = \"dscp\" }\n[[switch]]\nname = \"s\"\nhosts = 2\n[[host]]\nname = \"h2\"\nnic = false\n",
+        "[defaults]\nnic = { lossless = [3, 4], trust = \"dscp\" }\n[[switch]]\nname = \"s\"\nhosts = 2\n\
+         [[host]]\nname = \"h2\"\nnic = false\n",
     )
     .unwrap();
     let settings = NicSettings(vec![("lossless".into(), "3,4".into()), ("trust".into(), "dscp".into())]);
@@ -270,7 +271,8 @@ fn agent_gets_settings_of_lab_file() {
 #[test]
 fn all_errors_and_unknown_keys_are_reported() {
     let all = problems(
-        "names = \"x\"\n[[switch]]\nname = \"s\"\nhosts = 0\n[[host]]\nname = \"h\"\nswich = \"s\"\n[[link]]\nbetween = [\"h\"]\ndelay = \"1ms\"\n",
+        "names = \"x\"\n[[switch]]\nname = \"s\"\nhosts = 0\n[[host]]\nname = \"h\"\nswich = \"s\"\n\
+         [[link]]\nbetween = [\"h\"]\ndelay = \"1ms\"\n",
     );
     let lines: Vec<usize> = all.iter().filter_map(|problem| problem.position).map(|(line, _)| line).collect();
     assert_eq!(lines, [1, 4, 7, 9, 10], "{all:#?}");
