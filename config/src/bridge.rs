@@ -153,7 +153,7 @@ pub(crate) fn fdb(
         capacity,
         ageing: value(keys.ageing.as_ref(), OrOff::Is(defaults::FDB_AGEING)).into_option(),
         statics,
-        seed: HashSeed::KNOWN,
+        seed: HashSeed::PUBLIC,
     }
 }
 

@@ -4,8 +4,8 @@
 use toml_span::Spanned;
 use xoff_flow_control::headroom::Headroom;
 use xoff_flow_control::settings::{
-    FlowControl, GPfcSettings, GfcSettings, PPfcSettings, PolicySettings, PortSettings, PuntLimit,
-    SwitchSettings, Weigh,
+    CountUnit, FlowControl, GPfcSettings, GfcSettings, PPfcSettings, PolicySettings, PortSettings, PuntLimit,
+    SwitchSettings,
 };
 use xoff_wire::units::{Bytes, CLASSES, Class, MacAddr, Nanos, PORTS_MAX};
 
@@ -103,16 +103,16 @@ fn identities(document: &Document, problems: &mut Problems) {
 }
 
 fn distinct<'a>(key: &str, values: impl Iterator<Item = &'a Spanned<String>>, problems: &mut Problems) {
-    let mut seen: Vec<&Spanned<String>> = Vec::new();
+    let mut values_read: Vec<&Spanned<String>> = Vec::new();
     for value in values {
-        match seen.iter().find(|first| first.value == value.value) {
+        match values_read.iter().find(|first| first.value == value.value) {
             Some(first) => problems.push(
                 Problem::error(format!("two ports have the {key} {:?}", value.value))
                     .at(value.span, "given again")
                     .at(first.span, "first given here")
                     .help(format!("each port has a {key} of its own")),
             ),
-            None => seen.push(value),
+            None => values_read.push(value),
         }
     }
 }
@@ -279,7 +279,7 @@ fn policy(document: &Document, problems: &mut Problems) -> PolicySettings {
     }
     PolicySettings {
         capfc_cut: value(document.capfc.cut.as_ref(), default.capfc_cut),
-        capfc_weigh: value(document.capfc.count.as_ref(), Weigh::default()),
+        capfc_count_unit: value(document.capfc.count.as_ref(), CountUnit::default()),
         ofc: ofc::settings(document),
         p_pfc: PPfcSettings { prediction: prediction.unwrap_or(default.p_pfc.prediction) },
         g_pfc,

@@ -1,7 +1,7 @@
 //! Keywords of enumerations, for files and reports of changes.
 
 use xoff_flow_control::settings::{
-    Accounting, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Turns, Weigh,
+    Accounting, CountUnit, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Turns,
 };
 
 use crate::shell::{LogFormat, Mode, ReceiveChunks, Sighup, ZeroCopy};
@@ -42,7 +42,7 @@ macro_rules! choices {
 
             // Matches each variant, so that none is without a keyword.
             #[test]
-            fn each_has_a_word_of_its_own() {
+            fn choices_have_distinct_words() {
                 $(for (word, choice) in $type::WORDS {
                     match choice {
                         $($type::$variant)|+ => assert_eq!(choice.word(), *word),
@@ -68,6 +68,6 @@ choices! {
     SpreadKind: "flow" => Flow, "frame" => Frame, "adaptive" => Adaptive;
     Trust: "both" => Both, "pcp" => Pcp, "dscp" => Dscp, "port" => Port;
     Turns: "round-robin" => RoundRobin, "random" => Random;
-    Weigh: "frames" => Frames, "bytes" => Bytes;
+    CountUnit: "frames" => Frames, "bytes" => Bytes;
     ZeroCopy: "auto" => Auto, "on" => On, "off" => Off;
 }

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_stall_budget_costs_the_same_at_every_speed() {
+    fn default_stall_budget_costs_same_at_all_speeds() {
         let budget = |gbps| {
             let rate = BitRate::from_gbps(gbps);
             stall_budget(rate.time_of_quanta(PAUSE_TIME))
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refresh_late_by_the_stall_budget_still_comes_in_time() {
+    fn refresh_late_by_stall_budget_is_in_time() {
         let ms = Nanos::from_millis;
         assert_eq!(refresh(ms(32), ms(0), ms(0)), Some(ms(16)), "half the pause time");
         assert_eq!(refresh(ms(32), ms(15), ms(1)), Some(ms(16)), "exactly in time");

@@ -61,7 +61,7 @@ fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
 
 // proves: configuration
 #[test]
-fn every_key_is_documented_and_nothing_else() {
+fn documented_keys_match_parser() {
     for (heading, _, keys) in TABLES {
         let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
         let mut keys = keys.to_vec();
@@ -109,7 +109,7 @@ fn documented_defaults_are_the_defaults() {
 
 // proves: configuration
 #[test]
-fn defaults_in_words_have_the_right_numbers() {
+fn documented_default_numbers_are_right() {
     let (bytes, time) = (quantity::bytes, quantity::time);
     let range = |least, most| format!("{} to {}", bytes(least), bytes(most));
     let defaults = [

@@ -20,7 +20,7 @@ pub(crate) fn settings(
     problems: &mut Problems,
 ) -> Vec<GroupSettings> {
     let salt = salt(&value(document.switch.name.as_ref(), defaults::NAME.to_owned()));
-    let mut seen: Vec<(PortId, &MemberKey)> = Vec::new();
+    let mut members_read: Vec<(PortId, &MemberKey)> = Vec::new();
     let mut names: Vec<&Spanned<String>> = Vec::new();
     let mut groups = Vec::new();
     for group in &document.groups {
@@ -40,7 +40,7 @@ pub(crate) fn settings(
         let mut members = Vec::new();
         for key in &ports.value {
             let Some(port) = port_named(&key.port, drafts, problems) else { continue };
-            if let Some((_, first)) = seen.iter().find(|(other, _)| *other == port) {
+            if let Some((_, first)) = members_read.iter().find(|(other, _)| *other == port) {
                 problems.push(
                     Problem::error(format!(
                         "port {} is a member of two groups, or twice of one",
@@ -52,13 +52,14 @@ pub(crate) fn settings(
                 );
                 continue;
             }
-            seen.push((port, key));
+            members_read.push((port, key));
             members.push(Member { port, weight: key.weight });
         }
-        let mut of_group = seen.iter().filter(|(port, _)| members.iter().any(|member| member.port == *port));
+        let mut of_group =
+            members_read.iter().filter(|(port, _)| members.iter().any(|member| member.port == *port));
         match of_group.find(|(port, _)| drafts[port.index()].is_routed()) {
             Some((_, key)) => problems.push(routed_member(name, key)),
-            None => alike(name, &members, ports, drafts, problems),
+            None => check_identical_traits(name, &members, ports, drafts, problems),
         }
         let spread = spread(&group.keys, problems);
         if !members.is_empty() {
@@ -71,16 +72,16 @@ pub(crate) fn settings(
 
 fn spread(keys: &GroupKeys, problems: &mut Problems) -> Spread {
     let kind = value(keys.spread.as_ref(), SpreadKind::default());
-    let said = [
+    let restricted_keys = [
         ("turns", keys.turns.as_ref().map(|key| key.span), SpreadKind::Frame),
         ("low", keys.low.as_ref().map(|key| key.span), SpreadKind::Adaptive),
         ("high", keys.high.as_ref().map(|key| key.span), SpreadKind::Adaptive),
     ];
-    for (key, span, of) in said {
+    for (key, span, of) in restricted_keys {
         if let Some(span) = span.filter(|_| kind != of) {
             problems.push(
                 Problem::error(format!("`{key}` is of no use where spread is \"{}\"", kind.word()))
-                    .at(span, "nobody looks at it")
+                    .at(span, "not used")
                     .help(format!("leave it out, or write spread = \"{}\"", of.word())),
             );
         }
@@ -113,7 +114,7 @@ fn routed_member(name: &Spanned<String>, key: &MemberKey) -> Problem {
     )
 }
 
-fn alike(
+fn check_identical_traits(
     name: &Spanned<String>,
     members: &[Member],
     ports: &Spanned<Vec<MemberKey>>,

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn ideal_hardware_needs_headroom_for_lines_and_peers_only() {
+    fn ideal_hardware_needs_line_and_peer_headroom() {
         let config = ideal("");
         let headroom = config.headroom[0][3].unwrap();
         assert_eq!((headroom.loop_gap, headroom.peer_backlog), (Bytes::ZERO, Bytes::ZERO));
@@ -109,13 +109,13 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn pauses_are_obeyed_on_ideal_hardware_as_by_a_live_switch() {
+    fn ideal_hardware_obeys_pauses_like_live_switch() {
         let live = Config::from_toml_on(Hardware::Software, "test", PORTS, Machine::default()).unwrap();
         assert_eq!(ideal("").switch.ports[0].flow_control, live.switch.ports[0].flow_control);
     }
 
     #[test]
-    fn what_is_written_holds_on_ideal_hardware_too() {
+    fn explicit_settings_hold_on_ideal_hardware() {
         let config =
             ideal("[class.3]\nxoff = \"200KB\"\nxon = \"100KB\"\n[switch]\nstall_budget = \"1us\"\n");
         let class = &config.switch.ports[0].classes[3];

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use toml_span::value::ValueInner;
 use toml_span::{Spanned, Value};
 use xoff_flow_control::settings::{
-    Accounting, Culprit, Dcbx, EgressLimits, FrameRate, HeadroomPlace, IngressOrder, LoopDetection,
-    MEMBERS_MAX, PolicyKind, QueueKind, Service, StormLimit, Trust, Turns, WEIGHT_MAX, WatchdogAction, Weigh,
-    WhenFull,
+    Accounting, CountUnit, Culprit, Dcbx, EgressLimits, FrameRate, HeadroomPlace, IngressOrder,
+    LoopDetection, MEMBERS_MAX, PolicyKind, QueueKind, Service, StormLimit, Trust, Turns, WEIGHT_MAX,
+    WatchdogAction, WhenFull,
 };
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
@@ -80,7 +80,7 @@ crate::keys! {
     /// `[policy.capfc]`.
     struct CaPfcKeys {
         cut: f64 = parse::share;
-        count: Weigh = parse::choice(Weigh::WORDS);
+        count: CountUnit = parse::choice(CountUnit::WORDS);
         scale: Scale = parse::choice(&[("none", Scale::None), ("speed", Scale::Speed)]);
     }
 }

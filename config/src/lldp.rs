@@ -36,7 +36,7 @@ pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
                 "`{name}` of port {} goes by what its neighbor says, and {why}",
                 draft.name
             ))
-            .at(span, "nothing is heard")
+            .at(span, "no LLDP received")
             .at(key.span, "by this")
             .help(format!("leave `lldp` out, or give `{name}` another value")),
         );

@@ -208,7 +208,7 @@ impl Config {
         let share = shares.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         let chunk = u64::from(self.shell.chunks.bytes);
         let of_ports = |of: &dyn Fn(&PortShell, u64) -> u64| -> u64 {
-            let ports = (0..self.shell.ports.len()).map(|port| (self.like(port), known_or_one(queues, port)));
+            let ports = (0..self.shell.ports.len()).map(|port| (self.like(port), queues_of(queues, port)));
             ports.map(|(port, queues)| of(port, queues)).fold(0, u64::saturating_add)
         };
         let chunks = |what, frames: u64, size: u64| Consumer {
@@ -398,7 +398,7 @@ impl Successive<'_> {
             let there = self.0.iter().filter(|config| !config.shell.ports[index].is_vacant());
             there.map(|config| of(config)).fold(Held::NONE, Held::max)
         };
-        let queues = known_or_one(queues, index);
+        let queues = queues_of(queues, index);
         let buffered = (0..CLASSES).map(|class| {
             let of_class = |config: &&Config| config.buffered(index, class);
             self.0.iter().map(of_class).fold(Share::default(), |most, share| most.with(share, Held::max))
@@ -423,6 +423,6 @@ fn host_frames(config: &Config) -> u32 {
     if config.shell.router.is_some() { HOST_FRAMES_MAX } else { 0 }
 }
 
-fn known_or_one(queues: &[Option<u32>], port: usize) -> u64 {
+fn queues_of(queues: &[Option<u32>], port: usize) -> u64 {
     queues.get(port).copied().flatten().unwrap_or(1).into()
 }

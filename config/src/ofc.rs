@@ -45,7 +45,7 @@ pub(crate) fn check(
     if !classes.is_empty() && switch.accounting == Accounting::UntilForwarded {
         problems.push(
             Problem::error("`policy = \"ofc\"` needs `accounting = \"until-transmitted\"`")
-                .at(chosen, "it looks at all that came in and has not left")
+                .at(chosen, "OFC counts frames until they are sent")
                 .help("leave `accounting` out"),
         );
     }

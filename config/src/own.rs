@@ -160,7 +160,7 @@ pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettin
         if let (Some(span), Some(needed)) = (acts, PolicyKind::Custom.misfit(class, switch)) {
             problems.push(
                 Problem::error(format!("`policy = \"custom\"` needs {needed} in class {class}"))
-                    .at(span, "not as it is told"),
+                    .at(span, "unsuitable settings"),
             );
         }
     }

@@ -27,7 +27,7 @@ mod tests {
     use crate::reader::problem::Problems;
 
     #[test]
-    fn the_profiles_are_without_problems() {
+    fn profiles_have_no_problems() {
         let mut problems = Problems::default();
         for text in [Some(ROCE), Hardware::Ideal.text()].into_iter().flatten() {
             Layer::read(&toml_span::parse(text).unwrap(), &mut problems);

@@ -32,7 +32,7 @@ pub(crate) fn settings(document: &Document, ports: &[PortSettings], problems: &m
     nothing("set_point", keys.set_point.as_ref(), problems);
     nothing("sample_every", keys.sample_every.as_ref(), problems);
     in_one_place(keys, problems);
-    counted_until_gone(document, problems);
+    check_accounting(document, problems);
     paused_before(keys, &settings, ports, problems);
     settings
 }
@@ -56,7 +56,7 @@ fn in_one_place(keys: &QcnKeys, problems: &mut Problems) {
     }
 }
 
-fn counted_until_gone(document: &Document, problems: &mut Problems) {
+fn check_accounting(document: &Document, problems: &mut Problems) {
     let accounting = value(document.switch.accounting.as_ref(), Accounting::default());
     let Some(ingress) = document.qcn.ingress.as_ref().filter(|key| !key.value.is_empty()) else { return };
     if accounting == Accounting::UntilForwarded {

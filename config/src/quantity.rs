@@ -132,7 +132,7 @@ mod tests {
     use xoff_explore::explore;
 
     #[test]
-    fn the_units_people_write() {
+    fn quantities_accept_common_units() {
         assert_eq!(parse_bytes("100KB"), Some(Bytes(100_000)));
         assert_eq!(parse_bytes("64KiB"), Some(Bytes(65_536)));
         assert_eq!(parse_bytes("1.5 MB"), Some(Bytes(1_500_000)));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn invalid_quantity_is_refused() {
         for text in [
             "",
             "KB",
@@ -181,7 +181,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn what_is_printed_can_be_pasted_back(value in any::<u64>(), zeros in 0_u32..12) {
+        fn printed_quantity_parses_back(value in any::<u64>(), zeros in 0_u32..12) {
             let value = value / 10_u64.pow(zeros) * 10_u64.pow(zeros);
             prop_assert_eq!(parse_bytes(&bytes(Bytes(value))), Some(Bytes(value)));
             prop_assert_eq!(parse_time(&time(Nanos(value))), Some(Nanos(value)));
@@ -195,7 +195,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_no_panic(text in "\\PC{0,30}") {
+        fn arbitrary_quantity_does_not_panic(text in "\\PC{0,30}") {
             let _ = (parse_bytes(&text), parse_time(&text), parse_rate(&text), parse_metres(&text));
         }
     }

@@ -119,7 +119,7 @@ mod tests {
 
     // proves: lab-file
     #[test]
-    fn saving_is_the_difference_of_plans() {
+    fn saving_is_difference_of_plans() {
         let needed = |switch: &str| {
             let text = format!("[switch]\n{switch}[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n");
             Config::from_toml("x", &text, Machine::default()).unwrap().plan(&Machine::default()).needed()
@@ -136,7 +136,7 @@ mod tests {
 
     // proves: lab-file
     #[test]
-    fn changes_that_save_nothing_are_left_out() {
+    fn changes_without_saving_are_omitted() {
         let short = remedies("stall_budget = \"1ms\"\nsmallest_frame = 2000", "");
         assert!(changes(&short).iter().all(|change| change.starts_with("half")), "{short:?}");
         assert!(!changes(&remedies("", "")).contains(&"one class in `lossless` of each port"));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn small_chunks_are_named_where_the_kernel_has_them() {
+    fn small_chunks_suggested_if_kernel_supports_them() {
         let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
         let of = |has_small_chunks: fn() -> bool| {
             let machine = Machine { has_small_chunks, ..Machine::default() };

@@ -36,20 +36,20 @@ pub(crate) fn routed_vlans(
 ) -> Vec<(u16, MacAddr)> {
     let mut routed = Vec::new();
     let digest = salt(&value(document.switch.name.as_ref(), defaults::NAME.to_owned()));
-    let mut seen: Vec<&Spanned<u16>> = Vec::new();
+    let mut vids_read: Vec<&Spanned<u16>> = Vec::new();
     for entry in &document.vlans {
         for key in &entry.missing {
             problems.push(document::missing("vlan", key, entry.span));
         }
         let Some(vid) = &entry.keys.vid else { continue };
-        if let Some(first) = seen.iter().find(|first| first.value == vid.value) {
+        if let Some(first) = vids_read.iter().find(|first| first.value == vid.value) {
             problems.push(
                 Problem::error(format!("two [[vlan]] have the vid {}", vid.value))
                     .at(vid.span, "given again")
                     .at(first.span, "first given here"),
             );
         }
-        seen.push(vid);
+        vids_read.push(vid);
         if !vlans.iter().any(|vlan| vlan.vid == vid.value) {
             problems.push(
                 Problem::error(format!("VLAN {} has no port", vid.value))
@@ -149,7 +149,7 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
         if kind != SpreadKind::Adaptive {
             problems.push(
                 Problem::error(format!("`{key}` is of no use where spread is \"{}\"", kind.word()))
-                    .at(given.span, "nobody looks at it")
+                    .at(given.span, "not used")
                     .help("leave it out, or write spread = \"adaptive\""),
             );
         }
@@ -174,7 +174,7 @@ fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Pr
     let keys = &draft.port.own;
     // Frames that are routed into a VLAN are flooded there until the station's port is learned.
     let limits_floods = !switch.routed_vlans.is_empty();
-    let said = [
+    let bridging_keys = [
         ("pvid", keys.pvid.as_ref().map(|key| key.span)),
         ("tagged", keys.tagged.as_ref().map(|key| key.span)),
         ("untagged", keys.untagged.as_ref().map(|key| key.span)),
@@ -186,7 +186,7 @@ fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Pr
         ("flood_group", keys.flood_group.as_ref().map(|key| key.span)),
         ("storm_limit", keys.storm_limit.as_ref().filter(|_| !limits_floods).map(|key| key.span)),
     ];
-    for (key, span) in said.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+    for (key, span) in bridging_keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {
         problems.push(
             Problem::error(format!("port {} is routed, and `{key}` is about what is bridged", draft.name))
                 .at(span, "of no use here")
@@ -197,15 +197,15 @@ fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Pr
 
 /// Warns about MTUs below IPv6's minimum, once for each place in the file.
 fn without_ipv6(interfaces: &[(String, &Draft<'_>)], problems: &mut Problems) {
-    let mut said: Vec<(&Spanned<u32>, Vec<&str>)> = Vec::new();
+    let mut too_short: Vec<(&Spanned<u32>, Vec<&str>)> = Vec::new();
     for (name, draft) in interfaces.iter().filter(|(_, draft)| draft.line.mtu() < IPV6_MTU) {
         let Some(key) = draft.port.keys.mtu.as_ref() else { continue };
-        match said.iter_mut().find(|(other, _)| other.span == key.span) {
+        match too_short.iter_mut().find(|(other, _)| other.span == key.span) {
             Some((_, names)) => names.push(name),
-            None => said.push((key, vec![name])),
+            None => too_short.push((key, vec![name])),
         }
     }
-    for (key, names) in said {
+    for (key, names) in too_short {
         problems.push(
             Problem::warning(format!(
                 "no IPv6 at {}: routed, with an MTU of {}, and IPv6 takes {IPV6_MTU}",

@@ -323,7 +323,12 @@ pub enum Poll {
 
 impl Workers {
     /// Returns true if ports that satisfy `stays` keep their workers. `count` is the number of running workers.
-    pub(crate) fn are_alike(&self, count: usize, other: &Workers, stays: impl Fn(&PortId) -> bool) -> bool {
+    pub(crate) fn keeps_workers(
+        &self,
+        count: usize,
+        other: &Workers,
+        stays: impl Fn(&PortId) -> bool,
+    ) -> bool {
         let (old, new) = match (self, other) {
             (Workers::List(old), Workers::List(new)) => (old, new),
             (Workers::List(_), _) | (_, Workers::List(_)) => return false,
@@ -376,7 +381,7 @@ mod tests {
 
     // proves: workers
     #[test]
-    fn a_slow_switch_is_one_worker_that_is_pinned_nowhere() {
+    fn slow_switch_has_one_unpinned_worker() {
         let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], 16);
         assert_eq!(
             workers.iter().map(|worker| (worker.core, worker.ports.len())).collect::<Vec<_>>(),
@@ -385,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_counts_rates_up_to_half_the_cores() {
+    fn auto_workers_use_half_the_cores() {
         let rates = [BitRate::from_gbps(10); 4];
         for (cores, workers) in [(4, 2), (3, 1), (1, 1), (0, 2)] {
             assert_eq!(Workers::Auto.assign(&rates, cores).len(), workers, "{cores} cores");
@@ -399,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_workers_than_ports() {
+    fn workers_never_exceed_ports() {
         assert_eq!(Workers::Count(64).assign(&[BitRate::from_gbps(1); 3], 4).len(), 3);
     }
 }

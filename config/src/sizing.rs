@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_hold_what_arrives_in_a_stall_and_a_turn() {
+    fn rings_hold_arrivals_of_stall_and_turn() {
         let line = line(1_000, Nanos::from_millis(25));
         // 25.2 ms at 1 Gb/s, and a burst of 5 ms, in frames of 256 + 20 bytes
         assert_eq!(line.stall_frames(256), (3_150_000_u64 + 625_000).div_ceil(276));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_less_than_twice_what_arrives() {
+    fn ring_is_below_twice_the_arrivals() {
         for millis in [0, 1, 3, 7, 25, 100] {
             let line = line(1_000, Nanos::from_millis(millis));
             let frames = line.stall_frames(256);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hardware_peer_needs_less_than_a_software_one() {
+    fn hardware_peer_needs_less_than_software() {
         let software = line(10_000, Nanos::from_millis(1));
         let standard = Line { peer: PeerResponse::Standard, ..software };
         assert_eq!(software.headroom().peer_response, Bytes(1_250_000));
@@ -241,7 +241,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn a_peer_goes_on_within_a_fifth_of_the_budget_a_millisecond_or_what_it_says() {
+    fn peer_resume_time_is_bounded() {
         let (us, ms) = (Nanos::from_micros, Nanos::from_millis);
         let cable = Bytes(125); // 2 x 50 ns at 10 Gb/s
         let until = |peer: PeerResponse, budget: Nanos| {
@@ -264,7 +264,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn a_line_makes_up_for_a_fifth_of_the_budget() {
+    fn pacing_recovers_a_fifth_of_budget() {
         assert_eq!(line(1_000, Nanos::from_millis(25)).burst, Bytes(625_000));
         assert_eq!(line(10_000, Nanos::from_micros(2_500)).burst, Bytes(625_000));
         assert_eq!(line(100_000, Nanos::from_micros(250)).burst, Bytes(2_500_000), "a turn of the loop");

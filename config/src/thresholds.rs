@@ -331,7 +331,7 @@ fn too_low(
                 key.value.0, longest.0
             ))
             .at(key.span, "less than a frame")
-            .help("nothing is lost by that, but the line stands still most of the time; leave `xoff` out to have it computed"),
+            .help("no frame is lost, but the line is paused most of the time; leave `xoff` out to have it computed"),
         );
     } else if let Some(key) = keys.xon.as_ref().or(keys.xoff.as_ref()).filter(beyond_zero)
         && settings.xon < commit

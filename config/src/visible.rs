@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_have_signs_and_places_follow() {
+    fn control_characters_shown_positions_kept() {
         let text = "a\u{1b}[2J\r\u{9b}\u{202e}b\tc\n";
         assert_eq!(visible(text), "a␛[2J␍\u{fffd}\u{fffd}b\tc\n");
         assert!(matches!(visible("grün\n"), Cow::Borrowed("grün\n")));

@@ -58,7 +58,7 @@ fn warnings(text: &str) -> Vec<String> {
 
 // proves: configuration
 #[test]
-fn all_errors_of_all_kinds_come_at_once_in_the_order_of_the_file() {
+fn all_errors_reported_in_file_order() {
     let text = "[switch]\nstall_budgett = \"25ms\"\npoll = 3\n[class.3]\nxon = \"5KB\"\nxoff = \"2KB\"\n[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1X\"\n[[port]]\nname = \"a\"\n";
     let found: Vec<_> =
         errors(text).into_iter().map(|problem| (problem.position.unwrap().0, problem.message)).collect();
@@ -67,7 +67,7 @@ fn all_errors_of_all_kinds_come_at_once_in_the_order_of_the_file() {
 }
 
 #[test]
-fn unknown_keys_and_tables_name_the_closest() {
+fn unknown_key_suggests_closest() {
     assert_only("[switch]\nwokers = 1\n", (2, 1), &["`wokers`", "[switch]", "did you mean `workers`?"]);
     assert_only("[swich]\n", (1, 2), &["at the top level", "did you mean `switch`?"]);
     assert_only("[fdb]\nzzzzzz = 1\n", (2, 1), &["keys here: capacity, ageing, static"]);
@@ -77,7 +77,7 @@ fn unknown_keys_and_tables_name_the_closest() {
 }
 
 #[test]
-fn values_say_what_was_found_and_what_is_allowed() {
+fn wrong_value_names_found_and_allowed() {
     assert_only("[defaults]\nmtu = 255\n", (2, 7), &["`mtu` is 255", "from 256 to 9216"]);
     assert_only("[defaults]\nmtu = 9217\n", (2, 7), &["`mtu` is 9217"]);
     assert_only("[defaults]\nmtu = true\n", (2, 7), &["`mtu` is true"]);
@@ -112,7 +112,7 @@ fn values_say_what_was_found_and_what_is_allowed() {
 }
 
 #[test]
-fn the_bounds_themselves_are_allowed() {
+fn bounds_are_inclusive() {
     for text in [
         "[defaults]\nmtu = 256\n",
         "[defaults]\nmtu = 9216\n",
@@ -125,7 +125,7 @@ fn the_bounds_themselves_are_allowed() {
 }
 
 #[test]
-fn ports_have_what_they_must_and_nothing_twice() {
+fn ports_need_unique_name_and_device() {
     let (place, message, help) = only("[[port]]\nname = \"a\"\ndevice = \"x\"\n");
     assert_eq!((place, message.as_str()), ((1, 1), "`speed` is missing in [[port]]"));
     assert!(help.contains("speed = \"1G\""));
@@ -139,7 +139,7 @@ fn ports_have_what_they_must_and_nothing_twice() {
 }
 
 #[test]
-fn a_switch_has_at_most_256_ports() {
+fn switch_has_at_most_256_ports() {
     let ports = |count: usize| -> String {
         (0..count)
             .map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"d{n}\"\nspeed = \"10M\"\n"))
@@ -164,7 +164,7 @@ fn xon_may_equal_xoff_but_not_exceed_it() {
 }
 
 #[test]
-fn a_buffer_holds_a_frame_at_least() {
+fn buffer_holds_at_least_one_frame() {
     // 1500 + 14, two tags and the FCS; an egress queue is full at its maximum
     assert!(read(&format!("[class.0]\negress_max = 1527\n{PORTS}")).is_ok());
     assert_only("[class.0]\negress_max = 1526\n", (2, 14), &["too little for one frame", "1527"]);
@@ -182,7 +182,7 @@ fn rates_and_times_fit_the_port() {
 }
 
 #[test]
-fn a_storm_limit_that_is_wrong_is_named() {
+fn wrong_storm_limit_is_named() {
     let of = |limit: &str| only(&format!("[defaults]\nstorm_limit = {limit}\n{PORTS}")).1;
     assert!(read(&format!("[defaults]\nstorm_limit = {{ unknown = \"1M\" }}\n{PORTS}")).is_ok());
     let message = of(r#"{ broadcast = "10M", unknown = "999K" }"#);
@@ -203,7 +203,7 @@ fn vlans_are_consistent() {
 }
 
 #[test]
-fn static_addresses_point_somewhere() {
+fn static_address_needs_existing_port() {
     let entry = |lines: &str| format!("{PORTS}[[fdb.static]]\n{lines}");
     assert!(read(&entry("mac = \"02:00:00:00:00:01\"\nport = \"a\"\n")).is_ok());
     assert!(only(&entry("mac = \"02:00:00:00:00:01\"\nport = \"c\"\n")).1.contains("no port \"c\""));
@@ -221,7 +221,7 @@ fn static_addresses_point_somewhere() {
 }
 
 #[test]
-fn workers_share_the_ports_out() {
+fn worker_lists_cover_each_port_once() {
     let workers = |list: &str| format!("[switch]\nworkers = {list}\n");
     assert!(read(&format!("{}{PORTS}", workers("[{ core = 0, ports = [\"a\", \"b\"] }]"))).is_ok());
     assert_only(&workers("[{ ports = [\"a\"] }]"), (2, 11), &["port b has no worker"]);
@@ -243,7 +243,7 @@ fn workers_share_the_ports_out() {
 }
 
 #[test]
-fn a_pipeline_that_halts_belongs_to_one_worker() {
+fn halting_pipeline_needs_one_worker() {
     let stop = |workers: &str| format!("[switch]\nwhen_full = \"stop\"\nworkers = {workers}\n");
     assert_only(&stop("2"), (3, 11), &["`when_full = \"stop\"` needs one worker"]);
     let config = read(&format!("{}{PORTS}", stop("\"auto\""))).unwrap();
@@ -252,7 +252,7 @@ fn a_pipeline_that_halts_belongs_to_one_worker() {
 
 // proves: pipeline
 #[test]
-fn a_pipeline_that_one_peer_can_halt_for_good_is_noted() {
+fn pipeline_that_peer_can_halt_is_noted() {
     let notes = |text: &str| {
         let config = read(text).unwrap();
         let notes = config.notes.iter().map(|note| (note.position, note.message.clone()));
@@ -297,7 +297,7 @@ fn removed_stop_class_names_what_remains() {
 }
 
 #[test]
-fn shared_memory_belongs_to_one_worker() {
+fn shared_memory_needs_one_worker() {
     let shared = |workers: &str| format!("[memory]\nmodel = \"shared\"\n[switch]\nworkers = {workers}\n");
     assert_only(&shared("2"), (4, 11), &["needs one worker"]);
     assert_only(&shared("[{ ports = [\"a\"] }, { ports = [\"b\"] }]"), (4, 11), &["needs one worker"]);
@@ -305,7 +305,7 @@ fn shared_memory_belongs_to_one_worker() {
 }
 
 #[test]
-fn a_limit_of_shared_memory_holds_a_frame_at_least() {
+fn shared_memory_limit_holds_a_frame() {
     for key in ["pool", "ingress_limit", "egress_limit", "port_limit", "egress_port_limit"] {
         let text = |bytes| format!("[memory]\nmodel = \"shared\"\n{key} = {bytes}\n");
         assert_only(&text(1_525), (3, key.len() + 4), &[key, "1526 bytes"]);
@@ -321,7 +321,7 @@ fn shared_memory_keys_need_shared_memory() {
 }
 
 #[test]
-fn a_stall_that_no_ring_holds_is_an_error() {
+fn stall_exceeding_ring_is_error() {
     let (_, message, help) =
         only("[switch]\nstall_budget = \"10s\"\n[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n");
     assert!(message.contains("more than a ring can hold (1048576)"), "{message}");
@@ -329,12 +329,12 @@ fn a_stall_that_no_ring_holds_is_an_error() {
 }
 
 #[test]
-fn what_is_inherited_by_all_ports_is_said_once() {
+fn inherited_problem_is_reported_once() {
     assert_eq!(errors(&format!("[class.3]\nxoff = 10\nxon = 20\n{PORTS}")).len(), 1);
 }
 
 #[test]
-fn doubts_are_warnings() {
+fn doubtful_settings_are_warnings() {
     for (text, words) in [
         ("[class.3]\nheadroom = 1000\n", "headroom of class 3"),
         ("[class.0]\nxoff = 1000\n", "`xoff` has no effect"),
@@ -381,7 +381,7 @@ fn doubts_are_warnings() {
 }
 
 #[test]
-fn a_class_lossless_on_one_port_only_is_a_doubt() {
+fn class_lossless_on_one_port_warns() {
     let text = PORTS.replacen("speed = \"1G\"", "speed = \"1G\"\nlossless = [3, 4]", 1);
     let found: Vec<String> =
         read(&text).unwrap().warnings.into_iter().map(|warning| warning.message).collect();
@@ -395,7 +395,7 @@ fn a_class_lossless_on_one_port_only_is_a_doubt() {
 }
 
 #[test]
-fn ofc_says_what_it_needs() {
+fn ofc_names_missing_prerequisites() {
     let with = |before: &str, class: &str| format!("[switch]\npolicy = \"ofc\"\n{before}{PORTS}{class}");
     let message = |text: String| {
         let (place, message, _) = only(&text);
@@ -417,20 +417,20 @@ fn ofc_says_what_it_needs() {
 }
 
 #[test]
-fn what_is_no_toml_is_one_error_with_its_place() {
+fn invalid_toml_is_one_error_with_position() {
     let (place, message, _) = only("[switch]\nname = xoff\n");
     assert_eq!(place, (2, 8));
     assert!(message.starts_with("not TOML: "), "{message}");
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn missing_file_is_named() {
     let error = Config::load("/nowhere/x.toml".as_ref(), Machine::default()).unwrap_err();
     assert!(error.to_string().starts_with("cannot read the configuration /nowhere/x.toml: "));
 }
 
 #[test]
-fn the_printed_report_shows_the_line_and_the_way_out() {
+fn report_shows_line_and_help() {
     let error = read(&format!("[switch]\npoll = \"bussy\"\nlogg = \"info\"\n{PORTS}")).unwrap_err();
     let mut text = String::new();
     let handler = GraphicalReportHandler::new_themed(GraphicalTheme::none());
@@ -447,7 +447,7 @@ fn the_printed_report_shows_the_line_and_the_way_out() {
 }
 
 #[test]
-fn congestion_points_are_in_one_place_and_counted_until_frames_are_gone() {
+fn congestion_points_need_one_side_and_until_transmitted() {
     assert!(read(&format!("[qcn]\ningress = [3]\negress = [4]\nset_point = \"20KB\"\n{PORTS}")).is_ok());
     assert_only("[qcn]\ningress = [3]\negress = [2, 3]\n", (3, 10), &["class 3", "ingress and at egress"]);
     assert_only(
@@ -461,7 +461,7 @@ fn congestion_points_are_in_one_place_and_counted_until_frames_are_gone() {
 }
 
 #[test]
-fn a_stall_of_more_frames_than_a_ring_holds_stands_where_it_was_asked_for() {
+fn oversized_stall_points_at_configured_key() {
     let (place, message, _) = only_with_ports(
         "[switch]\nstall_budget = \"10s\"\nsmallest_frame = 64\n[defaults]\nlossless = []\nspeed = \"1G\"\n",
     );
@@ -470,14 +470,14 @@ fn a_stall_of_more_frames_than_a_ring_holds_stands_where_it_was_asked_for() {
 }
 
 #[test]
-fn a_seed_is_a_number_that_toml_has() {
+fn seed_is_a_toml_integer() {
     assert!(read(&format!("[qcn]\nseed = 9223372036854775807\n{PORTS}")).is_ok());
     assert_only("[qcn]\nseed = -1\n", (2, 8), &["`seed` is -1", "from 0 to 9223372036854775807"]);
 }
 
 // proves: configuration
 #[test]
-fn control_characters_become_signs() {
+fn control_characters_are_shown() {
     let text = "[switch]\n\"\\u001b[31m\" = 1\nname = \"\u{1b}]0;owned\u{7}\" # \u{9b}2J\n";
     for text in [text, &format!("[switch]\n\"\\u001b[31m\" = 1\n{PORTS}")] {
         let error = read(text).unwrap_err();

@@ -17,7 +17,7 @@ fn load(name: &str) -> Config {
 }
 
 #[test]
-fn every_example_is_valid_on_a_machine_of_8_gib() {
+fn examples_are_valid_with_8_gib() {
     let machine = Machine { memory: Some(Bytes(8 << 30)), cores: vec![0, 1], ..Machine::default() };
     let mut names: Vec<String> = std::fs::read_dir(path(""))
         .unwrap()
@@ -46,7 +46,7 @@ fn every_example_is_valid_on_a_machine_of_8_gib() {
 }
 
 #[test]
-fn the_fabric_is_valid_and_all_of_it_is_routed() {
+fn fabric_example_is_routed() {
     for (name, ports) in [("leaf1", 4), ("leaf2", 4), ("spine1", 2), ("spine2", 2)] {
         let config = load(&format!("leaf-spine/{name}.toml"));
         assert!(config.warnings.is_empty(), "{name}: {:?}", config.warnings);
@@ -74,7 +74,7 @@ fn minimal_is_lossless_in_class_3() {
 }
 
 #[test]
-fn policies_are_chosen_by_class_and_watched() {
+fn policies_example_sets_classes_and_shadows() {
     let config = load("policies.toml");
     assert_eq!(config.switch.policies[3], PolicyKind::CaPfcStopMax);
     assert!(
@@ -87,7 +87,7 @@ fn policies_are_chosen_by_class_and_watched() {
 }
 
 #[test]
-fn roce_leaf_has_the_profile_and_what_it_overrides() {
+fn roce_leaf_example_overrides_profile() {
     let config = load("roce-leaf.toml");
     let port = &config.switch.ports[4];
     let dscp = |code: usize| port.dscp_to_class[code].get();
@@ -108,7 +108,7 @@ fn roce_leaf_has_the_profile_and_what_it_overrides() {
 }
 
 #[test]
-fn two_nics_obey_all_classes_and_send_for_two() {
+fn two_nics_example_obeys_all_sends_two() {
     let config = load("two-nics.toml");
     let send = ClassSet(1 << 3 | 1 << 4);
     assert_eq!(config.switch.ports[0].flow_control, FlowControl::Pfc { obey: ClassSet::ALL, send });
@@ -118,7 +118,7 @@ fn two_nics_obey_all_classes_and_send_for_two() {
 }
 
 #[test]
-fn the_two_switches_share_two_vlans_over_the_trunk() {
+fn trunk_example_shares_two_vlans() {
     for name in ["two-switches-1.toml", "two-switches-2.toml"] {
         let config = load(name);
         let vlans: Vec<_> =

@@ -90,23 +90,23 @@ fn line() -> impl Strategy<Value = String> {
 explore! {
     // proves: configuration
     #[test]
-    fn any_text(text in "\\PC{0,200}") {
+    fn arbitrary_text_does_not_panic(text in "\\PC{0,200}") {
         config::check(text.as_bytes());
     }
 
     #[test]
-    fn any_lines_that_look_like_a_configuration(lines in prop::collection::vec(line(), 0..30)) {
+    fn arbitrary_configuration_lines_do_not_panic(lines in prop::collection::vec(line(), 0..30)) {
         config::check(lines.join("\n").as_bytes());
     }
 
     #[test]
-    fn any_value_in_a_port(key in prop::sample::select(&KEYS[..]), value in prop::sample::select(&VALUES[..]), class in any::<bool>()) {
+    fn arbitrary_port_values_do_not_panic(key in prop::sample::select(&KEYS[..]), value in prop::sample::select(&VALUES[..]), class in any::<bool>()) {
         let (port, of_class) = ("[[port]]\nname = \"p\"\ndevice = \"d\"\nspeed = \"1G\"\n", "[port.class.3]\n");
         config::check(format!("{port}{}{key} = {value}\n", if class { of_class } else { "" }).as_bytes());
     }
 
     #[test]
-    fn an_example_cut_short_or_garbled(
+    fn garbled_example_does_not_panic(
         which in 0..EXAMPLES.len(),
         at in any::<prop::sample::Index>(),
         patch in "\\PC{0,5}",
@@ -119,7 +119,7 @@ explore! {
 }
 
 #[test]
-fn the_seed_corpus() {
+fn seed_corpus_does_not_panic() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/config");
     let seeds: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(seeds.len() >= 4);

@@ -26,9 +26,9 @@ fn fine(text: &str) -> Config {
 fn wrong(text: &str, place: (usize, usize), words: &[&str]) {
     let Err(ConfigError::Invalid(invalid)) = read(text) else { panic!("nothing is wrong") };
     let [problem] = invalid.problems() else { panic!("{:#?}", invalid.problems()) };
-    let said = format!("{problem}; {}", problem.help.clone().unwrap_or_default());
-    assert_eq!(problem.position, Some(place), "{said}");
-    words.iter().for_each(|word| assert!(said.contains(word), "{word:?} is not in {said:?}"));
+    let text = format!("{problem}; {}", problem.help.clone().unwrap_or_default());
+    assert_eq!(problem.position, Some(place), "{text}");
+    words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in {text:?}"));
 }
 
 #[track_caller]
@@ -37,7 +37,7 @@ fn wrong_with_ports(text: &str, place: (usize, usize), words: &[&str]) {
 }
 
 #[test]
-fn a_group_is_its_ports_their_weights_and_how_it_spreads() {
+fn group_has_members_weights_and_spread() {
     let config = fine(
         "[[group]]\nname = \"up\"\nports = [\"b\", { port = \"d\", weight = 3 }]\n\
          [[group]]\nname = \"down\"\nports = [\"a\"]\nspread = \"adaptive\"\nlow = \"10KB\"\nuplinks = true\n\
@@ -65,7 +65,7 @@ fn a_group_is_its_ports_their_weights_and_how_it_spreads() {
 
 // proves: groups
 #[test]
-fn switches_of_different_names_choose_differently() {
+fn switch_name_changes_path_choice() {
     let salt = |name: &str| {
         let text = format!("[switch]\nname = \"{name}\"\n[[group]]\nname = \"up\"\nports = [\"a\"]\n");
         fine(&text).switch.groups[0].salt
@@ -76,7 +76,7 @@ fn switches_of_different_names_choose_differently() {
 
 // proves: groups
 #[test]
-fn a_port_is_a_member_of_one_group_at_most() {
+fn port_is_in_one_group_at_most() {
     let first = "[[group]]\nname = \"x\"\nports = [\"a\", \"b\"]\n";
     let second = |name: &str| format!("{first}[[group]]\nname = \"y\"\nports = [\"c\", \"{name}\"]\n");
     fine(&second("d"));
@@ -102,7 +102,7 @@ fn a_port_is_a_member_of_one_group_at_most() {
 
 // proves: groups
 #[test]
-fn members_have_to_agree_in_what_becomes_of_a_frame() {
+fn group_members_need_equal_traits() {
     let group = "[[group]]\nname = \"up\"\nports = [\"a\", \"b\"]\n";
     for (key, of_b) in [
         ("pvid", "pvid = 7\n"),
@@ -122,7 +122,7 @@ fn members_have_to_agree_in_what_becomes_of_a_frame() {
 }
 
 #[test]
-fn a_key_of_another_spread_is_refused() {
+fn key_of_other_spread_is_refused() {
     let of = |text: &str| format!("[[group]]\nname = \"up\"\nports = [\"a\"]\n{text}");
     wrong_with_ports(&of("low = \"1KB\"\n"), (4, 8), &["`low` is of no use", "spread = \"adaptive\""]);
     wrong_with_ports(
@@ -138,7 +138,7 @@ fn a_key_of_another_spread_is_refused() {
 }
 
 #[test]
-fn a_static_address_is_at_a_port_or_at_a_group() {
+fn static_address_is_at_port_or_group() {
     let of = |text: &str| {
         format!(
             "[[group]]\nname = \"up\"\nports = [\"a\", \"b\"]\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\n{text}"

@@ -21,7 +21,7 @@ fn message(keys: &str) -> String {
 }
 
 #[test]
-fn every_port_speaks_and_compares_unless_it_is_told_otherwise() {
+fn lldp_and_dcbx_are_on_by_default() {
     let of = |keys: &str| (port(keys).lldp, port(keys).dcbx);
     assert_eq!(of(""), (Lldp::Switch, Dcbx::Compare));
     assert_eq!(of("lldp = false\n"), (Lldp::Off, Dcbx::Compare));
@@ -32,7 +32,7 @@ fn every_port_speaks_and_compares_unless_it_is_told_otherwise() {
 
 // proves: lldp
 #[test]
-fn lldp_is_left_to_the_kernel_only_where_there_is_a_host_interface() {
+fn kernel_lldp_needs_host_interface() {
     let kernel = "lldp = \"kernel\"\n";
     assert_eq!(port(&format!("{kernel}routed = true\n")).lldp, Lldp::Kernel);
     let bridged = message(kernel);
@@ -42,7 +42,7 @@ fn lldp_is_left_to_the_kernel_only_where_there_is_a_host_interface() {
 }
 
 #[test]
-fn what_a_peer_understands_is_said_or_learned() {
+fn peer_capabilities_are_configured_or_learned() {
     let of = |keys: &str| {
         let port = port(keys);
         (port.ofc_peer, port.gfc_peer, port.auto_peer)
@@ -54,7 +54,7 @@ fn what_a_peer_understands_is_said_or_learned() {
 }
 
 #[test]
-fn who_follows_its_neighbor_hears_it_and_speaks_pfc() {
+fn willing_port_needs_lldp_and_pfc() {
     for key in ["ofc_peer = \"auto\"", "gfc_peer = \"auto\"", "dcbx = \"willing\""] {
         let (name, _) = key.split_once(' ').unwrap();
         let off = message(&format!("{key}\nlldp = false\n"));
@@ -67,7 +67,7 @@ fn who_follows_its_neighbor_hears_it_and_speaks_pfc() {
 
 // proves: dcbx
 #[test]
-fn it_is_noted_for_which_classes_a_willing_port_has_memory() {
+fn willing_port_notes_classes_with_memory() {
     let config = read("lossless = [3, 4]\ndcbx = \"willing\"\n").unwrap();
     let notes: Vec<&str> = config.notes.iter().map(|problem| problem.message.as_str()).collect();
     assert!(

@@ -25,7 +25,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
 
 // proves: check, workers
 #[test]
-fn a_core_is_one_that_threads_can_be_pinned_to_and_may() {
+fn pinned_core_must_exist_and_be_allowed() {
     let core = |core: u16| format!("[switch]\nworkers = [{{ core = {core}, ports = [\"a\", \"b\"] }}]\n");
     let Err(ConfigError::Invalid(invalid)) = read(&format!("{}{PORTS}", core(1_024))) else {
         panic!("beyond glibc's set")
@@ -45,7 +45,7 @@ fn a_core_is_one_that_threads_can_be_pinned_to_and_may() {
 
 // proves: memory
 #[test]
-fn memory_has_to_fit_the_machine_to_the_byte() {
+fn memory_fits_machine_to_the_byte() {
     let config = read(PORTS).unwrap();
     let with_three = Machine {
         device: |name| {
@@ -76,7 +76,7 @@ fn memory_has_to_fit_the_machine_to_the_byte() {
 /// The pool is as large as the budget allows; an error names the smallest sufficient budget.
 // proves: shared-memory
 #[test]
-fn budget_is_shared_out_to_the_byte() {
+fn memory_budget_is_divided_to_the_byte() {
     let with = |budget: u64| read(&format!("[memory]\nbudget = {budget}\n{PORTS}"));
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed().0;
     let ample = with(300 << 20).unwrap();
@@ -112,7 +112,7 @@ fn budget_and_lossy_pool_exclude_each_other() {
 
 // proves: check
 #[test]
-fn what_the_machine_has_a_device_for_is_refused_or_told_by_what_it_would_lose() {
+fn device_in_use_is_refused_or_warned() {
     fn with(name: &str, uses: Uses) -> Device {
         let index = if name == "eth1" { 1 } else { 2 };
         Device::Has { index, queues: 1, mtu: 1_500, uses }
@@ -143,15 +143,15 @@ fn what_the_machine_has_a_device_for_is_refused_or_told_by_what_it_would_lose() 
             Err(ConfigError::Invalid(invalid)) if refused => invalid.problems().to_vec(),
             other => panic!("{words}: {other:?}"),
         };
-        let told =
+        let problem =
             problems.iter().find(|it| it.message.contains(words)).unwrap_or_else(|| panic!("{problems:?}"));
-        assert_eq!((told.position, told.is_error()), (Some((4, 11)), refused), "{told:?}");
+        assert_eq!((problem.position, problem.is_error()), (Some((4, 11)), refused), "{problem:?}");
     }
 }
 
 // proves: check
 #[test]
-fn a_namespace_that_is_named_has_to_be_one() {
+fn named_namespace_must_exist() {
     let routed = format!("{PORTS}[router]\nnetns = \"/run/rt\"\n[switch]\nhttp_netns = \"/run/web\"\n")
         .replacen("[[port]]\n", "[[port]]\nrouted = true\n", 1);
     let messages = |is_netns: fn(&Path) -> bool| match Config::from_toml(
@@ -166,15 +166,15 @@ fn a_namespace_that_is_named_has_to_be_one() {
         }
         Err(other) => panic!("{other}"),
     };
-    let told = |path: &str| (format!("{path} is no network namespace"), true);
+    let message = |path: &str| (format!("{path} is no network namespace"), true);
     assert_eq!(messages(|_| true), []);
-    assert_eq!(messages(|path| path == Path::new("/run/web")), [told("/run/rt")]);
-    assert_eq!(messages(|_| false), [told("/run/rt"), told("/run/web")]);
+    assert_eq!(messages(|path| path == Path::new("/run/web")), [message("/run/rt")]);
+    assert_eq!(messages(|_| false), [message("/run/rt"), message("/run/web")]);
 }
 
 // proves: check
 #[test]
-fn a_device_has_what_its_port_wants_of_it() {
+fn device_must_meet_port_requirements() {
     let here = Machine {
         device: |name| match name {
             "eth1" => Device::Has { index: 1, queues: 1, mtu: 1_500, uses: Uses::default() },
@@ -254,7 +254,7 @@ fn bytes_of(plan: &Plan, what: &str) -> u64 {
 
 // proves: memory
 #[test]
-fn memory_is_the_sum_of_its_lines_by_hand() {
+fn memory_plan_matches_hand_calculation() {
     let config = two_ports("", "");
     let rings = Rings { fill: 16_384, rx: 16_384, tx: 512, completion: 512 };
     assert_eq!(config.shell.ports[0].rings, rings);
@@ -313,7 +313,7 @@ fn small_receive_chunks_take_two_thirds_less() {
 /// 25.2 ms and a burst of 5 ms at 1 Gb/s are 3,775,000 bytes. A chunk of 4,096 bytes holds 3,840 of a frame.
 // proves: memory, headroom
 #[test]
-fn long_frames_take_several_whole_chunks() {
+fn long_frames_take_several_chunks() {
     let chunks = |mtu: u32| {
         let config = two_ports("[switch]\nsmallest_frame = 1500\n", &format!("mtu = {mtu}\n"));
         config.shell.ports[1].stall_chunks
@@ -339,7 +339,7 @@ fn small_receive_chunks_need_copies() {
 /// Frames whose last cell holds one byte take most cells.
 // proves: memory
 #[test]
-fn cells_hold_any_frames_within_bytes_and_number() {
+fn cells_hold_frames_within_limits() {
     for (len, frames) in [(64_u64, 1_000_u64), (132, 977), (133, 977), (256, 977), (261, 500), (1_522, 100)] {
         let cells = frames * (len - 4).div_ceil(96);
         let held = Held::of(Bytes(len * frames), frames);
@@ -367,7 +367,7 @@ fn memory_follows_the_traffic_of_the_ports() {
 }
 
 #[test]
-fn tables_of_flows_take_memory_where_ofc_decides_or_watches() {
+fn ofc_tables_take_memory_when_used() {
     let memory = |more: &str| {
         let config = two_ports(&format!("[switch]\nworkers = 1\n{more}"), "");
         let plan = config.memory(&config.workers(&[0]), &[]);
@@ -384,7 +384,7 @@ fn tables_of_flows_take_memory_where_ofc_decides_or_watches() {
 }
 
 #[test]
-fn every_queue_has_rings_and_every_worker_the_lossy_pool() {
+fn rings_per_queue_lossy_pool_per_worker() {
     let config = two_ports("", "");
     let workers = config.workers(&[0]);
     let plan = |queues: &[Option<u32>]| config.memory(&workers, queues);

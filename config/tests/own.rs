@@ -53,18 +53,18 @@ impl PolicyFactory for Picky {
 }
 
 fn read(text: &str) -> (Result<Config, ConfigError>, Option<Picky>) {
-    let seen = Arc::new(Mutex::new(None));
+    let parsed = Arc::new(Mutex::new(None));
     let own = OwnPolicy::new("picky", {
-        let seen = Arc::clone(&seen);
+        let parsed = Arc::clone(&parsed);
         move |parameters| {
             let picky = Picky::read(parameters);
-            seen.lock().unwrap().replace(picky.clone());
+            parsed.lock().unwrap().replace(picky.clone());
             picky
         }
     });
     let machine = Machine { own_policy: Some(own), ..Machine::default() };
     let config = Config::from_toml("test.toml", &format!("{text}{PORTS}"), machine);
-    let picky = seen.lock().unwrap().take();
+    let picky = parsed.lock().unwrap().take();
     (config, picky)
 }
 
@@ -74,7 +74,7 @@ fn errors(config: Result<Config, ConfigError>) -> Vec<Problem> {
 }
 
 #[test]
-fn parameters_of_every_kind_reach_the_policy() {
+fn custom_parameters_of_all_kinds_are_passed() {
     let text = "[policy.custom]\npart = 1\nsteps = -3\nalone = true\nmode = \"fair\"\nabove = \"64KiB\"\nevery = \"20us\"\n";
     let (config, picky) = read(text);
     let expected = Picky {
@@ -94,7 +94,7 @@ fn parameters_of_every_kind_reach_the_policy() {
 
 // proves: own-policy
 #[test]
-fn every_wrong_parameter_is_refused_at_its_place_and_unknown_ones_are_too() {
+fn wrong_and_unknown_parameters_are_refused() {
     let text = "[policy.custom]\npart = 2.1\nsteps = 9\nalone = 1\nmode = \"fast\"\nabove = \"much\"\nevery = \"2s\"\nstep = 3\n";
     let errors = errors(read(text).0);
     let places: Vec<_> = errors.iter().map(|problem| problem.position.unwrap().0).collect();
@@ -115,7 +115,7 @@ fn every_wrong_parameter_is_refused_at_its_place_and_unknown_ones_are_too() {
 }
 
 #[test]
-fn it_is_chosen_by_the_name_custom_and_as_a_shadow() {
+fn custom_policy_can_act_or_shadow() {
     let text = "[switch]\npolicy = { 3 = \"custom\" }\nshadow = [\"pfc\", \"custom\"]\n";
     let switch = read(text).0.unwrap().switch;
     assert_eq!((switch.policies[3], switch.policies[4]), (PolicyKind::Custom, PolicyKind::Pfc));
@@ -125,7 +125,7 @@ fn it_is_chosen_by_the_name_custom_and_as_a_shadow() {
 
 // proves: own-policy
 #[test]
-fn what_it_needs_is_demanded_where_it_is_chosen() {
+fn custom_policy_prerequisites_are_checked() {
     let chosen = |more: &str| read(&format!("[switch]\nworkers = 2\npolicy = \"pfc\"\n{more}")).0;
     assert!(chosen("shadow = [\"custom\"]\n").is_ok());
     let alone = errors(chosen("shadow = [\"custom\"]\n[policy.custom]\nalone = true\n"));
@@ -137,7 +137,7 @@ fn what_it_needs_is_demanded_where_it_is_chosen() {
 
 // proves: own-policy
 #[test]
-fn a_program_without_one_says_what_there_is_and_what_to_do() {
+fn missing_custom_policy_error_names_alternatives() {
     let texts = [
         "[switch]\npolicy = \"custom\"\n",
         "[switch]\nshadow = [\"custom\"]\n",
@@ -156,7 +156,7 @@ fn a_program_without_one_says_what_there_is_and_what_to_do() {
 
 // proves: reload
 #[test]
-fn a_reload_notices_other_parameters_and_no_others() {
+fn reload_detects_changed_parameters() {
     let config = |part: &str| read(&format!("[policy.custom]\npart = {part}\n")).0.unwrap();
     let (_, none) = config("1").changes(1, config("1.0"));
     assert!(none.is_empty(), "{none:?}");

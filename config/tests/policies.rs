@@ -19,7 +19,7 @@ fn message(text: &str) -> String {
 }
 
 #[test]
-fn every_policy_is_chosen_by_its_name() {
+fn policies_are_chosen_by_name() {
     for kind in PolicyKind::ALL {
         let config = read(&format!("[switch]\npolicy = {:?}\n", kind.name())).unwrap();
         assert_eq!(config.switch.policies, [kind; 8]);
@@ -29,7 +29,7 @@ fn every_policy_is_chosen_by_its_name() {
 }
 
 #[test]
-fn p_pfc_predicts_where_it_is_told_how_far() {
+fn p_pfc_prediction_needs_a_time() {
     let prediction = |text: &str| read(text).unwrap().switch.policy.p_pfc;
     let some = PPfcSettings { prediction: Some(Nanos::from_micros(200)) };
     assert_eq!(prediction("[policy.p-pfc]\nprediction = \"200us\"\n"), some);
@@ -38,7 +38,7 @@ fn p_pfc_predicts_where_it_is_told_how_far() {
 }
 
 #[test]
-fn g_pfc_resumes_no_higher_than_it_pauses() {
+fn g_pfc_resume_is_at_most_pause() {
     let shares = |text: &str| read(text).unwrap().switch.policy.g_pfc;
     let equal = "[policy.g-pfc]\npause_lower = 0.3\nresume_lower = 0.3\n";
     assert_eq!(shares(equal), GPfcSettings { pause_lower: 0.3, resume_lower: 0.3 });
@@ -49,7 +49,7 @@ fn g_pfc_resumes_no_higher_than_it_pauses() {
 }
 
 #[test]
-fn what_looks_at_ingress_alone_may_have_several_workers() {
+fn ingress_only_policies_allow_several_workers() {
     let several =
         |kind: PolicyKind| read(&format!("[switch]\nworkers = 2\npolicy = {:?}\n", kind.name())).is_ok();
     for kind in PolicyKind::ALL {
@@ -60,7 +60,7 @@ fn what_looks_at_ingress_alone_may_have_several_workers() {
 
 // proves: check
 #[test]
-fn a_queue_that_is_full_before_it_is_congested_is_told() {
+fn queue_full_before_congestion_warns() {
     let of = |policy: &str, most: u64| {
         let class = format!("[class.3]\negress_max = {most}\negress_xoff = 20000\negress_xon = 15000\n");
         let config = read(&format!("[switch]\nwhen_full = \"stop\"\n{policy}\n{class}")).unwrap();

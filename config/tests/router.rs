@@ -32,7 +32,7 @@ fn warnings(text: &str) -> Vec<((usize, usize), String)> {
 
 // proves: configuration
 #[test]
-fn names_that_the_kernel_keeps_for_itself_are_refused_where_they_would_be_an_interface() {
+fn reserved_interface_names_are_refused() {
     for name in ["lo", "all", "default"] {
         let text = mixed("", "").replacen("\"up\"", &format!("\"{name}\""), 1);
         let (place, message, help) = only(&text);
@@ -49,7 +49,7 @@ fn names_that_the_kernel_keeps_for_itself_are_refused_where_they_would_be_an_int
 
 // proves: configuration
 #[test]
-fn a_name_that_cannot_be_read_is_one_error_with_its_place() {
+fn unreadable_name_is_one_error() {
     for name in ["", "a b", "a/b", "a:b"] {
         let (place, message, _) = only(&mixed("", "").replacen("\"up\"", &format!("\"{name}\""), 1));
         assert_eq!(place, (2, if name.is_empty() { 8 } else { 9 }), "{message}");
@@ -63,7 +63,7 @@ fn a_name_that_cannot_be_read_is_one_error_with_its_place() {
 
 // proves: configuration
 #[test]
-fn groups_are_for_bridged_ports() {
+fn routed_port_in_group_is_refused() {
     let group = |ports: &str| format!("[[group]]\nname = \"g\"\nports = {ports}\n");
     for (ports, column) in
         [("[\"up\"]", 11), ("[\"up\", \"host\"]", 11), ("[\"host\", { port = \"up\", weight = 2 }]", 28)]
@@ -81,7 +81,7 @@ fn groups_are_for_bridged_ports() {
 
 // proves: configuration
 #[test]
-fn what_is_about_bridging_is_refused_at_a_routed_port_and_passes_in_the_defaults() {
+fn bridging_keys_refused_at_routed_port() {
     for (key, value) in [
         ("pvid", "1"),
         ("learning", "false"),
@@ -107,7 +107,7 @@ fn what_is_about_bridging_is_refused_at_a_routed_port_and_passes_in_the_defaults
 /// Routed frames flood a VLAN until the station's port is learned.
 // proves: configuration
 #[test]
-fn a_routed_port_limits_storms_only_where_a_vlan_has_a_router() {
+fn storm_limit_of_routed_port_needs_svi() {
     let text = mixed("storm_limit = { unknown = \"10M\" }", "");
     assert!(only(&text).1.contains("`storm_limit`"));
     assert!(read(&format!("{text}[[vlan]]\nvid = 1\nrouter = true\n")).is_ok());
@@ -116,16 +116,16 @@ fn a_routed_port_limits_storms_only_where_a_vlan_has_a_router() {
 
 // proves: configuration
 #[test]
-fn a_router_without_an_interface_is_doubtful() {
+fn router_without_interface_warns() {
     let nothing = mixed("", "").replace("routed = true", "");
     for keys in ["", "netns = \"leaf\"\n"] {
         let router = format!("\n[router]\n{keys}");
-        let told = warnings(&(router.clone() + &nothing));
+        let warned = warnings(&(router.clone() + &nothing));
         assert_eq!(
-            told.iter().map(|(_, message)| message.as_str()).collect::<Vec<_>>(),
+            warned.iter().map(|(_, message)| message.as_str()).collect::<Vec<_>>(),
             ["[router] is given, and nothing is routed"]
         );
-        assert_eq!(told[0].0.0, 2, "{keys}");
+        assert_eq!(warned[0].0.0, 2, "{keys}");
         assert_eq!(warnings(&(router.clone() + &mixed("", ""))), []);
         assert_eq!(warnings(&(router + &nothing + "[[vlan]]\nvid = 1\nrouter = true\n")), []);
     }
@@ -134,26 +134,26 @@ fn a_router_without_an_interface_is_doubtful() {
 
 // proves: configuration
 #[test]
-fn a_routed_port_that_is_too_short_for_ipv6_is_doubtful() {
-    let told = warnings(&mixed("mtu = 1279", "mtu = 1279"));
+fn routed_port_below_ipv6_mtu_warns() {
+    let warned = warnings(&mixed("mtu = 1279", "mtu = 1279"));
     assert_eq!(
-        told,
+        warned,
         [((6, 7), "no IPv6 at up: routed, with an MTU of 1279, and IPv6 takes 1280".to_owned())]
     );
     assert_eq!(warnings(&mixed("mtu = 1280", "mtu = 1000")), []);
-    let told = warnings(&format!("[defaults]\nmtu = 1000\n{}", mixed("", "routed = true")));
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].1.starts_with("no IPv6 at up, host: "), "{told:?}");
+    let warned = warnings(&format!("[defaults]\nmtu = 1000\n{}", mixed("", "routed = true")));
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert!(warned[0].1.starts_with("no IPv6 at up, host: "), "{warned:?}");
 }
 
 /// A VLAN's router has the smallest MTU of the ports.
 // proves: configuration
 #[test]
-fn a_vlan_with_a_router_that_is_too_short_for_ipv6_is_doubtful() {
+fn svi_below_ipv6_mtu_warns() {
     let vlan = "[[vlan]]\nvid = 1\nrouter = true\n";
-    let told = warnings(&(mixed("", "mtu = 1279") + vlan));
+    let warned = warnings(&(mixed("", "mtu = 1279") + vlan));
     assert_eq!(
-        told,
+        warned,
         [((11, 7), "no IPv6 at vlan1: routed, with an MTU of 1279, and IPv6 takes 1280".to_owned())]
     );
     assert_eq!(warnings(&(mixed("", "mtu = 1280") + vlan)), []);

@@ -31,8 +31,8 @@ fn class(config: &Config, index: usize, class: usize) -> &ClassSettings {
 
 // proves: check
 #[test]
-fn thresholds_by_which_the_line_stands_still_are_told() {
-    let told = |keys: &str| {
+fn thresholds_that_stall_the_line_are_noted() {
+    let notes_of = |keys: &str| {
         let notes = two_ports(&format!("[class.3]\n{keys}"), "").notes.into_iter();
         let of_thresholds = notes.filter(|it| it.message.contains("less than"));
         of_thresholds.map(|it| (it.position.unwrap(), it.message)).collect::<Vec<_>>()
@@ -40,23 +40,23 @@ fn thresholds_by_which_the_line_stands_still_are_told() {
     let config = two_ports("", "");
     let commit = port(&config, 0).commit.0;
     let longest = Bytes::of_frame(port(&config, 0).mtu_frame + xoff_wire::units::TAGS).0;
-    let [(place, said)] = &told(&format!("xon = {}\n", commit - 1))[..] else { panic!("one") };
+    let [(place, note)] = &notes_of(&format!("xon = {}\n", commit - 1))[..] else { panic!("one") };
     assert!(
         *place == (2, 7)
-            && said.contains(&format!("less than a port commits to its driver ({commit} bytes)")),
-        "{said}"
+            && note.contains(&format!("less than a port commits to its driver ({commit} bytes)")),
+        "{note}"
     );
-    assert_eq!(told(&format!("xon = {commit}\n")), []);
-    assert_eq!(told(&format!("xoff = {}\n", 2 * commit)), []);
-    let [(place, said)] = &told(&format!("xoff = {}\n", 2 * commit - 2))[..] else { panic!("one") };
-    assert!(*place == (2, 8) && said.contains("XON of class 3"), "{said}");
-    let [(_, said)] = &told(&format!("xoff = {}\n", longest - 1))[..] else { panic!("one") };
-    assert!(said.contains(&format!("less than its longest frame ({longest} bytes)")), "{said}");
-    assert!(!told(&format!("xoff = {longest}\n"))[0].1.contains("longest"));
+    assert_eq!(notes_of(&format!("xon = {commit}\n")), []);
+    assert_eq!(notes_of(&format!("xoff = {}\n", 2 * commit)), []);
+    let [(place, note)] = &notes_of(&format!("xoff = {}\n", 2 * commit - 2))[..] else { panic!("one") };
+    assert!(*place == (2, 8) && note.contains("XON of class 3"), "{note}");
+    let [(_, note)] = &notes_of(&format!("xoff = {}\n", longest - 1))[..] else { panic!("one") };
+    assert!(note.contains(&format!("less than its longest frame ({longest} bytes)")), "{note}");
+    assert!(!notes_of(&format!("xoff = {longest}\n"))[0].1.contains("longest"));
 }
 
 #[test]
-fn the_nearer_layer_wins() {
+fn port_settings_override_defaults() {
     let config = two_ports(
         "[switch]\nprofile = \"roce\"\n[defaults]\ncable = \"1km\"\ntrust = \"dscp\"\n[class.3]\nweight = 70\nxoff = \"300KB\"\n",
         "trust = \"port\"\n[port.class.3]\nweight = \"strict\"\n",
@@ -69,7 +69,7 @@ fn the_nearer_layer_wins() {
 }
 
 #[test]
-fn maps_are_merged_entry_by_entry() {
+fn maps_merge_by_entry() {
     let config = two_ports(
         "[switch]\nprofile = \"roce\"\n[defaults]\ndscp_map = { 46 = 5 }\n",
         "dscp_map = { 26 = 4 }\n",
@@ -83,7 +83,7 @@ fn maps_are_merged_entry_by_entry() {
 }
 
 #[test]
-fn pause_says_who_is_obeyed_and_to_whom_is_sent() {
+fn pause_sets_obeyed_and_sent_classes() {
     let control = |pause: &str| {
         port(&two_ports(&format!("[defaults]\nlossless = [3, 4]\npause = \"{pause}\"\n"), ""), 0).flow_control
     };
@@ -95,7 +95,7 @@ fn pause_says_who_is_obeyed_and_to_whom_is_sent() {
 }
 
 #[test]
-fn watermarks_follow_from_speed_and_from_each_other() {
+fn default_watermarks_follow_from_speed() {
     let marks = |text: &str| {
         let config = two_ports(text, "");
         (class(&config, 0, 3).xoff.0, class(&config, 0, 3).xon.0)
@@ -115,7 +115,7 @@ fn watermarks_follow_from_speed_and_from_each_other() {
 
 // proves: thresholds
 #[test]
-fn frames_are_limited_so_that_small_ones_cannot_take_all_chunks() {
+fn frame_limits_protect_chunks_from_small_frames() {
     let config = two_ports(
         "[switch]\nsmallest_frame = 100\n[class.3]\nxoff = 10001\n[class.0]\negress_max = 2561\n",
         "",
@@ -127,7 +127,7 @@ fn frames_are_limited_so_that_small_ones_cannot_take_all_chunks() {
 }
 
 #[test]
-fn a_lossy_egress_queue_holds_8_ms_within_bounds() {
+fn lossy_egress_queue_holds_8_ms() {
     let max = |speed: &str| {
         let config = read(&format!("[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"{speed}\"\n"));
         class(&config, 0, 0).egress_max.0
@@ -138,7 +138,7 @@ fn a_lossy_egress_queue_holds_8_ms_within_bounds() {
 
 // proves: lossy-classes
 #[test]
-fn a_lossless_egress_queue_takes_all_that_ingress_lets_in() {
+fn lossless_egress_queue_fits_all_ingress() {
     let config = two_ports("", "[port.class.3]\nheadroom = 5000000\nxoff = 200000\n");
     let a = class(&config, 0, 3);
     assert_eq!(a.headroom, config.headroom[0][3].unwrap().total());
@@ -150,7 +150,7 @@ fn a_lossless_egress_queue_takes_all_that_ingress_lets_in() {
 }
 
 #[test]
-fn a_class_lossy_on_one_port_is_bounded_where_it_comes_in() {
+fn partly_lossy_class_is_bounded_at_ingress() {
     let config = two_ports("", "lossless = []\n");
     let (a, b) = (class(&config, 0, 3), class(&config, 1, 3));
     assert!(a.lossless && !b.lossless);
@@ -160,7 +160,7 @@ fn a_class_lossy_on_one_port_is_bounded_where_it_comes_in() {
 }
 
 #[test]
-fn queues_that_stop_are_bounded_at_ingress_too() {
+fn stopping_queues_are_bounded_at_ingress() {
     let config = two_ports("[switch]\nwhen_full = \"stop\"\naccounting = \"until-forwarded\"\n", "");
     let (lossy, lossless) = (class(&config, 0, 0), class(&config, 0, 3));
     assert_eq!((lossy.ingress_max, lossy.egress_max), (Bytes(128 << 10), Bytes(1_000_000)));
@@ -194,7 +194,7 @@ fn shared_memory_and_its_defaults() {
 }
 
 #[test]
-fn a_pipeline_that_keeps_frames_bounds_them_where_they_come_in() {
+fn pipeline_frames_are_bounded_at_ingress() {
     let switch = |keys: &str| two_ports(&format!("[pipeline]\n{keys}\n"), "");
     let papers = switch("rate = \"0.5Mpps\"\ndelay = \"25us\"\ningress = \"fifo\"");
     let PipelineSettings { rate, delay, ingress } = papers.switch.pipeline;
@@ -212,7 +212,7 @@ fn a_pipeline_that_keeps_frames_bounds_them_where_they_come_in() {
 /// The example in docs/configuration.md.
 // proves: shared-memory
 #[test]
-fn the_shared_memory_of_capfc_can_be_said_and_what_it_may_lose_is_told() {
+fn capfc_shared_memory_warns_of_losses() {
     let document = include_str!("../../docs/configuration.md");
     let (_, example) = document.split_once("`egress_warn`:\n\n").unwrap();
     let (example, _) = example.split_once("\n#").unwrap();
@@ -266,7 +266,7 @@ fn the_shared_memory_of_capfc_can_be_said_and_what_it_may_lose_is_told() {
 }
 
 #[test]
-fn a_reserve_counts_in_all_that_ingress_lets_in() {
+fn reserves_count_as_ingress_capacity() {
     let shared = "[memory]\nmodel = \"shared\"\n[class.3]\ningress_reserve = 10000\n";
     let config = two_ports(shared, "");
     let a = class(&config, 0, 3);
@@ -282,7 +282,7 @@ fn a_reserve_counts_in_all_that_ingress_lets_in() {
 
 // proves: thresholds
 #[test]
-fn frames_before_xoff_follow_its_limits() {
+fn xoff_frame_count_follows_limits() {
     let lossless = |text: &str| {
         let config = two_ports(text, "");
         config.port_share(0, &[]).lossless.frames - class(&config, 0, 3).headroom.0.div_ceil(256)
@@ -294,7 +294,7 @@ fn frames_before_xoff_follow_its_limits() {
 }
 
 #[test]
-fn shared_memory_is_that_of_one_worker() {
+fn shared_memory_is_per_single_worker() {
     let workers = |before: &str| {
         let port =
             |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"100G\"\n");
@@ -307,7 +307,7 @@ fn shared_memory_is_that_of_one_worker() {
 }
 
 #[test]
-fn ofc_and_its_tables() {
+fn ofc_table_sizes_are_configurable() {
     let config = two_ports(
         "[switch]\npolicy = { 3 = \"ofc\" }\n[policy.ofc]\nalpha = 0.8\nflows = 64\ncongested_flows = 32\npaused_flows = 16\n",
         "ofc_peer = true\n",
@@ -321,7 +321,7 @@ fn ofc_and_its_tables() {
 }
 
 #[test]
-fn what_else_a_port_can_say() {
+fn remaining_port_keys_are_parsed() {
     let config = two_ports(
         "[switch]\nhttp = false\nname = \"s1\"\n[fdb]\nageing = \"never\"\ncapacity = 100\n",
         "mtu = 9000\npause_time = 1000\nrefresh = \"10us\"\nlearning = false\nlearn_limit = 0\nflood_unknown = false\nflood_group = false\nisolated = true\nrewrite_pcp = \"class\"\nrewrite_dscp = \"class\"\ndefault_class = 7\n[port.class.1]\nqueue = \"voq\"\nmax_rate = \"10M\"\n",
@@ -341,7 +341,7 @@ fn what_else_a_port_can_say() {
 }
 
 #[test]
-fn a_frame_takes_one_chunk_where_it_fits() {
+fn frame_takes_one_chunk_if_it_fits() {
     let chunks = |mtu: u32| {
         let shell = two_ports(&format!("[defaults]\nmtu = {mtu}\n"), "").shell;
         (shell.chunks.bytes, shell.chunks.multi_buffer)
@@ -353,7 +353,7 @@ fn a_frame_takes_one_chunk_where_it_fits() {
 }
 
 #[test]
-fn the_watchdog_is_off_by_default_and_has_sonics_times() {
+fn watchdog_is_off_with_sonic_times() {
     let config = two_ports("[class.3]\nwatchdog = \"drop\"\n", "[port.class.3]\nwatchdog = \"off\"\n");
     let ms = Nanos::from_millis;
     let on = WatchdogSettings { action: WatchdogAction::Drop, detect: ms(200), restore: ms(200) };
@@ -366,7 +366,7 @@ fn the_watchdog_is_off_by_default_and_has_sonics_times() {
 }
 
 #[test]
-fn congestion_points_are_the_papers_unless_they_are_told_otherwise() {
+fn congestion_point_defaults_match_paper() {
     use xoff_flow_control::settings::{Culprit, QcnSettings};
     assert_eq!(two_ports("", "").switch.qcn, QcnSettings::PAPER);
     let given = two_ports(
@@ -390,7 +390,7 @@ fn congestion_points_are_the_papers_unless_they_are_told_otherwise() {
 }
 
 #[test]
-fn a_set_point_that_is_not_below_xoff_is_doubtful() {
+fn set_point_above_xoff_warns() {
     let warned = |set_point: u32| {
         let text =
             format!("[qcn]\ningress = [3]\nset_point = {set_point}\n[class.3]\nxoff = 100000\nxon = 50000\n");
@@ -400,7 +400,7 @@ fn a_set_point_that_is_not_below_xoff_is_doubtful() {
 }
 
 #[test]
-fn ecn_is_off_unless_asked_for_and_auto_marks_before_the_class_pauses() {
+fn auto_ecn_marks_before_xoff() {
     let ecn = |text: &str, number| class(&two_ports(text, ""), 0, number).ecn;
     assert_eq!(ecn("", 3), None);
     let roce = "[switch]\nprofile = \"roce\"\n[class.3]\nxoff = 80000\n";
@@ -417,7 +417,7 @@ fn ecn_is_off_unless_asked_for_and_auto_marks_before_the_class_pauses() {
 
 // proves: check
 #[test]
-fn alpha_leaves_a_lossy_class_room_for_a_frame() {
+fn alpha_leaves_lossy_class_one_frame() {
     // The longest frame is 1526 bytes.
     let of = |memory: &str, class: &str| {
         let text = format!("[memory]\nmodel = \"shared\"\n{memory}\n{class}\n");

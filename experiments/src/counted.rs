@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xoff_flow_control::counters::{ClassCounters, Counters, Culprit};
+use xoff_flow_control::counters::{ClassCounters, Counters, CulpritQueue};
 use xoff_flow_control::settings::SwitchSettings;
 use xoff_switch::causes::{ClassWaits, FullQueue, PortWaits, Waits};
 use xoff_wire::units::{Class, MacAddr, PortId};
@@ -86,7 +86,7 @@ impl From<&Counted> for Waits {
 
 fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
     let counters = switch.counters.class(port, class);
-    let full = |Culprit { egress, class, bytes, .. }: Culprit| FullQueue {
+    let full = |CulpritQueue { egress, class, bytes, .. }: CulpritQueue| FullQueue {
         port: switch.port_names[egress.index()].clone(),
         class: class.get(),
         bytes,

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_survives_its_packing() {
+    fn cause_packing_round_trips() {
         for trigger in 0..Trigger::COUNT {
             for culprit in [None, Some(PortId(0)), Some(PortId(255))] {
                 for (class, relayed) in [(Class::ALL[0], false), (Class::ALL[7], true)] {

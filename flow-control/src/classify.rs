@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_alone() {
+    fn untrusted_port_gives_its_class() {
         let classifier = Classifier::new(&port(Trust::Port));
         every_kind_of_frame(|header, _, _| assert_eq!(classifier.classify(&header), DEFAULT));
     }

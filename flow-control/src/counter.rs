@@ -221,21 +221,21 @@ mod tests {
 
     // proves: status
     #[test]
-    fn a_recent_maximum_is_forgotten_after_five_minutes_and_not_before() {
+    fn recent_maximum_expires_after_five_minutes() {
         let recent = RecentMax::default();
         let at = |minutes: u64| minutes * MINUTE;
         assert_eq!(recent.get(at(3)), 0);
         recent.raise(at(3), 900);
         recent.raise(at(3) + 1, 20);
         recent.raise(at(5), 70);
-        let seen: Vec<u64> = (3..12).map(|minutes| recent.get(at(minutes))).collect();
-        assert_eq!(seen, [900, 900, 900, 900, 900, 900, 70, 70, 0]);
+        let maxima: Vec<u64> = (3..12).map(|minutes| recent.get(at(minutes))).collect();
+        assert_eq!(maxima, [900, 900, 900, 900, 900, 900, 70, 70, 0]);
         recent.raise(at(9), 5); // replaces the minute of the 900
         assert_eq!((recent.get(at(9)), recent.get(at(14)), recent.get(at(15))), (70, 5, 0));
     }
 
     #[test]
-    fn a_quantile_is_bounded_from_above() {
+    fn quantile_is_bounded_from_above() {
         let histogram: Histogram = Histogram::default();
         assert_eq!(histogram.quantile(0.5), None);
         (0..99).for_each(|_| histogram.record(100));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn fine_steps_are_eighths_and_each_ends_at_its_bound() {
+    fn fine_buckets_are_eighths() {
         let bound = |value| {
             let histogram = FineHistogram::default();
             histogram.record(value);

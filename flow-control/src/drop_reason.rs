@@ -184,7 +184,7 @@ mod tests {
     /// Forces the author of a new reason to decide here, too, whether it breaks the promise.
     // proves: verdict
     #[test]
-    fn every_drop_but_these_counts_as_lost() {
+    fn lost_drop_reasons_are_listed() {
         let filtered = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Filtered);
         let names: Vec<&str> = filtered.map(DropReason::name).collect();
         let expected = "malformed too_long not_admitted reserved_vid not_member hairpin isolated no_destination storm_limit loop \

@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn the_standards_table_in_bit_times() {
+    fn response_times_match_standard_table() {
         let bits = |gbps| response_quanta(BitRate::from_gbps(gbps)) * QUANTUM_BITS;
         assert_eq!((bits(10), bits(25), bits(40), bits(100)), (30_720, 40_960, 60_416, 201_728));
     }
 
     #[test]
-    fn a_speed_between_rows_takes_the_row_above() {
+    fn intermediate_speed_uses_next_table_row() {
         let quanta = |mbps| response_quanta(BitRate::from_mbps(mbps));
         assert_eq!((quanta(100), quanta(101), quanta(1_000)), (1, 2, 2));
         assert_eq!((quanta(2_500), quanta(50_000)), (60, 394));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn every_term_by_hand() {
+    fn headroom_terms_match_hand_calculation() {
         let headroom = Headroom::of(&link());
         assert_eq!(headroom.crossing_frame, Bytes(1526));
         assert_eq!(headroom.loop_gap, Bytes(12_500));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_terms_are_the_sum_and_each_cause_counts() {
+    fn headroom_is_sum_of_terms() {
         let base = Headroom::of(&link()).total();
         let slower_peer = Link { peer_response: Nanos::from_millis(1), ..link() };
         let backlog = Link { peer_backlog: Bytes(1), ..link() };
@@ -190,15 +190,15 @@ mod tests {
         let over_xoff = u128::from(crossing) * frame + nanos(link.cable);
         let noticed = over_xoff + nanos(link.loop_gap);
         let ahead = u128::from(link.commit.0) * 8 * bit_ps + on_line(link.mtu_frame + TAGS);
-        let heard = noticed + ahead + on_line(PFC_FRAME) + nanos(link.cable);
-        let stops = heard + nanos(link.peer_response);
+        let received = noticed + ahead + on_line(PFC_FRAME) + nanos(link.cable);
+        let stops = received + nanos(link.peer_response);
         let sent = stops / frame + 1; // the last frame begins just then
         u64::try_from(sent).unwrap() * Bytes::of_frame(frame_len).0
     }
 
     explore! {
         #[test]
-        fn an_obedient_peer_fits_into_the_headroom_and_nearly_fills_it(
+        fn obedient_peer_nearly_fills_headroom(
             gbps in prop::sample::select(vec![1, 10, 25, 40, 100]),
             mtu_frame in prop::sample::select(vec![256_u32, 1514, 9014]),
             small in any::<bool>(),

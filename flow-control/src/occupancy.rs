@@ -12,7 +12,7 @@ pub struct Occupancy {
     /// Bytes by class, egress port and ingress port; the owner of the egress port writes them. The cells of one class
     /// and egress port have cache lines of their own.
     between: [Box<[Line]>; CLASSES],
-    queues: Box<[OfPort]>,
+    queues: Box<[PortQueues]>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -25,7 +25,7 @@ const _: () = assert!(size_of::<Line>() == 64);
 /// Cells of one port, in cache lines that no other worker writes.
 #[derive(Debug, Default, PartialEq)]
 #[repr(align(64))]
-struct OfPort([Queue; CLASSES]);
+struct PortQueues([Queue; CLASSES]);
 
 /// Cells of one class at one port, written by the port's owner.
 #[derive(Debug, Default, PartialEq)]
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_between_ports_are_kept_apart_and_cleared() {
+    fn bytes_between_ports_are_separate() {
         for ports in [1, 4, 8, 9, 255] {
             let occupancy = Occupancy::new(ports);
             let ids = || (0..=u8::MAX).map(PortId).take(ports);

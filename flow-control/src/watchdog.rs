@@ -219,7 +219,7 @@ mod tests {
 
     // proves: watchdog
     #[test]
-    fn a_storm_begins_at_the_nanosecond() {
+    fn storm_begins_at_exact_nanosecond() {
         let mut port = Port::new();
         port.pause(50, 65535);
         assert_eq!(port.watchdog.next_look(), Nanos(1_050));
@@ -231,7 +231,7 @@ mod tests {
 
     // proves: watchdog
     #[test]
-    fn a_frame_that_comes_late_is_stuck_from_its_coming_on() {
+    fn late_frame_is_stuck_from_arrival() {
         let mut port = Port::new();
         port.pause(50, 65535);
         assert_eq!(port.look(1_050, Some(400)), None);
@@ -242,7 +242,7 @@ mod tests {
 
     // proves: watchdog
     #[test]
-    fn without_waiting_frames_there_is_no_storm_however_long_the_pause() {
+    fn no_storm_without_queued_frames() {
         let mut port = Port::new();
         port.pause(0, 65535);
         for now in (1_000..30_000).step_by(1_000) {
@@ -253,7 +253,7 @@ mod tests {
 
     // proves: watchdog
     #[test]
-    fn a_pause_as_long_as_the_detection_time_is_no_storm_and_a_refresh_makes_one_pause_of_two() {
+    fn refresh_joins_pauses_for_detection() {
         let mut port = Port::new();
         port.pause(24, 2); // ends at 1048
         assert_eq!(port.look(1_024, Some(0)), Some(Change::StormBegins));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_waited_through_an_earlier_pause_are_stuck_since_the_later_one() {
+    fn frames_stuck_since_latest_pause() {
         let mut port = Port::new();
         port.pause(0, 1); // ends at 512, undetected
         port.pause(600, 65535);
@@ -278,7 +278,7 @@ mod tests {
 
     // proves: watchdog
     #[test]
-    fn a_storm_ends_after_the_restoration_time_without_pause_at_the_nanosecond() {
+    fn storm_ends_after_restoration_time() {
         let mut port = Port::new();
         port.pause(0, 4); // ends at 2048
         assert_eq!(port.look(1_000, Some(0)), Some(Change::StormBegins));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_xon_begins_the_time_without_pause_at_once() {
+    fn xon_starts_restoration_time() {
         let mut port = Port::new();
         port.pause(0, 65535);
         assert_eq!(port.look(1_000, Some(0)), Some(Change::StormBegins));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn another_peer_begins_with_a_clean_slate() {
+    fn new_peer_clears_watchdog() {
         let mut port = Port::new();
         port.pause(0, 65535);
         port.look(1_000, Some(0));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_without_a_watchdog_is_not_looked_at() {
+    fn class_without_watchdog_is_not_polled() {
         let mut port = Port::new();
         port.paused.receive(Nanos(0), ClassSet(1 << 4), &[Quanta(9); CLASSES]);
         port.watchdog.pauses_changed(ClassSet(1 << 4), &port.paused);

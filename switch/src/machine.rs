@@ -106,7 +106,7 @@ mod tests {
     fn hash_seed_differs_per_switch() {
         let secrets = [secret(), secret()];
         assert_ne!(secrets[0], secrets[1]);
-        assert!(!secrets.contains(&HashSeed::KNOWN));
+        assert!(!secrets.contains(&HashSeed::PUBLIC));
         assert_eq!(format!("{:?}", secrets[0]), "HashSeed(..)");
     }
 }

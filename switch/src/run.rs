@@ -472,7 +472,7 @@ fn join(worker: usize, thread: JoinHandle<(Worker, Outcome)>) -> Result<Worker, 
     match thread.join().and_then(|(owned, outcome)| outcome.map(|ended| ended.map(|()| owned))) {
         Ok(ended) => ended.map_err(|source| ThreadError::System { worker, source }),
         Err(cause) => Err(match cause.downcast::<CustomPanic>() {
-            Ok(policy) => ThreadError::CustomPolicy { worker, message: policy.said },
+            Ok(policy) => ThreadError::CustomPolicy { worker, message: policy.message },
             Err(_) => ThreadError::Panicked { worker },
         }),
     }

@@ -21,8 +21,10 @@ macro_rules! difference {
     };
     ($how:ident, $changes:expr, $place:expr, $field:ident, $new:expr, $name:tt) => {
         if *$field != $new {
-            let (before, after) =
-                ($crate::changes::told::Told::told($field), $crate::changes::told::Told::told(&$new));
+            let (before, after) = (
+                $crate::changes::notation::Notation::notation($field),
+                $crate::changes::notation::Notation::notation(&$new),
+            );
             $changes.$how(format!("{}{}", $place, $name), before, after);
         }
     };

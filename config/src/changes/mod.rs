@@ -6,8 +6,8 @@
 //! matter.
 
 mod fields;
+mod notation;
 mod places;
-mod told;
 
 use xoff_flow_control::settings::{
     ClassSettings, FdbSettings, FlowControl, PolicySettings, PortSettings, SwitchSettings,
@@ -17,8 +17,8 @@ use xoff_wire::units::{Class, PortId};
 use crate::Config;
 use crate::shell::{PortShell, ShellSettings, Workers};
 use fields::differences;
+use notation::{Notation, absent};
 pub(crate) use places::vacated;
-use told::{Told, absent};
 
 /// Difference in one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
         qcn: restart "qcn",
     });
     for class in Class::ALL {
-        let kinds = [old, new].map(|settings| settings.policies[class.index()].told());
+        let kinds = [old, new].map(|settings| settings.policies[class.index()].notation());
         changed(changes, format!("policy of class {class}"), kinds);
     }
     of_policies(&old.policy, &new.policy, changes);
@@ -146,7 +146,7 @@ fn changed(changes: &mut Changes, what: String, [before, after]: [String; 2]) {
 fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes) {
     differences!(changes, "policy.", old, new, PolicySettings {
         capfc_cut: live "capfc.cut",
-        capfc_weigh: live "capfc.count",
+        capfc_count_unit: live "capfc.count",
         ofc: live,
         p_pfc: live "p-pfc",
         g_pfc: live "g-pfc",
@@ -186,7 +186,7 @@ fn of_groups(old: &SwitchSettings, new: &SwitchSettings, changes: &mut Changes) 
     for name in names {
         let at = |settings: &SwitchSettings| {
             let group = settings.groups.iter().find(|group| group.name == name);
-            group.map_or_else(absent, |group| told::group(group, &settings.ports))
+            group.map_or_else(absent, |group| notation::group(group, &settings.ports))
         };
         changed(changes, format!("group {name:?}"), [at(old), at(new)]);
     }
@@ -196,11 +196,11 @@ fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: 
     type Members = fn(&xoff_flow_control::settings::VlanSettings) -> &Vec<PortId>;
     let lists: [(&str, Members); 2] = [("tagged", |vlan| &vlan.tagged), ("untagged", |vlan| &vlan.untagged)];
     for (key, members) in lists {
-        let told = settings.map(|settings| {
+        let vids = settings.map(|settings| {
             let vlans = settings.vlans.iter().filter(|vlan| members(vlan).contains(&port));
-            vlans.map(|vlan| vlan.vid).collect::<Vec<u16>>().told()
+            vlans.map(|vlan| vlan.vid).collect::<Vec<u16>>().notation()
         });
-        changed(changes, format!("{place}{key}"), told);
+        changed(changes, format!("{place}{key}"), vids);
     }
 }
 
@@ -213,10 +213,13 @@ fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &
     };
     let [old, new] = [before, after].map(|config| &config.switch.ports[id.index()].classes);
     for (class, (old, new)) in Class::ALL.into_iter().zip(old.iter().zip(new)) {
-        let told = |of: fn(&ClassSettings) -> String| [of(old), of(new)];
-        kept(format!("{place}class {class}: queue"), told(|class| class.queue.told()));
-        kept(format!("{place}class {class}: ingress_reserve"), told(|class| class.ingress_reserve.told()));
-        kept(format!("{place}class {class}: egress_reserve"), told(|class| class.egress_reserve.told()));
+        let both = |of: fn(&ClassSettings) -> String| [of(old), of(new)];
+        kept(format!("{place}class {class}: queue"), both(|class| class.queue.notation()));
+        kept(
+            format!("{place}class {class}: ingress_reserve"),
+            both(|class| class.ingress_reserve.notation()),
+        );
+        kept(format!("{place}class {class}: egress_reserve"), both(|class| class.egress_reserve.notation()));
     }
 }
 
@@ -245,7 +248,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
         lldp: live,
         punt_limit: live,
         dcbx: live,
-        auto_peer: live "known by LLDP",
+        auto_peer: live "learned by LLDP",
         ofc_peer: live,
         gfc_peer: live,
         pause_time: live,
@@ -285,13 +288,13 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
 
 /// Compares flow control. A new kind of pause needs a restart, because the peer would not understand it.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
-    let told = [old.told(), new.told()];
+    let values = [old.notation(), new.notation()];
     match (old, new) {
         (FlowControl::Pfc { .. }, FlowControl::Pfc { .. })
         | (FlowControl::Pause8023x, FlowControl::Pause8023x)
-        | (FlowControl::Ignore, FlowControl::Ignore) => changed(changes, format!("{place}pause"), told),
+        | (FlowControl::Ignore, FlowControl::Ignore) => changed(changes, format!("{place}pause"), values),
         (FlowControl::Pfc { .. } | FlowControl::Pause8023x | FlowControl::Ignore, _) => {
-            let [before, after] = told;
+            let [before, after] = values;
             changes.restart(format!("{place}pause"), before, after);
         }
     }
@@ -336,12 +339,12 @@ fn of_shell(old: &ShellSettings, workers: usize, new: &ShellSettings, changes: &
             |shell: &ShellSettings| shell.ports.get(id.index()).is_some_and(|port| !port.is_vacant());
         is_there(old) && is_there(new)
     };
-    if !old.workers.are_alike(workers, &new.workers, stays) {
+    if !old.workers.keeps_workers(workers, &new.workers, stays) {
         let before = match &old.workers {
-            Workers::List(_) => old.workers.told(),
+            Workers::List(_) => old.workers.notation(),
             Workers::Auto | Workers::Count(_) => workers.to_string(),
         };
-        changes.restart("switch.workers".into(), before, new.workers.told());
+        changes.restart("switch.workers".into(), before, new.workers.notation());
     }
 }
 

@@ -3,7 +3,7 @@
 use xoff_flow_control::settings::{ClassSettings, FlowControl, PortSettings, VlanSettings};
 use xoff_wire::units::{Bytes, CLASSES, ClassSet, PortId};
 
-use super::told::absent;
+use super::notation::absent;
 use super::{Change, Changes};
 use crate::Config;
 use crate::shell::{PortShell, Worker, Workers};
@@ -72,13 +72,13 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
 fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>]) -> Option<PortId> {
     let name = &new.switch.ports[index].name;
     let ids = || (0..=u8::MAX).map(PortId).zip(&running.switch.ports);
-    let known = ids().find(|(_, port)| port.name == *name);
+    let current = ids().find(|(_, port)| port.name == *name);
     let spare = || {
         ids().find(|(id, port)| {
             port.name.is_empty() && !taken.contains(&Some(*id)) && of_worker(running, new, *id, index)
         })
     };
-    known.or_else(spare).map(|(id, _)| id)
+    current.or_else(spare).map(|(id, _)| id)
 }
 
 /// Checks that a place belongs to the worker that the file assigns to a port.

@@ -31,13 +31,13 @@ fn changes(replaced: &[(&str, &str)]) -> (Config, Changes) {
     config(FILE).changes(1, config(&text))
 }
 
-fn told(list: &[Change]) -> Vec<String> {
+fn lines(list: &[Change]) -> Vec<String> {
     list.iter().map(|Change { what, before, after }| format!("{what}: {before} -> {after}")).collect()
 }
 
 // proves: reload
 #[test]
-fn the_same_file_changes_nothing_in_whatever_order_its_ports_stand() {
+fn reordered_ports_change_nothing() {
     let (same, none) = config(FILE).changes(1, config(FILE));
     assert_eq!((same, none), (config(FILE), Changes::default()));
     let swapped = changes(&[
@@ -54,29 +54,29 @@ fn the_same_file_changes_nothing_in_whatever_order_its_ports_stand() {
 
 // proves: reload
 #[test]
-fn thresholds_and_maps_are_changed_live_and_told_with_both_values() {
+fn thresholds_and_maps_change_live() {
     let (new, of) =
         changes(&[("60KB", "80KB"), ("name = \"a\"", "name = \"a\"\ntrust = \"pcp\"\npcp_map = { 5 = 3 }")]);
-    assert!(of.restart.is_empty(), "{:?}", told(&of.restart));
-    let live = told(&of.live);
+    assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
+    let live = lines(&of.live);
     for line in [
         "port \"a\": class 3: xoff: 60KB -> 80KB",
         "port \"b\": class 3: xoff: 60KB -> 80KB",
         "port \"a\": trust: both -> pcp",
         "port \"a\": pcp_map: 0 = 0, 1 = 1, 2 = 2, 3 = 3, 4 = 4, 5 = 5, 6 = 6, 7 = 7 -> 0 = 0, 1 = 1, 2 = 2, 3 = 3, 4 = 4, 5 = 3, 6 = 6, 7 = 7",
     ] {
-        assert!(live.iter().any(|told| told == line), "{line}: {live:#?}");
+        assert!(live.iter().any(|lines| lines == line), "{line}: {live:#?}");
     }
     assert_eq!(new.switch.ports[0].classes[3].xoff.0, 80_000);
 }
 
 // proves: reload
 #[test]
-fn what_takes_a_restart_is_named() {
+fn restart_only_changes_are_named() {
     let (_, of) =
         changes(&[("\"leaf\"", "\"spine\"\nhttp = \"off\"\nwhen_full = \"stop\""), ("eth2", "eth7")]);
     assert_eq!(
-        told(&of.restart),
+        lines(&of.restart),
         [
             "switch.when_full: drop -> stop",
             "port \"b\": device: eth2 -> eth7",
@@ -88,80 +88,80 @@ fn what_takes_a_restart_is_named() {
 
 // proves: reload
 #[test]
-fn how_pauses_are_told_stays_and_for_which_classes_does_not() {
+fn pause_kind_needs_restart_classes_change_live() {
     let (_, of) = changes(&[("lossless = [3]", "lossless = [3, 4]")]);
-    assert!(of.restart.is_empty(), "{:?}", told(&of.restart));
-    assert!(told(&of.live).contains(&"port \"a\": class 4: lossless: false -> true".to_owned()));
+    assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
+    assert!(lines(&of.live).contains(&"port \"a\": class 4: lossless: false -> true".to_owned()));
     let (_, of) = changes(&[("lossless = [3]", "lossless = [3]\npause = \"802.3x\"")]);
-    assert!(told(&of.restart).iter().any(|told| told.starts_with("port \"a\": pause: pfc, ")), "{of:?}");
+    assert!(lines(&of.restart).iter().any(|change| change.starts_with("port \"a\": pause: pfc, ")), "{of:?}");
 }
 
 // proves: reload
 #[test]
-fn vlans_static_addresses_and_policies_are_changed_live() {
+fn vlans_static_addresses_policies_change_live() {
     let more = "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"b\"\n[class.3]";
     let (new, of) = changes(&[
         ("[class.3]", more),
         ("\"leaf\"", "\"leaf\"\nworkers = 1\npolicy = \"capfc-stop-max\"\nlog = \"debug\""),
     ]);
-    assert!(of.restart.is_empty(), "{:?}", told(&of.restart));
-    let live = told(&of.live);
+    assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
+    let live = lines(&of.live);
     for line in [
         "policy of class 3: pfc -> capfc-stop-max",
         "static address 02:00:00:00:00:01 in VLAN 1: none -> port \"b\"",
         "switch.log: info -> debug",
     ] {
-        assert!(live.iter().any(|told| told == line), "{line}: {live:#?}");
+        assert!(live.iter().any(|lines| lines == line), "{line}: {live:#?}");
     }
     assert_eq!(new.switch.fdb.statics.len(), 1);
     let (_, of) = changes(&[("name = \"a\"", "name = \"a\"\npvid = 7\n")]);
-    assert!(of.restart.is_empty(), "{:?}", told(&of.restart));
-    assert!(told(&of.live).contains(&"port \"a\": untagged: 1 -> 7".to_owned()), "{:?}", told(&of.live));
+    assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
+    assert!(lines(&of.live).contains(&"port \"a\": untagged: 1 -> 7".to_owned()), "{:?}", lines(&of.live));
 }
 
 // proves: group-changes
 #[test]
-fn groups_are_changed_live_and_their_members_found_by_name() {
+fn groups_change_live_with_members_by_name() {
     let group = |text: &str| format!("[[group]]\nname = \"up\"\n{text}\n[class.3]");
     let (new, of) = changes(&[(
         "[class.3]",
         &group("ports = [\"b\", { port = \"a\", weight = 3 }]\nspread = \"adaptive\""),
     )]);
-    assert!(of.restart.is_empty(), "{:?}", told(&of.restart));
+    assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
     let line = "group \"up\": none -> ports b, a (weight 3), spread adaptive, low 16KB, high 32KB";
-    assert!(told(&of.live).contains(&line.to_owned()), "{:?}", told(&of.live));
+    assert!(lines(&of.live).contains(&line.to_owned()), "{:?}", lines(&of.live));
     assert_eq!(new.switch.groups[0].members[1].port, PortId(0));
     let changed = |before: &str, after: &str| {
         let [before, after] =
             [before, after].map(|text| config(&FILE.replacen("[class.3]", &group(text), 1)));
         let (_, of) = before.changes(1, after);
-        (told(&of.live), told(&of.restart))
+        (lines(&of.live), lines(&of.restart))
     };
-    let lines =
+    let differences =
         changed("ports = [\"a\", \"b\"]", "ports = [\"a\", { port = \"b\", weight = 2 }]\nuplinks = true");
     let line = "group \"up\": ports a, b, spread flow -> ports a, b (weight 2), spread flow, uplinks";
-    assert_eq!(lines, (vec![line.to_owned()], vec![]));
+    assert_eq!(differences, (vec![line.to_owned()], vec![]));
     let turned =
         FILE.replacen("[class.3]", &group("ports = [\"a\", \"b\"]\nspread = \"frame\"\nuplinks = true"), 1);
     let (_, of) = config(&turned).changes(1, config(FILE));
     let line = "group \"up\": ports a, b, spread frame, turns round-robin, uplinks -> none";
-    assert_eq!(told(&of.live), [line]);
+    assert_eq!(lines(&of.live), [line]);
 }
 
 #[test]
-fn a_router_is_told_in_words_of_the_file() {
+fn router_change_uses_file_notation() {
     let file =
         |router: &str| format!("[router]\nnetns = \"leaf\"\n{router}\n[defaults]\nrouted = true\n{FILE}");
-    let told = |before: &str, after: &str| {
+    let restart = |before: &str, after: &str| {
         let (_, of) = config(&file(before)).changes(1, config(&file(after)));
-        assert!(of.live.is_empty(), "{:?}", told(&of.live));
-        told(&of.restart)
+        assert!(of.live.is_empty(), "{:?}", lines(&of.live));
+        lines(&of.restart)
     };
-    assert_eq!(told("", "spread = \"flow\""), Vec::<String>::new());
+    assert_eq!(restart("", "spread = \"flow\""), Vec::<String>::new());
     let is = "a, b, namespace /run/netns/leaf, spread";
     let what = "switch.router (by [router], routed ports and VLANs)";
-    assert_eq!(told("", "spread = \"frame\""), [format!("{what}: {is} flow -> {is} frame")]);
-    let adaptive = told("spread = \"frame\"", "spread = \"adaptive\"\nlow = \"8KB\"");
+    assert_eq!(restart("", "spread = \"frame\""), [format!("{what}: {is} flow -> {is} frame")]);
+    let adaptive = restart("spread = \"frame\"", "spread = \"adaptive\"\nlow = \"8KB\"");
     assert_eq!(adaptive, [format!("{what}: {is} frame -> {is} adaptive, low 8KB, high 32KB")]);
 }
 
@@ -174,11 +174,11 @@ fn spare(places: u8) -> String {
 
 // proves: reload
 #[test]
-fn a_port_that_is_left_out_leaves_its_place_to_one_of_its_name() {
+fn removed_port_returns_to_its_place() {
     let without = FILE.replacen(A, "", 1);
     let (left, of) = config(FILE).changes(1, config(&without));
     assert!(
-        told(&of.live).contains(&"port \"a\": eth1 -> none".to_owned()) && of.restart.is_empty(),
+        lines(&of.live).contains(&"port \"a\": eth1 -> none".to_owned()) && of.restart.is_empty(),
         "{of:?}"
     );
     assert_eq!((&of.removed, &of.added), (&vec![PortId(0)], &vec![]));
@@ -188,36 +188,36 @@ fn a_port_that_is_left_out_leaves_its_place_to_one_of_its_name() {
     assert_eq!(left.switch.ports[1], config(&without).switch.ports[0]);
     let (again, of) = left.changes(1, config(FILE));
     assert!(
-        told(&of.live).contains(&"port \"a\": none -> eth1".to_owned()) && of.restart.is_empty(),
+        lines(&of.live).contains(&"port \"a\": none -> eth1".to_owned()) && of.restart.is_empty(),
         "{of:?}"
     );
     assert_eq!(of.added, [PortId(0)]);
     assert_eq!(again.switch, config(FILE).switch);
     let (_, of) = left.changes(1, config(&without.replacen("[class.3]", C, 1)));
     let no_place = "port \"c\", for which no place is spare (`spare_ports`): none -> eth3";
-    assert_eq!(told(&of.restart), [no_place], "its place keeps its name");
+    assert_eq!(lines(&of.restart), [no_place], "its place keeps its name");
 }
 
 // proves: reload
 #[test]
-fn a_port_that_is_added_takes_a_spare_place() {
+fn added_port_takes_spare_place() {
     let running = config(&spare(1)).with_spare_places();
     assert!(running.is_spare(2) && running.shell.ports.len() == 3);
     let with_c = spare(1).replacen("[class.3]", C, 1);
     let (new, of) = running.changes(1, config(&with_c));
     assert!(
-        told(&of.live).contains(&"port \"c\": none -> eth3".to_owned()) && of.restart.is_empty(),
+        lines(&of.live).contains(&"port \"c\": none -> eth3".to_owned()) && of.restart.is_empty(),
         "{of:?}"
     );
     assert_eq!((of.added, new.switch), (vec![PortId(2)], config(&with_c).switch));
     let (_, of) = running.changes(1, config(&(with_c + "queue = \"voq\"\n")));
-    let restart = told(&of.restart);
+    let restart = lines(&of.restart);
     assert!(restart.contains(&"port \"c\": class 3: queue: fifo -> voq".to_owned()), "{restart:?}");
 }
 
 // proves: reload
 #[test]
-fn a_spare_place_is_of_the_worker_that_is_to_have_the_port() {
+fn spare_place_belongs_to_configured_worker() {
     let two = |ports: &str| {
         let workers = format!("[switch]\nworkers = [{{ ports = [\"a\"] }}, {{ ports = {ports} }}]");
         spare(2).replacen("[switch]", &workers, 1)
@@ -225,12 +225,12 @@ fn a_spare_place_is_of_the_worker_that_is_to_have_the_port() {
     let running = config(&two("[\"b\"]")).with_spare_places();
     let with_c = two("[\"b\", \"c\"]").replacen("[class.3]", C, 1);
     let (_, of) = running.changes(2, config(&with_c));
-    assert_eq!((of.added, told(&of.restart)), (vec![PortId(3)], vec![]));
+    assert_eq!((of.added, lines(&of.restart)), (vec![PortId(3)], vec![]));
 }
 
 // proves: reload
 #[test]
-fn memory_for_a_spare_place_is_that_of_the_largest_port() {
+fn spare_place_has_memory_of_largest_port() {
     let needed = |config: &Config| config.memory(&config.workers(&[]), &[]).needed();
     let with_c = FILE.replacen("[class.3]", C, 1);
     assert_eq!(needed(&config(&spare(1)).with_spare_places()), needed(&config(&with_c)));
@@ -240,6 +240,9 @@ fn memory_for_a_spare_place_is_that_of_the_largest_port() {
     else {
         panic!("it was read");
     };
-    let said = format!("{:?}", refused.problems());
-    assert!(said.contains("2 ports and 255 spare places") && said.contains("spare_ports = 254"), "{said}");
+    let message = format!("{:?}", refused.problems());
+    assert!(
+        message.contains("2 ports and 255 spare places") && message.contains("spare_ports = 254"),
+        "{message}"
+    );
 }

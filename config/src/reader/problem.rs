@@ -196,11 +196,11 @@ impl Problems {
             Severity::Warning => &mut self.warnings,
             Severity::Advice => &mut self.notes,
         };
-        let known = problem
+        let is_listed = problem
             .labels
             .first()
             .is_some_and(|label| list.iter().any(|other| other.labels.first() == Some(label)));
-        if !known {
+        if !is_listed {
             list.push(problem);
         }
     }

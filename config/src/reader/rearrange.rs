@@ -10,10 +10,10 @@ pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     for (key, mut value) in below {
         match over.get_mut(key.name.as_ref()) {
             None => _ = over.insert(key, value),
-            Some(said) if said.as_table().is_some() && value.as_table().is_some() => {
-                if let (Some(mut merged), Some(below)) = (table(said.take()), table(value.take())) {
+            Some(common) if common.as_table().is_some() && value.as_table().is_some() => {
+                if let (Some(mut merged), Some(below)) = (table(common.take()), table(value.take())) {
                     lay_below(&mut merged, below);
-                    said.set(ValueInner::Table(merged));
+                    common.set(ValueInner::Table(merged));
                 }
             }
             Some(_) => {}
@@ -28,7 +28,7 @@ pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'d
         switch.insert(key, Value::with_span(inner, span));
         return;
     };
-    let (chosen, told): (Table<'de>, Table<'de>) =
+    let (chosen, common): (Table<'de>, Table<'de>) =
         entries.into_iter().partition(|(_, entry)| entry.as_table().is_none());
     let mut chosen = chosen;
     if let Some(mut all) = chosen.remove("all").filter(|_| chosen.is_empty()) {
@@ -37,8 +37,8 @@ pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'d
     } else if !chosen.is_empty() {
         switch.insert(key.clone(), Value::with_span(ValueInner::Table(chosen), span));
     }
-    if !told.is_empty() {
-        root.insert(key, Value::with_span(ValueInner::Table(told), span));
+    if !common.is_empty() {
+        root.insert(key, Value::with_span(ValueInner::Table(common), span));
     }
 }
 

@@ -83,16 +83,16 @@ impl<'a, 'de> Table<'a, 'de> {
     }
 
     /// Reports keys of the table that are in none of the lists.
-    pub fn no_others(&self, known: &[&[&str]], problems: &mut Problems) {
-        let known: Vec<&str> = known.concat();
-        for (key, _) in self.entries.iter().filter(|(key, _)| !known.contains(&key.name.as_ref())) {
+    pub fn no_others(&self, valid_keys: &[&[&str]], problems: &mut Problems) {
+        let valid_keys: Vec<&str> = valid_keys.concat();
+        for (key, _) in self.entries.iter().filter(|(key, _)| !valid_keys.contains(&key.name.as_ref())) {
             let place =
                 if self.name.is_empty() { "at the top level".into() } else { format!("in [{}]", self.name) };
             let problem =
                 Problem::error(format!("`{}` is not a key {place}", key.name)).at(key.span, "unknown key");
-            problems.push(problem.help(match closest(&key.name, &known) {
+            problems.push(problem.help(match closest(&key.name, &valid_keys) {
                 Some(close) => format!("did you mean `{close}`?"),
-                None => format!("keys here: {}", known.join(", ")),
+                None => format!("keys here: {}", valid_keys.join(", ")),
             }));
         }
     }

@@ -48,7 +48,7 @@ impl Joins {
 
     /// Returns the number of flows that the peer is asked to pause.
     pub fn requested(&self) -> usize {
-        self.switch.ofc(Class::ALL[3]).map_or(0, |ofc| ofc.flows_asked(IN))
+        self.switch.ofc(Class::ALL[3]).map_or(0, |ofc| ofc.requested_flows(IN))
     }
 
     fn step(&mut self, port: PortId) {

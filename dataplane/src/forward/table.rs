@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn full_bucket_spills_then_refuses() {
-        let mut table = Table::new(8, HashSeed::KNOWN); // two buckets: the second is whichever the first is not
+        let mut table = Table::new(8, HashSeed::PUBLIC); // two buckets: the second is whichever the first is not
         for n in 1..=14 {
             assert!(table.insert(Key(n), Entry::default()), "{n}");
         }

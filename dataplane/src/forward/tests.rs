@@ -28,7 +28,7 @@ fn settings(ports: u8) -> SwitchSettings {
         policies: Default::default(),
         shadows: Vec::new(),
         policy: Default::default(),
-        fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![], seed: HashSeed::KNOWN },
+        fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![], seed: HashSeed::PUBLIC },
         groups: vec![],
         vlans: vec![],
         routed_vlans: vec![],
@@ -232,7 +232,8 @@ explore! {
         steps in prop::collection::vec(step(), 1..200)
     ) {
         let mut settings = settings(3);
-        settings.fdb = FdbSettings { capacity: 4, ageing: ageing.map(Nanos), statics: vec![(1, mac(5), PortId(1))], seed: HashSeed::KNOWN };
+        let statics = vec![(1, mac(5), PortId(1))];
+        settings.fdb = FdbSettings { capacity: 4, ageing: ageing.map(Nanos), statics, seed: HashSeed::PUBLIC };
         settings.ports[0].learn_limit = limit;
         settings.vlans = [1, 2].map(|vid| VlanSettings {
             vid, tagged: vec![PortId(0)], untagged: vec![PortId(1), PortId(2)],

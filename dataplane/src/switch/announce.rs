@@ -83,7 +83,7 @@ impl Switch {
             if what.xoff.contains(class)
                 && let Some(since) = at.peer.held.since(class)
             {
-                at.peer.response.told(self.now, class, since);
+                at.peer.response.xoff_sent(self.now, class, since);
             }
             let counters = self.counters.class(port, class);
             counters.xoff_sent.add(u64::from(what.xoff.contains(class)));

@@ -5,7 +5,7 @@
 //! that is impossible (full table, queued frames of unknown flows, VOQ), the frame is obeyed as the plain PFC frame
 //! that it also is.
 
-use xoff_flow_control::policy::{Ofc, Policy, Told};
+use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;
 use xoff_wire::ofc::{FlowPause, LEN_MAX, Operation};
 use xoff_wire::units::{CLASSES, Class, Nanos, PortId, Quanta};
@@ -199,7 +199,7 @@ impl Switch {
         } else {
             at.peer.flow_lists_due.remove(class);
         }
-        self.counters.class(port, class).flows.asked.now.set(ofc.flows_asked(port) as u64);
+        self.counters.class(port, class).flows.requests.now.set(ofc.requested_flows(port) as u64);
     }
 
     /// Returns the list of flows due at `port`, or `None` if none is due or may leave now.
@@ -213,7 +213,7 @@ impl Switch {
         let mut bytes = [0; LEN_MAX];
         let room = &mut bytes[..LEN_MAX.min(mtu_frame as usize)];
         let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return None };
-        let Told { len, resumes } = ofc.tell(self.now, port, mac, pause_time, room)?;
+        let FlowPauseFrame { len, resumes } = ofc.write_frame(self.now, port, mac, pause_time, room)?;
         self.ready.schedule(port, ofc.next_refresh(port));
         let counters = &self.counters.class(port, class).flows;
         if resumes { &counters.resume_frames_sent } else { &counters.pause_frames_sent }.add(1);
@@ -224,7 +224,7 @@ impl Switch {
     /// Records that the peer of `port` has no flow of `class` paused: XON was sent, or its link was lost.
     pub(super) fn forget_flow_pauses(&mut self, port: PortId, class: Class) {
         if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
-            ofc.forget_told(port);
+            ofc.forget_sent(port);
             self.update_flow_lists(port, class);
         }
     }
@@ -233,10 +233,10 @@ impl Switch {
     pub(super) fn release_flows(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
-                if ofc.has_told(port) {
+                if ofc.has_sent_pause(port) {
                     self.ports[port.index()].peer.held.suspect(class);
                 }
-                ofc.let_go(port);
+                ofc.resume_all_flows(port);
                 self.update_flow_lists(port, class);
             }
         }
@@ -259,13 +259,13 @@ impl Switch {
     /// the unused queue.
     pub(super) fn end_flows(&mut self, ended: &Policy, port: PortId, class: Class) -> Option<Box<Nested>> {
         let Policy::Ofc(ofc) = ended else { return None };
-        if ofc.has_told(port) {
+        if ofc.has_sent_pause(port) {
             self.ports[port.index()].peer.held.suspect(class);
             self.note_announcements(port);
         }
         let at = &mut self.ports[port.index()];
         at.peer.flow_lists_due.remove(class);
-        self.counters.class(port, class).flows.asked.now.set(0);
+        self.counters.class(port, class).flows.requests.now.set(0);
         let queue = &mut at.egress.queues[class.index()];
         let ClassQueue::Nested(nested) = queue else { return None };
         let fifo = nested.give_up(&mut self.nodes);

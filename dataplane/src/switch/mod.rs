@@ -66,7 +66,7 @@ use xoff_flow_control::congestion::CongestionPoints;
 use xoff_flow_control::counters::Counters;
 use xoff_flow_control::occupancy::Occupancy;
 use xoff_flow_control::pause::{Held, Paused};
-use xoff_flow_control::policy::Reach;
+use xoff_flow_control::policy::Capabilities;
 use xoff_flow_control::settings::{Accounting, FLOOD_COPIES_MAX, SwitchSettings, WhenFull};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
 
@@ -146,8 +146,8 @@ impl Switch {
         };
         let own_ports = workers.own().len();
         let flood_copies_max = workers.own().iter().map(|_| FLOOD_COPIES_MAX).sum();
-        let reach = Reach::new(&settings.ports, |port| workers.owns(port));
-        let policies = Policies::new(settings, slots, reach);
+        let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));
+        let policies = Policies::new(settings, slots, capabilities);
         let mut switch = Switch {
             now: Nanos::ZERO,
             accounting: settings.accounting,

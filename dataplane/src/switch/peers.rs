@@ -1,7 +1,7 @@
 //! Statistics of peers: frames received despite a hold, and the headroom that they use.
 
 use xoff_flow_control::buffer::Load;
-use xoff_flow_control::pause::{Answer, Fault};
+use xoff_flow_control::pause::{Fault, Judgement};
 use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use super::Switch;
@@ -17,9 +17,9 @@ impl Switch {
     #[cold]
     pub(super) fn note_response(&mut self, port: PortId, class: Class, load: Load) {
         let response = &mut self.ports[port.index()].peer.response;
-        let Answer { came, after, fault } = response.came(self.now, class, load, self.away);
+        let Judgement { received, after, fault } = response.judge(self.now, class, load, self.away);
         let counters = self.counters.class(port, class);
-        counters.after_xoff_max.raise(came.0);
+        counters.after_xoff_max.raise(received.0);
         counters.response_max.raise(after.map_or(0, |after| after.0));
         match fault {
             Some(Fault::TooMuch) => counters.excess_frames.add(load.frames.into()),

@@ -4,7 +4,7 @@
 //! demands it; XON is sent when the last demand ends.
 
 use xoff_flow_control::cause::{Cause, Trigger};
-use xoff_flow_control::policy::{Event, Intent, Policy, Reach, Shadow};
+use xoff_flow_control::policy::{Capabilities, Event, Intent, Policy, Shadow};
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_wire::units::{CLASSES, Class, PortId};
 
@@ -15,7 +15,7 @@ use super::Switch;
 pub(super) struct Policies {
     pub(super) kinds: [PolicyKind; CLASSES],
     pub(super) acting: [Policy; CLASSES],
-    pub(super) reach: Reach,
+    pub(super) capabilities: Capabilities,
     pub(super) shadows: Box<[Shadow]>,
     /// True if a shadow is OFC.
     pub(super) shadows_count_flows: bool,
@@ -24,14 +24,14 @@ pub(super) struct Policies {
 }
 
 impl Policies {
-    pub(super) fn new(settings: &SwitchSettings, slots: u32, reach: Reach) -> Policies {
+    pub(super) fn new(settings: &SwitchSettings, slots: u32, capabilities: Capabilities) -> Policies {
         let kinds = settings.policies;
-        let shadow = |&kind| Shadow::new(kind, settings, slots, &reach);
+        let shadow = |&kind| Shadow::new(kind, settings, slots, &capabilities);
         let shadows: Box<[Shadow]> = settings.shadows.iter().map(shadow).collect();
         Policies {
             kinds,
             acting: Class::ALL.map(|class| Policy::new(kinds[class.index()], class, settings)),
-            reach,
+            capabilities,
             shadows_count_flows: shadows.iter().any(Shadow::counts_flows),
             shadows,
             intents: Vec::with_capacity(settings.ports.len() * CLASSES),
@@ -89,7 +89,7 @@ impl Switch {
     #[cold]
     pub(super) fn carry_out(&mut self, by: Class, at: PortId) {
         if self.policies.kinds[by.index()] == PolicyKind::Custom {
-            let refused = self.policies.reach.restrict(by, &mut self.policies.intents);
+            let refused = self.policies.capabilities.restrict(by, &mut self.policies.intents);
             self.counters.class(at, by).intents_refused.add(refused);
         }
         let mut intents = std::mem::take(&mut self.policies.intents);
@@ -97,11 +97,11 @@ impl Switch {
             match intent {
                 Intent::Xoff { port, class, trigger } => self.hold(port, class, by, trigger),
                 Intent::PauseFlows { port, count } => {
-                    self.counters.class(port, by).flows.asked.pause(count);
+                    self.counters.class(port, by).flows.requests.pause(count);
                     self.update_flow_lists(port, by);
                 }
                 Intent::ResumeFlows { port } => {
-                    self.counters.class(port, by).flows.asked.resumes.add(1);
+                    self.counters.class(port, by).flows.requests.resumes.add(1);
                     self.update_flow_lists(port, by);
                 }
                 Intent::Rate { port, class, step } => self.request_rate(port, class, step),

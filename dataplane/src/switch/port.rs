@@ -9,7 +9,7 @@ use std::mem::offset_of;
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::drop_reason::DropReason;
-use xoff_flow_control::pause::{AskedRates, Held, KeptRates, Paused, Response, Standstill};
+use xoff_flow_control::pause::{Held, KeptRates, Paused, RequestedRates, Response, Standstill};
 use xoff_flow_control::settings::{ClassSettings, PortSettings};
 use xoff_flow_control::watchdog::Watchdog;
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS, Nanos, TAGS};
@@ -90,7 +90,7 @@ pub(super) struct Peer {
     pub(super) flow_lists_due: ClassSet,
     /// Classes paused as a whole only because the peer's flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
-    pub(super) requested_rates: AskedRates,
+    pub(super) requested_rates: RequestedRates,
     /// Classes whose policies demand a hold, by held class.
     pub(super) demands: [ClassSet; CLASSES],
     pub(super) response: Box<Response>,
@@ -134,7 +134,7 @@ impl SwitchPort {
                 injected: Fifo::default(),
                 flow_lists_due: ClassSet::NONE,
                 paused_for_flows: ClassSet::NONE,
-                requested_rates: AskedRates::new(settings.refresh),
+                requested_rates: RequestedRates::new(settings.refresh),
                 demands: [ClassSet::NONE; CLASSES],
                 response: Box::new(Response::new(settings)),
                 watchdog: Box::new(Watchdog::new(settings.classes.map(|class| class.watchdog))),

@@ -26,7 +26,7 @@ impl Switch {
             return;
         }
         at.peer.requested_rates.set(class, step);
-        self.counters.class(port, class).rate_asked.ask(step, at.settings.speed);
+        self.counters.class(port, class).rate_requests.record(step, at.settings.speed);
         self.note_announcements(port);
     }
 
@@ -70,7 +70,7 @@ impl Switch {
 
     pub(super) fn forget_rates(&mut self, port: PortId) {
         let at = &mut self.ports[port.index()];
-        at.peer.requested_rates.forget_told();
+        at.peer.requested_rates.forget_announced();
         let over = Rates { classes: ClassSet::ALL, ..Rates::default() };
         let changed = at.peer.kept_rates.receive(self.now, ClassSet::ALL, &over);
         self.keep_rates(port, changed);
@@ -80,7 +80,7 @@ impl Switch {
     pub(super) fn lift_rates(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {
-                gfc.let_go(port);
+                gfc.lift_limit(port);
             }
             self.request_rate(port, class, RateStep::FULL);
         }

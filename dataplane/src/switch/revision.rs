@@ -12,7 +12,7 @@
 //! Some settings cannot change; [`Revision::new`] lists them.
 
 use xoff_flow_control::classify::Classifier;
-use xoff_flow_control::policy::{Reach, Shadow};
+use xoff_flow_control::policy::{Capabilities, Shadow};
 use xoff_flow_control::settings::{FlowControl, SwitchSettings};
 use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 
@@ -33,7 +33,7 @@ pub struct Revision {
     groups: Groups,
     paths: Paths,
     classifiers: Box<[Classifier]>,
-    reach: Reach,
+    capabilities: Capabilities,
     swaps: [Option<Box<PolicySwap>>; CLASSES],
     shadows: Box<[Shadow]>,
     unplaced: usize,
@@ -48,7 +48,7 @@ impl Revision {
     /// either direction, must keep line speed and longest frame.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
-        let reach = Reach::new(&settings.ports, |port| workers.owns(port));
+        let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));
         let swap = |class: Class| {
             Some(Box::new(PolicySwap::new(settings.policies[class.index()], class, &settings)))
         };
@@ -61,9 +61,9 @@ impl Revision {
             shadows: settings
                 .shadows
                 .iter()
-                .map(|&kind| Shadow::new(kind, &settings, slots, &reach))
+                .map(|&kind| Shadow::new(kind, &settings, slots, &capabilities))
                 .collect(),
-            reach,
+            capabilities,
             settings,
             unplaced: 0,
         }
@@ -89,7 +89,7 @@ impl Batch<'_> {
 impl Switch {
     fn revise(&mut self, mut revision: Box<Revision>) -> Box<Revision> {
         self.end_run();
-        let Revision { settings, vlans, groups, paths, classifiers, reach, swaps, shadows, unplaced } =
+        let Revision { settings, vlans, groups, paths, classifiers, capabilities, swaps, shadows, unplaced } =
             &mut *revision;
         let lossless = settings.lossless_anywhere();
         let count = self.ports.len();
@@ -99,7 +99,7 @@ impl Switch {
         self.accounts.bound(lossless);
         *unplaced = self.bridge.revise(settings, vlans, groups);
         std::mem::swap(&mut self.paths, paths);
-        std::mem::swap(&mut self.policies.reach, reach);
+        std::mem::swap(&mut self.policies.capabilities, capabilities);
         for port in ports() {
             let mac = self.ports[port.index()].settings.mac;
             let of_port = &mut settings.ports[port.index()];

@@ -117,8 +117,8 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         (at.up, at.egress.closed) = (false, ClassSet::ALL);
         self.ready.announcements_due.remove(port);
-        let announced = at.peer.held.forget_told();
-        at.peer.response.forget_told();
+        let announced = at.peer.held.forget_announced();
+        at.peer.response.forget_xoffs();
         if at.egress.committed_frames > 0 {
             // Frames at the driver may leave when the link is back, and announce outdated states.
             announced.iter().for_each(|class| at.peer.held.suspect(class));

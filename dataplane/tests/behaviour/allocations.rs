@@ -234,9 +234,9 @@ fn policies_allocate_nothing_per_frame() {
     for kind in PolicyKind::ALL {
         let pair = allocates_nothing(Case { kind, ..Case::default() });
         let lists = pair.all(|class| &class.flows.pause_frames_received);
-        let flow_pauses = pair.all(|class| &class.flows.asked.flows);
+        let flow_pauses = pair.all(|class| &class.flows.requests.flows);
         assert_eq!((lists > 50, flow_pauses > 0), (kind == PolicyKind::Ofc, kind == PolicyKind::Ofc));
-        assert_eq!(pair.all(|class| &class.rate_asked.changes) > 0, kind == PolicyKind::Gfc);
+        assert_eq!(pair.all(|class| &class.rate_requests.changes) > 0, kind == PolicyKind::Gfc);
     }
 }
 

@@ -173,7 +173,7 @@ fn panic_of_custom_policy_is_reported() {
     let panics = ScaledPfc { part: 1, fault: Fault::Panic };
     for (acting, shadows) in [(PolicyKind::Custom, &[][..]), (PolicyKind::Pfc, &[PolicyKind::Custom][..])] {
         let cause = std::panic::catch_unwind(|| drop(run(panics, acting, shadows))).expect_err("it panics");
-        let message = cause.downcast_ref::<CustomPanic>().map(|policy| policy.said.as_str());
+        let message = cause.downcast_ref::<CustomPanic>().map(|policy| policy.message.as_str());
         assert_eq!(message, Some("too much for 3"));
     }
 }

@@ -204,7 +204,7 @@ fn class_pause_stops_all_flows() {
     fig.bed.inject(fig.receivers[1], &pause);
     fig.bed.run_until(Nanos::from_millis(20));
     let c = fig.bed.switch(fig.switches[2]).worker(PortId(0));
-    assert!(c.ofc(C3).is_some_and(|ofc| ofc.flows_asked(PortId(0)) == 1), "F1, for the whole port");
+    assert!(c.ofc(C3).is_some_and(|ofc| ofc.requested_flows(PortId(0)) == 1), "F1, for the whole port");
     let f0 = fig.bed.host(fig.receivers[0]).seen(fig.flows[0].1).frames;
     assert!(f0 > 600, "{f0} frames of F0 came meanwhile");
     fig.run();
@@ -324,7 +324,7 @@ fn class_pause_makes_all_flows_culprits() {
         star.run_for(Nanos::from_micros(300));
         let requested = |star: &Star| {
             let switch = star.switch().worker(PortId(2));
-            switch.ofc(C3).map_or(0, |ofc| ofc.flows_asked(PortId(2)))
+            switch.ofc(C3).map_or(0, |ofc| ofc.requested_flows(PortId(2)))
         };
         assert_eq!(requested(&star), 1, "it is not listed, but its class is paused");
         if let Some(xon) = until {
@@ -341,7 +341,7 @@ fn class_pause_makes_all_flows_culprits() {
         let of_port = |port| {
             let switch = star.switch().worker(PortId(port));
             let ingress = switch.buffer().ingress(PortId(port), C3);
-            (ingress > Bytes(22_500), switch.ofc(C3).map_or(0, |ofc| ofc.flows_asked(PortId(port))))
+            (ingress > Bytes(22_500), switch.ofc(C3).map_or(0, |ofc| ofc.requested_flows(PortId(port))))
         };
         assert_eq!(of_port(1), (true, 1), "{ends}");
         assert_eq!([2, 3].map(of_port), [(true, 0); 2], "{ends}: they are not listed");

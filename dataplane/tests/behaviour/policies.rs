@@ -3,7 +3,7 @@
 
 use xoff_flow_control::cause::{Cause, Causes, Trigger};
 use xoff_flow_control::counter::Counter;
-use xoff_flow_control::counters::{FlowsAsked, RateAsked};
+use xoff_flow_control::counters::{FlowRequests, RateRequests};
 use xoff_flow_control::settings::{Custom, Memory, PolicyKind, SharedMemory};
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId, Quanta};
 use xoff_wire::{FlowKey, FlowPauseWriter, Operation};
@@ -212,7 +212,7 @@ fn wanted_by_the_acting(star: &Star, port: usize) -> Wanted {
     let class = star.switch().counters.class(PortId(u8::try_from(port).expect("few")), C3);
     let Causes { own, relayed } = &class.xoff_causes;
     let xoff = own.iter().chain(relayed).map(Counter::get).sum();
-    wanted(xoff, &class.held_nanos, &class.flows.asked, &class.rate_asked)
+    wanted(xoff, &class.held_nanos, &class.flows.requests, &class.rate_requests)
 }
 
 fn wanted_by_a_shadow(star: &Star, shadow: usize, port: usize) -> Wanted {
@@ -220,8 +220,8 @@ fn wanted_by_a_shadow(star: &Star, shadow: usize, port: usize) -> Wanted {
     wanted(shadow.xoff.get(), &shadow.held_nanos, &shadow.flows, &shadow.rate)
 }
 
-fn wanted(xoff: u64, nanos: &Counter, flows: &FlowsAsked, rate: &RateAsked) -> Wanted {
-    let FlowsAsked { pauses, flows, resumes, now } = flows;
+fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests) -> Wanted {
+    let FlowRequests { pauses, flows, resumes, now } = flows;
     assert_eq!((now.get(), rate.now.get()), (0, 0), "at rest nobody is asked for anything");
     let [nanos, pauses, flows, resumes, changes, lowest] =
         [nanos, pauses, flows, resumes, &rate.changes, &rate.lowest].map(Counter::get);

@@ -50,7 +50,7 @@ fn settings_of(
         policies: Default::default(),
         shadows: Vec::new(),
         policy: Default::default(),
-        fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
+        fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::PUBLIC },
         vlans: Vec::new(),
         routed_vlans: Vec::new(),
         groups: Vec::new(),
@@ -77,7 +77,7 @@ fn enter(buffer: &mut Buffer, port: PortId, class: Class, sizes: &[u64]) {
 
 // proves: thresholds
 #[test]
-fn xoff_is_reached_at_the_byte_and_left_below_xon() {
+fn xoff_begins_at_threshold_ends_below_xon() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000, 999]);
     assert!(!buffer.at_xoff(P0, LOSSLESS), "one byte below XOFF");
@@ -92,7 +92,7 @@ fn xoff_is_reached_at_the_byte_and_left_below_xon() {
 
 // proves: headroom
 #[test]
-fn headroom_takes_frames_to_its_last_byte() {
+fn headroom_accepts_its_last_byte() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_999, 4_000]);
     assert_eq!(buffer.counters.class(P0, LOSSLESS).headroom_watermark.get(), 3_999);
@@ -105,7 +105,7 @@ fn headroom_takes_frames_to_its_last_byte() {
 
 // proves: lossy-classes
 #[test]
-fn a_lossy_queue_has_its_maximum_and_no_headroom() {
+fn lossy_queue_has_maximum_without_headroom() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.lossless = false);
     enter(&mut buffer, P0, LOSSY, &[9_999]);
     assert_eq!(buffer.enter_ingress(P0, LOSSY, Bytes(2)), Err(DropReason::IngressFull));
@@ -115,7 +115,7 @@ fn a_lossy_queue_has_its_maximum_and_no_headroom() {
 
 // proves: thresholds
 #[test]
-fn many_small_frames_pause_by_their_number() {
+fn frame_count_limit_triggers_xoff() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 10);
     enter(&mut buffer, P0, LOSSLESS, &[64; 9]);
     assert!(!buffer.at_xoff(P0, LOSSLESS));
@@ -128,7 +128,7 @@ fn many_small_frames_pause_by_their_number() {
 }
 
 #[test]
-fn egress_is_full_at_its_most_frames_however_small() {
+fn egress_full_at_frame_limit() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.egress_max_frames = 3);
     for _ in 0..2 {
         buffer.enter_egress(P1, P0, LOSSY, Bytes(64));
@@ -143,7 +143,7 @@ fn egress_is_full_at_its_most_frames_however_small() {
 
 // proves: pipeline
 #[test]
-fn egress_is_full_at_its_maximum() {
+fn egress_full_at_byte_limit() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     buffer.enter_egress(P1, P0, LOSSY, Bytes(9_000));
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(999)), "a byte below");
@@ -153,7 +153,7 @@ fn egress_is_full_at_its_maximum() {
 }
 
 #[test]
-fn the_dynamic_threshold_is_alpha_times_what_is_free() {
+fn dynamic_threshold_is_alpha_times_free_pool() {
     // alpha = 1: a queue alone may take half of the pool: x = pool - x.
     let mut buffer = buffer(shared(Some(0)), |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[1_000, 3_999]);
@@ -170,7 +170,7 @@ fn the_dynamic_threshold_is_alpha_times_what_is_free() {
 }
 
 #[test]
-fn what_left_the_headroom_last_came_in_first_and_the_pool_gets_all_back() {
+fn headroom_drains_first_and_pool_recovers() {
     let mut buffer = buffer(shared(Some(0)), |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[5_000, 2_000]);
     assert_eq!((buffer.pool_used, buffer.port_used[0]), (Bytes(4_000), Bytes(4_000)));
@@ -182,7 +182,7 @@ fn what_left_the_headroom_last_came_in_first_and_the_pool_gets_all_back() {
 }
 
 #[test]
-fn a_reserve_is_there_when_others_have_taken_the_pool() {
+fn reserve_remains_when_pool_is_exhausted() {
     let mut buffer = buffer(shared(Some(6)), |class| class.lossless = false);
     while buffer.enter_ingress(P0, LOSSY, Bytes(100)).is_ok() {}
     assert!(buffer.pool_used > Bytes(7_800));
@@ -192,7 +192,7 @@ fn a_reserve_is_there_when_others_have_taken_the_pool() {
 
 // proves: shared-memory
 #[test]
-fn a_lossless_queue_pauses_at_its_reserve_and_not_before_when_others_have_taken_the_pool() {
+fn xoff_at_reserve_when_pool_is_exhausted() {
     let mut buffer = buffer(shared(None), |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000]); // reserve and pool
     assert_eq!(buffer.pool_used, Bytes(8_000));
@@ -203,7 +203,7 @@ fn a_lossless_queue_pauses_at_its_reserve_and_not_before_when_others_have_taken_
 }
 
 #[test]
-fn xon_is_as_far_below_xoff_in_a_reserve_as_anywhere() {
+fn xon_gap_is_kept_in_reserve() {
     let mut buffer = buffer(shared(None), |class| class.xon = Bytes(9_700)); // 300 below XOFF
     enter(&mut buffer, P0, LOSSLESS, &[9_000]);
     enter(&mut buffer, P1, LOSSLESS, &[699, 300, 1]);
@@ -214,7 +214,7 @@ fn xon_is_as_far_below_xoff_in_a_reserve_as_anywhere() {
 }
 
 #[test]
-fn the_port_limit_binds_all_classes_of_a_port_together() {
+fn port_limit_covers_all_classes_together() {
     let memory = Memory::Shared(SharedMemory {
         pool: Bytes(100_000),
         ingress_limit: Bytes::MAX,
@@ -232,14 +232,11 @@ fn the_port_limit_binds_all_classes_of_a_port_together() {
 
 // proves: shared-memory
 #[test]
-fn the_egress_limit_of_a_port_binds_all_its_queues_together_beyond_their_reserves() {
+fn egress_port_limit_covers_queues_beyond_reserves() {
     let memory = SharedMemory { egress_port_limit: Bytes(2_000), ..SharedMemory::UNLIMITED };
     let mut buffer = buffer(Memory::Shared(memory), |class| class.lossless = false);
     buffer.enter_egress(P1, P0, Class::ALL[1], Bytes(2_500));
-    assert!(
-        buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_500)),
-        "the reserve, and what is left of the limit"
-    );
+    assert!(buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_500)), "reserve, rest of limit");
     assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_501)));
     assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)), "another port has its own");
     buffer.leave_egress(P1, P0, Class::ALL[1], Bytes(1_500));
@@ -249,7 +246,7 @@ fn the_egress_limit_of_a_port_binds_all_its_queues_together_beyond_their_reserve
 
 // proves: shared-memory
 #[test]
-fn egress_limits_bind_lossless_queues_where_that_is_asked_for() {
+fn egress_limits_bind_lossless_queues_if_configured() {
     for (limits, room) in [(EgressLimits::Lossy, [true, true]), (EgressLimits::All, [true, false])] {
         for (egress_limit, egress_port_limit) in [(2_000, 9_000), (9_000, 2_000)] {
             let [egress_limit, egress_port_limit] = [egress_limit, egress_port_limit].map(Bytes);
@@ -269,7 +266,7 @@ fn egress_limits_bind_lossless_queues_where_that_is_asked_for() {
 
 // proves: shared-memory
 #[test]
-fn headroom_of_the_pool_is_what_others_have_left_of_it_and_of_each_limit() {
+fn pool_headroom_ends_at_pool_and_limits() {
     for (pool, ingress_limit, port_limit) in
         [(12_000, 90_000, 90_000), (90_000, 12_000, 90_000), (90_000, 90_000, 12_000)]
     {
@@ -292,7 +289,7 @@ fn headroom_of_the_pool_is_what_others_have_left_of_it_and_of_each_limit() {
 }
 
 #[test]
-fn headroom_of_the_pool_is_no_more_than_what_a_queue_may_have() {
+fn pool_headroom_is_bounded_per_queue() {
     let memory = SharedMemory { headroom: HeadroomPlace::Pool, ..SharedMemory::UNLIMITED };
     let mut buffer = buffer(Memory::Shared(memory), |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[11_000, 4_000]);
@@ -303,7 +300,7 @@ fn headroom_of_the_pool_is_no_more_than_what_a_queue_may_have() {
 /// lost.
 // proves: shared-memory
 #[test]
-fn a_pool_that_has_no_room_for_the_headroom_of_one_more_frame_is_xoff() {
+fn xoff_without_pool_headroom_for_a_frame() {
     let headroom = HeadroomPlace::Pool;
     let memory = SharedMemory { pool: Bytes(10_000), headroom, ..SharedMemory::UNLIMITED };
     let mut buffer = buffer(Memory::Shared(memory), |class| {
@@ -325,7 +322,7 @@ fn a_pool_that_has_no_room_for_the_headroom_of_one_more_frame_is_xoff() {
 /// With `UntilForwarded` accounting, ingress and egress queues draw on one pool.
 // proves: shared-memory
 #[test]
-fn what_egress_queues_hold_is_of_the_pool_where_all_are_limited_and_frames_count_there_only() {
+fn egress_bytes_use_pool_with_until_forwarded() {
     for (accounting, egress_limits, left) in [
         (Accounting::UntilForwarded, EgressLimits::All, 3_000),
         (Accounting::UntilForwarded, EgressLimits::Lossy, 8_000),
@@ -341,7 +338,7 @@ fn what_egress_queues_hold_is_of_the_pool_where_all_are_limited_and_frames_count
 }
 
 #[test]
-fn the_egress_limit_binds_lossy_queues_beyond_their_reserves() {
+fn egress_limit_binds_lossy_queues_beyond_reserves() {
     let mut buffer = buffer(shared(None), |class| class.lossless = false);
     buffer.enter_egress(P1, P0, Class::ALL[1], Bytes(1_000));
     buffer.enter_egress(P1, P0, Class::ALL[2], Bytes(2_500));
@@ -353,7 +350,7 @@ fn the_egress_limit_binds_lossy_queues_beyond_their_reserves() {
 
 // proves: lossy-classes
 #[test]
-fn the_egress_limit_binds_no_queue_of_a_class_that_is_lossless_at_another_port() {
+fn egress_limit_skips_class_lossless_at_other_port() {
     let mut buffer = buffer_by_port(shared(None), |port, class| class.lossless &= port == P0);
     buffer.enter_egress(P1, P0, LOSSY, Bytes(3_000)); // the reserve, and all of the limit
     assert!(!buffer.egress_has_room(P1, LOSSY, Bytes(1_001)));
@@ -402,7 +399,7 @@ fn lossy_queues_share_a_pool() {
 
 // proves: shared-memory
 #[test]
-fn lossy_pool_is_full_of_frames_before_bytes() {
+fn lossy_pool_full_at_frame_limit() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     settings.lossy_pool = pool(9_000, 2);
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
@@ -430,7 +427,7 @@ fn workers_share_the_pool_by_their_ports() {
 /// Frames of a class that becomes lossless stay in the pool until they leave; later frames do not enter it.
 // proves: shared-memory
 #[test]
-fn class_made_lossless_gives_the_pool_back_as_it_drains() {
+fn class_made_lossless_returns_pool_while_draining() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     settings.lossy_pool = pool(8_000, u32::MAX);
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
@@ -453,7 +450,7 @@ fn class_made_lossless_gives_the_pool_back_as_it_drains() {
 
 /// Queued frames count in the new pool from the moment of the revision.
 #[test]
-fn revised_pool_counts_what_is_queued() {
+fn revised_pool_counts_queued_frames() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
     buffer.enter_egress(P1, P0, LOSSY, Bytes(6_000));
@@ -470,7 +467,7 @@ fn revised_pool_counts_what_is_queued() {
 /// Each frame within the margin stays below XOFF and finds room; one byte or frame beyond the margin does not.
 // proves: batches
 #[test]
-fn margins_bind_frame_by_frame_and_end_where_they_must() {
+fn margins_hold_for_each_frame() {
     for seed in xoff_explore::seeds(0..400) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let alpha = rng.choice([None, None, Some(-2), Some(0), Some(1), Some(3)]).unwrap();
@@ -513,7 +510,7 @@ fn margins_bind_frame_by_frame_and_end_where_they_must() {
 
 // proves: batches
 #[test]
-fn the_margin_ends_one_byte_below_xoff() {
+fn margin_ends_one_byte_below_xoff() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000]);
     assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).bytes, Bytes(999));
@@ -526,7 +523,7 @@ fn the_margin_ends_one_byte_below_xoff() {
 
 // proves: batches
 #[test]
-fn the_margin_is_never_as_many_frames_as_xoff() {
+fn margin_is_below_xoff_frame_count() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 5);
     enter(&mut buffer, P0, LOSSLESS, &[64]);
     assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).frames, 3, "with those it holds four");
@@ -538,7 +535,7 @@ fn the_margin_is_never_as_many_frames_as_xoff() {
 
 // proves: batches
 #[test]
-fn the_margin_stays_below_a_threshold_that_sinks_meanwhile() {
+fn margin_stays_below_sinking_threshold() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
         let mut buffer = buffer(shared(alpha_log2), |_| ());
         enter(&mut buffer, P1, LOSSLESS, &[1_500]);

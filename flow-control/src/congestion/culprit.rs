@@ -6,8 +6,8 @@
 //! one of the flow with the most bytes, or a random one. Random sampling blames flow n with probability q_n / q
 //! (section IV-B) and needs no state per flow.
 //!
-//! The frames of a buffer are kept as slots in an array without gaps ([`Crowd`]). A table by slot gives each frame's
-//! position, so that any frame can leave. Frames handed to a driver have left the crowd, because their tags may
+//! The frames of a buffer are kept as slots in an array without gaps ([`QueuedFrames`]). A table by slot gives each frame's
+//! position, so that any frame can leave. Frames handed to a driver have left the set, because their tags may
 //! differ by then.
 
 use xoff_wire::flow::mix;
@@ -33,76 +33,76 @@ pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     }
 }
 
-/// Position of each slot of the store in its crowd.
+/// Position of each slot of the store among the queued frames of its buffer.
 #[derive(Clone, Debug)]
-pub struct Places(Box<[Place]>);
+pub struct SlotTable(Box<[SlotEntry]>);
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct SlotEntry {
     at: u32,
     flow: u16,
 }
 
-impl Places {
+impl SlotTable {
     /// Creates the table for a store of `slots` slots.
     #[must_use]
-    pub fn new(slots: u32) -> Places {
-        Places(vec![Place { at: NOWHERE, flow: NO_FLOW }; slots as usize].into_boxed_slice())
+    pub fn new(slots: u32) -> SlotTable {
+        SlotTable(vec![SlotEntry { at: NOWHERE, flow: NO_FLOW }; slots as usize].into_boxed_slice())
     }
 
-    /// Returns whether the frame in `slot` is in a crowd.
+    /// Returns whether the frame in `slot` is queued in a buffer.
     #[inline]
     #[must_use]
     pub fn is_in(&self, slot: u32) -> bool {
-        self.0.get(slot as usize).is_some_and(|place| place.at != NOWHERE)
+        self.0.get(slot as usize).is_some_and(|entry| entry.at != NOWHERE)
     }
 }
 
 /// Bytes that congestion points take for each slot of the store: once in total, and once for each point.
-pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<Place>(), size_of::<u32>());
+pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<SlotEntry>(), size_of::<u32>());
 
 /// Frames queued in one buffer.
 #[derive(Clone, Debug)]
-pub struct Crowd {
+pub struct QueuedFrames {
     occupied: Vec<u32>,
     /// Bytes by flow; present only with
     /// [`Culprit::OccupancyDeterministic`](crate::settings::Culprit::OccupancyDeterministic).
     flows: Option<Flows>,
 }
 
-impl Crowd {
-    /// Creates a crowd for a buffer of at most `slots` frames; with `flows_max`, it counts bytes of so many flows.
+impl QueuedFrames {
+    /// Creates an empty set for a buffer of at most `slots` frames; with `flows_max`, it counts bytes of so many flows.
     #[must_use]
-    pub fn new(slots: u32, flows_max: Option<u16>) -> Crowd {
-        Crowd { occupied: Vec::with_capacity(slots as usize), flows: flows_max.map(Flows::new) }
+    pub fn new(slots: u32, flows_max: Option<u16>) -> QueuedFrames {
+        QueuedFrames { occupied: Vec::with_capacity(slots as usize), flows: flows_max.map(Flows::new) }
     }
 
     /// Adds the frame of `size` in `slot`. `flow` computes its [`flow_digest`] and is called only if flows are
     /// counted.
-    pub fn enter(&mut self, places: &mut Places, slot: u32, size: Bytes, flow: impl FnOnce() -> u64) {
+    pub fn enter(&mut self, slots: &mut SlotTable, slot: u32, size: Bytes, flow: impl FnOnce() -> u64) {
         let Ok(at) = u32::try_from(self.occupied.len()) else { return };
         self.occupied.push(slot);
         let flow = self.flows.as_mut().map_or(NO_FLOW, |flows| flows.add(flow(), size));
-        places.0[slot as usize] = Place { at, flow };
+        slots.0[slot as usize] = SlotEntry { at, flow };
     }
 
-    /// Removes the frame of `size` in `slot`, which must be in this crowd.
-    pub fn leave(&mut self, places: &mut Places, slot: u32, size: Bytes) {
-        let place = std::mem::replace(&mut places.0[slot as usize], Place { at: NOWHERE, flow: NO_FLOW });
-        self.occupied.swap_remove(place.at as usize);
-        if let Some(moved) = self.occupied.get(place.at as usize) {
-            places.0[*moved as usize].at = place.at;
+    /// Removes the frame of `size` in `slot`, which must be in this buffer.
+    pub fn leave(&mut self, slots: &mut SlotTable, slot: u32, size: Bytes) {
+        let entry = std::mem::replace(&mut slots.0[slot as usize], SlotEntry { at: NOWHERE, flow: NO_FLOW });
+        self.occupied.swap_remove(entry.at as usize);
+        if let Some(moved) = self.occupied.get(entry.at as usize) {
+            slots.0[*moved as usize].at = entry.at;
         }
         if let Some(flows) = &mut self.flows {
-            flows.take(place.flow, size);
+            flows.take(entry.flow, size);
         }
     }
 
     /// Returns a slot of the flow with the most bytes, the last one in the array; `None` without flows.
     #[must_use]
-    pub fn largest_flow(&self, places: &Places) -> Option<u32> {
+    pub fn largest_flow(&self, slots: &SlotTable) -> Option<u32> {
         let flow = self.flows.as_ref()?.largest()?;
-        self.occupied.iter().rev().copied().find(|slot| places.0[*slot as usize].flow == flow)
+        self.occupied.iter().rev().copied().find(|slot| slots.0[*slot as usize].flow == flow)
     }
 
     /// Returns the slot of the frame that occupies a random unit. `size` returns the size of the frame in a slot, at
@@ -143,46 +143,46 @@ mod tests {
 
     const SIZE: Bytes = Bytes(1_000);
 
-    /// Creates a crowd whose slots have these flows, in this order.
-    fn crowd(flows: &[u64]) -> (Crowd, Places) {
-        let (mut crowd, mut places) = (Crowd::new(64, Some(16)), Places::new(64));
+    /// Creates a set of queued frames whose slots have these flows, in this order.
+    fn frames_of(flows: &[u64]) -> (QueuedFrames, SlotTable) {
+        let (mut queued, mut slots) = (QueuedFrames::new(64, Some(16)), SlotTable::new(64));
         for (slot, flow) in (0..).zip(flows) {
-            crowd.enter(&mut places, slot, SIZE, || *flow);
+            queued.enter(&mut slots, slot, SIZE, || *flow);
         }
-        (crowd, places)
+        (queued, slots)
     }
 
     // proves: qcn
     #[test] // section IV-B: "the flow with the highest occupancy in the buffer monitored"
-    fn the_flow_with_the_most_bytes_is_to_blame() {
-        let (mut crowd, mut places) = crowd(&[1, 2, 2, 1, 2]);
-        assert_eq!(crowd.largest_flow(&places), Some(4), "flow 2");
-        crowd.leave(&mut places, 4, SIZE);
-        crowd.leave(&mut places, 1, SIZE);
-        assert!(matches!(crowd.largest_flow(&places), Some(0 | 3)), "flow 1");
-        assert!(places.is_in(2) && !places.is_in(4) && !places.is_in(63));
+    fn culprit_is_flow_with_most_bytes() {
+        let (mut queued, mut slots) = frames_of(&[1, 2, 2, 1, 2]);
+        assert_eq!(queued.largest_flow(&slots), Some(4), "flow 2");
+        queued.leave(&mut slots, 4, SIZE);
+        queued.leave(&mut slots, 1, SIZE);
+        assert!(matches!(queued.largest_flow(&slots), Some(0 | 3)), "flow 1");
+        assert!(slots.is_in(2) && !slots.is_in(4) && !slots.is_in(63));
     }
 
     #[test]
-    fn an_empty_buffer_has_no_culprit() {
-        let (crowd, places) = crowd(&[]);
-        assert_eq!(crowd.largest_flow(&places), None);
-        assert_eq!(crowd.random_unit(&mut fastrand::Rng::with_seed(1), SIZE, |_| SIZE), None);
+    fn empty_buffer_has_no_culprit() {
+        let (queued, slots) = frames_of(&[]);
+        assert_eq!(queued.largest_flow(&slots), None);
+        assert_eq!(queued.random_unit(&mut fastrand::Rng::with_seed(1), SIZE, |_| SIZE), None);
     }
 
     // proves: qcn
     #[test] // section IV-B: P_n = q_n / q, in bytes: slot 0 occupies 6 units, the others one each
-    fn each_flow_is_hit_as_often_as_it_occupies_the_buffer() {
-        let (crowd, _) = crowd(&[0; 7]);
+    fn random_culprit_is_proportional_to_occupancy() {
+        let (queued, _) = frames_of(&[0; 7]);
         let size = |slot| if slot == 0 { Bytes(1_500) } else { Bytes(64) };
         let mut rng = fastrand::Rng::with_seed(9);
-        let mut hit = || crowd.random_unit(&mut rng, Bytes(1_530), size).unwrap();
+        let mut hit = || queued.random_unit(&mut rng, Bytes(1_530), size).unwrap();
         let hits = (0..12_000).filter(|_| hit() == 0).count();
         assert!((5_700..6_300).contains(&hits), "{hits} of 12,000, half of the units");
     }
 
     #[test]
-    fn a_rate_limiter_is_a_flow_of_its_own() {
+    fn each_rate_limiter_is_one_flow() {
         let frame = |src: u8, cn_tag: Option<u8>| {
             let mut bytes = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, src];
             bytes.extend(cn_tag.iter().flat_map(|rpid| [0x22, 0xe9, 0, *rpid]));
@@ -200,23 +200,23 @@ mod tests {
     explore! {
         // proves: qcn
         #[test]
-        fn who_entered_and_did_not_leave_is_there(steps in prop::collection::vec(0u32..32, 0..300)) {
-            let (mut crowd, mut places) = (Crowd::new(32, None), Places::new(32));
+        fn queued_frames_match_reference_set(steps in prop::collection::vec(0u32..32, 0..300)) {
+            let (mut queued, mut slots) = (QueuedFrames::new(32, None), SlotTable::new(32));
             let mut there = Vec::new();
             for slot in steps {
                 if there.contains(&slot) {
-                    crowd.leave(&mut places, slot, SIZE);
+                    queued.leave(&mut slots, slot, SIZE);
                     there.retain(|other| *other != slot);
                 } else {
-                    crowd.enter(&mut places, slot, SIZE, || unreachable!("flows are not told apart"));
+                    queued.enter(&mut slots, slot, SIZE, || unreachable!("no flow counting"));
                     there.push(slot);
                 }
-                let mut occupied = crowd.occupied.clone();
+                let mut occupied = queued.occupied.clone();
                 occupied.sort_unstable();
                 let mut expected = there.clone();
                 expected.sort_unstable();
                 prop_assert_eq!(&occupied, &expected);
-                prop_assert!((0..32).all(|slot| places.is_in(slot) == there.contains(&slot)));
+                prop_assert!((0..32).all(|slot| slots.is_in(slot) == there.contains(&slot)));
             }
         }
     }

@@ -46,7 +46,7 @@ mod tests {
 
     // proves: ecn
     #[test]
-    fn never_below_min_always_at_max_and_in_proportion_between() {
+    fn mark_probability_rises_from_min_to_max() {
         assert_eq!((share(9_999), share(10_000)), (0, 0), "below min, and at it");
         assert!((900..1_100).contains(&share(15_000)), "a tenth half way: {}", share(15_000));
         assert!((1_900..2_100).contains(&share(19_999)), "a fifth just below max: {}", share(19_999));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_thresholds_are_a_step() {
+    fn equal_ecn_thresholds_are_a_step() {
         let step = EcnSettings { min: Bytes(100), max: Bytes(100), ..SETTINGS };
         let mut rng = Rng::with_seed(1);
         assert!(!is_congested(&step, Bytes(99), &mut rng));
@@ -63,7 +63,7 @@ mod tests {
 
     // proves: ecn
     #[test]
-    fn the_same_seed_decides_the_same() {
+    fn same_seed_marks_identical_frames() {
         let run = |seed| {
             let mut rng = Rng::with_seed(seed);
             (0..64).map(|_| is_congested(&SETTINGS, Bytes(19_999), &mut rng)).collect::<Vec<_>>()

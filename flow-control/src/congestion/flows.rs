@@ -9,18 +9,18 @@ use xoff_wire::units::Bytes;
 pub(super) const NO_FLOW: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct FlowBytes {
     digest: u64,
     bytes: Bytes,
     next: u16,
 }
 
 /// Bytes of memory per flow, including its share of buckets.
-pub(super) const BYTES_PER_FLOW: usize = size_of::<Entry>() + 2 * size_of::<u16>();
+pub(super) const BYTES_PER_FLOW: usize = size_of::<FlowBytes>() + 2 * size_of::<u16>();
 
 #[derive(Clone, Debug)]
 pub(super) struct Flows {
-    entries: Box<[Entry]>,
+    entries: Box<[FlowBytes]>,
     buckets: Box<[u16]>,
     free: u16,
 }
@@ -29,7 +29,7 @@ impl Flows {
     /// Creates a table of `flows_max` flows, less than 65,535.
     pub(super) fn new(flows_max: u16) -> Flows {
         let count = flows_max.clamp(1, NO_FLOW - 1);
-        let entry = |at: u16| Entry {
+        let entry = |at: u16| FlowBytes {
             digest: 0,
             bytes: Bytes::ZERO,
             next: if at + 1 == count { NO_FLOW } else { at + 1 },
@@ -55,7 +55,7 @@ impl Flows {
         let at = self.free;
         if let Some(entry) = self.entries.get_mut(usize::from(at)) {
             self.free = entry.next;
-            *entry = Entry { digest, bytes: size, next: self.buckets[bucket] };
+            *entry = FlowBytes { digest, bytes: size, next: self.buckets[bucket] };
             self.buckets[bucket] = at;
         }
         at
@@ -111,7 +111,7 @@ mod tests {
     use xoff_explore::explore;
 
     #[test]
-    fn the_most_bytes_are_found_and_of_equals_the_lowest_place() {
+    fn largest_flow_prefers_lowest_entry_on_tie() {
         let mut flows = Flows::new(4);
         assert_eq!(flows.largest(), None);
         let (a, b) = (flows.add(10, Bytes(100)), flows.add(20, Bytes(100)));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_beyond_the_bound_are_not_counted_and_harm_nobody() {
+    fn flows_beyond_table_are_not_counted() {
         let mut flows = Flows::new(2);
         let (a, _) = (flows.add(1, Bytes(5)), flows.add(2, Bytes(5)));
         assert_eq!(flows.add(3, Bytes(1_000)), NO_FLOW);
@@ -138,7 +138,7 @@ mod tests {
     explore! {
         /// Compares the table with plain counting; few digests make flows share chains and entries.
         #[test]
-        fn counts_are_right_whatever_comes_and_goes(steps in prop::collection::vec((0u64..12, any::<bool>()), 0..200)) {
+        fn flow_counts_match_reference_map(steps in prop::collection::vec((0u64..12, any::<bool>()), 0..200)) {
             let mut flows = Flows::new(16);
             let mut counted: HashMap<u64, (u16, Vec<u64>)> = HashMap::new();
             for (size, (digest, comes)) in (1u64..).zip(steps) {

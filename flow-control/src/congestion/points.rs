@@ -2,7 +2,7 @@
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, PortId, TAGS};
 
-use super::culprit::{BYTES_PER_SLOT, Crowd, Places};
+use super::culprit::{BYTES_PER_SLOT, QueuedFrames, SlotTable};
 use super::flows::BYTES_PER_FLOW;
 use super::qcn::{CongestionPoint, Sample};
 use crate::settings::{Culprit, PortSettings, QcnSettings};
@@ -12,7 +12,7 @@ use crate::settings::{Culprit, PortSettings, QcnSettings};
 pub struct CongestionPoints {
     settings: QcnSettings,
     points: Box<[[Option<Box<Point>>; CLASSES]]>,
-    places: Places,
+    slots: SlotTable,
     rng: fastrand::Rng,
 }
 
@@ -20,7 +20,7 @@ pub struct CongestionPoints {
 struct Point {
     sampling: CongestionPoint,
     /// Queued frames; empty with [`Culprit::Arrival`].
-    crowd: Crowd,
+    queued: QueuedFrames,
     frame_max: Bytes,
 }
 
@@ -64,14 +64,14 @@ impl CongestionPoints {
         let flows = (settings.culprit == Culprit::OccupancyDeterministic).then_some(settings.flows_max);
         let mut point = |port: &PortSettings| Point {
             sampling: CongestionPoint::new(settings, &mut rng),
-            crowd: Crowd::new(crowded, flows),
+            queued: QueuedFrames::new(crowded, flows),
             frame_max: Bytes::of_frame(port.mtu_frame + TAGS),
         };
         let points = ports
             .iter()
             .map(|port| Class::ALL.map(|class| classes.contains(class).then(|| Box::new(point(port)))))
             .collect();
-        CongestionPoints { settings: *settings, points, places: Places::new(crowded), rng }
+        CongestionPoints { settings: *settings, points, slots: SlotTable::new(crowded), rng }
     }
 
     /// Returns the classes sampled at their ingress.
@@ -94,7 +94,7 @@ impl CongestionPoints {
         let Arrival { port, class, slot, size, occupancy } = *arrival;
         let point = self.points[port.index()][class.index()].as_deref_mut()?;
         if self.settings.culprit != Culprit::Arrival {
-            point.crowd.enter(&mut self.places, slot, size, flow);
+            point.queued.enter(&mut self.slots, slot, size, flow);
         }
         point.sampling.arrived(&self.settings, size, occupancy, &mut self.rng)
     }
@@ -102,10 +102,10 @@ impl CongestionPoints {
     /// Removes a frame received on `ingress`, and queued at `egress` if it got there.
     #[inline]
     pub fn left(&mut self, ingress: PortId, egress: PortId, class: Class, slot: u32, size: Bytes) {
-        if self.places.is_in(slot) {
+        if self.slots.is_in(slot) {
             let port = if self.settings.ingress.contains(class) { ingress } else { egress };
             if let Some(point) = self.points[port.index()][class.index()].as_deref_mut() {
-                point.crowd.leave(&mut self.places, slot, size);
+                point.queued.leave(&mut self.slots, slot, size);
             }
         }
     }
@@ -123,8 +123,8 @@ impl CongestionPoints {
         let point = self.points[port.index()][class.index()].as_deref()?;
         match self.settings.culprit {
             Culprit::Arrival => Some(arrived),
-            Culprit::OccupancyDeterministic => point.crowd.largest_flow(&self.places),
-            Culprit::OccupancyRandom => point.crowd.random_unit(&mut self.rng, point.frame_max, size),
+            Culprit::OccupancyDeterministic => point.queued.largest_flow(&self.slots),
+            Culprit::OccupancyRandom => point.queued.random_unit(&mut self.rng, point.frame_max, size),
         }
     }
 }

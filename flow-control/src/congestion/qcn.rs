@@ -126,7 +126,7 @@ mod tests {
 
     // proves: qcn
     #[test] // section III: Is = 150 KB
-    fn a_sample_is_due_at_the_byte() {
+    fn qcn_sample_due_at_exact_byte() {
         let mut point = point(&EXACT);
         assert_eq!(arrive(&mut point, &EXACT, 149_999, 0), None);
         assert!(arrive(&mut point, &EXACT, 1, 0).is_some());
@@ -136,7 +136,7 @@ mod tests {
 
     // proves: qcn
     #[test] // section I: Fb = Qoff + w x Qdelta
-    fn feedback_is_offset_and_weighted_growth() {
+    fn feedback_is_offset_plus_weighted_growth() {
         let mut point = point(&EXACT);
         let first = arrive(&mut point, &EXACT, 150_000, 70_000).expect("due");
         assert_eq!((first.offset, first.delta), (10_000, 70_000));
@@ -149,7 +149,7 @@ mod tests {
 
     // proves: qcn
     #[test] // one below, at: one 63rd of Qeq x (2w + 1) is 4761.9 bytes
-    fn the_smallest_and_the_largest_feedback() {
+    fn feedback_is_bounded_to_six_bits() {
         assert_eq!(EXACT.quantized(4_761, 0), 0);
         assert_eq!(EXACT.quantized(4_762, 0), 1);
         assert_eq!(EXACT.quantized(0, 0), 0);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_sample_is_as_near_as_the_feedback_says() {
+    fn sample_interval_follows_feedback() {
         let mut point = point(&EXACT);
         let sample = arrive(&mut point, &EXACT, 150_000, 120_000).expect("due");
         assert_eq!(sample.feedback, 63);
@@ -183,17 +183,17 @@ mod tests {
 
     // proves: qcn
     #[test] // section V: one CNM per 100 frames received
-    fn one_message_for_so_many_frames() {
+    fn cnm_limit_counts_frames() {
         let settings = QcnSettings { sample_every: Bytes(1), ..EXACT };
         let mut point = point(&settings);
         let mut notified = || arrive(&mut point, &settings, 1_000, 90_000).expect("due").notify;
         assert!(notified(), "the first at once");
         let next: Vec<bool> = (0..100).map(|_| notified()).collect();
-        assert_eq!(next.iter().position(|&told| told), Some(99));
+        assert_eq!(next.iter().position(|&is_sent| is_sent), Some(99));
     }
 
     #[test]
-    fn a_message_that_may_not_go_yet_does_not_move_the_limit() {
+    fn suppressed_cnm_does_not_move_limit() {
         let settings = QcnSettings { sample_every: Bytes(1), frames_per_cnm: 3, ..EXACT };
         let mut point = point(&settings);
         let mut notified = |now| arrive(&mut point, &settings, 1_000, now).expect("due").notify;
@@ -204,7 +204,7 @@ mod tests {
     explore! {
         // proves: qcn
         #[test]
-        fn the_quantizer_is_the_formula_cut_to_six_bits(
+        fn quantizer_matches_formula(
             offset in -1_000_000i64..1_000_000,
             delta in -1_000_000i64..1_000_000,
             set_point in 1u64..1_000_000,
@@ -219,7 +219,7 @@ mod tests {
         }
 
         #[test]
-        fn jitter_stays_within_its_share_both_ways(seed: u64) {
+        fn jitter_stays_within_its_share(seed: u64) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let drawn: Vec<u64> = (0..64).map(|_| QcnSettings::PAPER.interval(0, &mut rng)).collect();
             prop_assert!(drawn.iter().all(|bytes| (127_500..=172_500).contains(bytes)));

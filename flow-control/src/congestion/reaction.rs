@@ -158,9 +158,9 @@ impl ReactionPoint {
         if !self.is_limited || self.bytes.ended + self.time.ended > 0 {
             self.target = self.current;
         }
-        let asked = self.current * feedback / u64::from(self.settings.decrease_divisor.max(1));
-        let most = self.current / 100 * u64::from(self.settings.decrease_percent_max.min(100));
-        self.current = (self.current - asked.min(most)).max(self.least());
+        let decrease = self.current * feedback / u64::from(self.settings.decrease_divisor.max(1));
+        let decrease_max = self.current / 100 * u64::from(self.settings.decrease_percent_max.min(100));
+        self.current = (self.current - decrease.min(decrease_max)).max(self.least());
         self.is_limited = true;
         self.bytes = Cycles { ended: 0, rest: self.byte_cycle(0) };
         self.time = Cycles { ended: 0, rest: now.after(self.time_cycle(0)).0 };

@@ -9,7 +9,7 @@ use crate::cause::Cause;
 
 /// Egress queue with frames from a given ingress port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Culprit {
+pub struct CulpritQueue {
     /// Egress port.
     pub egress: PortId,
     /// Class of the queue: that of the pause's cause.
@@ -24,7 +24,7 @@ impl Counters {
     /// Returns the egress queues with frames from `ingress`, fullest first; empty unless the peer of `ingress` is
     /// held.
     #[must_use]
-    pub fn culprits(&self, ingress: PortId, class: Class) -> Vec<Culprit> {
+    pub fn culprits(&self, ingress: PortId, class: Class) -> Vec<CulpritQueue> {
         let held = self.class(ingress, class);
         if held.held_since.get() == 0 {
             return Vec::new();
@@ -32,7 +32,7 @@ impl Counters {
         let class = Cause::unpack(held.held_cause.get()).map_or(class, |cause| cause.class);
         let queue = |egress: PortId| {
             let counters = self.class(egress, class);
-            Culprit {
+            CulpritQueue {
                 egress,
                 class,
                 bytes: self.between(ingress, egress, class).get(),
@@ -40,7 +40,7 @@ impl Counters {
             }
         };
         let ports = (0..=u8::MAX).map(PortId).take(self.ports());
-        let mut culprits: Vec<Culprit> = ports.map(queue).filter(|culprit| culprit.bytes > 0).collect();
+        let mut culprits: Vec<CulpritQueue> = ports.map(queue).filter(|culprit| culprit.bytes > 0).collect();
         culprits.sort_by_key(|culprit| Reverse(culprit.bytes));
         culprits
     }

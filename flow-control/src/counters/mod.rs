@@ -1,11 +1,11 @@
 //! Counters and gauges of a switch, per port and class. One worker, the owner of the port, writes each; any thread
 //! reads them at any time.
 
-mod asked;
 mod culprits;
+mod requests;
 
-pub use asked::{FlowsAsked, RateAsked, ShadowCounters};
-pub use culprits::Culprit;
+pub use culprits::CulpritQueue;
+pub use requests::{FlowRequests, RateRequests, ShadowCounters};
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ pub struct ClassCounters {
     /// Zero pause times received and obeyed.
     pub xon_received: Counter,
     /// Requests for rates, sent to the peer (GFC).
-    pub rate_asked: RateAsked,
+    pub rate_requests: RateRequests,
     /// Rate that this port keeps for its peer now, in bits per second; zero: no limit.
     pub rate_obeyed: Counter,
     /// Time for which the peer was held, in nanoseconds; finished pauses only.
@@ -212,7 +212,7 @@ pub struct FlowCounters {
     /// Frames received that resume flows.
     pub resume_frames_received: Counter,
     /// Requests to the peer, whether sent yet or not.
-    pub asked: FlowsAsked,
+    pub requests: FlowRequests,
     /// Flows that the peer has paused now.
     pub paused: Counter,
     /// Pauses of the whole class because a table was full, or because frames of unknown flows were queued.
@@ -314,9 +314,9 @@ impl ClassCounters {
             &self.egress_bytes,
             &self.paused_since,
             &self.rate_obeyed,
-            &self.rate_asked.now,
+            &self.rate_requests.now,
             &self.flows.paused,
-            &self.flows.asked.now,
+            &self.flows.requests.now,
         ];
         now_there.iter().for_each(|counter| counter.set(0));
     }

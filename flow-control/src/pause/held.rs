@@ -6,7 +6,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 #[derive(Clone, Debug)]
 pub struct Held {
     wanted: ClassSet,
-    told: ClassSet,
+    announced: ClassSet,
     /// Classes that the peer may have paused without an announcement, or from before its link was lost.
     suspected: ClassSet,
     /// Begin of each hold; boxed because only held classes need it.
@@ -41,7 +41,7 @@ impl Held {
     pub fn new(refresh: Nanos) -> Held {
         Held {
             wanted: ClassSet::NONE,
-            told: ClassSet::NONE,
+            announced: ClassSet::NONE,
             suspected: ClassSet::NONE,
             since: Box::new([Nanos::ZERO; CLASSES]),
             refresh,
@@ -78,13 +78,13 @@ impl Held {
 
     /// Forgets all announcements because the link was lost; held classes will be announced anew. Returns the classes
     /// that the peer may have paused.
-    pub fn forget_told(&mut self) -> ClassSet {
-        let told = ClassSet(self.told.0 | self.suspected.0);
-        self.told = ClassSet::NONE;
+    pub fn forget_announced(&mut self) -> ClassSet {
+        let announced = ClassSet(self.announced.0 | self.suspected.0);
+        self.announced = ClassSet::NONE;
         self.suspected = ClassSet::NONE;
         self.refresh_due = false;
         self.next_refresh = Nanos::NEVER;
-        told
+        announced
     }
 
     /// Marks `class` for an announcement of its current state, because the peer may have paused it, or a part of it,
@@ -109,14 +109,14 @@ impl Held {
     #[inline]
     #[must_use]
     pub const fn due(&self) -> bool {
-        self.wanted.0 != self.told.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
+        self.wanted.0 != self.announced.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
     }
 
     /// Advances to time `now`; a refresh may become due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
-            self.refresh_due = !self.told.is_empty();
+            self.refresh_due = !self.announced.is_empty();
             self.next_refresh = Nanos::NEVER;
         }
     }
@@ -127,13 +127,13 @@ impl Held {
         if !self.due() {
             return None;
         }
-        let (wanted, told) = (self.wanted.0, self.told.0);
+        let (wanted, announced) = (self.wanted.0, self.announced.0);
         let announcement = Announcement {
-            xoff: ClassSet(wanted & !told),
-            xon: ClassSet((told | self.suspected.0) & !wanted),
-            refreshed: ClassSet(wanted & told),
+            xoff: ClassSet(wanted & !announced),
+            xon: ClassSet((announced | self.suspected.0) & !wanted),
+            refreshed: ClassSet(wanted & announced),
         };
-        self.told = self.wanted;
+        self.announced = self.wanted;
         self.suspected = ClassSet::NONE;
         self.refresh_due = false;
         self.next_refresh = if self.wanted.is_empty() { Nanos::NEVER } else { now.after(self.refresh) };
@@ -163,7 +163,7 @@ mod tests {
 
     // proves: pause-frames
     #[test]
-    fn one_frame_carries_every_change_and_all_that_is_held() {
+    fn pause_frame_carries_changes_and_held_classes() {
         let mut held = Held::new(Nanos(100));
         assert!(held.xoff(Nanos(0), class(3)));
         assert!(!held.xoff(Nanos(1), class(3)), "no second XOFF");
@@ -190,19 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_may_have_paused_something_is_told_that_nothing_holds() {
+    fn suspected_pause_is_resumed() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.announce(Nanos(0));
         held.suspect(class(3));
         assert!(!held.due(), "it holds indeed");
         held.suspect(class(4));
-        let told = held.announce(Nanos(1)).unwrap();
-        assert_eq!(told, Announcement { xon: set(&[4]), refreshed: set(&[3]), xoff: ClassSet::NONE });
+        let announcement = held.announce(Nanos(1)).unwrap();
+        assert_eq!(announcement, Announcement { xon: set(&[4]), refreshed: set(&[3]), xoff: ClassSet::NONE });
     }
 
     #[test]
-    fn a_peer_of_which_that_was_suspected_while_it_was_held_is_told_when_it_is_not() {
+    fn suspected_hold_is_resumed_at_xon() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.suspect(class(3));
@@ -212,22 +212,22 @@ mod tests {
     }
 
     #[test]
-    fn a_suspicion_keeps_no_xoff_from_being_sent() {
+    fn suspected_pause_does_not_suppress_xoff() {
         let mut held = Held::new(Nanos(100));
         held.suspect(class(3));
         held.xoff(Nanos(0), class(3));
-        let told = held.announce(Nanos(0)).unwrap();
-        assert_eq!(told, Announcement { xoff: set(&[3]), ..Announcement::default() });
+        let announcement = held.announce(Nanos(0)).unwrap();
+        assert_eq!(announcement, Announcement { xoff: set(&[3]), ..Announcement::default() });
         assert_eq!(held.next_refresh(), Nanos(100));
     }
 
     #[test]
-    fn a_peer_that_was_away_is_told_anew_and_of_nothing_that_ended_meanwhile() {
+    fn link_loss_reannounces_current_holds_only() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.xoff(Nanos(0), class(4));
         held.announce(Nanos(0));
-        assert_eq!(held.forget_told(), set(&[3, 4]));
+        assert_eq!(held.forget_announced(), set(&[3, 4]));
         assert_eq!(held.next_refresh(), Nanos::NEVER);
         held.xon(Nanos(10), class(4));
         let anew = held.announce(Nanos(20)).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_refreshed_until_it_is_let_go() {
+    fn held_class_is_refreshed_until_xon() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.announce(Nanos(5));

@@ -13,6 +13,6 @@ mod standstill;
 
 pub use held::{Announcement, Held};
 pub use paused::{Paused, Resumed};
-pub use rates::{AskedRates, KeptRates};
-pub use response::{Answer, Fault, Response};
+pub use rates::{KeptRates, RequestedRates};
+pub use response::{Fault, Judgement, Response};
 pub use standstill::Standstill;

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_ends_by_itself_exactly_when_its_quanta_are_over() {
+    fn pause_expires_exactly_after_its_quanta() {
         for quanta in [1_u16, 10, 100, 1000, 65535] {
             let mut paused = gigabit();
             paused.receive(Nanos(7), C3, &times(quanta));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn time_zero_resumes_at_once() {
+    fn zero_quanta_resume_at_once() {
         let mut paused = gigabit();
         paused.receive(Nanos(0), C3, &times(65535));
         let resumed = paused.receive(Nanos(100), C3, &times(0));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_value_wins_whether_shorter_or_longer() {
+    fn last_pause_time_wins() {
         for (first, last) in [(100, 20), (20, 100)] {
             let mut paused = gigabit();
             paused.receive(Nanos(0), C3, &times(first));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn time_zero_for_classes_that_are_not_paused_does_nothing() {
+    fn zero_quanta_for_unpaused_class_is_ignored() {
         let mut paused = gigabit();
         assert_eq!(paused.receive(Nanos(5), ClassSet::ALL, &times(0)), Resumed::default());
     }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_ended_between_two_frames_counts_only_until_its_own_end() {
+    fn expired_pause_counts_until_its_expiry() {
         let mut paused = gigabit();
         paused.receive(Nanos(0), C3, &times(10));
         let resumed = paused.receive(Nanos(1_000_000), C3, &times(10));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_is_defied_stays_paused_and_may_send() {
+    fn defied_class_stays_paused_and_sends() {
         let mut paused = gigabit();
         paused.receive(Nanos(0), ClassSet(0b1_1000), &times(10));
         paused.defy(class(3), true);
@@ -257,12 +257,12 @@ mod tests {
     /// binary ("the right-most bit represents queue 0"), as a reader's comment there states, too.
     // proves: pause-timing
     #[test]
-    fn the_worked_example_of_the_article_on_dscp_based_pfc() {
-        let told = |quanta| {
+    fn dscp_based_pfc_article_example() {
+        let frame_with = |quanta| {
             let pfc = Pfc::default().with(class(3), Quanta(quanta));
             MacControl::Pfc(pfc).encode(MacAddr([2, 0, 0, 0, 0, 9]))
         };
-        let frame = told(0xffff);
+        let frame = frame_with(0xffff);
         assert_eq!(frame[12..16], [0x88, 0x08, 0x01, 0x01], "Ethertype 0x8808, opcode 0x0101");
         assert_eq!(frame[16..18], [0, 0b0000_1000], "the class enable vector");
         assert_eq!(frame[24..26], [0xff, 0xff], "the quanta of class 3");
@@ -279,7 +279,7 @@ mod tests {
         let (paused, until) = obey(0, &frame);
         assert_eq!(paused, ClassSet(1 << 3), "traffic for other priority queues continues");
         assert_eq!(until, Nanos(83_885), "roughly 83.9 microseconds");
-        let (paused, until) = obey(50_000, &told(0));
+        let (paused, until) = obey(50_000, &frame_with(0));
         assert_eq!((paused, until), (ClassSet::NONE, Nanos::NEVER), "quanta 0: resume");
     }
 }

@@ -1,4 +1,4 @@
-//! Rates of classes (GFC), both halves: requests to the peer ([`AskedRates`]) and limits that the peer requests
+//! Rates of classes (GFC), both halves: requests to the peer ([`RequestedRates`]) and limits that the peer requests
 //! ([`KeptRates`]). The timing is that of PFC: changes are sent at once, limits are refreshed, the last value wins,
 //! and a limit without refresh expires.
 
@@ -8,24 +8,24 @@ use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateSte
 /// Steps that the peer should keep, and those last sent to it.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub struct AskedRates {
+pub struct RequestedRates {
     /// First field, because every frame reads it and nothing else here.
     due: bool,
     refresh_due: bool,
     wanted: [RateStep; CLASSES],
-    told: [RateStep; CLASSES],
+    announced: [RateStep; CLASSES],
     refresh: Nanos,
     next_refresh: Nanos,
 }
 
-impl AskedRates {
+impl RequestedRates {
     /// Creates a state without limits; limits are sent again every `refresh`.
     #[must_use]
-    pub fn new(refresh: Nanos) -> AskedRates {
+    pub fn new(refresh: Nanos) -> RequestedRates {
         let full = [RateStep::FULL; CLASSES];
-        AskedRates {
+        RequestedRates {
             wanted: full,
-            told: full,
+            announced: full,
             refresh,
             next_refresh: Nanos::NEVER,
             refresh_due: false,
@@ -44,7 +44,7 @@ impl AskedRates {
     /// Requests that the peer send `class` at this step.
     pub fn set(&mut self, class: Class, step: RateStep) {
         self.wanted[class.index()] = step;
-        self.due = self.wanted != self.told || self.refresh_due;
+        self.due = self.wanted != self.announced || self.refresh_due;
     }
 
     /// Returns the step that the peer should keep.
@@ -72,12 +72,12 @@ impl AskedRates {
     /// Returns the content of the frame to send now: every limit that holds or ends.
     pub fn announce(&mut self, now: Nanos, time: Quanta) -> Rates {
         let limited = |class: &Class| {
-            self.wanted[class.index()] != RateStep::FULL || self.told[class.index()] != RateStep::FULL
+            self.wanted[class.index()] != RateStep::FULL || self.announced[class.index()] != RateStep::FULL
         };
         let rates = Rates { time, ..Rates::default() };
         let named = Class::ALL.into_iter().filter(limited);
         let rates = named.fold(rates, |rates, class| rates.with(class, self.wanted[class.index()]));
-        self.told = self.wanted;
+        self.announced = self.wanted;
         (self.due, self.refresh_due) = (false, false);
         let holds = self.wanted.iter().any(|&step| step != RateStep::FULL);
         self.next_refresh = if holds { now.after(self.refresh) } else { Nanos::NEVER };
@@ -85,10 +85,10 @@ impl AskedRates {
     }
 
     /// Forgets all sent rates because the link was lost; limits will be sent anew.
-    pub fn forget_told(&mut self) {
-        self.told = [RateStep::FULL; CLASSES];
+    pub fn forget_announced(&mut self) {
+        self.announced = [RateStep::FULL; CLASSES];
         self.refresh_due = false;
-        self.due = self.wanted != self.told;
+        self.due = self.wanted != self.announced;
         self.next_refresh = Nanos::NEVER;
     }
 
@@ -193,54 +193,54 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_at_once_and_all_that_holds_with_them() {
-        let mut asked = AskedRates::new(Nanos(100));
-        asked.set(C3, step(1));
-        assert!(asked.due());
-        let first = asked.announce(Nanos(0), Quanta(9));
+    fn rate_change_is_sent_with_all_limits() {
+        let mut rates = RequestedRates::new(Nanos(100));
+        rates.set(C3, step(1));
+        assert!(rates.due());
+        let first = rates.announce(Nanos(0), Quanta(9));
         assert_eq!(first, Rates { time: Quanta(9), ..Rates::default() }.with(C3, step(1)));
-        asked.set(C3, step(1));
-        assert!(!asked.due(), "nothing new");
-        asked.set(C4, step(2));
-        assert_eq!(asked.announce(Nanos(10), Quanta(9)), first.with(C4, step(2)));
-        asked.set(C3, RateStep::FULL);
-        let third = asked.announce(Nanos(20), Quanta(9));
+        rates.set(C3, step(1));
+        assert!(!rates.due(), "nothing new");
+        rates.set(C4, step(2));
+        assert_eq!(rates.announce(Nanos(10), Quanta(9)), first.with(C4, step(2)));
+        rates.set(C3, RateStep::FULL);
+        let third = rates.announce(Nanos(20), Quanta(9));
         assert_eq!((third.classes, third.steps[3]), (ClassSet(0b1_1000), RateStep::FULL));
-        asked.set(C4, RateStep::FULL);
-        assert_eq!(asked.announce(Nanos(30), Quanta(9)).classes, ClassSet(0b1_0000));
-        assert_eq!(asked.next_refresh(), Nanos::NEVER);
+        rates.set(C4, RateStep::FULL);
+        assert_eq!(rates.announce(Nanos(30), Quanta(9)).classes, ClassSet(0b1_0000));
+        assert_eq!(rates.next_refresh(), Nanos::NEVER);
     }
 
     #[test]
-    fn what_holds_is_refreshed_and_told_anew_after_a_flap() {
-        let mut asked = AskedRates::new(Nanos(100));
-        asked.set(C3, step(1));
-        asked.announce(Nanos(5), Quanta(9));
-        asked.advance(Nanos(104));
-        assert!(!asked.due());
-        asked.advance(Nanos(105));
-        assert!(asked.due());
-        assert_eq!(asked.announce(Nanos(106), Quanta(9)).steps[3], step(1));
-        asked.forget_told();
-        assert!(asked.due());
+    fn rate_limit_is_refreshed_and_resent_after_flap() {
+        let mut rates = RequestedRates::new(Nanos(100));
+        rates.set(C3, step(1));
+        rates.announce(Nanos(5), Quanta(9));
+        rates.advance(Nanos(104));
+        assert!(!rates.due());
+        rates.advance(Nanos(105));
+        assert!(rates.due());
+        assert_eq!(rates.announce(Nanos(106), Quanta(9)).steps[3], step(1));
+        rates.forget_announced();
+        assert!(rates.due());
     }
 
     #[test]
-    fn a_refresh_that_is_due_stays_so_when_a_change_is_taken_back() {
-        let mut asked = AskedRates::new(Nanos(100));
-        asked.set(C3, step(1));
-        asked.announce(Nanos(0), Quanta(9));
-        asked.advance(Nanos(100));
-        asked.set(C3, step(2));
-        asked.set(C3, step(1));
-        assert!(asked.due(), "the peer would take the limit for over");
-        asked.announce(Nanos(101), Quanta(9));
-        assert_eq!((asked.due(), asked.next_refresh()), (false, Nanos(201)));
+    fn due_refresh_survives_reverted_change() {
+        let mut rates = RequestedRates::new(Nanos(100));
+        rates.set(C3, step(1));
+        rates.announce(Nanos(0), Quanta(9));
+        rates.advance(Nanos(100));
+        rates.set(C3, step(2));
+        rates.set(C3, step(1));
+        assert!(rates.due(), "the peer would take the limit for over");
+        rates.announce(Nanos(101), Quanta(9));
+        assert_eq!((rates.due(), rates.next_refresh()), (false, Nanos(201)));
     }
 
     // proves: gfc
     #[test]
-    fn a_limit_ends_by_itself_exactly_when_its_quanta_are_over() {
+    fn rate_limit_expires_exactly_after_its_quanta() {
         let mut kept = KeptRates::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         let rates = Rates { time: Quanta(10), ..Rates::default() }.with(C3, step(2)).with(C4, step(1));
         assert_eq!(kept.receive(Nanos(0), ClassSet(0b1000), &rates), ClassSet(0b1000), "4 is not obeyed");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_value_wins_and_step_or_time_zero_end_it() {
+    fn last_rate_wins_and_zero_ends_it() {
         let mut kept = KeptRates::new(BitRate::from_gbps(1));
         let say = |k, time| Rates { time: Quanta(time), ..Rates::default() }.with(C3, step(k));
         kept.receive(Nanos(0), ClassSet::ALL, &say(4, 100));

@@ -19,16 +19,16 @@ pub struct Response {
     /// Maximum bytes that an obedient peer sends of a class past XOFF.
     limit: Bytes,
     limit_time: Nanos,
-    came: [Bytes; CLASSES],
-    told: ClassSet,
-    told_at: [Nanos; CLASSES],
+    received: [Bytes; CLASSES],
+    xoff_sent: ClassSet,
+    xoff_sent_at: [Nanos; CLASSES],
 }
 
 /// Judgement of frames that arrived while their class was held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct Judgement {
     /// Bytes of the class received since it was held.
-    pub came: Bytes,
+    pub received: Bytes,
     /// Maximum time from the sent XOFF to these frames; `None` if unknown.
     pub after: Option<Nanos>,
     /// Fault of the peer, if any.
@@ -52,9 +52,9 @@ impl Response {
         Response {
             limit,
             limit_time,
-            came: [Bytes::ZERO; CLASSES],
-            told: ClassSet::NONE,
-            told_at: [Nanos::ZERO; CLASSES],
+            received: [Bytes::ZERO; CLASSES],
+            xoff_sent: ClassSet::NONE,
+            xoff_sent_at: [Nanos::ZERO; CLASSES],
         }
     }
 
@@ -62,46 +62,46 @@ impl Response {
     pub fn revise(&mut self, settings: &PortSettings) {
         let Response { limit, limit_time, .. } = Response::new(settings);
         if (limit, limit_time) != (self.limit, self.limit_time) {
-            (self.limit, self.limit_time, self.told) = (limit, limit_time, ClassSet::NONE);
+            (self.limit, self.limit_time, self.xoff_sent) = (limit, limit_time, ClassSet::NONE);
         }
     }
 
     /// Begins a hold of `class`.
     pub fn held(&mut self, class: Class) {
-        self.came[class.index()] = Bytes::ZERO;
-        self.told.remove(class);
+        self.received[class.index()] = Bytes::ZERO;
+        self.xoff_sent.remove(class);
     }
 
     /// Records that XOFF for `class`, held since `since`, was sent.
-    pub fn told(&mut self, now: Nanos, class: Class, since: Nanos) {
-        self.told.insert(class);
-        self.told_at[class.index()] = now;
+    pub fn xoff_sent(&mut self, now: Nanos, class: Class, since: Nanos) {
+        self.xoff_sent.insert(class);
+        self.xoff_sent_at[class.index()] = now;
         if now.since(since) > self.limit_time {
-            self.came[class.index()] = Bytes::ZERO; // XOFF was sent late, by our own fault
+            self.received[class.index()] = Bytes::ZERO; // XOFF was sent late, by our own fault
         }
     }
 
     /// Forgets sent XOFFs because the link was lost.
-    pub fn forget_told(&mut self) {
-        self.told = ClassSet::NONE;
+    pub fn forget_xoffs(&mut self) {
+        self.xoff_sent = ClassSet::NONE;
     }
 
     /// Judges `load` of the held `class`, polled at `now`. `away` is the end of the switch's last overlong stall.
-    pub fn came(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Answer {
-        let came = &mut self.came[class.index()];
-        *came = came.saturating_add(load.bytes);
-        let came = *came;
+    pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
+        let received = &mut self.received[class.index()];
+        *received = received.saturating_add(load.bytes);
+        let received = *received;
         let is_excused = away.is_some_and(|away| now.since(away) <= self.limit_time);
-        if is_excused || !self.told.contains(class) {
-            return Answer { came, after: None, fault: None };
+        if is_excused || !self.xoff_sent.contains(class) {
+            return Judgement { received, after: None, fault: None };
         }
-        let after = now.since(self.told_at[class.index()]);
-        let fault = match (after > self.limit_time, came > self.limit) {
+        let after = now.since(self.xoff_sent_at[class.index()]);
+        let fault = match (after > self.limit_time, received > self.limit) {
             (true, _) => Some(Fault::TooLate),
             (false, true) => Some(Fault::TooMuch),
             (false, false) => None,
         };
-        Answer { came, after: Some(after), fault }
+        Judgement { received, after: Some(after), fault }
     }
 }
 
@@ -129,36 +129,36 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn the_last_byte_and_the_last_moment_are_in_time_and_one_more_is_not() {
+    fn peer_fault_begins_beyond_byte_and_time_limit() {
         let mut response = response();
-        response.told(Nanos(100), CLASS, Nanos(100));
-        let in_time = response.came(Nanos(8_100), CLASS, bytes(1_000), None);
-        assert_eq!(in_time, Answer { came: Bytes(1_000), after: Some(Nanos(8_000)), fault: None });
+        response.xoff_sent(Nanos(100), CLASS, Nanos(100));
+        let in_time = response.judge(Nanos(8_100), CLASS, bytes(1_000), None);
+        assert_eq!(in_time, Judgement { received: Bytes(1_000), after: Some(Nanos(8_000)), fault: None });
         let mut other = response.clone();
-        assert_eq!(other.came(Nanos(8_100), CLASS, bytes(1), None).fault, Some(Fault::TooMuch));
-        assert_eq!(response.came(Nanos(8_101), CLASS, bytes(1), None).fault, Some(Fault::TooLate));
+        assert_eq!(other.judge(Nanos(8_100), CLASS, bytes(1), None).fault, Some(Fault::TooMuch));
+        assert_eq!(response.judge(Nanos(8_101), CLASS, bytes(1), None).fault, Some(Fault::TooLate));
     }
 
     // proves: peer-faults
     #[test]
-    fn who_was_not_told_is_not_to_blame() {
+    fn peer_without_xoff_is_not_at_fault() {
         let mut response = response();
-        let untold = response.came(Nanos(9_000), CLASS, bytes(5_000), None);
-        assert_eq!(untold, Answer { came: Bytes(5_000), after: None, fault: None });
-        response.told(Nanos(9_000), CLASS, Nanos(0)); // sent far too late by this switch
-        assert_eq!(response.came(Nanos(9_001), CLASS, bytes(1_000), None).fault, None);
-        response.forget_told();
-        assert_eq!(response.came(Nanos(99_000), CLASS, bytes(9_000), None).fault, None);
+        let unnotified = response.judge(Nanos(9_000), CLASS, bytes(5_000), None);
+        assert_eq!(unnotified, Judgement { received: Bytes(5_000), after: None, fault: None });
+        response.xoff_sent(Nanos(9_000), CLASS, Nanos(0)); // sent far too late by this switch
+        assert_eq!(response.judge(Nanos(9_001), CLASS, bytes(1_000), None).fault, None);
+        response.forget_xoffs();
+        assert_eq!(response.judge(Nanos(99_000), CLASS, bytes(9_000), None).fault, None);
     }
 
     // proves: peer-faults
     #[test]
-    fn who_was_away_himself_blames_nobody_until_all_that_came_meanwhile_is_seen() {
+    fn peers_not_judged_after_own_stall() {
         let mut response = response();
-        response.told(Nanos(0), CLASS, Nanos(0));
+        response.xoff_sent(Nanos(0), CLASS, Nanos(0));
         let back = Nanos(100_000);
         let fault =
-            |response: &mut Response, at| response.came(Nanos(at), CLASS, bytes(2_000), Some(back)).fault;
+            |response: &mut Response, at| response.judge(Nanos(at), CLASS, bytes(2_000), Some(back)).fault;
         assert_eq!(fault(&mut response, 100_000), None);
         assert_eq!(fault(&mut response, 108_000), None);
         assert_eq!(fault(&mut response, 108_001), Some(Fault::TooLate));
@@ -166,16 +166,16 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn each_hold_begins_anew_and_nothing_is_said_of_a_peer_that_declares_nothing() {
+    fn undeclared_peer_is_not_judged() {
         let mut response = response();
-        response.told(Nanos(0), CLASS, Nanos(0));
-        response.came(Nanos(1), CLASS, bytes(1_000), None);
+        response.xoff_sent(Nanos(0), CLASS, Nanos(0));
+        response.judge(Nanos(1), CLASS, bytes(1_000), None);
         response.held(CLASS);
-        response.told(Nanos(10), CLASS, Nanos(10));
-        assert_eq!(response.came(Nanos(11), CLASS, bytes(1_000), None).fault, None);
+        response.xoff_sent(Nanos(10), CLASS, Nanos(10));
+        assert_eq!(response.judge(Nanos(11), CLASS, bytes(1_000), None).fault, None);
         let mut any = Response::new(&port_settings(0));
         any.held(CLASS);
-        any.told(Nanos(0), CLASS, Nanos(0));
-        assert_eq!(any.came(Nanos::from_secs(9), CLASS, bytes(1 << 40), None).fault, None);
+        any.xoff_sent(Nanos(0), CLASS, Nanos(0));
+        assert_eq!(any.judge(Nanos::from_secs(9), CLASS, bytes(1 << 40), None).fault, None);
     }
 }

@@ -108,7 +108,7 @@ mod tests {
 
     // proves: stalled-floods
     #[test]
-    fn a_class_stands_still_after_so_many_looks_and_not_before() {
+    fn standstill_is_found_after_required_samples() {
         let mut standstill = paused(Nanos(5));
         look_on(&mut standstill, LOOKS - 1, C3);
         assert_eq!(standstill.classes(), NO_CLASS);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_may_send_at_a_third_look_goes_on() {
+    fn class_sending_at_third_sample_is_live() {
         let mut standstill = paused(Nanos(0));
         look_on(&mut standstill, LOOKS, ClassSet(C3.0 | C5.0));
         look_on(&mut standstill, 2, C5);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_looked_for_when_nothing_was_paused_for_long() {
+    fn short_pauses_are_not_sampled() {
         let mut standstill = Standstill::NONE;
         standstill.pauses_changed(Nanos(0), NO_CLASS);
         assert_eq!(standstill.next_look(), Nanos::NEVER);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_comes_late_is_one_look() {
+    fn late_sample_counts_once() {
         let mut standstill = paused(Nanos(0));
         look_on(&mut standstill, LOOKS - 2, C3);
         standstill.look(Nanos::from_secs(1), C3);
@@ -174,7 +174,7 @@ mod tests {
 
     // proves: stalled-floods
     #[test]
-    fn who_may_send_for_a_tenth_of_the_time_is_not_found_in_usual_rhythms() {
+    fn class_sending_a_tenth_is_live() {
         for cycle in [7_000, 50_000, 100_000, 500_000, 1_000_000, 1_000_001, 2_000_000, 5_000_000, 20_000_000]
         {
             assert!(!is_found(cycle * 9 / 10, cycle), "{cycle} ns");

@@ -47,7 +47,7 @@ impl Bench {
             shadows: Vec::new(),
             qcn: Default::default(),
             policy,
-            fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
+            fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::PUBLIC },
             vlans: Vec::new(),
             routed_vlans: Vec::new(),
             groups: Vec::new(),

@@ -12,14 +12,14 @@ use crate::buffer::Buffer;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomPanic {
     /// Message of the panic.
-    pub said: String,
+    pub message: String,
 }
 
 impl CustomPanic {
     fn of(cause: &(dyn Any + Send)) -> CustomPanic {
         let text = cause.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| cause.downcast_ref::<String>().cloned());
-        CustomPanic { said: text.unwrap_or_else(|| "for no reason that it told".to_owned()) }
+        CustomPanic { message: text.unwrap_or_else(|| "without a message".to_owned()) }
     }
 }
 

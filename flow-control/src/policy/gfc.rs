@@ -99,7 +99,7 @@ impl Gfc {
     }
 
     /// Stops limiting the peer of `port`, whatever its queue holds, because the switch stops.
-    pub fn let_go(&mut self, port: PortId) {
+    pub fn lift_limit(&mut self, port: PortId) {
         self.obedient.remove(port);
         self.step[port.index()] = 0;
     }
@@ -116,7 +116,7 @@ impl Gfc {
         while step < self.steps && held > Bytes::ZERO && held >= ladder.begins(step + 1) {
             step += 1;
         }
-        self.ask(port, before, step, intents);
+        self.request(port, before, step, intents);
     }
 
     #[inline]
@@ -131,10 +131,10 @@ impl Gfc {
         while step > 0 && held < ladder.ends(step) {
             step -= 1;
         }
-        self.ask(port, before, step, intents);
+        self.request(port, before, step, intents);
     }
 
-    fn ask(&mut self, port: PortId, before: u8, step: u8, intents: &mut Vec<Intent>) {
+    fn request(&mut self, port: PortId, before: u8, step: u8, intents: &mut Vec<Intent>) {
         if step != before {
             self.step[port.index()] = step;
             let step = RateStep::new(step).unwrap_or(RateStep::MAX);

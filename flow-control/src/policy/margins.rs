@@ -19,16 +19,16 @@ enum Step {
     Release,
 }
 
-struct Pair {
+struct SparedPair {
     all: Bench,
     spared: Policy,
     wanted: bool,
 }
 
-impl Pair {
-    fn new(kind: PolicyKind) -> Pair {
+impl SparedPair {
+    fn new(kind: PolicyKind) -> SparedPair {
         let new = || Bench::new(kind, PolicySettings::default());
-        Pair { all: new(), spared: new().policy, wanted: false }
+        SparedPair { all: new(), spared: new().policy, wanted: false }
     }
 
     /// Returns the margin within which the second policy is not shown events.
@@ -96,7 +96,7 @@ fn event(step: Step, from: u8, to: u8, size: u64) -> Event {
 /// effect.
 fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut pair = Pair::new(kind);
+    let mut pair = SparedPair::new(kind);
     let mut ends = Vec::new();
     for at in 0..STEPS {
         pair.all.now = Nanos(at as u64 * 1_000);
@@ -133,7 +133,7 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
 
 // proves: batches
 #[test]
-fn a_policy_is_spared_nothing_that_matters_and_no_margin_ends_for_nothing() {
+fn margins_hide_only_irrelevant_events() {
     for kind in PolicyKind::ALL {
         let ends: Vec<(Step, bool)> =
             xoff_explore::seeds(0..4).flat_map(|seed| explore(kind, seed)).collect();

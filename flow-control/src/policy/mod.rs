@@ -18,6 +18,7 @@
 #[cfg(test)]
 mod bench;
 mod blame;
+mod capabilities;
 mod capfc;
 mod custom;
 mod g_pfc;
@@ -27,19 +28,18 @@ mod margins;
 mod ofc;
 mod p_pfc;
 mod pfc;
-mod reach;
 mod shadow;
 mod share;
 mod thresholds;
 
+pub use capabilities::Capabilities;
 pub use capfc::{CaPfc, Culprits};
 pub use custom::CustomPanic;
 pub use g_pfc::GPfc;
 pub use gfc::Gfc;
-pub use ofc::{BYTES_PER_NESTED_FLOW, Ofc, TableBytes, Told, memory as flow_memory};
+pub use ofc::{BYTES_PER_NESTED_FLOW, FlowPauseFrame, Ofc, TableBytes, memory as flow_memory};
 pub use p_pfc::PPfc;
 pub use pfc::Pfc;
-pub use reach::Reach;
 pub use shadow::Shadow;
 
 use xoff_wire::units::{Class, Nanos};

@@ -9,7 +9,7 @@
 use xoff_wire::FlowKey;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
 
-use super::{Event, Intent, Policy, Reach};
+use super::{Capabilities, Event, Intent, Policy};
 use crate::buffer::Buffer;
 use crate::counters::ShadowCounters;
 use crate::policy::NO_FLOW;
@@ -25,19 +25,24 @@ pub struct Shadow {
     /// Flow number of the queued frame, by slot; empty unless the policy is OFC.
     flows: Box<[u32]>,
     /// Filter of executable intents; present only for custom policies.
-    reach: Option<Reach>,
+    capabilities: Option<Capabilities>,
 }
 
 impl Shadow {
-    /// Creates a policy of `kind` in a worker with filter `reach` and a store of `slots` slots.
-    pub fn new(kind: PolicyKind, settings: &SwitchSettings, slots: u32, reach: &Reach) -> Shadow {
+    /// Creates a policy of `kind` in a worker with filter `capabilities` and a store of `slots` slots.
+    pub fn new(
+        kind: PolicyKind,
+        settings: &SwitchSettings,
+        slots: u32,
+        capabilities: &Capabilities,
+    ) -> Shadow {
         let flows = if kind == PolicyKind::Ofc { slots as usize } else { 0 };
         Shadow {
             policies: Class::ALL.map(|class| Policy::new(kind, class, settings)),
             demands: vec![[ClassSet::NONE; CLASSES]; settings.ports.len()].into_boxed_slice(),
             lines: settings.ports.iter().map(|port| port.speed).collect(),
             flows: vec![NO_FLOW; flows].into_boxed_slice(),
-            reach: (kind == PolicyKind::Custom).then(|| reach.clone()),
+            capabilities: (kind == PolicyKind::Custom).then(|| capabilities.clone()),
         }
     }
 
@@ -62,8 +67,8 @@ impl Shadow {
         std::mem::swap(self, successor);
         for class in Class::ALL {
             self.policies[class.index()].adopt(buffer, intents);
-            if let Some(reach) = &self.reach {
-                reach.restrict(class, intents);
+            if let Some(capabilities) = &self.capabilities {
+                capabilities.restrict(class, intents);
             }
             intents.drain(..).for_each(|intent| self.note(now, class, intent, counters));
         }
@@ -88,7 +93,8 @@ impl Shadow {
     ) {
         self.policies[class.index()].observe(now, event, buffer, intents);
         if !intents.is_empty() {
-            let refused = self.reach.as_ref().map_or(0, |reach| reach.restrict(class, intents));
+            let refused =
+                self.capabilities.as_ref().map_or(0, |capabilities| capabilities.restrict(class, intents));
             counters[event.port().index()][class.index()].refused.add(refused);
             intents.drain(..).for_each(|intent| self.note(now, class, intent, counters));
         }
@@ -118,22 +124,22 @@ impl Shadow {
             }
             Intent::PauseFlows { port, count } => {
                 counters(port, by).flows.pause(count);
-                self.tell_nobody(port, by, counters(port, by));
+                self.discard_frames(port, by, counters(port, by));
             }
             Intent::ResumeFlows { port } => {
                 counters(port, by).flows.resumes.add(1);
-                self.tell_nobody(port, by, counters(port, by));
+                self.discard_frames(port, by, counters(port, by));
             }
             Intent::Rate { port, class, step } => {
-                counters(port, class).rate.ask(step, self.lines[port.index()]);
+                counters(port, class).rate.record(step, self.lines[port.index()]);
             }
         }
     }
 
-    fn tell_nobody(&mut self, port: PortId, class: Class, counters: &ShadowCounters) {
+    fn discard_frames(&mut self, port: PortId, class: Class, counters: &ShadowCounters) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
-            ofc.tell_nobody(port);
-            counters.flows.now.set(ofc.flows_asked(port) as u64);
+            ofc.discard_frames(port);
+            counters.flows.now.set(ofc.requested_flows(port) as u64);
         }
     }
 }
@@ -228,18 +234,18 @@ mod tests {
                 capacity: 16,
                 ageing: None,
                 statics: Vec::new(),
-                seed: crate::settings::HashSeed::KNOWN,
+                seed: crate::settings::HashSeed::PUBLIC,
             },
             vlans: Vec::new(),
             routed_vlans: Vec::new(),
             groups: Vec::new(),
             qcn: Default::default(),
         };
-        Shadow::new(PolicyKind::Ofc, &settings, 8, &Reach::new(&settings.ports, |_| true))
+        Shadow::new(PolicyKind::Ofc, &settings, 8, &Capabilities::new(&settings.ports, |_| true))
     }
 
     #[test]
-    fn flows_are_counted_in_and_out_and_those_that_a_peer_resumes_are_forgotten() {
+    fn shadow_counts_flows_until_resumed() {
         let mut shadow = shadow();
         let key = FlowKey::V4 { protocol: 17, ports: [1, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
         shadow.packet_in(Nanos(0), 5, C3, [IN, OUT], &key);
@@ -253,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_has_paused_goes_on_by_itself_when_its_time_is_over() {
+    fn shadow_flow_pause_expires() {
         let mut shadow = shadow();
         let flow = |n| FlowKey::V4 { protocol: 17, ports: [n, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
         shadow.packet_in(Nanos(0), 0, C3, [IN, OUT], &flow(0));

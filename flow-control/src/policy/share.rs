@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_exact_to_the_byte() {
+    fn shares_are_exact_to_the_byte() {
         assert_eq!(Share::new(0.5).of(Bytes(20_001)), Bytes(10_001));
         assert_eq!(Share::new(0.9).of(Bytes(75_000)), Bytes(67_500));
         assert_eq!(Share::new(0.9).of(Bytes(1_000_000_000)), Bytes(900_000_000));

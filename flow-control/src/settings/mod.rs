@@ -13,7 +13,9 @@ pub use custom::{Custom, PolicyFactory};
 pub use group::{GroupSettings, MEMBERS_MAX, Member, Spread, Turns, WEIGHT_MAX};
 pub use memory::{EgressLimits, HeadroomPlace, LossyPool, Memory, SharedMemory};
 pub use pipeline::{FrameRate, IngressOrder, PipelineSettings};
-pub use policy::{GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
+pub use policy::{
+    CountUnit, GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, PolicyKind, PolicySettings,
+};
 pub use qcn::{Culprit, QcnSettings};
 
 use xoff_wire::flow::mix;
@@ -168,7 +170,7 @@ pub struct HashSeed(pub [u64; 2]);
 
 impl HashSeed {
     /// Public seed for tests and simulations, whose runs must be reproducible.
-    pub const KNOWN: HashSeed = HashSeed([0x786f_6666, 0x1051_2025]);
+    pub const PUBLIC: HashSeed = HashSeed([0x786f_6666, 0x1051_2025]);
 
     /// Returns the seed as one number, for other random choices.
     pub fn digest(self) -> u64 {
@@ -179,7 +181,7 @@ impl HashSeed {
 /// Hides the secret from logs.
 impl std::fmt::Debug for HashSeed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if *self == HashSeed::KNOWN { "HashSeed::KNOWN" } else { "HashSeed(..)" })
+        f.write_str(if *self == HashSeed::PUBLIC { "HashSeed::PUBLIC" } else { "HashSeed(..)" })
     }
 }
 

@@ -32,7 +32,7 @@ impl SwitchSettings {
                 capacity: FDB_CAPACITY,
                 ageing: None,
                 statics: Vec::new(),
-                seed: HashSeed::KNOWN,
+                seed: HashSeed::PUBLIC,
             },
             vlans: Vec::new(),
             groups: Vec::new(),

@@ -129,7 +129,7 @@ pub struct PolicySettings {
     /// are paused (Table II: 0.8).
     pub capfc_cut: f64,
     /// Unit in which CaPFC counts arrivals.
-    pub capfc_weigh: Weigh,
+    pub capfc_count_unit: CountUnit,
     /// Parameters of OFC.
     pub ofc: OfcSettings,
     /// Parameters of P-PFC.
@@ -159,7 +159,7 @@ impl Default for PolicySettings {
     fn default() -> PolicySettings {
         PolicySettings {
             capfc_cut: 0.8,
-            capfc_weigh: Weigh::Frames,
+            capfc_count_unit: CountUnit::Frames,
             ofc: OfcSettings::default(),
             p_pfc: PPfcSettings::default(),
             g_pfc: GPfcSettings::default(),
@@ -171,7 +171,7 @@ impl Default for PolicySettings {
 
 /// Unit of C(i,o,p) in CaPFC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Weigh {
+pub enum CountUnit {
     /// Frames, as in the paper.
     #[default]
     Frames,
@@ -243,7 +243,7 @@ mod tests {
     use crate::testing::port_settings;
 
     #[test]
-    fn ofc_needs_one_fifo_all_that_has_not_left_and_room_below_xoff() {
+    fn ofc_prerequisites_are_checked() {
         let ports = vec![port_settings(0), port_settings(1)];
         let mut settings = SwitchSettings {
             ports,
@@ -259,7 +259,7 @@ mod tests {
                 capacity: 16,
                 ageing: None,
                 statics: Vec::new(),
-                seed: crate::settings::HashSeed::KNOWN,
+                seed: crate::settings::HashSeed::PUBLIC,
             },
             vlans: Vec::new(),
             groups: Vec::new(),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_is_found_by_its_name() {
+    fn policy_names_round_trip() {
         for kind in PolicyKind::ALL {
             assert_eq!(PolicyKind::named(kind.name()), Some(kind));
         }

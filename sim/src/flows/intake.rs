@@ -158,7 +158,7 @@ impl Intake {
     /// Ends all pauses, which the switch forgot with the link change.
     pub(super) fn link_changed(&mut self, now: Nanos) {
         self.pauses.iter_mut().filter(|pause| pause.end.is_none()).for_each(|pause| pause.end = Some(now));
-        self.held.forget_told();
+        self.held.forget_announced();
     }
 
     pub(super) const fn dropped(&self, class: Class) -> u64 {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use xoff_dataplane::ledger::Ledger;
 use xoff_flow_control::cause::{Cause, Causes, Trigger};
 use xoff_flow_control::counter::{Counter, Histogram};
-use xoff_flow_control::counters::{ClassCounters, Culprit, FlowCounters, FlowsAsked};
+use xoff_flow_control::counters::{ClassCounters, CulpritQueue, FlowCounters, FlowRequests};
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{FlowControl, PolicyKind};
 use xoff_wire::CnmError;
@@ -242,9 +242,9 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         causes: causes(counters),
         culprits: culprits(view, port, class),
         shadows: shadows(view, port, class),
-        rate_asked_bits_per_second: nonzero(&counters.rate_asked.now),
-        rate_asked_min_bits_per_second: nonzero(&counters.rate_asked.lowest),
-        rate_changes: counters.rate_asked.changes.get(),
+        rate_asked_bits_per_second: nonzero(&counters.rate_requests.now),
+        rate_asked_min_bits_per_second: nonzero(&counters.rate_requests.lowest),
+        rate_changes: counters.rate_requests.changes.get(),
         rate_obeyed_bits_per_second: nonzero(&counters.rate_obeyed),
         intents_refused: counters.intents_refused.get(),
         refreshes_sent: counters.refreshes_sent.get(),
@@ -320,7 +320,7 @@ fn causes(counters: &ClassCounters) -> BTreeMap<String, CauseCount> {
 fn culprits(view: &SwitchView, ingress: PortId, class: Class) -> Vec<CulpritStatus> {
     let culprits = view.counters.culprits(ingress, class).into_iter();
     let there = culprits.filter(|culprit| view.ports[culprit.egress.index()].is_there());
-    let statuses = there.map(|Culprit { egress, class, bytes, held }| CulpritStatus {
+    let statuses = there.map(|CulpritQueue { egress, class, bytes, held }| CulpritStatus {
         port: view.name_of(egress).to_owned(),
         class: class.get(),
         bytes,
@@ -362,13 +362,13 @@ fn flow_status(flows: &FlowCounters) -> FlowStatus {
         resume_frames_sent: flows.resume_frames_sent.get(),
         pause_frames_received: flows.pause_frames_received.get(),
         resume_frames_received: flows.resume_frames_received.get(),
-        asked: flow_requests(&flows.asked),
+        asked: flow_requests(&flows.requests),
         paused: flows.paused.get(),
         fallbacks: flows.fallbacks.get(),
     }
 }
 
-fn flow_requests(requests: &FlowsAsked) -> FlowsAskedStatus {
+fn flow_requests(requests: &FlowRequests) -> FlowsAskedStatus {
     FlowsAskedStatus {
         pauses: requests.pauses.get(),
         flow_pauses: requests.flows.get(),

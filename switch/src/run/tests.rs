@@ -35,7 +35,7 @@ fn each_start_has_its_own_hash_seed() {
     let starts = [0, 1].map(|_| settings_here(&config.switch, [(PortId(0), mac)].into_iter()));
     assert!(starts[0].fdb.seed != starts[1].fdb.seed);
     for settings in starts {
-        assert!(settings.fdb.seed != config.switch.fdb.seed && settings.fdb.seed != HashSeed::KNOWN);
+        assert!(settings.fdb.seed != config.switch.fdb.seed && settings.fdb.seed != HashSeed::PUBLIC);
         assert_eq!(settings.ports[0].mac, mac);
     }
 }
@@ -47,7 +47,7 @@ fn custom_policy_panic_is_no_xoff_bug() {
         let thread = thread::spawn(move || std::panic::resume_unwind(cause));
         join(3, thread).map(|_| ()).unwrap_err().to_string()
     };
-    let policy = message(Box::new(CustomPanic { said: "no such share".into() }));
+    let policy = message(Box::new(CustomPanic { message: "no such share".into() }));
     let expected = "worker 3 ended because the custom policy of this program panicked (no such share); its";
     assert!(policy.starts_with(expected), "{policy}");
     assert!(message(Box::new("a bug")).contains("which is a bug of xoff"));

@@ -18,7 +18,7 @@ fn mac(n: u16) -> MacAddr {
 }
 
 fn settings(capacity: usize) -> FdbSettings {
-    FdbSettings { capacity, ageing: Some(AGEING), statics: vec![], seed: HashSeed::KNOWN }
+    FdbSettings { capacity, ageing: Some(AGEING), statics: vec![], seed: HashSeed::PUBLIC }
 }
 
 fn fdb(capacity: usize, limits: [Option<usize>; 2]) -> Fdb {

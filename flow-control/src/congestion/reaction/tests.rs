@@ -19,7 +19,7 @@ fn rates(point: &ReactionPoint) -> (u64, u64) {
 }
 
 #[test]
-fn there_is_no_limiter_before_the_first_message() {
+fn no_limiter_before_first_cnm() {
     let mut point = point();
     point.sent(Bytes(1 << 40));
     point.advance(Nanos::from_secs(1));
@@ -30,7 +30,7 @@ fn there_is_no_limiter_before_the_first_message() {
 
 // proves: qcn
 #[test] // Gd = 1/128: feedback 1 takes 1/128 off, 63 takes 63/128, both of the current rate
-fn a_message_takes_its_share_off_the_rate() {
+fn cnm_reduces_rate_by_feedback() {
     for (feedback, left) in [(1, 127), (32, 96), (63, 65)] {
         let mut point = point();
         point.notified(Nanos(0), feedback);
@@ -40,7 +40,7 @@ fn a_message_takes_its_share_off_the_rate() {
 }
 
 #[test]
-fn one_message_takes_half_at_most() {
+fn cnm_halves_rate_at_most() {
     let greedy = ReactionSettings { decrease_divisor: 63, ..EXACT };
     let mut point = ReactionPoint::new(&greedy, LINE, 1);
     point.notified(Nanos(0), 63);
@@ -48,7 +48,7 @@ fn one_message_takes_half_at_most() {
 }
 
 #[test]
-fn the_rate_never_falls_below_its_least() {
+fn rate_never_falls_below_minimum() {
     let mut point = point();
     (0..100).for_each(|_| point.notified(Nanos(0), 63));
     assert_eq!(rates(&point).0, 10);
@@ -58,7 +58,7 @@ fn the_rate_never_falls_below_its_least() {
 }
 
 #[test]
-fn the_target_is_what_the_rate_was_unless_it_was_not_raised_since() {
+fn second_cnm_keeps_target() {
     let mut point = point();
     point.notified(Nanos(0), 32);
     point.notified(Nanos(0), 32);
@@ -115,7 +115,7 @@ fn low() -> ReactionPoint {
 
 // proves: qcn
 #[test] // R_AI = 5 Mb/s, cycles of 75 KB
-fn active_increase_beyond_five_cycles_of_one_kind() {
+fn active_increase_after_five_cycles() {
     let mut point = low();
     (0..5).for_each(|_| point.sent(CYCLE));
     assert_eq!((point.phase(), rates(&point).1), (Phase::FastRecovery, 4_000));
@@ -128,7 +128,7 @@ fn active_increase_beyond_five_cycles_of_one_kind() {
 }
 
 #[test]
-fn cycles_of_time_are_half_as_long_beyond_five() {
+fn time_cycles_halve_after_five() {
     let mut point = low();
     point.advance(Nanos(6 * 15 * MS));
     assert_eq!((point.phase(), rates(&point).1), (Phase::ActiveIncrease, 4_005));
@@ -137,7 +137,7 @@ fn cycles_of_time_are_half_as_long_beyond_five() {
 
 // proves: qcn
 #[test] // R_HAI = 50 Mb/s, times the cycles of both kinds beyond five
-fn hyper_active_increase_beyond_five_cycles_of_both_kinds() {
+fn hyper_active_increase_after_both_cycle_kinds() {
     let mut point = low();
     (0..6).for_each(|_| point.sent(CYCLE));
     point.advance(Nanos(5 * 15 * MS));
@@ -151,7 +151,7 @@ fn hyper_active_increase_beyond_five_cycles_of_both_kinds() {
 }
 
 #[test]
-fn a_target_far_above_the_rate_shrinks_in_the_first_cycle() {
+fn distant_target_shrinks_in_first_cycle() {
     let mut point = point();
     point.notified(Nanos(0), 63);
     point.current = 1_000 * MBPS;
@@ -164,7 +164,7 @@ fn a_target_far_above_the_rate_shrinks_in_the_first_cycle() {
 }
 
 #[test]
-fn the_limiter_ends_at_the_line_rate() {
+fn limiter_ends_at_line_rate() {
     let mut point = point();
     point.notified(Nanos(0), 10);
     let mut cycles = 0;
@@ -179,7 +179,7 @@ fn the_limiter_ends_at_the_line_rate() {
 
 explore! {
     #[test]
-    fn the_rate_stays_between_its_least_and_the_target(
+    fn rate_stays_between_minimum_and_target(
         steps in prop::collection::vec((0u8..4, 0u8..70, 0u64..400_000), 0..200),
         seed: u64,
     ) {

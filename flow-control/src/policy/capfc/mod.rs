@@ -16,7 +16,7 @@ use xoff_wire::units::{Bytes, PortId};
 use super::blame::Blame;
 use super::{Event, Intent, Pfc};
 use crate::buffer::{Buffer, Margin};
-use crate::settings::{SwitchSettings, Weigh};
+use crate::settings::{CountUnit, SwitchSettings};
 
 /// Ports that a congested egress queue blames.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub enum Culprits {
 pub struct CaPfc {
     blame: Blame,
     culprits: Culprits,
-    weigh: Weigh,
+    count_unit: CountUnit,
     egress: Box<[Egress]>,
     /// Scratch space: ports ordered by their arrivals while culprits are found.
     order: Box<[PortId]>,
@@ -64,7 +64,7 @@ impl CaPfc {
         });
         CaPfc {
             culprits,
-            weigh: settings.policy.capfc_weigh,
+            count_unit: settings.policy.capfc_count_unit,
             egress: egress.collect(),
             order: (0..=u8::MAX).map(PortId).take(ports).collect(),
             blame: Blame::new(pfc, ports),
@@ -121,9 +121,9 @@ impl CaPfc {
     ) {
         let queue = &mut self.egress[egress.index()];
         queue.counting = true;
-        queue.arrivals[ingress.index()] += match self.weigh {
-            Weigh::Frames => 1,
-            Weigh::Bytes => size.0,
+        queue.arrivals[ingress.index()] += match self.count_unit {
+            CountUnit::Frames => 1,
+            CountUnit::Bytes => size.0,
         };
         if held > queue.xoff {
             match self.culprits {

@@ -33,7 +33,7 @@ fn counts(bench: &mut Bench, egress: u8) -> Vec<u64> {
 
 // proves: capfc
 #[test]
-fn line_7_arrivals_are_counted_at_warn_and_not_one_byte_below() {
+fn line_7_arrivals_count_from_warn() {
     let mut bench = stop_max();
     bench.enqueue(0, OUT, 7_999);
     assert_eq!(counts(&mut bench, OUT), [0; 5], "one byte below WARN");
@@ -43,7 +43,7 @@ fn line_7_arrivals_are_counted_at_warn_and_not_one_byte_below() {
 
 // proves: capfc
 #[test]
-fn line_9_the_heaviest_is_blamed_above_xoff_and_not_at_it() {
+fn line_9_heaviest_port_blamed_above_xoff() {
     let mut bench = stop_max();
     bench.enqueue(0, OUT, 9_000);
     assert_eq!(bench.enqueue(0, OUT, 1_000), [], "at XOFF");
@@ -52,7 +52,7 @@ fn line_9_the_heaviest_is_blamed_above_xoff_and_not_at_it() {
 
 // proves: capfc
 #[test]
-fn line_10_the_others_overtake_while_congestion_persists() {
+fn line_10_other_ports_blamed_while_congested() {
     let mut bench = stop_max();
     bench.enqueue(2, OUT, 9_999);
     bench.enqueue(2, OUT, 1);
@@ -65,7 +65,7 @@ fn line_10_the_others_overtake_while_congestion_persists() {
 }
 
 #[test]
-fn a_tie_does_not_blame_a_higher_port() {
+fn tie_blames_lower_port() {
     let mut bench = stop_max();
     bench.enqueue(1, OUT, 9_999);
     bench.enqueue(1, OUT, 2);
@@ -76,7 +76,7 @@ fn a_tie_does_not_blame_a_higher_port() {
 
 // proves: capfc
 #[test]
-fn line_17_the_counts_end_at_warn_and_the_signals_at_xon() {
+fn line_17_counts_end_at_warn() {
     let mut bench = stop_max();
     queue(&mut bench, OUT).xon = Bytes(5_000);
     bench.enqueue(0, OUT, 9_000);
@@ -91,7 +91,7 @@ fn line_17_the_counts_end_at_warn_and_the_signals_at_xon() {
 }
 
 #[test]
-fn a_warn_below_xon_keeps_counts_that_have_not_come_down_to_it() {
+fn warn_below_xon_keeps_counts() {
     let mut bench = stop_max();
     queue(&mut bench, OUT).warn = Bytes(5_000);
     bench.enqueue(0, OUT, 10_001);
@@ -104,7 +104,7 @@ fn a_warn_below_xon_keeps_counts_that_have_not_come_down_to_it() {
 /// II-D: "the input ports whose cumulative counter percentages pass a predefined cut-off threshold".
 // proves: capfc
 #[test]
-fn algorithm_2_blames_the_fewest_that_reach_the_share() {
+fn algorithm_2_blames_fewest_reaching_share() {
     // Arrivals: 5, 3 and 2 of 10 by ports 1, 0 and 2.
     let blamed = |cut: f64| {
         let mut bench = calibrate(cut);
@@ -124,7 +124,7 @@ fn algorithm_2_blames_the_fewest_that_reach_the_share() {
 /// inside the egress queue is set to 1."
 // proves: capfc
 #[test]
-fn cut_of_one_blames_every_contributor_and_nobody_else() {
+fn cut_of_one_blames_every_contributor() {
     let mut bench = calibrate(1.0);
     bench.enqueue(0, OUT, 8_000);
     bench.enqueue(1, OUT, 1_000);
@@ -136,7 +136,7 @@ fn cut_of_one_blames_every_contributor_and_nobody_else() {
 /// II-E: D of port 0 for class 3 of five ports is I or any of E(0,1), E(0,2), E(0,3), E(0,4).
 // proves: capfc
 #[test]
-fn d_of_port_0_is_i_or_any_e_and_ends_with_the_last() {
+fn port_pause_ends_with_last_signal() {
     let mut bench = stop_max();
     assert_eq!(bench.receive(0, 20_000), [xoff(0, Trigger::Ingress)]);
     for egress in 1..5 {
@@ -156,7 +156,7 @@ fn d_of_port_0_is_i_or_any_e_and_ends_with_the_last() {
 
 // proves: capfc
 #[test]
-fn i_alone_is_plain_pfc_and_outlasts_e() {
+fn ingress_signal_outlasts_egress_signal() {
     let mut bench = stop_max();
     assert_eq!(bench.receive(1, 19_999), [], "one byte below XOFF");
     assert_eq!(bench.enqueue(1, OUT, 10_001), [xoff(1, BLAMED)]);
@@ -167,21 +167,21 @@ fn i_alone_is_plain_pfc_and_outlasts_e() {
 }
 
 #[test]
-fn bytes_instead_of_frames_find_another_culprit() {
-    let culprit = |weigh| {
-        let settings = PolicySettings { capfc_weigh: weigh, ..PolicySettings::default() };
+fn counting_bytes_changes_culprit() {
+    let culprit = |count_unit| {
+        let settings = PolicySettings { capfc_count_unit: count_unit, ..PolicySettings::default() };
         let mut bench = Bench::new(PolicyKind::CaPfcStopMax, settings);
         bench.enqueue(0, OUT, 8_000);
         bench.enqueue(1, OUT, 100);
         bench.enqueue(1, OUT, 100);
         bench.enqueue(2, OUT, 1_801)
     };
-    assert_eq!(culprit(Weigh::Frames), [xoff(1, BLAMED)]);
-    assert_eq!(culprit(Weigh::Bytes), [xoff(0, BLAMED)]);
+    assert_eq!(culprit(CountUnit::Frames), [xoff(1, BLAMED)]);
+    assert_eq!(culprit(CountUnit::Bytes), [xoff(0, BLAMED)]);
 }
 
 #[test]
-fn a_port_that_may_not_send_xoff_does_not_hide_the_next() {
+fn port_without_xoff_is_skipped() {
     let (kind, policy) = (PolicyKind::CaPfcStopMax, PolicySettings::default());
     let mut bench = Bench::of_class(kind, policy, C3, ClassSet(1 << 3), |settings| {
         settings.ports[0].flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet::NONE };
@@ -193,13 +193,13 @@ fn a_port_that_may_not_send_xoff_does_not_hide_the_next() {
 
 // proves: capfc
 #[test]
-fn a_queue_is_not_blamed_by_its_own_port() {
+fn port_is_not_blamed_for_itself() {
     let mut bench = stop_max();
     assert_eq!(bench.enqueue(4, OUT, 10_001), [], "o is not i");
 }
 
 #[test]
-fn it_takes_over_what_is_over_xoff_at_ingress() {
+fn adoption_pauses_queues_above_xoff() {
     let mut bench = stop_max();
     bench.buffer.enter_ingress(PortId(2), C3, Bytes(20_000)).expect("there is room");
     assert_eq!(bench.adopt(), [xoff(2, Trigger::Ingress)]);

@@ -28,7 +28,7 @@ fn xon(class: Class, port: u8) -> Intent {
 
 // proves: g-pfc
 #[test]
-fn lower_lossless_classes_of_the_same_port_pause_at_the_threshold_and_not_a_byte_below() {
+fn lower_classes_pause_at_threshold() {
     let mut bench = bench(C4);
     assert_eq!(bench.receive(2, 9_999), []);
     assert_eq!(bench.receive(2, 1), [higher(C1, 2, C4), higher(C2, 2, C4)], "3 is lossy, 4 goes on");
@@ -38,7 +38,7 @@ fn lower_lossless_classes_of_the_same_port_pause_at_the_threshold_and_not_a_byte
 
 // proves: g-pfc
 #[test]
-fn the_class_itself_pauses_at_xoff_as_in_pfc() {
+fn own_class_pauses_at_xoff() {
     let mut bench = bench(C4);
     bench.receive(0, 19_999);
     assert_eq!(bench.receive(0, 1), [xoff_of(C4, 0, Trigger::Ingress)]);
@@ -47,7 +47,7 @@ fn the_class_itself_pauses_at_xoff_as_in_pfc() {
 }
 
 #[test]
-fn lower_classes_resume_below_their_own_threshold_and_not_at_it() {
+fn lower_classes_resume_below_threshold() {
     let mut bench = bench(C4);
     bench.receive(0, 10_000);
     assert_eq!(bench.release(0, 5_000), [], "at the threshold");
@@ -57,14 +57,14 @@ fn lower_classes_resume_below_their_own_threshold_and_not_at_it() {
 }
 
 #[test]
-fn the_lowest_lossless_class_is_plain_pfc() {
+fn lowest_lossless_class_is_plain_pfc() {
     let mut bench = bench(C1);
     assert_eq!(bench.receive(0, 19_999), []);
     assert_eq!(bench.receive(0, 1), [xoff_of(C1, 0, Trigger::Ingress)]);
 }
 
 #[test]
-fn where_the_thresholds_are_the_same_an_empty_queue_still_lets_go() {
+fn empty_queue_resumes_with_equal_thresholds() {
     let g_pfc = GPfcSettings { pause_lower: 0.000_01, resume_lower: 0.000_01 };
     let settings = PolicySettings { g_pfc, ..PolicySettings::default() };
     let mut bench = Bench::of_class(PolicyKind::GPfc, settings, C2, LOSSLESS, |_| {});
@@ -73,7 +73,7 @@ fn where_the_thresholds_are_the_same_an_empty_queue_still_lets_go() {
 }
 
 #[test]
-fn it_takes_over_what_is_over_its_thresholds() {
+fn adoption_pauses_classes_above_threshold() {
     let mut bench = bench(C2);
     bench.buffer.enter_ingress(PortId(3), C2, Bytes(20_000)).expect("there is room");
     assert_eq!(bench.adopt(), [higher(C1, 3, C2), xoff_of(C2, 3, Trigger::Ingress)]);
@@ -82,7 +82,7 @@ fn it_takes_over_what_is_over_its_thresholds() {
 /// A lossy class never pauses itself but drops, so no lossless class pauses for it.
 // proves: g-pfc
 #[test]
-fn a_lossy_class_pauses_nobody() {
+fn lossy_class_pauses_nobody() {
     let mut bench = Bench::of_class(
         PolicyKind::GPfc,
         PolicySettings::default(),

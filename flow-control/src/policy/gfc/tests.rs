@@ -22,7 +22,7 @@ fn rate(port: u8, k: u8) -> Intent {
 
 // proves: gfc
 #[test]
-fn each_step_begins_at_its_threshold_and_not_a_byte_below() {
+fn rate_step_begins_at_threshold() {
     let mut bench = bench();
     let mut held = 0;
     for (k, threshold) in [(1, 10_000), (2, 15_000), (3, 17_500), (4, 18_750), (5, 19_375), (6, 19_688)] {
@@ -35,20 +35,20 @@ fn each_step_begins_at_its_threshold_and_not_a_byte_below() {
 }
 
 #[test]
-fn the_thresholds_are_those_of_the_formula() {
+fn gfc_thresholds_match_formula() {
     let thresholds: Vec<u64> = GfcSettings::default().thresholds(Bytes(20_000)).map(|t| t.0).collect();
     assert_eq!(thresholds, [10_000, 15_000, 17_500, 18_750, 19_375, 19_688]);
 }
 
 #[test]
-fn a_burst_skips_steps_and_tells_only_the_last() {
+fn burst_requests_last_step_only() {
     let mut bench = bench();
     assert_eq!(bench.receive(0, 17_600), [rate(0, 3)]);
     assert_eq!(bench.release(0, 17_600), [rate(0, 0)]);
 }
 
 #[test]
-fn a_step_ends_half_way_to_the_one_before_and_not_a_byte_earlier() {
+fn rate_step_ends_half_way_down() {
     let mut bench = bench();
     bench.receive(0, 15_000);
     assert_eq!(bench.release(0, 2_500), [], "at 12,500");
@@ -59,7 +59,7 @@ fn a_step_ends_half_way_to_the_one_before_and_not_a_byte_earlier() {
 }
 
 #[test]
-fn pfc_resumes_below_xon_whatever_the_rate() {
+fn pfc_resumes_below_xon_at_any_rate() {
     let mut bench = bench();
     assert_eq!(bench.receive(0, 20_000), [rate(0, 6), xoff(0, Trigger::Ingress)]);
     assert_eq!(bench.release(0, 10_000), [rate(0, 1)], "at XON");
@@ -68,14 +68,14 @@ fn pfc_resumes_below_xon_whatever_the_rate() {
 
 // proves: gfc
 #[test]
-fn a_peer_that_is_not_known_to_obey_rates_gets_plain_pfc() {
+fn peer_without_gfc_gets_plain_pfc() {
     let mut bench = bench();
     assert_eq!(bench.receive(4, 19_999), []);
     assert_eq!(bench.receive(4, 1), [xoff(4, Trigger::Ingress)]);
 }
 
 #[test]
-fn it_takes_over_a_queue_at_its_step() {
+fn adoption_requests_current_step() {
     let mut bench = bench();
     bench.buffer.enter_ingress(PortId(2), C3, Bytes(15_000)).expect("there is room");
     assert_eq!(bench.adopt(), [rate(2, 2)]);

@@ -4,16 +4,16 @@ use xoff_wire::units::Nanos;
 
 /// Paused flow, by its number in the flow table, and the expiry of its pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Paused {
+struct PausedFlow {
     until: Nanos,
     flow: u32,
 }
 
-pub(super) const BYTES_PER_CONGESTED_FLOW: usize = size_of::<Paused>();
+pub(super) const BYTES_PER_CONGESTED_FLOW: usize = size_of::<PausedFlow>();
 
 #[derive(Debug)]
 pub(super) struct CongestedFlows {
-    flows: Vec<Paused>,
+    flows: Vec<PausedFlow>,
     next_expiry: Nanos,
 }
 
@@ -26,7 +26,7 @@ impl CongestedFlows {
     pub(super) fn pause(&mut self, flow: u32, until: Nanos) {
         match self.flows.iter_mut().find(|paused| paused.flow == flow) {
             Some(paused) => paused.until = until,
-            None => self.flows.push(Paused { until, flow }),
+            None => self.flows.push(PausedFlow { until, flow }),
         }
         self.find_next_expiry();
     }
@@ -65,7 +65,7 @@ impl CongestedFlows {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.flows.len() * size_of::<Paused>()
+        self.flows.len() * size_of::<PausedFlow>()
     }
 
     fn find_next_expiry(&mut self) {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test] // Algorithm 2 lines 3-4 and 7-8
-    fn a_flow_is_in_the_table_from_pause_to_resume_or_until_its_time_is_over() {
+    fn flow_is_listed_until_resume_or_expiry() {
         let mut table = CongestedFlows::new(4);
         for (flow, until) in [(1, 100), (2, 200), (3, 50)] {
             table.pause(flow, Nanos(until));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_full_at_its_capacity() {
+    fn congested_table_full_at_capacity() {
         let mut table = CongestedFlows::new(2);
         table.pause(1, Nanos(1));
         table.pause(1, Nanos(2));

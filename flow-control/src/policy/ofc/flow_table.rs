@@ -14,15 +14,15 @@ use super::super::NO_FLOW;
 
 /// State of the request to the upstream peer to pause a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    No,
-    Yes,
+pub(super) enum PauseRequest {
+    None,
+    Active,
     /// The request has ended, but the resume has not been sent yet.
-    Leaving,
+    Ending,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct FlowEntry {
     pub(super) key: FlowKey,
     pub(super) packets: u32,
     /// Next entry of the same bucket, or next free entry.
@@ -32,17 +32,17 @@ pub(super) struct Entry {
     pub(super) ingress: PortId,
     /// True if the flow is in the congested_flow_tab.
     pub(super) congested: bool,
-    pub(super) asked: Asked,
+    pub(super) request: PauseRequest,
 }
 
-impl Entry {
+impl FlowEntry {
     fn in_use(&self) -> bool {
-        self.packets > 0 || self.congested || self.asked != Asked::No
+        self.packets > 0 || self.congested || self.request != PauseRequest::None
     }
 
     /// Returns the chain to which the flow belongs, if any.
     fn chain(&self) -> Option<Chain> {
-        let waits = self.packets > 0 && self.asked != Asked::Yes;
+        let waits = self.packets > 0 && self.request != PauseRequest::Active;
         waits.then_some(Chain { ingress: self.ingress, congested: self.congested })
     }
 }
@@ -59,7 +59,7 @@ pub(super) const BYTES_PER_INGRESS: usize = size_of::<[u32; 2]>();
 
 #[derive(Debug)]
 pub(super) struct FlowTable {
-    entries: Box<[Entry]>,
+    entries: Box<[FlowEntry]>,
     buckets: Box<[u32]>,
     free: u32,
     used: u32,
@@ -72,14 +72,14 @@ impl FlowTable {
     /// Creates a table of `capacity` flows that enter through `ports` ports.
     pub(super) fn new(capacity: u32, ports: usize) -> FlowTable {
         let key = FlowKey::L2 { src: Default::default(), dst: Default::default(), ether_type: 0 };
-        let entry = |next| Entry {
+        let entry = |next| FlowEntry {
             key,
             packets: 0,
             next: if next == capacity { NO_FLOW } else { next },
             neighbours: [NO_FLOW; 2],
             ingress: PortId(0),
             congested: false,
-            asked: Asked::No,
+            request: PauseRequest::None,
         };
         FlowTable {
             entries: (1..=capacity).map(entry).collect(),
@@ -128,8 +128,8 @@ impl FlowTable {
     }
 
     /// Sets the state of the request to the upstream peer.
-    pub(super) fn set_asked(&mut self, flow: u32, asked: Asked) {
-        self.update(flow, |entry| entry.asked = asked);
+    pub(super) fn set_request(&mut self, flow: u32, request: PauseRequest) {
+        self.update(flow, |entry| entry.request = request);
         self.forget_if_unused(flow);
     }
 
@@ -161,12 +161,12 @@ impl FlowTable {
         None
     }
 
-    pub(super) fn entry(&self, flow: u32) -> &Entry {
+    pub(super) fn entry(&self, flow: u32) -> &FlowEntry {
         &self.entries[flow as usize]
     }
 
     pub(super) const fn bytes(&self) -> usize {
-        self.used as usize * size_of::<Entry>()
+        self.used as usize * size_of::<FlowEntry>()
     }
 
     /// Returns the number of the flow, entering it if needed; [`NO_FLOW`] if the table is full.
@@ -188,7 +188,7 @@ impl FlowTable {
 
     /// Changes the state of a flow and moves it into the chain to which it then belongs.
     #[inline]
-    fn update(&mut self, flow: u32, change: impl FnOnce(&mut Entry)) {
+    fn update(&mut self, flow: u32, change: impl FnOnce(&mut FlowEntry)) {
         let entry = &mut self.entries[flow as usize];
         let before = entry.chain();
         change(entry);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test] // Algorithm 2 line 12, Algorithm 3 lines 9 to 12
-    fn a_flow_is_there_while_a_frame_of_it_waits() {
+    fn flow_is_listed_while_frames_are_queued() {
         let mut table = FlowTable::new(4, 2);
         let flow = table.packet_in(&key(1), P0);
         assert_eq!(table.packet_in(&key(1), P0), flow);
@@ -282,21 +282,21 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_stays_while_it_is_congested_or_a_peer_is_asked_to_pause_it() {
+    fn flow_is_listed_while_congested_or_requested() {
         let mut table = FlowTable::new(4, 2);
         let flow = table.mark_congested(&key(1)).unwrap();
         assert_eq!(table.packet_in(&key(1), P0), flow);
-        table.set_asked(flow, Asked::Yes);
+        table.set_request(flow, PauseRequest::Active);
         table.packet_out(flow);
         table.clear_congested(flow);
-        table.set_asked(flow, Asked::Leaving);
+        table.set_request(flow, PauseRequest::Ending);
         assert_eq!(table.find(&key(1)), Some(flow));
-        table.set_asked(flow, Asked::No);
+        table.set_request(flow, PauseRequest::None);
         assert_eq!(table.find(&key(1)), None);
     }
 
     #[test]
-    fn a_full_table_takes_no_more_and_says_for_whom() {
+    fn full_table_reports_overflowing_ingress() {
         let mut table = FlowTable::new(2, 2);
         let [first, second] = [1, 2].map(|number| table.packet_in(&key(number), P0));
         assert!(first != NO_FLOW && second != NO_FLOW);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test] // Algorithm 1 lines 5 to 8: whom it looks for
-    fn flows_to_be_asked_for_are_found_by_ingress_and_congestion() {
+    fn pausable_flows_chained_by_ingress_and_congestion() {
         let mut table = FlowTable::new(8, 2);
         let of = |table: &FlowTable, ingress, congested| table.first_in(Chain { ingress, congested });
         let [first, second, third] = [1, 2, 3].map(|number| table.packet_in(&key(number), P0));
@@ -317,15 +317,11 @@ mod tests {
         assert_eq!((of(&table, P0, false), of(&table, P1, false)), (Some(third), Some(away)));
         table.mark_congested(&key(2));
         assert_eq!((of(&table, P0, true), of(&table, P1, true)), (Some(second), None));
-        table.set_asked(third, Asked::Yes);
+        table.set_request(third, PauseRequest::Active);
         table.packet_in(&key(3), P0);
-        assert_eq!(
-            of(&table, P0, false),
-            Some(first),
-            "those that are asked for, or congested, are not here"
-        );
-        table.set_asked(third, Asked::Leaving);
-        assert_eq!(of(&table, P0, false), Some(third), "it may have to be asked for again");
+        assert_eq!(of(&table, P0, false), Some(first), "requested or congested flows are in other chains");
+        table.set_request(third, PauseRequest::Ending);
+        assert_eq!(of(&table, P0, false), Some(third), "its pause may be requested again");
         table.packet_in(&key(3), P1);
         assert_eq!(
             (of(&table, P0, false), of(&table, P1, false)),
@@ -335,19 +331,19 @@ mod tests {
         table.packet_out(first);
         assert_eq!(of(&table, P0, false), None);
         table.mark_congested(&key(9));
-        assert_eq!(of(&table, P0, true), Some(second), "one that does not wait need not be asked for");
+        assert_eq!(of(&table, P0, true), Some(second), "a flow without queued frames needs no request");
         table.clear_congested(second);
         assert_eq!((of(&table, P0, false), of(&table, P0, true)), (Some(second), None));
     }
 
     #[test]
-    fn an_entry_has_60_bytes() {
-        assert_eq!(size_of::<Entry>(), 60);
+    fn entry_has_60_bytes() {
+        assert_eq!(size_of::<FlowEntry>(), 60);
     }
 
     explore! {
         #[test]
-        fn counts_are_those_of_a_map(steps in prop::collection::vec((0..12u16, any::<bool>()), 0..200)) {
+        fn packet_counts_match_reference_map(steps in prop::collection::vec((0..12u16, any::<bool>()), 0..200)) {
             let mut table = FlowTable::new(8, 2);
             let mut counts: BTreeMap<u16, (u32, u32)> = BTreeMap::new();
             for (number, arrives) in steps {
@@ -367,7 +363,7 @@ mod tests {
                         counts.remove(&number);
                     }
                 }
-                prop_assert_eq!(table.bytes(), counts.len() * size_of::<Entry>());
+                prop_assert_eq!(table.bytes(), counts.len() * size_of::<FlowEntry>());
                 for (number, (flow, count)) in &counts {
                     prop_assert_eq!(table.find(&key(*number)), Some(*flow));
                     prop_assert_eq!(table.entry(*flow).packets, *count);

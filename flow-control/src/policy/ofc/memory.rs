@@ -3,7 +3,7 @@
 use xoff_wire::units::CLASSES;
 
 use super::congested::BYTES_PER_CONGESTED_FLOW;
-use super::flow_table::{BYTES_PER_INGRESS, Entry};
+use super::flow_table::{BYTES_PER_INGRESS, FlowEntry};
 use super::pause_frames::BYTES_PER_PAUSED_FLOW;
 use crate::settings::{OfcSettings, PolicyKind, SwitchSettings};
 
@@ -24,7 +24,7 @@ pub fn memory(settings: &SwitchSettings, slots: u64) -> u64 {
 
 /// Returns the bytes of the tables of one class and port.
 fn tables(settings: &OfcSettings, ports: u64) -> u64 {
-    let flow = size_of::<Entry>() as u64;
+    let flow = size_of::<FlowEntry>() as u64;
     let buckets = u64::from(settings.flows.next_power_of_two()) * size_of::<u32>() as u64;
     u64::from(settings.flows) * flow
         + buckets

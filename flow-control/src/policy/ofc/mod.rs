@@ -38,8 +38,8 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Quanta};
 use xoff_wire::{FlowKey, mac_control};
 
 use self::congested::CongestedFlows;
-use self::flow_table::{Asked, Chain, FlowTable};
-use self::pause_frames::{FlowId, PauseFrames, Say};
+use self::flow_table::{Chain, FlowTable, PauseRequest};
+use self::pause_frames::{FlowId, FrameKind, PauseFrames};
 use super::share::Share;
 use super::{Event, Intent, NO_FLOW, Pfc};
 use crate::buffer::Buffer;
@@ -64,23 +64,23 @@ pub struct Ofc {
     /// Ratio of X_OFF^c to X_OFF.
     alpha: Share,
     /// Ports whose peers are asked to pause single flows.
-    tells_flows: PortSet,
+    understands_flows: PortSet,
     /// Ports whose peers have paused the whole class.
     class_paused: PortSet,
     /// Ports whose peers must pause the class because a table was full.
     fallen_back: PortSet,
-    egress: Box<[Egress]>,
+    egress: Box<[EgressTables]>,
     pause_frames: Box<[PauseFrames]>,
 }
 
 #[derive(Debug)]
-struct Egress {
+struct EgressTables {
     flows: FlowTable,
     congested: CongestedFlows,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Culprits {
+enum CulpritFlows {
     /// All flows queued there: congestion is original, or the peer has paused the whole class.
     All,
     /// Flows in the congested_flow_tab: congestion is local.
@@ -89,7 +89,7 @@ enum Culprits {
 
 /// Encoded list of flows for a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct FlowPauseFrame {
     /// Length of the frame, without FCS.
     pub len: usize,
     /// True if the frame resumes flows; otherwise it pauses them.
@@ -100,10 +100,10 @@ impl Ofc {
     pub(super) fn new(pfc: Pfc, settings: &SwitchSettings) -> Ofc {
         let ofc = &settings.policy.ofc;
         Ofc {
-            tells_flows: ports_where(&settings.ports, |id, port| port.ofc_peer && pfc.may_send(id)),
+            understands_flows: ports_where(&settings.ports, |id, port| port.ofc_peer && pfc.may_send(id)),
             class_paused: PortSet::NONE,
             fallen_back: PortSet::NONE,
-            egress: settings.ports.iter().map(|_| Egress::new(ofc, settings.ports.len())).collect(),
+            egress: settings.ports.iter().map(|_| EgressTables::new(ofc, settings.ports.len())).collect(),
             pause_frames: settings
                 .ports
                 .iter()
@@ -152,14 +152,14 @@ impl Ofc {
         let xoff_c = self.alpha.of(buffer.xoff(ingress, class));
         let congested = q_in >= xoff_c && buffer.egress(egress, class) >= xoff_c; // lines 3 and 4
         let stopped = self.pfc.is_paused(ingress) || self.fallen_back.contains(ingress);
-        let Egress { flows, congested: paused } = &mut self.egress[egress.index()];
-        if !(congested && self.tells_flows.contains(ingress) && !stopped) {
+        let EgressTables { flows, congested: paused } = &mut self.egress[egress.index()];
+        if !(congested && self.understands_flows.contains(ingress) && !stopped) {
             flows.take_overflow(ingress);
             return;
         }
         let culprits = match paused.is_empty() || self.class_paused.contains(egress) {
-            true => Culprits::All,
-            false => Culprits::Paused,
+            true => CulpritFlows::All,
+            false => CulpritFlows::Paused,
         };
         if flows.first_of(ingress, culprits).is_some() || flows.has_overflow(ingress) {
             self.pause(ingress, culprits, egress, intents);
@@ -169,27 +169,28 @@ impl Ofc {
     /// Algorithm 1, lines 5 to 8 and 13 to 15: requests a pause of the culprit flows from the peer of `port`, because
     /// they congest `egress`.
     #[cold]
-    fn pause(&mut self, port: PortId, culprits: Culprits, egress: PortId, intents: &mut Vec<Intent>) {
+    fn pause(&mut self, port: PortId, culprits: CulpritFlows, egress: PortId, intents: &mut Vec<Intent>) {
         let flows = &mut self.egress[egress.index()].flows;
         let pause_frames = &mut self.pause_frames[port.index()];
         let mut full = flows.take_overflow(port);
         let mut count = 0;
         let mut again = false;
         while let Some(flow) = flows.first_of(port, culprits) {
-            match flows.entry(flow).asked {
-                Asked::Leaving => again = true,
-                Asked::No if pause_frames.ask(FlowId { flow, egress }) => (),
-                Asked::No | Asked::Yes => {
+            match flows.entry(flow).request {
+                PauseRequest::Ending => again = true,
+                PauseRequest::None if pause_frames.request_pause(FlowId { flow, egress }) => (),
+                PauseRequest::None | PauseRequest::Active => {
                     full = true;
                     break;
                 }
             }
-            flows.set_asked(flow, Asked::Yes);
+            flows.set_request(flow, PauseRequest::Active);
             count += 1;
         }
         if again {
-            let is_asked = |id: FlowId| id.egress == egress && flows.entry(id.flow).asked == Asked::Yes;
-            pause_frames.ask_again(is_asked);
+            let is_requested =
+                |id: FlowId| id.egress == egress && flows.entry(id.flow).request == PauseRequest::Active;
+            pause_frames.withdraw_resumes(is_requested);
         }
         if count > 0 {
             intents.push(Intent::PauseFlows { port, count });
@@ -204,15 +205,15 @@ impl Ofc {
     /// Algorithm 1, lines 16 to 19, for a drained queue of `ingress`.
     #[inline]
     fn resume(&mut self, ingress: PortId, intents: &mut Vec<Intent>) {
-        if self.pause_frames[ingress.index()].asked() > 0 || self.fallen_back.contains(ingress) {
+        if self.pause_frames[ingress.index()].requested() > 0 || self.fallen_back.contains(ingress) {
             self.resume_all(ingress, intents);
         }
     }
 
     #[cold]
     fn resume_all(&mut self, ingress: PortId, intents: &mut Vec<Intent>) {
-        if self.flows_asked(ingress) > 0 {
-            self.let_go(ingress);
+        if self.requested_flows(ingress) > 0 {
+            self.resume_all_flows(ingress);
             intents.push(Intent::ResumeFlows { port: ingress });
         }
         if self.fallen_back.contains(ingress) {
@@ -245,9 +246,9 @@ impl Ofc {
     /// Pauses a flow at `egress` until `until` for its peer (Algorithm 2 line 4). Returns its number, or `None` if a
     /// table is full and the class must be paused.
     pub fn pause_flow(&mut self, egress: PortId, key: &FlowKey, until: Nanos) -> Option<u32> {
-        let Egress { flows, congested } = &mut self.egress[egress.index()];
-        let known = flows.find(key).is_some_and(|flow| flows.entry(flow).congested);
-        if !known && congested.is_full() {
+        let EgressTables { flows, congested } = &mut self.egress[egress.index()];
+        let is_listed = flows.find(key).is_some_and(|flow| flows.entry(flow).congested);
+        if !is_listed && congested.is_full() {
             return None;
         }
         let flow = flows.mark_congested(key)?;
@@ -257,7 +258,7 @@ impl Ofc {
 
     /// Resumes a flow at `egress` for its peer (Algorithm 2 line 8). Returns its number if it was paused.
     pub fn resume_flow(&mut self, egress: PortId, key: &FlowKey) -> Option<u32> {
-        let Egress { flows, congested } = &mut self.egress[egress.index()];
+        let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = flows.find(key).filter(|&flow| congested.resume(flow))?;
         flows.clear_congested(flow);
         Some(flow)
@@ -273,7 +274,7 @@ impl Ofc {
 
     /// Removes a flow at `egress` whose pause has expired by `now`; [`Nanos::NEVER`] ends every pause.
     pub fn pop_expired(&mut self, egress: PortId, now: Nanos) -> Option<u32> {
-        let Egress { flows, congested } = &mut self.egress[egress.index()];
+        let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = congested.pop_expired(now)?;
         flows.clear_congested(flow);
         Some(flow)
@@ -304,68 +305,68 @@ impl Ofc {
 
     /// Writes the frame that is due into `bytes`, whose length bounds it and fits at least the shortest frame. `from`
     /// is the address of `port`, `time` the pause time of the flows. Returns `None` if no frame is due.
-    pub fn tell(
+    pub fn write_frame(
         &mut self,
         now: Nanos,
         port: PortId,
         from: MacAddr,
         time: Quanta,
         bytes: &mut [u8],
-    ) -> Option<Told> {
+    ) -> Option<FlowPauseFrame> {
         debug_assert!(bytes.len() >= mac_control::LEN);
         let pause_frames = &mut self.pause_frames[port.index()];
-        let say = pause_frames.next()?;
-        let operation = match say {
-            Say::Pause => Operation::Pause(time),
-            Say::Resume => Operation::Resume,
+        let kind = pause_frames.next()?;
+        let operation = match kind {
+            FrameKind::Pause => Operation::Pause(time),
+            FrameKind::Resume => Operation::Resume,
         };
         let mut frame = FlowPauseWriter::new(bytes, from, operation, self.pfc.class());
         let egress = &mut self.egress;
-        pause_frames.tell(now, say, |id| {
+        pause_frames.send(now, kind, |id| {
             let flows = &mut egress[id.egress.index()].flows;
-            frame.push(&flows.entry(id.flow).key).then(|| flows.was_told(id.flow, say)).is_some()
+            frame.push(&flows.entry(id.flow).key).then(|| flows.record_sent(id.flow, kind)).is_some()
         });
-        Some(Told { len: frame.finish().len(), resumes: say == Say::Resume })
+        Some(FlowPauseFrame { len: frame.finish().len(), resumes: kind == FrameKind::Resume })
     }
 
     /// Marks all frames to the peer of `port` as sent: a shadow ([`super::Shadow`]) sends none.
-    pub(super) fn tell_nobody(&mut self, port: PortId) {
+    pub(super) fn discard_frames(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let pause_frames = &mut self.pause_frames[port.index()];
-        while let Some(say) = pause_frames.next() {
-            pause_frames.tell(Nanos::ZERO, say, |id| {
-                egress[id.egress.index()].flows.was_told(id.flow, say);
+        while let Some(kind) = pause_frames.next() {
+            pause_frames.send(Nanos::ZERO, kind, |id| {
+                egress[id.egress.index()].flows.record_sent(id.flow, kind);
                 true
             });
         }
     }
 
     /// Requests that the peer of `port` resume every flow.
-    pub fn let_go(&mut self, port: PortId) {
+    pub fn resume_all_flows(&mut self, port: PortId) {
         let egress = &mut self.egress;
-        self.pause_frames[port.index()].let_go(|id, to_be_told| {
-            let asked = if to_be_told { Asked::Leaving } else { Asked::No };
-            egress[id.egress.index()].flows.set_asked(id.flow, asked);
+        self.pause_frames[port.index()].resume_all_flows(|id, needs_resume| {
+            let request = if needs_resume { PauseRequest::Ending } else { PauseRequest::None };
+            egress[id.egress.index()].flows.set_request(id.flow, request);
         });
     }
 
     /// Forgets all frames sent to the peer of `port`, which has no flow paused any more.
-    pub fn forget_told(&mut self, port: PortId) {
+    pub fn forget_sent(&mut self, port: PortId) {
         let egress = &mut self.egress;
-        let ended = |id: FlowId| egress[id.egress.index()].flows.set_asked(id.flow, Asked::No);
-        self.pause_frames[port.index()].forget_told(ended);
+        let ended = |id: FlowId| egress[id.egress.index()].flows.set_request(id.flow, PauseRequest::None);
+        self.pause_frames[port.index()].forget_sent(ended);
     }
 
     /// Returns whether the peer of `port` may have paused a flow on request.
     #[must_use]
-    pub fn has_told(&self, port: PortId) -> bool {
-        self.pause_frames[port.index()].has_told()
+    pub fn has_sent_pause(&self, port: PortId) -> bool {
+        self.pause_frames[port.index()].has_sent_pause()
     }
 
     /// Returns the number of flows that the peer of `port` is asked to pause.
     #[must_use]
-    pub fn flows_asked(&self, port: PortId) -> usize {
-        self.pause_frames[port.index()].asked()
+    pub fn requested_flows(&self, port: PortId) -> usize {
+        self.pause_frames[port.index()].requested()
     }
 
     /// Returns the number of flows that the peer of `port` has paused here.
@@ -377,7 +378,7 @@ impl Ofc {
     /// Returns the bytes that the tables of `port` use now.
     #[must_use]
     pub fn table_bytes(&self, port: PortId) -> TableBytes {
-        let Egress { flows, congested } = &self.egress[port.index()];
+        let EgressTables { flows, congested } = &self.egress[port.index()];
         TableBytes {
             flow_in_port: flows.bytes(),
             congested_flow: congested.bytes(),
@@ -386,9 +387,9 @@ impl Ofc {
     }
 }
 
-impl Egress {
-    fn new(settings: &OfcSettings, ports: usize) -> Egress {
-        Egress {
+impl EgressTables {
+    fn new(settings: &OfcSettings, ports: usize) -> EgressTables {
+        EgressTables {
             flows: FlowTable::new(settings.flows, ports),
             congested: CongestedFlows::new(settings.congested_flows as usize),
         }
@@ -397,18 +398,18 @@ impl Egress {
 
 impl FlowTable {
     /// Returns a culprit from `ingress` queued here for which no pause has been requested yet.
-    fn first_of(&self, ingress: PortId, culprits: Culprits) -> Option<u32> {
+    fn first_of(&self, ingress: PortId, culprits: CulpritFlows) -> Option<u32> {
         let congested = self.first_in(Chain { ingress, congested: true });
         match culprits {
-            Culprits::Paused => congested,
-            Culprits::All => congested.or_else(|| self.first_in(Chain { ingress, congested: false })),
+            CulpritFlows::Paused => congested,
+            CulpritFlows::All => congested.or_else(|| self.first_in(Chain { ingress, congested: false })),
         }
     }
 
     /// Records a frame sent to the upstream peer; a resume ends the request.
-    fn was_told(&mut self, flow: u32, say: Say) {
-        if say == Say::Resume {
-            self.set_asked(flow, Asked::No);
+    fn record_sent(&mut self, flow: u32, kind: FrameKind) {
+        if kind == FrameKind::Resume {
+            self.set_request(flow, PauseRequest::None);
         }
     }
 }

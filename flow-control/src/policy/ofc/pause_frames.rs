@@ -6,18 +6,18 @@
 use xoff_wire::units::{Nanos, PortId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum SentState {
     Nothing,
     Pause,
     /// A pause that is due for a refresh.
-    PauseLongAgo,
+    StalePause,
     /// A pause whose resume is due.
-    Leaving,
+    ResumeDue,
 }
 
-impl Told {
+impl SentState {
     const fn is_due(self) -> bool {
-        matches!(self, Told::Nothing | Told::PauseLongAgo)
+        matches!(self, SentState::Nothing | SentState::StalePause)
     }
 }
 
@@ -32,13 +32,13 @@ pub(super) struct FlowId {
 struct Row {
     flow: u32,
     egress: PortId,
-    told: Told,
+    sent: SentState,
 }
 
 pub(super) const BYTES_PER_PAUSED_FLOW: usize = size_of::<Row>();
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Say {
+pub(super) enum FrameKind {
     Pause,
     Resume,
 }
@@ -46,8 +46,8 @@ pub(super) enum Say {
 #[derive(Debug)]
 pub(super) struct PauseFrames {
     rows: Vec<Row>,
-    due: usize,
-    leaving: usize,
+    pauses_due: usize,
+    resumes_due: usize,
     refresh: Nanos,
     next_refresh: Nanos,
 }
@@ -57,108 +57,108 @@ impl PauseFrames {
     pub(super) fn new(capacity: usize, refresh: Nanos) -> PauseFrames {
         PauseFrames {
             rows: Vec::with_capacity(capacity),
-            due: 0,
-            leaving: 0,
+            pauses_due: 0,
+            resumes_due: 0,
             refresh,
             next_refresh: Nanos::NEVER,
         }
     }
 
     /// Requests a pause of a flow that is not in the table (Algorithm 1 line 14). Returns false if the table is full.
-    pub(super) fn ask(&mut self, id: FlowId) -> bool {
+    pub(super) fn request_pause(&mut self, id: FlowId) -> bool {
         if self.rows.len() == self.rows.capacity() {
             return false;
         }
-        self.rows.push(Row { flow: id.flow, egress: id.egress, told: Told::Nothing });
-        self.due += 1;
+        self.rows.push(Row { flow: id.flow, egress: id.egress, sent: SentState::Nothing });
+        self.pauses_due += 1;
         true
     }
 
-    /// Withdraws pending resumes of those flows for which `is_asked` returns true.
-    pub(super) fn ask_again(&mut self, is_asked: impl Fn(FlowId) -> bool) {
-        let leaving = self.rows.iter_mut().filter(|row| row.told == Told::Leaving);
-        for row in leaving.filter(|row| is_asked(FlowId { flow: row.flow, egress: row.egress })) {
-            row.told = Told::PauseLongAgo;
-            self.leaving -= 1;
-            self.due += 1;
+    /// Withdraws pending resumes of those flows for which `is_requested` returns true.
+    pub(super) fn withdraw_resumes(&mut self, is_requested: impl Fn(FlowId) -> bool) {
+        let resumes_due = self.rows.iter_mut().filter(|row| row.sent == SentState::ResumeDue);
+        for row in resumes_due.filter(|row| is_requested(FlowId { flow: row.flow, egress: row.egress })) {
+            row.sent = SentState::StalePause;
+            self.resumes_due -= 1;
+            self.pauses_due += 1;
         }
     }
 
     /// Requests a resume of every flow (Algorithm 1 lines 17 and 18). Calls `each` with every flow and whether a
     /// resume must still be sent.
-    pub(super) fn let_go(&mut self, mut each: impl FnMut(FlowId, bool)) {
+    pub(super) fn resume_all_flows(&mut self, mut each: impl FnMut(FlowId, bool)) {
         self.rows.retain_mut(|row| {
-            let to_be_told = row.told != Told::Nothing;
-            row.told = Told::Leaving;
-            each(FlowId { flow: row.flow, egress: row.egress }, to_be_told);
-            to_be_told
+            let needs_resume = row.sent != SentState::Nothing;
+            row.sent = SentState::ResumeDue;
+            each(FlowId { flow: row.flow, egress: row.egress }, needs_resume);
+            needs_resume
         });
-        self.due = 0;
-        self.leaving = self.rows.len();
+        self.pauses_due = 0;
+        self.resumes_due = self.rows.len();
         self.next_refresh = Nanos::NEVER;
     }
 
     /// Forgets all sent states. Calls `each` with every flow that ends by that.
-    pub(super) fn forget_told(&mut self, mut each: impl FnMut(FlowId)) {
+    pub(super) fn forget_sent(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
-            let ends = row.told == Told::Leaving;
-            row.told = Told::Nothing;
+            let ends = row.sent == SentState::ResumeDue;
+            row.sent = SentState::Nothing;
             if ends {
                 each(FlowId { flow: row.flow, egress: row.egress });
             }
             !ends
         });
-        self.due = self.rows.len();
-        self.leaving = 0;
+        self.pauses_due = self.rows.len();
+        self.resumes_due = 0;
         self.next_refresh = Nanos::NEVER;
     }
 
     pub(super) const fn is_due(&self) -> bool {
-        self.due > 0 || self.leaving > 0
+        self.pauses_due > 0 || self.resumes_due > 0
     }
 
     /// Advances to time `now`; all pauses may become due for a refresh.
     pub(super) fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
             self.next_refresh = Nanos::NEVER;
-            let paused = self.rows.iter_mut().filter(|row| row.told == Told::Pause);
-            paused.for_each(|row| row.told = Told::PauseLongAgo);
-            self.due = self.rows.len() - self.leaving;
+            let paused = self.rows.iter_mut().filter(|row| row.sent == SentState::Pause);
+            paused.for_each(|row| row.sent = SentState::StalePause);
+            self.pauses_due = self.rows.len() - self.resumes_due;
         }
     }
 
     /// Returns the kind of the next frame; pauses come first.
-    pub(super) const fn next(&self) -> Option<Say> {
-        match (self.due, self.leaving) {
+    pub(super) const fn next(&self) -> Option<FrameKind> {
+        match (self.pauses_due, self.resumes_due) {
             (0, 0) => None,
-            (0, _) => Some(Say::Resume),
-            _ => Some(Say::Pause),
+            (0, _) => Some(FrameKind::Resume),
+            _ => Some(FrameKind::Pause),
         }
     }
 
-    /// Sends flows for a frame of kind `say`, as long as `write` has room.
-    pub(super) fn tell(&mut self, now: Nanos, say: Say, mut write: impl FnMut(FlowId) -> bool) {
-        match say {
-            Say::Pause => {
-                for row in self.rows.iter_mut().filter(|row| row.told.is_due()) {
+    /// Sends flows for a frame of kind `kind`, as long as `write` has room.
+    pub(super) fn send(&mut self, now: Nanos, kind: FrameKind, mut write: impl FnMut(FlowId) -> bool) {
+        match kind {
+            FrameKind::Pause => {
+                for row in self.rows.iter_mut().filter(|row| row.sent.is_due()) {
                     if !write(FlowId { flow: row.flow, egress: row.egress }) {
                         break;
                     }
-                    row.told = Told::Pause;
-                    self.due -= 1;
+                    row.sent = SentState::Pause;
+                    self.pauses_due -= 1;
                 }
                 self.next_refresh = self.next_refresh.min(now.after(self.refresh));
             }
-            Say::Resume => {
+            FrameKind::Resume => {
                 let mut room = true;
                 self.rows.retain(|row| {
-                    if row.told != Told::Leaving || !room {
+                    if row.sent != SentState::ResumeDue || !room {
                         return true;
                     }
                     room = write(FlowId { flow: row.flow, egress: row.egress });
                     !room
                 });
-                self.leaving = self.rows.iter().filter(|row| row.told == Told::Leaving).count();
+                self.resumes_due = self.rows.iter().filter(|row| row.sent == SentState::ResumeDue).count();
             }
         }
     }
@@ -168,12 +168,12 @@ impl PauseFrames {
     }
 
     /// Returns the number of flows that the peer is asked to pause.
-    pub(super) fn asked(&self) -> usize {
-        self.rows.len() - self.leaving
+    pub(super) fn requested(&self) -> usize {
+        self.rows.len() - self.resumes_due
     }
 
-    pub(super) fn has_told(&self) -> bool {
-        self.rows.iter().any(|row| row.told != Told::Nothing)
+    pub(super) fn has_sent_pause(&self) -> bool {
+        self.rows.iter().any(|row| row.sent != SentState::Nothing)
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -191,99 +191,99 @@ mod tests {
 
     fn table(flows: &[u32]) -> PauseFrames {
         let mut table = PauseFrames::new(4, Nanos(100));
-        flows.iter().for_each(|&flow| assert!(table.ask(id(flow))));
+        flows.iter().for_each(|&flow| assert!(table.request_pause(id(flow))));
         table
     }
 
-    fn tell(table: &mut PauseFrames, now: u64, room: usize) -> Option<(Say, Vec<u32>)> {
-        let say = table.next()?;
-        let mut told = Vec::new();
-        table.tell(Nanos(now), say, |id| {
-            let fits = told.len() < room;
-            told.extend(fits.then_some(id.flow));
+    fn send(table: &mut PauseFrames, now: u64, room: usize) -> Option<(FrameKind, Vec<u32>)> {
+        let kind = table.next()?;
+        let mut sent = Vec::new();
+        table.send(Nanos(now), kind, |id| {
+            let fits = sent.len() < room;
+            sent.extend(fits.then_some(id.flow));
             fits
         });
-        Some((say, told))
+        Some((kind, sent))
     }
 
     #[test] // Algorithm 1 lines 13 to 15 and 17 to 19
-    fn a_flow_is_told_once_and_resumed_once() {
+    fn flow_is_paused_and_resumed_once() {
         let mut table = table(&[1, 2]);
-        assert_eq!(tell(&mut table, 0, 9), Some((Say::Pause, vec![1, 2])));
+        assert_eq!(send(&mut table, 0, 9), Some((FrameKind::Pause, vec![1, 2])));
         assert_eq!(table.next(), None);
-        let mut gone = Vec::new();
-        assert!(table.ask(id(3)));
-        table.let_go(|id, to_be_told| gone.push((id.flow, to_be_told)));
-        assert_eq!(gone, [(1, true), (2, true), (3, false)], "of the third the peer knows nothing");
-        assert_eq!(tell(&mut table, 1, 9), Some((Say::Resume, vec![1, 2])));
+        let mut resumed = Vec::new();
+        assert!(table.request_pause(id(3)));
+        table.resume_all_flows(|id, needs_resume| resumed.push((id.flow, needs_resume)));
+        assert_eq!(resumed, [(1, true), (2, true), (3, false)], "of the third the peer knows nothing");
+        assert_eq!(send(&mut table, 1, 9), Some((FrameKind::Resume, vec![1, 2])));
         assert_eq!((table.next(), table.bytes()), (None, 0));
     }
 
     #[test]
-    fn what_does_not_fit_goes_into_the_next_frame() {
+    fn overflowing_flows_go_into_next_frame() {
         let mut table = table(&[1, 2, 3]);
-        assert_eq!(tell(&mut table, 0, 2), Some((Say::Pause, vec![1, 2])));
-        assert_eq!(tell(&mut table, 0, 2), Some((Say::Pause, vec![3])));
-        table.let_go(|_, _| ());
-        assert_eq!(tell(&mut table, 0, 2), Some((Say::Resume, vec![1, 2])));
-        assert_eq!(tell(&mut table, 0, 2), Some((Say::Resume, vec![3])));
-        assert_eq!(tell(&mut table, 0, 2), None);
+        assert_eq!(send(&mut table, 0, 2), Some((FrameKind::Pause, vec![1, 2])));
+        assert_eq!(send(&mut table, 0, 2), Some((FrameKind::Pause, vec![3])));
+        table.resume_all_flows(|_, _| ());
+        assert_eq!(send(&mut table, 0, 2), Some((FrameKind::Resume, vec![1, 2])));
+        assert_eq!(send(&mut table, 0, 2), Some((FrameKind::Resume, vec![3])));
+        assert_eq!(send(&mut table, 0, 2), None);
     }
 
     #[test]
-    fn what_holds_is_told_again_when_its_time_comes_and_not_before() {
+    fn flow_pause_is_refreshed_when_due() {
         let mut table = table(&[1]);
-        tell(&mut table, 5, 9);
-        assert!(table.ask(id(2)));
-        tell(&mut table, 50, 9);
+        send(&mut table, 5, 9);
+        assert!(table.request_pause(id(2)));
+        send(&mut table, 50, 9);
         assert_eq!(table.next_refresh(), Nanos(105), "from the first");
         table.advance(Nanos(104));
         assert!(!table.is_due());
         table.advance(Nanos(105));
-        assert_eq!(tell(&mut table, 106, 9), Some((Say::Pause, vec![1, 2])));
+        assert_eq!(send(&mut table, 106, 9), Some((FrameKind::Pause, vec![1, 2])));
         assert_eq!(table.next_refresh(), Nanos(206));
-        table.let_go(|_, _| ());
+        table.resume_all_flows(|_, _| ());
         assert_eq!(table.next_refresh(), Nanos::NEVER);
     }
 
     #[test]
-    fn a_flow_whose_refresh_is_due_is_resumed_like_any_other() {
+    fn flow_with_due_refresh_is_resumed() {
         let mut table = table(&[1]);
-        tell(&mut table, 0, 9);
+        send(&mut table, 0, 9);
         table.advance(Nanos(100));
-        table.let_go(|_, to_be_told| assert!(to_be_told));
-        assert_eq!(tell(&mut table, 101, 9), Some((Say::Resume, vec![1])));
+        table.resume_all_flows(|_, needs_resume| assert!(needs_resume));
+        assert_eq!(send(&mut table, 101, 9), Some((FrameKind::Resume, vec![1])));
     }
 
     #[test]
-    fn a_flow_that_is_asked_for_again_before_its_resume_was_told_stays_paused() {
+    fn new_request_withdraws_pending_resume() {
         let mut table = table(&[1, 2]);
-        tell(&mut table, 0, 9);
-        table.let_go(|_, _| ());
-        table.ask_again(|flow| flow == id(2));
-        assert_eq!(table.asked(), 1);
-        assert_eq!(tell(&mut table, 1, 9), Some((Say::Pause, vec![2])));
-        assert_eq!(tell(&mut table, 1, 9), Some((Say::Resume, vec![1])));
-        assert_eq!((table.asked(), table.next(), table.next_refresh()), (1, None, Nanos(101)));
+        send(&mut table, 0, 9);
+        table.resume_all_flows(|_, _| ());
+        table.withdraw_resumes(|flow| flow == id(2));
+        assert_eq!(table.requested(), 1);
+        assert_eq!(send(&mut table, 1, 9), Some((FrameKind::Pause, vec![2])));
+        assert_eq!(send(&mut table, 1, 9), Some((FrameKind::Resume, vec![1])));
+        assert_eq!((table.requested(), table.next(), table.next_refresh()), (1, None, Nanos(101)));
     }
 
     #[test]
-    fn a_peer_that_was_away_is_told_anew_and_of_no_resume() {
+    fn link_loss_resends_pauses_without_resumes() {
         let mut table = table(&[1, 2]);
-        tell(&mut table, 0, 9);
-        table.let_go(|_, _| ());
-        table.ask_again(|flow| flow == id(2));
+        send(&mut table, 0, 9);
+        table.resume_all_flows(|_, _| ());
+        table.withdraw_resumes(|flow| flow == id(2));
         let mut ended = Vec::new();
-        table.forget_told(|id| ended.push(id.flow));
+        table.forget_sent(|id| ended.push(id.flow));
         assert_eq!(ended, [1]);
-        assert!(!table.has_told());
-        assert_eq!(tell(&mut table, 1, 9), Some((Say::Pause, vec![2])));
+        assert!(!table.has_sent_pause());
+        assert_eq!(send(&mut table, 1, 9), Some((FrameKind::Pause, vec![2])));
     }
 
     #[test]
     fn a_full_table_takes_no_more() {
         let mut table = table(&[1, 2, 3, 4]);
-        assert!(!table.ask(id(5)));
+        assert!(!table.request_pause(id(5)));
         assert_eq!(table.bytes(), 32);
     }
 }

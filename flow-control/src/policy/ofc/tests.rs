@@ -19,22 +19,22 @@ fn key(number: u16) -> FlowKey {
 }
 
 /// Buffer of six ports and the policy of class 3. The peers of all ports but the third understand lists of flows.
-struct Bench {
+struct OfcBench {
     buffer: Buffer,
     ofc: Ofc,
     intents: Vec<Intent>,
 }
 
-impl Bench {
-    fn new() -> Bench {
-        Bench::with(OfcSettings::default())
+impl OfcBench {
+    fn new() -> OfcBench {
+        OfcBench::with(OfcSettings::default())
     }
 
-    fn with(ofc: OfcSettings) -> Bench {
-        Bench::in_memory(Memory::Dedicated, ofc)
+    fn with(ofc: OfcSettings) -> OfcBench {
+        OfcBench::in_memory(Memory::Dedicated, ofc)
     }
 
-    fn in_memory(memory: Memory, ofc: OfcSettings) -> Bench {
+    fn in_memory(memory: Memory, ofc: OfcSettings) -> OfcBench {
         let mut settings = SwitchSettings {
             ports: (0..6).map(port_settings).collect(),
             accounting: Accounting::default(),
@@ -46,7 +46,7 @@ impl Bench {
             shadows: Vec::new(),
             qcn: Default::default(),
             policy: Default::default(),
-            fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
+            fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::PUBLIC },
             vlans: Vec::new(),
             routed_vlans: Vec::new(),
             groups: Vec::new(),
@@ -56,7 +56,7 @@ impl Bench {
             port.ofc_peer = index != 2;
         }
         let ofc = Ofc::new(Pfc::new(C3, PortSet::ALL), &settings);
-        Bench { buffer: Buffer::new(&settings, 6, Counters::new(6)), ofc, intents: Vec::new() }
+        OfcBench { buffer: Buffer::new(&settings, 6, Counters::new(6)), ofc, intents: Vec::new() }
     }
 
     fn observe(&mut self, event: Event) {
@@ -89,10 +89,10 @@ impl Bench {
     }
 
     /// Returns the next frame about flows to the peer of `port`: "pause" or "resume", and the flows.
-    fn told(&mut self, port: PortId) -> Option<(&'static str, Vec<u16>)> {
+    fn next_frame(&mut self, port: PortId) -> Option<(&'static str, Vec<u16>)> {
         let mut bytes = [0; 1514];
-        let told = self.ofc.tell(Nanos(0), port, MacAddr::default(), Quanta(9), &mut bytes)?;
-        let frame = &bytes[..told.len];
+        let written = self.ofc.write_frame(Nanos(0), port, MacAddr::default(), Quanta(9), &mut bytes)?;
+        let frame = &bytes[..written.len];
         let list = FlowPause::of_frame(&Header::parse(frame).unwrap(), frame).unwrap().unwrap();
         assert_eq!(list.class, C3);
         let number = |flow| match flow {
@@ -101,100 +101,103 @@ impl Bench {
         };
         let mut flows: Vec<u16> = list.flows().map(number).collect();
         flows.sort_unstable();
-        Some((if told.resumes { "resume" } else { "pause" }, flows))
+        Some((if written.resumes { "resume" } else { "pause" }, flows))
     }
 }
 
 // proves: ofc
 #[test] // Algorithm 1, lines 3 and 4
-fn flows_are_paused_when_both_queues_hold_x_off_c_and_not_a_byte_before() {
-    let mut bench = Bench::new();
+fn flows_paused_at_x_off_c() {
+    let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 17_999);
-    assert_eq!(bench.told(IN), None, "q_in and q_out are one byte short");
+    assert_eq!(bench.next_frame(IN), None, "q_in and q_out are one byte short");
     bench.arrive(IN, OUT, 1, 1);
-    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
     assert_eq!(bench.class_intents(), []);
 
-    let mut bench = Bench::new();
+    let mut bench = OfcBench::new();
     bench.arrive(IN, FREE, 1, 1);
     bench.arrive(IN, OUT, 2, 17_999);
-    assert_eq!(bench.told(IN), None, "q_out is one byte short");
+    assert_eq!(bench.next_frame(IN), None, "q_out is one byte short");
     bench.arrive(IN, OUT, 2, 1);
-    assert_eq!(bench.told(IN), Some(("pause", vec![2])));
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])));
 
-    let mut bench = Bench::new();
+    let mut bench = OfcBench::new();
     bench.arrive(PortId(1), OUT, 1, 17_000);
     bench.arrive(IN, OUT, 2, 17_999);
-    assert_eq!(bench.told(IN), None, "q_in is one byte short");
+    assert_eq!(bench.next_frame(IN), None, "q_in is one byte short");
     bench.arrive(IN, OUT, 2, 1);
-    assert_eq!(bench.told(IN), Some(("pause", vec![2])));
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])));
 }
 
 // proves: ofc
 #[test] // Algorithm 1, lines 5 and 6
-fn at_original_congestion_all_flows_to_that_port_are_paused_that_came_in_by_this_one() {
-    let mut bench = Bench::new();
+fn original_congestion_pauses_all_flows_of_ingress() {
+    let mut bench = OfcBench::new();
     bench.arrive(PortId(1), OUT, 1, 5_000);
     bench.arrive(IN, FREE, 2, 1_000);
     bench.arrive(IN, OUT, 3, 8_500);
     bench.arrive(IN, OUT, 4, 8_500);
-    assert_eq!(bench.told(IN), Some(("pause", vec![3, 4])));
-    assert_eq!((bench.told(IN), bench.told(PortId(1)), bench.told(FREE)), (None, None, None));
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![3, 4])));
+    assert_eq!(
+        (bench.next_frame(IN), bench.next_frame(PortId(1)), bench.next_frame(FREE)),
+        (None, None, None)
+    );
     bench.arrive(IN, OUT, 5, 100);
-    assert_eq!(bench.told(IN), Some(("pause", vec![5])), "one more, and only that one");
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![5])), "one more, and only that one");
     bench.arrive(IN, OUT, 4, 100);
-    assert_eq!(bench.told(IN), None, "nothing has changed");
+    assert_eq!(bench.next_frame(IN), None, "nothing has changed");
 }
 
 // proves: ofc
 #[test] // Algorithm 1, lines 7 and 8
-fn at_local_congestion_those_flows_are_paused_that_the_peer_has_paused() {
-    let mut bench = Bench::new();
+fn local_congestion_pauses_flows_paused_downstream() {
+    let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
     bench.ofc.pause_flow(OUT, &key(9), Nanos(100)).unwrap();
     bench.arrive(IN, OUT, 1, 9_000);
     bench.arrive(IN, OUT, 2, 9_000);
-    assert_eq!(bench.told(IN), Some(("pause", vec![2])), "nothing of 9 waits here");
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])), "nothing of 9 waits here");
     bench.ofc.pause_flow(OUT, &key(1), Nanos(100)).unwrap();
-    assert_eq!(bench.told(IN), None);
+    assert_eq!(bench.next_frame(IN), None);
     bench.arrive(IN, OUT, 2, 100);
-    assert_eq!(bench.told(IN), Some(("pause", vec![1])), "the peer has paused it meanwhile");
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])), "the peer has paused it meanwhile");
 }
 
 // proves: ofc
 #[test] // Algorithm 1, line 11: a pause of the class pauses all flows
-fn while_the_peer_has_paused_the_class_all_flows_there_are_culprits_whatever_it_has_listed() {
-    let mut bench = Bench::new();
+fn class_pause_makes_all_flows_culprits() {
+    let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
     bench.ofc.class_is_paused(FREE, true);
     bench.arrive(IN, OUT, 1, 9_000);
     bench.arrive(IN, OUT, 2, 9_000);
-    assert_eq!(bench.told(IN), Some(("pause", vec![2])), "another port's class is paused");
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])), "another port's class is paused");
     bench.ofc.class_is_paused(OUT, true);
     bench.arrive(IN, OUT, 2, 100);
-    assert_eq!(bench.told(IN), Some(("pause", vec![1])), "and that one, too");
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])), "and that one, too");
     bench.arrive(IN, OUT, 3, 100);
-    assert_eq!(bench.told(IN), Some(("pause", vec![3])));
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![3])));
     bench.ofc.class_is_paused(OUT, false);
     bench.arrive(IN, OUT, 4, 100);
-    assert_eq!(bench.told(IN), None, "the list alone holds again, and 4 is not in it");
+    assert_eq!(bench.next_frame(IN), None, "the list alone holds again, and 4 is not in it");
 }
 
 #[test] // Algorithm 1, lines 5 and 7: a port whose peer resumes is original again
-fn congestion_is_original_again_when_the_peer_has_paused_nothing_any_more() {
-    let mut bench = Bench::new();
+fn congestion_is_original_after_peer_resumes() {
+    let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
     bench.arrive(IN, OUT, 1, 18_000);
-    assert_eq!(bench.told(IN), None, "flow 1 is a victim there");
+    assert_eq!(bench.next_frame(IN), None, "flow 1 is a victim there");
     assert!(bench.ofc.resume_flow(OUT, &key(2)).is_some());
     bench.arrive(IN, OUT, 1, 100);
-    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
 }
 
 // proves: ofc
 #[test] // Algorithm 1, lines 10 and 11: plain PFC
-fn at_x_off_the_class_is_paused_and_not_a_byte_before() {
-    let mut bench = Bench::new();
+fn class_is_paused_at_x_off() {
+    let mut bench = OfcBench::new();
     bench.arrive(IN, FREE, 1, 10_000);
     bench.arrive(IN, OUT, 2, 9_999);
     assert_eq!(bench.class_intents(), []);
@@ -202,77 +205,77 @@ fn at_x_off_the_class_is_paused_and_not_a_byte_before() {
     let xoff = Intent::Xoff { port: IN, class: C3, trigger: Trigger::Ingress };
     assert_eq!(bench.class_intents(), [xoff]);
     bench.arrive(IN, OUT, 2, 9_000);
-    assert_eq!(bench.told(IN), None, "all are paused already");
+    assert_eq!(bench.next_frame(IN), None, "all are paused already");
 }
 
 #[test] // Algorithm 1, line 14: here flows are added
-fn what_another_queue_asks_for_is_added_and_all_of_it_resumed() {
-    let mut bench = Bench::new();
+fn flows_of_two_queues_resume_together() {
+    let mut bench = OfcBench::new();
     bench.arrive(PortId(1), FREE, 7, 17_900);
     bench.arrive(IN, OUT, 1, 18_000);
     bench.arrive(IN, FREE, 2, 100);
-    assert_eq!(bench.told(IN), Some(("pause", vec![1, 2])));
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1, 2])));
     bench.leave(IN, OUT, 1, 18_000);
-    assert_eq!(bench.told(IN), Some(("resume", vec![1, 2])));
+    assert_eq!(bench.next_frame(IN), Some(("resume", vec![1, 2])));
 }
 
 // proves: ofc
 #[test] // Algorithm 1, lines 16 to 19, when a frame has left
-fn flows_are_resumed_at_x_on_and_not_a_byte_above() {
-    let mut bench = Bench::new();
+fn flows_resume_at_x_on() {
+    let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 7_999);
     bench.arrive(IN, OUT, 1, 1);
     bench.arrive(IN, OUT, 1, 10_000);
-    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
     bench.leave(IN, OUT, 1, 7_999);
-    assert_eq!((bench.told(IN), bench.ofc.flows_asked(IN)), (None, 1), "10,001 bytes are left");
+    assert_eq!((bench.next_frame(IN), bench.ofc.requested_flows(IN)), (None, 1), "10,001 bytes are left");
     bench.leave(IN, OUT, 1, 1);
-    assert_eq!(bench.told(IN), Some(("resume", vec![1])));
-    assert_eq!((bench.told(IN), bench.ofc.flows_asked(IN)), (None, 0));
+    assert_eq!(bench.next_frame(IN), Some(("resume", vec![1])));
+    assert_eq!((bench.next_frame(IN), bench.ofc.requested_flows(IN)), (None, 0));
 }
 
 #[test] // Algorithm 1, line 16, as the paper has it: when a frame is enqueued
-fn flows_are_resumed_when_a_frame_finds_the_queue_at_x_on() {
+fn enqueue_at_x_on_resumes_flows() {
     for (size, resumed) in [(5_000, Some(("resume", vec![1]))), (5_001, None)] {
-        let mut bench = Bench::new();
+        let mut bench = OfcBench::new();
         bench.arrive(IN, OUT, 1, 18_000);
-        bench.told(IN);
+        bench.next_frame(IN);
         bench.buffer.enter_egress(IN, OUT, C3, Bytes(0));
         bench.buffer.enter_ingress(IN, C3, Bytes(0)).unwrap();
         bench.buffer.leave_egress(IN, OUT, C3, Bytes(13_000));
         bench.buffer.leave_ingress(IN, C3, Bytes(13_000)); // not reported to the policy
         bench.arrive(IN, OUT, 1, size);
-        assert_eq!(bench.told(IN), resumed, "with {} bytes", 5_000 + size);
+        assert_eq!(bench.next_frame(IN), resumed, "with {} bytes", 5_000 + size);
     }
 }
 
 #[test]
-fn a_class_that_was_paused_is_resumed_with_its_flows() {
-    let mut bench = Bench::new();
+fn class_resumes_with_its_flows() {
+    let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 18_000);
     bench.arrive(IN, OUT, 1, 2_000);
     assert_eq!(bench.class_intents().len(), 1);
     bench.leave(IN, OUT, 1, 10_001);
     assert_eq!(bench.class_intents(), [Intent::Xon { port: IN, class: C3 }]);
-    assert_eq!(bench.ofc.flows_asked(IN), 0);
+    assert_eq!(bench.ofc.requested_flows(IN), 0);
 }
 
 #[test]
-fn a_peer_that_does_not_understand_flows_gets_plain_pfc() {
+fn peer_without_ofc_gets_plain_pfc() {
     let plain = PortId(2);
-    let mut bench = Bench::new();
+    let mut bench = OfcBench::new();
     bench.arrive(plain, OUT, 1, 19_999);
-    assert_eq!((bench.told(plain), bench.class_intents()), (None, vec![]));
+    assert_eq!((bench.next_frame(plain), bench.class_intents()), (None, vec![]));
     bench.arrive(plain, OUT, 1, 1);
     let xoff = Intent::Xoff { port: plain, class: C3, trigger: Trigger::Ingress };
-    assert_eq!((bench.told(plain), bench.class_intents()), (None, vec![xoff]));
+    assert_eq!((bench.next_frame(plain), bench.class_intents()), (None, vec![xoff]));
     bench.leave(plain, OUT, 1, 10_001);
     assert_eq!(bench.class_intents(), [Intent::Xon { port: plain, class: C3 }]);
 }
 
 #[test]
-fn where_the_pause_frame_tab_is_full_the_class_is_paused() {
-    let mut bench = Bench::with(OfcSettings { paused_flows: 2, ..OfcSettings::default() });
+fn full_pause_frame_tab_pauses_class() {
+    let mut bench = OfcBench::with(OfcSettings { paused_flows: 2, ..OfcSettings::default() });
     bench.arrive(IN, OUT, 1, 9_000);
     bench.arrive(IN, OUT, 2, 9_000);
     assert_eq!(bench.class_intents(), []);
@@ -284,8 +287,8 @@ fn where_the_pause_frame_tab_is_full_the_class_is_paused() {
 }
 
 #[test]
-fn where_the_flow_in_port_tab_is_full_the_class_is_paused_once_there_is_congestion() {
-    let mut bench = Bench::with(OfcSettings { flows: 2, ..OfcSettings::default() });
+fn full_flow_in_port_tab_pauses_congested_class() {
+    let mut bench = OfcBench::with(OfcSettings { flows: 2, ..OfcSettings::default() });
     for flow in 1..=3 {
         bench.arrive(IN, OUT, flow, 5_000);
     }
@@ -304,10 +307,10 @@ fn where_the_flow_in_port_tab_is_full_the_class_is_paused_once_there_is_congesti
 }
 
 #[test]
-fn flows_that_found_no_room_are_paused_when_there_is_congestion_again() {
-    let mut bench = Bench::with(OfcSettings { paused_flows: 1, ..OfcSettings::default() });
+fn overflowed_flows_paused_at_next_congestion() {
+    let mut bench = OfcBench::with(OfcSettings { paused_flows: 1, ..OfcSettings::default() });
     bench.arrive(IN, FREE, 1, 18_000);
-    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
     bench.arrive(PortId(1), OUT, 3, 16_000);
     bench.arrive(IN, OUT, 2, 1_900);
     bench.arrive(PortId(1), OUT, 3, 100);
@@ -316,39 +319,39 @@ fn flows_that_found_no_room_are_paused_when_there_is_congestion_again() {
     assert_eq!(bench.class_intents(), [xoff], "the table holds flow 1");
     bench.leave(IN, FREE, 1, 18_000);
     assert_eq!(bench.class_intents(), [Intent::Xon { port: IN, class: C3 }]);
-    assert_eq!(bench.told(IN), Some(("resume", vec![1])));
+    assert_eq!(bench.next_frame(IN), Some(("resume", vec![1])));
     bench.arrive(IN, FREE, 4, 16_080);
     bench.arrive(IN, OUT, 2, 10);
-    assert_eq!((bench.told(IN), bench.class_intents()), (Some(("pause", vec![2])), vec![]));
+    assert_eq!((bench.next_frame(IN), bench.class_intents()), (Some(("pause", vec![2])), vec![]));
 }
 
 #[test]
-fn a_pause_of_flows_that_was_never_sent_is_due_no_longer_when_the_queue_has_drained() {
-    let mut bench = Bench::new();
+fn unsent_flow_pause_dropped_when_drained() {
+    let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 18_000);
     bench.intents.clear();
     bench.leave(IN, OUT, 1, 18_000);
     assert_eq!(bench.intents, [Intent::ResumeFlows { port: IN }], "what is due has changed");
-    assert_eq!((bench.told(IN), bench.ofc.is_due(IN)), (None, false));
+    assert_eq!((bench.next_frame(IN), bench.ofc.is_due(IN)), (None, false));
 }
 
 #[test] // Algorithm 2, line 4
-fn where_a_table_is_full_a_flow_cannot_be_paused_alone() {
+fn full_table_refuses_single_flow_pause() {
     let settings = OfcSettings { congested_flows: 2, ..OfcSettings::default() };
-    let mut bench = Bench::with(settings);
+    let mut bench = OfcBench::with(settings);
     assert!(bench.ofc.pause_flow(OUT, &key(1), Nanos(1)).is_some());
     assert!(bench.ofc.pause_flow(OUT, &key(2), Nanos(1)).is_some());
     assert!(bench.ofc.pause_flow(OUT, &key(2), Nanos(9)).is_some(), "it is there");
     assert!(bench.ofc.pause_flow(OUT, &key(3), Nanos(1)).is_none());
-    let mut bench = Bench::with(OfcSettings { flows: 1, ..settings });
+    let mut bench = OfcBench::with(OfcSettings { flows: 1, ..settings });
     bench.arrive(IN, OUT, 1, 100);
     assert!(bench.ofc.pause_flow(OUT, &key(2), Nanos(1)).is_none());
     assert_eq!(bench.ofc.flows_paused(OUT), 0);
 }
 
 #[test] // Algorithm 2, lines 7 and 8; Algorithm 3, line 7
-fn a_flow_is_congested_from_pause_to_resume_or_until_its_time_is_over() {
-    let mut bench = Bench::new();
+fn flow_is_congested_until_resume_or_expiry() {
+    let mut bench = OfcBench::new();
     let [first, second] = [(1, 100), (2, 200)]
         .map(|(flow, until)| bench.ofc.pause_flow(OUT, &key(flow), Nanos(until)).unwrap());
     assert_eq!((bench.ofc.flows_paused(OUT), bench.ofc.next_expiry(OUT)), (2, Nanos(100)));
@@ -360,19 +363,19 @@ fn a_flow_is_congested_from_pause_to_resume_or_until_its_time_is_over() {
 }
 
 #[test]
-fn a_flow_that_congests_again_before_its_resume_was_told_stays_paused() {
-    let mut bench = Bench::new();
+fn congestion_before_resume_keeps_flow_paused() {
+    let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 18_000);
-    bench.told(IN);
+    bench.next_frame(IN);
     bench.leave(IN, OUT, 1, 18_000);
     bench.arrive(IN, OUT, 1, 18_000);
-    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
-    assert_eq!(bench.told(IN), None);
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
+    assert_eq!(bench.next_frame(IN), None);
 }
 
 // proves: ofc
 #[test]
-fn x_off_c_and_x_on_move_with_the_memory_that_is_shared() {
+fn x_off_c_follows_shared_memory() {
     // X_OFF is the reserve of 2,000 bytes plus the part of the pool of 8,000 that others leave.
     let pool = SharedMemory {
         pool: Bytes(8_000),
@@ -382,15 +385,15 @@ fn x_off_c_and_x_on_move_with_the_memory_that_is_shared() {
         alpha_log2: None,
         ..SharedMemory::UNLIMITED
     };
-    let mut bench = Bench::in_memory(Memory::Shared(pool), OfcSettings::default());
+    let mut bench = OfcBench::in_memory(Memory::Shared(pool), OfcSettings::default());
     bench.arrive(IN, OUT, 1, 8_999);
-    assert_eq!(bench.told(IN), None, "one byte short of 0.9 X_OFF");
+    assert_eq!(bench.next_frame(IN), None, "one byte short of 0.9 X_OFF");
     bench.arrive(IN, OUT, 1, 1);
-    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
     bench.leave(IN, OUT, 1, 8_999);
-    assert_eq!(bench.told(IN), None, "X_ON is as far below X_OFF as ever, here nothing");
+    assert_eq!(bench.next_frame(IN), None, "X_ON is as far below X_OFF as ever, here nothing");
     bench.arrive(IN, FREE, 2, 1);
     bench.leave(IN, OUT, 1, 1);
     bench.leave(IN, FREE, 2, 1);
-    assert_eq!(bench.told(IN), Some(("resume", vec![1])));
+    assert_eq!(bench.next_frame(IN), Some(("resume", vec![1])));
 }

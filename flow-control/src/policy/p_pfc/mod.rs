@@ -22,10 +22,10 @@ use crate::settings::SwitchSettings;
 
 /// P-PFC of one class.
 #[derive(Debug)]
-pub struct PPfc(Form);
+pub struct PPfc(Variant);
 
 #[derive(Debug)]
-enum Form {
+enum Variant {
     Mean(Mean),
     Prediction(Prediction),
 }
@@ -33,23 +33,23 @@ enum Form {
 impl PPfc {
     pub(super) fn new(pfc: Pfc, settings: &SwitchSettings) -> PPfc {
         PPfc(match settings.policy.p_pfc.prediction {
-            None => Form::Mean(Mean::new(pfc, settings)),
-            Some(ahead) => Form::Prediction(Prediction::new(pfc, ahead, settings.ports.len())),
+            None => Variant::Mean(Mean::new(pfc, settings)),
+            Some(ahead) => Variant::Prediction(Prediction::new(pfc, ahead, settings.ports.len())),
         })
     }
 
     #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, now: Nanos, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match &mut self.0 {
-            Form::Mean(mean) => mean.observe(event, buffer, intents),
-            Form::Prediction(prediction) => prediction.observe(now, event, buffer, intents),
+            Variant::Mean(mean) => mean.observe(event, buffer, intents),
+            Variant::Prediction(prediction) => prediction.observe(now, event, buffer, intents),
         }
     }
 
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match &mut self.0 {
-            Form::Mean(mean) => mean.adopt(buffer, intents),
-            Form::Prediction(prediction) => prediction.adopt(buffer, intents),
+            Variant::Mean(mean) => mean.adopt(buffer, intents),
+            Variant::Prediction(prediction) => prediction.adopt(buffer, intents),
         }
     }
 }

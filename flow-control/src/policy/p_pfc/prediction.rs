@@ -24,13 +24,13 @@ use crate::cause::Trigger;
 pub(super) struct Prediction {
     pfc: Pfc,
     interval: Nanos,
-    ingress: Box<[Sample]>,
+    ingress: Box<[QueueSample]>,
     /// Ports with P(i,p) = 1.
     predicted: PortSet,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Sample {
+struct QueueSample {
     at: Nanos,
     held: Bytes,
 }
@@ -41,7 +41,7 @@ impl Prediction {
         Prediction {
             pfc,
             interval,
-            ingress: vec![Sample::default(); ports].into_boxed_slice(),
+            ingress: vec![QueueSample::default(); ports].into_boxed_slice(),
             predicted: PortSet::NONE,
         }
     }
@@ -98,7 +98,7 @@ impl Prediction {
     fn will_reach_xoff(&mut self, now: Nanos, port: PortId, buffer: &Buffer) -> bool {
         let class = self.pfc.class();
         let held = buffer.ingress(port, class);
-        let before = std::mem::replace(&mut self.ingress[port.index()], Sample { at: now, held });
+        let before = std::mem::replace(&mut self.ingress[port.index()], QueueSample { at: now, held });
         let grown = i128::from(held.0) - i128::from(before.held.0);
         let elapsed = i128::from(now.since(before.at).0.max(1));
         let predicted = i128::from(held.0) + grown * i128::from(self.interval.0) / elapsed;

@@ -17,7 +17,7 @@ fn by(egress: u8) -> Trigger {
 
 // proves: p-pfc
 #[test]
-fn nobody_is_paused_at_the_floor_and_who_feeds_the_queue_a_byte_above() {
+fn feeders_paused_above_the_floor() {
     let mut bench = bench();
     assert_eq!(bench.enqueue(0, 4, 9_000), [], "above the mean of 1,800, but not above the floor");
     assert_eq!(bench.enqueue(1, 4, 1_000), [], "at the floor");
@@ -36,7 +36,7 @@ fn fill(bench: &mut Bench, queues: u8) {
 
 // proves: p-pfc
 #[test]
-fn above_the_floor_the_mean_of_all_egress_queues_decides() {
+fn mean_decides_above_the_floor() {
     let mut bench = bench();
     fill(&mut bench, 3);
     // With q at port 4 the mean of the five is (90,000 + q) / 5: 22,500 equals it, 22,502 is above.
@@ -45,7 +45,7 @@ fn above_the_floor_the_mean_of_all_egress_queues_decides() {
 }
 
 #[test]
-fn a_queue_is_congested_until_it_has_fallen_by_the_gap_below_the_threshold() {
+fn congestion_ends_by_gap_below_threshold() {
     let mut bench = bench();
     bench.enqueue(0, 4, 10_001);
     assert_eq!(bench.dequeue(0, 4, 2_000), [], "one byte above XON");
@@ -56,7 +56,7 @@ fn a_queue_is_congested_until_it_has_fallen_by_the_gap_below_the_threshold() {
 
 // proves: p-pfc
 #[test]
-fn the_end_of_congestion_moves_with_the_mean() {
+fn congestion_end_follows_mean() {
     let mut bench = bench();
     bench.enqueue(0, 4, 40_000);
     fill(&mut bench, 4);
@@ -66,7 +66,7 @@ fn the_end_of_congestion_moves_with_the_mean() {
 }
 
 #[test]
-fn two_queues_and_the_ingress_queue_hold_a_port_together() {
+fn port_held_until_last_queue_drains() {
     let mut bench = bench();
     assert_eq!(bench.receive(0, 20_000), [xoff(0, Trigger::Ingress)]);
     assert_eq!(bench.enqueue(0, 3, 10_001), [], "held already");
@@ -77,7 +77,7 @@ fn two_queues_and_the_ingress_queue_hold_a_port_together() {
 }
 
 #[test]
-fn a_port_that_may_not_send_xoff_is_not_asked() {
+fn port_without_xoff_is_never_paused() {
     let silent = |settings: &mut SwitchSettings| settings.ports[0].flow_control = FlowControl::Ignore;
     let lossless = ClassSet(0b1000);
     let mut bench = Bench::of_class(PolicyKind::PPfc, PolicySettings::default(), C3, lossless, silent);
@@ -86,7 +86,7 @@ fn a_port_that_may_not_send_xoff_is_not_asked() {
 }
 
 #[test]
-fn it_takes_over_congested_queues() {
+fn adoption_pauses_feeders_of_congested_queues() {
     let mut bench = bench();
     bench.buffer.enter_egress(PortId(2), PortId(4), C3, Bytes(10_001));
     bench.buffer.enter_egress(PortId(2), PortId(3), C3, Bytes(10_000));

@@ -19,7 +19,7 @@ fn settings() -> PolicySettings {
 
 // proves: p-pfc
 #[test]
-fn a_queue_that_would_be_at_xoff_an_interval_from_now_is_paused_and_a_byte_less_is_not() {
+fn queue_predicted_at_xoff_is_paused() {
     for (second, intents) in [(5_999, vec![]), (6_000, vec![xoff(0, Trigger::Predicted)])] {
         let mut bench = bench();
         assert_eq!(bench.at(10_000).receive(0, 8_000), [], "a sample");
@@ -29,7 +29,7 @@ fn a_queue_that_would_be_at_xoff_an_interval_from_now_is_paused_and_a_byte_less_
 }
 
 #[test]
-fn the_slope_is_per_time_not_per_sample() {
+fn slope_is_per_time() {
     let mut bench = bench();
     bench.at(10_000).receive(0, 4_000);
     assert_eq!(bench.at(12_000).receive(0, 10_000), [], "14,000, growing by 5,000 in an interval");
@@ -38,7 +38,7 @@ fn the_slope_is_per_time_not_per_sample() {
 }
 
 #[test]
-fn between_two_samples_nothing_is_predicted() {
+fn no_prediction_between_samples() {
     let mut bench = bench();
     bench.at(10_000).receive(0, 8_000);
     assert_eq!(bench.at(10_999).receive(0, 11_999), [], "an interval has not passed");
@@ -47,7 +47,7 @@ fn between_two_samples_nothing_is_predicted() {
 
 // proves: p-pfc
 #[test]
-fn below_xon_no_slope_is_too_steep() {
+fn no_prediction_below_xon() {
     for (held, intents) in [(14_999, vec![]), (15_000, vec![xoff(0, Trigger::Predicted)])] {
         let xon = |settings: &mut SwitchSettings| settings.ports[0].classes[3].xon = Bytes(15_000);
         let mut bench = Bench::of_class(PolicyKind::PPfc, settings(), C3, ClassSet(0b1000), xon);
@@ -56,7 +56,7 @@ fn below_xon_no_slope_is_too_steep() {
 }
 
 #[test]
-fn a_predicted_pause_ends_below_half_of_xon_and_one_at_xoff_below_xon() {
+fn predicted_pause_ends_below_half_xon() {
     let mut bench = bench();
     bench.at(10_000).receive(0, 8_000);
     assert_eq!(bench.at(11_000).receive(0, 6_000), [xoff(0, Trigger::Predicted)]);
@@ -68,7 +68,7 @@ fn a_predicted_pause_ends_below_half_of_xon_and_one_at_xoff_below_xon() {
 }
 
 #[test]
-fn what_was_predicted_and_came_is_one_pause() {
+fn predicted_and_actual_xoff_is_one_pause() {
     let mut bench = bench();
     bench.at(10_000).receive(0, 8_000);
     assert_eq!(bench.at(11_000).receive(0, 6_000).len(), 1);
@@ -78,7 +78,7 @@ fn what_was_predicted_and_came_is_one_pause() {
 }
 
 #[test]
-fn a_falling_queue_is_not_paused() {
+fn falling_queue_is_not_paused() {
     let mut bench = bench();
     bench.at(10_000).receive(0, 19_000);
     bench.release(0, 1_000);
@@ -86,7 +86,7 @@ fn a_falling_queue_is_not_paused() {
 }
 
 #[test]
-fn it_takes_over_without_taking_what_is_there_for_a_slope() {
+fn adopted_bytes_are_no_slope() {
     let mut bench = bench();
     bench.buffer.enter_ingress(PortId(0), C3, Bytes(12_000)).expect("there is room");
     assert_eq!(bench.adopt(), []);

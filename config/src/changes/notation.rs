@@ -1,10 +1,10 @@
 //! Formats values in the notation of the file where possible.
 
 use xoff_flow_control::settings::{
-    Accounting, AutoPeer, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, GroupSettings,
-    Lldp, LoopDetection, LossyPool, Member, Memory, OfcSettings, PPfcSettings, PipelineSettings, PolicyKind,
-    PortSettings, PuntLimit, QcnSettings, QueueKind, Service, SharedMemory, Spread, StormLimit, Trust,
-    WatchdogSettings, Weigh, WhenFull,
+    Accounting, AutoPeer, CountUnit, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings,
+    GroupSettings, Lldp, LoopDetection, LossyPool, Member, Memory, OfcSettings, PPfcSettings,
+    PipelineSettings, PolicyKind, PortSettings, PuntLimit, QcnSettings, QueueKind, Service, SharedMemory,
+    Spread, StormLimit, Trust, WatchdogSettings, WhenFull,
 };
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
@@ -15,31 +15,31 @@ use crate::shell::{
 };
 use crate::written::ranges;
 
-pub(super) trait Told {
-    fn told(&self) -> String;
+pub(super) trait Notation {
+    fn notation(&self) -> String;
 }
 
 pub(super) fn absent() -> String {
     "none".to_owned()
 }
 
-macro_rules! told_as_displayed {
-    ($($type:ty),*) => { $(impl Told for $type {
-        fn told(&self) -> String {
+macro_rules! notation_by_display {
+    ($($type:ty),*) => { $(impl Notation for $type {
+        fn notation(&self) -> String {
             self.to_string()
         }
     })* };
 }
-told_as_displayed!(bool, u8, u16, u32, usize, f64, String, Class, HttpAt);
+notation_by_display!(bool, u8, u16, u32, usize, f64, String, Class, HttpAt);
 
-macro_rules! told_by_word {
-    ($($type:ty),*) => { $(impl Told for $type {
-        fn told(&self) -> String {
+macro_rules! notation_by_word {
+    ($($type:ty),*) => { $(impl Notation for $type {
+        fn notation(&self) -> String {
             self.word().into()
         }
     })* };
 }
-told_by_word!(
+notation_by_word!(
     Accounting,
     Dcbx,
     LogFormat,
@@ -49,20 +49,20 @@ told_by_word!(
     ReceiveChunks,
     Sighup,
     Trust,
-    Weigh,
+    CountUnit,
     ZeroCopy
 );
 
-macro_rules! told_by {
-    ($($type:ty: $how:expr),* $(,)?) => { $(impl Told for $type {
-        fn told(&self) -> String {
+macro_rules! notation_by {
+    ($($type:ty: $how:expr),* $(,)?) => { $(impl Notation for $type {
+        fn notation(&self) -> String {
             let how: fn(&$type) -> String = $how;
             how(self)
         }
     })* };
 }
 
-told_by! {
+notation_by! {
     Lldp: |lldp| match lldp {
         Lldp::Off => "false".into(),
         Lldp::Switch => "true".into(),
@@ -85,14 +85,14 @@ told_by! {
         let netns = netns.as_ref().map_or_else(|| "of the switch".into(), |path| path.display().to_string());
         let spread = match spread {
             Spread::Frame(_) => "frame".into(), // `turns` is not a key of a router
-            Spread::Flow | Spread::Adaptive { .. } => spread.told(),
+            Spread::Flow | Spread::Adaptive { .. } => spread.notation(),
         };
         format!("{}, namespace {netns}, spread {spread}", names.join(", "))
     },
     Spread: |spread| match *spread {
         Spread::Flow => "flow".into(),
         Spread::Frame(turns) => format!("frame, turns {}", turns.word()),
-        Spread::Adaptive { low, high } => format!("adaptive, low {}, high {}", low.told(), high.told()),
+        Spread::Adaptive { low, high } => format!("adaptive, low {}, high {}", low.notation(), high.notation()),
     },
     Vec<(u16, xoff_wire::units::MacAddr)>: |vlans| {
         ranges(&vlans.iter().map(|(vid, _)| *vid).collect::<Vec<u16>>())
@@ -106,7 +106,7 @@ told_by! {
     },
     Poll: |poll| match poll {
         Poll::Busy => "busy".into(),
-        Poll::Adaptive { idle_after } => format!("adaptive, idle_after {}", idle_after.told()),
+        Poll::Adaptive { idle_after } => format!("adaptive, idle_after {}", idle_after.notation()),
     },
     Queues: |queues| match queues {
         Queues::All => "all".into(),
@@ -115,7 +115,7 @@ told_by! {
     Rings: |Rings { fill, rx, tx, completion }| format!("fill {fill}, rx {rx}, tx {tx}, completion {completion}"),
     Chunks: |Chunks { bytes, receive, multi_buffer }| {
         let several = if *multi_buffer { ", several for a frame" } else { "" };
-        format!("{bytes} bytes, {} to receive into{several}", receive.told())
+        format!("{bytes} bytes, {} to receive into{several}", receive.notation())
     },
     Workers: |workers| match workers {
         Workers::Auto => "auto".into(),
@@ -123,16 +123,16 @@ told_by! {
         Workers::List(list) => format!("a list of {}", list.len()),
     },
     StormLimit: |limit| {
-        let rates = Flooded::ALL.map(|kind| limit.of(kind).map(|rate| format!("{} {}", kind.name(), rate.told())));
+        let rates = Flooded::ALL.map(|kind| limit.of(kind).map(|rate| format!("{} {}", kind.name(), rate.notation())));
         let rates: Vec<String> = rates.into_iter().flatten().collect();
         if rates.is_empty() { absent() } else { rates.join(", ") }
     },
     EcnSettings: |EcnSettings { min, max, probability, wred }| {
         let wred = if *wred { ", wred" } else { "" };
-        format!("from {} to {}, probability {probability}{wred}", min.told(), max.told())
+        format!("from {} to {}, probability {probability}{wred}", min.notation(), max.notation())
     },
     WatchdogSettings: |WatchdogSettings { action, detect, restore }| {
-        format!("{} after {}, over after {}", action.name(), detect.told(), restore.told())
+        format!("{} after {}, over after {}", action.name(), detect.notation(), restore.notation())
     },
     FlowControl: |flow_control| match flow_control {
         FlowControl::Pfc { obey, send } => format!("pfc, obeyed in {}, sent in {}", some(obey), some(send)),
@@ -151,15 +151,15 @@ told_by! {
     GfcSettings: |GfcSettings { first, steps }| format!("first {first}, steps {steps}"),
     PipelineSettings: |PipelineSettings { rate, delay, ingress }| {
         let rate = rate.map_or("none".into(), quantity::frame_rate);
-        format!("rate {rate}, delay {}, ingress {}", delay.told(), ingress.name())
+        format!("rate {rate}, delay {}, ingress {}", delay.notation(), ingress.name())
     },
     Memory: |memory| match memory {
         Memory::Dedicated => "dedicated".into(),
-        Memory::Shared(shared) => shared.told(),
+        Memory::Shared(shared) => shared.notation(),
     },
     LossyPool: |pool| match *pool {
         LossyPool::UNLIMITED => "none".into(),
-        LossyPool { bytes, .. } => bytes.told(),
+        LossyPool { bytes, .. } => bytes.notation(),
     },
     SharedMemory: |shared| {
         let SharedMemory {
@@ -172,7 +172,7 @@ told_by! {
             ("port_limit", port_limit),
             ("egress_port_limit", egress_port_limit),
         ];
-        let limits = limits.map(|(name, bytes)| format!("{name} {}", bytes.told())).join(", ");
+        let limits = limits.map(|(name, bytes)| format!("{name} {}", bytes.notation())).join(", ");
         let (of_egress, headroom) = (egress_limits.word(), headroom.word());
         let alpha = alpha_log2.map_or_else(absent, |alpha| alpha.to_string());
         format!("shared, {limits}, egress_limits {of_egress}, headroom {headroom}, alpha_log2 {alpha}")
@@ -185,7 +185,7 @@ told_by! {
         format!(
             "ingress {}, egress {}, set_point {}, weight {weight}, sample_every {}, jitter {jitter_percent}, \
              frames_per_cnm {frames_per_cnm}, culprit {culprit}, flows {flows_max}, seed {seed}",
-            some(ingress), some(egress), set_point.told(), sample_every.told(),
+            some(ingress), some(egress), set_point.notation(), sample_every.notation(),
         )
     },
 }
@@ -197,37 +197,37 @@ pub(super) fn group(group: &GroupSettings, ports: &[PortSettings]) -> String {
         if member.weight == 1 { name.to_owned() } else { format!("{name} (weight {})", member.weight) }
     };
     let members: Vec<String> = members.iter().map(member).collect();
-    let spread = spread.told();
+    let spread = spread.notation();
     let of_uplinks = if *uplinks { ", uplinks" } else { "" };
     format!("ports {}, spread {spread}{of_uplinks}", members.join(", "))
 }
 
 fn some(classes: &ClassSet) -> String {
-    if classes.is_empty() { absent() } else { classes.told() }
+    if classes.is_empty() { absent() } else { classes.notation() }
 }
 
-impl<T: Told> Told for Option<T> {
-    fn told(&self) -> String {
-        self.as_ref().map_or_else(absent, Told::told)
+impl<T: Notation> Notation for Option<T> {
+    fn notation(&self) -> String {
+        self.as_ref().map_or_else(absent, Notation::notation)
     }
 }
 
-impl<T: Told> Told for Vec<T> {
-    fn told(&self) -> String {
-        let all: Vec<String> = self.iter().map(Told::told).collect();
+impl<T: Notation> Notation for Vec<T> {
+    fn notation(&self) -> String {
+        let all: Vec<String> = self.iter().map(Notation::notation).collect();
         if all.is_empty() { absent() } else { all.join(", ") }
     }
 }
 
 /// Formats runs of indices with equal values.
-impl<T: Told + PartialEq, const N: usize> Told for [T; N] {
-    fn told(&self) -> String {
+impl<T: Notation + PartialEq, const N: usize> Notation for [T; N] {
+    fn notation(&self) -> String {
         let runs = self.chunk_by(|left, right| left == right).scan(0, |from, run| {
             let (first, last) = (*from, *from + run.len() - 1);
             *from = last + 1;
             Some(match first == last {
-                true => format!("{first} = {}", run[0].told()),
-                false => format!("{first}-{last} = {}", run[0].told()),
+                true => format!("{first} = {}", run[0].notation()),
+                false => format!("{first}-{last} = {}", run[0].notation()),
             })
         });
         runs.collect::<Vec<_>>().join(", ")

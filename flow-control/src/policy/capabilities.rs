@@ -8,7 +8,7 @@ use crate::settings::PortSettings;
 
 /// Intents that can be executed, by port.
 #[derive(Clone, Debug)]
-pub struct Reach {
+pub struct Capabilities {
     ports: Box<[Port]>,
 }
 
@@ -19,14 +19,14 @@ struct Port {
     keeps_rates: bool,
 }
 
-impl Reach {
+impl Capabilities {
     /// Creates the filter of a worker that owns some of the ports; it cannot send to the peers of other ports.
-    pub fn new(ports: &[PortSettings], owns: impl Fn(PortId) -> bool) -> Reach {
+    pub fn new(ports: &[PortSettings], owns: impl Fn(PortId) -> bool) -> Capabilities {
         let port = |(id, port): (u8, &PortSettings)| Port {
             pauses: if owns(PortId(id)) { port.sends() } else { ClassSet::NONE },
             keeps_rates: port.gfc_peer,
         };
-        Reach { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
+        Capabilities { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
     }
 
     /// Removes the intents that cannot be executed from those of the policy of class `by`. Returns their number.
@@ -39,11 +39,11 @@ impl Reach {
     fn allows(&self, by: Class, intent: &Intent) -> bool {
         match *intent {
             Intent::Xoff { port, class, trigger } => {
-                self.asks(by, port, class).is_some() && self.knows(trigger)
+                self.pausable_port(by, port, class).is_some() && self.is_valid_trigger(trigger)
             }
-            Intent::Xon { port, class } => self.asks(by, port, class).is_some(),
+            Intent::Xon { port, class } => self.pausable_port(by, port, class).is_some(),
             Intent::Rate { port, class, .. } => {
-                class == by && self.asks(by, port, class).is_some_and(|port| port.keeps_rates)
+                class == by && self.pausable_port(by, port, class).is_some_and(|port| port.keeps_rates)
             }
             // Only the built-in policy can name the flows.
             Intent::PauseFlows { .. } | Intent::ResumeFlows { .. } => false,
@@ -51,13 +51,13 @@ impl Reach {
     }
 
     /// Returns the port if the policy of class `by` may ask its peer to pause `class`.
-    fn asks(&self, by: Class, port: PortId, class: Class) -> Option<&Port> {
+    fn pausable_port(&self, by: Class, port: PortId, class: Class) -> Option<&Port> {
         let port = self.ports.get(port.index())?;
         (class.get() <= by.get() && port.pauses.contains(class)).then_some(port)
     }
 
     /// Returns whether the culprit of the trigger is a port of the switch.
-    fn knows(&self, trigger: Trigger) -> bool {
+    fn is_valid_trigger(&self, trigger: Trigger) -> bool {
         match trigger {
             Trigger::Egress(port) | Trigger::TableFull(port) => port.index() < self.ports.len(),
             Trigger::Ingress | Trigger::Predicted | Trigger::Higher(_) => true,
@@ -77,10 +77,10 @@ mod tests {
 
     /// Returns the filter of three ports with lossless classes 3 and 4. The second sends no XOFF, and the third
     /// belongs to another worker.
-    fn reach() -> Reach {
+    fn capabilities() -> Capabilities {
         let mut ports = [0, 1, 2].map(port);
         ports[1].flow_control = FlowControl::Ignore;
-        Reach::new(&ports, |port| port != PortId(2))
+        Capabilities::new(&ports, |port| port != PortId(2))
     }
 
     fn port(index: u8) -> PortSettings {
@@ -92,14 +92,14 @@ mod tests {
 
     fn allowed(by: usize, intent: Intent) -> bool {
         let mut intents = vec![intent];
-        let refused = reach().restrict(Class::ALL[by], &mut intents);
+        let refused = capabilities().restrict(Class::ALL[by], &mut intents);
         assert_eq!(intents.len() as u64 + refused, 1);
         refused == 0
     }
 
     // proves: own-policy
     #[test]
-    fn a_policy_holds_its_own_class_and_lower_lossless_ones_where_the_port_may_send() {
+    fn policy_pauses_own_and_lower_lossless_classes() {
         let xoff = |port, class| Intent::Xoff { port: PortId(port), class, trigger: Trigger::Ingress };
         let xon = |port, class| Intent::Xon { port: PortId(port), class };
         for port in 0..=4 {
@@ -112,23 +112,23 @@ mod tests {
 
     // proves: own-policy
     #[test]
-    fn a_culprit_is_a_port_of_the_switch() {
+    fn culprit_must_be_existing_port() {
         let by = |trigger| Intent::Xoff { port: PortId(0), class: CLASSES[1], trigger };
-        for (port, known) in [(0, true), (2, true), (3, false), (255, false)] {
-            assert_eq!(allowed(3, by(Trigger::Egress(PortId(port)))), known, "port {port}");
-            assert_eq!(allowed(3, by(Trigger::TableFull(PortId(port)))), known, "port {port}");
+        for (port, is_port) in [(0, true), (2, true), (3, false), (255, false)] {
+            assert_eq!(allowed(3, by(Trigger::Egress(PortId(port)))), is_port, "port {port}");
+            assert_eq!(allowed(3, by(Trigger::TableFull(PortId(port)))), is_port, "port {port}");
         }
         assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));
     }
 
     // proves: own-policy
     #[test]
-    fn rates_are_asked_of_peers_that_keep_them_and_of_the_own_class_and_flows_of_nobody() {
+    fn rates_need_gfc_peer_and_own_class() {
         let rate = |port, class| Intent::Rate { port: PortId(port), class, step: RateStep::FULL };
         assert!(!allowed(3, rate(0, CLASSES[1])), "the peer is not known to keep rates");
-        let reach = Reach::new(&[PortSettings { gfc_peer: true, ..port(0) }], |_| true);
+        let capabilities = Capabilities::new(&[PortSettings { gfc_peer: true, ..port(0) }], |_| true);
         let of = |by: usize, class: usize| {
-            reach.restrict(Class::ALL[by], &mut vec![rate(0, Class::ALL[class])]) == 0
+            capabilities.restrict(Class::ALL[by], &mut vec![rate(0, Class::ALL[class])]) == 0
         };
         assert!(of(3, 3) && !of(4, 3) && !of(3, 4));
         let port = PortId(0);

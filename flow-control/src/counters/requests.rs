@@ -7,7 +7,7 @@ use crate::counter::Counter;
 
 /// Requests to pause single flows (OFC).
 #[derive(Debug, Default, PartialEq)]
-pub struct FlowsAsked {
+pub struct FlowRequests {
     /// Partial pauses: requests that added flows to those that the peer is to pause.
     pub pauses: Counter,
     /// Flows in these requests.
@@ -18,7 +18,7 @@ pub struct FlowsAsked {
     pub now: Counter,
 }
 
-impl FlowsAsked {
+impl FlowRequests {
     /// Counts a request to pause `count` more flows.
     pub fn pause(&self, count: u32) {
         self.pauses.add(1);
@@ -28,7 +28,7 @@ impl FlowsAsked {
 
 /// Requests for rates (GFC).
 #[derive(Debug, Default, PartialEq)]
-pub struct RateAsked {
+pub struct RateRequests {
     /// Number of rate changes.
     pub changes: Counter,
     /// Rate that the peer is asked to keep now, in bits per second; zero: no limit.
@@ -37,9 +37,9 @@ pub struct RateAsked {
     pub lowest: Counter,
 }
 
-impl RateAsked {
+impl RateRequests {
     /// Counts a request to keep this step of the peer's line rate.
-    pub fn ask(&self, step: RateStep, line: BitRate) {
+    pub fn record(&self, step: RateStep, line: BitRate) {
         self.changes.add(1);
         if step == RateStep::FULL {
             return self.now.set(0);
@@ -63,9 +63,9 @@ pub struct ShadowCounters {
     /// Begin of the current shadow pause (driver's clock, ns); zero without one.
     pub held_since: Counter,
     /// Requests to pause single flows.
-    pub flows: FlowsAsked,
+    pub flows: FlowRequests,
     /// Requests for rates.
-    pub rate: RateAsked,
+    pub rate: RateRequests,
     /// Frames received here and lost because room was missing, while the policy had requested no pause.
     pub lost: Counter,
     /// Time of the first such loss (driver's clock, ns); zero without one.
@@ -90,14 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_rate_is_kept_while_rates_rise_and_fall() {
-        let asked = RateAsked::default();
+    fn lowest_rate_survives_rate_changes() {
+        let requests = RateRequests::default();
         let line = BitRate::from_gbps(1);
-        let seen = [2, 3, 1, 0].map(|step| {
-            asked.ask(RateStep::new(step).unwrap(), line);
-            (asked.now.get() / 1_000_000, asked.lowest.get() / 1_000_000)
+        let rates = [2, 3, 1, 0].map(|step| {
+            requests.record(RateStep::new(step).unwrap(), line);
+            (requests.now.get() / 1_000_000, requests.lowest.get() / 1_000_000)
         });
-        assert_eq!(seen, [(250, 250), (125, 125), (500, 125), (0, 125)]);
-        assert_eq!(asked.changes.get(), 4);
+        assert_eq!(rates, [(250, 250), (125, 125), (500, 125), (0, 125)]);
+        assert_eq!(requests.changes.get(), 4);
     }
 }
