@@ -66,7 +66,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn ipv4_keeps_all_but_dscp_and_a_right_checksum(
+        fn ipv4_dscp_change_updates_checksum(
             rest in any::<[u8; 19]>(), tagged: bool, dscp in 0u8..64
         ) {
             let (mut bytes, l3) = ipv4_frame(rest, tagged);
@@ -82,7 +82,7 @@ mod tests {
         }
 
         #[test]
-        fn ipv6_keeps_all_but_dscp(rest in any::<[u8; 39]>(), low in 0u8..16, dscp in 0u8..64) {
+        fn ipv6_changes_dscp_only(rest in any::<[u8; 39]>(), low in 0u8..16, dscp in 0u8..64) {
             let mut bytes = vec![2; 12];
             bytes.extend([0x86, 0xdd, 0x60 | low]);
             bytes.extend(rest);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_checksum_stays_as_wrong() {
+    fn wrong_checksum_stays_wrong() {
         let mut bytes = [0; 34];
         bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x00]);
         bytes[24..26].copy_from_slice(&[0x12, 0x34]);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ip_stays() {
+    fn non_ip_frame_is_unchanged() {
         let mut bytes = [7; 64];
         let header = Header::parse(&bytes).unwrap();
         set(&mut bytes, &header, 46);

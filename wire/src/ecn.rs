@@ -66,7 +66,7 @@ mod tests {
     explore! {
         // proves: ecn
         #[test]
-        fn ipv4_keeps_all_but_the_mark_and_a_right_checksum(
+        fn ipv4_ecn_mark_updates_checksum(
             mut rest in any::<[u8; 19]>(), tagged: bool, ect in 1u8..=2
         ) {
             rest[0] = rest[0] & !MASK | ect;
@@ -89,7 +89,7 @@ mod tests {
 
         // proves: ecn
         #[test]
-        fn ipv6_keeps_all_but_the_mark(rest in any::<[u8; 39]>(), low in 0u8..16, ect in 1u8..=2) {
+        fn ipv6_changes_ecn_only(rest in any::<[u8; 39]>(), low in 0u8..16, ect in 1u8..=2) {
             let mut bytes = vec![2; 12];
             bytes.extend([0x86, 0xdd, 0x60 | low]);
             bytes.extend(rest);
@@ -105,7 +105,7 @@ mod tests {
 
         // proves: ecn
         #[test]
-        fn what_is_not_capable_stays_as_it_is(mut bytes in frame_bytes()) {
+        fn not_ect_frame_is_unchanged(mut bytes in frame_bytes()) {
             let Ok(header) = Header::parse(&bytes) else { return Ok(()) };
             let before = bytes.clone();
             let was = get(&bytes, &header);

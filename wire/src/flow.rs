@@ -212,7 +212,7 @@ mod tests {
 
     // proves: classification
     #[test]
-    fn a_cn_tag_makes_no_other_flow() {
+    fn cn_tag_does_not_change_flow() {
         for tagged in [false, true] {
             let mut bytes = ipv4_udp(tagged, 0, (0, 0), [49152, 4791]);
             let at = if tagged { 16 } else { 12 };
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn all_fragments_of_a_datagram_are_one_flow() {
+    fn fragments_of_datagram_are_one_flow() {
         let first = key(&ipv4_udp(false, 0, (Ipv4Flags::MoreFragments, 0), [5, 6]));
         let last = key(&ipv4_udp(false, 0, (0, 100), [7, 8]));
         assert_eq!((first, last), (v4([0, 0]), v4([0, 0])));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_addresses_and_ether_type() {
+    fn other_frames_use_addresses_and_ether_type() {
         let mut bytes = ipv4_udp(false, 0, (0, 0), [5, 6]);
         bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
         let (dst, src) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_fixed_and_spread_over_few_paths() {
+    fn flow_digests_are_stable_and_even() {
         assert_eq!(v4([1, 2]).digest(), v4([1, 2]).digest());
         let digests: Vec<u64> = (0..4096).map(|port| v4([port, 4791]).digest()).collect();
         assert_eq!(digests.iter().collect::<HashSet<_>>().len(), 4096);
@@ -276,7 +276,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn any_frame_has_a_flow(bytes in frame_bytes()) {
+        fn arbitrary_frames_have_a_flow(bytes in frame_bytes()) {
             if let Ok(header) = Header::parse(&bytes) {
                 prop_assert_eq!(FlowKey::of(&header, &bytes), FlowKey::of(&header, &bytes.clone()));
             }

@@ -108,7 +108,7 @@ mod tests {
 
     // proves: gfc
     #[test]
-    fn every_byte_is_where_it_is_documented_and_no_class_is_paused() {
+    fn rate_frame_bytes_match_documentation() {
         let bytes = some().encode(SRC);
         assert_eq!(bytes[..18], MacControl::Pfc(Pfc::default()).encode(SRC)[..18]);
         assert!(bytes[16..34].iter().all(|&byte| byte == 0), "a plain peer reads no class and no time");

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mtu_leaves_out_a_tag_of_each_kind_and_no_more() {
+    fn mtu_excludes_one_tag_of_each_kind() {
         let tags_len = |types: &[u16]| {
             let mut bytes = vec![0; 12];
             types.iter().for_each(|tag| bytes.extend([&tag.to_be_bytes()[..], &[0, 1]].concat()));
@@ -390,24 +390,24 @@ mod tests {
 
     explore! {
         #[test]
-        fn agrees_with_the_views_on_frames_cut_anywhere(bytes in frame_bytes()) {
+        fn parse_matches_views_on_truncated_frames(bytes in frame_bytes()) {
             prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
         }
 
         #[test]
-        fn a_second_look_reads_what_the_first_did(bytes in frame_bytes()) {
+        fn read_repeats_parse(bytes in frame_bytes()) {
             if let Ok(header) = Header::parse(&bytes) {
                 prop_assert_eq!(Header::read(header.layout(), &bytes), header);
             }
         }
 
         #[test]
-        fn agrees_with_the_views_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
+        fn parse_matches_views_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
             prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
         }
 
         #[test]
-        fn a_tci_is_its_parts(pcp in 0u8..8, dei: bool, vid in 0u16..4096) {
+        fn tci_packs_its_fields(pcp in 0u8..8, dei: bool, vid in 0u16..4096) {
             let tci = Tci::new(Class::new(pcp).unwrap(), dei, vid);
             prop_assert_eq!((tci.pcp().get(), tci.dei(), tci.vid()), (pcp, dei, vid));
             prop_assert_eq!(tci.with_vid(7).with_pcp(Class::ALL[5]), Tci::new(Class::ALL[5], dei, 7));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_short_of_each_header_is_told_apart() {
+    fn truncated_headers_are_distinguished() {
         let mut untagged = [0u8; 14];
         untagged[12..].copy_from_slice(&[0x88, 0xb5]);
         assert_eq!(Header::parse(&untagged[..13]), Err(Malformed::TooShort));
@@ -430,7 +430,7 @@ mod tests {
 
     // proves: classification
     #[test]
-    fn a_cn_tag_is_seen_through() {
+    fn cn_tag_is_skipped() {
         let ipv4 = [0x08, 0x00, 0x45, 26 << 2];
         for (tags, vlan) in [(&[][..], None), (&[0x81, 0x00, 0x60, 0x05], Some(Tci(0x6005)))] {
             let mut bytes = vec![2; 12];
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_cn_tag_is_payload() {
+    fn second_cn_tag_is_payload() {
         let mut bytes = [0u8; 64];
         bytes[12..20].copy_from_slice(&[0x22, 0xe9, 0, 1, 0x22, 0xe9, 0, 2]);
         let header = Header::parse(&bytes).unwrap();
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_ip_header_has_no_dscp() {
+    fn truncated_ip_header_has_no_dscp() {
         let mut bytes = [0u8; 54];
         bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 26 << 2]);
         assert_eq!(Header::parse(&bytes[..33]).unwrap().dscp, None);
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_tag_is_payload() {
+    fn service_tag_is_payload() {
         let mut bytes = [0u8; 64];
         bytes[12..18].copy_from_slice(&[0x88, 0xa8, 0x60, 0x05, 0x08, 0x00]);
         let header = Header::parse(&bytes).unwrap();

@@ -269,7 +269,7 @@ mod tests {
     const FD: u128 = 0xfd << 120;
 
     #[test]
-    fn a_packet_is_read_by_its_own_length_and_not_by_its_frames() {
+    fn packet_length_excludes_frame_padding() {
         let mut bytes = v4(A, B, 64, 0, 8);
         let packet = Packet {
             src: Address::V4(0x0a00_0001),
@@ -303,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn options_are_told() {
+    fn ip_options_are_reported() {
         assert!(read4(&v4(A, B, 64, 1, 0)).unwrap().has_options);
         assert!(read6(&v6(FD | 1, FD | 2, 9, 0, 8)).unwrap().has_options);
     }
 
     // proves: slow-path
     #[test]
-    fn every_bit_of_an_ipv4_header_that_is_wrong_is_found() {
+    fn checksum_detects_every_flipped_bit() {
         for options in [0, 1, 10] {
             let good = v4(A, B, 64, options, 4);
             for bit in 0..usize::from(5 + options) * 32 {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_off_or_of_another_version_is_broken() {
+    fn truncated_or_other_version_is_malformed() {
         let (four, six) = (v4(A, B, 64, 2, 0), v6(FD | 1, FD | 2, 9, 17, 0));
         for len in 0..four.len() {
             assert_eq!(read4(&four[..len]), Err(Unroutable::Broken), "{len}");
@@ -338,7 +338,7 @@ mod tests {
 
     // proves: slow-path
     #[test]
-    fn martians_go_nowhere() {
+    fn martian_addresses_are_unroutable() {
         for on_no_wire in [[0, 0, 0, 0], [0, 1, 2, 3], [127, 0, 0, 1], [127, 255, 255, 255]] {
             assert_eq!(read4(&v4(on_no_wire, B, 9, 0, 0)), Err(Unroutable::Martian), "from {on_no_wire:?}");
             assert_eq!(read4(&v4(A, on_no_wire, 9, 0, 0)), Err(Unroutable::Martian), "to {on_no_wire:?}");
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_on_the_link_is_bracketed() {
+    fn link_local_ranges_have_exact_bounds() {
         let stays4 = |dst| {
             let back = read4(&v4(dst, A, 9, 0, 0)).map(|packet| packet.stays_on_link);
             let stays = read4(&v4(A, dst, 9, 0, 0)).unwrap().stays_on_link;
@@ -402,7 +402,7 @@ mod tests {
     explore! {
         // proves: routing
         #[test]
-        fn a_packet_that_has_passed_has_a_hop_less_and_a_right_checksum(
+        fn ipv4_forwarding_decrements_ttl_and_updates_checksum(
             src in any::<[u8; 4]>(), dst in any::<[u8; 4]>(), ttl in 1u8.., options in 0u8..=10, id in any::<[u8; 2]>()
         ) {
             let mut bytes = v4(src, dst, ttl, options, 3);
@@ -419,7 +419,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..90), room in 0usize..100) {
+        fn arbitrary_packets_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..90), room in 0usize..100) {
             for ether_type in [EtherTypes::Ipv4, EtherTypes::Ipv6] {
                 let _ = Packet::read(ether_type, &bytes, room);
                 pass(ether_type, &mut bytes.clone());
@@ -429,7 +429,7 @@ mod tests {
 
     // proves: routing
     #[test]
-    fn a_checksum_of_zero_is_written_as_others_write_it() {
+    fn zero_checksum_form_matches_kernel() {
         // This word makes the checksum 0xfeff, which a decremented TTL would turn into 0xffff, the other zero.
         let mut bytes = v4(A, B, 64, 0, 0);
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_has_a_hop_less() {
+    fn ipv6_forwarding_decrements_hop_limit() {
         let mut bytes = v6(FD | 1, FD | 2, 64, 17, 0);
         pass(EtherTypes::Ipv6, &mut bytes);
         assert_eq!(bytes, v6(FD | 1, FD | 2, 63, 17, 0));

@@ -199,7 +199,7 @@ mod tests {
 
     // proves: pause-frames
     #[test]
-    fn every_byte_of_a_pfc_frame_is_where_the_standard_has_it() {
+    fn pfc_frame_bytes_match_standard() {
         let pfc = Pfc::default().with(Class::ALL[3], Quanta(0x1234)).with(Class::ALL[7], Quanta(0));
         let mut expected = [0; 60];
         expected[..18].copy_from_slice(&[
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_a_pause_frame_is_where_the_standard_has_it() {
+    fn pause_frame_bytes_match_standard() {
         let mut expected = [0; 60];
         expected[..18].copy_from_slice(&[
             0x01, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 0x00, 0x01, 0xab, 0xcd,
@@ -237,14 +237,14 @@ mod tests {
     }
 
     #[test] // each frame carries all that a receiver needs for "the last value wins"
-    fn each_frame_says_its_own_value() {
+    fn every_pause_time_round_trips() {
         for quanta in [100, 20, 0] {
             assert_eq!(parse(&xoff(3, quanta).encode(SRC)), Ok(xoff(3, quanta)));
         }
     }
 
     #[test]
-    fn an_empty_vector_with_times_says_nothing() {
+    fn empty_class_vector_ignores_times() {
         let mut bytes = xoff(0, 0).encode(SRC);
         bytes[17] = 0;
         bytes[18..34].fill(0xff);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn all_classes_with_time_zero_is_eight_resumes() {
+    fn zero_times_resume_all_classes() {
         let mut bytes = xoff(0, 0).encode(SRC);
         bytes[17] = 0xff;
         let Ok(MacControl::Pfc(pfc)) = parse(&bytes) else { panic!("not PFC") };
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reserved_byte_is_ignored_on_receive_and_zero_on_send() {
+    fn reserved_byte_is_ignored_and_sent_zero() {
         let mut bytes = xoff(3, 7).encode(SRC);
         assert_eq!(bytes[16], 0);
         bytes[16] = 0xff;
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_class_that_is_not_enabled_is_ignored() {
+    fn time_of_disabled_class_is_ignored() {
         let mut bytes = xoff(3, 7).encode(SRC);
         bytes[18..24].fill(0xff);
         bytes[26..34].fill(0xff);
@@ -298,12 +298,12 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_source_still_pauses() {
+    fn zero_source_address_pauses() {
         assert_eq!(parse(&xoff(3, 7).encode(MacAddr([0; 6]))), Ok(xoff(3, 7)));
     }
 
     #[test]
-    fn a_truncated_frame_is_refused_and_dirty_padding_ignored() {
+    fn truncated_frame_refused_dirty_padding_ignored() {
         let mut bytes = xoff(7, 7).encode(SRC);
         assert_eq!(parse(&bytes[..33]), Err(MacControlError::Truncated));
         assert_eq!(parse(&bytes[..34]), Ok(xoff(7, 7)));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vlan_tag_makes_it_pause_nothing() {
+    fn vlan_tagged_pause_is_ignored() {
         let plain = xoff(3, 7).encode(SRC);
         for tci in [Tci(0), Tci(0x6000), Tci(0x6005)] {
             let mut bytes = plain[..12].to_vec();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cn_tag_makes_it_pause_nothing() {
+    fn cn_tagged_pause_is_ignored() {
         let plain = xoff(3, 7).encode(SRC);
         let bytes = [&plain[..12], &[0x22, 0xe9, 0, 1], &plain[12..]].concat();
         assert_eq!(parse(&bytes), Err(MacControlError::Tagged));
@@ -359,8 +359,8 @@ mod tests {
         fn arbitrary_contents_are_read_or_refused(contents in prop::collection::vec(any::<u8>(), 0..50)) {
             let mut bytes = MacControl::Pause(Quanta(0)).encode(SRC)[..14].to_vec();
             bytes.extend(&contents);
-            let known = [[0x00u8, 0x01], [0x01, 0x01]].iter().any(|opcode| contents.starts_with(opcode));
-            if !known {
+            let is_valid = [[0x00u8, 0x01], [0x01, 0x01]].iter().any(|opcode| contents.starts_with(opcode));
+            if !is_valid {
                 prop_assert!(parse(&bytes).is_err());
             }
         }

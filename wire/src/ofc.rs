@@ -244,7 +244,7 @@ mod tests {
 
     // proves: ofc-flows
     #[test]
-    fn every_byte_of_a_pause_is_where_the_table_has_it() {
+    fn flow_pause_bytes_match_documentation() {
         let bytes = frame(Operation::Pause(Quanta(0x1234)), C3, &[v4(0xc001)]);
         let plain = MacControl::Pfc(Pfc::default().with(C3, Quanta(0x1234))).encode(SRC);
         assert_eq!(bytes[..34], plain[..34], "plain PFC up to the padding");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_of_the_other_families_have_their_own_lengths() {
+    fn flow_length_depends_on_family() {
         let v6 = FlowKey::V6 { protocol: 6, ports: [1, 2], src: [3; 16], dst: [4; 16] };
         let l2 = FlowKey::L2 { src: MacAddr([5; 6]), dst: MacAddr([6; 6]), ether_type: 0x88b5 };
         let bytes = frame(Operation::Pause(Quanta(1)), C3, &[v6, l2]);
@@ -270,7 +270,7 @@ mod tests {
 
     // proves: ofc-flows
     #[test]
-    fn a_plain_peer_reads_a_pause_of_the_class_and_a_resume_of_nothing() {
+    fn plain_peer_reads_flow_pause_as_class_pause() {
         let plain = |bytes: &[u8]| MacControl::parse(&Header::parse(bytes).unwrap(), bytes).unwrap();
         let pause = frame(Operation::Pause(Quanta(99)), C3, &[v4(1)]);
         assert_eq!(plain(&pause), MacControl::Pfc(Pfc::default().with(C3, Quanta(99))));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_pfc_frame_has_no_flows_and_neither_has_padding_of_ones() {
+    fn plain_pfc_frame_has_no_flows() {
         let mut plain = MacControl::Pfc(Pfc::default().with(C3, Quanta(9))).encode(SRC);
         assert_eq!(parse(&plain), Ok(None));
         plain[34..].fill(0xff);
@@ -289,7 +289,7 @@ mod tests {
 
     // proves: ofc-flows
     #[test]
-    fn a_count_that_overruns_the_frame_by_a_byte_is_refused() {
+    fn flow_count_overrunning_frame_is_refused() {
         let bytes = frame(Operation::Pause(Quanta(9)), C3, &[v4(1), v4(2)]);
         assert_eq!(bytes.len(), 70);
         assert_eq!(parse(&bytes).unwrap().unwrap().flows().count(), 2);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn contradictory_flow_pause_is_refused() {
         let good = frame(Operation::Pause(Quanta(9)), C3, &[v4(1)]);
         let refused = |at: usize, value: u8| {
             let mut bytes = good.clone();
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_takes_what_fits_and_says_where_it_does_not() {
+    fn writer_stops_at_full_frame() {
         let mut bytes = [0; 42 + 2 * 14 + 13];
         let mut writer = FlowPauseWriter::new(&mut bytes, SRC, Operation::Resume, C3);
         assert_eq!([1, 2, 3].map(|port| writer.push(&v4(port))), [true, true, false]);

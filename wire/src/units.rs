@@ -448,7 +448,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantum_at_400g_is_the_articles_1_28_ns() {
+    fn quantum_at_400g_is_1_28_ns() {
         let rate = BitRate::from_gbps(400);
         assert_eq!(rate.time_of_quanta(Quanta(100)), Nanos(128));
         assert_eq!(rate.time_of_quanta(Quanta(65535)), Nanos(83_885)); // 83.9 us
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_convert_both_ways_rounding_up() {
+    fn rate_conversions_round_up() {
         let rate = BitRate::from_gbps(10);
         assert_eq!(rate.time_of(Bytes(1250)), Nanos(1000));
         assert_eq!(rate.time_of(Bytes(1251)), Nanos(1001));
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn short_frames_are_padded() {
+    fn short_frames_count_as_padded() {
         assert_eq!([14, 60, 61].map(Bytes::of_frame), [64, 64, 65].map(Bytes));
         assert_eq!(Bytes::on_line(42), Bytes(84));
         assert_eq!(Bytes::on_line(60), Bytes(84));
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_as_they_are_written() {
+    fn mac_address_text_round_trips() {
         let address = MacAddr([2, 0, 0x10, 0xff, 0, 1]);
         assert_eq!(MacAddr::parse(&address.to_string()), Some(address));
         assert_eq!(MacAddr::parse("02:00:10:FF:00:01"), Some(address));

@@ -31,7 +31,7 @@ fn parse(bytes: &[u8]) -> Result<Cnm, CnmError> {
 
 // proves: qcn
 #[test]
-fn every_byte_is_where_the_standard_has_it() {
+fn cnm_bytes_match_standard() {
     let frame = cnm(&[0x88, 0xb5, 7]).encode(&ENVELOPE);
     #[rustfmt::skip]
     let expected = [
@@ -53,7 +53,7 @@ fn every_byte_is_where_the_standard_has_it() {
 }
 
 #[test]
-fn tags_are_there_only_where_the_sampled_frame_had_them() {
+fn cnm_tags_match_sampled_frame() {
     for tag in [None, Some(Tci(0xe000))] {
         for cn_tag in [None, Some(CnTag(0))] {
             let frame = cnm(&[]).encode(&Envelope { tag, cn_tag, ..ENVELOPE });
@@ -65,7 +65,7 @@ fn tags_are_there_only_where_the_sampled_frame_had_them() {
 }
 
 #[test]
-fn an_msdu_has_64_bytes_at_most() {
+fn msdu_is_limited_to_64_bytes() {
     let long: Vec<u8> = (0..100).collect();
     assert_eq!(Msdu::of(&long[..63]).as_bytes(), &long[..63]);
     assert_eq!(Msdu::of(&long[..64]).as_bytes(), &long[..64]);
@@ -87,7 +87,7 @@ fn reserved_bits_and_padding_are_ignored() {
 
 // proves: qcn
 #[test]
-fn what_is_malformed_is_refused_by_name() {
+fn malformed_cnm_fields_are_named() {
     let good = cnm(&[7; 64]).encode(&ENVELOPE).as_bytes().to_vec();
     let with = |at: usize, value: u8| {
         let mut bytes = good.clone();

@@ -43,7 +43,7 @@ fn ets() -> Ets {
 
 // proves: lldp
 #[test]
-fn every_byte_is_where_the_standards_have_it() {
+fn lldp_bytes_match_standards() {
     let pfc =
         PfcState { willing: true, bypasses_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
     let applications = [
@@ -51,7 +51,7 @@ fn every_byte_is_where_the_standards_have_it() {
         Application { class: Class::ALL[4], selector: selector::ETHER_TYPE, protocol: 0x8906 },
     ];
     let applications = applications.map(Application::to_bytes);
-    let said = frame(&[
+    let bytes = frame(&[
         CHASSIS,
         PORT,
         Tlv::Ttl(121),
@@ -74,16 +74,16 @@ fn every_byte_is_where_the_standards_have_it() {
         &[0xfe, 6, 0, 0x12, 0x0f, 4, 0x05, 0xee],
         &[0, 0],
     ];
-    assert_eq!(said, expected.concat());
+    assert_eq!(bytes, expected.concat());
 }
 
 #[test]
-fn a_short_frame_is_padded_and_padding_says_nothing() {
-    let said = frame(&[CHASSIS, PORT, Tlv::Ttl(0)]);
-    assert_eq!(said.len(), 60);
-    let header = Header::parse(&said).expect("a frame");
+fn lldp_padding_is_ignored() {
+    let bytes = frame(&[CHASSIS, PORT, Tlv::Ttl(0)]);
+    assert_eq!(bytes.len(), 60);
+    let header = Header::parse(&bytes).expect("a frame");
     assert!(is_lldp(&header));
-    let read = Lldpdu::parse(header.payload(&said)).expect("well-formed");
+    let read = Lldpdu::parse(header.payload(&bytes)).expect("well-formed");
     assert_eq!((read.ttl, read.tlvs().count()), (0, 0));
     let behind_the_end = payload(&[&[0, 0][..], &tlv(5, b"nobody")].concat());
     assert_eq!(Lldpdu::parse(&behind_the_end).expect("well-formed").tlvs().count(), 0);
@@ -92,7 +92,7 @@ fn a_short_frame_is_padded_and_padding_says_nothing() {
 
 // proves: lldp
 #[test]
-fn each_tlv_of_fixed_length_has_that_and_not_a_byte_less_or_more() {
+fn fixed_length_tlvs_are_exact() {
     let of_802_1 = |subtype| [0, 0x80, 0xc2, subtype];
     let organizations = [
         (of_802_1(9), 21),
@@ -118,7 +118,7 @@ fn each_tlv_of_fixed_length_has_that_and_not_a_byte_less_or_more() {
 
 // proves: lldp
 #[test]
-fn texts_ids_addresses_and_lists_are_bounded_to_the_byte() {
+fn variable_tlvs_are_bounded_to_the_byte() {
     let one = |kind, value: &[u8]| read(&payload(&tlv(kind, value)))[0].is_ok();
     for kind in [4, 5, 6] {
         assert_eq!([0, 255, 256].map(|len| one(kind, &vec![b'x'; len])), [true, true, false]);
@@ -155,7 +155,7 @@ fn texts_ids_addresses_and_lists_are_bounded_to_the_byte() {
 
 // proves: lldp
 #[test]
-fn a_list_that_overruns_its_frame_says_nothing() {
+fn overrunning_list_is_ignored() {
     let whole = payload(&tlv(5, b"name"));
     for len in 0..whole.len() {
         let cut = Lldpdu::parse(&whole[..len]).err();
@@ -171,7 +171,7 @@ fn a_list_that_overruns_its_frame_says_nothing() {
 
 // proves: lldp
 #[test]
-fn who_speaks_comes_first_in_order_and_once() {
+fn mandatory_tlvs_come_first_and_once() {
     let [chassis, port, ttl] = [tlv(1, b"\x04m"), tlv(2, b"\x05p"), tlv(3, &[0, 9])];
     for wrong in [[&port, &chassis, &ttl], [&chassis, &ttl, &port], [&chassis, &chassis, &ttl]] {
         assert_eq!(Lldpdu::parse(&wrong.map(|tlv| &tlv[..]).concat()), Err(LldpError::Mandatory));
@@ -182,7 +182,7 @@ fn who_speaks_comes_first_in_order_and_once() {
 }
 
 #[test]
-fn what_is_not_known_is_no_fault_and_a_faulty_tlv_takes_no_other_with_it() {
+fn unknown_and_faulty_tlvs_are_skipped() {
     let unknown =
         [tlv(9, b"?"), tlv(126, b""), tlv(127, b"\x00\x12\x0f\x01more"), tlv(7, b"bad"), tlv(5, b"me")];
     let bytes = payload(&unknown.concat());
@@ -196,7 +196,7 @@ fn what_is_not_known_is_no_fault_and_a_faulty_tlv_takes_no_other_with_it() {
 }
 
 #[test]
-fn what_has_no_room_is_not_said_and_the_rest_is() {
+fn tlvs_without_room_are_omitted() {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, SRC);
     assert!([CHASSIS, PORT, Tlv::Ttl(1)].iter().all(|tlv| writer.push(tlv)));
@@ -205,18 +205,18 @@ fn what_has_no_room_is_not_said_and_the_rest_is() {
     let many = [[0; 3]; Applications::MOST + 1];
     assert!(!writer.push(&Tlv::Applications(Applications::new(&many))));
     let text = [b'x'; 255];
-    let said = std::iter::from_fn(|| writer.push(&Tlv::SystemDescription(&text)).then_some(())).count();
-    assert_eq!(said, (LEN_MAX - 14 - 20 - 2) / 257);
-    let left = LEN_MAX - 14 - 20 - 2 - said * 257;
+    let written = std::iter::from_fn(|| writer.push(&Tlv::SystemDescription(&text)).then_some(())).count();
+    assert_eq!(written, (LEN_MAX - 14 - 20 - 2) / 257);
+    let left = LEN_MAX - 14 - 20 - 2 - written * 257;
     assert!(!writer.push(&Tlv::Other(9, &vec![0; left - 1])), "a byte too much");
     assert!(writer.push(&Tlv::Other(9, &vec![0; left - 2])));
-    let said = writer.finish();
-    assert_eq!(said.len(), LEN_MAX);
-    assert!(Lldpdu::parse(&said[14..]).is_ok());
+    let bytes = writer.finish();
+    assert_eq!(bytes.len(), LEN_MAX);
+    assert!(Lldpdu::parse(&bytes[14..]).is_ok());
 }
 
 #[test]
-fn a_class_has_the_share_of_its_traffic_class() {
+fn class_has_share_of_its_traffic_class() {
     let mut ets = ets();
     assert_eq!(ets.shares(), [Some(20), None, None, Some(50), Some(30), None, None, None]);
     ets.traffic_class = [0, 0, 3, 3, 15, 8, 1, 7];
@@ -227,20 +227,20 @@ fn a_class_has_the_share_of_its_traffic_class() {
 explore! {
     // proves: lldp
     #[test]
-    fn whatever_comes_is_read_or_refused_and_what_is_read_can_be_said(
+    fn parsed_lldpdu_can_be_encoded(
         bytes in prop::collection::vec(any::<u8>(), 0..400), is_begun in any::<bool>(),
     ) {
         let bytes = if is_begun { payload(&bytes) } else { bytes };
         let Ok(list) = Lldpdu::parse(&bytes) else { return Ok(()) };
-        let said: Vec<Tlv<'_>> = list.tlvs().flatten().collect();
+        let tlvs: Vec<Tlv<'_>> = list.tlvs().flatten().collect();
         let mut again = [0; LEN_MAX];
         let mut writer = Writer::new(&mut again, SRC);
         let head = [Tlv::ChassisId(list.chassis), Tlv::PortId(list.port), Tlv::Ttl(list.ttl)];
-        for tlv in head.iter().chain(&said) {
+        for tlv in head.iter().chain(&tlvs) {
             prop_assert!(writer.push(tlv), "{tlv:?}");
         }
         let again = writer.finish();
         let again = Lldpdu::parse(&again[14..]).expect("what we say is well-formed");
-        prop_assert!(again.tlvs().map(|tlv| tlv.expect("and so is each")).eq(said));
+        prop_assert!(again.tlvs().map(|tlv| tlv.expect("and so is each")).eq(tlvs));
     }
 }
