@@ -136,7 +136,7 @@ pub fn attach(
     clsact: Clsact,
 ) -> Result<Attached, EbpfError> {
     // libbpf's messages are repeated in its errors, or expected: the debug level is enough for them.
-    set_print(Some((PrintLevel::Info, |_, said| tracing::debug!("{}", said.trim_end()))));
+    set_print(Some((PrintLevel::Info, |_, line| tracing::debug!("{}", line.trim_end()))));
     let (device, ifindex) = (claim.device(), claim.ifindex());
     let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
     let mut storage = MaybeUninit::uninit();

@@ -266,7 +266,7 @@ mod tests {
 
     // proves: start-stop
     #[test]
-    fn an_interface_is_claimed_once_at_a_time() {
+    fn interface_has_one_claim() {
         let index = i32::MAX; // of no interface
         let claim = Claim::take("eth1", index).unwrap();
         let again = Claim::take("eth1", index).unwrap_err();
@@ -282,7 +282,7 @@ mod tests {
 
     // proves: start-stop
     #[test]
-    fn another_process_is_kept_off_by_the_lock_and_named() {
+    fn lock_excludes_and_names_other_process() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("interfaces");
         let [mut first, mut second] = [0; 2].map(|_| Table::open(&inside, 7).unwrap()); // two open files, as of two processes
@@ -297,7 +297,7 @@ mod tests {
 
     // proves: own-stack, start-stop
     #[test]
-    fn what_a_process_that_was_killed_has_attached_is_known_and_nothing_else() {
+    fn killed_process_leaves_its_program_id() {
         let directory = tempfile::tempdir().unwrap();
         let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();
         let mut killed = open();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn journal_pages_outlive_who_wrote_them() {
+    fn journal_pages_outlive_their_process() {
         let directory = tempfile::tempdir().unwrap();
         let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();
         let killed = open();
@@ -330,7 +330,7 @@ mod tests {
 
     // proves: start-stop
     #[test]
-    fn a_process_without_privileges_can_take_no_interface() {
+    fn unprivileged_process_cannot_claim() {
         let _claim = Claim::take("eth1", i32::MAX - 2).unwrap();
         let file = fs::read_dir(DIRECTORY).unwrap().next().unwrap().unwrap().path();
         let mut open = Command::new("sh");
@@ -341,7 +341,7 @@ mod tests {
 
     // proves: start-stop
     #[test]
-    fn a_directory_that_others_may_enter_is_not_trusted() {
+    fn world_accessible_directory_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("interfaces");
         drop(Table::open(&inside, 7).unwrap());

@@ -176,7 +176,7 @@ mod tests {
 
     // proves: devices
     #[test]
-    fn a_program_that_was_taken_off_is_put_back_and_still_goes_in_the_end() {
+    fn detached_program_is_reattached_and_removed() {
         with_devices(|[v0, v1]| {
             let generic = attached("v0", v0, Mode::Generic);
             ip("link set dev v0 xdpgeneric off");
@@ -202,7 +202,7 @@ mod tests {
 
     // proves: log
     #[test]
-    fn what_libbpf_says_is_a_line_of_the_log_for_who_wants_to_know() {
+    fn libbpf_messages_are_debug_lines() {
         with_devices(|[v0, _]| {
             let mut log = tempfile::tempfile().unwrap();
             let lines = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
@@ -210,16 +210,16 @@ mod tests {
             // Without a clsact there is no filter.
             let attached = tracing::subscriber::with_default(lines, || attached("v0", v0, Mode::Generic));
             assert!(matches!(attached.filter(), Filtered::Refused(_)));
-            let mut said = String::new();
+            let mut lines = String::new();
             log.rewind().unwrap();
-            log.read_to_string(&mut said).unwrap();
-            assert!(said.contains(" DEBUG xoff_ebpf::attach: libbpf: Kernel error message: "), "{said}");
+            log.read_to_string(&mut lines).unwrap();
+            assert!(lines.contains(" DEBUG xoff_ebpf::attach: libbpf: Kernel error message: "), "{lines}");
         });
     }
 
     // proves: devices
     #[test]
-    fn a_native_program_that_a_killed_run_had_attached_again_is_replaced() {
+    fn reattached_native_program_is_replaced() {
         with_devices(|[v0, _]| {
             let first = attached("v0", v0, Mode::Native);
             match &mut *first.program().hold.lock().unwrap() {
@@ -234,7 +234,7 @@ mod tests {
 
     // proves: devices
     #[test]
-    fn a_program_of_somebody_else_is_left_where_it_is() {
+    fn foreign_program_stays_attached() {
         with_devices(|[v0, v1]| {
             let (ours, other) = (attached("v0", v0, Mode::Generic), attached("v1", v1, Mode::Generic));
             let (program, stranger) = (ours.program(), other.program());

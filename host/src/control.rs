@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pause_says() {
+    fn pause_argument_is_parsed() {
         let expected = Pfc::default().with(C3, Quanta(65535)).with(Class::ALL[4], Quanta(0));
         assert_eq!(parse_pause("3=65535,4=0"), Ok(MacControl::Pfc(expected)));
         let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(7)));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rates_say() {
+    fn rates_argument_is_parsed() {
         let good = Rates { time: Quanta(9), ..Rates::default() }.with(C3, RateStep::new(2).unwrap());
         assert_eq!(rates(&frame("gfc:3=2@9", &Distortion::default())), Ok(Some(good)));
         for wrong in ["gfc:", "gfc:3=2", "gfc:3=17@9", "gfc:8=1@9", "gfc:3@9", "gfc:3=1@65536"] {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_of_flows_says() {
+    fn flow_list_argument_is_parsed() {
         let three = "ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791,tcp/[fd00::1]:1/[fd00::2]:80,\
                      88b5/02:00:00:00:00:01/02:00:00:00:00:02@9";
         let bytes = frame(three, &Distortion::default());
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_none_is_told_what_one_is() {
+    fn wrong_flow_list_error_shows_example() {
         let flow = "udp/10.0.0.1:1/10.0.0.2:2";
         for wrong in [
             "ofc:".to_owned(),
@@ -279,12 +279,15 @@ mod tests {
             "ofc:3=icmp/10.0.0.1:1/10.0.0.2:2@9".to_owned(),
             "ofc:3=88b5/10.0.0.1:1/10.0.0.2:2@9".to_owned(),
         ] {
-            let told = parse_control(&wrong).unwrap_err();
-            assert!(told.contains("such as ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535"), "{wrong}: {told}");
+            let message = parse_control(&wrong).unwrap_err();
+            assert!(
+                message.contains("such as ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535"),
+                "{wrong}: {message}"
+            );
         }
         let many = vec![flow; 106].join(",");
-        let told = parse_control(&format!("ofc:3={many}@9")).unwrap_err();
-        assert_eq!(told, "106 flows do not fit into a frame; the first 105 do");
+        let message = parse_control(&format!("ofc:3={many}@9")).unwrap_err();
+        assert_eq!(message, "106 flows do not fit into a frame; the first 105 do");
         assert!(parse_control(&format!("ofc:3={}@9", vec![flow; 105].join(","))).is_ok());
     }
 
@@ -301,7 +304,7 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn lists_and_rates_are_spoiled_byte_by_byte() {
+    fn overwritten_lists_and_rates_are_refused() {
         let (flows, steps) = ("ofc:3=udp/10.0.0.1:1/10.0.0.2:2@9", "gfc:3=2@9");
         for (what, why) in
             [("41=03", "a count that overruns"), ("38=03", "no operation"), ("42=05", "no family")]

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_stop_for_their_quanta_or_until_they_are_resumed() {
+    fn flow_pause_ends_by_quanta_or_resume() {
         let mut gate = FlowGate::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         assert!(!gate.take_change(Nanos(0)));
         obey(&mut gate, 0, Operation::Pause(Quanta(10)), &[1, 2]);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_xon_of_the_class_resumes_all_its_flows() {
+    fn class_xon_resumes_all_its_flows() {
         let mut gate = FlowGate::new(BitRate::from_gbps(1));
         obey(&mut gate, 0, Operation::Pause(Quanta(10)), &[1, 2]);
         gate.resume(Class::ALL[4]);

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_quantiles_come_out() {
+    fn flow_sizes_match_published_quantiles() {
         let edu1 = FlowSizes::named("edu1").unwrap();
         assert_eq!((edu1.quantile(0.5), edu1.quantile(0.9), edu1.quantile(0.99)), (447, 9445, 114_040));
         assert_eq!(edu1.quantile(1.0), 86_684_378);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn between_points_is_a_straight_line_and_the_mean_follows() {
+    fn quantiles_interpolate_linearly() {
         let sizes = FlowSizes::parse("1000 50\n# the rest\n3000 100\n").unwrap();
         assert_eq!(sizes.quantile(0.75), 2000);
         assert!((sizes.mean(f64::from) - 1250.0).abs() < 1.0);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_brings_the_same_flows_at_the_asked_mean() {
+    fn same_seed_gives_same_flows() {
         let sizes = FlowSizes::named("edu1").unwrap();
         let flows = |seed| {
             let mut arrivals = Arrivals::new(sizes.clone(), Nanos(1000), Nanos(50), seed);

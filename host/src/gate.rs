@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn an_honest_host_stops_at_once_and_resumes_by_itself_or_when_told() {
+    fn obedient_host_pauses_and_resumes() {
         let mut gate = gate(Obedience::Obey);
         receive(&mut gate, 100, &pause(10));
         assert_eq!(gate.next_change(), Nanos(100 + 5120));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_host_acts_exactly_so_much_later_on_stops_and_resumes() {
+    fn delayed_host_reacts_exactly_later() {
         let mut gate = gate(Obedience::Late(Nanos(500)));
         receive(&mut gate, 0, &pause(65535));
         receive(&mut gate, 2000, &pause(0));
@@ -352,7 +352,7 @@ mod tests {
 
     // proves: host-pauses
     #[test]
-    fn a_class_that_does_not_obey_is_not_stopped_and_the_frame_counts_as_ignored() {
+    fn ignoring_class_keeps_sending_and_counts() {
         let mut gate = gate(Obedience::Obey).obeying_classes(ClassSet(1 << 4));
         receive(&mut gate, 0, &pause(65535));
         assert_eq!((gate.paused(Nanos(1)), gate.next_change()), (ClassSet::NONE, Nanos::NEVER));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ignores_still_counts() {
+    fn ignoring_host_counts_pauses() {
         let mut gate = gate(Obedience::Ignore);
         receive(&mut gate, 0, &pause(65535));
         assert_eq!(gate.paused(Nanos(1)), ClassSet::NONE);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_is_obeyed_802_3x_stops_all_classes() {
+    fn obeyed_802_3x_stops_all_classes() {
         let mut gate = Gate::new(BitRate::from_gbps(1), Obedience::Obey, true);
         receive(&mut gate, 0, &MacControl::Pause(Quanta(10)).encode(MacAddr::default()));
         assert_eq!(gate.paused(Nanos(5119)), ClassSet::ALL);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_or_802_3x_pauses_nothing_and_is_counted() {
+    fn malformed_pauses_are_counted_only() {
         let mut gate = gate(Obedience::Obey);
         let mut wrong = pause(65535);
         wrong[5] = 2;

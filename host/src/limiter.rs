@@ -168,7 +168,7 @@ pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
             "min" => settings.rate_min = values::rate(value)?,
             "jitter" => settings.jitter_percent = u8::try_from(number(0, 50)?).unwrap_or(50),
             "seed" => settings.seed = number(0, u32::MAX)?.into(),
-            _ => return Err(format!("unknown key `{key}`; known are {KEYS}")),
+            _ => return Err(format!("unknown key `{key}`; valid keys: {KEYS}")),
         }
     }
     if settings.cycle_bytes == Bytes::ZERO || settings.cycle_time < Nanos::from_micros(10) {
@@ -185,7 +185,7 @@ mod tests {
     const LINE: BitRate = BitRate::from_gbps(1);
 
     #[test]
-    fn a_notified_stream_has_less_than_its_line_until_it_has_recovered() {
+    fn notified_stream_is_limited_until_recovery() {
         let settings = ReactionSettings { jitter_percent: 0, ..ReactionSettings::STANDARD };
         let mut limiter = Limiter::new(&settings, 0, LINE, Nanos(0));
         limiter.sent(Nanos(0), Bytes(1_250));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_did_is_reported_in_bounded_space() {
+    fn limiter_report_is_bounded() {
         let mut limiter = Limiter::new(&ReactionSettings::STANDARD, 0, LINE, Nanos(0));
         limiter.notified(Nanos(0), 10);
         limiter.notified(Nanos(0), 20);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_the_standards_unless_they_are_given() {
+    fn limiter_defaults_match_standard() {
         assert_eq!(parse_reaction(""), Ok(ReactionSettings::STANDARD));
         let given =
             parse_reaction("gd=64,recovery=3,bytes=15KB,time=5ms,ai=1M,hai=2M,min=3M,jitter=0,seed=9")

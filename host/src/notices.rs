@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_well_formed_and_for_this_host_slows_a_stream_down() {
+    fn only_valid_cnm_slows_stream() {
         let mut notices = Notices::new(true);
         let mut take =
             |bytes: &[u8]| notices.receive(Nanos(9), ADDRESS, &Header::parse(bytes).unwrap(), bytes);
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(refused, [("group_address".into(), 1), ("truncated".into(), 1)]);
     }
     #[test]
-    fn what_is_kept_is_bounded_and_nothing_without_rate_limiters() {
+    fn captured_cnms_are_bounded() {
         let bytes = cnm(ADDRESS, Some(CnTag(5)));
         for (limiters, kept) in [(true, CAPTURED_MAX), (false, 0)] {
             let mut notices = Notices::new(limiters);

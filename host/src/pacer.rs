@@ -51,14 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fractions_add_up() {
+    fn pacer_fractions_add_up() {
         let mut pacer = Pacer::new(BitRate::from_gbps(10), Nanos(100));
         (0..10).for_each(|_| pacer.occupy(Nanos::ZERO, Bytes(84))); // 67.2 ns each
         assert_eq!(pacer.free_at(), Nanos(100 + 672));
     }
 
     #[test]
-    fn the_late_catch_up_and_the_idle_do_not() {
+    fn late_pacer_catches_up_idle_does_not() {
         let mut late = Pacer::new(BitRate::from_gbps(1), Nanos(0));
         (0..5).for_each(|_| late.occupy(Nanos(0), Bytes(125)));
         assert_eq!(late.free_at(), Nanos(5000));

@@ -419,7 +419,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn what_was_built_is_what_is_parsed(headers in headers(), stamp in stamps(), extra in 0..9000_usize) {
+        fn built_frame_parses_back(headers in headers(), stamp in stamps(), extra in 0..9000_usize) {
             let frame_len = Template::new(&headers).len_min(stamp.flow.is_some()) + extra;
             let frame = build(&headers, &stamp, frame_len);
             let Parsed::Data(arrival) = parse(&frame[..frame_len.min(HEAD_MAX)], frame_len) else {
@@ -433,14 +433,14 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_frames_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&bytes, bytes.len());
         }
     }
 
     // proves: traffic
     #[test]
-    fn by_way_of_a_router_a_frame_is_addressed_to_that_and_its_packet_to_the_station() {
+    fn routed_frame_has_router_mac_station_ip() {
         let (headers, stamp) = plain();
         let router = MacAddr([2, 0, 0, 7, 7, 7]);
         let direct = build(&headers, &stamp, 100);
@@ -454,13 +454,13 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_ethernet_frame_holds_a_stamp() {
+    fn smallest_frame_holds_a_stamp() {
         let (headers, _) = plain();
         assert_eq!(Template::new(&headers).len_min(false), 60);
     }
 
     #[test]
-    fn one_wrong_bit_in_the_ip_header_or_a_cut_tail_is_corrupt() {
+    fn flipped_bit_or_truncation_is_corrupt() {
         let (headers, stamp) = plain();
         let mut frame = build(&headers, &stamp, 100);
         assert_eq!(parse(&frame, 99), Parsed::Corrupt);
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn other_frames_are_other() {
+    fn foreign_frames_are_recognized() {
         let (headers, stamp) = plain();
         let mut frame = build(&headers, &stamp, 100);
         frame[ETHERNET + IPV4 + UDP] ^= 1; // magic
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn times_wrap_at_48_bits_and_never_go_negative() {
+    fn times_wrap_at_48_bits() {
         assert_eq!(span_48(Nanos(MASK_48 + 11), Nanos(MASK_48 - 9)), Nanos(20));
         assert_eq!(span_48(Nanos(100), Nanos(101)), Nanos(0));
         assert_eq!(span_48(Nanos(101), Nanos(100)), Nanos(1));

@@ -77,7 +77,7 @@ mod tests {
 
     // proves: gfc
     #[test]
-    fn a_class_keeps_its_rate_until_the_time_is_over_and_no_other_is_slowed() {
+    fn class_rate_limit_expires_alone() {
         let mut gate = RateGate::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         let rates = Rates { time: Quanta(100), ..Rates::default() };
         gate.obey(Nanos(0), &rates.with(C3, RateStep::new(2).unwrap()));

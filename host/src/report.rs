@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn settling_finds_tails_and_whole_streams_that_never_came() {
+    fn settling_finds_missing_tails_and_streams() {
         let mut reports = [host(1, "a"), host(2, "b"), host(3, "c")];
         reports[0].sent = vec![sent(0, "b", 10), sent(1, "b", 5), sent(2, "c", 0)];
         let came = ReceivedStream {
@@ -480,7 +480,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn a_stream_is_complete_once_all_its_frames_have_come() {
+    fn stream_is_complete_with_all_frames() {
         let of = |frames, duplicated| ReceivedStream { frames, duplicated, last_ns: 7, ..Default::default() };
         let completed = [of(10, 0), of(9, 0), of(10, 1), of(11, 1), of(0, 0)].map(|of| of.completed(10));
         assert_eq!(completed, [Some(Nanos(7)), None, None, Some(Nanos(7)), None]);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn lossless_means_all_of_it_once_in_order_and_known() {
+    fn lossless_needs_all_frames_once_in_order() {
         let good = ReceivedStream { class: 3, sent: 5, sent_known: true, frames: 5, ..Default::default() };
         assert_eq!(good.violation(), None);
         for bad in [
@@ -507,7 +507,7 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn drops_at_the_host_are_never_lossless() {
+    fn host_drops_are_not_lossless() {
         let good = ReceivedStream { sent_known: true, ..Default::default() };
         let drops = DropReport { total: 1, ..Default::default() };
         let report = HostReport { received: vec![good.clone()], drops, ..host(1, "a") };
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_followed_is_never_lossless() {
+    fn untracked_frames_are_not_lossless() {
         let good = ReceivedStream { sent_known: true, ..Default::default() };
         let unsorted = UnsortedReport { untracked: 1, ..Default::default() };
         let report = HostReport { received: vec![good], unsorted, ..host(1, "a") };
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn json_goes_out_and_comes_back() {
+    fn report_json_round_trips() {
         let mut report = host(1, "a");
         report.sent = vec![sent(0, "b", 3)];
         report.received = vec![ReceivedStream::default()];

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_is_evenly_spaced_and_ends_after_its_count_or_duration() {
+    fn constant_pattern_is_even_and_ends() {
         let stream = microsecond_frames(Pattern::Constant);
         assert_eq!(run(&mut schedule(&stream), 4), [0, 1, 2, 3]);
         let counted = Stream { count: Some(2), ..stream.clone() };
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_stream_catches_up_within_bounds() {
+    fn late_stream_catches_up_within_bounds() {
         let mut schedule = schedule(&microsecond_frames(Pattern::Constant));
         let now = Nanos::from_secs(2);
         let mut burst = 0;
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn on_off_is_silent_when_off() {
+    fn on_off_pattern_pauses_when_off() {
         let (on, off) = (Nanos::from_micros(2), Nanos::from_micros(3));
         let stream = microsecond_frames(Pattern::OnOff { on, off });
         assert_eq!(run(&mut schedule(&stream), 12), [0, 1, 5, 6, 10, 11]);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn incast_bursts_at_multiples_of_the_clock_whoever_starts_when() {
+    fn incast_bursts_align_to_clock() {
         let pattern = Pattern::Incast { burst: Bytes(211), every: Nanos::from_micros(10) };
         let mut stream = microsecond_frames(pattern);
         for (start, expected) in [(0, vec![0, 1, 2, 10, 11, 12]), (4, vec![10, 11, 12])] {
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_have_all_their_bytes_and_take_turns() {
+    fn flows_send_all_bytes_alternating() {
         let sizes = FlowSizes::parse("100 20\n10000 100").unwrap();
         let stream = Stream {
             pattern: Pattern::Flows { sizes, seed: 3 },
@@ -340,7 +340,7 @@ mod tests {
             ..Stream::default()
         };
         let (template, mut schedule) = (template(), schedule(&stream));
-        let mut seen: HashMap<u32, (FlowStamp, u32, usize)> = HashMap::new();
+        let mut flows: HashMap<u32, (FlowStamp, u32, usize)> = HashMap::new();
         let mut now = Nanos::from_secs(1);
         loop {
             match schedule.due(now) {
@@ -348,7 +348,7 @@ mod tests {
                     let frame = schedule.next_frame();
                     let flow = frame.flow.unwrap();
                     assert!(flow.began <= now && frame.len <= 1514);
-                    let entry = seen.entry(flow.id).or_insert((flow, 0, 0));
+                    let entry = flows.entry(flow.id).or_insert((flow, 0, 0));
                     entry.1 += 1;
                     entry.2 += template.payload_of(frame.len as usize);
                     schedule.sent(now, since);
@@ -357,12 +357,12 @@ mod tests {
                 Due::Over => break,
             }
         }
-        assert_eq!(seen.len(), 500);
-        for (flow, frames, payload) in seen.values() {
+        assert_eq!(flows.len(), 500);
+        for (flow, frames, payload) in flows.values() {
             assert_eq!(*frames, flow.frames);
             assert!((flow.bytes as usize..flow.bytes as usize + 36).contains(payload), "{flow:?}: {payload}");
         }
-        let load = seen.values().map(|(flow, ..)| u64::from(flow.bytes)).sum::<u64>() * 8000
+        let load = flows.values().map(|(flow, ..)| u64::from(flow.bytes)).sum::<u64>() * 8000
             / now.since(Nanos::from_secs(1)).0;
         assert!((850..=1050).contains(&load), "{load} Mb/s of payload offered at 1 Gb/s");
     }

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_never_faster_than_its_rate() {
+    fn sender_never_exceeds_line_rate() {
         let mut sender = sender(&["size=105"]); // 1 us of a gigabit
         let mut sent = 0;
         for micro in 0..1000 {
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_host_catches_up_within_bounds() {
+    fn late_host_catches_up_within_bounds() {
         let mut sender = sender(&["size=105"]);
         let (sent, next) = drain(&mut sender, at(1000), ClassSet::NONE);
         assert_eq!(sent.len(), 21);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notified_stream_slows_down_and_the_other_takes_the_line() {
+    fn notified_stream_yields_line_to_other() {
         let qcn = ReactionSettings { decrease_divisor: 64, decrease_percent_max: 50, ..Default::default() };
         let mut sender = sender_with(&["size=105", "size=105"], Some(qcn));
         assert!(!sender.notified(T0, 2, 63), "there is no such stream");
@@ -443,7 +443,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn a_paused_class_sends_nothing_and_catches_nothing_up_on_the_line() {
+    fn paused_class_does_not_catch_up() {
         let mut sender = sender(&["class=3,size=105,rate=line", "class=4,size=105,start=1s"]);
         let c3 = ClassSet(1 << 3);
         for micro in 0..100 {
@@ -455,7 +455,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn a_host_that_sleeps_in_a_pause_has_saved_up_nothing_of_it() {
+    fn sleep_in_pause_saves_no_credit() {
         let c3 = ClassSet(1 << 3);
         for flow in [false, true] {
             let mut sender = sender(&["class=3,size=105"]);
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn pausing_one_class_leaves_the_other_its_rate() {
+    fn pause_leaves_other_class_its_rate() {
         let mut sender = sender(&["class=3,size=105", "class=4,size=105,rate=500M"]);
         let both: Vec<_> = (0..8).flat_map(|micro| drain(&mut sender, at(micro), ClassSet::NONE).0).collect();
         assert_eq!(both, [1, 0, 1, 0, 1, 0, 1, 0]);
@@ -488,14 +488,14 @@ mod tests {
     }
 
     #[test]
-    fn streams_as_fast_as_the_line_take_turns() {
+    fn line_rate_streams_alternate() {
         let mut sender = sender(&["size=105", "size=105", "size=105,start=1s"]);
         let sent: Vec<_> = (0..6).flat_map(|micro| drain(&mut sender, at(micro), ClassSet::NONE).0).collect();
         assert_eq!(sent, [0, 1, 0, 1, 0, 1]);
     }
 
     #[test]
-    fn a_stream_ends_with_markers_that_carry_its_length() {
+    fn stream_end_markers_carry_length() {
         let mut sender = sender(&["size=105,count=2"]);
         let mut sent = Vec::new();
         let mut now = T0;
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_sender_says_how_much_it_was() {
+    fn stopped_sender_reports_frames_sent() {
         let mut sender = sender(&["size=105", "size=105,start=1s"]);
         drain(&mut sender, T0, ClassSet::NONE);
         sender.stop();

@@ -295,14 +295,14 @@ impl Default for FlowsReceived {
 
 impl FlowsReceived {
     fn receive(&mut self, now: Nanos, flow: &FlowStamp) {
-        let known = self.incomplete.get(&flow.id).copied();
-        let left = known.unwrap_or(flow.frames).saturating_sub(1);
+        let left_before = self.incomplete.get(&flow.id).copied();
+        let left = left_before.unwrap_or(flow.frames).saturating_sub(1);
         if left == 0 {
             self.incomplete.remove(&flow.id);
             let bucket =
                 FLOW_BUCKETS.iter().position(|&end| flow.bytes < end).unwrap_or(FLOW_BUCKETS.len() - 1);
             self.times[bucket].saturating_record(span_48(now, flow.began).0);
-        } else if known.is_some() || self.has_room_for(flow) {
+        } else if left_before.is_some() || self.has_room_for(flow) {
             self.incomplete.insert(flow.id, left);
         } else {
             self.refused.record(flow.id.into());
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_repetitions_and_disorder_add_up() {
+    fn losses_duplicates_and_reordering_are_counted() {
         let mut sink = sink(false);
         for (now, sequence) in [(2000, 0), (3000, 3), (4000, 1), (5000, 1)] {
             assert!(receive(&mut sink, now, ADDRESS, &stamp(sequence)));
@@ -401,7 +401,7 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn what_was_sent_before_the_sink_was_ready_is_missed_and_not_lost() {
+    fn frames_before_sink_start_are_missed() {
         // The stream begins at 1000 of its own clock. Frame 5 is sent at 4000, and arrives when the sink has been
         // ready for `watched`.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
@@ -409,7 +409,7 @@ mod tests {
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());
             let first = Stamp { sent: Nanos(4000), ..stamp(sequence) };
             receive(&mut sink, ready.0 + watched, ADDRESS, &first);
-            assert_eq!(sink.streams()[0].missed_at_start(), 0, "nobody has said when it began");
+            assert_eq!(sink.streams()[0].missed_at_start(), 0, "no start of the stream was announced");
             receive(&mut sink, ready.0 + 20_000, ADDRESS, &Stamp { end: true, ..stamp(8) });
             assert_eq!(sink.streams()[0].missed_at_start(), missed, "{watched}");
         }
@@ -417,7 +417,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn what_came_is_told_apart_by_sender() {
+    fn sink_counts_frames_by_sender() {
         let progress = Arc::new(Progress::of_senders([1, 2]));
         let mut sink = Sink::new(ADDRESS, false, Nanos::ZERO, Arc::clone(&progress));
         for (sequence, sender) in [(0, 1), (0, 2), (1, 1), (0, 3)] {
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_takes_what_is_for_it_and_a_promiscuous_one_everything() {
+    fn promiscuous_sink_accepts_all_frames() {
         let other = MacAddr([2, 0, 0, 0, 0, 3]);
         let mut plain = sink(false);
         assert!(receive(&mut plain, 0, MacAddr::BROADCAST, &stamp(0)));
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_complete_with_its_last_frame_in_whatever_order() {
+    fn flow_completes_in_any_order() {
         let mut sink = sink(false);
         let flow = |id, frames, bytes| Some(FlowStamp { id, bytes, frames, began: Nanos(500) });
         let frames = [
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_beyond_the_table_are_counted_once_and_never_begun_in_the_middle() {
+    fn flows_beyond_table_are_refused_once() {
         let flow = |id| FlowStamp { id, bytes: 300, frames: 3, began: Nanos(500) };
         let mut flows = FlowsReceived::default();
         let most = u32::try_from(FLOWS_MAX).unwrap();
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_beyond_the_table_are_counted() {
+    fn streams_beyond_table_are_counted() {
         let mut sink = sink(false);
         for sender in 0..=1024_u16 {
             receive(&mut sink, 0, ADDRESS, &Stamp { sender, ..stamp(0) });

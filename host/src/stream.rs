@@ -182,9 +182,9 @@ impl<'a> Fields<'a> {
                 fields.errors.push(format!("`{part}` is not of the form key=value"));
                 continue;
             };
-            if !KEYS.iter().any(|known| known.0 == key) {
-                let known: Vec<_> = KEYS.iter().map(|known| known.0).collect();
-                fields.errors.push(format!("unknown key `{key}`; known are {}", known.join(", ")));
+            if !KEYS.iter().any(|valid| valid.0 == key) {
+                let valid_keys: Vec<_> = KEYS.iter().map(|valid| valid.0).collect();
+                fields.errors.push(format!("unknown key `{key}`; valid keys: {}", valid_keys.join(", ")));
             } else if fields.pairs.iter().any(|pair| pair.0 == key) {
                 fields.errors.push(format!("`{key}` is given twice"));
             } else {
@@ -367,13 +367,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_to_whom_is_given_is_class_0_at_line_rate() {
+    fn stream_defaults_are_class_0_line_rate() {
         assert_eq!(one(""), Stream::default());
     }
 
     // proves: traffic
     #[test]
-    fn a_stream_says_to_whom_it_goes() {
+    fn stream_needs_a_destination() {
         for text in ["", "class=3,rate=1G"] {
             let StreamErrors(errors) = parse_streams(&[text]).unwrap_err();
             assert!(errors.len() == 1 && errors[0].contains("dst=broadcast"), "{errors:?}");
@@ -385,7 +385,7 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn everything_given() {
+    fn stream_accepts_all_keys() {
         let stream = one(
             "class=3,dscp=26,ecn=2,pcp=4,vlan=7,dst=02:00:00:00:00:02,via=02:00:00:00:00:03,src=02:00:00:00:00:01,\
              sport=1000,dport=2000,size=68,rate=200M,count=1000,duration=2s,start=5ms,on=1ms,off=9ms",
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_decides_dscp_and_pcp_unless_they_are_given() {
+    fn class_sets_default_dscp_and_pcp() {
         let stream = one("class=5,vlan=10");
         assert_eq!((stream.dscp, stream.tag), (40, Some(tag(5, 10))));
         assert_eq!(one("class=5").tag, None);
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn all_stream_errors_are_reported() {
         let errors = errors("class=8,rate=fast,sise=9,size=63,class,dst=1,on=1ms");
         let text = errors.join("\n");
         assert_eq!(errors.len(), 7, "{text}");
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_bracketed() {
+    fn frame_sizes_have_exact_bounds() {
         for (text, fits) in [
             ("size=63", false),
             ("size=64", true),
@@ -470,7 +470,7 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn a_router_is_one_station() {
+    fn router_is_a_single_station() {
         let of = |via: &str| parse_streams(&[format!("dst=02:00:00:00:00:02,via={via}")]);
         for (via, is_one) in [
             ("00:00:00:00:00:01", true),
@@ -483,9 +483,9 @@ mod tests {
         ] {
             assert_eq!(of(via).is_ok(), is_one, "{via}");
         }
-        let StreamErrors(said) = of("01:00:5e:00:00:01").unwrap_err();
+        let StreamErrors(messages) = of("01:00:5e:00:00:01").unwrap_err();
         let one = "stream 0: via=`01:00:5e:00:00:01`: a router has an address of one station, such as 02:00:00:00:00:01";
-        assert_eq!(said, [one]);
+        assert_eq!(messages, [one]);
         assert_eq!(errors("via=broadcast").len(), 1, "and nothing of a `dst` beside it");
     }
 

@@ -176,7 +176,7 @@ mod tests {
     use crate::report::{ClassPauseReport, SentStream};
 
     #[test]
-    fn what_matters_is_in_it() {
+    fn table_shows_key_results() {
         let mut report = HostReport { device: "eth0".to_owned(), sender: 7, ..HostReport::default() };
         report.sent = vec![SentStream { frames: 1234, ..SentStream::default() }];
         report.received = vec![ReceivedStream { lost: 56, frames: 789, ..ReceivedStream::default() }];

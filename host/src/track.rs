@@ -144,23 +144,23 @@ mod tests {
     }
 
     #[test]
-    fn in_order_is_nothing_but_distinct() {
+    fn ordered_frames_are_distinct() {
         assert_eq!(counts(0..200_000), (200_000, 0, 0, 0));
     }
 
     #[test]
-    fn the_late_one_is_reordered_and_the_repeated_one_duplicated() {
+    fn late_frame_reordered_repeated_frame_duplicated() {
         assert_eq!(counts([0, 2, 1, 3, 3, 1]), (4, 2, 1, 0));
     }
 
     #[test]
-    fn the_window_ends_exactly_one_window_below_the_highest() {
+    fn window_ends_one_window_below_highest() {
         assert_eq!(counts([WINDOW - 1, 0]), (2, 0, 1, 0));
         assert_eq!(counts([WINDOW, 0]), (1, 0, 0, 1));
     }
 
     #[test]
-    fn what_came_is_known_and_what_is_too_old_may_have_come() {
+    fn old_sequences_may_have_been_received() {
         let mut tracker = Tracker::default();
         assert!(!tracker.may_know(0));
         assert!(tracker.record(1) && tracker.record(WINDOW + 1));
@@ -171,25 +171,25 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_longer_than_the_window_leaves_no_old_marks() {
+    fn long_gap_clears_window() {
         let far = 10 * WINDOW;
         assert_eq!(counts((0..100).chain([far, far - WINDOW + 1 + 50])), (102, 0, 1, 0));
     }
 
     explore! {
         #[test]
-        fn agrees_with_a_set(sequences in prop::collection::vec(0..500_u64, 0..600)) {
-            let mut seen = HashSet::new();
+        fn tracker_matches_reference_set(sequences in prop::collection::vec(0..500_u64, 0..600)) {
+            let mut distinct = HashSet::new();
             let (mut duplicated, mut reordered, mut highest) = (0, 0, None);
             for &s in &sequences {
-                if !seen.insert(s) {
+                if !distinct.insert(s) {
                     duplicated += 1;
                 } else if highest > Some(s) {
                     reordered += 1;
                 }
                 highest = highest.max(Some(s));
             }
-            prop_assert_eq!(counts(sequences), (seen.len() as u64, duplicated, reordered, 0));
+            prop_assert_eq!(counts(sequences), (distinct.len() as u64, duplicated, reordered, 0));
         }
     }
 }

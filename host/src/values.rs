@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_allowed_is_told() {
+    fn value_error_names_allowed() {
         assert_eq!(rate("200M"), Ok(BitRate::from_mbps(200)));
         assert_eq!(duration("50us"), Ok(Nanos::from_micros(50)));
         assert_eq!(bytes("64KB"), Ok(Bytes(64_000)));

@@ -75,7 +75,7 @@ impl Conversation {
     pub fn get(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
         let mut object = None;
         match self.exchange(message, NLM_F_ACK, |message| object = Some(message))? {
-            Answer { error, .. } if error == Errno::ENODEV as i32 => Ok(None),
+            Acknowledgement { error, .. } if error == Errno::ENODEV as i32 => Ok(None),
             answer => answer.accepted().map(|_| object),
         }
     }
@@ -97,7 +97,7 @@ impl Conversation {
         message: RouteNetlinkMessage,
         flags: u16,
         mut give: impl FnMut(RouteNetlinkMessage),
-    ) -> io::Result<Answer> {
+    ) -> io::Result<Acknowledgement> {
         let mut message = NetlinkMessage::from(message);
         message.header.flags = NLM_F_REQUEST | flags;
         message.finalize();
@@ -119,7 +119,7 @@ impl Conversation {
         &mut self,
         message: &mut [u8],
         mut part: impl FnMut(&NetlinkBuffer<&[u8]>),
-    ) -> io::Result<Answer> {
+    ) -> io::Result<Acknowledgement> {
         self.sequence = self.sequence.wrapping_add(1);
         let sequence = u32::from(self.mark) << 16 | u32::from(self.sequence);
         message[8..12].copy_from_slice(&sequence.to_ne_bytes());
@@ -132,8 +132,8 @@ impl Conversation {
             for message in messages(&self.datagram).filter(|message| message.sequence_number() == sequence) {
                 flags |= message.flags();
                 match message.message_type() {
-                    NLMSG_ERROR => return Ok(Answer::read(&message, 4 + HEADER, flags)),
-                    NLMSG_DONE => return Ok(Answer::read(&message, 4, flags)),
+                    NLMSG_ERROR => return Ok(Acknowledgement::read(&message, 4 + HEADER, flags)),
+                    NLMSG_DONE => return Ok(Acknowledgement::read(&message, 4, flags)),
                     _ => part(&message),
                 }
             }
@@ -151,19 +151,19 @@ fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<()> 
 }
 
 /// End of a reply: error number or 0, the kernel's message, and the flags of all messages.
-pub(crate) struct Answer {
+pub(crate) struct Acknowledgement {
     error: i32,
     words: String,
     flags: u16,
 }
 
-impl Answer {
+impl Acknowledgement {
     /// Parses the last message, whose attributes begin at `attributes`.
-    fn read(message: &NetlinkBuffer<&[u8]>, attributes: usize, flags: u16) -> Answer {
+    fn read(message: &NetlinkBuffer<&[u8]>, attributes: usize, flags: u16) -> Acknowledgement {
         let error = word(message.payload(), 0).cast_signed().wrapping_neg();
         let words = message.payload().get(attributes..).filter(|_| message.flags() & NLM_F_ACK_TLVS != 0);
         let words = words.and_then(|words| find(words, NLMSGERR_ATTR_MSG)).map(text).unwrap_or_default();
-        Answer { error, words, flags }
+        Acknowledgement { error, words, flags }
     }
 
     pub(crate) fn accepted(self) -> io::Result<u16> {

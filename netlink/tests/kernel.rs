@@ -37,7 +37,7 @@ fn at(parent: Handle, handle: Handle) -> Place {
 
 // proves: host-service
 #[test]
-fn what_is_made_is_there_as_tc_sees_it() {
+fn tc_shows_created_objects() {
     with_device(|mut tc| {
         let (root, class, leaf) = (Handle::new(1, 0), Handle::new(1, 0x10), Handle::new(0x20, 0));
         let megabyte = Rate { bytes_per_second: 1_000_000, overhead: 24, least: 84 };
@@ -138,7 +138,7 @@ fn rates_beyond_32_bits_are_kept() {
 
 // proves: host-service
 #[test]
-fn what_waits_and_what_is_dropped_is_counted() {
+fn queued_and_dropped_frames_are_counted() {
     with_device(|mut tc| {
         run("ip addr add 10.0.0.1/24 dev v0");
         run("ip link set v1 up");
@@ -167,7 +167,7 @@ fn what_waits_and_what_is_dropped_is_counted() {
 
 // proves: host-service
 #[test]
-fn a_refusal_has_the_kernels_words() {
+fn refusal_has_kernel_message() {
     with_device(|mut tc| {
         let unknown = Qdisc::Other { kind: "nosuch".to_owned(), options: vec![] };
         let refused = tc.send(&mut unknown.add(at(Handle::ROOT, Handle::new(0x21, 0)))).unwrap_err();
@@ -185,7 +185,7 @@ fn a_refusal_has_the_kernels_words() {
 
 // proves: devices
 #[test]
-fn each_change_of_queues_is_announced() {
+fn queue_changes_are_announced() {
     with_device(|_| {
         let mut monitor = QueueMonitor::open().unwrap().unwrap();
         assert_eq!(monitor.take().unwrap(), []);
@@ -199,7 +199,7 @@ fn each_change_of_queues_is_announced() {
 }
 
 #[test]
-fn missing_device_reads_as_none() {
+fn missing_device_is_none() {
     with_device(|mut kernel| {
         assert_eq!(kernel.link(link_named("v0")).unwrap().unwrap().header.index, 10);
         assert_eq!(kernel.link(link_named("nosuch")).unwrap(), None);

@@ -8,9 +8,9 @@ pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
 /// An entry of a ring, which belongs to one side at a time.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct Place<T>(UnsafeCell<T>);
+pub(crate) struct RingEntry<T>(UnsafeCell<T>);
 
-impl<T: Copy> Place<T> {
+impl<T: Copy> RingEntry<T> {
     /// # Safety
     /// The entry belongs to this side.
     #[inline]

@@ -451,7 +451,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn change_is_written_down_before_it_is_made() {
+    fn device_change_is_journaled_before_it_is_made() {
         beside_device(|| {
             let mut device = Device::take(NAME).unwrap();
             let written = |device: &Device| device.journal.left::<Undo>(&device.claim);
@@ -467,7 +467,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn page_stays_until_all_is_put_back() {
+    fn journal_page_stays_until_everything_is_restored() {
         beside_device(|| {
             let before = ip("-details link show");
             let device = prepared();
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn page_is_found_under_another_address() {
+    fn journal_page_is_found_after_address_change() {
         beside_device(|| {
             let before = ip("-details link show");
             let device = prepared();
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn page_of_a_device_that_is_gone_is_cleared() {
+    fn journal_page_of_removed_device_is_cleared() {
         beside_device(|| {
             let device = prepared();
             let ifindex = device.ifindex;

@@ -137,20 +137,20 @@ mod tests {
 
     // proves: frames
     #[test]
-    fn a_ring_that_could_be_longer_is_told_of_with_the_command() {
-        let said = ReceiveRing { entries: 256, max: 4096 }.advice("eth0").unwrap();
-        assert!(said.contains("256") && said.contains("`ethtool -G eth0 rx 4096`"), "{said}");
+    fn short_ring_advice_has_the_command() {
+        let advice = ReceiveRing { entries: 256, max: 4096 }.advice("eth0").unwrap();
+        assert!(advice.contains("256") && advice.contains("`ethtool -G eth0 rx 4096`"), "{advice}");
         assert_eq!(ReceiveRing { entries: 4096, max: 4096 }.advice("eth0"), None);
         assert_eq!(ReceiveRing { entries: 0, max: 0 }.advice("eth0"), None);
     }
 
     // proves: frames
     #[test]
-    fn a_nic_with_flow_control_of_its_own_is_told_of_with_the_command() {
-        let said = |rx, tx| FlowControl { rx, tx }.advice("eth0");
-        assert_eq!(said(false, false), None);
-        assert!(said(true, true).unwrap().contains("obeys and sends 802.3x"));
-        assert!(said(true, false).unwrap().contains("`ethtool -A eth0 autoneg off rx off tx off`"));
-        assert!(said(false, true).unwrap().contains("eth0 sends"));
+    fn flow_control_advice_has_the_command() {
+        let advice = |rx, tx| FlowControl { rx, tx }.advice("eth0");
+        assert_eq!(advice(false, false), None);
+        assert!(advice(true, true).unwrap().contains("obeys and sends 802.3x"));
+        assert!(advice(true, false).unwrap().contains("`ethtool -A eth0 autoneg off rx off tx off`"));
+        assert!(advice(false, true).unwrap().contains("eth0 sends"));
     }
 }

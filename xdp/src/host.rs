@@ -75,7 +75,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn what_a_real_time_thread_starts_is_an_ordinary_one() {
+    fn child_of_real_time_thread_is_ordinary() {
         thread::spawn(|| match run_in_real_time(1) {
             Ok(()) => {
                 assert_eq!(policy(), 1);

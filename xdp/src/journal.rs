@@ -142,7 +142,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn page_is_of_one_device_and_one_boot() {
+    fn journal_page_belongs_to_device_and_boot() {
         let page = JOURNAL.page(&5).unwrap();
         assert_eq!(read(JOURNAL, &page), Left::Changes(5));
         assert_eq!(read::<u32>(JOURNAL, &[]), Left::Nothing);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_page_says_what_to_check() {
+    fn unreadable_journal_page_names_the_check() {
         let page = JOURNAL.page(&5).unwrap();
         for left in [read::<String>(JOURNAL, &page), read(JOURNAL, &page[..page.len() - 1])] {
             let Left::Unreadable(warning) = left else { panic!("{left:?}") };

@@ -41,8 +41,8 @@ impl Overlap {
         if !is_native {
             return Overlap::None;
         }
-        let known = NATIVE.iter().find(|(name, _)| driver.name() == Some(name));
-        known.map_or(Overlap::Unknown, |&(_, overlap)| overlap)
+        let driver_overlap = NATIVE.iter().find(|(name, _)| driver.name() == Some(name));
+        driver_overlap.map_or(Overlap::Unknown, |&(_, overlap)| overlap)
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
 
     // proves: kernel-drops
     #[test]
-    fn unknown_driver_counts_the_larger_and_says_so() {
+    fn unknown_driver_counts_larger_and_reports_doubt() {
         let unknown = Overlap::of(&Driver::named("new_nic"), true);
         let losses = Losses::of(&stalled(), &device(150), unknown);
         assert_eq!((losses.total(), losses.at_least), (150, true));
@@ -174,7 +174,7 @@ mod tests {
 
     // proves: kernel-drops
     #[test]
-    fn program_drops_count_as_the_driver_does() {
+    fn program_drops_follow_driver_counting() {
         let xdp = XdpStatistics { rx_unclaimed: 3, rx_too_long: 4, ..stalled() };
         let at = |driver, rx_dropped| {
             Losses::of(&xdp, &device(rx_dropped), Overlap::of(&Driver::named(driver), true))

@@ -89,7 +89,7 @@ mod tests {
 
     // proves: privileges
     #[test]
-    fn packet_memory_is_in_no_core_dump() {
+    fn packet_memory_is_excluded_from_core_dumps() {
         let memory = Mapping::anonymous(1 << 20).unwrap();
         let at = memory.at::<u8>(0, 1).addr().get();
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
@@ -104,20 +104,20 @@ mod tests {
     }
 
     #[test]
-    fn values_end_where_the_memory_does() {
+    fn values_beyond_mapping_are_refused() {
         let memory = Mapping::anonymous(64).unwrap();
         assert_eq!(memory.at::<u64>(56, 1).addr().get() - memory.at::<u64>(0, 8).addr().get(), 56);
     }
 
     #[test]
     #[should_panic(expected = "9 values at 0 of 64")]
-    fn a_ring_that_does_not_fit_its_memory_is_refused() {
+    fn ring_exceeding_its_memory_is_refused() {
         Mapping::anonymous(64).unwrap().at::<u64>(0, 9);
     }
 
     #[test]
     #[should_panic(expected = "4 is no place for a u64")]
-    fn a_place_that_is_not_aligned_is_refused() {
+    fn unaligned_offset_is_refused() {
         Mapping::anonymous(64).unwrap().at::<u64>(4, 1);
     }
 }

@@ -439,7 +439,7 @@ impl PortDriver for Monitor {
 
     fn queues_now(&self) -> Option<u32> {
         let name = self.device.read().ok()?.name;
-        self.ethtool.about(&name).ok()?.known_rx_queues()
+        self.ethtool.about(&name).ok()?.reported_rx_queues()
     }
 
     fn attach_again(&self) -> Result<(), EbpfError> {
@@ -454,7 +454,7 @@ mod tests {
 
     // proves: frames
     #[test]
-    fn a_driver_that_asks_ahead_loses_nothing_by_it() {
+    fn prefetching_driver_counts_no_loss() {
         let socket = xdp::XdpStatistics {
             rx_dropped: 0,
             rx_invalid_descs: 0,
@@ -469,7 +469,7 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn counters_that_were_set_back_are_not_believed_again() {
+    fn reset_counters_are_not_used_again() {
         let at = |tx_dropped| DeviceDrops { tx_dropped, ..DeviceDrops::default() };
         let mut counted = Counted { at_start: at(5), last: at(0), set_back: false };
         assert_eq!(counted.read(at(5)).unwrap().lost(), 0);

@@ -99,9 +99,9 @@ impl Offloads {
         let ethtool = self.ethtool.about(&self.link()?.name)?;
         match Driver(ethtool.driver()?).is_memory() {
             true => finish(&ethtool)?,
-            false => ethtool.set_if_known(Ethtool::SET_TSO, 0)?,
+            false => ethtool.set_if_supported(Ethtool::SET_TSO, 0)?,
         }
-        ethtool.set_if_known(Ethtool::SET_GSO, 0)?;
+        ethtool.set_if_supported(Ethtool::SET_GSO, 0)?;
         self.set_segments(1)
     }
 
@@ -145,7 +145,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn what_somebody_changed_since_stays() {
+    fn offload_changed_by_others_stays() {
         let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };
         let (before, set) = (state(0b0111, 65_535), state(0b0100, 1));
         assert_eq!(before.unless_changed(&set, &set), before);

@@ -3,7 +3,7 @@
 use xoff_wire::units::PortId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FramePlace {
     /// No bytes: the slot is free, or the frame has left.
     Nowhere,
     /// Receive chunk of the port.
@@ -16,7 +16,7 @@ pub(crate) enum Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    pub(crate) place: Place,
+    pub(crate) place: FramePlace,
     pub(crate) len: u32,
 }
 
@@ -29,10 +29,10 @@ impl Row {
     #[inline]
     pub(crate) fn pack(self) -> u64 {
         let (kind, port, index) = match self.place {
-            Place::Nowhere => (Row::NOWHERE, 0, 0),
-            Place::Received(port, chunk) => (Row::RECEIVED, port.0, chunk),
-            Place::Sending(port, chunk) => (Row::SENDING, port.0, chunk),
-            Place::Queued(cell) => (Row::QUEUED, 0, cell),
+            FramePlace::Nowhere => (Row::NOWHERE, 0, 0),
+            FramePlace::Received(port, chunk) => (Row::RECEIVED, port.0, chunk),
+            FramePlace::Sending(port, chunk) => (Row::SENDING, port.0, chunk),
+            FramePlace::Queued(cell) => (Row::QUEUED, 0, cell),
         };
         u64::from(index) << 32 | u64::from(port) << 24 | kind << 16 | u64::from(self.len)
     }
@@ -42,10 +42,10 @@ impl Row {
     pub(crate) fn unpack(word: u64) -> Row {
         let (index, port) = ((word >> 32) as u32, PortId((word >> 24) as u8));
         let place = match word >> 16 & 0xff {
-            Row::RECEIVED => Place::Received(port, index),
-            Row::SENDING => Place::Sending(port, index),
-            Row::QUEUED => Place::Queued(index),
-            _ => Place::Nowhere,
+            Row::RECEIVED => FramePlace::Received(port, index),
+            Row::SENDING => FramePlace::Sending(port, index),
+            Row::QUEUED => FramePlace::Queued(index),
+            _ => FramePlace::Nowhere,
         };
         Row { place, len: word as u32 & 0xffff }
     }
@@ -58,12 +58,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_survives_packing() {
+    fn row_packing_round_trips() {
         let places = [
-            Place::Nowhere,
-            Place::Received(PortId(63), u32::MAX),
-            Place::Sending(PortId(255), 7),
-            Place::Queued(u32::MAX - 1),
+            FramePlace::Nowhere,
+            FramePlace::Received(PortId(63), u32::MAX),
+            FramePlace::Sending(PortId(255), 7),
+            FramePlace::Queued(u32::MAX - 1),
         ];
         for (place, len) in iter::zip(places, [0, 1, 9_242, 0xffff]) {
             assert_eq!(Row::unpack(Row { place, len }.pack()), Row { place, len });

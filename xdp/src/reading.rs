@@ -226,7 +226,7 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn each_counter_of_lost_frames_is_found_alone() {
+    fn each_loss_counter_is_read() {
         for (name, ..) in LINK_COUNTERS.iter().filter(|(.., role)| *role != Role::None) {
             let mut stats = Stats64::default();
             set(&mut stats, name, 7);

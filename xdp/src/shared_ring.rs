@@ -12,12 +12,12 @@
 
 use std::ptr::NonNull;
 
-use crate::atomics::{AtomicU32, Ordering, Place};
+use crate::atomics::{AtomicU32, Ordering, RingEntry};
 use crate::mapping::Mapping;
 
 /// Offsets of a ring's parts in its memory, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct RingLayout {
     pub(crate) producer: usize,
     pub(crate) consumer: usize,
     pub(crate) flags: usize,
@@ -29,7 +29,7 @@ struct Ring<T> {
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
     flags: NonNull<AtomicU32>,
-    entries: NonNull<Place<T>>,
+    entries: NonNull<RingEntry<T>>,
     mask: u32,
     _memory: Mapping,
 }
@@ -40,7 +40,7 @@ unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
     /// Creates a ring of `size` entries, a power of two.
-    fn new(memory: Mapping, layout: Layout, size: u32) -> Ring<T> {
+    fn new(memory: Mapping, layout: RingLayout, size: u32) -> Ring<T> {
         assert!(size.is_power_of_two(), "a ring of {size} entries");
         Ring {
             producer: memory.at(layout.producer, 1),
@@ -71,7 +71,7 @@ impl<T: Copy> Ring<T> {
     }
 
     #[inline]
-    fn entry(&self, counter: u32) -> &Place<T> {
+    fn entry(&self, counter: u32) -> &RingEntry<T> {
         // SAFETY: the index is at most the mask, and so inside the mapping; a place is shared with the kernel.
         unsafe { self.entries.add((counter & self.mask) as usize).as_ref() }
     }
@@ -86,7 +86,7 @@ pub(crate) struct Producer<T> {
 }
 
 impl<T: Copy> Producer<T> {
-    pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Producer<T> {
+    pub(crate) fn new(memory: Mapping, layout: RingLayout, size: u32) -> Producer<T> {
         let ring = Ring::new(memory, layout, size);
         let start = ring.producer().load(Ordering::Relaxed);
         Producer { ring, written: start, published: start }
@@ -134,7 +134,7 @@ pub(crate) struct Consumer<T> {
 }
 
 impl<T: Copy> Consumer<T> {
-    pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Consumer<T> {
+    pub(crate) fn new(memory: Mapping, layout: RingLayout, size: u32) -> Consumer<T> {
         let ring = Ring::new(memory, layout, size);
         let read = ring.consumer().load(Ordering::Relaxed);
         Consumer { ring, read }

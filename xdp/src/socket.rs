@@ -18,7 +18,7 @@ use crate::error::{Obstacle, XdpError};
 use crate::layout::Layout as Chunks;
 use crate::mapping::Mapping;
 use crate::ring::{CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing};
-use crate::shared_ring::{Consumer, Layout, Producer};
+use crate::shared_ring::{Consumer, Producer, RingLayout};
 use crate::sys;
 use crate::umem::{Rings, Umem};
 
@@ -85,9 +85,9 @@ const _: () = assert!(
         && COMPLETION.cast_unsigned() == libc::XDP_UMEM_PGOFF_COMPLETION_RING
 );
 
-fn map<T>(socket: &OwnedFd, offset: i64, at: &XdpRingOffset, size: u32) -> io::Result<(Mapping, Layout)> {
+fn map<T>(socket: &OwnedFd, offset: i64, at: &XdpRingOffset, size: u32) -> io::Result<(Mapping, RingLayout)> {
     let place = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
-    let layout = Layout {
+    let layout = RingLayout {
         producer: place(at.producer)?,
         consumer: place(at.consumer)?,
         flags: place(at.flags.ok_or(io::ErrorKind::Unsupported)?)?, // exists since Linux 5.4
@@ -241,8 +241,8 @@ mod tests {
     /// it takes a message from the socket.
     // proves: frames
     #[test]
-    fn a_driver_that_waits_for_chunks_is_told_of_them_and_no_other() {
-        let layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192 };
+    fn only_waiting_driver_is_woken_for_chunks() {
+        let layout = RingLayout { producer: 0, consumer: 64, flags: 128, entries: 192 };
         let memory = Mapping::anonymous(256).unwrap();
         let flags = memory.at::<AtomicU32>(layout.flags, 1);
         let (message, socket) = UnixDatagram::pair().unwrap();
@@ -252,7 +252,7 @@ mod tests {
             socket: Arc::new(socket.try_clone().unwrap().into()),
             chunks: Chunks::new(2048, ReceiveChunks::Whole, [4, 1]),
         };
-        let mut is_told = |flag, chunks: u32| {
+        let mut is_woken = |flag, chunks: u32| {
             // SAFETY: in the memory that the ring keeps.
             unsafe { flags.as_ref() }.store(flag, Ordering::Relaxed);
             message.send(&[0]).unwrap();
@@ -260,14 +260,14 @@ mod tests {
             fill.submit();
             socket.recv(&mut [0]).is_err()
         };
-        assert!(!is_told(0, 1), "it takes them by itself");
-        assert!(is_told(libc::XDP_RING_NEED_WAKEUP, 1));
-        assert!(!is_told(libc::XDP_RING_NEED_WAKEUP, 0), "there are none");
-        assert!(!is_told(0, 1), "it no longer waits");
+        assert!(!is_woken(0, 1), "it takes them by itself");
+        assert!(is_woken(libc::XDP_RING_NEED_WAKEUP, 1));
+        assert!(!is_woken(libc::XDP_RING_NEED_WAKEUP, 0), "there are none");
+        assert!(!is_woken(0, 1), "it no longer waits");
     }
 
     #[test]
-    fn an_old_kernel_refuses_frames_of_several_chunks_only() {
+    fn old_kernel_refuses_multi_chunk_frames_only() {
         let refused =
             |errno, multi_buffer| refusal(io::Error::from_raw_os_error(errno), "eth1", multi_buffer);
         assert!(

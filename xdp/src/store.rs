@@ -26,7 +26,7 @@ use crate::cells::{Cells, NONE};
 use crate::chain::{Chain, FreeCells, append, chain_bytes};
 use crate::chunks::PacketMemory;
 use crate::error::XdpError;
-use crate::place::{Place, Row};
+use crate::place::{FramePlace, Row};
 
 /// Share of the buffer memory for one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Store {
     #[must_use]
     pub fn can_settle(&self, slot: u32) -> bool {
         match self.row(slot) {
-            Row { place: Place::Received(..), len } => cells_of(len) <= self.free_cells.for_data(),
+            Row { place: FramePlace::Received(..), len } => cells_of(len) <= self.free_cells.for_data(),
             _ => true,
         }
     }
@@ -191,7 +191,7 @@ impl Store {
             self.move_to_cells(slot); // there was room for the longest
         }
         let slot = self.free.pop().expect("room was checked");
-        self.set_row(slot, Row { place: Place::Received(port, chunk), len });
+        self.set_row(slot, Row { place: FramePlace::Received(port, chunk), len });
         self.memory(port).enters_window(chunk, slot);
         Frame::new(slot, len)
     }
@@ -206,7 +206,7 @@ impl Store {
     /// Creates a frame from a complete chain. [`can_receive`](Self::can_receive) must be true.
     pub(crate) fn finish_chain(&mut self, chain: Chain) -> Frame {
         let slot = self.free.pop().expect("room was checked");
-        self.set_row(slot, Row { place: Place::Queued(chain.first), len: chain.len });
+        self.set_row(slot, Row { place: FramePlace::Queued(chain.first), len: chain.len });
         Frame::new(slot, chain.len)
     }
 
@@ -218,19 +218,19 @@ impl Store {
     /// [`can_settle`](Self::can_settle) excludes.
     pub fn settle(&mut self, frame: &Frame) -> bool {
         match self.row(frame.slot()).place {
-            Place::Received(..) => self.move_to_cells(frame.slot()),
-            Place::Nowhere | Place::Sending(..) | Place::Queued(_) => true,
+            FramePlace::Received(..) => self.move_to_cells(frame.slot()),
+            FramePlace::Nowhere | FramePlace::Sending(..) | FramePlace::Queued(_) => true,
         }
     }
 
     fn move_to_cells(&mut self, slot: u32) -> bool {
-        let Row { place: Place::Received(port, chunk), len } = self.row(slot) else { return true };
+        let Row { place: FramePlace::Received(port, chunk), len } = self.row(slot) else { return true };
         if cells_of(len) > self.free_cells.for_data() {
             return false;
         }
         let mut chain = Chain::EMPTY;
         self.add_received(&mut chain, port, chunk, len);
-        self.set_row(slot, Row { place: Place::Queued(chain.first), len });
+        self.set_row(slot, Row { place: FramePlace::Queued(chain.first), len });
         true
     }
 
@@ -250,7 +250,7 @@ impl Store {
             self.free.push(slot);
             return None;
         };
-        self.set_row(slot, Row { place: Place::Sending(port, first), len });
+        self.set_row(slot, Row { place: FramePlace::Sending(port, first), len });
         Some(Frame::new(slot, len))
     }
 
@@ -261,19 +261,19 @@ impl Store {
         let Row { place, len } = self.row(slot);
         let memory = self.memories[port.index()].as_deref_mut()?;
         match place {
-            Place::Sending(_, first) => return Some(first),
-            Place::Received(from, chunk) if from == port => {
+            FramePlace::Sending(_, first) => return Some(first),
+            FramePlace::Received(from, chunk) if from == port => {
                 let first = memory.take_transmit(slot, len)?;
                 memory.copy_received(chunk, first);
                 memory.free_received(chunk);
-                self.set_row(slot, Row { place: Place::Sending(port, first), len });
+                self.set_row(slot, Row { place: FramePlace::Sending(port, first), len });
                 return Some(first);
             }
-            Place::Received(..) | Place::Queued(_) | Place::Nowhere => {}
+            FramePlace::Received(..) | FramePlace::Queued(_) | FramePlace::Nowhere => {}
         }
         let first = memory.take_transmit(slot, len)?;
         match place {
-            Place::Received(from, chunk) => {
+            FramePlace::Received(from, chunk) => {
                 let [memory, other] = self
                     .memories
                     .get_disjoint_mut([port.index(), from.index()])
@@ -282,7 +282,7 @@ impl Store {
                 memory.fill(first, std::iter::once(other.received(chunk, len)));
                 other.free_received(chunk);
             }
-            Place::Queued(cell) => {
+            FramePlace::Queued(cell) => {
                 // SAFETY: this store's worker has the frame, and so its cells; nobody writes the cells of a flooded
                 // frame.
                 let bytes = chain_bytes(&self.shared.cells, cell, len)
@@ -290,19 +290,19 @@ impl Store {
                 memory.fill(first, bytes);
                 memory.keep(first, cell, len);
             }
-            Place::Sending(..) | Place::Nowhere => {} // no bytes
+            FramePlace::Sending(..) | FramePlace::Nowhere => {} // no bytes
         }
-        self.set_row(slot, Row { place: Place::Sending(port, first), len });
+        self.set_row(slot, Row { place: FramePlace::Sending(port, first), len });
         Some(first)
     }
 
     /// Frees the transmit chunks of a frame. The frame then is in its cells, if it has any.
     #[inline]
     fn unstage(&mut self, slot: u32) -> Option<Frame> {
-        let Row { place: Place::Sending(port, first), len } = self.row(slot) else { return None };
+        let Row { place: FramePlace::Sending(port, first), len } = self.row(slot) else { return None };
         let row = match self.memory(port).free_transmitted(first) {
-            (NONE, _) => Row { place: Place::Nowhere, len: 0 },
-            (cell, len) => Row { place: Place::Queued(cell), len },
+            (NONE, _) => Row { place: FramePlace::Nowhere, len: 0 },
+            (cell, len) => Row { place: FramePlace::Queued(cell), len },
         };
         self.set_row(slot, row);
         Some(Frame::new(slot, len))
@@ -318,7 +318,7 @@ impl Store {
     /// Takes back an unsent frame. Keeps its bytes if there is free memory.
     #[cold]
     pub(crate) fn take_back(&mut self, port: PortId, slot: u32) -> Option<Frame> {
-        let Row { place: Place::Sending(_, first), len } = self.row(slot) else { return None };
+        let Row { place: FramePlace::Sending(_, first), len } = self.row(slot) else { return None };
         let memory = self.memories[port.index()].as_deref_mut()?;
         memory.took_back(first);
         let keeps_bytes = memory.keeps_cells(first) || !self.own.contains(&slot);
@@ -336,15 +336,15 @@ impl Store {
     pub fn fragments(&self, frame: &Frame) -> impl Iterator<Item = &[u8]> {
         let Row { place, len } = self.row(frame.slot());
         let received = match place {
-            Place::Received(port, chunk) => Some(self.memory_of(port).received(chunk, len)),
+            FramePlace::Received(port, chunk) => Some(self.memory_of(port).received(chunk, len)),
             _ => None,
         };
         let sending = match place {
-            Place::Sending(port, first) => Some(self.memory_of(port).pieces(first)),
+            FramePlace::Sending(port, first) => Some(self.memory_of(port).pieces(first)),
             _ => None,
         };
         let queued = match place {
-            Place::Queued(first) => Some(chain_bytes(&self.shared.cells, first, len)),
+            FramePlace::Queued(first) => Some(chain_bytes(&self.shared.cells, first, len)),
             _ => None,
         };
         // SAFETY: this store's worker has the frame, and so its cells. Writing takes `&mut self`.
@@ -366,7 +366,7 @@ impl Store {
     fn fill(&mut self, slot: u32, bytes: &[u8]) -> Frame {
         let mut chain = Chain::EMPTY;
         append(&self.shared.cells, &mut self.free_cells, &mut chain, bytes);
-        self.set_row(slot, Row { place: Place::Queued(chain.first), len: chain.len });
+        self.set_row(slot, Row { place: FramePlace::Queued(chain.first), len: chain.len });
         Frame::new(slot, chain.len)
     }
 }
@@ -381,11 +381,11 @@ impl FrameStore for Store {
     fn head(&self, frame: &Frame) -> &[u8] {
         let Row { place, len } = self.row(frame.slot());
         match place {
-            Place::Received(port, chunk) => self.memory_of(port).received(chunk, len),
+            FramePlace::Received(port, chunk) => self.memory_of(port).received(chunk, len),
             // SAFETY: this store's worker has the frame; writing takes `&mut self`.
-            Place::Queued(first) => unsafe { self.shared.cells.bytes(first, len.min(CELL)) },
-            Place::Sending(port, first) => self.memory_of(port).head(first),
-            Place::Nowhere => &[],
+            FramePlace::Queued(first) => unsafe { self.shared.cells.bytes(first, len.min(CELL)) },
+            FramePlace::Sending(port, first) => self.memory_of(port).head(first),
+            FramePlace::Nowhere => &[],
         }
     }
 
@@ -403,25 +403,27 @@ impl FrameStore for Store {
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8] {
         let Row { place, len } = self.row(frame.slot());
         match place {
-            Place::Received(port, chunk) => self.memory(port).received_mut(chunk, len),
-            Place::Queued(first) => {
+            FramePlace::Received(port, chunk) => self.memory(port).received_mut(chunk, len),
+            FramePlace::Queued(first) => {
                 assert!(!self.shared.cells.is_shared(first), "nobody writes what copies share");
                 // SAFETY: this store's worker has the frame, no copy shares its cells, and `&mut self` excludes every
                 // other use.
                 unsafe { self.shared.cells.bytes_mut(first, len.min(CELL)) }
             }
-            Place::Sending(port, first) => self.memory(port).head_mut(first),
-            Place::Nowhere => &mut [],
+            FramePlace::Sending(port, first) => self.memory(port).head_mut(first),
+            FramePlace::Nowhere => &mut [],
         }
     }
 
     /// Moves the start of a frame, which must be [staged](FrameStore::stage).
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
-        let Row { place: Place::Sending(port, first), len } = self.row(frame.slot()) else { return false };
+        let Row { place: FramePlace::Sending(port, first), len } = self.row(frame.slot()) else {
+            return false;
+        };
         let is_moved = self.memory(port).move_start(first, by);
         if is_moved {
             let len = len.checked_add_signed(-by).expect("its first piece has as many bytes");
-            self.set_row(frame.slot(), Row { place: Place::Sending(port, first), len });
+            self.set_row(frame.slot(), Row { place: FramePlace::Sending(port, first), len });
             frame.resize(len);
         }
         is_moved
@@ -432,7 +434,7 @@ impl FrameStore for Store {
         if self.free.is_empty() || !self.settle(frame) {
             return None;
         }
-        let row @ Row { place: Place::Queued(first), len } = self.row(frame.slot()) else { return None };
+        let row @ Row { place: FramePlace::Queued(first), len } = self.row(frame.slot()) else { return None };
         let slot = self.free.pop()?;
         self.shared.cells.share(first);
         self.set_row(slot, row);
@@ -468,27 +470,27 @@ impl FrameStore for Store {
         let (slot, _) = frame.into_parts();
         let Row { place, len } = self.row(slot);
         match place {
-            Place::Nowhere => {}
-            Place::Received(port, chunk) => self.memory(port).free_received(chunk),
-            Place::Sending(..) => {
+            FramePlace::Nowhere => {}
+            FramePlace::Received(port, chunk) => self.memory(port).free_received(chunk),
+            FramePlace::Sending(..) => {
                 let frame = self.unstage(slot).map(Frame::into_parts);
                 debug_assert!(frame.is_some());
                 return self.free(Frame::new(slot, len));
             }
-            Place::Queued(first) => {
+            FramePlace::Queued(first) => {
                 if self.control.contains(&slot) {
                     self.free_cells.control += cells_of(len);
                 }
                 self.free_chain(first);
             }
         }
-        self.set_row(slot, Row { place: Place::Nowhere, len: 0 });
+        self.set_row(slot, Row { place: FramePlace::Nowhere, len: 0 });
         self.give(slot);
     }
 
     #[inline]
     fn leaves_soon(&self, slot: u32) {
-        if let Place::Queued(first) = self.row(slot).place {
+        if let FramePlace::Queued(first) = self.row(slot).place {
             self.shared.cells.prefetch(first);
         }
     }

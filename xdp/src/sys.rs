@@ -263,7 +263,7 @@ struct DriverInfo {
 /// struct ethtool_ringparam.
 #[repr(C)]
 #[derive(Default)]
-struct Rings {
+struct RingParameters {
     command: u32,
     rx_max: u32,
     other_max: [u32; 3],
@@ -343,7 +343,7 @@ impl Ethtool {
     }
 
     /// Makes a request with one argument, if the driver supports it.
-    pub(crate) fn set_if_known(&self, command: u32, data: u32) -> io::Result<()> {
+    pub(crate) fn set_if_supported(&self, command: u32, data: u32) -> io::Result<()> {
         match self.set(command, data) {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
             result => result,
@@ -388,17 +388,17 @@ impl Ethtool {
     }
 
     pub(crate) fn rx_queues(&self) -> u32 {
-        self.known_rx_queues().unwrap_or(1)
+        self.reported_rx_queues().unwrap_or(1)
     }
 
     /// Returns the receive queues in use, if the driver reports them.
-    pub(crate) fn known_rx_queues(&self) -> Option<u32> {
+    pub(crate) fn reported_rx_queues(&self) -> Option<u32> {
         let mut channels = Channels { command: Ethtool::GET_CHANNELS, ..Channels::default() };
         self.request(&mut channels).ok().map(|()| (channels.rx + channels.combined).max(1))
     }
 
     pub(crate) fn receive_ring(&self) -> Option<ReceiveRing> {
-        let mut rings = Rings { command: Ethtool::GET_RINGS, ..Rings::default() };
+        let mut rings = RingParameters { command: Ethtool::GET_RINGS, ..RingParameters::default() };
         self.request(&mut rings).ok().map(|()| ReceiveRing { entries: rings.rx, max: rings.rx_max })
     }
 

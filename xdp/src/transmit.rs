@@ -27,7 +27,7 @@ pub(crate) struct Transmitter<T, C> {
     /// Chunks given by `send` and not yet completed.
     out: u32,
     dropped: Arc<Counter>,
-    interface: Interface,
+    interface: InterfaceState,
     failed: Arc<FailedKicks>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct FailedKicks {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interface {
+enum InterfaceState {
     Up,
     /// Interface down; it may send again.
     Down,
@@ -58,7 +58,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
             chunks,
             out: 0,
             dropped: Arc::default(),
-            interface: Interface::Up,
+            interface: InterfaceState::Up,
             failed: Arc::default(),
         }
     }
@@ -73,7 +73,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
 
     /// Returns true if sent frames may still return, which needs an interface that is up.
     pub(crate) fn in_flight(&self) -> bool {
-        self.out > 0 && self.interface == Interface::Up
+        self.out > 0 && self.interface == InterfaceState::Up
     }
 
     /// Returns true if the kernel has not taken all frames, over an interface that is up.
@@ -112,7 +112,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     pub(crate) fn flush(&mut self) {
         self.tx.submit();
         if self.out > 0 && !self.is_gone() {
-            self.interface = Interface::Up;
+            self.interface = InterfaceState::Up;
             while self.tx.needs_kick() && self.tx.unsent() > 0 && self.kick() {}
         }
     }
@@ -124,8 +124,8 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
                 self.dropped.add(1);
                 return true; // the kernel took this frame; try the next
             }
-            Kick::Down => self.interface = Interface::Down,
-            Kick::Gone => self.interface = Interface::Gone,
+            Kick::Down => self.interface = InterfaceState::Down,
+            Kick::Gone => self.interface = InterfaceState::Gone,
             Kick::Failed(errno) => {
                 self.failed.count.add(1);
                 self.failed.errno.set(errno.unsigned_abs().into());
@@ -145,7 +145,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
 
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
-        self.interface == Interface::Gone
+        self.interface == InterfaceState::Gone
     }
 
     /// Returns true if the kernel has taken none of the frames that are out: it sends nothing without a kick.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use mapping::{Memory, SIZE};
-use shared_ring::{Consumer, Layout, Producer};
+use shared_ring::{Consumer, Producer, RingLayout};
 
 #[path = "../src/shared_ring.rs"]
 mod shared_ring;
@@ -20,9 +20,9 @@ mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
 
     #[derive(Debug)]
-    pub(crate) struct Place<T>(pub(crate) loom::cell::UnsafeCell<T>);
+    pub(crate) struct RingEntry<T>(pub(crate) loom::cell::UnsafeCell<T>);
 
-    impl<T: Copy> Place<T> {
+    impl<T: Copy> RingEntry<T> {
         pub(crate) unsafe fn write(&self, entry: T) {
             // SAFETY: loom ends the test if another thread accesses it.
             self.0.with_mut(|place| unsafe { place.write(entry) });
@@ -40,14 +40,14 @@ mod mapping {
     use std::ptr::NonNull;
     use std::sync::Arc;
 
-    use crate::atomics::{AtomicU32, Ordering, Place};
+    use crate::atomics::{AtomicU32, Ordering, RingEntry};
 
     pub(crate) const SIZE: u32 = 2;
 
     #[derive(Debug)]
     pub(crate) struct Memory {
         counters: [AtomicU32; 3],
-        places: [Place<u64>; SIZE as usize],
+        places: [RingEntry<u64>; SIZE as usize],
     }
 
     #[derive(Debug)]
@@ -72,11 +72,11 @@ mod mapping {
             let counters = [start, start, 0].map(AtomicU32::new);
             Arc::new(Memory {
                 counters,
-                places: [0, 0].map(|entry| Place(loom::cell::UnsafeCell::new(entry))),
+                places: [0, 0].map(|entry| RingEntry(loom::cell::UnsafeCell::new(entry))),
             })
         }
 
-        fn place(&self, counter: u32) -> &Place<u64> {
+        fn place(&self, counter: u32) -> &RingEntry<u64> {
             &self.places[(counter % SIZE) as usize]
         }
 
@@ -110,7 +110,7 @@ mod mapping {
     }
 }
 
-const LAYOUT: Layout = Layout { producer: 0, consumer: 1, flags: 2, entries: 3 };
+const LAYOUT: RingLayout = RingLayout { producer: 0, consumer: 1, flags: 2, entries: 3 };
 
 /// The last value before counters wrap.
 const LATE: u32 = u32::MAX;
@@ -127,7 +127,7 @@ fn consumer(start: u32) -> (Consumer<u64>, Arc<Memory>) {
 
 // proves: workers
 #[test]
-fn the_kernel_reads_what_was_pushed_once_it_is_published() {
+fn kernel_reads_published_entries() {
     loom::model(|| {
         let (mut ring, kernel) = producer(LATE);
         let kernel = thread::spawn(move || [kernel.take(), kernel.take()]);
@@ -141,7 +141,7 @@ fn the_kernel_reads_what_was_pushed_once_it_is_published() {
 }
 
 #[test]
-fn what_is_pushed_is_not_there_before_it_is_published() {
+fn unpublished_entries_are_invisible() {
     loom::model(|| {
         let (mut ring, kernel) = producer(0);
         ring.push(7);
@@ -153,25 +153,25 @@ fn what_is_pushed_is_not_there_before_it_is_published() {
 
 // proves: workers
 #[test]
-fn what_the_kernel_fills_is_read_and_its_place_given_back() {
+fn filled_entries_are_read_and_released() {
     loom::model(|| {
         let (mut ring, kernel) = consumer(LATE);
         let kernel = thread::spawn(move || (1..=3).filter(|&entry| kernel.put(entry)).collect::<Vec<_>>());
-        let mut seen = Vec::new();
+        let mut read = Vec::new();
         for _ in 0..2 {
             let available = ring.available();
             assert!(available <= SIZE);
-            seen.extend((0..available).map(|n| ring.peek(n)));
+            read.extend((0..available).map(|n| ring.peek(n)));
             ring.release(available);
         }
         let put = kernel.join().unwrap();
-        seen.extend((0..ring.available()).map(|n| ring.peek(n)));
-        assert_eq!(seen, put);
+        read.extend((0..ring.available()).map(|n| ring.peek(n)));
+        assert_eq!(read, put);
     });
 }
 
 #[test]
-fn some_of_what_is_available_can_stay() {
+fn available_entries_can_be_left() {
     loom::model(|| {
         let (mut ring, kernel) = consumer(0);
         assert!(kernel.put(7) && kernel.put(8) && !kernel.put(9));
@@ -185,7 +185,7 @@ fn some_of_what_is_available_can_stay() {
 /// A producer does not read the kernel's counter: a chunk that returned by another ring has left its place.
 // proves: workers
 #[test]
-fn a_chunk_that_came_back_has_left_its_place() {
+fn returned_chunk_has_left_its_entry() {
     loom::model(|| {
         let (mut fill, kernel_fill) = producer(0);
         let (mut rx, kernel_rx) = consumer(0);
@@ -210,7 +210,7 @@ fn a_chunk_that_came_back_has_left_its_place() {
 }
 
 #[test]
-fn a_kernel_that_sleeps_says_so() {
+fn sleeping_kernel_sets_wakeup_flag() {
     loom::model(|| {
         let (ring, kernel) = producer(0);
         assert!(!ring.needs_wakeup());

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_is_not_there_is_named() {
+    fn missing_device_is_named() {
         let error = Link::open("no-such-dev").unwrap_err().to_string();
         assert!(error.contains("no-such-dev"), "{error}");
     }

@@ -3,7 +3,7 @@
 use netlink_packet_core::NLM_F_CREATE;
 
 use super::node::Node;
-use super::request::{Place, Request, told};
+use super::request::{Place, Request, description};
 use super::ticks;
 use crate::attributes::{Attributes, find, long, word};
 
@@ -93,7 +93,7 @@ impl HtbClass {
             .bytes(TCA_HTB_PARMS, &parameters)
             .u64(TCA_HTB_RATE64, rate.bytes_per_second)
             .u64(TCA_HTB_CEIL64, ceil.bytes_per_second);
-        let what = told("put", "htb class", place);
+        let what = description("put", "htb class", place);
         Request::new(RTM_NEWTCLASS, NLM_F_CREATE, place, 0, Some(("htb", &options)), what)
     }
 
@@ -124,6 +124,6 @@ impl HtbClass {
     /// Returns a request to remove a class with its queued frames.
     #[must_use]
     pub fn delete(place: Place) -> Request {
-        Request::new(RTM_DELTCLASS, 0, place, 0, None, told("remove", "class", place))
+        Request::new(RTM_DELTCLASS, 0, place, 0, None, description("remove", "class", place))
     }
 }

@@ -6,7 +6,7 @@ use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST};
 
 use super::node::Node;
 use super::request::{Handle, Place, Request};
-use crate::conversation::{Answer, Conversation};
+use crate::conversation::{Acknowledgement, Conversation};
 
 const RTM_GETQDISC: u16 = 38;
 const RTM_GETTCLASS: u16 = 42;
@@ -87,6 +87,6 @@ impl Conversation {
     fn nodes(&mut self, request: &mut Request, mut give: impl FnMut(&[u8])) -> Result<(), TcError> {
         let answer = self.converse(request.bytes_mut(), |part| give(part.payload()));
         let refused = |source| TcError { what: request.what().to_owned(), source };
-        answer.and_then(Answer::accepted).map(drop).map_err(refused)
+        answer.and_then(Acknowledgement::accepted).map(drop).map_err(refused)
     }
 }

@@ -4,7 +4,7 @@ use netlink_packet_core::NLM_F_CREATE;
 
 use super::bpf::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
 use super::node::Node;
-use super::request::{Place, Request, told};
+use super::request::{Place, Request, description};
 use crate::attributes::{Attributes, find, word};
 
 const RTM_NEWTFILTER: u16 = 44;
@@ -67,7 +67,7 @@ impl Filter {
             }
         };
         let info = u32::from(self.priority) << 16 | u32::from(ALL_PROTOCOLS.to_be());
-        let what = told("put", "bpf filter", place);
+        let what = description("put", "bpf filter", place);
         Request::new(RTM_NEWTFILTER, NLM_F_CREATE, place, info, Some(("bpf", &options)), what)
     }
 
@@ -88,7 +88,7 @@ impl Filter {
     #[must_use]
     pub fn delete(ifindex: i32, node: &Node) -> Request {
         let place = Place { ifindex, parent: node.parent, handle: node.handle };
-        let what = told("remove", "filter", place);
+        let what = description("remove", "filter", place);
         Request::new(RTM_DELTFILTER, 0, place, node.info, None, what)
     }
 }

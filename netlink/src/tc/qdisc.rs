@@ -4,7 +4,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 
 use super::class::{Rate, RateBytes};
 use super::node::Node;
-use super::request::{Place, Request, told};
+use super::request::{Place, Request, description};
 use super::ticks;
 use crate::attributes::{Attributes, find, long, word};
 
@@ -107,7 +107,7 @@ impl Qdisc {
     /// Returns a request to remove one. A device reverts to its default, a class to a pfifo.
     #[must_use]
     pub fn delete(place: Place) -> Request {
-        let what = told("remove", "the queueing discipline", place);
+        let what = description("remove", "the queueing discipline", place);
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
@@ -124,7 +124,7 @@ impl Qdisc {
     }
 
     fn message(&self, verb: &str, flags: u16, place: Place) -> Request {
-        let what = told(verb, self.kind(), place);
+        let what = description(verb, self.kind(), place);
         let options = self.options();
         Request::new(RTM_NEWQDISC, flags, place, 0, Some((self.kind(), &options)), what)
     }

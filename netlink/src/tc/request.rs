@@ -116,7 +116,7 @@ impl Request {
 }
 
 /// Formats "add tbf 7873: below 786e:13 at device 4".
-pub(crate) fn told(verb: &str, kind: &str, place: Place) -> String {
+pub(crate) fn description(verb: &str, kind: &str, place: Place) -> String {
     let Place { ifindex, parent, handle } = place;
     let number = if handle == Handle::NONE { String::new() } else { format!(" {handle}") };
     format!("{verb} {kind}{number} below {parent} at device {ifindex}")
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_are_written_as_tc_writes_them() {
+    fn handles_use_tc_notation() {
         let handles = [Handle::new(0x786e, 0x13), Handle::new(0xff, 0), Handle::ROOT, Handle::NONE];
         assert_eq!(handles.map(|handle| handle.to_string()), ["786e:13", "ff:", "root", "none"]);
         assert_eq!(Handle::new(0x786e, 0x13).major(), 0x786e);

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_what_a_real_sender_sends() {
+    fn generated_frames_match_real_sender() {
         for frame_bytes in [FrameBytes::Fixed(64), FrameBytes::Fixed(1518), FrameBytes::Imix] {
             for bytes in (Load { frame_bytes, flows: 16, first: 0, via: None }).frames().take(200) {
                 let frame = EthernetPacket::new(&bytes).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_through_a_router_is_addressed_to_it_and_is_else_the_same() {
+    fn routed_frames_differ_in_address_only() {
         let direct = Load { frame_bytes: FrameBytes::Imix, flows: 16, first: 0, via: None };
         let router = MacAddr([2, 0, 0, 0, 9, 9]);
         let routed = Load { via: Some(router), ..direct };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_take_turns_and_their_identifications_move() {
+    fn flows_alternate_with_new_identifications() {
         let load = Load { frame_bytes: FrameBytes::Fixed(64), flows: 3, first: 4, via: None };
         let frames: Vec<_> = load.frames().take(9).collect();
         for (frame, at) in frames.iter().zip(0_u8..) {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flow_has_its_share_of_the_mix() {
+    fn each_flow_has_its_frame_size_share() {
         let mut by_flow: HashMap<u8, HashMap<usize, u32>> = HashMap::new();
         for frame in
             (Load { frame_bytes: FrameBytes::Imix, flows: 16, first: 0, via: None }).frames().take(192)
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sizes_are_refused_in_words() {
+    fn unsupported_frame_sizes_are_refused() {
         assert_eq!("imix".parse(), Ok(FrameBytes::Imix));
         assert_eq!("1518".parse(), Ok(FrameBytes::Fixed(1518)));
         for text in ["63", "1519", "9000", "-1", "mix", ""] {

@@ -119,16 +119,16 @@ impl Ports {
         let chunks = settings.ring.saturating_mul(2).saturating_mul(count);
         let chunk_bytes = XDP_UMEM_MIN_CHUNK_SIZE;
         let refused = |reason: String| BenchError::Memory { chunks, chunk_bytes, reason };
-        let ring = QueueSize::new(settings.ring).map_err(|error| refused(said(&error)))?;
+        let ring = QueueSize::new(settings.ring).map_err(|error| refused(describe(&error)))?;
         let config = UmemConfig::builder()
-            .frame_size(FrameSize::new(chunk_bytes).map_err(|error| refused(said(&error)))?)
+            .frame_size(FrameSize::new(chunk_bytes).map_err(|error| refused(describe(&error)))?)
             .fill_queue_size(ring)
             .comp_queue_size(ring)
             .frame_headroom(settings.headroom)
             .build()
-            .map_err(|error| refused(said(&error)))?;
+            .map_err(|error| refused(describe(&error)))?;
         let nonzero = NonZeroU32::new(chunks).ok_or_else(|| refused("name a device".to_owned()))?;
-        let (umem, free) = Umem::new(config, nonzero, false).map_err(|error| refused(said(&error)))?;
+        let (umem, free) = Umem::new(config, nonzero, false).map_err(|error| refused(describe(&error)))?;
         let ports = devices.iter().map(|device| Port::open(device, &umem, settings, ring));
         Ok(Ports {
             ports: ports.collect::<Result<_, _>>()?,
@@ -233,7 +233,7 @@ impl Ports {
 impl Port {
     fn open(device: &str, umem: &Umem, settings: &PortSettings, ring: QueueSize) -> Result<Port, BenchError> {
         let refused = |reason: String| BenchError::Socket { device: device.to_owned(), reason };
-        let interface: Interface = device.parse().map_err(|error| refused(said(&error)))?;
+        let interface: Interface = device.parse().map_err(|error| refused(describe(&error)))?;
         let mut flags = BindFlags::XDP_USE_NEED_WAKEUP;
         flags.set(BindFlags::XDP_USE_SG, settings.buffers > 1);
         let config = SocketConfig::builder()
@@ -242,7 +242,7 @@ impl Port {
             .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
             .bind_flags(flags)
             .build();
-        let (tx, rx, shared) = socket(config, umem, &interface).map_err(|error| refused(said(&error)))?;
+        let (tx, rx, shared) = socket(config, umem, &interface).map_err(|error| refused(describe(&error)))?;
         let (fill, completion) = shared.ok_or_else(|| refused("it was named twice".to_owned()))?;
         raise_budget(tx.fd().as_raw_fd(), settings.ring);
         let ring = settings.ring as usize;
@@ -285,7 +285,7 @@ fn raise_budget(socket: RawFd, frames: u32) {
     }
 }
 
-fn said(error: &dyn Error) -> String {
+fn describe(error: &dyn Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

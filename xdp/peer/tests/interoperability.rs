@@ -187,7 +187,7 @@ fn frame(number: usize, len: usize) -> Vec<u8> {
 
 // proves: frames
 #[test]
-fn frames_go_round_unchanged_and_in_order_and_so_do_all_rings() {
+fn peer_stack_returns_frames_in_order() {
     let mut wire = Wire::new(1500, 0, 1);
     let lens = [60, 61, 64, 1514, 512, 127, 128, 129];
     let frames: Vec<_> = (0..4 * RING as usize).map(|n| frame(n, lens[n % lens.len()])).collect();
@@ -197,7 +197,7 @@ fn frames_go_round_unchanged_and_in_order_and_so_do_all_rings() {
 
 // proves: frames
 #[test]
-fn their_headroom_bounds_frames_to_the_byte_and_changes_none_that_fits() {
+fn peer_headroom_limits_frames_to_the_byte() {
     const HEADROOM: u32 = 192;
     let room = (CHUNK_BYTES - XDP_HEADROOM - HEADROOM) as usize;
     let mut wire = Wire::new(1700, HEADROOM, 1);
@@ -218,7 +218,7 @@ fn their_headroom_bounds_frames_to_the_byte_and_changes_none_that_fits() {
 
 // proves: frames
 #[test]
-fn frames_of_several_buffers_are_whole_where_each_end_cuts_them_elsewhere() {
+fn multi_buffer_frames_survive_different_splits() {
     const BUFFERS: usize = 6;
     // Buffers hold 1664 bytes at `xsk-rs`, and 1792 at xoff.
     let mut wire = Wire::new(9000, 128, BUFFERS);
@@ -232,7 +232,7 @@ fn frames_of_several_buffers_are_whole_where_each_end_cuts_them_elsewhere() {
 
 // proves: frames
 #[test]
-fn nothing_leaves_before_the_kernel_is_told_and_all_of_it_after() {
+fn frames_leave_only_after_the_kick() {
     let mut wire = Wire::new(1500, 0, 1);
     let frames: Vec<_> = (0..3).map(|n| frame(n, 100)).collect();
     frames.iter().for_each(|frame| wire.they_send(frame));
@@ -251,7 +251,7 @@ fn nothing_leaves_before_the_kernel_is_told_and_all_of_it_after() {
 
 // proves: frames
 #[test]
-fn who_has_run_out_of_chunks_counts_what_is_lost_and_goes_on_once_refilled() {
+fn empty_fill_ring_counts_losses_and_recovers() {
     const MORE: usize = 16;
     let lost = [MORE as u64; 2];
     let mut wire = Wire::new(1500, 0, 1);

@@ -71,7 +71,7 @@ fn fill_ring_is_full_again_while_frames_wait() {
 
 // proves: devices
 #[test]
-fn port_that_is_gone_leaves_nothing_behind() {
+fn removed_port_leaves_nothing_behind() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     let (frames, cells) = (store.free_frames(), store.free_cells());
@@ -152,7 +152,7 @@ fn fragments_are_put_together_across_batches() {
 }
 
 #[test]
-fn frame_that_is_not_laid_out_as_promised_is_dropped_and_counted() {
+fn frame_with_invalid_layout_is_dropped() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     let (slots, cells) = (store.free_frames(), store.free_cells());

@@ -91,7 +91,7 @@ fn slots_for_data_are_bounded() {
 }
 
 #[test]
-fn control_frames_have_slots_and_cells_of_their_own() {
+fn control_frames_have_separate_slots_and_cells() {
     let mut store = store();
     let data = take_cells(&mut store, 200);
     let control: Vec<Frame> = (0..4).map(|n| store.control(&[n; 60]).unwrap()).collect();
@@ -160,7 +160,7 @@ fn staged_copy_is_changed_alone() {
 }
 
 #[test]
-fn start_moves_no_further_than_the_headroom_and_the_first_piece() {
+fn frame_start_moves_within_headroom_and_first_piece() {
     let mut store = store();
     let mut frame = filled(&mut store, 60);
     assert!(store.stage(P0, &frame));
@@ -201,7 +201,7 @@ fn freed_frames_leave_the_window_without_a_copy() {
 }
 
 #[test]
-fn receiving_stops_where_the_longest_frame_would_find_no_cells() {
+fn receive_stops_without_cells_for_longest_frame() {
     let mut store = store();
     let most = take_cells(&mut store, 200 - cells_of(FRAME_MAX));
     assert!(store.can_receive());
@@ -232,7 +232,7 @@ fn frame_of_several_chunks_goes_to_cells() {
 
 // proves: memory
 #[test]
-fn frame_leaves_with_its_bytes_from_wherever_it_is() {
+fn frame_is_sent_from_any_place() {
     let mut store = store();
     type Make = fn(&mut Store) -> Frame;
     let ways: [(Make, u32); 5] = [
@@ -319,7 +319,7 @@ fn unsent_frame_is_taken_back_with_its_bytes() {
 
 // proves: devices
 #[test]
-fn port_that_goes_leaves_its_frames_in_cells() {
+fn closed_port_leaves_its_frames_in_cells() {
     let mut store = store();
     let frame = received(&mut store, P0, 1500);
     let most = take_cells(&mut store, 184);
@@ -337,7 +337,7 @@ fn port_that_goes_leaves_its_frames_in_cells() {
 
 // proves: workers
 #[test]
-fn frame_of_another_worker_goes_out_and_home() {
+fn frame_of_other_worker_is_sent_and_returned() {
     let mut stores = Store::cut(&[share(), share()]).unwrap();
     let mut there = stores.pop().unwrap();
     let mut here = stores.pop().unwrap();

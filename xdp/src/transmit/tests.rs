@@ -30,7 +30,7 @@ fn reap_all(transmitter: &mut Transmitter<Rings, Rings>, store: &mut Store) -> V
 }
 
 #[test]
-fn seventeen_frames_and_then_silence_all_leave_and_come_back() {
+fn seventeen_frames_complete_without_further_traffic() {
     let (rings, mut transmitter, mut store) = transmitter(32);
     for _ in 0..17 {
         let frame = store.make(&[0; 60]).unwrap();
@@ -46,7 +46,7 @@ fn seventeen_frames_and_then_silence_all_leave_and_come_back() {
 }
 
 #[test]
-fn a_full_ring_gives_the_frame_back() {
+fn full_tx_ring_returns_the_frame() {
     let (_rings, mut transmitter, mut store) = transmitter(8);
     for _ in 0..8 {
         let frame = store.make(&[0; 60]).unwrap();
@@ -65,7 +65,7 @@ fn a_full_ring_gives_the_frame_back() {
 
 // proves: workers
 #[test]
-fn a_busy_driver_keeps_the_frames_for_the_next_kick() {
+fn busy_driver_keeps_frames_for_next_kick() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Busy, Kick::Down]));
     let frame = store.make(&[0; 60]).unwrap();
@@ -85,7 +85,7 @@ fn a_busy_driver_keeps_the_frames_for_the_next_kick() {
 
 // proves: link-down
 #[test]
-fn what_an_interface_that_is_gone_has_not_sent_is_taken_back_once() {
+fn unsent_frames_of_removed_interface_return_once() {
     let (rings, mut transmitter, mut store) = transmitter(32);
     rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Gone]));
     for len in [60, 61, 8042, 62] {
@@ -115,7 +115,7 @@ fn what_an_interface_that_is_gone_has_not_sent_is_taken_back_once() {
 }
 
 #[test]
-fn a_driver_that_sends_by_itself_is_asked_whether_the_interface_is_gone() {
+fn idle_kick_detects_removed_interface() {
     let (rings, mut transmitter, _) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Down, Kick::Gone]));
     transmitter.look();
@@ -126,7 +126,7 @@ fn a_driver_that_sends_by_itself_is_asked_whether_the_interface_is_gone() {
 
 // proves: verdict
 #[test]
-fn a_frame_that_the_kernel_drops_is_counted_and_the_rest_is_sent() {
+fn kernel_drop_is_counted_and_sending_resumes() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Dropped, Kick::Done]));
     for len in [60, 61, 62, 63] {
@@ -141,7 +141,7 @@ fn a_frame_that_the_kernel_drops_is_counted_and_the_rest_is_sent() {
 }
 
 #[test]
-fn an_unknown_error_is_counted_and_ends_the_kick() {
+fn unknown_kick_error_is_counted() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     rings.with(|rings| rings.answers.push_back(Kick::Failed(22)));
     let frame = store.make(&[0; 60]).unwrap();
@@ -154,7 +154,7 @@ fn an_unknown_error_is_counted_and_ends_the_kick() {
 }
 
 #[test]
-fn a_frame_of_several_chunks_leaves_whole_or_not_at_all() {
+fn multi_chunk_frame_is_sent_whole_or_never() {
     let (rings, mut transmitter, mut store) = transmitter(8);
     for expected in [true, false] {
         let frame = store.make(&[0; 8042]).unwrap(); // five chunks, and room for eight

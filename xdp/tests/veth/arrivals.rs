@@ -57,7 +57,7 @@ fn program_counts_arrivals_as_the_dataplane_reads_them() {
 
 // proves: verdict
 #[test]
-fn a_queue_without_a_socket_loses_frames_and_that_is_counted() {
+fn queue_without_socket_counts_lost_frames() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |port| port.queues = Some(vec![0]));
     send_flows(&bench.hosts[0], 60);

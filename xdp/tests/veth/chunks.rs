@@ -8,7 +8,7 @@ use xoff_xdp::{PortDriver as _, PortOptions, ReceiveChunks, ZeroCopy};
 use crate::{Bench, FLOWS, frame, one_device, open_one, port_options, send_flows, wait_for};
 
 #[test]
-fn a_frame_longer_than_a_chunk_takes_several() {
+fn frame_longer_than_chunk_takes_several() {
     let options = VethOptions { mtu: 9000, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |port| port.multi_buffer = true);
     let lens = [60, 1792, 1793, 3584, 8042, 9014];
@@ -40,7 +40,7 @@ fn a_large_chunk_holds_a_larger_frame() {
 
 // proves: frames
 #[test]
-fn a_frame_that_does_not_fit_is_counted_and_is_no_loss() {
+fn oversized_frame_is_counted_as_no_loss() {
     let options = VethOptions { mtu: 3500, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |_| {});
     for len in [1792, 1793] {

@@ -174,7 +174,7 @@ fn frames_cross_two_ports_unchanged_and_in_order() {
 }
 
 #[test]
-fn a_tag_is_put_in_and_taken_out() {
+fn vlan_tag_is_inserted_and_removed() {
     // Not a VLAN tag: a packet socket would not show it in the frame.
     const TAG: [u8; 4] = [0x88, 0xb6, 0x60, 0x07];
     let mut bench = Bench::new(&VethOptions::default(), |_| {});
@@ -213,7 +213,7 @@ fn send_flows(host: &Host, len: usize) {
 
 // proves: devices
 #[test]
-fn frames_come_in_by_all_queues() {
+fn frames_arrive_on_all_queues() {
     let options = VethOptions { queues: 2, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |_| {});
     assert_eq!(bench.ports[0].facts().queues, 2);
@@ -237,7 +237,7 @@ fn generic_mode_forwards_too() {
 }
 
 #[test]
-fn a_port_tells_what_it_is() {
+fn port_reports_its_device() {
     let bench = Bench::new(&VethOptions::default(), |_| {});
     let facts = bench.ports[0].facts();
     let device = bench.lab.devices().iter().find(|device| device.name() == "p0").unwrap();
@@ -262,7 +262,7 @@ fn described(namespace: &Namespace, device: &str) -> String {
 }
 
 #[test]
-fn a_port_leaves_its_device_as_it_was() {
+fn closed_port_restores_its_device() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     lab.veth(switch.end("p0"), host.end("eth0"), &VethOptions::default()).unwrap();
@@ -303,7 +303,7 @@ fn one_device() -> (Lab, Namespace) {
 }
 
 #[test]
-fn what_cannot_be_opened_is_refused_in_words() {
+fn unusable_device_is_refused_with_reason() {
     let (_lab, switch) = one_device();
     let open = |options: PortOptions| switch.run(|| open_one(&options).map(drop)).unwrap_err();
     let error = open(port_options("p7"));
@@ -343,7 +343,7 @@ fn attach_a_stranger(switch: &Namespace) {
 
 // proves: start-stop
 #[test]
-fn a_strangers_program_is_left_alone() {
+fn foreign_xdp_program_is_left_attached() {
     let (_lab, switch) = one_device();
     attach_a_stranger(&switch);
     let before = described(&switch, "p0");
@@ -358,7 +358,7 @@ fn a_strangers_program_is_left_alone() {
 
 // proves: start-stop
 #[test]
-fn a_program_whose_owner_cannot_be_told_is_left_alone_and_that_of_a_killed_switch_is_known() {
+fn leftover_program_replaced_only_if_owned() {
     let (_lab, switch) = one_device();
     let poorly = || caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN);
     let open = || switch.run(|| poorly().map(|()| open_one(&port_options("p0")).map(drop)).unwrap());
@@ -375,7 +375,7 @@ fn a_program_whose_owner_cannot_be_told_is_left_alone_and_that_of_a_killed_switc
 
 // proves: start-stop
 #[test]
-fn a_living_switchs_device_is_left_to_it_in_every_mode() {
+fn device_of_running_switch_is_refused() {
     let mut lab = Lab::new();
     let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
     let two = VethOptions { queues: 2, ..VethOptions::default() };
@@ -400,7 +400,7 @@ const VICTIM: &str = "XOFF_XDP_VICTIM";
 
 // proves: start-stop
 #[test]
-fn a_new_start_cleans_up_after_kill_9() {
+fn restart_cleans_up_after_kill_9() {
     if let Ok(mode) = env::var(VICTIM) {
         let mode = if mode == "generic" { Mode::Generic } else { Mode::Native };
         let _open = open_one(&PortOptions { mode: Some(mode), ..port_options("p0") }).unwrap();
@@ -428,7 +428,7 @@ fn a_new_start_cleans_up_after_kill_9() {
 
 // proves: start-stop
 #[test]
-fn a_queueing_discipline_that_is_not_ours_is_left() {
+fn foreign_qdisc_is_left() {
     let (_lab, switch) = one_device();
     let before = described(&switch, "p0");
     assert!(before.contains("qdisc pfifo"), "{before}");
@@ -438,7 +438,7 @@ fn a_queueing_discipline_that_is_not_ours_is_left() {
 
 fn victim(namespace: &Namespace, mode: &str) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "a_new_start_cleans_up_after_kill_9"]).env(VICTIM, mode).stdout(Stdio::null());
+    command.args(["--exact", "restart_cleans_up_after_kill_9"]).env(VICTIM, mode).stdout(Stdio::null());
     namespace.spawn(command).unwrap()
 }
 
@@ -454,7 +454,7 @@ fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
 
 // proves: workers
 #[test]
-fn frame_crosses_two_workers_and_its_cells_go_home() {
+fn frame_crosses_workers_and_its_cells_return() {
     let mut lab = Lab::new();
     let switch = lab.namespace("switch").unwrap();
     let hosts = [("p0", "h0"), ("p1", "h1")].map(|(port, name)| {
