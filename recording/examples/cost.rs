@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use xoff_recording::{Ending, Sink};
 
-#[path = "../tests/replays/rehearsal.rs"]
-mod rehearsal;
+#[path = "../tests/replays/dry_run.rs"]
+mod dry_run;
 
 /// Sink that copies records into a buffer and counts their bytes.
 #[derive(Debug)]
@@ -41,15 +41,15 @@ fn main() -> ExitCode {
         eprintln!("cost on|off TURNS");
         return ExitCode::from(2);
     };
-    let settings = rehearsal::settings(12_000);
+    let settings = dry_run::settings(12_000);
     let begin = Instant::now();
     let books = if kind == "on" {
         let ring = Ring { bytes: vec![0; 1 << 20].into(), at: 0, written: 0 };
-        let rehearsed = rehearsal::record(&settings, turns, 1, ring);
-        println!("{} bytes of records", rehearsed.sink.written);
-        rehearsed.books
+        let dry_run = dry_run::record(&settings, turns, 1, ring);
+        println!("{} bytes of records", dry_run.sink.written);
+        dry_run.books
     } else {
-        rehearsal::unrecorded(&settings, turns, 1)
+        dry_run::unrecorded(&settings, turns, 1)
     };
     let received = books.lines().find(|line| line.starts_with("ledger.received"));
     println!("{}, {:?}", received.unwrap_or_default(), begin.elapsed());

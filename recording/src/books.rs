@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn each_number_that_is_not_zero_has_its_line() {
+    fn nonzero_counters_have_a_line() {
         let mut lines = String::new();
         list("it", &Outer, &mut lines);
         assert_eq!(lines, "it.pairs.1.1 = 7\nit.inner.one = 1\nit.inner.none = None\nit.rest = []\n");

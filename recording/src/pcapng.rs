@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_at_each_port_is_added_up() {
+    fn missed_frames_are_summed_over_ports() {
         let interface = |port| {
             let (name, description) = (String::new(), String::new());
             Interface { port: PortId(port), name, description, mac: MacAddr([2; 6]), speed: 1 }
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_that_are_cut_short_say_nothing() {
+    fn truncated_statistics_are_ignored() {
         for len in (12_u32..=24).step_by(4) {
             let mut block = vec![0; len as usize];
             block[..8].copy_from_slice(&[STATISTICS.to_le_bytes(), len.to_le_bytes()].concat());

@@ -26,13 +26,12 @@ pub enum NotReplayed {
     Foreign,
     /// The file is empty.
     #[error(
-        "the file is empty, and no recording: `xoff run --record FILE` writes one, from its first line on; give the file that it was \
-         told to write"
+        "the file is empty, and no recording: `xoff run --record FILE` writes one, from its first line on; give that FILE"
     )]
     Empty,
     /// The file is truncated.
     #[error(
-        "the recording is cut off after {records} records: whoever wrote it was killed, or the file is not all of it"
+        "the recording is cut off after {records} records: the switch that wrote it was killed, or the file is incomplete"
     )]
     Cut {
         /// Number of complete records.
@@ -64,9 +63,7 @@ pub enum NotReplayed {
         theirs: u32,
     },
     /// The switch had several workers; their number.
-    #[error(
-        "the recording is of a switch with {0} workers; only one worker's decisions follow from what it was told alone"
-    )]
+    #[error("the recording is of a switch with {0} workers; only a switch with one worker can be replayed")]
     Workers(u32),
     /// This program rejects the recorded configuration.
     #[error("the recorded configuration is not one for this program: {0}")]

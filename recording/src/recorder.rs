@@ -21,7 +21,7 @@ use crate::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 
 const TAP: TapId = TapId(u64::MAX);
 /// Maximum number of drops, and of punts, recorded per call. Recorder and replay omit the excess.
-const HEARD_MAX: usize = 16 << 10;
+const REPORTS_MAX: usize = 16 << 10;
 const RECORD_MAX: usize = 4 << 10;
 
 /// Reason why a recording ended.
@@ -85,7 +85,7 @@ pub(crate) struct Drops(Producer<Sighting>);
 
 /// Punt sink that reports punts and forwards them to an inner sink, if there is one.
 pub(crate) struct Punts {
-    heard: Producer<(Punt, bool)>,
+    reports: Producer<(Punt, bool)>,
     before: Option<Box<dyn PuntSink>>,
 }
 
@@ -116,35 +116,35 @@ impl Tap for Drops {
 impl PuntSink for Punts {
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
         let is_taken = self.before.as_mut().is_some_and(|sink| sink.take(punt, frame, store));
-        let _ = self.heard.push((*punt, is_taken)); // excess reports are omitted
+        let _ = self.reports.push((*punt, is_taken)); // excess reports are omitted
         is_taken
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct Reports {
     drops: Consumer<Sighting>,
     punts: Option<Consumer<(Punt, bool)>>,
 }
 
-impl Heard {
+impl Reports {
     /// Attaches the tap to `switch`, which must have room for it.
-    pub(crate) fn at(switch: &mut Switch, now: Nanos) -> Heard {
-        let (producer, drops) = RingBuffer::new(HEARD_MAX);
+    pub(crate) fn at(switch: &mut Switch, now: Nanos) -> Reports {
+        let (producer, drops) = RingBuffer::new(REPORTS_MAX);
         let put = switch.batch(now).put_tap(TAP, Box::new(Drops(producer)));
         assert!(put.is_ok(), "nobody looks on yet");
-        Heard { drops, punts: None }
+        Reports { drops, punts: None }
     }
 
     /// Wraps a punt sink; the caller installs the result in place of `sink`.
     pub(crate) fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
-        let (heard, punts) = RingBuffer::new(HEARD_MAX);
+        let (reports, punts) = RingBuffer::new(REPORTS_MAX);
         self.punts = Some(punts);
-        Box::new(Punts { heard, before: sink })
+        Box::new(Punts { reports, before: sink })
     }
 
     /// Passes all reports to `note`, drops first; replays use the same order.
-    pub(crate) fn tell(&mut self, mut note: impl FnMut(&Record<'_>)) {
+    pub(crate) fn drain(&mut self, mut note: impl FnMut(&Record<'_>)) {
         while let Ok(Sighting { port, class, event, .. }) = self.drops.pop() {
             match (event, class) {
                 (FrameEvent::Received { dropped: Some(reason) }, Some(class)) => {
@@ -165,13 +165,13 @@ impl Heard {
 }
 
 #[derive(Debug)]
-struct Tape<K> {
+struct RecordWriter<K> {
     sink: K,
     bytes: Vec<u8>,
     is_over: bool,
 }
 
-impl<K: Sink> Tape<K> {
+impl<K: Sink> RecordWriter<K> {
     fn note(&mut self, record: &Record<'_>) {
         if self.is_over {
             return;
@@ -194,8 +194,8 @@ impl<K: Sink> Tape<K> {
 /// Boundary that records the calls to one dataplane.
 #[derive(Debug)]
 pub struct Recorder<K> {
-    tape: Tape<K>,
-    heard: Heard,
+    writer: RecordWriter<K>,
+    reports: Reports,
     now: Nanos,
     is_begun: bool,
     is_due: bool,
@@ -211,8 +211,8 @@ impl<K: Sink> Recorder<K> {
         let moves_at_once =
             settings.pipeline == PipelineSettings::default() && settings.when_full == WhenFull::Drop;
         Recorder {
-            tape: Tape { sink, bytes: Vec::with_capacity(RECORD_MAX), is_over: false },
-            heard: Heard::at(switch, now),
+            writer: RecordWriter { sink, bytes: Vec::with_capacity(RECORD_MAX), is_over: false },
+            reports: Reports::at(switch, now),
             now,
             is_begun: false,
             is_due: false,
@@ -223,28 +223,28 @@ impl<K: Sink> Recorder<K> {
 
     /// Wraps a punt sink, if there is one; the caller installs the result in its place.
     pub fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
-        self.heard.before(sink)
+        self.reports.before(sink)
     }
 
     /// Returns the sink.
     pub fn into_sink(self) -> K {
-        self.tape.sink
+        self.writer.sink
     }
 
     fn call(&mut self, call: &Record<'_>) {
         if !std::mem::replace(&mut self.is_begun, true) {
-            self.tape.note(&Record::At(self.now));
+            self.writer.note(&Record::At(self.now));
         }
         self.has_moved = false;
-        self.tape.note(call);
+        self.writer.note(call);
     }
 
     fn done(&mut self) {
-        self.heard.tell(|record| self.tape.note(record));
+        self.reports.drain(|record| self.writer.note(record));
     }
 
-    fn watched<'a, S>(&'a mut self, store: &'a mut S) -> Watched<'a, S, K> {
-        Watched { store, tape: &mut self.tape }
+    fn recording_store<'a, S>(&'a mut self, store: &'a mut S) -> RecordingStore<'a, S, K> {
+        RecordingStore { store, writer: &mut self.writer }
     }
 }
 
@@ -259,9 +259,9 @@ impl<K: Sink> Boundary for Recorder<K> {
             return false; // not recorded, since no timer is due
         }
         self.call(&Record::Advance);
-        let is_due = batch.advance(&mut self.watched(store));
+        let is_due = batch.advance(&mut self.recording_store(store));
         self.done();
-        self.tape.note(&Record::Gave(is_due.into()));
+        self.writer.note(&Record::Gave(is_due.into()));
         is_due
     }
 
@@ -273,7 +273,7 @@ impl<K: Sink> Boundary for Recorder<K> {
             len,
             bytes: kept(store.head(&frame), len, HEAD_IN),
         }));
-        batch.receive(port, frame, &mut self.watched(store));
+        batch.receive(port, frame, &mut self.recording_store(store));
         self.done();
     }
 
@@ -283,11 +283,11 @@ impl<K: Sink> Boundary for Recorder<K> {
         }
         self.call(&Record::Forward);
         let mut moved = 0;
-        while batch.forward(&mut self.watched(store)) {
+        while batch.forward(&mut self.recording_store(store)) {
             moved += 1;
         }
         self.done();
-        self.tape.note(&Record::Gave(moved));
+        self.writer.note(&Record::Gave(moved));
         self.has_moved = true;
     }
 
@@ -300,12 +300,17 @@ impl<K: Sink> Boundary for Recorder<K> {
         mut send: impl FnMut(&mut S, Frame),
     ) -> u32 {
         self.call(&Record::Transmit(port, most));
-        let sent = batch.transmit(port, &mut self.watched(store), most, |Watched { store, tape }, frame| {
-            note_sent(tape, port, &frame, *store);
-            send(store, frame);
-        });
+        let sent = batch.transmit(
+            port,
+            &mut self.recording_store(store),
+            most,
+            |RecordingStore { store, writer }, frame| {
+                note_sent(writer, port, &frame, *store);
+                send(store, frame);
+            },
+        );
         self.done();
-        self.tape.note(&Record::Gave(sent));
+        self.writer.note(&Record::Gave(sent));
         sent
     }
 
@@ -316,30 +321,30 @@ impl<K: Sink> Boundary for Recorder<K> {
         store: &mut S,
     ) -> Option<Frame> {
         self.call(&Record::Announce(port));
-        let frame = batch.announce(port, &mut self.watched(store));
+        let frame = batch.announce(port, &mut self.recording_store(store));
         if let Some(frame) = &frame {
-            note_sent(&mut self.tape, port, frame, store);
+            note_sent(&mut self.writer, port, frame, store);
         }
         self.done();
-        self.tape.note(&Record::Gave(frame.is_some().into()));
+        self.writer.note(&Record::Gave(frame.is_some().into()));
         frame
     }
 
     fn release<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
         self.call(&Record::Release(port, frame.slot()));
-        batch.release(port, frame, &mut self.watched(store));
+        batch.release(port, frame, &mut self.recording_store(store));
         self.done();
     }
 
     fn give_up<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
         self.call(&Record::GiveUp(port, frame.slot()));
-        batch.give_up(port, frame, &mut self.watched(store));
+        batch.give_up(port, frame, &mut self.recording_store(store));
         self.done();
     }
 
     fn set_link<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, up: bool, store: &mut S) {
         self.call(&Record::SetLink(port, up));
-        batch.set_link(port, up, &mut self.watched(store));
+        batch.set_link(port, up, &mut self.recording_store(store));
         self.done();
     }
 
@@ -362,10 +367,10 @@ impl<K: Sink> Boundary for Recorder<K> {
         store: &mut S,
     ) -> bool {
         self.call(&Record::Tell(port, len_of(bytes), kept(bytes, u32::MAX, HEAD_IN)));
-        let is_told = batch.inject(port, bytes, &mut self.watched(store));
+        let is_accepted = batch.inject(port, bytes, &mut self.recording_store(store));
         self.done();
-        self.tape.note(&Record::Gave(is_told.into()));
-        is_told
+        self.writer.note(&Record::Gave(is_accepted.into()));
+        is_accepted
     }
 
     fn send_of_host<S: FrameStore>(
@@ -376,27 +381,27 @@ impl<K: Sink> Boundary for Recorder<K> {
         store: &mut S,
     ) {
         self.call(&Record::OfHost(site, port, len_of(bytes), kept(bytes, u32::MAX, HEAD_IN)));
-        batch.send_of_host(site, port, bytes, &mut self.watched(store));
+        batch.send_of_host(site, port, bytes, &mut self.recording_store(store));
         self.done();
     }
 
     fn set_policy(&mut self, batch: &mut Batch<'_>, swap: Box<PolicySwap>) -> Box<PolicySwap> {
-        self.tape.end(Ending::Policy);
+        self.writer.end(Ending::Policy);
         batch.set_policy(swap)
     }
 
     fn revise(&mut self, batch: &mut Batch<'_>, revision: Box<Revision>) -> Box<Revision> {
-        self.tape.end(Ending::Settings);
+        self.writer.end(Ending::Settings);
         batch.revise(revision)
     }
 
     fn set_fib(&mut self, batch: &mut Batch<'_>, fib: Arc<Fib>) -> Arc<Fib> {
-        self.tape.end(Ending::Routes);
+        self.writer.end(Ending::Routes);
         batch.set_fib(fib)
     }
 
     fn was_away(&mut self, switch: &mut Switch, now: Nanos) {
-        self.tape.note(&Record::WasAway(now));
+        self.writer.note(&Record::WasAway(now));
         switch.was_away(now);
     }
 }
@@ -405,18 +410,18 @@ fn len_of(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-fn note_sent<S: FrameStore, K: Sink>(tape: &mut Tape<K>, port: PortId, frame: &Frame, store: &S) {
+fn note_sent<S: FrameStore, K: Sink>(writer: &mut RecordWriter<K>, port: PortId, frame: &Frame, store: &S) {
     let bytes = kept(store.head(frame), frame.len(), HEAD_OUT);
-    tape.note(&Record::Sent(Passing { port, slot: frame.slot(), len: frame.len(), bytes }));
+    writer.note(&Record::Sent(Passing { port, slot: frame.slot(), len: frame.len(), bytes }));
 }
 
 /// Frame store that records its answers.
-struct Watched<'a, S, K> {
+struct RecordingStore<'a, S, K> {
     store: &'a mut S,
-    tape: &'a mut Tape<K>,
+    writer: &'a mut RecordWriter<K>,
 }
 
-impl<S: FrameStore, K: Sink> FrameStore for Watched<'_, S, K> {
+impl<S: FrameStore, K: Sink> FrameStore for RecordingStore<'_, S, K> {
     fn capacity(&self) -> u32 {
         self.store.capacity()
     }
@@ -439,30 +444,30 @@ impl<S: FrameStore, K: Sink> FrameStore for Watched<'_, S, K> {
 
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
         let done = self.store.move_start(frame, by);
-        self.tape.note(&Record::Moved(frame.slot(), by, done));
+        self.writer.note(&Record::Moved(frame.slot(), by, done));
         done
     }
 
     fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         let copy = self.store.copy(frame);
-        self.tape.note(&Record::Copied(frame.slot(), copy.as_ref().map(Frame::slot)));
+        self.writer.note(&Record::Copied(frame.slot(), copy.as_ref().map(Frame::slot)));
         copy
     }
 
     fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
         let frame = self.store.make(bytes);
-        self.tape.note(&Record::Made(false, len_of(bytes), frame.as_ref().map(Frame::slot)));
+        self.writer.note(&Record::Made(false, len_of(bytes), frame.as_ref().map(Frame::slot)));
         frame
     }
 
     fn control(&mut self, bytes: &[u8]) -> Option<Frame> {
         let frame = self.store.control(bytes);
-        self.tape.note(&Record::Made(true, len_of(bytes), frame.as_ref().map(Frame::slot)));
+        self.writer.note(&Record::Made(true, len_of(bytes), frame.as_ref().map(Frame::slot)));
         frame
     }
 
     fn free(&mut self, frame: Frame) {
-        self.tape.note(&Record::Freed(frame.slot()));
+        self.writer.note(&Record::Freed(frame.slot()));
         self.store.free(frame);
     }
 }

@@ -13,10 +13,10 @@ use xoff_wire::units::{Nanos, PortId, Site};
 use crate::books::books;
 use crate::memory::Memory;
 use crate::record::{HEAD_OUT, Passing, Record, is_call, kept};
-use crate::recorder::Heard;
+use crate::recorder::Reports;
 
 /// Number of calls in a report, before the one that differs.
-const TOLD_BEFORE: usize = 8;
+const CALLS_BEFORE: usize = 8;
 /// Minimum number of recorded header bytes, unless the frame is shorter.
 const HEAD_LEAST: usize = 128;
 const FRAME_MAX: u32 = 16 << 10;
@@ -65,8 +65,8 @@ pub struct Broken {
 pub struct Replay {
     switch: Switch,
     counters: Arc<Counters>,
-    heard: Heard,
-    desk: Desk,
+    reports: Reports,
+    store: ReplayStore,
     now: Nanos,
     calls: u64,
     frames: u64,
@@ -91,7 +91,7 @@ impl PuntSink for Taker {
 
 /// Frame store of a replay, with the expected answers of the current call.
 #[derive(Debug)]
-struct Desk {
+struct ReplayStore {
     memory: Memory,
     /// Port whose driver holds the frame in each slot.
     given: Vec<Option<PortId>>,
@@ -109,11 +109,11 @@ impl Replay {
         let ports = settings.ports.len();
         let counters = Counters::with_shadows(ports, settings.shadows.len());
         let mut switch = Switch::new(settings, slots, Workers::single(ports), Arc::clone(&counters));
-        let mut heard = Heard::at(&mut switch, Nanos::ZERO);
+        let mut reports = Reports::at(&mut switch, Nanos::ZERO);
         let takes = Takes::default();
-        let sink = heard.before(Some(Box::new(Taker(Arc::clone(&takes)))));
+        let sink = reports.before(Some(Box::new(Taker(Arc::clone(&takes)))));
         switch.batch(Nanos::ZERO).put_punt_sink(sink);
-        let desk = Desk {
+        let store = ReplayStore {
             memory: Memory::new(slots),
             given: vec![None; slots as usize],
             expected: VecDeque::new(),
@@ -124,7 +124,7 @@ impl Replay {
         };
         let names = settings.ports.iter().map(|port| port.name.clone()).collect();
         let (now, calls, frames, before) = (Nanos::ZERO, 0, 0, VecDeque::new());
-        Replay { switch, counters, heard, desk, now, calls, frames, before, names }
+        Replay { switch, counters, reports, store, now, calls, frames, before, names }
     }
 
     /// Repeats all calls of `records`. If these are truncated (`is_cut`), omits the last call, whose answers may be
@@ -143,7 +143,7 @@ impl Replay {
             while let Some(Ok(answer)) =
                 records.next_if(|next| next.as_ref().is_ok_and(|next| !is_call(next)))
             {
-                self.desk.expected.push_back(answer);
+                self.store.expected.push_back(answer);
             }
             if is_cut && records.peek().is_none() {
                 break;
@@ -151,7 +151,7 @@ impl Replay {
             self.calls += 1;
             let made = self.make(&call).map_err(|why| Broken { call: self.calls, why });
             let is_same = made?;
-            if self.before.len() > TOLD_BEFORE {
+            if self.before.len() > CALLS_BEFORE {
                 self.before.pop_front();
             }
             self.before.push_back(call);
@@ -180,7 +180,7 @@ impl Replay {
     }
 
     fn difference(&mut self) -> Difference {
-        let (recorded, replayed) = self.desk.difference.take().unwrap_or_default();
+        let (recorded, replayed) = self.store.difference.take().unwrap_or_default();
         let describe = |record: &[u8]| match Record::read(record) {
             Some(record) => record.describe(&self.names),
             None => "something that is no record".into(),
@@ -201,7 +201,7 @@ impl Replay {
     fn make(&mut self, call: &[u8]) -> Result<bool, String> {
         let call = Record::read(call).ok_or("it is no record")?;
         self.check(&call)?;
-        let (switch, desk, now) = (&mut self.switch, &mut self.desk, self.now);
+        let (switch, store, now) = (&mut self.switch, &mut self.store, self.now);
         match call {
             Record::At(at) => {
                 self.now = at;
@@ -209,19 +209,19 @@ impl Replay {
             }
             Record::WasAway(at) => switch.was_away(at),
             call => {
-                desk.expect_punts();
-                let gave = desk.call(&mut switch.batch(now), &call)?;
-                self.heard.tell(|record| _ = desk.answer(record));
-                gave.into_iter().for_each(|gave| _ = desk.answer(&Record::Gave(gave)));
+                store.expect_punts();
+                let gave = store.call(&mut switch.batch(now), &call)?;
+                self.reports.drain(|record| _ = store.answer(record));
+                gave.into_iter().for_each(|gave| _ = store.answer(&Record::Gave(gave)));
             }
         }
-        self.frames += u64::from(matches!(call, Record::Receive(_))) + std::mem::take(&mut desk.sent);
-        if desk.difference.is_none()
-            && let Some(left) = desk.expected.pop_front()
+        self.frames += u64::from(matches!(call, Record::Receive(_))) + std::mem::take(&mut store.sent);
+        if store.difference.is_none()
+            && let Some(left) = store.expected.pop_front()
         {
-            desk.difference = Some((Some(left), None));
+            store.difference = Some((Some(left), None));
         }
-        Ok(desk.difference.is_none())
+        Ok(store.difference.is_none())
     }
 
     fn check(&self, call: &Record<'_>) -> Result<(), String> {
@@ -235,14 +235,14 @@ impl Replay {
                 is_port(port)?;
                 let is_frame =
                     (1..=FRAME_MAX).contains(&len) && bytes.len() >= (len as usize).min(HEAD_LEAST);
-                match is_frame && bytes.len() <= len as usize && self.desk.memory.is_free(slot) {
+                match is_frame && bytes.len() <= len as usize && self.store.memory.is_free(slot) {
                     true => Ok(()),
                     false => Err(format!("no frame of {len} bytes can come into slot {slot}")),
                 }
             }
             Record::Release(port, slot) | Record::GiveUp(port, slot) => {
                 is_port(port)?;
-                match self.desk.given.get(slot as usize) {
+                match self.store.given.get(slot as usize) {
                     Some(Some(at)) if *at == port => Ok(()),
                     _ => Err(format!("no driver of that port has slot {slot}")),
                 }
@@ -264,7 +264,7 @@ impl Replay {
     }
 }
 
-impl Desk {
+impl ReplayStore {
     fn call(&mut self, batch: &mut Batch<'_>, call: &Record<'_>) -> Result<Option<u32>, String> {
         Ok(match *call {
             Record::Advance => Some(batch.advance(self).into()),
@@ -281,7 +281,7 @@ impl Desk {
                 Some(moved)
             }
             Record::Transmit(port, most) => {
-                Some(batch.transmit(port, self, most, |desk, frame| desk.sent(port, frame)))
+                Some(batch.transmit(port, self, most, |store, frame| store.sent(port, frame)))
             }
             Record::Announce(port) => {
                 let frame = batch.announce(port, self);
@@ -336,11 +336,11 @@ impl Desk {
     }
 
     /// Returns the recorded answer to a request to the frame store. Notes a difference if another record follows.
-    fn given<T>(&mut self, is: impl FnOnce(&Record<'_>) -> Option<T>, asked: &Record<'_>) -> Option<T> {
+    fn given<T>(&mut self, is: impl FnOnce(&Record<'_>) -> Option<T>, request: &Record<'_>) -> Option<T> {
         let given = self.expected.front().and_then(|next| Record::read(next)).and_then(|next| is(&next));
         match given {
             Some(_) if self.difference.is_none() => drop(self.expected.pop_front()),
-            _ => _ = self.answer(asked),
+            _ => _ = self.answer(request),
         }
         given.filter(|_| self.difference.is_none())
     }
@@ -377,7 +377,7 @@ fn whole(bytes: &[u8], len: u32) -> Vec<u8> {
     whole
 }
 
-impl FrameStore for Desk {
+impl FrameStore for ReplayStore {
     fn capacity(&self) -> u32 {
         self.memory.capacity()
     }
@@ -424,7 +424,7 @@ impl FrameStore for Desk {
     }
 }
 
-impl Desk {
+impl ReplayStore {
     fn make_as(&mut self, is_control: bool, bytes: &[u8]) -> Option<Frame> {
         let len = u32::try_from(bytes.len()).ok()?;
         let is = |next: &Record<'_>| match *next {

@@ -25,21 +25,21 @@ pub(crate) fn catch<T>(tried: impl FnOnce() -> T) -> Result<T, String> {
     });
     TRIAL.set(Some(String::new()));
     let done = panic::catch_unwind(AssertUnwindSafe(tried));
-    let said = TRIAL.take().unwrap_or_default();
-    done.map_err(|_| said)
+    let message = TRIAL.take().unwrap_or_default();
+    done.map_err(|_| message)
 }
 
 /// Records a panic; returns false on a thread outside [`catch`].
 fn note(info: &PanicHookInfo<'_>) -> bool {
     TRIAL.with_borrow_mut(|trial| {
-        let Some(said) = trial else { return false };
+        let Some(message) = trial else { return false };
         let payload = info.payload();
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let text = text.unwrap_or("it said nothing");
+        let text = text.unwrap_or("without a message");
         let place =
             info.location().map_or_else(String::new, |at| format!(", in {}:{}", at.file(), at.line()));
-        *said = format!("{text}{place}");
+        *message = format!("{text}{place}");
         true
     })
 }
@@ -50,10 +50,10 @@ mod tests {
 
     // proves: chaos
     #[test]
-    fn what_panics_is_told_with_its_place_and_the_next_is_tried_anew() {
+    fn caught_panic_has_message_and_place() {
         assert_eq!(catch(|| 7), Ok(7));
-        let said = catch(|| panic!("frame {} is lost", 8)).expect_err("it panics");
-        assert!(said.starts_with("frame 8 is lost, in ") && said.contains("panics.rs:"), "{said}");
+        let message = catch(|| panic!("frame {} is lost", 8)).expect_err("it panics");
+        assert!(message.starts_with("frame 8 is lost, in ") && message.contains("panics.rs:"), "{message}");
         assert_eq!(catch(|| 9), Ok(9));
         assert!(TRIAL.with_borrow(Option::is_none), "a panic of this thread is its own again");
     }

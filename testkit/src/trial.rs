@@ -17,7 +17,7 @@ const END: Nanos = Nanos::from_millis(150);
 type Broken = (Nanos, Promise, String);
 
 #[derive(Debug)]
-struct Flow {
+struct TrialFlow {
     from: NodeId,
     to: NodeId,
     id: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Trial<'subject> {
     pub(crate) rng: fastrand::Rng,
     pub(crate) kind: PolicyKind,
     prepare: &'subject dyn Fn(&mut SwitchSettings),
-    flows: Vec<Flow>,
+    flows: Vec<TrialFlow>,
     switches: Vec<NodeId>,
     misfit: Option<String>,
     panicked: Option<String>,
@@ -65,10 +65,10 @@ impl<'subject> Trial<'subject> {
             }
         });
         if let Err(cause) = panic::catch_unwind(run) {
-            let text = cause.downcast_ref::<CustomPanic>().map(|policy| policy.said.clone());
+            let text = cause.downcast_ref::<CustomPanic>().map(|policy| policy.message.clone());
             let text = text.or_else(|| cause.downcast_ref::<String>().cloned());
             let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            self.panicked = Some(text.unwrap_or_else(|| "for no reason that it told".to_owned()));
+            self.panicked = Some(text.unwrap_or_else(|| "without a message".to_owned()));
         }
     }
 
@@ -103,12 +103,12 @@ impl<'subject> Trial<'subject> {
         let mut stream = Stream { class, ..Stream::new(mac, count, self.bed.now()) };
         change(&mut stream);
         let id = self.bed.send(from, stream);
-        self.flows.push(Flow { from, to, id, stream, may_lose: false });
+        self.flows.push(TrialFlow { from, to, id, stream, may_lose: false });
     }
 
     /// Records that a link of this host will go down.
     pub(crate) fn may_lose(&mut self, host: NodeId) {
-        let of_host = |flow: &&mut Flow| flow.from == host || flow.to == host;
+        let of_host = |flow: &&mut TrialFlow| flow.from == host || flow.to == host;
         self.flows.iter_mut().filter(of_host).for_each(|flow| flow.may_lose = true);
     }
 
@@ -171,18 +171,18 @@ impl<'subject> Trial<'subject> {
             let what = format!("{} lossless frames were sent and never came", missing - waiting);
             broken.push((now, Promise::Delivery, what));
         }
-        let mut seen = BTreeSet::new();
-        broken.retain(|(_, promise, _)| seen.insert(*promise));
+        let mut promises = BTreeSet::new();
+        broken.retain(|(_, promise, _)| promises.insert(*promise));
     }
 
     /// Checks order and duplicates; returns the number of frames whose loss is not permitted.
-    fn judge_flow(&self, flow: &Flow, broken: &mut Vec<Broken>) -> u64 {
+    fn judge_flow(&self, flow: &TrialFlow, broken: &mut Vec<Broken>) -> u64 {
         let (from, to) = (self.bed.host(flow.from), self.bed.host(flow.to));
-        let mut seen = BTreeSet::new();
+        let mut received = BTreeSet::new();
         for (at, mark) in to.arrivals.iter().filter(|(_, mark)| mark.stream == flow.id) {
-            let is_late = seen.last().is_some_and(|last| mark.sequence < *last);
+            let is_late = received.last().is_some_and(|last| mark.sequence < *last);
             let what = || format!("frame {} of stream {}", mark.sequence, flow.id);
-            if !seen.insert(mark.sequence) {
+            if !received.insert(mark.sequence) {
                 broken.push((*at, Promise::Once, what()));
             } else if is_late {
                 broken.push((*at, Promise::Order, what()));
@@ -191,10 +191,9 @@ impl<'subject> Trial<'subject> {
         let must_come = LOSSLESS.contains(flow.stream.class) && !flow.may_lose;
         let sent = from.sent(flow.id);
         if must_come && sent < flow.stream.count {
-            let what =
-                format!("stream {} stands still after {sent} of {} frames", flow.id, flow.stream.count);
+            let what = format!("stream {} is stalled after {sent} of {} frames", flow.id, flow.stream.count);
             broken.push((self.bed.now(), Promise::PausesEnd, what));
         }
-        if must_come { sent - seen.len() as u64 } else { 0 }
+        if must_come { sent - received.len() as u64 } else { 0 }
     }
 }

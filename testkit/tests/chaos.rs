@@ -15,7 +15,7 @@ fn run(seeds: Range<u64>, jobs: usize) -> Report {
 
 // proves: chaos
 #[test]
-fn nothing_is_broken_whatever_goes_wrong() {
+fn chaos_breaks_no_promise() {
     for seed in xoff_explore::seeds(0..24).map(|seed| seed >> 1) {
         let report = run(seed..seed + 1, 1);
         assert!(report.found.is_none(), "{report}");
@@ -24,7 +24,7 @@ fn nothing_is_broken_whatever_goes_wrong() {
 
 // proves: chaos
 #[test]
-fn much_goes_wrong() {
+fn chaos_runs_contain_faults() {
     let tally = run(0..96, 2).tally;
     assert_eq!(tally.seeds, 96);
     assert!(tally.frames > 0 && tally.xoffs > 0 && tally.came_to_rest > 0, "{tally:?}");
@@ -44,6 +44,6 @@ fn much_goes_wrong() {
 
 // proves: chaos
 #[test]
-fn the_number_of_jobs_changes_nothing() {
+fn chaos_results_ignore_job_count() {
     assert_eq!(run(40..46, 1), run(40..46, 3));
 }

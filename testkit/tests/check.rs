@@ -8,7 +8,7 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
 
 // proves: own-policy
 #[test]
-fn nothing_is_found_in_any_built_in_policy() {
+fn check_passes_built_in_policies() {
     for kind in PolicyKind::ALL {
         let subject = Subject::with(kind, |settings| settings.policy.ofc.alpha = 0.8);
         for seed in xoff_explore::seeds([1]) {
@@ -30,7 +30,7 @@ fn without_headroom(seed: u64) -> Report {
 
 // proves: own-policy
 #[test]
-fn frames_that_find_no_headroom_are_reported_and_the_check_goes_on() {
+fn headroom_loss_is_reported_and_check_continues() {
     let report = without_headroom(1);
     assert!(report.breaks(Promise::NoLosslessDrop) && report.breaks(Promise::Delivery), "{report}");
     assert!(!report.breaks(Promise::Ledger) && !report.breaks(Promise::Order), "{report}");
@@ -40,7 +40,7 @@ fn frames_that_find_no_headroom_are_reported_and_the_check_goes_on() {
 
 // proves: own-policy
 #[test]
-fn a_scenario_that_the_policy_does_not_fit_is_left_out() {
+fn unsuitable_scenario_is_skipped() {
     let subject = Subject::with(PolicyKind::Ofc, |settings| settings.policy.ofc.alpha = 0.1);
     let report = check(&subject, 1);
     assert!(report.ran.is_empty() && report.left_out.len() == 12, "{report}");
@@ -49,7 +49,7 @@ fn a_scenario_that_the_policy_does_not_fit_is_left_out() {
 
 // proves: own-policy
 #[test]
-fn a_seed_takes_the_same_path_again() {
+fn seed_reproduces_the_run() {
     let findings = |seed| without_headroom(seed).findings;
     assert_eq!(findings(3), findings(3));
     assert_ne!(findings(3), findings(4));
@@ -142,14 +142,14 @@ fn report(fault: Fault, seed: u64) -> Report {
 
 // proves: own-policy
 #[test]
-fn nothing_is_found_in_a_custom_policy_that_is_right() {
+fn check_passes_correct_custom_policy() {
     let report = report(Fault::None, 1);
     assert!(report.is_clean() && report.left_out.is_empty(), "{report}");
 }
 
 // proves: own-policy
 #[test]
-fn a_policy_that_never_sends_xoff_loses() {
+fn policy_without_xoff_loses_frames() {
     let report = report(Fault::NeverXoff, 1);
     assert!(report.breaks(Promise::NoLosslessDrop) && report.breaks(Promise::Delivery), "{report}");
     assert!(!report.breaks(Promise::Ledger) && !report.breaks(Promise::Order), "{report}");
@@ -157,7 +157,7 @@ fn a_policy_that_never_sends_xoff_loses() {
 
 // proves: own-policy
 #[test]
-fn a_policy_that_never_sends_xon_holds_for_good() {
+fn policy_without_xon_holds_forever() {
     let report = report(Fault::NeverXon, 1);
     assert!(report.breaks(Promise::PausesEnd), "{report}");
     assert!(!report.breaks(Promise::NoLosslessDrop), "{report}");
@@ -165,7 +165,7 @@ fn a_policy_that_never_sends_xon_holds_for_good() {
 
 // proves: own-policy
 #[test]
-fn a_margin_that_lies_lets_batches_decide() {
+fn wrong_margin_changes_batched_decisions() {
     let report = report(Fault::MarginLies, 1);
     let batches = report.findings.iter().find(|finding| finding.promise == Promise::Batches);
     let finding = batches.expect("margins are compared");
@@ -175,7 +175,7 @@ fn a_margin_that_lies_lets_batches_decide() {
 
 // proves: own-policy
 #[test]
-fn a_policy_that_panics_is_reported_and_the_check_goes_on() {
+fn panicking_policy_is_reported_and_check_continues() {
     let report = report(Fault::Panics, 1);
     let text = "it cannot cope with XOFF";
     assert!(report.findings.iter().any(|it| it.promise == Promise::NoPanic && it.what == text), "{report}");

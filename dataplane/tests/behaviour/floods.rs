@@ -139,6 +139,6 @@ fn copies_without_slot_count_at_egress() {
     star.run_to_rest();
     let received = star.at(1).seen(id);
     assert!(missing > 0);
-    assert_eq!(received.frames + missing + star.switch().never_seen(), FRAMES);
+    assert_eq!(received.frames + missing + star.switch().unreceived_frames(), FRAMES);
     assert_eq!(received.late_or_twice, 0);
 }

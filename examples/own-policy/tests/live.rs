@@ -25,7 +25,7 @@ fn ask(bed: &Bed, args: &[&str]) -> String {
 
 // proves: own-policy
 #[test]
-fn it_takes_over_from_pfc_under_load_and_pauses_who_has_more_than_a_share() {
+fn equal_shares_replaces_pfc_under_load() {
     unstalled(|| {
         let bed = Plan::new(BINARY, 4).build();
         let config =
@@ -52,8 +52,8 @@ fn it_takes_over_from_pfc_under_load_and_pauses_who_has_more_than_a_share() {
             metrics.contains("xoff_policy_intents_refused_total{switch=\"xoff\",port=\"p1\",class=\"3\"} 0"),
             "{metrics}"
         );
-        let said = bed.finish(switch);
-        let class = |port: usize| &said.ports[port].classes[3];
+        let report = bed.finish(switch);
+        let class = |port: usize| &report.ports[port].classes[3];
         assert!(
             class(0).causes["egress"].own + class(1).causes["egress"].own > 0,
             "for the queue to the sink"
@@ -66,7 +66,7 @@ fn it_takes_over_from_pfc_under_load_and_pauses_who_has_more_than_a_share() {
 
 // proves: own-policy
 #[test]
-fn an_experiment_compares_it_with_pfc_and_nothing_is_lost() {
+fn experiment_compares_equal_shares_with_pfc() {
     unstalled(|| {
         let _alone = one_bed_at_a_time(BINARY);
         let args = ["experiment", "incast", "--json", "--rate", "100M", "--policy", "pfc,custom"];
@@ -87,7 +87,7 @@ fn an_experiment_compares_it_with_pfc_and_nothing_is_lost() {
 }
 
 #[test]
-fn its_configuration_is_valid_and_its_parameter_is_checked() {
+fn example_configuration_is_valid() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/switch.toml");
     let check = program(&["check", "--elsewhere", "--json", "--config", file]);
     let report: Value = serde_json::from_slice(&check.stdout).unwrap();
@@ -97,15 +97,15 @@ fn its_configuration_is_valid_and_its_parameter_is_checked() {
     let wrong = directory.path().join("wrong.toml");
     fs::write(&wrong, fs::read_to_string(file).unwrap().replace("backlog = ", "backlok = ")).unwrap();
     let check = program(&["check", "--elsewhere", "--config", wrong.to_str().unwrap()]);
-    let said = String::from_utf8(check.stderr).unwrap();
+    let errors = String::from_utf8(check.stderr).unwrap();
     assert_eq!(check.status.code(), Some(2));
-    assert!(said.contains("did you mean `backlog`?"), "{said}");
+    assert!(errors.contains("did you mean `backlog`?"), "{errors}");
     let list = String::from_utf8(program(&["experiment", "list"]).stdout).unwrap();
     assert!(list.contains("custom") && list.contains("equal shares"), "{list}");
 }
 
 #[test]
-fn it_is_short_enough_to_be_read_at_once() {
+fn example_is_below_100_lines() {
     let text = include_str!("../src/main.rs");
     assert!(text.lines().count() < 100);
 }

@@ -198,7 +198,7 @@ impl Run {
         let mut drops = DropReason::ALL.into_iter().filter(lost);
         let none = drops.all(|reason| self.classes(class, |it| it.drops[reason.index()].get()) == 0);
         let flapped = self.flapped[from] || self.flapped[to];
-        none && !flapped && !(isolated(from) && isolated(to)) && self.star.switch().never_seen() == 0
+        none && !flapped && !(isolated(from) && isolated(to)) && self.star.switch().unreceived_frames() == 0
     }
 
     fn no_loss_without_leave(&self) {

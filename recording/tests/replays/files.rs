@@ -7,17 +7,17 @@ use xoff_recording::{
     replay_of, write,
 };
 
-use crate::rehearsal;
+use crate::dry_run;
 
 const XOFF: u32 = 12_000;
 
 /// Records `turns` turns of a switch through a ring of `room` bytes.
 fn recorded(settings: &SwitchSettings, text: &str, turns: u32, room: usize) -> Vec<u8> {
-    let head = Head::new(("rehearsal", text), settings, rehearsal::SLOTS);
+    let head = Head::new(("dry_run", text), settings, dry_run::SLOTS);
     let mut file = Vec::new();
     let writer = FileWriter::new(&mut file, &head, settings, Duration::from_secs(1_000));
     let (ring, records) = Ring::new(room);
-    let run = rehearsal::record(settings, turns, 5, ring);
+    let run = dry_run::record(settings, turns, 5, ring);
     let (end, ended) = mpsc::channel();
     end.send(Some(run.books)).unwrap();
     write(records, writer, &ended).unwrap();
@@ -25,7 +25,7 @@ fn recorded(settings: &SwitchSettings, text: &str, turns: u32, room: usize) -> V
 }
 
 fn file(turns: u32, room: usize) -> Vec<u8> {
-    recorded(&rehearsal::settings(XOFF), &rehearsal::text(XOFF), turns, room)
+    recorded(&dry_run::settings(XOFF), &dry_run::text(XOFF), turns, room)
 }
 
 fn replayed(file: &[u8]) -> Result<Replayed, NotReplayed> {
@@ -34,7 +34,7 @@ fn replayed(file: &[u8]) -> Result<Replayed, NotReplayed> {
 
 // proves: recording
 #[test]
-fn a_file_is_replayed_identically_with_all_counters() {
+fn replay_reproduces_file_and_counters() {
     let replayed = replayed(&file(2_000, 16 << 20)).unwrap();
     assert!(replayed.is_identical() && replayed.has_books, "{replayed:#?}");
     assert_eq!(replayed.ended, Ending::Stopped);
@@ -45,7 +45,7 @@ fn a_file_is_replayed_identically_with_all_counters() {
 
 // proves: recording
 #[test]
-fn where_the_ring_is_full_the_file_ends_and_says_so_and_what_it_has_is_identical() {
+fn full_ring_ends_recording_with_overrun() {
     for room in [600, 60_000] {
         let replayed = replayed(&file(2_000, room)).unwrap();
         assert!(replayed.is_identical() && !replayed.has_books, "{replayed:#?}");
@@ -55,7 +55,7 @@ fn where_the_ring_is_full_the_file_ends_and_says_so_and_what_it_has_is_identical
 
 // proves: recording
 #[test]
-fn a_file_that_is_cut_off_anywhere_is_told_and_never_replayed() {
+fn truncated_file_is_refused() {
     let whole = file(8, 1 << 20);
     assert!(replayed(&whole).unwrap().is_identical());
     for len in 1..whole.len() {
@@ -65,7 +65,7 @@ fn a_file_that_is_cut_off_anywhere_is_told_and_never_replayed() {
 }
 
 #[test]
-fn a_file_of_something_else_is_no_recording_however_short_it_is() {
+fn short_foreign_file_is_refused() {
     for bytes in [&b"h"[..], b"hi\n", b"a text that is longer than a block"] {
         let error = replayed(bytes).unwrap_err();
         assert!(matches!(error, NotReplayed::Foreign), "{error}");
@@ -82,16 +82,19 @@ fn pipe_is_not_replayed() {
 }
 
 #[test]
-fn a_file_with_nothing_in_it_is_no_recording_and_it_is_said_what_writes_one() {
+fn empty_file_error_names_record_command() {
     let error = replayed(&[]).unwrap_err();
     assert!(matches!(error, NotReplayed::Empty), "{error}");
-    let said = error.to_string();
-    assert!(said.starts_with("the file is empty") && said.contains("`xoff run --record FILE`"), "{said}");
+    let message = error.to_string();
+    assert!(
+        message.starts_with("the file is empty") && message.contains("`xoff run --record FILE`"),
+        "{message}"
+    );
 }
 
 // proves: recording
 #[test]
-fn a_byte_that_is_another_one_is_told_wherever_it_is_and_never_replayed() {
+fn changed_byte_anywhere_is_refused() {
     let whole = file(8, 1 << 20);
     for (at, by) in (0..whole.len()).flat_map(|at| [0x01, 0x11, 0x80, 0xff].map(|by| (at, by))) {
         let mut other = whole.clone();
@@ -104,7 +107,7 @@ fn a_byte_that_is_another_one_is_told_wherever_it_is_and_never_replayed() {
 
 // proves: recording
 #[test]
-fn whatever_follows_the_end_is_told_and_never_replayed() {
+fn trailing_data_is_refused() {
     let whole = file(8, 1 << 20);
     let mut block = pcapng::Writer::new("x", vec![], 0, Duration::ZERO, Duration::ZERO);
     for more in [&b"x"[..], b"x\n", &[0; 4_096], &block.take(), &whole[..whole.len() / 2]] {
@@ -115,7 +118,7 @@ fn whatever_follows_the_end_is_told_and_never_replayed() {
 
 // proves: recording
 #[test]
-fn a_recording_twice_in_a_row_is_told_and_never_replayed() {
+fn concatenated_recordings_are_refused() {
     let whole = file(8, 1 << 20);
     let error = replayed(&whole.repeat(2)).unwrap_err();
     assert!(matches!(error, NotReplayed::Followed), "{error}");
@@ -123,7 +126,7 @@ fn a_recording_twice_in_a_row_is_told_and_never_replayed() {
 
 // proves: recording
 #[test]
-fn a_block_that_is_missing_or_elsewhere_is_told_and_never_replayed() {
+fn missing_or_swapped_block_is_refused() {
     let whole = file(8, 1 << 20);
     let mut blocks = Vec::new();
     let mut rest = &whole[..];
@@ -143,7 +146,7 @@ fn a_block_that_is_missing_or_elsewhere_is_told_and_never_replayed() {
 
 // proves: recording
 #[test]
-fn a_file_of_another_format_is_told_to_be_one_before_it_is_taken_for_damaged() {
+fn other_format_reported_before_damage() {
     let mut whole = file(8, 1 << 20);
     let begin = [&[HEAD][..], &FORMAT.to_le_bytes()].concat();
     let at = whole.windows(begin.len()).position(|bytes| bytes == begin).unwrap();
@@ -153,7 +156,7 @@ fn a_file_of_another_format_is_told_to_be_one_before_it_is_taken_for_damaged() {
 
 // proves: recording
 #[test]
-fn another_file_is_told_to_be_none() {
+fn foreign_file_is_refused() {
     for bytes in [&b"[[port]]\nname = \"a\"\ndevice = \"a\"\n"[..], &[0; 4_096]] {
         assert!(matches!(replayed(bytes).unwrap_err(), NotReplayed::Foreign | NotReplayed::Damaged { .. }));
     }
@@ -164,18 +167,18 @@ fn another_file_is_told_to_be_none() {
 
 // proves: recording
 #[test]
-fn another_version_and_several_workers_are_told() {
-    let settings = rehearsal::settings(XOFF);
-    let text = rehearsal::text(XOFF);
-    let head = Head::new(("rehearsal", &text), &settings, rehearsal::SLOTS);
+fn other_version_and_workers_are_refused() {
+    let settings = dry_run::settings(XOFF);
+    let text = dry_run::text(XOFF);
+    let head = Head::new(("dry_run", &text), &settings, dry_run::SLOTS);
     let of = |head: &Head| {
         let writer = FileWriter::new(Vec::new(), head, &settings, Duration::ZERO);
         replayed(&writer.end(Ending::Stopped, None).unwrap().0).map(|replayed| replayed.is_identical())
     };
     assert!(of(&head).unwrap(), "without a call there is no difference");
     let other = Head { version: "0.0.1".into(), ..head.clone() };
-    let said = of(&other).unwrap_err().to_string();
-    assert!(said.starts_with("the recording was made by xoff 0.0.1, and this is "), "{said}");
+    let message = of(&other).unwrap_err().to_string();
+    assert!(message.starts_with("the recording was made by xoff 0.0.1, and this is "), "{message}");
     assert!(matches!(of(&Head { workers: 2, ..head.clone() }).unwrap_err(), NotReplayed::Workers(2)));
     assert!(matches!(of(&Head { settings: 1, ..head.clone() }).unwrap_err(), NotReplayed::Settings));
     assert!(matches!(of(&Head { macs: vec![], ..head.clone() }).unwrap_err(), NotReplayed::Settings));
@@ -184,12 +187,12 @@ fn another_version_and_several_workers_are_told() {
 
 // proves: recording
 #[test]
-fn a_switch_that_decides_otherwise_is_found_out_with_the_first_difference() {
+fn different_decision_is_first_difference() {
     // The recorded switch sends XOFF later than its configuration says.
-    let (text, settings) = (rehearsal::text(XOFF), rehearsal::settings(XOFF));
-    let head = Head::new(("rehearsal", &text), &settings, rehearsal::SLOTS);
+    let (text, settings) = (dry_run::text(XOFF), dry_run::settings(XOFF));
+    let head = Head::new(("dry_run", &text), &settings, dry_run::SLOTS);
     let (ring, records) = Ring::new(16 << 20);
-    let run = rehearsal::record(&rehearsal::settings(XOFF + 2_000), 2_000, 5, ring);
+    let run = dry_run::record(&dry_run::settings(XOFF + 2_000), 2_000, 5, ring);
     let (end, ended) = mpsc::channel();
     end.send(Some(run.books)).unwrap();
     let mut file = Vec::new();
@@ -202,7 +205,7 @@ fn a_switch_that_decides_otherwise_is_found_out_with_the_first_difference() {
 
 // proves: recording
 #[test]
-fn a_writer_that_is_gone_ends_the_recording_and_not_the_switch() {
+fn lost_writer_ends_recording_only() {
     let (mut ring, records) = Ring::new(1 << 10);
     assert!(ring.put(&[1, 2, 3]));
     drop(records);

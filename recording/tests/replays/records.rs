@@ -1,19 +1,19 @@
 use xoff_recording::{Broken, Ending, Outcome, Passing, Record, Replay, Sink, frame_of, is_call};
 use xoff_wire::units::{Nanos, PortId};
 
-use crate::rehearsal;
+use crate::dry_run;
 
 const TURNS: u32 = 3_000;
 const XOFF: u32 = 12_000;
 
 #[derive(Debug, Default)]
-struct Tape {
+struct Records {
     room: usize,
     records: Vec<Vec<u8>>,
     ended: Option<Ending>,
 }
 
-impl Sink for Tape {
+impl Sink for Records {
     fn put(&mut self, record: &[u8]) -> bool {
         let has_room = self.records.len() < self.room;
         if has_room {
@@ -27,20 +27,20 @@ impl Sink for Tape {
     }
 }
 
-fn recorded(seed: u64, room: usize) -> rehearsal::Rehearsed<Tape> {
-    let tape = Tape { room, ..Tape::default() };
-    rehearsal::record(&rehearsal::settings(XOFF), TURNS, seed, tape)
+fn recorded(seed: u64, room: usize) -> dry_run::DryRun<Records> {
+    let records = Records { room, ..Records::default() };
+    dry_run::record(&dry_run::settings(XOFF), TURNS, seed, records)
 }
 
 fn replayed(records: &[Vec<u8>], xoff: u32) -> (Replay, Result<Outcome, Broken>) {
-    let mut replay = Replay::new(&rehearsal::settings(xoff), rehearsal::SLOTS);
+    let mut replay = Replay::new(&dry_run::settings(xoff), dry_run::SLOTS);
     let outcome = replay.run(records.iter().cloned().map(Ok), false);
     (replay, outcome)
 }
 
 // proves: recording
 #[test]
-fn what_was_recorded_is_done_again_to_the_frame_and_to_the_last_counter() {
+fn replay_reproduces_frames_and_counters() {
     for seed in xoff_explore::seeds(1..4) {
         let run = recorded(seed, usize::MAX);
         let (replay, outcome) = replayed(&run.sink.records, XOFF);
@@ -66,9 +66,9 @@ fn what_was_recorded_is_done_again_to_the_frame_and_to_the_last_counter() {
 
 // proves: recording
 #[test]
-fn a_recorder_changes_nothing_for_the_switch() {
-    let settings = rehearsal::settings(XOFF);
-    let without = rehearsal::unrecorded(&settings, TURNS, 7);
+fn recorder_does_not_change_decisions() {
+    let settings = dry_run::settings(XOFF);
+    let without = dry_run::unrecorded(&settings, TURNS, 7);
     let no_punts = |books: &str| -> Vec<String> {
         books.lines().filter(|line| !line.contains(".punts.")).map(str::to_owned).collect()
     };
@@ -78,7 +78,7 @@ fn a_recorder_changes_nothing_for_the_switch() {
 
 // proves: recording
 #[test]
-fn another_threshold_is_the_first_difference() {
+fn changed_threshold_is_first_difference() {
     let run = recorded(1, usize::MAX);
     let (_, outcome) = replayed(&run.sink.records, XOFF - 1_600);
     let Ok(Outcome::Differs(difference)) = outcome else { panic!("{outcome:#?}") };
@@ -98,13 +98,13 @@ fn another_threshold_is_the_first_difference() {
 
 // proves: recording
 #[test]
-fn where_there_is_no_room_the_recording_ends_and_what_it_has_is_still_the_same() {
+fn full_sink_keeps_identical_prefix() {
     let whole = recorded(2, usize::MAX).sink.records;
     for room in [0, 1, 777, whole.len() - 1] {
         let run = recorded(2, room);
         assert_eq!(run.sink.ended, Some(Ending::Overrun));
         assert_eq!(run.sink.records, whole[..room]);
-        let mut replay = Replay::new(&rehearsal::settings(XOFF), rehearsal::SLOTS);
+        let mut replay = Replay::new(&dry_run::settings(XOFF), dry_run::SLOTS);
         let outcome = replay.run::<Broken>(run.sink.records.iter().cloned().map(Ok), true);
         // The last call may lack answers, so the replay omits it.
         let calls = run.sink.records.iter().filter(|record| is_call(record)).count();
@@ -114,7 +114,7 @@ fn where_there_is_no_room_the_recording_ends_and_what_it_has_is_still_the_same()
 }
 
 #[test]
-fn every_record_is_read_as_it_was_written_and_nothing_else_is_one() {
+fn record_encoding_round_trips() {
     for bytes in recorded(3, 20_000).sink.records {
         let record = Record::read(&bytes).expect("it is one");
         let mut again = Vec::new();
@@ -133,7 +133,7 @@ fn every_record_is_read_as_it_was_written_and_nothing_else_is_one() {
 
 // proves: recording
 #[test]
-fn calls_that_nobody_can_have_made_are_told_and_not_made() {
+fn impossible_calls_are_refused() {
     let records = |records: &[Record<'_>]| -> Vec<Vec<u8>> {
         let bytes = |record: &Record<'_>| {
             let mut bytes = Vec::new();
@@ -151,7 +151,7 @@ fn calls_that_nobody_can_have_made_are_told_and_not_made() {
         (&[Record::GiveUp(PortId(0), 9_999)], "no driver of that port has slot 9999"),
         (&[Record::Announce(PortId(3))], "there is no port 3"),
         (&[frame(3, 0, 60, head)], "there is no port 3"),
-        (&[frame(0, rehearsal::SLOTS, 60, head)], "no frame of 60 bytes can come into slot 616"),
+        (&[frame(0, dry_run::SLOTS, 60, head)], "no frame of 60 bytes can come into slot 616"),
         (&[frame(0, 0, 61, head)], "no frame of 61 bytes can come into slot 0"),
         (&[frame(0, 0, 60, head), frame(0, 0, 60, head)], "no frame of 60 bytes can come into slot 0"),
         (&[frame(0, 0, 0, &[])], "no frame of 0 bytes can come into slot 0"),

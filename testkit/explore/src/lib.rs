@@ -29,12 +29,12 @@ pub const CASES: u32 = 512;
 /// Panics if `XOFF_SEED` is not a number.
 pub fn fresh() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
-    thread_local!(static SAID: Cell<bool> = const { Cell::new(false) });
+    thread_local!(static PRINTED: Cell<bool> = const { Cell::new(false) });
     let seed = *SEED.get_or_init(|| match std::env::var(VARIABLE) {
         Ok(text) => parse(&text),
         Err(_) => fastrand::u64(..),
     });
-    if !SAID.replace(true) {
+    if !PRINTED.replace(true) {
         println!("{VARIABLE}={seed} takes the same path again");
     }
     seed
@@ -106,12 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_of_a_run_stays_and_comes_behind_the_fixed_ones() {
+    fn run_seed_follows_fixed_seeds() {
         assert_eq!(seeds(1..3).collect::<Vec<_>>(), [1, 2, fresh()]);
     }
 
     #[test]
-    fn a_property_is_tried_with_the_same_inputs_for_the_same_seed_and_with_others_for_another() {
+    fn property_inputs_depend_on_seed() {
         let runs: Vec<_> = [5, 5, 6]
             .map(|seed| Config { rng_seed: RngSeed::Fixed(seed), ..Config::with_cases(9) })
             .map(inputs)
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn a_property_is_tried_with_the_fixed_seed_first() {
+    fn property_uses_fixed_seed_first() {
         let seeds: Vec<_> = configs(1).map(|config| config.rng_seed).collect();
         assert_eq!(seeds, [RngSeed::Fixed(FIXED), RngSeed::Fixed(fresh())]);
     }
 
     #[test]
     #[should_panic(expected = "XOFF_SEED is \"0x1\"; it takes a whole number")]
-    fn a_seed_that_is_no_number_is_refused() {
+    fn non_numeric_seed_is_refused() {
         parse("0x1");
     }
 }

@@ -64,7 +64,7 @@ struct Sending {
 
 /// Frames of a stream received by a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Received {
     /// Number of frames.
     pub frames: u64,
     /// Total length, bytes.
@@ -94,7 +94,7 @@ pub struct Host {
     /// Pause frames to obey later, with the times.
     to_heed: VecDeque<(Nanos, Vec<u8>)>,
     up: bool,
-    seen: BTreeMap<u32, Seen>,
+    received: BTreeMap<u32, Received>,
     /// Arrival times and marks of the bed's frames.
     pub arrivals: Vec<(Nanos, Mark)>,
     /// Received pause frames.
@@ -120,7 +120,7 @@ impl Host {
             urgent: VecDeque::new(),
             to_heed: VecDeque::new(),
             up: true,
-            seen: BTreeMap::new(),
+            received: BTreeMap::new(),
             arrivals: Vec::new(),
             controls: Vec::new(),
             notices: Vec::new(),
@@ -157,8 +157,8 @@ impl Host {
     }
 
     /// Returns the received frames of stream `id`.
-    pub fn seen(&self, id: u32) -> Seen {
-        self.seen.get(&id).copied().unwrap_or_default()
+    pub fn seen(&self, id: u32) -> Received {
+        self.received.get(&id).copied().unwrap_or_default()
     }
 
     /// Returns the classes that the host must not send now.
@@ -302,15 +302,15 @@ impl Host {
 
     fn take_in(&mut self, now: Nanos, mark: Mark, len: usize) {
         self.arrivals.push((now, mark));
-        let seen = self.seen.entry(mark.stream).or_default();
-        seen.frames += 1;
-        seen.bytes += len as u64;
-        seen.last_at = now;
-        if seen.last.is_some_and(|last| mark.sequence <= last) {
-            seen.late_or_twice += 1;
-            self.disorder = self.disorder.or(seen.last.map(|last| (mark, last)));
+        let received = self.received.entry(mark.stream).or_default();
+        received.frames += 1;
+        received.bytes += len as u64;
+        received.last_at = now;
+        if received.last.is_some_and(|last| mark.sequence <= last) {
+            received.late_or_twice += 1;
+            self.disorder = self.disorder.or(received.last.map(|last| (mark, last)));
         }
-        seen.last = seen.last.max(Some(mark.sequence));
+        received.last = received.last.max(Some(mark.sequence));
     }
 }
 

@@ -27,7 +27,7 @@ mod watched;
 
 pub use batches::Batches;
 pub use breaches::Promise;
-pub use host::{Host, Obeys, Seen, Stream};
+pub use host::{Host, Obeys, Received, Stream};
 pub use plan::SwitchPlan;
 pub use star::{Flow, Star};
 pub use switch_node::SwitchNode;

@@ -31,7 +31,7 @@ impl SwitchNode {
                 self.nothing_starves(now, port, breaches);
             }
         }
-        let enough = self.never_seen() == 0 || self.may_lose;
+        let enough = self.unreceived_frames() == 0 || self.may_lose;
         breaches.expect(enough, Promise::NoLosslessDrop, || "the store has too few slots".to_owned());
         let fdb = self.large.workers[0].bridge().fdb();
         breaches.expect(fdb.len() <= self.settings.fdb.capacity, Promise::Bounds, || "addresses".to_owned());
@@ -90,7 +90,7 @@ impl SwitchNode {
         let came = in_all - std::mem::replace(&mut watch.bytes_came[class.index()], in_all);
         let goes_on = watch.held.contains(class) && !held && by_ingress_alone;
         breaches.expect(!goes_on || bytes < settings.xon + Bytes(came), Promise::Thresholds, || {
-            format!("{port:?} class {class} goes on at {bytes:?}")
+            format!("{port:?} class {class} resumes at {bytes:?}")
         });
         watch.held.remove(class);
         if held && by_ingress_alone {
@@ -135,8 +135,8 @@ impl SwitchNode {
     pub(super) fn check_idle(&self, now: Nanos, breaches: &mut Breaches) {
         for port in self.ports().filter(|port| self.watches[port.index()].link_is_up) {
             let starved = self.counters.port(port).control_starved.get() > 0;
-            let told = starved || !self.worker(port).held(port).due();
-            breaches.expect(told, Promise::PausesKept, || {
+            let is_announced = starved || !self.worker(port).held(port).due();
+            breaches.expect(is_announced, Promise::PausesKept, || {
                 format!("{port:?}: a pause frame did not leave at once")
             });
         }
@@ -170,7 +170,7 @@ impl SwitchNode {
         let is_well = !self.impairments.stalls(now)
             && !self.impairments.completes_late(now)
             && !self.impairments.is_refused(now, port)
-            && self.large.has_heard_all();
+            && self.large.has_reported_all();
         let may_go = if is_well { self.watches[port.index()].may_go(now) } else { ClassSet::NONE };
         let buffer = self.worker(port).buffer();
         let waiting = may_go.iter().filter(|class| buffer.egress(port, *class) > Bytes::ZERO).collect();
@@ -180,14 +180,14 @@ impl SwitchNode {
 
     /// A port's counters include each received and each sent frame.
     fn frames_are_counted(&self, port: PortId, class: Class, breaches: &mut Breaches) {
-        if !self.large.has_heard_all() || self.never_seen() > 0 {
+        if !self.large.has_reported_all() || self.unreceived_frames() > 0 {
             return;
         }
         let (watch, counted) = (&self.watches[port.index()], self.counters.class(port, class));
-        let seen = (watch.came[class.index()], watch.went[class.index()]);
+        let observed = (watch.came[class.index()], watch.went[class.index()]);
         let counted = (counted.rx_frames.get(), counted.tx_frames.get());
-        breaches.expect(seen == counted, Promise::Ledger, || {
-            format!("{port:?} class {class}: {counted:?} frames are counted of {seen:?} in and out")
+        breaches.expect(observed == counted, Promise::Ledger, || {
+            format!("{port:?} class {class}: {counted:?} frames are counted of {observed:?} in and out")
         });
     }
 

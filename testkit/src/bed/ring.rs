@@ -18,7 +18,7 @@ pub struct Ring {
     /// Sent frames whose completions are delayed.
     withheld: VecDeque<Frame>,
     /// Frames that arrived when the store had no slot.
-    pub never_seen: u64,
+    pub unreceived_frames: u64,
 }
 
 impl Ring {
@@ -26,7 +26,7 @@ impl Ring {
     #[must_use]
     pub fn with_capacity(frames: usize) -> Ring {
         let [committed, left, withheld] = std::array::from_fn(|_| VecDeque::with_capacity(frames));
-        Ring { arrived: VecDeque::with_capacity(frames), committed, left, withheld, never_seen: 0 }
+        Ring { arrived: VecDeque::with_capacity(frames), committed, left, withheld, unreceived_frames: 0 }
     }
 
     /// Records that the wire has carried the next frame; its completion is immediate unless it `is_late`.
@@ -76,7 +76,7 @@ impl Port<MemoryStore> for Ring {
         {
             match store.fill(&bytes) {
                 Some(frame) => each(store, frame),
-                None => self.never_seen += 1,
+                None => self.unreceived_frames += 1,
             }
             taken += 1;
         }

@@ -6,7 +6,7 @@ use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_wire::mac_control::MacControl;
 use xoff_wire::units::{Class, MacAddr, Nanos, PortId};
 
-use super::{Bed, NodeId, Obeys, Seen, Stream, SwitchNode, SwitchPlan, end};
+use super::{Bed, NodeId, Obeys, Received, Stream, SwitchNode, SwitchPlan, end};
 
 /// A switch with a host at each port.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Star {
     }
 
     /// Returns the received frames of a flow.
-    pub fn seen(&self, flow: Flow) -> Seen {
+    pub fn seen(&self, flow: Flow) -> Received {
         self.at(flow.to).seen(flow.id)
     }
 
@@ -86,8 +86,8 @@ impl Star {
 
     /// Asserts that all frames of a flow arrived once and in order.
     pub fn came_whole(&self, flow: Flow, frames: u64) {
-        let seen = self.seen(flow);
-        assert_eq!((seen.frames, seen.late_or_twice), (frames, 0), "{flow:?}");
+        let received = self.seen(flow);
+        assert_eq!((received.frames, received.late_or_twice), (frames, 0), "{flow:?}");
         assert_eq!(self.at(flow.from).sent(flow.id), frames, "{flow:?}");
     }
 

@@ -72,8 +72,8 @@ impl SwitchNode {
     }
 
     /// Returns the number of frames that arrived when the store had no slot, as with an empty fill ring.
-    pub fn never_seen(&self) -> u64 {
-        self.large.never_seen()
+    pub fn unreceived_frames(&self) -> u64 {
+        self.large.unreceived_frames()
     }
 
     /// Returns the ports, lowest first.

@@ -23,7 +23,7 @@ use super::store::MemoryStore;
 
 /// Steps of a driver's turn, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum LoopStep {
     Release,
     Receive,
     Forward,
@@ -36,16 +36,16 @@ enum Step {
 #[derive(Debug)]
 struct Turn {
     batches: Batches,
-    at: Step,
+    at: LoopStep,
     is_in_order: bool,
 }
 
 impl Turn {
     const fn new(batches: Batches) -> Turn {
-        Turn { batches, at: Step::Release, is_in_order: true }
+        Turn { batches, at: LoopStep::Release, is_in_order: true }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: LoopStep) {
         self.is_in_order &= step >= self.at;
         self.at = step;
     }
@@ -53,12 +53,12 @@ impl Turn {
 
 impl Boundary for Turn {
     fn receive<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
-        self.step(Step::Receive);
+        self.step(LoopStep::Receive);
         self.batches.receive(batch, port, frame, store);
     }
 
     fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
-        self.step(Step::Forward);
+        self.step(LoopStep::Forward);
         self.batches.forward_all(batch, store);
     }
 
@@ -70,7 +70,7 @@ impl Boundary for Turn {
         most: u32,
         send: impl FnMut(&mut S, Frame),
     ) -> u32 {
-        self.step(Step::Transmit);
+        self.step(LoopStep::Transmit);
         self.batches.transmit(batch, port, store, most, send)
     }
 
@@ -80,13 +80,13 @@ impl Boundary for Turn {
         port: PortId,
         store: &mut S,
     ) -> Option<Frame> {
-        self.step(Step::Announce);
+        self.step(LoopStep::Announce);
         self.batches.announce(batch, port, store)
     }
 
     fn release<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
-        if self.at != Step::Transmit {
-            self.step(Step::Release);
+        if self.at != LoopStep::Transmit {
+            self.step(LoopStep::Release);
         }
         self.batches.release(batch, port, frame, store);
     }
@@ -180,7 +180,7 @@ impl Twin {
     }
 
     /// Returns whether the driver knows of all events.
-    pub fn has_heard_all(&self) -> bool {
+    pub fn has_reported_all(&self) -> bool {
         !self.rings().any(|(_, ring)| ring.has_unseen() || ring.has_withheld())
     }
 
@@ -195,8 +195,8 @@ impl Twin {
     }
 
     /// Returns the number of frames that arrived when the store had no slot, as with an empty fill ring.
-    pub fn never_seen(&self) -> u64 {
-        self.rings().map(|(_, ring)| ring.never_seen).sum()
+    pub fn unreceived_frames(&self) -> u64 {
+        self.rings().map(|(_, ring)| ring.unreceived_frames).sum()
     }
 
     /// Returns the frames that the wire of `port` has not carried yet, the next one first.
@@ -286,7 +286,7 @@ impl Twin {
         if self.counters != other.counters {
             return differ(&self.counters, &other.counters);
         }
-        let slots = |twin: &Twin| (twin.never_seen(), twin.store.in_use());
+        let slots = |twin: &Twin| (twin.unreceived_frames(), twin.store.in_use());
         if slots(self) != slots(other) {
             return Some(format!("frames never seen, slots in use: {:?}, {:?}", slots(self), slots(other)));
         }

@@ -26,9 +26,9 @@ pub struct Watch {
     /// Rates that the peer has requested, if it supports rates.
     rates: Option<Rates>,
     /// End of the peer's pause as the peer knows it; `None` if it was resumed or never paused.
-    told_until: [Option<Nanos>; CLASSES],
+    xoff_until: [Option<Nanos>; CLASSES],
     /// Classes paused before a loss of the link, or flow by flow.
-    told_before: ClassSet,
+    flow_paused: ClassSet,
     /// Classes for which the switch paused its peer at the last check, for occupancy alone.
     pub(super) held: ClassSet,
     /// Bytes received before the last check.
@@ -50,8 +50,8 @@ impl Watch {
             by_flow: if port.ofc_peer { by_flow } else { ClassSet::NONE },
             flow_pauses: FlowPauses::default(),
             rates: rates(port),
-            told_until: [None; CLASSES],
-            told_before: ClassSet::NONE,
+            xoff_until: [None; CLASSES],
+            flow_paused: ClassSet::NONE,
             held: ClassSet::NONE,
             bytes_came: [0; CLASSES],
             came: [0; CLASSES],
@@ -152,23 +152,23 @@ impl Watch {
         }
         let is_8023x = self.port.flow_control == FlowControl::Pause8023x;
         for (class, quanta) in pause_times(bytes, is_8023x) {
-            let told = &mut self.told_until[class.index()];
+            let xoff_until = &mut self.xoff_until[class.index()];
             let settings = &self.port.classes[class.index()];
-            let goes_on = quanta == Quanta(0); // may be for a class that was lossless before
-            breaches.expect(settings.lossless || is_8023x || goes_on, Promise::PausesKept, || {
+            let is_xon = quanta == Quanta(0); // may be for a class that was lossless before
+            breaches.expect(settings.lossless || is_8023x || is_xon, Promise::PausesKept, || {
                 format!("{}: pause for lossy {class}", self.port.name)
             });
             if lists_more(bytes) {
-                self.told_before.insert(class); // paused flow by flow, so the class has no pause to refresh
+                self.flow_paused.insert(class); // paused flow by flow, so the class has no pause to refresh
                 continue;
             }
-            if !goes_on {
-                *told = Some(now.after(self.port.speed.time_of_quanta(quanta)));
+            if !is_xon {
+                *xoff_until = Some(now.after(self.port.speed.time_of_quanta(quanta)));
                 continue;
             }
-            let was_told = told.take().is_some() || is_8023x || self.told_before.contains(class);
-            self.told_before.remove(class);
-            breaches.expect(was_told, Promise::PausesKept, || {
+            let had_xoff = xoff_until.take().is_some() || is_8023x || self.flow_paused.contains(class);
+            self.flow_paused.remove(class);
+            breaches.expect(had_xoff, Promise::PausesKept, || {
                 format!("{}: XON without XOFF for class {class}", self.port.name)
             });
         }
@@ -227,15 +227,15 @@ impl Watch {
         self.rates = rates(&self.port);
         self.paused_until = [Nanos::ZERO; CLASSES];
         for class in Class::ALL {
-            if self.told_until[class.index()].take().is_some() {
-                self.told_before.insert(class);
+            if self.xoff_until[class.index()].take().is_some() {
+                self.flow_paused.insert(class);
             }
         }
     }
 
     pub(super) fn pauses_are_kept(&self, now: Nanos, held: ClassSet, breaches: &mut Breaches) {
         for class in held.iter().filter(|_| self.link_is_up) {
-            let lapsed = self.told_until[class.index()].is_some_and(|until| now > until);
+            let lapsed = self.xoff_until[class.index()].is_some_and(|until| now > until);
             breaches.expect(!lapsed, Promise::PausesKept, || {
                 format!("{}: the pause of class {class} was not refreshed", self.port.name)
             });

@@ -11,12 +11,12 @@
 //! ```text
 //!   run --> scenario     what there is, what is sent, what goes wrong and when: plain values
 //!    |        |
-//!   shrink -> ordeal --> bed     the scenario as it runs
+//!   shrink -> scenario_run --> bed  the scenario as it runs
 //! ```
 
-mod ordeal;
 mod report;
 mod scenario;
+mod scenario_run;
 mod shrink;
 
 pub use report::{Breach, Finding, Report, Shrunk, Tally};
@@ -54,7 +54,7 @@ pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: im
                     if seed >= first_broken.load(Ordering::Relaxed) {
                         break;
                     }
-                    let outcome = ordeal::run(&Scenario::of(seed), events_max);
+                    let outcome = scenario_run::run(&Scenario::of(seed), events_max);
                     if outcome.breach.is_some() {
                         first_broken.fetch_min(seed, Ordering::Relaxed);
                     }
@@ -88,12 +88,12 @@ mod tests {
     /// Shadow policies must not change anything, whatever fails.
     // proves: chaos
     #[test]
-    fn policies_that_are_not_heard_change_nothing() {
+    fn shadow_policies_change_nothing() {
         for seed in xoff_explore::seeds(0..6) {
             let alone = Scenario { shadows: Vec::new(), ..Scenario::of(seed) };
             let watched =
                 Scenario { shadows: vec![PolicyKind::CaPfcStopMax, PolicyKind::GPfc], ..alone.clone() };
-            let digests = [alone, watched].map(|scenario| ordeal::run(&scenario, 10_000).tally.digest);
+            let digests = [alone, watched].map(|scenario| scenario_run::run(&scenario, 10_000).tally.digest);
             assert_eq!(digests[0], digests[1], "seed {seed}");
         }
     }

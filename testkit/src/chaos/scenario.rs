@@ -13,7 +13,7 @@ use crate::bed::plan::{self, KEEPING, LINK, LOSSLESS, MTU_FRAME, XOFF, XON};
 const BUSY: u64 = 12_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Flow {
+pub(super) struct PlannedFlow {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) class: Class,
@@ -25,7 +25,7 @@ pub(super) struct Flow {
 
 /// An action on the fabric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Deed {
+pub(super) enum Action {
     /// Takes the link of a port down for a time.
     Flap(usize, u8, Nanos),
     /// Stops a switch's polling for a time.
@@ -44,11 +44,11 @@ pub(super) enum Deed {
     Restart(usize),
 }
 
-impl Deed {
+impl Action {
     /// Returns whether the action may lose lossless frames and let pauses lapse, because a peer is paused or obeys
     /// too late.
     fn may_harm(self) -> bool {
-        matches!(self, Deed::Flap(..) | Deed::Stall(..) | Deed::Refuse(..) | Deed::Restart(_))
+        matches!(self, Action::Flap(..) | Action::Stall(..) | Action::Refuse(..) | Action::Restart(_))
     }
 }
 
@@ -75,10 +75,10 @@ pub(super) struct Scenario {
     pub(super) has_twins: bool,
     /// Host that ignores pauses.
     pub(super) unruly: Option<usize>,
-    pub(super) flows: Vec<Flow>,
+    pub(super) flows: Vec<PlannedFlow>,
     pub(super) faults: Vec<(usize, u8, ControlFaults)>,
     /// Actions in order of time.
-    pub(super) deeds: Vec<(Nanos, Deed)>,
+    pub(super) actions: Vec<(Nanos, Action)>,
 }
 
 const WATCHDOG: WatchdogSettings = WatchdogSettings {
@@ -117,7 +117,7 @@ impl Scenario {
             unruly: None,
             flows: Vec::new(),
             faults: Vec::new(),
-            deeds: Vec::new(),
+            actions: Vec::new(),
         };
         scenario.policy = if rng.bool() { scenario.any_policy(&mut rng) } else { PolicyKind::Pfc };
         if rng.u8(0..4) == 0 {
@@ -132,15 +132,15 @@ impl Scenario {
         }
         let is_harmless = rng.u8(0..3) == 0;
         for _ in 0..rng.usize(0..=12) {
-            let deed = scenario.any_deed(&mut rng);
-            if !is_harmless || !deed.may_harm() {
-                scenario.deeds.push((Nanos(rng.u64(0..BUSY)), deed));
+            let action = scenario.any_action(&mut rng);
+            if !is_harmless || !action.may_harm() {
+                scenario.actions.push((Nanos(rng.u64(0..BUSY)), action));
             }
         }
-        scenario.deeds.sort_by_key(|(at, _)| *at);
+        scenario.actions.sort_by_key(|(at, _)| *at);
         if !is_harmless && rng.u8(0..4) == 0 {
             scenario.unruly = Some(rng.usize(1..all));
-            scenario.flows.extend((0..6).map(|_| Flow {
+            scenario.flows.extend((0..6).map(|_| PlannedFlow {
                 from: scenario.unruly.unwrap_or_default(),
                 to: 0,
                 class: Class::ALL[3],
@@ -169,7 +169,7 @@ impl Scenario {
         self.is_ring
             || self.unruly.is_some()
             || !self.faults.is_empty()
-            || self.deeds.iter().any(|(_, deed)| deed.may_harm())
+            || self.actions.iter().any(|(_, action)| action.may_harm())
     }
 
     /// Returns whether frames may block each other forever: two pipelines, each with the frames of all ports, may halt
@@ -250,16 +250,16 @@ impl Scenario {
                 .faults
                 .iter()
                 .any(|(switch, port, _)| *switch == last || self.leads_to(*switch, *port, last))
-            || self.deeds.iter().any(|(_, deed)| match *deed {
-                Deed::Flap(switch, port, _) | Deed::Refuse(switch, port, _) => {
+            || self.actions.iter().any(|(_, action)| match *action {
+                Action::Flap(switch, port, _) | Action::Refuse(switch, port, _) => {
                     switch == last || self.leads_to(switch, port, last)
                 }
-                Deed::Stall(switch, _)
-                | Deed::CompleteLate(switch, _)
-                | Deed::Replace(switch, ..)
-                | Deed::Revise(switch, _)
-                | Deed::Restart(switch) => switch == last,
-                Deed::Pause(host, ..) => host >= first_host,
+                Action::Stall(switch, _)
+                | Action::CompleteLate(switch, _)
+                | Action::Replace(switch, ..)
+                | Action::Revise(switch, _)
+                | Action::Restart(switch) => switch == last,
+                Action::Pause(host, ..) => host >= first_host,
             });
         (last > 0 && !is_used).then_some(last)
     }
@@ -284,37 +284,37 @@ impl Scenario {
         rng.u8(0..port(self.ports(switch)))
     }
 
-    fn any_deed(&self, rng: &mut fastrand::Rng) -> Deed {
+    fn any_action(&self, rng: &mut fastrand::Rng) -> Action {
         let switch = rng.usize(0..self.switches());
         let at = self.any_port(switch, rng);
         let span = Nanos(rng.u64(1_000..400_000));
         let class = Class::ALL[rng.usize(3..5)];
         match rng.u8(0..9) {
-            0 => Deed::Flap(switch, at, span),
-            1 => Deed::Stall(switch, span),
-            2 => Deed::Refuse(switch, at, span),
-            3 => Deed::CompleteLate(switch, span),
-            4 => Deed::Replace(switch, class, self.any_policy(rng)),
-            5 => Deed::Revise(switch, rng.u64(4..=8)),
+            0 => Action::Flap(switch, at, span),
+            1 => Action::Stall(switch, span),
+            2 => Action::Refuse(switch, at, span),
+            3 => Action::CompleteLate(switch, span),
+            4 => Action::Replace(switch, class, self.any_policy(rng)),
+            5 => Action::Revise(switch, rng.u64(4..=8)),
             6 | 7 => {
                 let quanta = if rng.bool() { 0 } else { rng.u16(1..2_000) };
-                Deed::Pause(rng.usize(0..self.switches() * self.hosts), class, quanta)
+                Action::Pause(rng.usize(0..self.switches() * self.hosts), class, quanta)
             }
-            _ => Deed::Restart(switch),
+            _ => Action::Restart(switch),
         }
     }
 }
 
 /// Returns a flow that goes further in a ring than to the next switch.
-fn round(from: usize, to: usize) -> Flow {
+fn round(from: usize, to: usize) -> PlannedFlow {
     let start = Nanos::from_micros(100);
-    Flow { from, to, class: Class::ALL[3], len: MTU_FRAME, count: 1_000, rate: None, start }
+    PlannedFlow { from, to, class: Class::ALL[3], len: MTU_FRAME, count: 1_000, rate: None, start }
 }
 
-fn flow(hosts: usize, frames_max: u64, rng: &mut fastrand::Rng) -> Flow {
+fn flow(hosts: usize, frames_max: u64, rng: &mut fastrand::Rng) -> PlannedFlow {
     let from = rng.usize(0..hosts);
     let to = if rng.bool() { 0 } else { rng.usize(0..hosts) }; // half of the flows are an incast
-    Flow {
+    PlannedFlow {
         from,
         to: if to == from { (from + 1) % hosts } else { to },
         class: if rng.u8(0..4) > 0 { Class::ALL[rng.usize(3..5)] } else { Class::ALL[rng.usize(0..8)] },

@@ -1,9 +1,9 @@
 //! Reduction of a scenario with a broken promise: fewer actions, faults, flows, frames and switches, while the
 //! promise stays broken.
 
-use super::ordeal;
 use super::report::Shrunk;
 use super::scenario::Scenario;
+use super::scenario_run;
 use crate::bed::Promise;
 
 /// Maximum number of runs for a reduction.
@@ -12,7 +12,7 @@ const TRIALS: u32 = 300;
 /// Reduces a scenario in which `promise` is broken.
 pub(super) fn shrink(scenario: Scenario, promise: Promise, events_max: u64) -> Shrunk {
     let (scenario, event, breach) = smallest(scenario, events_max, |scenario, events_max| {
-        let outcome = ordeal::run(scenario, events_max);
+        let outcome = scenario_run::run(scenario, events_max);
         let breach = outcome.breach.filter(|breach| breach.promise == promise)?;
         Some((outcome.tally.events, breach))
     });
@@ -70,8 +70,8 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     if scenario.unruly.is_some() {
         with(&|less| less.unruly = None);
     }
-    for (from, to) in halves(scenario.deeds.len()) {
-        with(&|less| _ = less.deeds.drain(from..to));
+    for (from, to) in halves(scenario.actions.len()) {
+        with(&|less| _ = less.actions.drain(from..to));
     }
     for (from, to) in halves(scenario.faults.len()) {
         with(&|less| _ = less.faults.drain(from..to));
@@ -99,37 +99,41 @@ fn halves(len: usize) -> Vec<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scenario::Deed;
+    use super::super::scenario::Action;
     use super::*;
 
     /// Other content of the scenario does not matter.
     // proves: chaos
     #[test]
-    fn nothing_is_left_but_what_it_takes_to_break_the_promise() {
+    fn shrinking_keeps_only_necessary_parts() {
         let takes = |scenario: &Scenario| {
             let frames = scenario.flows.iter().map(|flow| flow.count).max().unwrap_or(0);
-            let flaps = scenario.deeds.iter().any(|(_, deed)| matches!(deed, Deed::Flap(0, ..)));
+            let flaps = scenario.actions.iter().any(|(_, action)| matches!(action, Action::Flap(0, ..)));
             flaps && frames >= 100
         };
-        let mut seen = 0;
+        let mut tried = 0;
         for seed in 0..200 {
             let scenario = Scenario::of(seed);
             if !takes(&scenario) {
                 continue;
             }
             let (least, ..) = smallest(scenario, 1_000, |scenario, _| takes(scenario).then_some((7, ())));
-            assert_eq!((least.flows.len(), least.deeds.len(), least.faults.len()), (1, 1, 0), "seed {seed}");
+            assert_eq!(
+                (least.flows.len(), least.actions.len(), least.faults.len()),
+                (1, 1, 0),
+                "seed {seed}"
+            );
             assert!(least.flows[0].count < 200 && least.unruly.is_none() && least.shadows.is_empty());
             assert!(!least.has_twins && !least.understand && least.workers == 1);
-            seen += 1;
+            tried += 1;
         }
-        assert!(seen > 20, "{seen} seeds");
+        assert!(tried > 20, "{tried} seeds");
     }
 
     /// The next try has at most the events of the last successful one, and the number of tries is limited.
     // proves: chaos
     #[test]
-    fn tries_are_bounded_and_each_is_as_long_as_the_best_before_it() {
+    fn shrinking_tries_are_bounded() {
         let mut trials = 0_u32;
         let mut before = 1_000;
         let mut by_event = |_: &Scenario, events_max: u64| {

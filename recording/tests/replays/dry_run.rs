@@ -32,25 +32,25 @@ pub fn text(xoff: u32) -> String {
 }
 
 pub fn settings(xoff: u32) -> SwitchSettings {
-    let config = Config::from_toml("rehearsal", &text(xoff), Machine::default());
+    let config = Config::from_toml("dry_run", &text(xoff), Machine::default());
     config.unwrap_or_else(|error| panic!("{error:?}")).switch
 }
 
 #[derive(Debug)]
-pub struct Rehearsed<K> {
+pub struct DryRun<K> {
     pub sink: K,
     pub books: String,
 }
 
 /// Runs a switch with a recorder; the result depends on `seed` only.
-pub fn record<K: Sink>(settings: &SwitchSettings, turns: u32, seed: u64, sink: K) -> Rehearsed<K> {
+pub fn record<K: Sink>(settings: &SwitchSettings, turns: u32, seed: u64, sink: K) -> DryRun<K> {
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let mut switch = new(settings, &counters);
     let mut recorder = Recorder::new(&mut switch, settings, Nanos::ZERO, sink);
     let punts = recorder.before(None);
     switch.batch(Nanos::ZERO).put_punt_sink(punts);
     Stage::new(&mut switch, seed).run(&mut recorder, turns);
-    Rehearsed { sink: recorder.into_sink(), books: books(&switch, &counters) }
+    DryRun { sink: recorder.into_sink(), books: books(&switch, &counters) }
 }
 
 pub fn unrecorded(settings: &SwitchSettings, turns: u32, seed: u64) -> String {

@@ -7,7 +7,7 @@ use xoff_wire::mac_control::{MacControl, Pfc};
 use xoff_wire::units::{Class, Nanos, Quanta};
 
 use super::report::{Breach, Tally};
-use super::scenario::{Deed, Scenario};
+use super::scenario::{Action, Scenario};
 use crate::bed::plan::{CABLE, GIGABIT, LOSSLESS};
 use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, Watched, end};
 use crate::panics;
@@ -19,12 +19,12 @@ pub(super) struct Outcome {
 
 /// An action, or its end.
 #[derive(Clone, Copy, Debug)]
-enum Step {
-    Do(Deed),
+enum TimedStep {
+    Do(Action),
     Up(usize, u8),
 }
 
-struct Ordeal<'scenario> {
+struct ScenarioRun<'scenario> {
     scenario: &'scenario Scenario,
     events_max: u64,
     bed: Bed,
@@ -38,17 +38,17 @@ struct Ordeal<'scenario> {
 
 /// Runs the scenario, for at most `events_max` events.
 pub(super) fn run(scenario: &Scenario, events_max: u64) -> Outcome {
-    let mut ordeal = Ordeal::new(scenario, events_max);
-    let breach = match panics::catch(|| ordeal.go()) {
-        Err(said) => Some((ordeal.bed.now(), Promise::NoPanic, said)),
-        Ok(()) => ordeal.bed.broken().into_iter().next().or_else(|| ordeal.judge()),
+    let mut run = ScenarioRun::new(scenario, events_max);
+    let breach = match panics::catch(|| run.go()) {
+        Err(describe) => Some((run.bed.now(), Promise::NoPanic, describe)),
+        Ok(()) => run.bed.broken().into_iter().next().or_else(|| run.judge()),
     };
-    let breach = breach.map(|(at, promise, what)| Breach { promise, at, what, last: ordeal.last() });
-    Outcome { tally: ordeal.tally(), breach }
+    let breach = breach.map(|(at, promise, what)| Breach { promise, at, what, last: run.last() });
+    Outcome { tally: run.tally(), breach }
 }
 
-impl Ordeal<'_> {
-    fn new(scenario: &Scenario, events_max: u64) -> Ordeal<'_> {
+impl ScenarioRun<'_> {
+    fn new(scenario: &Scenario, events_max: u64) -> ScenarioRun<'_> {
         let mut bed = Bed::that_notes_all(scenario.seed);
         let switches: Vec<NodeId> =
             (0..scenario.switches()).map(|switch| bed.add_switch(scenario.plan(switch))).collect();
@@ -78,7 +78,7 @@ impl Ordeal<'_> {
             hosts.iter().for_each(|host| bed.keep_rates(*host));
         }
         let watched = Watched::of(scenario.may_stand_still());
-        Ordeal { scenario, events_max, bed, switches, hosts, streams: Vec::new(), watched, rests: false }
+        ScenarioRun { scenario, events_max, bed, switches, hosts, streams: Vec::new(), watched, rests: false }
     }
 
     fn go(&mut self) {
@@ -96,11 +96,11 @@ impl Ordeal<'_> {
             };
             self.streams.push(self.bed.send(from, stream));
         }
-        let mut steps: Vec<(Nanos, Step)> = Vec::new();
-        for &(at, deed) in &self.scenario.deeds {
-            steps.push((at, Step::Do(deed)));
-            if let Deed::Flap(switch, port, span) = deed {
-                steps.push((at + span, Step::Up(switch, port)));
+        let mut steps: Vec<(Nanos, TimedStep)> = Vec::new();
+        for &(at, action) in &self.scenario.actions {
+            steps.push((at, TimedStep::Do(action)));
+            if let Action::Flap(switch, port, span) = action {
+                steps.push((at + span, TimedStep::Up(switch, port)));
             }
         }
         steps.sort_by_key(|(at, _)| *at);
@@ -109,8 +109,8 @@ impl Ordeal<'_> {
                 return;
             }
             match step {
-                Step::Do(deed) => self.act(deed),
-                Step::Up(switch, port) => self.bed.set_link(end(self.switches[switch], port), true),
+                TimedStep::Do(action) => self.act(action),
+                TimedStep::Up(switch, port) => self.bed.set_link(end(self.switches[switch], port), true),
             }
         }
         self.rests = self.bed.run_watched(Nanos::NEVER, self.events_max, &mut self.watched);
@@ -119,22 +119,22 @@ impl Ordeal<'_> {
         }
     }
 
-    fn act(&mut self, deed: Deed) {
+    fn act(&mut self, action: Action) {
         let switch = |number: usize| self.switches[number];
-        match deed {
-            Deed::Flap(number, port, _) => self.bed.set_link(end(switch(number), port), false),
-            Deed::Stall(number, span) => self.bed.stall(switch(number), span),
-            Deed::Refuse(number, port, span) => self.bed.refuse(end(switch(number), port), span),
-            Deed::CompleteLate(number, span) => self.bed.complete_late(switch(number), span),
-            Deed::Replace(number, class, kind) => self.bed.set_policy(switch(number), class, kind),
-            Deed::Revise(number, eighths) => self.revise(number, eighths),
-            Deed::Pause(host, class, quanta) => {
+        match action {
+            Action::Flap(number, port, _) => self.bed.set_link(end(switch(number), port), false),
+            Action::Stall(number, span) => self.bed.stall(switch(number), span),
+            Action::Refuse(number, port, span) => self.bed.refuse(end(switch(number), port), span),
+            Action::CompleteLate(number, span) => self.bed.complete_late(switch(number), span),
+            Action::Replace(number, class, kind) => self.bed.set_policy(switch(number), class, kind),
+            Action::Revise(number, eighths) => self.revise(number, eighths),
+            Action::Pause(host, class, quanta) => {
                 let pfc = Pfc::default().with(class, Quanta(quanta));
                 let host = self.hosts[host];
                 let bytes = MacControl::Pfc(pfc).encode(self.bed.host(host).mac);
                 self.bed.inject(host, &bytes);
             }
-            Deed::Restart(number) => {
+            Action::Restart(number) => {
                 let plan = self.scenario.plan(number);
                 self.bed.restart(switch(number), &plan, self.scenario.has_twins);
             }
@@ -161,14 +161,15 @@ impl Ordeal<'_> {
         let now = self.bed.now();
         self.scenario.flows.iter().zip(&self.streams).find_map(|(flow, &id)| {
             let [from, to] = [flow.from, flow.to].map(|host| self.bed.host(self.hosts[host]));
-            let (sent, seen) = (from.sent(id), to.seen(id));
+            let (sent, received) = (from.sent(id), to.seen(id));
             let must_come = LOSSLESS.contains(flow.class) && !self.scenario.may_harm();
             if self.rests && sent < flow.count {
-                let what = format!("stream {id} stands still after {sent} of {} frames", flow.count);
+                let what = format!("stream {id} is stalled after {sent} of {} frames", flow.count);
                 return Some((now, Promise::PausesEnd, what));
             }
-            let what = || format!("{} of {} frames of stream {id} came", seen.frames, flow.count);
-            (self.rests && must_come && seen.frames < flow.count).then(|| (now, Promise::Delivery, what()))
+            let what = || format!("{} of {} frames of stream {id} came", received.frames, flow.count);
+            (self.rests && must_come && received.frames < flow.count)
+                .then(|| (now, Promise::Delivery, what()))
         })
     }
 
@@ -176,11 +177,11 @@ impl Ordeal<'_> {
         self.watched
             .last
             .iter()
-            .map(|(at, happened)| format!("{} ns: {}", at.0, self.said(*happened)))
+            .map(|(at, happened)| format!("{} ns: {}", at.0, self.describe(*happened)))
             .collect()
     }
 
-    fn said(&self, happened: FabricEvent) -> String {
+    fn describe(&self, happened: FabricEvent) -> String {
         let node = happened.node().index();
         let name = match node.checked_sub(self.switches.len()) {
             Some(host) => format!("host {host}"),
