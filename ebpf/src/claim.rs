@@ -295,6 +295,7 @@ mod tests {
         assert!(second.take(3).is_ok());
     }
 
+    /// The next process learns what the killed one attached, of that interface only.
     // proves: own-stack, start-stop
     #[test]
     fn killed_process_leaves_its_program_id() {

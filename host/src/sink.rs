@@ -462,6 +462,7 @@ mod tests {
         assert!(flows.times[1].equivalent(flows.times[1].max(), 501));
     }
 
+    /// A flow without room is counted once, and never entered at a later frame.
     #[test]
     fn flows_beyond_table_are_refused_once() {
         let flow = |id| FlowStamp { id, bytes: 300, frames: 3, began: Nanos(500) };

@@ -151,6 +151,7 @@ mod tests {
         assert_eq!(response.judge(Nanos(99_000), CLASS, bytes(9_000), None).fault, None);
     }
 
+    /// After a stall of this switch, frames that arrived meanwhile are no fault of the peer.
     // proves: peer-faults
     #[test]
     fn peers_not_judged_after_own_stall() {

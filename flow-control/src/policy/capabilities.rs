@@ -97,6 +97,7 @@ mod tests {
         refused == 0
     }
 
+    /// XOFF and XON need a port whose pauses are sent, in this worker.
     // proves: own-policy
     #[test]
     fn policy_pauses_own_and_lower_lossless_classes() {
@@ -121,6 +122,7 @@ mod tests {
         assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));
     }
 
+    /// A custom policy requests rates only of peers that obey them, only for its own class, and never pauses single flows.
     // proves: own-policy
     #[test]
     fn rates_need_gfc_peer_and_own_class() {

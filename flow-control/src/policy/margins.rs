@@ -131,6 +131,7 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     ends
 }
 
+/// A policy that skips events within its margins has the same intents, and no margin ends without reason.
 // proves: batches
 #[test]
 fn margins_hide_only_irrelevant_events() {

@@ -244,6 +244,7 @@ mod tests {
         Shadow::new(PolicyKind::Ofc, &settings, 8, &Capabilities::new(&settings.ports, |_| true))
     }
 
+    /// Flows are counted by queued frames; flows that the peer resumes leave the table.
     #[test]
     fn shadow_counts_flows_until_resumed() {
         let mut shadow = shadow();

@@ -356,6 +356,7 @@ fn foreign_xdp_program_is_left_attached() {
     assert_eq!(described(&switch, "p0"), before);
 }
 
+/// A program of unknown owner stays attached; that of a killed switch is replaced.
 // proves: start-stop
 #[test]
 fn leftover_program_replaced_only_if_owned() {
