@@ -135,7 +135,7 @@ const LEFT_OUT: [&str; 11] = [
     "rates",
     "captured",
     "timeline",
-    "circle",
+    "cycle",
 ];
 
 const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "runs_judged"];

@@ -200,7 +200,7 @@ fn uncongested_flow_keeps_rate_under_ofc() {
 fn ring_deadlocks_under_pfc() {
     let json = simulated("deadlock", &["pfc", "gfc"], mbps(10_000));
     let pfc = &json["policies"]["pfc"];
-    assert_eq!((&pfc["deadlocks"], pfc["circle"].as_array().unwrap().len()), (&1.into(), 6), "{pfc}");
+    assert_eq!((&pfc["deadlocks"], pfc["cycle"].as_array().unwrap().len()), (&1.into(), 6), "{pfc}");
 }
 
 // proves: experiment-parity

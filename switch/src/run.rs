@@ -372,7 +372,7 @@ pub fn start_from(
         started: SystemTime::now(),
         router: router_view,
         books: LossBooks::new(owners.len()),
-        going_on: OngoingConditions::default(),
+        ongoing: OngoingConditions::default(),
         neighbors: Neighbors::new(owners.len()),
         host_bell: Arc::clone(&bell),
     });

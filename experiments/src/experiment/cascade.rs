@@ -286,7 +286,7 @@ fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for event in events {
         let name = format!("{} holds {}", event.switch, event.port.trim_start_matches("to-"));
-        match event.deed {
+        match event.action {
             PauseAction::Holds => match rows.iter_mut().find(|row| row.0 == name) {
                 Some(row) => row.1.push((event.at_ms, end_ms)),
                 None => rows.push((name, vec![(event.at_ms, end_ms)])),
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn spans_go_from_hold_to_release() {
-        let event = |at_ms, deed| at(at_ms, "rail-c", "to-spine", deed);
+        let event = |at_ms, action| at(at_ms, "rail-c", "to-spine", action);
         let events = [
             event(3.0, PauseAction::Holds),
             event(5.0, PauseAction::Releases),

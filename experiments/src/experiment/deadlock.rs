@@ -24,7 +24,7 @@ use xoff_switch::causes::Causes;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "deadlock",
-    about: "three switches in a ring whose buffers wait for each other: who stops for good, and in which circle",
+    about: "three switches in a ring whose buffers wait for each other: who stops for good, and in which cycle",
     length: Length::Fixed(5),
     policies: &["pfc", "pfc-watchdog-drop", "pfc-watchdog-forward", "capfc-stop-max", "ofc"],
     settings: Variant::roomy_settings,
@@ -56,14 +56,14 @@ struct DeadlockResults {
     /// Total received by all hosts while they sent; one value per run.
     delivered_mbps: Option<Spread>,
     /// First cycle of waiting ports that was found.
-    circle: Vec<String>,
+    cycle: Vec<String>,
 }
 
 struct DeadlockRun {
     account: Account,
     delivered: Series,
     last: Nanos,
-    circles: Vec<Vec<String>>,
+    cycles: Vec<Vec<String>>,
     waiting: u64,
     line: Line,
 }
@@ -97,9 +97,9 @@ fn run(setup: &Setup<'_>) -> Result<DeadlockRun, FabricError> {
         load.send(host, Stream { duration: Some(line.span(SEND)), ..lossless(to) });
     }
     let fabric = setup.build(plan)?;
-    let ((delivered, last, circles, waiting), account) =
+    let ((delivered, last, cycles, waiting), account) =
         fabric.run(&load, PATIENCE, |live| watch(live, hosts))?;
-    Ok(DeadlockRun { account, delivered, last, circles, waiting, line })
+    Ok(DeadlockRun { account, delivered, last, cycles, waiting, line })
 }
 
 fn watch(live: &Live<'_>, hosts: [HostId; 3]) -> (Series, Nanos, Vec<Vec<String>>, u64) {
@@ -114,9 +114,9 @@ fn watch(live: &Live<'_>, hosts: [HostId; 3]) -> (Series, Nanos, Vec<Vec<String>
             (before, last) = (bytes, now);
         }
     });
-    let circles = Causes::of(live.switches()).cycles();
-    let circles = circles.iter().map(|circle| circle.iter().map(ToString::to_string).collect()).collect();
-    (delivered, last, circles, live.waiting_bytes())
+    let cycles = Causes::of(live.switches()).cycles();
+    let cycles = cycles.iter().map(|cycle| cycle.iter().map(ToString::to_string).collect()).collect();
+    (delivered, last, cycles, live.waiting_bytes())
 }
 
 impl DeadlockResults {
@@ -127,7 +127,7 @@ impl DeadlockResults {
             deadlocks: stuck.len(),
             stopped_ms: Spread::of(stuck.iter().map(|run| run.last.0 as f64 / 1e6)),
             delivered_mbps: Spread::of(rates),
-            circle: stuck.iter().find_map(|run| run.circles.first().cloned()).unwrap_or_default(),
+            cycle: stuck.iter().find_map(|run| run.cycles.first().cloned()).unwrap_or_default(),
         }
     }
 }
@@ -142,7 +142,7 @@ fn title(request: &Request) -> String {
 fn text(request: &Request, all: &PolicyResults) -> String {
     let mut table =
         table(&["policy", "stopped for good\nruns", "last frame arrived\nms", "delivered, all flows\nMb/s"]);
-    let mut circles = String::new();
+    let mut cycles = String::new();
     for Compared { name, measured: of, .. } in all {
         add_row(
             &mut table,
@@ -153,12 +153,12 @@ fn text(request: &Request, all: &PolicyResults) -> String {
                 median(of.delivered_mbps, 1),
             ],
         );
-        if let Some(first) = of.circle.first() {
-            circles += &format!("\n{name}: {}\n  -> {first}\n", of.circle.join("\n  -> "));
+        if let Some(first) = of.cycle.first() {
+            cycles += &format!("\n{name}: {}\n  -> {first}\n", of.cycle.join("\n  -> "));
         }
     }
     format!(
-        "{}\n\n{table}\nHosts send for {} ms; what has not left {} ms later never will.\n{circles}",
+        "{}\n\n{table}\nHosts send for {} ms; what has not left {} ms later never will.\n{cycles}",
         title(request),
         ms(request.line.span(SEND)),
         ms(request.line.span(SILENCE))
@@ -182,16 +182,16 @@ mod tests {
 
     #[test]
     fn run_with_queued_frames_is_deadlock() {
-        let run = |last, circles: &[&str], waiting| DeadlockRun {
+        let run = |last, cycles: &[&str], waiting| DeadlockRun {
             account: Account::of_hosts(Vec::new(), [0; CLASSES]),
             delivered: Series::default(),
             last: Nanos::from_millis(last),
-            circles: circles.iter().map(|step| vec![(*step).to_owned()]).collect(),
+            cycles: cycles.iter().map(|step| vec![(*step).to_owned()]).collect(),
             waiting,
             line: BitRate::from_mbps(100).into(),
         };
         let of = DeadlockResults::of(&[run(1_500, &["a pause that passed"], 0), run(300, &["a", "b"], 1)]);
-        assert_eq!((of.deadlocks, of.stopped_ms, of.circle), (1, Spread::of([300.0]), vec!["a".to_owned()]));
+        assert_eq!((of.deadlocks, of.stopped_ms, of.cycle), (1, Spread::of([300.0]), vec!["a".to_owned()]));
         assert_eq!(of.delivered_mbps, None, "nobody looked");
         let none = DeadlockResults::of(&[run(1_500, &[], 0)]);
         assert_eq!((none.deadlocks, none.stopped_ms), (0, None));

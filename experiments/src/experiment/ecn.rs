@@ -64,7 +64,7 @@ struct EcnResults {
     frames: u64,
     marked_frames: u64,
     /// Packets that arrived marked at the receiver's kernel.
-    marks_seen: u64,
+    received_marks: u64,
     dropped_frames: u64,
     retransmitted_segments: u64,
     /// TCP payload written by senders and read by receivers.
@@ -154,7 +154,7 @@ impl EcnResults {
             paused_percent: mean(runs.iter().filter_map(EcnRun::paused_percent)),
             frames: runs.iter().map(|run| run.congested().tx_frames.get()).sum(),
             marked_frames: runs.iter().map(|run| run.congested().ecn_marked_frames.get()).sum(),
-            marks_seen: runs.iter().map(|run| run.carried.at_receivers.marked).sum(),
+            received_marks: runs.iter().map(|run| run.carried.at_receivers.marked).sum(),
             dropped_frames: runs.iter().map(|run| run.carried.account.dropped(LOSSLESS)).sum(),
             retransmitted_segments: runs.iter().map(|run| run.carried.at_senders.retransmitted).sum(),
             bytes_written: volumes().map(|flow| flow.written).sum(),
@@ -243,7 +243,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
                 median_and_least(of.fairness, 3),
                 queues.join(" / "),
                 format!("{} / {}", xoff_sent, number(of.paused_percent, 1)),
-                format!("{} / {}", of.marked_frames, of.marks_seen),
+                format!("{} / {}", of.marked_frames, of.received_marks),
                 format!("{} / {}", of.dropped_frames, of.retransmitted_segments),
             ],
         );

@@ -112,10 +112,10 @@ fn gfc_lowers_rate_before_it_pauses() {
     pause(bed.host(2), &switch, &[3]);
     send(&bed, &switch, (1, 2), 3, 1_000);
     send(&bed, &switch, (1, 2), 3, 999);
-    assert_eq!(switch.class(1, 3).rate_asked_bits_per_second, None, "a byte below half of XOFF");
+    assert_eq!(switch.class(1, 3).requested_rate_bits_per_second, None, "a byte below half of XOFF");
     send(&bed, &switch, (1, 2), 3, 64);
     bed.host(1).tap().wait(1, |frame| rate_step(frame, 3) == Some(1) && frame[17] == 0);
-    assert_eq!(switch.class(1, 3).rate_asked_bits_per_second, Some(5_000_000));
+    assert_eq!(switch.class(1, 3).requested_rate_bits_per_second, Some(5_000_000));
     send(&bed, &switch, (1, 2), 3, 1_000);
     bed.host(1).tap().wait(1, |frame| rate_step(frame, 3) == Some(2));
     assert!(!is_held(&switch, 1, 3), "slower, not paused");
@@ -125,7 +125,7 @@ fn gfc_lowers_rate_before_it_pauses() {
     await_pfc(bed.host(1), 3, 0);
     bed.host(1).tap().wait(1, |frame| rate_step(frame, 3) == Some(0));
     let status = bed.finish(switch);
-    assert_eq!(status.ports[0].classes[3].rate_asked_bits_per_second, None);
+    assert_eq!(status.ports[0].classes[3].requested_rate_bits_per_second, None);
     assert!(status.ports[0].rate_frames_sent >= 3);
 }
 

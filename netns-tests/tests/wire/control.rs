@@ -42,9 +42,9 @@ fn status_and_metrics_count_every_frame() {
 
     let metrics = switch.metrics();
     for line in [
-        format!("xoff_frames_received_total{{switch=\"xoff\",port=\"p1\",class=\"3\"}} {frames}"),
-        format!("xoff_bytes_received_total{{switch=\"xoff\",port=\"p1\",class=\"3\"}} {bytes}"),
-        format!("xoff_frames_sent_total{{switch=\"xoff\",port=\"p2\",class=\"3\"}} {frames}"),
+        format!("xoff_received_frames_total{{switch=\"xoff\",port=\"p1\",class=\"3\"}} {frames}"),
+        format!("xoff_received_bytes_total{{switch=\"xoff\",port=\"p1\",class=\"3\"}} {bytes}"),
+        format!("xoff_sent_frames_total{{switch=\"xoff\",port=\"p2\",class=\"3\"}} {frames}"),
         format!("xoff_queueing_delay_seconds_count{{switch=\"xoff\",port=\"p2\",class=\"3\"}} {frames}"),
         "xoff_fdb_entries{switch=\"xoff\",port=\"p1\"} 1".into(),
         "xoff_port_up{switch=\"xoff\",port=\"p2\"} 1".into(),

@@ -213,7 +213,7 @@ fn deadlocked_frames_are_held_not_lost() {
         let report = compare("deadlock", &["pfc", "ofc"], &SLOW, &["/deadlocks", "/delivered_mbps/p50"]);
         for (_, result) in report["policies"].as_object().unwrap() {
             assert_eq!(number(result, "/held") > 0, number(result, "/deadlocks") > 0);
-            assert_eq!(result["circle"].as_array().unwrap().is_empty(), number(result, "/deadlocks") == 0);
+            assert_eq!(result["cycle"].as_array().unwrap().is_empty(), number(result, "/deadlocks") == 0);
         }
         // Under PFC the ring is blocked, each switch holds the one before it, and the report has that cycle.
         let result = &report["policies"]["pfc"];
@@ -221,7 +221,7 @@ fn deadlocked_frames_are_held_not_lost() {
         let held = number(result, "/held");
         assert_eq!((number(result, "/lossless/lost"), held > 0), (held, true), "{result}");
         let cycle: Vec<&str> =
-            result["circle"].as_array().unwrap().iter().map(|who| who.as_str().unwrap()).collect();
+            result["cycle"].as_array().unwrap().iter().map(|who| who.as_str().unwrap()).collect();
         for switch in ["a", "b", "c"] {
             let holds = format!("{switch} holds the peer of ");
             assert!(cycle.iter().any(|who| who.starts_with(&holds)), "{switch} in {cycle:?}");
@@ -362,7 +362,7 @@ fn ecn_experiment_counts_every_mark() {
         for result in [pfc, marking] {
             assert!(number(result, "/bytes_read") > 0);
             assert_eq!(number(result, "/bytes_written"), number(result, "/bytes_read"));
-            assert_eq!(number(result, "/marked_frames"), number(result, "/marks_seen"));
+            assert_eq!(number(result, "/marked_frames"), number(result, "/received_marks"));
             assert_eq!(number(result, "/dropped_frames"), 0);
         }
         assert_eq!(number(pfc, "/marked_frames"), 0);
@@ -387,7 +387,7 @@ fn tcp_retransmits_drops_of_lossy_class() {
     );
     assert_eq!(number(result, "/bytes_written"), number(result, "/bytes_read"));
     assert_eq!(
-        (number(result, "/marked_frames"), number(result, "/marks_seen")),
+        (number(result, "/marked_frames"), number(result, "/received_marks")),
         (0, 0),
         "no sender is capable"
     );

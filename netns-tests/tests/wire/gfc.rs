@@ -19,8 +19,8 @@ const PORTS: &str = "speed = \"200M\"\ngfc_peer = true";
 
 /// Returns the rates that a port requests and obeys in class 3.
 fn rates(port: &PortStatus) -> [Option<u64>; 2] {
-    let ClassStatus { rate_asked_bits_per_second, rate_obeyed_bits_per_second, .. } = port.classes[3];
-    [rate_asked_bits_per_second, rate_obeyed_bits_per_second]
+    let ClassStatus { requested_rate_bits_per_second, rate_obeyed_bits_per_second, .. } = port.classes[3];
+    [requested_rate_bits_per_second, rate_obeyed_bits_per_second]
 }
 
 /// Two senders are behind one switch, a slow line behind the other. All requested rates are obeyed, and all limits end.

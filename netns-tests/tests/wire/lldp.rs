@@ -246,7 +246,7 @@ fn pfc_mismatch_is_reported_by_both() {
         wait_for("the log", || switch.stderr().contains("event=dcbx-mismatch").then_some(()));
         assert!(switch.stderr().contains("event=\"neighbor-new\""), "{}", switch.stderr());
     }
-    assert!(near.status().going_on.iter().any(|it| it.event == "dcbx-mismatch"));
+    assert!(near.status().ongoing.iter().any(|it| it.event == "dcbx-mismatch"));
     assert!(far.stop().status.success());
     wait_for("the neighbor to be gone", || lldp(&near, 2).neighbors.is_empty().then_some(()));
     assert_eq!(lldp(&near, 2).mismatches, []);

@@ -265,7 +265,7 @@ fn agent_has_metrics_and_status() {
     for line in [
         "xoff_pfc_xoff_received_total{switch=\"eth0\",port=\"eth0\",class=\"3\"} 1",
         "xoff_pfc_paused{switch=\"eth0\",port=\"eth0\",class=\"3\",direction=\"received\"} 1",
-        "xoff_pfc_frames_received_total{switch=\"eth0\",port=\"eth0\"} 1",
+        "xoff_received_pfc_frames_total{switch=\"eth0\",port=\"eth0\"} 1",
         "xoff_class_lossless{switch=\"eth0\",port=\"eth0\",class=\"4\"} 0",
         "xoff_nic_control_missed_total{switch=\"eth0\",port=\"eth0\"} 0",
         "xoff_pfc_obey_reaction_seconds_count{switch=\"eth0\",port=\"eth0\"} 1",

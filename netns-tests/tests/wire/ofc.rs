@@ -45,7 +45,7 @@ fn uncongested_flow_continues_over_trunk() {
         traffic.wait("the free flow", || {
             pause(stuck, 65_535);
             most.0 = most.0.max(flows(&near.status(), 3).paused);
-            most.1 = most.1.max(flows(&near.status(), 2).asked.asked);
+            most.1 = most.1.max(flows(&near.status(), 2).requests.requested);
             thread::sleep(Duration::from_millis(5));
             traffic.received_at(free, 3) >= 3_000
         });
@@ -63,7 +63,7 @@ fn uncongested_flow_continues_over_trunk() {
         assert!(flows(&near, 3).pause_frames_received > 0 && flows(&near, 3).resume_frames_received > 0);
         assert_eq!(far.ports[2].classes[3].pause_sent.xoff, 0, "the trunk as a whole was never paused");
         assert_eq!(
-            (flows(&far, 3).asked.asked, flows(&near, 3).paused, flows(&near, 3).fallbacks),
+            (flows(&far, 3).requests.requested, flows(&near, 3).paused, flows(&near, 3).fallbacks),
             (0, 0, 0)
         );
     });

@@ -18,8 +18,8 @@ RANGE = "10s"
 MAY_BE_EMPTY = ("xoff_pipeline_halted", "xoff_qcn_cnm_feedback", "xoff_pfc_culprit_bytes")
 # What has to be above zero while a host holds its switch, and that holds its senders.
 IS_ABOVE_ZERO = (
-    "xoff_bytes_sent_total",
-    "xoff_bytes_received_total",
+    "xoff_sent_bytes_total",
+    "xoff_received_bytes_total",
     "xoff_pfc_pause_seconds_total",
     "xoff_pfc_xoff_received_total",
     "xoff_watchdog_storm_seconds_total",
@@ -53,11 +53,16 @@ def filled(expression):
 
 def lint():
     """Metrics as they are scraped: promtool has nothing to say of them."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     for switch in switches:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-            f"http://{switch}/metrics", timeout=10
-        ) as answer:
+        url = f"http://{switch}/metrics"
+        with opener.open(url, timeout=10) as answer:
             text = answer.read()
+        openmetrics = urllib.request.Request(url, headers={"Accept": "application/openmetrics-text"})
+        with opener.open(openmetrics, timeout=10) as answer:
+            media_type = answer.headers["Content-Type"]
+            assert media_type.startswith("application/openmetrics-text; version=1.0.0"), media_type
+            assert answer.read().endswith(b"\n# EOF\n")
         said = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
         assert (said.returncode, said.stdout, said.stderr) == (0, b"", b""), said
         breached = subprocess.run(
@@ -114,7 +119,7 @@ try:
     with open(dashboard, encoding="utf-8") as file:
         look(json.load(file)["panels"])
     # Ports of the same name are two.
-    of_p1 = ask('sum by (switch, port) (rate(xoff_bytes_received_total{port="p1"}[10s]))')
+    of_p1 = ask('sum by (switch, port) (rate(xoff_received_bytes_total{port="p1"}[10s]))')
     assert sorted(sample["metric"]["switch"] for sample in of_p1) == ["far", "near"], of_p1
 finally:
     prometheus.terminate()

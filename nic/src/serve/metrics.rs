@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use std::time::UNIX_EPOCH;
 
 use xoff_flow_control::drop_reason::DropReason;
-use xoff_switch::control::exposition::{Exposition, Kind};
+use xoff_switch::control::exposition::{Exposition, Format, Kind};
 use xoff_switch::control::metrics::{DIGITS, PAUSES, PREFIX, RECEIVED, SENT};
 use xoff_switch::control::process;
 use xoff_switch::control::series::{Part, Table, series};
@@ -39,8 +38,8 @@ static PORT: LazyLock<Table<NicStatus>> = LazyLock::new(|| {
 static CLASSES: LazyLock<Table<NicClassStatus>> = LazyLock::new(|| {
     series! {
         "class_lossless" Gauge lossless;
-        "frames_sent_total" Counter tx_frames;
-        "bytes_sent_total" Counter tx_bytes;
+        "sent_frames_total" Counter tx_frames;
+        "sent_bytes_total" Counter tx_bytes;
         "egress_occupancy_bytes" Gauge waiting_bytes;
         "egress_occupancy_max_bytes" Gauge waiting_max_bytes;
         "pfc_xoff_sent_total" Counter pause_sent.xoff = "Times that XOFF was sent, without refreshes.";
@@ -54,10 +53,10 @@ static CLASSES: LazyLock<Table<NicClassStatus>> = LazyLock::new(|| {
     }
 });
 
-pub(super) fn render(view: &NicView) -> String {
+pub(super) fn render(view: &NicView, format: Format) -> String {
     let status = NicStatus::of(view);
     let device = status.device.as_str();
-    let mut text = Exposition::with(&[("switch", device)]);
+    let mut text = Exposition::new(format, &[("switch", device)]);
     write_agent(&mut text, view, &status);
     PORT.write(&mut text, PREFIX, &[(vec![("port", device)], &status)]);
     write_malformed(
@@ -89,9 +88,6 @@ fn write_agent(text: &mut Exposition, view: &NicView, status: &NicStatus) {
     text.family("xoff_build_info", Kind::Gauge, "Version of the program; always 1.")
         .sample(&[("version", &status.version)], 1);
     process::write(text);
-    let started = view.started.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-    text.family("xoff_start_time_seconds", Kind::Gauge, "When the agent was started, in Unix time.")
-        .sample(&[], started);
     AGENT.write(text, PREFIX, &[(Vec::new(), status)]);
     let labels = [
         ("port", &status.device[..]),
@@ -147,6 +143,6 @@ same name.
         };
         let settings = wishes.settings().expect("device and speed are enough");
         let view = NicView::new(settings, 1, "plug", Response::new(speed, Bytes::ZERO));
-        compare(&format!("{SECTION}{}", metric_table(&render(&view))));
+        compare(&format!("{SECTION}{}", metric_table(&render(&view, Format::Prometheus))));
     }
 }

@@ -9,8 +9,8 @@ use std::thread;
 
 use crate::NicView;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 
@@ -56,8 +56,8 @@ fn routes(view: Arc<NicView>) -> Router {
         .with_state(view)
 }
 
-async fn get_metrics(State(view): State<Arc<NicView>>) -> impl IntoResponse {
-    exposed(metrics::render(&view))
+async fn get_metrics(State(view): State<Arc<NicView>>, headers: HeaderMap) -> Response {
+    exposed(&headers, |format| metrics::render(&view, format))
 }
 
 async fn get_status(State(view): State<Arc<NicView>>) -> Json<NicStatus> {

@@ -1,4 +1,4 @@
-//! Prometheus text format, by the formatting functions of metrics-exporter-prometheus.
+//! Text formats of Prometheus and OpenMetrics, by the formatting functions of metrics-exporter-prometheus.
 //!
 //! The recorder of that crate is not used: it keeps histograms as single samples, and counters as integers (pauses are
 //! seconds). A scrape formats the atomics directly, with exact buckets and sums.
@@ -6,6 +6,8 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
 use metrics::{Key, Label};
 use metrics_exporter_prometheus::LabelSet;
 use metrics_exporter_prometheus::formatting::{write_help_line, write_metric_line, write_type_line};
@@ -13,6 +15,40 @@ use xoff_flow_control::counter::Histogram;
 
 /// Bounds of the buckets, in nanoseconds: from about a microsecond to about a second.
 const BOUNDS: RangeInclusive<u64> = (1 << 10) - 1..=(1 << 30) - 1;
+
+/// Text format of an exposition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus text format 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// Returns OpenMetrics for clients that accept it, such as Prometheus, and the Prometheus format for all others.
+    #[must_use]
+    pub fn accepted(headers: &HeaderMap) -> Format {
+        let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let mut types = accepted.flat_map(|value| value.split(',')).map(|one| {
+            let mut parts = one.split(';').map(str::trim);
+            (parts.next().unwrap_or_default(), parts.any(|part| part == "q=0"))
+        });
+        match types.any(|(name, refused)| name == "application/openmetrics-text" && !refused) {
+            true => Format::OpenMetrics,
+            false => Format::Prometheus,
+        }
+    }
+
+    /// Returns the media type.
+    #[must_use]
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
 
 /// Type of a metric.
 #[derive(Clone, Copy)]
@@ -30,30 +66,39 @@ pub type Labels<'a> = &'a [(&'static str, &'a str)];
 
 /// Text under construction.
 pub struct Exposition {
+    format: Format,
     text: String,
     everywhere: Vec<Label>,
 }
 
 impl Exposition {
     /// Creates a text whose samples all have these labels.
-    pub fn with(everywhere: Labels<'_>) -> Exposition {
-        Exposition { text: String::new(), everywhere: owned(everywhere).collect() }
+    pub fn new(format: Format, everywhere: Labels<'_>) -> Exposition {
+        Exposition { format, text: String::new(), everywhere: owned(everywhere).collect() }
     }
 
     /// Begins a family; its samples must follow before the next family.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
-        write_help_line(&mut self.text, name, None, None, help);
+        // In OpenMetrics `_total` is part of a counter's sample, and not of its family.
+        let family = match self.format {
+            Format::Prometheus => name,
+            Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
+        };
+        write_help_line(&mut self.text, family, None, None, help);
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Histogram => "histogram",
         };
-        write_type_line(&mut self.text, name, None, None, kind);
+        write_type_line(&mut self.text, family, None, None, kind);
         Family { text: &mut self.text, everywhere: &self.everywhere, name }
     }
 
     /// Returns the text.
-    pub fn finish(self) -> String {
+    pub fn finish(mut self) -> String {
+        if self.format == Format::OpenMetrics {
+            self.text += "# EOF\n";
+        }
         self.text
     }
 }
@@ -121,7 +166,7 @@ mod tests {
         for nanos in [0, 1023, 1024, 5_000_000_000] {
             histogram.record(nanos);
         }
-        let mut exposition = Exposition::with(&[("switch", "s")]);
+        let mut exposition = Exposition::new(Format::Prometheus, &[("switch", "s")]);
         exposition
             .family("wait_seconds", Kind::Histogram, "Waits.")
             .histogram(&[("port", "p\"1")], &histogram);
@@ -138,8 +183,31 @@ mod tests {
     }
 
     #[test]
+    fn openmetrics_names_families_without_total_and_ends() {
+        let mut exposition = Exposition::new(Format::OpenMetrics, &[]);
+        exposition.family("sent_bytes_total", Kind::Counter, "Bytes.").sample(&[], 7);
+        exposition.family("queued_bytes", Kind::Gauge, "Queue.").sample(&[], 8);
+        let expected = "# HELP sent_bytes Bytes.\n# TYPE sent_bytes counter\nsent_bytes_total 7\n\
+                        # HELP queued_bytes Queue.\n# TYPE queued_bytes gauge\nqueued_bytes 8\n# EOF\n";
+        assert_eq!(exposition.finish(), expected);
+    }
+
+    #[test]
+    fn openmetrics_only_where_accepted() {
+        let format = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            Format::accepted(&headers)
+        };
+        assert_eq!(Format::accepted(&HeaderMap::new()), Format::Prometheus);
+        assert_eq!(format("*/*"), Format::Prometheus);
+        assert_eq!(format("text/plain;version=0.0.4, application/openmetrics-text;q=0"), Format::Prometheus);
+        assert_eq!(format("application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"), Format::OpenMetrics);
+    }
+
+    #[test]
     fn counters_beyond_53_bits_are_exact() {
-        let mut exposition = Exposition::with(&[("switch", "s")]);
+        let mut exposition = Exposition::new(Format::Prometheus, &[("switch", "s")]);
         exposition.family("bytes_total", Kind::Counter, "Bytes.").sample(&[], u64::MAX);
         assert!(exposition.finish().ends_with("bytes_total{switch=\"s\"} 18446744073709551615\n"));
     }

@@ -13,6 +13,7 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
 
 use super::capture::{self, Captures};
+use super::exposition::Format;
 use super::health::Health;
 use super::mailbox::Answer;
 use super::reload::{self, Reloads};
@@ -74,13 +75,14 @@ fn readable_by(origin: Option<HeaderValue>, response: &mut Response) {
     origin.map(|origin| headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin));
 }
 
-async fn get_metrics(State(view): State<Arc<SwitchView>>) -> impl IntoResponse {
-    exposed(metrics::render(&view))
+async fn get_metrics(State(view): State<Arc<SwitchView>>, headers: HeaderMap) -> Response {
+    exposed(&headers, |format| metrics::render(&view, format))
 }
 
-/// Returns metrics in the Prometheus text format.
-pub fn exposed(text: String) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+/// Returns metrics in the format that the client accepts.
+pub fn exposed(headers: &HeaderMap, render: impl FnOnce(Format) -> String) -> Response {
+    let format = Format::accepted(headers);
+    ([(header::CONTENT_TYPE, format.media_type())], render(format)).into_response()
 }
 
 /// Parameters of `/status`; others are ignored, because they may be for caches in between.

@@ -8,7 +8,7 @@ use xoff_wire::units::Nanos;
 
 /// Current condition; docs/log.md lists all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct GoingOnStatus {
+pub struct OngoingStatus {
     /// Name of the condition.
     pub event: String,
     /// Name of the affected port, if any.
@@ -29,18 +29,18 @@ pub struct GoingOnStatus {
 
 /// Current conditions. Written by the control thread.
 #[derive(Debug, Default)]
-pub struct OngoingConditions(Mutex<Vec<(Nanos, GoingOnStatus)>>);
+pub struct OngoingConditions(Mutex<Vec<(Nanos, OngoingStatus)>>);
 
 impl OngoingConditions {
-    pub(super) fn get(&self, now: Nanos) -> Vec<GoingOnStatus> {
-        let at = |(since, status): &(Nanos, GoingOnStatus)| GoingOnStatus {
+    pub(super) fn get(&self, now: Nanos) -> Vec<OngoingStatus> {
+        let at = |(since, status): &(Nanos, OngoingStatus)| OngoingStatus {
             began_nanos_ago: now.since(*since).0,
             ..status.clone()
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(at).collect()
     }
 
-    pub(super) fn set(&self, now: Vec<(Nanos, GoingOnStatus)>) {
+    pub(super) fn set(&self, now: Vec<(Nanos, OngoingStatus)>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 }

@@ -67,7 +67,7 @@ pub struct NeighborStatus {
     /// Time since the neighbor's first frame.
     pub age_nanos: u64,
     /// Time since the neighbor's last frame.
-    pub heard_nanos_ago: u64,
+    pub silent_nanos: u64,
     /// Time to live.
     pub ttl_seconds: u16,
     /// Maximum frame size, FCS included; `None` if not announced.
@@ -182,7 +182,7 @@ fn of_neighbor(neighbor: &Neighbor, now: Nanos) -> NeighborStatus {
         capabilities: announced.capabilities().into_iter().map(str::to_owned).collect(),
         management: announced.management.clone(),
         age_nanos: now.since(*since).0,
-        heard_nanos_ago: now.since(*last_received).0,
+        silent_nanos: now.since(*last_received).0,
         ttl_seconds: *ttl,
         max_frame_bytes: announced.max_frame,
         pfc: announced.pfc.map(pfc),

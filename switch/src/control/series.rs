@@ -23,7 +23,7 @@ pub struct Series<T> {
     pub help: Option<&'static str>,
 }
 
-/// Makes a [`Table`] of lines such as `"frames_sent_total" Counter tx_frames;`.
+/// Makes a [`Table`] of lines such as `"sent_frames_total" Counter tx_frames;`.
 #[macro_export]
 macro_rules! series {
     ($($metric:literal $kind:ident $field:ident $(.$of:ident)* $(= $help:literal)?;)+) => {
@@ -177,6 +177,7 @@ impl Display for Quantity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::exposition::Format;
 
     const PREFIX: Prefix = Prefix { name: "x_", help: "" };
 
@@ -215,7 +216,7 @@ mod tests {
         };
         let none =
             Outer { frames: None, rate_bits_per_second: None, paused: false, inner: Inner { nanos: 0 } };
-        let mut text = Exposition::with(&[("switch", "s")]);
+        let mut text = Exposition::new(Format::Prometheus, &[("switch", "s")]);
         table.write(&mut text, PREFIX, &[(vec![("port", "a")], &some), (vec![("port", "b")], &none)]);
         let text = text.finish();
         let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
@@ -242,7 +243,7 @@ mod tests {
     #[test]
     fn table_without_parts_writes_nothing() {
         let table: Table<Inner> = series! { "seconds" Gauge nanos; };
-        let mut text = Exposition::with(&[]);
+        let mut text = Exposition::new(Format::Prometheus, &[]);
         table.write(&mut text, PREFIX, &[]);
         assert_eq!(text.finish(), "");
     }

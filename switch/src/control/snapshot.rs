@@ -19,8 +19,8 @@ use xoff_wire::units::{Bytes, Class, MacAddr, Nanos, PortId};
 use super::external_losses::ExternalLosses;
 use super::mailbox::Answer;
 use super::status::{
-    Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FlowStatus, FlowsAskedStatus,
-    IngressStatus, PauseStatus, PeerStatus, PortStatus, RateAskedStatus, ResponseStatus, ShadowStatus,
+    Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FlowRequestsStatus, FlowStatus,
+    IngressStatus, PauseStatus, PeerStatus, PortStatus, RateRequestsStatus, ResponseStatus, ShadowStatus,
     SocketMemory, Spread, Status, UnseenStatus, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
@@ -68,7 +68,7 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
         router: routes::status(view),
         ports,
         workers,
-        going_on: view.going_on.get((view.clock)()),
+        ongoing: view.ongoing.get((view.clock)()),
         log_lines_dropped: logging::lines_dropped(),
         fdb: Vec::new(),
         fdb_total,
@@ -242,8 +242,8 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         causes: causes(counters),
         culprits: culprits(view, port, class),
         shadows: shadows(view, port, class),
-        rate_asked_bits_per_second: nonzero(&counters.rate_requests.now),
-        rate_asked_min_bits_per_second: nonzero(&counters.rate_requests.lowest),
+        requested_rate_bits_per_second: nonzero(&counters.rate_requests.now),
+        requested_rate_min_bits_per_second: nonzero(&counters.rate_requests.lowest),
         rate_changes: counters.rate_requests.changes.get(),
         rate_obeyed_bits_per_second: nonzero(&counters.rate_obeyed),
         intents_refused: counters.intents_refused.get(),
@@ -346,10 +346,10 @@ fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
             intents_refused: counters.refused.get(),
             first_loss_nanos: after_start(view, counters.first_loss.get()),
             flows: (*kind == PolicyKind::Ofc).then(|| flow_requests(&counters.flows)),
-            rate: matches!(kind, PolicyKind::Gfc | PolicyKind::Custom).then(|| RateAskedStatus {
+            rate: matches!(kind, PolicyKind::Gfc | PolicyKind::Custom).then(|| RateRequestsStatus {
                 changes: counters.rate.changes.get(),
-                asked_bits_per_second: nonzero(&counters.rate.now),
-                asked_min_bits_per_second: nonzero(&counters.rate.lowest),
+                requested_bits_per_second: nonzero(&counters.rate.now),
+                requested_min_bits_per_second: nonzero(&counters.rate.lowest),
             }),
         }
     };
@@ -362,18 +362,18 @@ fn flow_status(flows: &FlowCounters) -> FlowStatus {
         resume_frames_sent: flows.resume_frames_sent.get(),
         pause_frames_received: flows.pause_frames_received.get(),
         resume_frames_received: flows.resume_frames_received.get(),
-        asked: flow_requests(&flows.requests),
+        requests: flow_requests(&flows.requests),
         paused: flows.paused.get(),
         fallbacks: flows.fallbacks.get(),
     }
 }
 
-fn flow_requests(requests: &FlowRequests) -> FlowsAskedStatus {
-    FlowsAskedStatus {
+fn flow_requests(requests: &FlowRequests) -> FlowRequestsStatus {
+    FlowRequestsStatus {
         pauses: requests.pauses.get(),
         flow_pauses: requests.flows.get(),
         resumes: requests.resumes.get(),
-        asked: requests.now.get(),
+        requested: requests.now.get(),
     }
 }
 

@@ -14,7 +14,7 @@ use super::addresses::AddressPage;
 pub use super::addresses::FdbEntry;
 pub use super::books::Books;
 pub use super::groups::{GroupStatus, MemberStatus};
-pub use super::judged::{GoingOnStatus, PeerStatus, ResponseStatus, UnseenStatus};
+pub use super::judged::{OngoingStatus, PeerStatus, ResponseStatus, UnseenStatus};
 pub use super::lldp::{EtsStatus, LldpStatus, MismatchStatus, NeighborStatus, PfcStatus, PuntStatus};
 use super::notification::CongestionPointStatus;
 pub use super::pipeline::{HaltStatus, PipelineStatus};
@@ -56,7 +56,7 @@ pub struct Status {
     pub workers: Vec<WorkerStatus>,
     /// Current conditions: the log has reported their begin, and not yet their end.
     #[serde(default)]
-    pub going_on: Vec<GoingOnStatus>,
+    pub ongoing: Vec<OngoingStatus>,
     /// Log lines dropped because they could not be written, or not fast enough.
     #[serde(default)]
     pub log_lines_dropped: u64,
@@ -245,10 +245,10 @@ pub struct ClassStatus {
     /// Decisions of each shadow policy.
     pub shadows: Vec<ShadowStatus>,
     /// Rate that the peer is asked to keep (GFC), zero in metrics if there is no limit; `None`: no limit.
-    pub rate_asked_bits_per_second: Option<u64>,
+    pub requested_rate_bits_per_second: Option<u64>,
     /// Lowest rate that the peer was ever asked to keep (GFC), zero in metrics if there was none; `None`: there was
     /// none.
-    pub rate_asked_min_bits_per_second: Option<u64>,
+    pub requested_rate_min_bits_per_second: Option<u64>,
     /// Changes of the rate that the peer is asked to keep (GFC).
     pub rate_changes: u64,
     /// Rate that the port keeps for its peer (GFC), zero in metrics if there is no limit; `None`: no limit.
@@ -343,14 +343,14 @@ pub struct ShadowStatus {
     #[serde(default)]
     pub intents_refused: u64,
     /// Pauses of single flows; `None` if the policy pauses no flows.
-    pub flows: Option<FlowsAskedStatus>,
+    pub flows: Option<FlowRequestsStatus>,
     /// Requested rates; `None` if the policy requests none.
-    pub rate: Option<RateAskedStatus>,
+    pub rate: Option<RateRequestsStatus>,
 }
 
 /// Pauses of single flows requested of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FlowsAskedStatus {
+pub struct FlowRequestsStatus {
     /// Times that flows were added to those that the peer is asked to pause.
     pub pauses: u64,
     /// Flows added to those that the peer is asked to pause.
@@ -358,19 +358,19 @@ pub struct FlowsAskedStatus {
     /// Times that the peer was asked to resume all flows.
     pub resumes: u64,
     /// Flows that the peer is asked to pause now.
-    pub asked: u64,
+    pub requested: u64,
 }
 
 /// Rates requested of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RateAskedStatus {
+pub struct RateRequestsStatus {
     /// Changes of the rate that the peer would be asked to keep.
     pub changes: u64,
     /// Rate that the peer would be asked to keep, zero in metrics if there is no limit; `None`: no limit.
-    pub asked_bits_per_second: Option<u64>,
+    pub requested_bits_per_second: Option<u64>,
     /// Lowest rate that the peer would ever have been asked to keep, zero in metrics if there was none; `None`: there
     /// was none.
-    pub asked_min_bits_per_second: Option<u64>,
+    pub requested_min_bits_per_second: Option<u64>,
 }
 
 /// State of the watchdog of a class.
@@ -433,7 +433,7 @@ pub struct FlowStatus {
     pub resume_frames_received: u64,
     /// Requests to the peer, counted when decided.
     #[serde(flatten)]
-    pub asked: FlowsAskedStatus,
+    pub requests: FlowRequestsStatus,
     /// Flows that the peer has paused here now.
     pub paused: u64,
     /// Times that a class was paused as a whole because a table of flows was full, or frames of unknown flows waited.

@@ -117,7 +117,7 @@ pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         started: SystemTime::now(),
         router: None,
         books: loss_books::LossBooks::new(2),
-        going_on: OngoingConditions::default(),
+        ongoing: OngoingConditions::default(),
         neighbors: Neighbors::new(2),
         host_bell: Arc::new(Bell::new().unwrap()),
     };

@@ -49,7 +49,7 @@ pub struct SwitchView {
     /// Losses of lossless classes.
     pub books: LossBooks,
     /// Current conditions. Written by the control thread.
-    pub going_on: OngoingConditions,
+    pub ongoing: OngoingConditions,
     /// LLDP state of the ports. Written by the host path.
     pub neighbors: Neighbors,
     /// Bell that wakes the host path.

@@ -16,7 +16,7 @@ pub(super) fn tables(ports: &[&PortStatus]) -> String {
                 "" => neighbor.chassis.clone(),
                 name => cut(name),
             };
-            let last_received = format!("{} ago", span(neighbor.heard_nanos_ago));
+            let last_received = format!("{} ago", span(neighbor.silent_nanos));
             rows.push(vec![
                 port.name.clone(),
                 name,
@@ -29,7 +29,7 @@ pub(super) fn tables(ports: &[&PortStatus]) -> String {
             ]);
         }
     }
-    let header = ["port", "neighbor", "its port", "is a", "heard", "there for", "PFC", "understands"];
+    let header = ["port", "neighbor", "its port", "is a", "last frame", "there for", "PFC", "understands"];
     table(&header, rows.into_iter()) + &mismatches(ports) + &refused(ports)
 }
 
@@ -88,7 +88,7 @@ mod tests {
             system_name: "x".repeat(40),
             port: "swp7".into(),
             capabilities: vec!["bridge".into(), "router".into()],
-            heard_nanos_ago: 2_000_000_000,
+            silent_nanos: 2_000_000_000,
             age_nanos: 120_000_000_000,
             pfc: Some(PfcStatus { classes: vec![3, 4], ..Default::default() }),
             rates: true,

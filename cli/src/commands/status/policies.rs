@@ -39,7 +39,7 @@ pub(super) fn rate_table(ports: &[&PortStatus]) -> String {
     let rows = active.map(|port| {
         vec![
             port.name.clone(),
-            rates(port, |class| class.rate_asked_bits_per_second),
+            rates(port, |class| class.requested_rate_bits_per_second),
             rates(port, |class| class.rate_obeyed_bits_per_second),
             format!("{} / {}", grouped(port.rate_frames_received), grouped(port.rate_frames_sent)),
         ]
@@ -67,11 +67,11 @@ pub(super) fn flow_table(ports: &[&PortStatus], wanted: fn(&FlowStatus) -> bool)
 
 fn flow_row(port: &str, class: u8, flows: &FlowStatus) -> Vec<String> {
     let [received, sent] = lists(flows);
-    let requests = &flows.asked;
+    let requests = &flows.requests;
     vec![
         port.into(),
         class.to_string(),
-        format!("{} now, {} in all", grouped(requests.asked), grouped(requests.flow_pauses)),
+        format!("{} now, {} in all", grouped(requests.requested), grouped(requests.flow_pauses)),
         format!("{} now", grouped(flows.paused)),
         format!("{} / {}", grouped(received), grouped(sent)),
         grouped(flows.fallbacks),
@@ -108,13 +108,18 @@ pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> b
 fn shadow_requests(shadow: &ShadowStatus) -> String {
     match (shadow.flows, shadow.rate) {
         (Some(flows), _) if flows.pauses > 0 => {
-            let now = if flows.asked > 0 { format!(", NOW {}", grouped(flows.asked)) } else { String::new() };
+            let now = if flows.requested > 0 {
+                format!(", NOW {}", grouped(flows.requested))
+            } else {
+                String::new()
+            };
             format!("{} flows paused in {} x{now}", grouped(flows.flow_pauses), grouped(flows.pauses))
         }
         (_, Some(rate)) if rate.changes > 0 => {
             let text = |rate: u64| scaled(rate as f64, "b/s");
-            let lowest = rate.asked_min_bits_per_second.map_or("-".into(), text);
-            let now = rate.asked_bits_per_second.map_or("".into(), |rate| format!(", NOW {}", text(rate)));
+            let lowest = rate.requested_min_bits_per_second.map_or("-".into(), text);
+            let now =
+                rate.requested_bits_per_second.map_or("".into(), |rate| format!(", NOW {}", text(rate)));
             format!("{} rates, lowest {lowest}{now}", grouped(rate.changes))
         }
         _ => "-".into(),

@@ -52,8 +52,8 @@ pub(super) fn is_congested(class: &ClassStatus, past: Option<&PortStatus>) -> bo
         class.pause_sent.nanos > past.pause_sent.nanos
             || class.pause_received.nanos > past.pause_received.nanos
     });
-    let flows = class.flows.is_some_and(|flows| flows.asked.asked > 0 || flows.paused > 0);
-    let rate = class.rate_asked_bits_per_second.is_some() || class.rate_obeyed_bits_per_second.is_some();
+    let flows = class.flows.is_some_and(|flows| flows.requests.requested > 0 || flows.paused > 0);
+    let rate = class.requested_rate_bits_per_second.is_some() || class.rate_obeyed_bits_per_second.is_some();
     let storm = class.watchdog.as_ref().is_some_and(|watchdog| watchdog.storm);
     let (ingress, egress) = (&class.ingress, &class.egress);
     let is_full = class.lossless && ingress.bytes > 0 && ingress.bytes >= ingress.xoff_bytes

@@ -311,7 +311,7 @@ fn worker_table(workers: &[WorkerStatus]) -> String {
 #[allow(clippy::unwrap_used)]
 pub(super) mod tests {
     use super::*;
-    use xoff_switch::control::status::{FlowStatus, FlowsAskedStatus};
+    use xoff_switch::control::status::{FlowRequestsStatus, FlowStatus};
     use xoff_switch::control::{Answer, snapshot, testing::view};
 
     pub(in super::super) fn status() -> Status {
@@ -360,8 +360,8 @@ pub(super) mod tests {
         let mut status = status();
         assert!(!render(&status, None).contains("rate frames"));
         status.ports[0].rate_frames_sent = 1_200;
-        status.ports[0].classes[3].rate_asked_bits_per_second = Some(250_000_000);
-        status.ports[0].classes[4].rate_asked_bits_per_second = Some(62_500_000);
+        status.ports[0].classes[3].requested_rate_bits_per_second = Some(250_000_000);
+        status.ports[0].classes[4].requested_rate_bits_per_second = Some(62_500_000);
         status.ports[1].rate_frames_received = 7;
         status.ports[1].classes[3].rate_obeyed_bits_per_second = Some(500_000_000);
         let text = render(&status, None);
@@ -377,11 +377,11 @@ pub(super) mod tests {
             port.classes[3].flows = Some(FlowStatus::default());
         }
         assert!(!render(&status, None).contains(head), "nothing happened yet");
-        let requests = FlowsAskedStatus { flow_pauses: 1_012, asked: 5, ..Default::default() };
+        let requests = FlowRequestsStatus { flow_pauses: 1_012, requested: 5, ..Default::default() };
         status.ports[0].classes[3].flows = Some(FlowStatus {
             pause_frames_sent: 1_200,
             resume_frames_sent: 34,
-            asked: requests,
+            requests,
             ..Default::default()
         });
         let received = FlowStatus {

@@ -106,7 +106,7 @@ impl Chain {
 
 impl PortAction {
     fn is(&self, event: &PauseEvent) -> bool {
-        event.deed == self.kind && self.is_at(event)
+        event.action == self.kind && self.is_at(event)
     }
 
     fn is_at(&self, event: &PauseEvent) -> bool {
@@ -174,7 +174,7 @@ impl Sequence {
                 format!("step {}: {} holds {} because of: {why}", step.number, event.switch, event.port)
             })
         });
-        let sent_pauses = record.reliable_events().iter().filter(|event| event.deed == PauseAction::Holds);
+        let sent_pauses = record.reliable_events().iter().filter(|event| event.action == PauseAction::Holds);
         let others = sent_pauses.filter(|event| !holds().any(|(step, _)| step.action.is_at(event)));
         let others = others.map(|event| {
             format!("{} holds {}, which is no part of the congestion", event.switch, event.port)
@@ -209,14 +209,14 @@ pub(super) mod tests {
     use super::super::{article, routed};
     use super::*;
 
-    pub(in super::super) fn at(at_ms: f64, switch: &str, port: &str, deed: PauseAction) -> PauseEvent {
+    pub(in super::super) fn at(at_ms: f64, switch: &str, port: &str, action: PauseAction) -> PauseEvent {
         let [switch, port] = [switch, port].map(str::to_owned);
         PauseEvent {
             at_ms,
             not_before_ms: at_ms,
             switch,
             port,
-            deed,
+            action,
             why: None,
             culprit: None,
             relayed: None,
@@ -303,7 +303,7 @@ pub(super) mod tests {
         let (release, resume) = (8, 9);
         let expected = article::sequence().expected_events();
         assert_eq!(
-            (expected[release].deed, expected[resume].deed),
+            (expected[release].action, expected[resume].action),
             (PauseAction::Releases, PauseAction::Resumes)
         );
         // The sample that showed the release was late; the release may be older than the resume.
@@ -385,7 +385,7 @@ pub(super) mod tests {
 
     #[test]
     fn step_time_is_its_first_observation() {
-        let event = |at_ms, deed| at(at_ms, "rail-c", "to-spine", deed);
+        let event = |at_ms, action| at(at_ms, "rail-c", "to-spine", action);
         let events = [
             event(3.0, PauseAction::Holds),
             event(5.0, PauseAction::Releases),

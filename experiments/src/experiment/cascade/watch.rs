@@ -40,7 +40,7 @@ pub(super) struct PauseEvent {
     pub(super) switch: String,
     /// Name of the port, which is that of its neighbour.
     pub(super) port: String,
-    pub(super) deed: PauseAction,
+    pub(super) action: PauseAction,
     /// The switch's explanation of a pause that it sent.
     pub(super) why: Option<String>,
     /// For a pause sent: the port with most of the queued frames, and whether its own peer pauses it.
@@ -168,13 +168,13 @@ fn ms(at: Nanos) -> f64 {
 }
 
 impl WatchedPort {
-    fn event(&self, [not_before, at]: [Nanos; 2], deed: PauseAction, cause: Option<Cause>) -> PauseEvent {
+    fn event(&self, [not_before, at]: [Nanos; 2], action: PauseAction, cause: Option<Cause>) -> PauseEvent {
         PauseEvent {
             at_ms: ms(at),
             not_before_ms: ms(not_before),
             switch: self.switch.clone(),
             port: self.names[self.at.port.index()].clone(),
-            deed,
+            action,
             why: cause.map(|cause| self.explain(cause)),
             culprit: cause.and_then(|cause| Some(self.names[cause.culprit?.index()].clone())),
             relayed: cause.map(|cause| cause.relayed),
@@ -253,7 +253,7 @@ mod tests {
             not_before_ms: at_ms,
             switch: String::new(),
             port: String::new(),
-            deed: PauseAction::Holds,
+            action: PauseAction::Holds,
             why: None,
             culprit: None,
             relayed: None,

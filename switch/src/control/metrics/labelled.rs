@@ -110,9 +110,9 @@ fn write_neighbors(text: &mut Exposition, status: &Status) {
         family.sample(&[("port", &port.name)], port.lldp.neighbors.len());
     }
     let help = "Longest time since a neighbor at the port has sent LLDP.";
-    let mut family = text.family("xoff_lldp_neighbor_heard_seconds", Kind::Gauge, help);
+    let mut family = text.family("xoff_lldp_neighbor_silence_seconds", Kind::Gauge, help);
     for port in &status.ports {
-        let longest = port.lldp.neighbors.iter().map(|neighbor| neighbor.heard_nanos_ago).max().unwrap_or(0);
+        let longest = port.lldp.neighbors.iter().map(|neighbor| neighbor.silent_nanos).max().unwrap_or(0);
         family.sample(&[("port", &port.name)], super::seconds(longest));
     }
     let help = "1 while the neighbor's classes differ from the port's: by pfc, ets, dscp.";
@@ -138,15 +138,15 @@ pub(super) fn write_classes(
         family.sample(&[("class", class), ("policy", policy)], 1);
     }
     let pipeline = &status.pipeline;
-    let rate = pipeline.rate_frames_per_second.map_or("none".to_owned(), |rate| rate.to_string());
-    let labels = [
-        ("rate", rate.as_str()),
-        ("delay_ns", &pipeline.delay_nanos.to_string()),
-        ("ingress", &pipeline.ingress),
-        ("when_full", &pipeline.when_full),
-    ];
-    let help = "Configuration of the pipeline: frames a second, delay, order at ingress, effect of a full queue; always 1.";
+    let labels = [("ingress", &pipeline.ingress[..]), ("when_full", &pipeline.when_full)];
+    let help = "Configuration of the pipeline: order at ingress, effect of a full queue; always 1.";
     text.family("xoff_pipeline_info", Kind::Gauge, help).sample(&labels, 1);
+    text.family("xoff_pipeline_delay_seconds", Kind::Gauge, "Delay of the pipeline.")
+        .sample(&[], super::seconds(pipeline.delay_nanos));
+    if let Some(rate) = pipeline.rate_frames_per_second {
+        let help = "Maximum rate of the pipeline in frames a second; absent if there is none.";
+        text.family("xoff_pipeline_frames_per_second", Kind::Gauge, help).sample(&[], rate);
+    }
     let help = "Frames that ended in the switch, by reason. kind: consumed (the switch was the destination), \
                 filtered (bridging or configuration gives no way on), lost (no room, no time, no link). A reason appears \
                 with its first frame.";

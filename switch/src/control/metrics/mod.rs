@@ -4,13 +4,12 @@ mod labelled;
 mod times;
 
 use std::sync::LazyLock;
-use std::time::UNIX_EPOCH;
 
 use xoff_flow_control::settings::{PolicyKind, WhenFull};
 use xoff_wire::units::{Class, PortId};
 use xoff_xdp::XdpStatistics;
 
-use super::exposition::{Exposition, Kind, seconds};
+use super::exposition::{Exposition, Format, Kind, seconds};
 use super::mailbox::Answer;
 use super::notification::CongestionPointStatus;
 use super::pipeline::HaltStatus;
@@ -19,7 +18,7 @@ use super::routes::{InterfaceStatus, RouterStatus};
 use super::series::{Part, Prefix, Table, series};
 use super::snapshot::snapshot;
 use super::status::{
-    ClassStatus, FlowStatus, FlowsAskedStatus, PauseStatus, PortStatus, RateAskedStatus, ShadowStatus,
+    ClassStatus, FlowRequestsStatus, FlowStatus, PauseStatus, PortStatus, RateRequestsStatus, ShadowStatus,
     Status, Verdict, WatchdogStatus, WorkerStatus,
 };
 use super::view::SwitchView;
@@ -65,9 +64,9 @@ static PORTS: LazyLock<Table<PortStatus>> = LazyLock::new(|| {
         "fdb_refused_total" Counter learn_refused;
         "loops_total" Counter loops;
         "looped" Gauge looped;
-        "lldp_frames_sent_total" Counter lldp.frames_sent;
-        "lldp_frames_not_sent_total" Counter lldp.frames_not_sent;
-        "lldp_frames_received_total" Counter lldp.frames_received;
+        "lldp_sent_frames_total" Counter lldp.frames_sent;
+        "lldp_unsent_frames_total" Counter lldp.frames_not_sent;
+        "lldp_received_frames_total" Counter lldp.frames_received;
         "lldp_neighbors_refused_total" Counter lldp.too_many;
         "lldp_neighbors_aged_total" Counter lldp.aged_out;
         "lldp_shortened_total" Counter lldp.shortened;
@@ -84,10 +83,10 @@ static SOCKETS: LazyLock<Table<XdpStatistics>> = LazyLock::new(|| {
 static CLASSES: LazyLock<Table<ClassStatus>> = LazyLock::new(|| {
     series! {
         "class_lossless" Gauge lossless;
-        "frames_received_total" Counter rx_frames;
-        "bytes_received_total" Counter rx_bytes;
-        "frames_sent_total" Counter tx_frames;
-        "bytes_sent_total" Counter tx_bytes;
+        "received_frames_total" Counter rx_frames;
+        "received_bytes_total" Counter rx_bytes;
+        "sent_frames_total" Counter tx_frames;
+        "sent_bytes_total" Counter tx_bytes;
         "lossless_lost_frames_total" Counter lossless_lost;
         "flooded_unknown_frames_total" Counter flooded_unknown;
         "pfc_xoff_sent_total" Counter pause_sent.xoff = "Times that XOFF was sent, without refreshes.";
@@ -96,8 +95,8 @@ static CLASSES: LazyLock<Table<ClassStatus>> = LazyLock::new(|| {
         "pfc_xoff_received_total" Counter pause_received.xoff = "XOFFs received and obeyed, refreshes included.";
         "pfc_xon_received_total" Counter pause_received.xon = "XONs received and obeyed.";
         "rate_changes_total" Counter rate_changes;
-        "rate_asked_bytes_per_second" Gauge rate_asked_bits_per_second;
-        "rate_asked_min_bytes_per_second" Gauge rate_asked_min_bits_per_second;
+        "requested_rate_bytes_per_second" Gauge requested_rate_bits_per_second;
+        "requested_rate_min_bytes_per_second" Gauge requested_rate_min_bits_per_second;
         "rate_obeyed_bytes_per_second" Gauge rate_obeyed_bits_per_second;
         "ingress_occupancy_bytes" Gauge ingress.bytes;
         "ingress_occupancy_max_bytes" Gauge ingress.bytes_max;
@@ -150,12 +149,12 @@ static FLOWS: LazyLock<Table<FlowStatus>> = LazyLock::new(|| {
     }
 });
 
-static FLOW_REQUESTS: LazyLock<Table<FlowsAskedStatus>> = LazyLock::new(|| {
+static FLOW_REQUESTS: LazyLock<Table<FlowRequestsStatus>> = LazyLock::new(|| {
     series! {
         "ofc_pauses_total" Counter pauses;
         "ofc_flow_pauses_total" Counter flow_pauses;
         "ofc_resumes_total" Counter resumes;
-        "ofc_flows_asked" Gauge asked;
+        "ofc_requested_flows" Gauge requested;
     }
 });
 
@@ -194,11 +193,11 @@ static CUSTOM_SHADOWS: LazyLock<Table<ShadowStatus>> = LazyLock::new(|| {
     series! { "intents_refused_total" Counter intents_refused; }
 });
 
-static SHADOW_RATES: LazyLock<Table<RateAskedStatus>> = LazyLock::new(|| {
+static SHADOW_RATES: LazyLock<Table<RateRequestsStatus>> = LazyLock::new(|| {
     series! {
         "rate_changes_total" Counter changes;
-        "rate_asked_bytes_per_second" Gauge asked_bits_per_second;
-        "rate_asked_min_bytes_per_second" Gauge asked_min_bits_per_second;
+        "requested_rate_bytes_per_second" Gauge requested_bits_per_second;
+        "requested_rate_min_bytes_per_second" Gauge requested_min_bits_per_second;
     }
 });
 
@@ -230,10 +229,10 @@ static WORKERS: LazyLock<Table<WorkerStatus>> = LazyLock::new(|| {
 });
 
 /// Returns the text of `/metrics`, without a query to any worker.
-pub(super) fn render(view: &SwitchView) -> String {
+pub(super) fn render(view: &SwitchView, format: Format) -> String {
     let no_answers: Vec<_> = view.workers.iter().map(|_| Answer::Silent).collect();
     let status = snapshot(view, &no_answers);
-    let mut text = Exposition::with(&[("switch", &view.name)]);
+    let mut text = Exposition::new(format, &[("switch", &view.name)]);
     write_switch(&mut text, view, &status);
     process::write(&mut text);
     let ports: Vec<Part<'_, _>> =
@@ -259,9 +258,6 @@ pub(super) fn render(view: &SwitchView) -> String {
 fn write_switch(text: &mut Exposition, view: &SwitchView, status: &Status) {
     text.family("xoff_build_info", Kind::Gauge, "Version of the program; always 1.")
         .sample(&[("version", &status.version)], 1);
-    let started = view.started.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-    text.family("xoff_start_time_seconds", Kind::Gauge, "When the switch was started, in Unix time.")
-        .sample(&[], started);
     text.family(
         "xoff_stall_budget_seconds",
         Kind::Gauge,
@@ -287,7 +283,7 @@ fn write_classes(text: &mut Exposition, view: &SwitchView, status: &Status) {
     HALTS.write(text, PREFIX, &inner(&classes, |class| halting.then_some(&class.egress.halts)));
     let flows = inner(&classes, |class| class.flows.as_ref());
     FLOWS.write(text, PREFIX, &flows);
-    FLOW_REQUESTS.write(text, PREFIX, &inner(&flows, |flows| Some(&flows.asked)));
+    FLOW_REQUESTS.write(text, PREFIX, &inner(&flows, |flows| Some(&flows.requests)));
     CONGESTION_POINTS.write(text, PREFIX, &inner(&classes, |class| class.congestion_point.as_ref()));
     WATCHDOGS.write(text, PREFIX, &inner(&classes, |class| class.watchdog.as_ref()));
     let custom = settings.policy.custom.is_some();

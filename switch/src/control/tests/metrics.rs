@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::*;
+use crate::control::exposition::Format;
 use crate::control::metrics::render;
 
 /// Parses samples by name and labels, and checks the format, HELP, TYPE, and uniqueness.
@@ -36,9 +37,9 @@ fn metrics_are_read_without_the_worker() {
     assert_eq!(code, 200);
     let samples = parse(&text);
     let expected = [
-        (r#"xoff_frames_received_total{switch="s1",port="left",class="3"}"#, 1000.0),
-        (r#"xoff_frames_received_total{switch="s1",port="right",class="3"}"#, 0.0),
-        (r#"xoff_bytes_received_total{switch="s1",port="left",class="3"}"#, 64_000.0),
+        (r#"xoff_received_frames_total{switch="s1",port="left",class="3"}"#, 1000.0),
+        (r#"xoff_received_frames_total{switch="s1",port="right",class="3"}"#, 0.0),
+        (r#"xoff_received_bytes_total{switch="s1",port="left",class="3"}"#, 64_000.0),
         (r#"xoff_drops_total{switch="s1",port="left",class="3",reason="hairpin",kind="filtered"}"#, 3.0),
         (r#"xoff_lossless_lost_frames_total{switch="s1",port="left",class="3"}"#, 1.0),
         (r#"xoff_lossless_lost_frames_total{switch="s1",port="right",class="3"}"#, 70.0),
@@ -71,14 +72,14 @@ fn metrics_are_read_without_the_worker() {
         (r#"xoff_shadow_ofc_pauses_total{switch="s1",port="left",class="3",policy="ofc"}"#, 3.0),
         (r#"xoff_shadow_ofc_flow_pauses_total{switch="s1",port="left",class="3",policy="ofc"}"#, 12.0),
         (r#"xoff_shadow_ofc_resumes_total{switch="s1",port="left",class="3",policy="ofc"}"#, 2.0),
-        (r#"xoff_shadow_ofc_flows_asked{switch="s1",port="left",class="3",policy="ofc"}"#, 4.0),
+        (r#"xoff_shadow_ofc_requested_flows{switch="s1",port="left",class="3",policy="ofc"}"#, 4.0),
         (r#"xoff_shadow_rate_changes_total{switch="s1",port="left",class="3",policy="gfc"}"#, 5.0),
         (
-            r#"xoff_shadow_rate_asked_bytes_per_second{switch="s1",port="left",class="3",policy="gfc"}"#,
+            r#"xoff_shadow_requested_rate_bytes_per_second{switch="s1",port="left",class="3",policy="gfc"}"#,
             6.25e7,
         ),
         (
-            r#"xoff_shadow_rate_asked_min_bytes_per_second{switch="s1",port="left",class="3",policy="gfc"}"#,
+            r#"xoff_shadow_requested_rate_min_bytes_per_second{switch="s1",port="left",class="3",policy="gfc"}"#,
             3.125e7,
         ),
         (r#"xoff_worker_stalls_total{switch="s1",worker="0"}"#, 1.0),
@@ -87,10 +88,8 @@ fn metrics_are_read_without_the_worker() {
         (r#"xoff_watchdog_storms_total{switch="s1",port="right",class="3"}"#, 2.0),
         (r#"xoff_watchdog_storm_seconds_total{switch="s1",port="right",class="3"}"#, 2.5),
         (r#"xoff_drops_total{switch="s1",port="right",class="3",reason="paused_discard",kind="lost"}"#, 70.0),
-        (
-            r#"xoff_pipeline_info{switch="s1",rate="none",delay_ns="25000",ingress="by-class",when_full="stop"}"#,
-            1.0,
-        ),
+        (r#"xoff_pipeline_info{switch="s1",ingress="by-class",when_full="stop"}"#, 1.0),
+        (r#"xoff_pipeline_delay_seconds{switch="s1"}"#, 25e-6),
         (r#"xoff_pipeline_halted{switch="s1",port="right",class="3"}"#, 1.0),
         (r#"xoff_pipeline_halted{switch="s1",port="left",class="3"}"#, 0.0),
         (r#"xoff_pipeline_halts_total{switch="s1",port="right",class="3"}"#, 3.0),
@@ -158,7 +157,7 @@ fn dashboard_and_alerts_cover_pipeline_halts() {
 #[test]
 fn dashboard_covers_shadow_policies() {
     let (view, _inbox) = view();
-    let text = render(&view);
+    let text = render(&view, Format::Prometheus);
     let mut missing: Vec<_> = families(&text).difference(&named(DASHBOARD)).copied().collect();
     missing
         .retain(|metric| metric.starts_with("xoff_shadow_") && *metric != "xoff_shadow_rate_changes_total");

@@ -13,6 +13,7 @@ use xoff_flow_control::settings::{Custom, PolicyFactory, Spread};
 use xoff_wire::units::{ClassSet, Site};
 
 use super::*;
+use crate::control::exposition::Format;
 use crate::control::metrics::render;
 use crate::control::schema::schema;
 use crate::control::series::resolved;
@@ -75,7 +76,7 @@ pub(super) fn everything() -> String {
         PortView::new(device_name, 0, device(1, FickleDriver::default())).named(name)
     };
     view.ports = vec![port("l0", "left"), port("r0", "right")];
-    render(&view)
+    render(&view, Format::Prometheus)
 }
 
 fn remarks(source: &str) -> BTreeMap<String, String> {

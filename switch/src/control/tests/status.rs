@@ -31,10 +31,10 @@ fn status_has_exact_value_of_every_field() {
     assert_eq!((class.shadows[0].xoff, class.shadows[0].lost), (1, 2));
     assert_eq!((class.shadows[0].flows, class.shadows[0].rate), (None, None), "CaPFC asks for neither");
     let flows = class.shadows[1].flows.unwrap();
-    assert_eq!((flows.pauses, flows.flow_pauses, flows.resumes, flows.asked), (3, 12, 2, 4));
+    assert_eq!((flows.pauses, flows.flow_pauses, flows.resumes, flows.requested), (3, 12, 2, 4));
     let rate = class.shadows[2].rate.unwrap();
     assert_eq!(
-        (rate.changes, rate.asked_bits_per_second, rate.asked_min_bits_per_second),
+        (rate.changes, rate.requested_bits_per_second, rate.requested_min_bits_per_second),
         (5, Some(500_000_000), Some(250_000_000))
     );
     assert_eq!(status.ports[0].classes[0].ingress.headroom_free_min_bytes, None);

@@ -16,7 +16,7 @@ use xoff_wire::units::Nanos;
 
 use self::conditions::{Condition, KernelLosses, Location};
 use self::meter::Meter;
-use super::judged::GoingOnStatus;
+use super::judged::OngoingStatus;
 use super::view::SwitchView;
 use xoff_config::format::span;
 
@@ -140,15 +140,15 @@ impl ConditionMonitor {
         }
         let is_any = self.conditions.iter().any(|(_, course)| course.episode.is_some());
         if changes || is_any {
-            view.going_on.set(self.going_on(view));
+            view.ongoing.set(self.ongoing(view));
         }
     }
 
-    fn going_on(&self, view: &SwitchView) -> Vec<(Nanos, GoingOnStatus)> {
+    fn ongoing(&self, view: &SwitchView) -> Vec<(Nanos, OngoingStatus)> {
         let open = |(condition, course): &(Condition, ConditionState)| {
             let episode = course.episode?;
             let Location { port, class, worker, cause } = condition.place.clone();
-            let status = GoingOnStatus {
+            let status = OngoingStatus {
                 event: condition.kind.event.into(),
                 port: port.map(|port| view.name_of(port).to_owned()),
                 class: class.map(|class| class.get()),

@@ -144,7 +144,7 @@ fn unwatched_conditions_logged_as_over_once() {
         change(&|class| (class.lossless, class.watchdog) = (false, None));
         look(3);
         assert!(
-            view.going_on.get(Nanos::ZERO).iter().all(|it| it.event == "stall"),
+            view.ongoing.get(Nanos::ZERO).iter().all(|it| it.event == "stall"),
             "which is looked for yet"
         );
         view.counters.class(PortId(1), CLASS).storm_since.set(0);
@@ -167,12 +167,12 @@ fn ongoing_condition_in_status_until_over() {
     let begin = (view.clock)();
     lose(&view, 7);
     watch.look(&view, begin);
-    let now = view.going_on.get(begin.after(Nanos(50)));
+    let now = view.ongoing.get(begin.after(Nanos(50)));
     let loss = now.iter().find(|it| it.cause.as_deref() == Some("headroom_exhausted")).unwrap();
     assert_eq!((loss.event.as_str(), loss.port.as_deref(), loss.class), ("loss", Some("left"), Some(3)));
     assert_eq!((loss.count, loss.began_nanos_ago), (8, 50), "one was lost before");
     watch.look(&view, begin.after(OVER_AFTER));
-    assert!(view.going_on.get(begin).iter().all(|it| it.event != "loss"));
+    assert!(view.ongoing.get(begin).iter().all(|it| it.event != "loss"));
 }
 
 // proves: floods

@@ -66,12 +66,14 @@ fn facts(class: &ClassStatus) -> Vec<String> {
         let held = if culprit.held { ", itself held" } else { "" };
         facts.push(format!("class {number}: {} wait for {}{held}", bytes(culprit.bytes), culprit.port));
     }
-    if let Some(flows) = class.flows.filter(|flows| flows.asked.asked + flows.paused > 0) {
-        let (asked, paused) = (grouped(flows.asked.asked), grouped(flows.paused));
-        facts.push(format!("class {number}: {asked} flows asked to pause, {paused} paused by the peer"));
+    if let Some(flows) = class.flows.filter(|flows| flows.requests.requested + flows.paused > 0) {
+        let (requested, paused) = (grouped(flows.requests.requested), grouped(flows.paused));
+        facts.push(format!(
+            "class {number}: {requested} flows requested to pause, {paused} paused by the peer"
+        ));
     }
     for (who, rate) in [
-        ("the peer is asked for", class.rate_asked_bits_per_second),
+        ("the peer is asked for", class.requested_rate_bits_per_second),
         ("kept for the peer:", class.rate_obeyed_bits_per_second),
     ] {
         facts.extend(rate.map(|rate| format!("class {number}: {who} {}", scaled(rate as f64, "b/s"))));

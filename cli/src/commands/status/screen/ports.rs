@@ -102,8 +102,8 @@ pub(super) fn heads(
         Ok((status, _)) => verdict(status),
         Err(error) => error.to_string(),
     };
-    let going_on = switches.iter().filter_map(|(_, picked)| going_on(&picked.as_ref().ok()?.0));
-    trouble.map(str::to_owned).into_iter().chain(switches.iter().map(head)).chain(going_on).collect()
+    let ongoing = switches.iter().filter_map(|(_, picked)| ongoing(&picked.as_ref().ok()?.0));
+    trouble.map(str::to_owned).into_iter().chain(switches.iter().map(head)).chain(ongoing).collect()
 }
 
 fn verdict(status: &Status) -> String {
@@ -123,11 +123,11 @@ fn verdict(status: &Status) -> String {
     format!("{}: {promise}, up {}{headroom}", status.name, span(status.uptime_nanos))
 }
 
-fn going_on(status: &Status) -> Option<String> {
-    let first = status.going_on.first()?;
+fn ongoing(status: &Status) -> Option<String> {
+    let first = status.ongoing.first()?;
     let port = first.port.as_ref().map_or(String::new(), |port| format!(" {port}"));
     let class = first.class.map_or(String::new(), |class| format!(" class {class}"));
-    let more = match status.going_on.len() {
+    let more = match status.ongoing.len() {
         1 => String::new(),
         all => format!(", and {} more", all - 1),
     };
