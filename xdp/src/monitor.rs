@@ -355,14 +355,14 @@ impl Monitor {
 
     /// Returns true if the device is gone: the kernel has unbound all its sockets, for good. A later device of the
     /// same index is a different one.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_removed(&self) -> bool {
         self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }
 
     fn read(&self) -> (Option<io::Result<Reading>>, Result<DeviceDrops, Unread>) {
         let mut counted = self.counted();
         let reading = self.device.read();
-        if self.is_gone() {
+        if self.is_removed() {
             return (None, Err(counted.unread(io::Error::other("the device is gone"))));
         }
         let drops = match &reading {

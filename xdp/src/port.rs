@@ -295,7 +295,7 @@ impl Port {
     pub fn close(self) {
         let Port { program, receivers, transmitter, _idle, memory, monitor, mut device, .. } = self;
         drop(program);
-        if monitor.is_gone() {
+        if monitor.is_removed() {
             device.forget();
         }
         drop((receivers, transmitter, _idle, monitor, memory)); // the sockets close before the device is released
@@ -366,7 +366,7 @@ impl driver::Port<Store> for Port {
 
     #[inline]
     fn is_removed(&self) -> bool {
-        self.transmitter.is_gone()
+        self.transmitter.is_removed()
     }
 
     /// # Panics

@@ -86,7 +86,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     pub(crate) fn room(&self) -> u32 {
         let free = self.chunks - self.out;
         match self.pieces_max {
-            _ if self.is_gone() => 0,
+            _ if self.is_removed() => 0,
             1 => free,
             most => free / most,
         }
@@ -95,7 +95,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     /// Takes a frame for the next [`flush`](Self::flush). Returns it as an error without room.
     #[inline]
     pub(crate) fn send(&mut self, port: PortId, store: &mut Store, frame: Frame) -> Result<(), Frame> {
-        if self.is_gone() {
+        if self.is_removed() {
             return Err(frame);
         }
         let Some(first) = store.stage_at(port, &frame) else { return Err(frame) };
@@ -111,7 +111,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.tx.submit();
-        if self.out > 0 && !self.is_gone() {
+        if self.out > 0 && !self.is_removed() {
             self.interface = InterfaceState::Up;
             while self.tx.needs_kick() && self.tx.unsent() > 0 && self.kick() {}
         }
@@ -138,19 +138,19 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     /// Checks whether the interface is gone. A driver that sends by itself reports it only after a kick.
     #[cold]
     pub(crate) fn look(&mut self) {
-        if !self.is_gone() {
+        if !self.is_removed() {
             self.kick();
         }
     }
 
     #[inline]
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_removed(&self) -> bool {
         self.interface == InterfaceState::Gone
     }
 
     /// Returns true if the kernel has taken none of the frames that are out: it sends nothing without a kick.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.is_gone() || self.out <= self.tx.unsent()
+        self.is_removed() || self.out <= self.tx.unsent()
     }
 
     /// Calls `unsent` with every frame that is out. The interface must be gone, or get no further kick.

@@ -37,8 +37,8 @@ impl Chain {
         Stream::new(self.bed.host(to).mac, count, self.bed.now())
     }
 
-    fn came_whole(&self, to: NodeId, id: u32, frames: u64) {
-        let received = self.bed.host(to).seen(id);
+    fn assert_whole(&self, to: NodeId, id: u32, frames: u64) {
+        let received = self.bed.host(to).received(id);
         assert_eq!((received.frames, received.late_or_twice), (frames, 0));
     }
 
@@ -71,7 +71,7 @@ fn pause_propagates_hop_by_hop() {
     assert!(third < second && second < first, "{first_xoffs:?}");
     assert!(chain.bed.host(a).sent(id) < 100, "the source stands still");
     chain.bed.run_to_rest();
-    chain.came_whole(b, id, 300);
+    chain.assert_whole(b, id, 300);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn other_class_on_path_is_unaffected() {
         let stream = Stream { class: C4, rate, from: Nanos::from_millis(5), ..chain.stream(d, 200) };
         let id = chain.bed.send(c, stream);
         chain.bed.run_until(Nanos::from_millis(20));
-        chain.came_whole(d, id, 200);
+        chain.assert_whole(d, id, 200);
         let frames = chain.bed.host(d).arrivals.iter().map(|&(at, _)| at).collect::<Vec<_>>();
         let first = frames[0];
         frames.into_iter().map(|at| at.since(first)).collect::<Vec<_>>()
@@ -121,7 +121,7 @@ fn slow_receiver_is_lossless_in_modes() {
         let ids = streams.map(|(from, to, count)| chain.bed.send(from, chain.stream(to, count)));
         chain.bed.run_to_rest();
         for ((_, to, count), id) in streams.into_iter().zip(ids) {
-            chain.came_whole(to, id, count);
+            chain.assert_whole(to, id, count);
         }
     }
 }
@@ -141,7 +141,7 @@ fn long_cables_need_headroom_per_hop() {
     bed.inject(b, &pause);
     let id = bed.send(a, Stream::new(bed.host(b).mac, 500, Nanos::ZERO));
     bed.run_to_rest();
-    let received = bed.host(b).seen(id);
+    let received = bed.host(b).received(id);
     assert_eq!((received.frames, received.late_or_twice), (500, 0));
     let used = bed.switch(switches[1]).counters.class(PortId(0), C3).headroom_watermark.get();
     let without_cable = Headroom::of(&LINK).total().0;

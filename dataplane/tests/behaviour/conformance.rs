@@ -33,7 +33,7 @@ fn gigabit() -> SwitchPlan {
 /// Returns the next time, at least `ahead` from now, at which the switch begins a frame of `flow`, sending without
 /// gaps.
 fn next_start(star: &Star, flow: Flow, ahead: Nanos) -> Nanos {
-    let last_left = Nanos(star.seen(flow).last_at.0 - CABLE.0);
+    let last_left = Nanos(star.received(flow).last_at.0 - CABLE.0);
     let frames = (star.now() + ahead).since(last_left).0.div_ceil(FRAME.0);
     last_left + span(frames, FRAME)
 }
@@ -249,7 +249,7 @@ fn reserved_bits_and_padding_are_ignored() {
     star.run_until(Nanos(at.0 - 1 - CABLE.0 - PAUSE.0));
     star.inject(0, &dirty);
     star.run_for(Nanos::from_millis(2));
-    assert_eq!(star.seen(flow).last_at, at + CABLE, "nothing came after the frame that was on the wire");
+    assert_eq!(star.received(flow).last_at, at + CABLE, "nothing came after the frame that was on the wire");
     let fdb = star.switch().worker(PortId(0)).bridge().fdb();
     assert_eq!(fdb.len(), 2, "the two hosts, and nothing learned from MAC control");
 }
@@ -339,7 +339,7 @@ fn port_8023x_pauses_all_classes() {
     assert!(pauses.iter().all(|(_, what)| *what == MacControl::Pause(Quanta(1000))), "{pauses:?}");
     assert_eq!(star.at(1).paused(star.now()), ClassSet::ALL);
     star.run_to_rest();
-    flows[1..].iter().for_each(|&flow| star.came_whole(flow, 100));
+    flows[1..].iter().for_each(|&flow| star.assert_whole(flow, 100));
     assert_eq!(star.at(1).pauses().last().map(|(_, what)| *what), Some(MacControl::Pause(Quanta(0))));
     assert_eq!(star.at(1).paused(star.now()), ClassSet::NONE);
     assert_eq!(GIGABIT.time_of_quanta(Quanta(1)), QUANTUM);

@@ -126,7 +126,7 @@ fn run(custom: ScaledPfc, acting: PolicyKind, shadows: &[PolicyKind]) -> (Star, 
     let mut star = Star::new(plan);
     let flows: Vec<Flow> = (1..5).map(|from| star.start(from, 0, star.stream(0, C3, 400))).collect();
     star.run_to_rest();
-    flows.iter().for_each(|&flow| star.came_whole(flow, 400));
+    flows.iter().for_each(|&flow| star.assert_whole(flow, 400));
     let arrivals = flows.iter().map(|&flow| star.arrivals(flow)).collect();
     (star, arrivals)
 }

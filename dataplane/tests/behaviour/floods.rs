@@ -52,10 +52,10 @@ fn flood_reaches_every_port_once() {
         let (mut star, id) = broadcast(plan, C0);
         star.run_to_rest();
         for port in 1..4 {
-            let received = star.at(port).seen(id);
+            let received = star.at(port).received(id);
             assert_eq!((received.frames, received.late_or_twice), (FRAMES, 0), "port {port}, {accounting:?}");
         }
-        assert_eq!(star.at(0).seen(id).frames, 0);
+        assert_eq!(star.at(0).received(id).frames, 0);
     }
 }
 
@@ -79,7 +79,7 @@ fn flood_waits_until_all_copies_fit() {
         let ids = [0, 1].map(|from| star.start_to_all(from, stream));
         star.run_to_rest();
         assert_eq!(star.switch().counters.dropped(DropReason::EgressFull), 0, "{accounting:?}");
-        assert!((2..5).all(|port| ids.iter().all(|&id| star.at(port).seen(id).frames == 20)));
+        assert!((2..5).all(|port| ids.iter().all(|&id| star.at(port).received(id).frames == 20)));
     }
 }
 
@@ -90,13 +90,13 @@ fn flood_counts_until_last_copy_leaves() {
     let (mut star, id) = broadcast(plan, C3);
     star.pause(2, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(1));
-    assert_eq!(star.at(1).seen(id).frames, FRAMES, "the others are not held up");
-    let waiting = FRAMES - star.at(2).seen(id).frames;
+    assert_eq!(star.at(1).received(id).frames, FRAMES, "the others are not held up");
+    let waiting = FRAMES - star.at(2).received(id).frames;
     let held = star.switch().worker(PortId(0)).buffer().ingress(PortId(0), C3);
     assert_eq!(held, Bytes(waiting * 64), "once each");
     star.pause(2, resume(C3));
     star.run_to_rest();
-    assert_eq!(star.at(2).seen(id).frames, FRAMES);
+    assert_eq!(star.at(2).received(id).frames, FRAMES);
 }
 
 // proves: floods
@@ -119,8 +119,8 @@ fn lossless_flood_copies_are_bounded() {
         let missing = star.switch().counters.class(PortId(1), C3).drops[DropReason::NoFrames.index()].get();
         assert_eq!(missing, beyond, "{frames} frames");
         star.run_to_rest();
-        assert_eq!(star.at(1).seen(id).frames + missing, frames);
-        assert_eq!(star.at(2).seen(id).frames, frames);
+        assert_eq!(star.at(1).received(id).frames + missing, frames);
+        assert_eq!(star.at(2).received(id).frames, frames);
     }
 }
 
@@ -137,7 +137,7 @@ fn copies_without_slot_count_at_egress() {
     assert_eq!(star.switch().worker(PortId(2)).buffer().egress(PortId(2), C3), Bytes(40 * 64));
     let missing = star.switch().counters.class(PortId(1), C3).drops[DropReason::NoFrames.index()].get();
     star.run_to_rest();
-    let received = star.at(1).seen(id);
+    let received = star.at(1).received(id);
     assert!(missing > 0);
     assert_eq!(received.frames + missing + star.switch().unreceived_frames(), FRAMES);
     assert_eq!(received.late_or_twice, 0);

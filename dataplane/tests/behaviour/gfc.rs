@@ -81,9 +81,9 @@ impl GfcChain {
         }
     }
 
-    fn came_whole(&mut self, id: u32, frames: u64) {
+    fn assert_whole(&mut self, id: u32, frames: u64) {
         self.bed.run_to_rest();
-        let received = self.bed.host(self.b).seen(id);
+        let received = self.bed.host(self.b).received(id);
         assert_eq!((received.frames, received.late_or_twice), (frames, 0));
         assert_eq!(
             (self.requested(self.near), self.requested(self.far), self.kept()),
@@ -130,7 +130,7 @@ fn requested_rates_settle_queues_without_pause() {
     assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");
     assert!(of_host.contains(&2), "the pressure goes on to the host");
     assert_eq!((chain.xoffs(chain.near), chain.xoffs(chain.far)), (0, 0), "nobody is ever paused");
-    chain.came_whole(id, 4_000);
+    chain.assert_whole(id, 4_000);
 }
 
 // proves: gfc
@@ -165,7 +165,7 @@ fn rates_follow_queue_step_by_step() {
     chain.watch(Nanos::from_millis(40), |chain| requested.push(chain.requested(chain.far)));
     let rising = changes(&requested);
     assert_eq!((&rising[..6], rising.last()), (&[6, 5, 4, 3, 2, 1][..], Some(&0)));
-    chain.came_whole(id, 600);
+    chain.assert_whole(id, 600);
 }
 
 // proves: gfc
@@ -184,7 +184,7 @@ fn lost_rate_frames_lose_no_data() {
         let id = chain.send(2_000);
         chain.bed.run_until(Nanos::from_millis(40));
         assert!(lost < 4 || (chain.kept() == 0 && chain.xoffs(chain.far) > 0), "all are lost: plain PFC");
-        chain.came_whole(id, 2_000);
+        chain.assert_whole(id, 2_000);
     }
 }
 
@@ -206,7 +206,7 @@ fn limit_expires_if_end_is_lost() {
     let pause_time = GIGABIT.time_of_quanta(Quanta(1000));
     assert!(last_kept > last_requested + DELIVERY, "the end did not come");
     assert!(last_kept < last_requested + pause_time + DELIVERY, "no longer than it was asked for");
-    chain.came_whole(id, 400);
+    chain.assert_whole(id, 400);
 }
 
 // proves: gfc
@@ -222,7 +222,7 @@ fn late_host_loses_nothing() {
         let id = chain.send(3_000);
         chain.bed.run_until(Nanos::from_millis(40));
         assert!(chain.requested(chain.near) > 0);
-        chain.came_whole(id, 3_000);
+        chain.assert_whole(id, 3_000);
     }
 }
 
@@ -295,9 +295,9 @@ fn lower_requested_or_own_rate_holds() {
         star.run_for(Nanos::from_micros(10));
         let flow = star.start(1, 0, star.stream(0, C3, 100));
         star.run_for(Nanos::from_millis(1));
-        let frames = star.seen(flow).frames;
+        let frames = star.received(flow).frames;
         star.run_to_rest();
-        star.came_whole(flow, 100);
+        star.assert_whole(flow, 100);
         frames
     };
     // A millisecond at 250 Mb/s is 20.3 frames; at 500 Mb/s 40.6, and as many from the lead of 50,000 bytes.

@@ -37,7 +37,7 @@ fn beyond(class: Class, count: u64) -> Stream {
 }
 
 fn shares(star: &Star, id: u32) -> [u64; 4] {
-    [2, 3, 4, 5].map(|port| star.at(port).seen(id).frames)
+    [2, 3, 4, 5].map(|port| star.at(port).received(id).frames)
 }
 
 fn waiting(star: &Star, class: Class) -> [u64; 4] {
@@ -105,7 +105,7 @@ impl GroupedSwitches {
 
     /// Returns the frames of a flow that arrived, and those of them that were late or duplicate.
     fn received(&self, flow: &HostFlow) -> (u64, u64) {
-        let received = self.bed.host(flow.to).seen(flow.id);
+        let received = self.bed.host(flow.to).received(flow.id);
         (received.frames, received.late_or_twice)
     }
 }
@@ -180,7 +180,7 @@ fn flood_takes_one_member_without_loop() {
         let id = pair.bed.send(from, stream);
         pair.bed.run_to_rest();
         for host in pair.hosts.iter().flatten() {
-            let received = pair.bed.host(*host).seen(id);
+            let received = pair.bed.host(*host).received(id);
             assert_eq!(received.frames, if *host == from { 0 } else { 50 }, "{spread:?}");
         }
         let [there, back] = pair.on_wires();

@@ -46,11 +46,11 @@ fn passed(waiting: u64) -> [u64; 4] {
     let (mut star, crowd) = crowded(waiting);
     let others = others(&mut star);
     star.run_for(Nanos::from_micros(100));
-    let passed = others.map(|flow| star.seen(flow).frames);
+    let passed = others.map(|flow| star.received(flow).frames);
     star.pause(2, resume(C3));
     star.run_to_rest();
-    star.came_whole(crowd, waiting);
-    others.into_iter().for_each(|flow| star.came_whole(flow, 1));
+    star.assert_whole(crowd, waiting);
+    others.into_iter().for_each(|flow| star.assert_whole(flow, 1));
     passed
 }
 
@@ -96,7 +96,7 @@ fn halting_frame_passes_first() {
     let stream = frames(&star, 2, Class::ALL[7], 1);
     let higher = star.start(0, 2, stream);
     star.run_for(Nanos::from_micros(100));
-    assert_eq!(star.seen(higher).frames, 0, "nothing passes, however much room its own queue has");
+    assert_eq!(star.received(higher).frames, 0, "nothing passes, however much room its own queue has");
     star.pause(2, resume(C3));
     star.run_to_rest();
     let order: Vec<u32> = star.at(2).arrivals.iter().map(|(_, mark)| mark.stream).collect();
@@ -112,7 +112,7 @@ fn halt_ends_when_frame_is_dropped() {
     star.run_for(Nanos::from_micros(100));
     star.set_link(2, false);
     star.run_to_rest();
-    others.into_iter().for_each(|flow| star.came_whole(flow, 1));
+    others.into_iter().for_each(|flow| star.assert_whole(flow, 1));
     assert_eq!(star.lost(crowd), 4);
     assert_eq!(
         star.switch().counters.dropped(DropReason::LinkDown),
@@ -189,11 +189,11 @@ fn other_port_departure_continues_halt() {
     assert_eq!(count, 1);
     star.pause(3, resume(C3));
     star.run_for(Nanos::from_micros(100));
-    assert_eq!((star.seen(beside).frames, halts(&star, 2)), (1, (1, since, 0)));
+    assert_eq!((star.received(beside).frames, halts(&star, 2)), (1, (1, since, 0)));
     star.pause(2, resume(C3));
     let left = star.now() + PAUSE_DELAY + SENT;
     star.run_to_rest();
-    assert_eq!((star.seen(halting).frames, halts(&star, 2)), (1, (1, 0, left.0 - since)));
+    assert_eq!((star.received(halting).frames, halts(&star, 2)), (1, (1, 0, left.0 - since)));
 }
 
 /// Egress queues share memory: a frame leaving one makes room for another.
@@ -219,6 +219,6 @@ fn departure_from_shared_memory_ends_halt() {
     let beside = frames(&star, 3, C0, 20);
     let beside = star.start(1, 3, beside);
     star.run_to_rest();
-    crowd.into_iter().for_each(|flow| star.came_whole(flow, 3));
-    star.came_whole(beside, 20);
+    crowd.into_iter().for_each(|flow| star.assert_whole(flow, 3));
+    star.assert_whole(beside, 20);
 }

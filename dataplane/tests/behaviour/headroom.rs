@@ -164,10 +164,10 @@ fn peer_without_pool_room_is_paused() {
         star.pause(0, resume(C3));
         star.run_to_rest();
         assert!(!star.holds(2, C3), "{accounting:?}");
-        let (came, dropped) = (star.seen(small).frames, dropped(&star));
+        let (came, dropped) = (star.received(small).frames, dropped(&star));
         assert_eq!(came + dropped, 200, "{accounting:?}");
         assert!(came > 150, "{accounting:?}: it went on, and {came} came");
-        assert!(star.seen(hog).frames > 190);
+        assert!(star.received(hog).frames > 190);
     }
 }
 
@@ -186,7 +186,7 @@ fn peer_with_empty_queue_is_free() {
         star.run_for(Nanos::from_millis(1));
         let room_for = star.start(2, 0, star.stream(0, C3, 20));
         star.run_for(Nanos::from_millis(1));
-        assert_eq!(star.seen(room_for).frames, 0, "{headroom:?}: all of the pool is taken");
+        assert_eq!(star.received(room_for).frames, 0, "{headroom:?}: all of the pool is taken");
         let held = star.switch().counters.class(PortId(2), C3).ingress_bytes.get();
         assert_eq!((held, star.holds(2, C3)), (0, false), "{headroom:?}");
         star.pause(0, resume(C3));

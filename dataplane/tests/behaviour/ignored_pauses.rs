@@ -31,7 +31,7 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
     let most = star.stream(2, C3, 100_000);
     let obeying = star.start(0, 2, Stream { rate: Some(BitRate::from_mbps(150)), ..most });
     let ignoring = star.start(1, 2, most);
-    let received = |star: &Star| [obeying, ignoring].map(|flow| star.seen(flow).frames);
+    let received = |star: &Star| [obeying, ignoring].map(|flow| star.received(flow).frames);
     star.run_for(SETTLED);
     let before = received(&star);
     star.run_for(LOOK);

@@ -35,17 +35,17 @@ fn paused_class_blocks_while_others_send() {
     let other = star.start(2, 0, star.stream(0, C4, 1000));
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_millis(1));
-    let before = star.seen(paused).frames;
+    let before = star.received(paused).frames;
     assert!(before <= 1, "at most what was on the wire");
     for _ in 0..100 {
         star.pause(0, stop(C3, 0xffff));
         star.run_for(Nanos::from_micros(100));
     }
-    assert_eq!(star.seen(paused).frames, before);
-    assert!(star.seen(other).frames > 850, "10 ms of a line hold 893 frames");
+    assert_eq!(star.received(paused).frames, before);
+    assert!(star.received(other).frames > 850, "10 ms of a line hold 893 frames");
     star.run_to_rest();
-    star.came_whole(paused, 1000);
-    star.came_whole(other, 1000);
+    star.assert_whole(paused, 1000);
+    star.assert_whole(other, 1000);
 }
 
 // proves: pause-timing
@@ -133,8 +133,8 @@ fn strict_class_keeps_rate_under_load() {
             }
         }
         star.run_to_rest();
-        star.came_whole(strict, 1000);
-        star.seen(strict).last_at.since(star.arrivals(strict)[0])
+        star.assert_whole(strict, 1000);
+        star.received(strict).last_at.since(star.arrivals(strict)[0])
     };
     let (alone, overloaded) = (run(false), run(true));
     assert!(overloaded.0 * 95 <= alone.0 * 100, "{overloaded:?} instead of {alone:?}");
@@ -158,7 +158,7 @@ fn reserve_remains_under_memory_pressure() {
     let rate = Some(BitRate::from_mbps(20));
     let modest = star.start(3, 0, Stream { rate, len: 700, ..star.stream(0, Class::ALL[1], 30) });
     star.run_to_rest();
-    star.came_whole(modest, 30);
+    star.assert_whole(modest, 30);
     assert!(hogs.iter().map(|&flow| star.lost(flow)).sum::<u64>() > 500);
 }
 
@@ -171,10 +171,10 @@ fn uncongested_port_keeps_rate_beside_congested() {
     let congesting = star.start(2, 0, star.stream(0, C0, 2000));
     let to_free = star.start(1, 3, Stream { rate: half, ..star.stream(3, C0, 1000) });
     star.run_to_rest();
-    star.came_whole(to_free, 1000);
+    star.assert_whole(to_free, 1000);
     assert!(star.lost(to_congested) + star.lost(congesting) > 500);
     // The two streams share a line in turn: frames arrive at their rate, within one frame.
-    let span = star.seen(to_free).last_at.since(star.arrivals(to_free)[0]);
+    let span = star.received(to_free).last_at.since(star.arrivals(to_free)[0]);
     let at_its_rate = BitRate::from_mbps(500).time_of(Bytes(999 * Bytes::on_line(MTU_FRAME).0));
     assert!(span.0.abs_diff(at_its_rate.0) <= 2 * 12_304, "{span:?} instead of {at_its_rate:?}");
 }
@@ -186,8 +186,8 @@ fn lossless_victim_keeps_rate() {
     let incast = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 500)));
     let victim = star.start(3, 4, star.stream(4, C3, 500));
     star.run_to_rest();
-    incast.iter().for_each(|&flow| star.came_whole(flow, 500));
-    star.came_whole(victim, 500);
+    incast.iter().for_each(|&flow| star.assert_whole(flow, 500));
+    star.assert_whole(victim, 500);
     let arrivals = star.arrivals(victim);
     assert!(arrivals.windows(2).all(|two| two[1].since(two[0]) == Nanos(12_304)), "never a gap");
 }
@@ -200,7 +200,7 @@ fn voq_serves_backlogged_inputs_in_turn() {
     let mut star = Star::new(plan);
     let flows: Vec<Flow> = [1, 2, 3].map(|from| star.start(from, 0, star.stream(0, C3, 300))).into();
     star.run_to_rest();
-    flows.iter().for_each(|&flow| star.came_whole(flow, 300));
+    flows.iter().for_each(|&flow| star.assert_whole(flow, 300));
     let order: Vec<u32> = star.at(0).arrivals.iter().map(|(_, mark)| mark.stream).collect();
     let in_turn = order[10..890].windows(3).all(|w| w[0] != w[1] && w[1] != w[2] && w[0] != w[2]);
     assert!(in_turn, "{:?}", &order[..40]);
@@ -224,15 +224,15 @@ fn weighted_classes_share_after_strict() {
             .map(|(from, class)| star.start(from, 0, star.stream(0, Class::ALL[class], 4000)))
             .into();
         star.run_for(Nanos::from_millis(5));
-        let before: Vec<u64> = flows.iter().map(|&flow| star.seen(flow).frames).collect();
+        let before: Vec<u64> = flows.iter().map(|&flow| star.received(flow).frames).collect();
         star.run_for(Nanos::from_millis(15));
-        let came: Vec<u64> = flows.iter().zip(before).map(|(&f, b)| star.seen(f).frames - b).collect();
+        let came: Vec<u64> = flows.iter().zip(before).map(|(&f, b)| star.received(f).frames - b).collect();
         let (all, weight): (u64, u64) = (came.iter().sum(), weights.iter().sum::<u32>().into());
         for (frames, of) in came.iter().zip(weights) {
             let share = all * u64::from(of) / weight;
             assert!(frames.abs_diff(share) <= 6, "{came:?} for weights {weights:?}");
         }
-        assert!(star.seen(strict).frames >= 320, "20 ms at 200 Mb/s are 325 frames");
+        assert!(star.received(strict).frames >= 320, "20 ms at 200 Mb/s are 325 frames");
     }
 }
 
@@ -248,8 +248,8 @@ fn class_lead_is_proportional_to_port() {
     let flow = star.start(1, 0, star.stream(0, C0, 30));
     star.run_for(Nanos::from_millis(1));
     // 10,000 bytes of lead, 12,500 in a millisecond, and a frame paid for afterwards, in frames of 1538 bytes.
-    let frames = star.seen(flow).frames;
+    let frames = star.received(flow).frames;
     assert!((13..=16).contains(&frames), "{frames}");
     star.run_to_rest();
-    star.came_whole(flow, 30);
+    star.assert_whole(flow, 30);
 }

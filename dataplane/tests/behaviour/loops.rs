@@ -97,7 +97,7 @@ fn unicast_continues_beside_looped_port() {
         let stream = Stream { class: C0, ..Stream::new(ring.bed.host(to).mac, 100, ring.bed.now()) };
         let id = ring.bed.send(from, stream);
         ring.run_for(AWHILE);
-        let received = ring.bed.host(to).seen(id);
+        let received = ring.bed.host(to).received(id);
         assert_eq!((received.frames, received.late_or_twice), (100, 0));
     }
 }

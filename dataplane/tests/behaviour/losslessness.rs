@@ -59,7 +59,7 @@ fn pause_is_refreshed_until_below_xon() {
     }
     star.pause(0, resume(C3));
     star.run_to_rest();
-    star.came_whole(flow, 12);
+    star.assert_whole(flow, 12);
 }
 
 // proves: lossless
@@ -77,7 +77,7 @@ fn ten_megabyte_burst_into_slow_receiver() {
     let stream = Stream::new(bed.host(receiver).mac, frames, Nanos::ZERO);
     let id = bed.send(sender, stream);
     bed.run_to_rest();
-    let received = bed.host(receiver).seen(id);
+    let received = bed.host(receiver).received(id);
     assert_eq!((received.frames, received.late_or_twice), (frames, 0));
     assert_eq!(bed.host(sender).sent(id), frames);
     // The slow link was never idle: pausing cost nothing.
@@ -98,10 +98,10 @@ fn two_to_one_overload_loses_nothing() {
             })
             .into();
         star.run_for(Nanos::from_millis(10));
-        let [a, b] = [star.seen(flows[0]).frames, star.seen(flows[1]).frames];
+        let [a, b] = [star.received(flows[0]).frames, star.received(flows[1]).frames];
         assert!(a.abs_diff(b) <= 60, "fair within what XOFF holds: {a} and {b}");
         star.run_to_rest();
-        flows.iter().for_each(|&flow| star.came_whole(flow, 1000));
+        flows.iter().for_each(|&flow| star.assert_whole(flow, 1000));
     }
 }
 
@@ -112,13 +112,13 @@ fn lossy_overload_leaves_lossless_class_untouched() {
     let lossless = star.start(1, 0, star.stream(0, C3, 1000));
     let lossy = [1, 2].map(|from| star.start(from, 0, Stream { len: 700, ..star.stream(0, C0, 3000) }));
     star.run_to_rest();
-    star.came_whole(lossless, 1000);
+    star.assert_whole(lossless, 1000);
     let lost: u64 = lossy.iter().map(|&flow| star.lost(flow)).sum();
     let counters = &star.switch().counters;
     let dropped = counters.dropped(DropReason::EgressFull) + counters.dropped(DropReason::IngressFull);
     assert!(lost > 500, "the overload was one");
     assert_eq!(lost, dropped);
-    assert_eq!(star.seen(lossy[0]).late_or_twice, 0);
+    assert_eq!(star.received(lossy[0]).late_or_twice, 0);
 }
 
 // proves: lossless
@@ -137,7 +137,7 @@ fn external_pause_storms_lose_nothing() {
         star.run_for(Nanos::from_millis(1));
     }
     star.run_to_rest();
-    flows.iter().for_each(|&flow| star.came_whole(flow, 2000));
+    flows.iter().for_each(|&flow| star.assert_whole(flow, 2000));
 }
 
 // proves: lossless
@@ -147,9 +147,9 @@ fn four_to_one_mismatch_loses_nothing() {
     let mut star = Star::new(plan::switch(&[slow, LINK]));
     let flow = star.start(1, 0, star.stream(0, C3, 2000));
     star.run_to_rest();
-    star.came_whole(flow, 2000);
+    star.assert_whole(flow, 2000);
     let line_time = slow.speed.time_of(Bytes(1999 * Bytes::on_line(MTU_FRAME).0));
-    assert_eq!(star.seen(flow).last_at, star.at(0).arrivals[0].0 + line_time);
+    assert_eq!(star.received(flow).last_at, star.at(0).arrivals[0].0 + line_time);
 }
 
 // proves: lossless
@@ -162,7 +162,7 @@ fn incast_completes_at_line_rate() {
         let flows: Vec<Flow> =
             (1..=senders).map(|from| star.start(from, 0, star.stream(0, C3, 100))).collect();
         star.run_to_rest();
-        flows.iter().for_each(|&flow| star.came_whole(flow, 100));
+        flows.iter().for_each(|&flow| star.assert_whole(flow, 100));
         let frames = 100 * senders as u64;
         let line_time = GIGABIT.time_of(Bytes((frames - 1) * Bytes::on_line(MTU_FRAME).0));
         let last_at = star.at(0).arrivals.last().map(|&(at, _)| at);

@@ -60,9 +60,9 @@ fn loses_nothing_lossless(plan: &SwitchPlan, seeds: std::ops::Range<u64>) {
         star.run_to_rest();
         for (flow, stream) in flows {
             if LOSSLESS.contains(stream.class) {
-                star.came_whole(flow, stream.count);
+                star.assert_whole(flow, stream.count);
             } else {
-                assert_eq!(star.seen(flow).late_or_twice, 0, "{flow:?} with seed {seed}");
+                assert_eq!(star.received(flow).late_or_twice, 0, "{flow:?} with seed {seed}");
             }
         }
     }

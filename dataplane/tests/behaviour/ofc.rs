@@ -61,7 +61,7 @@ impl Fig1 {
     fn run(&mut self) {
         self.bed.run_to_rest();
         for (n, &(_, id)) in self.flows.iter().enumerate() {
-            let received = self.bed.host(self.receivers[usize::from(n > 0)]).seen(id);
+            let received = self.bed.host(self.receivers[usize::from(n > 0)]).received(id);
             let count = if n < 2 { LONG } else { BURST };
             assert_eq!((received.frames, received.late_or_twice), (count, 0), "F{n}");
         }
@@ -83,7 +83,7 @@ fn fig_1_uncongested_flow_keeps_rate() {
     let f0_by_the_end_of_the_bursts = |kind| {
         let mut fig = Fig1::new(kind, |_, _| ());
         fig.bed.run_until(Nanos::from_millis(6));
-        let frames = fig.bed.host(fig.receivers[0]).seen(fig.flows[0].1).frames;
+        let frames = fig.bed.host(fig.receivers[0]).received(fig.flows[0].1).frames;
         fig.run();
         (frames, fig)
     };
@@ -205,7 +205,7 @@ fn class_pause_stops_all_flows() {
     fig.bed.run_until(Nanos::from_millis(20));
     let c = fig.bed.switch(fig.switches[2]).worker(PortId(0));
     assert!(c.ofc(C3).is_some_and(|ofc| ofc.requested_flows(PortId(0)) == 1), "F1, for the whole port");
-    let f0 = fig.bed.host(fig.receivers[0]).seen(fig.flows[0].1).frames;
+    let f0 = fig.bed.host(fig.receivers[0]).received(fig.flows[0].1).frames;
     assert!(f0 > 600, "{f0} frames of F0 came meanwhile");
     fig.run();
 }

@@ -91,10 +91,10 @@ fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     });
     run_paused(&mut star, paused.clone(), 12);
     for flow in flows {
-        star.came_whole(flow, UNICAST);
+        star.assert_whole(flow, UNICAST);
     }
     for (to, from) in [(1, 0), (0, 1)] {
-        let received = [ahead[from], floods[from]].map(|flood| star.at(to).seen(flood).frames);
+        let received = [ahead[from], floods[from]].map(|flood| star.at(to).received(flood).frames);
         assert_eq!(received, [AHEAD, FLOODS], "{what}: who pauses nothing misses nothing");
     }
     assert!((0..2).all(|port| !star.holds(port, C3)), "{what}");
@@ -104,7 +104,7 @@ fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     let all = ahead.into_iter().chain(floods);
     let came: u64 = all
         .flat_map(|id| paused.clone().map(move |port| (port, id)))
-        .map(|(port, id)| star.at(port.into()).seen(id).frames)
+        .map(|(port, id)| star.at(port.into()).received(id).frames)
         .sum();
     assert!(came > 0 && missed > 0, "{what}");
     assert_eq!(came + missed, 2 * (AHEAD + FLOODS) * u64::from(paused.end - 2), "{what}");
@@ -165,12 +165,12 @@ fn flood_waits_one_window_when_paused() {
     let flood = star.start_to_all(0, Stream { len: 996, ..Stream::new(UNKNOWN, 20, star.now()) });
     let since = star.switch().worker(PortId(2)).paused(PortId(2)).since(C3).expect("paused");
     run_paused_until(&mut star, 2..3, since + LOOKS[0]);
-    assert!(star.at(1).seen(flood).frames < 20);
+    assert!(star.at(1).received(flood).frames < 20);
     run_paused_until(&mut star, 2..3, since + LOOKS[1]);
-    assert_eq!(star.at(1).seen(flood).frames, 20);
+    assert_eq!(star.at(1).received(flood).frames, 20);
     star.pause(2, resume(C3));
     star.run_to_rest();
-    assert_eq!(star.at(2).seen(flood).frames + missed(&star, 2..3), 20);
+    assert_eq!(star.at(2).received(flood).frames + missed(&star, 2..3), 20);
 }
 
 // proves: stalled-floods
@@ -186,9 +186,9 @@ fn frames_behind_floods_resume_after_trimming() {
     let behind = star.stream(1, C3, 1);
     let behind = star.start(0, 1, behind);
     star.run_for(Nanos::from_millis(1));
-    assert_eq!(star.seen(behind).frames, 0, "what is before it waits for room at the paused port");
+    assert_eq!(star.received(behind).frames, 0, "what is before it waits for room at the paused port");
     bring_to_a_standstill(&mut star, 2..3);
-    assert_eq!(star.seen(behind).frames, 1);
+    assert_eq!(star.received(behind).frames, 1);
     star.pause(2, resume(C3));
     star.run_to_rest();
 }
@@ -352,7 +352,7 @@ fn short_pauses_drop_no_floods() {
         star.run_for(Nanos::from_micros(500));
     }
     star.run_to_rest();
-    assert_eq!([1, 2].map(|to| star.at(to).seen(flood).frames), [400, 400]);
+    assert_eq!([1, 2].map(|to| star.at(to).received(flood).frames), [400, 400]);
 }
 
 // proves: stalled-floods
@@ -372,13 +372,13 @@ fn watchdog_drops_remaining_floods() {
         run_paused(&mut star, 2..3, 1);
         let (missed, discarded) = missed_and_discarded(&star);
         assert!((0..2).all(|port| !star.holds(port, C3)), "{action:?}");
-        assert_eq!(star.at(1).seen(flood).frames, 100, "{action:?}");
+        assert_eq!(star.at(1).received(flood).frames, 100, "{action:?}");
         match action {
             WatchdogAction::Alert => assert!(missed > after_looks.0 && discarded == 0),
             WatchdogAction::Drop => assert!(missed == after_looks.0 && discarded >= 100),
             WatchdogAction::Forward => {
                 assert_eq!((missed, discarded), (after_looks.0, 0));
-                assert_eq!(star.at(2).seen(flood).frames, 100);
+                assert_eq!(star.at(2).received(flood).frames, 100);
             }
         }
         star.pause(2, resume(C3));
@@ -400,6 +400,6 @@ fn floods_halt_two_port_switch() {
         bring_to_a_standstill(&mut star, 1..2);
         star.pause(1, resume(C3));
         star.run_to_rest();
-        assert_eq!((star.at(1).seen(flood).frames, missed(&star, 0..2)), (100, 0), "{accounting:?}");
+        assert_eq!((star.at(1).received(flood).frames, missed(&star, 0..2)), (100, 0), "{accounting:?}");
     }
 }

@@ -157,7 +157,11 @@ fn halted_pipeline_stops_its_clock() {
         let stream = short(&star, 0, C0, 1);
         let last = star.start(1, 0, stream); // behind the fourth
         star.run_for(Nanos::from_millis(1));
-        assert_eq!((star.seen(beside).frames, star.seen(last).frames), (3, 0), "halted, with {delay:?}");
+        assert_eq!(
+            (star.received(beside).frames, star.received(last).frames),
+            (3, 0),
+            "halted, with {delay:?}"
+        );
         star.pause(2, resume(C3));
         let room = star.now() + HOP + Nanos(672); // the first of the three has left
         star.run_until(room);
@@ -211,6 +215,6 @@ fn halting_switch_loses_no_lossless_frame() {
             })
             .collect();
         star.run_to_rest();
-        flows.into_iter().for_each(|flow| star.came_whole(flow, 200));
+        flows.into_iter().for_each(|flow| star.assert_whole(flow, 200));
     }
 }

@@ -47,7 +47,7 @@ fn cause(star: &Star, port: u8) -> Option<Cause> {
 
 fn nothing_was_lost(star: &mut Star, flows: &[Flow]) {
     star.run_to_rest();
-    flows.iter().for_each(|&flow| star.came_whole(flow, 400));
+    flows.iter().for_each(|&flow| star.assert_whole(flow, 400));
     for (port, class) in (0..5).flat_map(|port| [(port, C3), (port, C4)]) {
         assert!(!star.holds(port, class), "port {port} is held");
     }

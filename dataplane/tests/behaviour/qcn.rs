@@ -159,7 +159,7 @@ fn rates_converge_fairly_to_bottleneck() {
         star.run_for(millis(200));
         let (total, five) = shares(&star, &flows, 300, 400);
         assert!((950.0..=1_000.1).contains(&total), "{total} Mb/s");
-        assert!(flows.iter().all(|&flow| star.seen(flow).late_or_twice == 0));
+        assert!(flows.iter().all(|&flow| star.received(flow).late_or_twice == 0));
         ((xoffs, more), four, five)
     };
     let mut sums = [0.0; 4];
@@ -239,7 +239,7 @@ fn sampling_modes_lose_and_reorder_nothing() {
                 star.start(from, 0, stream)
             });
             star.run_to_rest();
-            flows.iter().for_each(|&flow| star.came_whole(flow, 1_000));
+            flows.iter().for_each(|&flow| star.assert_whole(flow, 1_000));
             assert!(flows.iter().map(|&flow| cnms_received(&star, flow)).sum::<usize>() > 5);
         }
     }
@@ -255,7 +255,7 @@ fn pauses_leave_despite_exhausted_control_frames() {
     let mut star = Star::new(plan);
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 2_000)));
     star.run_to_rest();
-    flows.iter().for_each(|&flow| star.came_whole(flow, 2_000));
+    flows.iter().for_each(|&flow| star.assert_whole(flow, 2_000));
     assert!(sum(&star, |class| class.xoff_sent.get()) > 0);
     assert!(sum(&star, |class| class.cnms_sent.get()) > 100);
 }
@@ -270,7 +270,7 @@ fn link_loss_discards_queued_messages() {
     star.run_for(millis(4));
     star.set_link(1, true);
     star.run_to_rest();
-    star.came_whole(flows[1], 2_000);
+    star.assert_whole(flows[1], 2_000);
 }
 
 #[test]

@@ -151,7 +151,7 @@ explore! {
             star.revise(settings);
         }
         star.run_to_rest();
-        flows.iter().for_each(|flow| star.came_whole(*flow, frames));
+        flows.iter().for_each(|flow| star.assert_whole(*flow, frames));
     }
 }
 
@@ -412,7 +412,7 @@ fn changing_peer_capabilities_lose_nothing() {
             }));
         }
         star.run_to_rest();
-        flows.iter().for_each(|&flow| star.came_whole(flow, 150));
+        flows.iter().for_each(|&flow| star.assert_whole(flow, 150));
         let counters = &star.switch().counters;
         assert_eq!(counters.dropped(DropReason::HeadroomExhausted), 0);
         for port in [1, 2].map(PortId) {

@@ -25,8 +25,8 @@ fn link_loss_ends_received_pause() {
     let up = star.now();
     let flow = star.start(1, 0, star.stream(0, C3, 1));
     star.run_to_rest();
-    star.came_whole(flow, 1);
-    assert_eq!(star.seen(flow).last_at, up + Nanos(2 * (12_304 + 500)), "no pause from before");
+    star.assert_whole(flow, 1);
+    assert_eq!(star.received(flow).last_at, up + Nanos(2 * (12_304 + 500)), "no pause from before");
 }
 
 // proves: link-down
@@ -69,7 +69,7 @@ fn link_loss_drops_queue_releases_senders() {
     let lost: u64 = flows.iter().map(|&flow| star.lost(flow)).sum();
     let dropped = star.switch().counters.dropped(DropReason::LinkDown);
     assert!((dropped..=dropped + 2).contains(&lost), "{lost} lost, {dropped} dropped, the rest on the wire");
-    assert!(flows.iter().all(|&flow| star.seen(flow).late_or_twice == 0));
+    assert!(flows.iter().all(|&flow| star.received(flow).late_or_twice == 0));
 }
 
 // proves: link-down
@@ -86,7 +86,7 @@ fn link_loss_drops_leave_no_debt() {
     star.pause(0, both);
     let flows = [(1, C3), (2, C4)].map(|(from, class)| star.start(from, 0, star.stream(0, class, 15)));
     star.run_for(Nanos(307_200 + 12 * 12_304));
-    let [dropped, other] = flows.map(|flow| star.seen(flow).frames);
+    let [dropped, other] = flows.map(|flow| star.received(flow).frames);
     assert!(dropped.abs_diff(other) <= 1, "{dropped} and {other} frames at equal weights");
     star.run_to_rest();
 }
@@ -128,7 +128,7 @@ fn lost_xon_peer_resumes_at_expiry() {
     star.pause(0, stop(C3, 4_000));
     let flow = star.start(1, 0, star.stream(0, C3, 200));
     star.run_to_rest();
-    star.came_whole(flow, 200);
+    star.assert_whole(flow, 200);
     assert_eq!(star.switch().counters.class(PortId(1), C3).xon_sent.get(), 1);
     let pauses = star.at(1).pauses();
     assert!(pauses.iter().all(|(_, what)| *what != resume(C3)), "the XON was lost");
@@ -161,7 +161,7 @@ fn lost_refresh_is_covered_by_next() {
     let sent = star.at(1).sent(flow.id);
     assert!(sent < 30, "held all the time: {sent}");
     star.run_to_rest();
-    star.came_whole(flow, 100);
+    star.assert_whole(flow, 100);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn pause_frame_waits_for_control_slot() {
     let starved = (0..4).map(|port| star.switch().counters.port(PortId(port)).control_starved.get());
     assert_eq!(starved.sum::<u64>(), 2, "three pause frames are due at the same time");
     star.run_to_rest();
-    flows.iter().for_each(|&flow| star.came_whole(flow, 100));
+    flows.iter().for_each(|&flow| star.assert_whole(flow, 100));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn last_frames_leave_without_more_traffic() {
         let mut star = Star::new(plan::switch(&[LINK; 2]));
         let flow = star.start(1, 0, Stream { len: 60, ..star.stream(0, C3, frames) });
         star.run_to_rest();
-        star.came_whole(flow, frames);
+        star.assert_whole(flow, frames);
     }
 }
 
@@ -245,7 +245,7 @@ fn oversized_frame_does_not_halt_pipeline() {
     assert_eq!(drops[DropReason::TooLong.index()].get(), 3);
     let short = star.start(1, 0, Stream { len: 500, ..star.stream(0, C0, 3) });
     star.run_to_rest();
-    star.came_whole(short, 3);
+    star.assert_whole(short, 3);
 }
 
 /// Returns a frame of class 0 from the host at port 1 to that at port 0, with these tags.
@@ -400,7 +400,7 @@ fn releases_are_awaited_while_frames_wait() {
     let waits = |star: &Star| star.switch().worker(PortId(0)).waits_for_releases();
     let one = star.start(1, 0, star.stream(0, C3, 1));
     star.run_to_rest();
-    star.came_whole(one, 1);
+    star.assert_whole(one, 1);
     assert!(!waits(&star), "at rest");
     star.pause(0, stop(C3, 0xffff));
     let many = star.start(1, 0, star.stream(0, C3, 100));
@@ -408,7 +408,7 @@ fn releases_are_awaited_while_frames_wait() {
     assert!(star.holds(1, C3) && waits(&star));
     star.pause(0, resume(C3));
     star.run_to_rest();
-    star.came_whole(many, 100);
+    star.assert_whole(many, 100);
     assert!(!waits(&star));
     let mut committed = plan::switch(&[LINK; 3]);
     committed.each_port(|port| port.commit = Bytes(1));
@@ -446,5 +446,5 @@ fn prefetch_of_last_port_is_harmless() {
     (0..=256).for_each(|step| switch.prefetch(step));
     star.pause(254, resume(C3));
     star.run_to_rest();
-    star.came_whole(flow, 10);
+    star.assert_whole(flow, 10);
 }

@@ -76,7 +76,7 @@ fn idle_port_leads_line_by_commit() {
     let paused = line.sent_at_once(Nanos::from_micros(200));
     assert!(expected.contains(&paused), "{paused} after a pause");
     line.bed.run_to_rest();
-    assert_eq!(line.bed.host(line.receiver).seen(id).frames, 400);
+    assert_eq!(line.bed.host(line.receiver).received(id).frames, 400);
 }
 
 /// Returns the time of frames on a line of 200 Mb/s whose switch runs every other millisecond, relative to their line
@@ -96,8 +96,8 @@ fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     let id = line.start(1_000);
     line.bed.run_to_rest();
     let host = line.bed.host(line.receiver);
-    assert_eq!(host.seen(id).frames, 1_000);
-    let took = host.seen(id).last_at.since(host.arrivals[0].0);
+    assert_eq!(host.received(id).frames, 1_000);
+    let took = host.received(id).last_at.since(host.arrivals[0].0);
     took.0 as f64 / slow.time_of(Bytes(999 * FRAME.0)).0 as f64
 }
 
@@ -124,8 +124,8 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
     let frames = 4_000 / senders as u64;
     let flows: Vec<_> = (1..=senders).map(|from| star.start(from, 0, star.stream(0, C3, frames))).collect();
     star.run_to_rest();
-    flows.iter().for_each(|&flow| star.came_whole(flow, frames));
-    let last = flows.iter().map(|&flow| star.seen(flow).last_at).max().expect("there are flows");
+    flows.iter().for_each(|&flow| star.assert_whole(flow, frames));
+    let last = flows.iter().map(|&flow| star.received(flow).last_at).max().expect("there are flows");
     let took = last.since(star.at(0).arrivals[0].0);
     took.0 as f64 / speed.time_of(Bytes((senders as u64 * frames - 1) * FRAME.0)).0 as f64
 }

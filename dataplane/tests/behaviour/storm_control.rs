@@ -29,7 +29,7 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
     let stream = Stream { class: C0, len: 60, ..Stream::new(to, frames, Nanos::ZERO) };
     let id = star.start_to_all(0, stream);
     star.run_to_rest();
-    star.at(1).seen(id).frames
+    star.at(1).received(id).frames
 }
 
 /// At 100 Mb/s, 10 ms are 125,000 bytes of lead, plus a tenth of a gigabit line meanwhile; one more frame starts at
@@ -82,14 +82,14 @@ fn limit_spares_unicast_and_other_ports() {
     for from in [1, 0] {
         let hello = star.start(from, 1 - from, star.stream(1 - from, C3, 1));
         star.run_to_rest();
-        star.came_whole(hello, 1);
+        star.assert_whole(hello, 1);
     }
     let unicast = star.start(0, 1, star.stream(1, C3, 500));
     let stream = Stream { class: C0, len: 60, ..Stream::new(MacAddr::BROADCAST, 1_000, Nanos::ZERO) };
     let other_port = star.start_to_all(2, stream);
     star.run_to_rest();
-    star.came_whole(unicast, 500);
-    assert_eq!(star.at(1).seen(other_port).frames, 1_000);
+    star.assert_whole(unicast, 500);
+    assert_eq!(star.at(1).received(other_port).frames, 1_000);
     assert_eq!(dropped(&star), 0);
     assert_eq!(Bytes::on_line(60), Bytes(SMALL), "what a small frame takes of the line");
 }

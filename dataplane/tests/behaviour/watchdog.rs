@@ -91,7 +91,7 @@ fn storm_bounds_are_nanosecond_exact() {
     star.run_to_rest();
     let flow = star.start(1, 0, star.stream(0, C3, 200));
     star.run_to_rest();
-    star.came_whole(flow, 200);
+    star.assert_whole(flow, 200);
 }
 
 // proves: watchdog
@@ -106,7 +106,7 @@ fn idle_port_has_no_storm() {
     // Other classes wait for no peer, and other ports have no storm.
     let others = [star.start(1, 0, star.stream(0, C4, 500)), star.start(1, 2, star.stream(2, C3, 500))];
     star.run_for(Nanos::from_millis(20));
-    others.iter().for_each(|&flow| star.came_whole(flow, 500));
+    others.iter().for_each(|&flow| star.assert_whole(flow, 500));
     assert_eq!(counters(&star).storms.get(), 0);
 }
 
@@ -120,7 +120,7 @@ fn pauses_with_departures_make_no_storm() {
         star.run_for(Nanos::from_millis(5));
     }
     star.run_to_rest();
-    flows.iter().for_each(|&flow| star.came_whole(flow, 600));
+    flows.iter().for_each(|&flow| star.assert_whole(flow, 600));
     assert_eq!(counters(&star).storms.get(), 0);
 }
 
@@ -147,7 +147,7 @@ fn storming_port_drops_and_releases_senders() {
         assert_eq!(star.at(0).arrivals.len(), before, "nothing is sent to the peer that pauses");
         star.pause(0, resume(C3));
         star.run_to_rest();
-        star.came_whole(beside, 500);
+        star.assert_whole(beside, 500);
         let lost: u64 = flows.iter().map(|&flow| star.lost(flow)).sum();
         assert_eq!((lost, counters(&star).storms.get()), (discarded(&star), 1));
         assert!(lost > 3_000, "{lost}");
@@ -166,9 +166,9 @@ fn forward_action_ignores_pause_without_loss() {
     let (mut star, flows) = overloaded(watched(WatchdogAction::Forward), 600);
     star.pause(0, stop(C3, 0xffff));
     star.run_until(Nanos(BEGIN.0 + DETECT.0 - 1));
-    let before = star.seen(flows[0]).frames + star.seen(flows[1]).frames;
+    let before = star.received(flows[0]).frames + star.received(flows[1]).frames;
     star.run_for(Nanos::from_millis(15));
-    flows.iter().for_each(|&flow| star.came_whole(flow, 600));
+    flows.iter().for_each(|&flow| star.assert_whole(flow, 600));
     assert!(stormed(&star) && star.switch().worker(PortId(0)).paused(PortId(0)).classes().contains(C3));
     // The next pause updates the count of forwarded frames.
     star.pause(0, stop(C3, 10));
@@ -182,9 +182,9 @@ fn forward_action_ignores_pause_without_loss() {
     star.run_for(Nanos(1_172));
     let flow = star.start(1, 0, star.stream(0, C3, 10));
     star.run_for(Nanos(1_000 * QUANTUM - 1));
-    assert_eq!(star.seen(flow).frames, 0);
+    assert_eq!(star.received(flow).frames, 0);
     star.run_to_rest();
-    star.came_whole(flow, 10);
+    star.assert_whole(flow, 10);
 }
 
 // proves: watchdog
@@ -195,7 +195,7 @@ fn alert_action_only_reports() {
     star.run_until(BEGIN + DETECT);
     assert!(stormed(&star) && star.holds(1, C3));
     star.run_to_rest();
-    flows.iter().for_each(|&flow| star.came_whole(flow, 600));
+    flows.iter().for_each(|&flow| star.assert_whole(flow, 600));
     assert_eq!((counters(&star).storms.get(), discarded(&star)), (1, 0));
 }
 
@@ -212,7 +212,7 @@ fn link_loss_ends_storm() {
     star.set_link(0, true);
     let flow = star.start(1, 0, star.stream(0, C3, 10));
     star.run_to_rest();
-    star.came_whole(flow, 10);
+    star.assert_whole(flow, 10);
 }
 
 const TURN: Nanos = Nanos::from_micros(2);

@@ -171,7 +171,7 @@ impl Run {
         }
         self.star.run_to_rest();
         for (flow, stream) in &self.flows {
-            let received = self.star.seen(*flow);
+            let received = self.star.received(*flow);
             assert_eq!(self.star.at(flow.from).sent(flow.id), stream.count, "{flow:?} is stalled");
             assert_eq!(received.late_or_twice, 0, "{flow:?} is out of order");
             if self.must_come(*flow, stream.class) {

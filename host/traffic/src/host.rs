@@ -283,7 +283,7 @@ impl<'fd> Run<'fd> {
         self.announce();
         let transmitted = self.transmit();
         self.station.flush();
-        if self.station.is_gone() {
+        if self.station.is_removed() {
             return Ok(true);
         }
         if stop.load(Ordering::Relaxed) && self.interrupted.is_none() {
@@ -465,7 +465,7 @@ impl<'fd> Run<'fd> {
             usual_gap_ns: self.gaps.value_at_quantile(0.5),
             unsorted: UnsortedReport { announcements_sent: self.announced, ..report.unsorted },
             drops: self.station.drops(),
-            device_gone: self.station.is_gone(),
+            device_gone: self.station.is_removed(),
             ..report
         }
     }

@@ -93,7 +93,7 @@ impl Station {
     /// Queues a frame from [`Station::allocate`] for the next [`Station::flush`].
     ///
     /// # Panics
-    /// Panics if the interface [is gone](Station::is_gone).
+    /// Panics if the interface [was removed](Station::is_removed).
     #[inline]
     pub fn send(&mut self, frame: Frame) {
         let len = frame.len();
@@ -123,7 +123,7 @@ impl Station {
 
     /// Returns true if sending has found the interface deleted.
     #[must_use]
-    pub fn is_gone(&self) -> bool {
+    pub fn is_removed(&self) -> bool {
         self.port.is_removed()
     }
 

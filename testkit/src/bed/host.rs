@@ -157,7 +157,7 @@ impl Host {
     }
 
     /// Returns the received frames of stream `id`.
-    pub fn seen(&self, id: u32) -> Received {
+    pub fn received(&self, id: u32) -> Received {
         self.received.get(&id).copied().unwrap_or_default()
     }
 

@@ -75,18 +75,18 @@ impl Star {
     }
 
     /// Returns the received frames of a flow.
-    pub fn seen(&self, flow: Flow) -> Received {
-        self.at(flow.to).seen(flow.id)
+    pub fn received(&self, flow: Flow) -> Received {
+        self.at(flow.to).received(flow.id)
     }
 
     /// Returns the number of a flow's frames that were sent and not received.
     pub fn lost(&self, flow: Flow) -> u64 {
-        self.at(flow.from).sent(flow.id) - self.seen(flow).frames
+        self.at(flow.from).sent(flow.id) - self.received(flow).frames
     }
 
     /// Asserts that all frames of a flow arrived once and in order.
-    pub fn came_whole(&self, flow: Flow, frames: u64) {
-        let received = self.seen(flow);
+    pub fn assert_whole(&self, flow: Flow, frames: u64) {
+        let received = self.received(flow);
         assert_eq!((received.frames, received.late_or_twice), (frames, 0), "{flow:?}");
         assert_eq!(self.at(flow.from).sent(flow.id), frames, "{flow:?}");
     }

@@ -161,7 +161,7 @@ impl ScenarioRun<'_> {
         let now = self.bed.now();
         self.scenario.flows.iter().zip(&self.streams).find_map(|(flow, &id)| {
             let [from, to] = [flow.from, flow.to].map(|host| self.bed.host(self.hosts[host]));
-            let (sent, received) = (from.sent(id), to.seen(id));
+            let (sent, received) = (from.sent(id), to.received(id));
             let must_come = LOSSLESS.contains(flow.class) && !self.scenario.may_harm();
             if self.rests && sent < flow.count {
                 let what = format!("stream {id} is stalled after {sent} of {} frames", flow.count);

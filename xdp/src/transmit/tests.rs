@@ -93,7 +93,7 @@ fn unsent_frames_of_removed_interface_return_once() {
         transmitter.send(P0, &mut store, frame).unwrap();
     }
     transmitter.flush();
-    assert!(transmitter.is_gone() && transmitter.room() == 0 && !transmitter.in_flight());
+    assert!(transmitter.is_removed() && transmitter.room() == 0 && !transmitter.in_flight());
     assert_eq!(reap_all(&mut transmitter, &mut store), [60], "the kernel had taken it");
     let late = rings.with(|rings| rings.tx.pop_front()).unwrap();
     let mut unsent = Vec::new();
@@ -119,9 +119,9 @@ fn idle_kick_detects_removed_interface() {
     let (rings, mut transmitter, _) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Down, Kick::Gone]));
     transmitter.look();
-    assert!(!transmitter.is_gone(), "down is not gone");
+    assert!(!transmitter.is_removed(), "down is not gone");
     transmitter.look();
-    assert!(transmitter.is_gone());
+    assert!(transmitter.is_removed());
 }
 
 // proves: verdict

@@ -66,7 +66,10 @@ fn flood_takes_member_without_standstill() {
         let stream = Stream { len: 996, rate, ..Stream::new(MacAddr::BROADCAST, 400, star.now()) };
         let id = star.start_to_all(0, Stream { class: C3, ..stream });
         run_paused(&mut star, 3..4, 10);
-        assert_eq!(([1, 2].map(|port| star.at(port).seen(id).frames), missed(&star, 3..4)), ([400; 2], 0));
+        assert_eq!(
+            ([1, 2].map(|port| star.at(port).received(id).frames), missed(&star, 3..4)),
+            ([400; 2], 0)
+        );
     }
 }
 
@@ -83,7 +86,7 @@ fn flood_ignores_room_at_standstill_port() {
         let behind = star.stream(1, C3, 3);
         let behind = star.start(0, 1, Stream { len: 996, ..behind });
         run_paused(&mut star, 3..4, 100);
-        let received = [(1, id), (2, id), (1, behind.id)].map(|(port, id)| star.at(port).seen(id).frames);
+        let received = [(1, id), (2, id), (1, behind.id)].map(|(port, id)| star.at(port).received(id).frames);
         assert_eq!((received, missed(&star, 3..4)), ([1, 1, 3], misses), "{left}");
     }
 }
@@ -111,11 +114,11 @@ fn flood_avoids_storm_beside_standstill_member() {
         let before = discarded(&star, 3);
         let id = star.start_to_all(0, Stream { class: C3, len: 996, ..Stream::new(UNKNOWN, 3, star.now()) });
         run_paused(&mut star, 2..4, 1);
-        assert_eq!(star.at(1).seen(id).frames, 3);
+        assert_eq!(star.at(1).received(id).frames, 3);
         let lost = discarded(&star, 3) - before;
         star.pause(2, resume(C3));
         star.run_for(Nanos::from_millis(1));
-        assert_eq!((star.at(2).seen(id).frames, lost), (3, 0), "{owners:?}, {when_full:?}");
+        assert_eq!((star.at(2).received(id).frames, lost), (3, 0), "{owners:?}, {when_full:?}");
     }
 }
 
@@ -133,11 +136,11 @@ fn waiting_flood_takes_resumed_member() {
     star.run_for(Nanos::from_micros(200));
     let id = flood(&mut star, 10);
     star.run_for(Nanos::from_millis(1));
-    let before = star.at(1).seen(id).frames;
+    let before = star.at(1).received(id).frames;
     assert!(before < 10, "some wait for room at port 2");
     star.pause(3, resume(C3));
     star.run_for(Nanos::from_millis(20));
-    let received = [1, 3].map(|port| star.at(port).seen(id).frames);
+    let received = [1, 3].map(|port| star.at(port).received(id).frames);
     assert_eq!(received, [10, 10 - before], "{before} before");
 }
 
@@ -164,7 +167,7 @@ fn waiting_flood_takes_intermittently_resumed_member() {
         star.run_for(Nanos::from_millis(1));
         star.pause(3, resume(C3));
         star.run_for(Nanos::from_millis(2));
-        assert_eq!(star.at(1).seen(id).frames, 10, "{moments} moments");
+        assert_eq!(star.at(1).received(id).frames, 10, "{moments} moments");
     }
 }
 
@@ -184,7 +187,7 @@ fn flood_avoids_full_member_beside_standstill() {
     run_paused(&mut star, 2..4, 1);
     (2..4).for_each(|port| star.pause(port, resume(C3)));
     star.run_for(Nanos::from_millis(1));
-    let received = [1, 2, 3].map(|port| star.at(port).seen(id).frames);
+    let received = [1, 2, 3].map(|port| star.at(port).received(id).frames);
     assert_eq!(
         (received, missed(&star, 2..4)),
         ([5, 1, 4], 0),
@@ -214,7 +217,7 @@ fn flood_misses_only_port_without_room() {
         }
         let id = flood(&mut star, 1);
         run_paused(&mut star, 3..5, 2);
-        let received = [1, 2].map(|port| star.at(port).seen(id).frames);
+        let received = [1, 2].map(|port| star.at(port).received(id).frames);
         let drops = [3, 4].map(|port| {
             let drops = &star.switch().counters.class(PortId(port), C3).drops;
             [DropReason::FloodPaused, DropReason::PausedDiscard].map(|reason| drops[reason.index()].get())
@@ -239,7 +242,7 @@ fn flood_waits_for_no_standstill_port() {
         assert_eq!(missed(&star, 1..4), misses, "{left}");
         (1..4).for_each(|port| star.pause(port, resume(C3)));
         star.run_to_rest();
-        let received: u64 = (1..4).map(|port| star.at(port).seen(id).frames).sum();
+        let received: u64 = (1..4).map(|port| star.at(port).received(id).frames).sum();
         assert_eq!(received + misses, 3, "{left}");
     }
 }
