@@ -11,8 +11,8 @@ pub use crate::results::{Row, TEXT, Table};
 macro_rules! columns {
     ($($rest:tt)*) => {
         crate::results::columns! {
-            "point", TEXT, "the point of the sweep; empty without one";
-            "seed", "", "the seed of the run";
+            "point", TEXT, "point of the sweep; empty without one";
+            "seed", "", "seed of the run";
             $($rest)*
         }
     };
@@ -21,24 +21,24 @@ macro_rules! columns {
 pub const FLOWS: Table = Table {
     name: "flows",
     columns: columns! {
-        "flow", "", "its number in the run";
-        "load", TEXT, "the load that it is of";
-        "from", "", "the number of the host that sends";
-        "to", "", "the number of the host that receives";
-        "class", "", "its class";
-        "size_bytes", "bytes", "what it carries, headers left out";
-        "start_ns", "ns", "when its first frame might leave";
-        "finish_ns", "ns", "when its last byte was at the receiver; empty: it had not ended";
-        "fct_ns", "ns", "from start to finish; empty: it had not ended";
-        "ideal_ns", "ns", "the same if it were alone in the fabric";
-        "slowdown", "1", "fct_ns / ideal_ns; empty: it had not ended";
-        "sent_frames", "frames", "frames of data sent, those sent again too";
-        "resent_frames", "frames", "frames of data that had been sent before";
-        "timeouts", "", "how often its sender waited in vain";
-        "marked_frames", "frames", "frames that came with a mark of congestion";
-        "cnps", "frames", "congestion notifications for it: sent by its receiver, or come to its sender (QCN)";
-        "out_of_order_frames", "frames", "frames that did not come right after the one before them";
-        "counted", "0 or 1", "whether it began after warm_up and within the run, and is in the summary";
+        "flow", "", "number of the flow in the run";
+        "load", TEXT, "name of its load";
+        "from", "", "number of the sending host";
+        "to", "", "number of the receiving host";
+        "class", "", "class of the flow";
+        "size_bytes", "bytes", "payload, without headers";
+        "start_ns", "ns", "time at which the first frame may leave";
+        "finish_ns", "ns", "time at which the last byte arrived; empty: unfinished";
+        "fct_ns", "ns", "time from start to finish; empty: unfinished";
+        "ideal_ns", "ns", "completion time of the flow alone in the fabric";
+        "slowdown", "1", "fct_ns / ideal_ns; empty: unfinished";
+        "sent_frames", "frames", "data frames sent, retransmissions included";
+        "resent_frames", "frames", "data frames retransmitted";
+        "timeouts", "", "retransmission timeouts of the sender";
+        "marked_frames", "frames", "frames received with a congestion mark";
+        "cnps", "frames", "congestion notifications sent by the receiver, or received by the sender (QCN)";
+        "out_of_order_frames", "frames", "frames received out of order";
+        "counted", "0 or 1", "1 if the flow began after warm_up and within the run, so that the summary has it";
     },
 };
 
@@ -46,13 +46,13 @@ pub const FLOWS: Table = Table {
 pub const QUEUES: Table = Table {
     name: "queues",
     columns: columns! {
-        "time_ns", "ns", "when";
-        "switch", "", "the number of the switch";
-        "port", "", "the number of its port";
-        "class", "", "the class";
-        "egress_bytes", "bytes", "what waits to leave by the port";
-        "ingress_bytes", "bytes", "what came in by the port and has not left";
-        "headroom_bytes", "bytes", "the part of it beyond XOFF";
+        "time_ns", "ns", "time of the sample";
+        "switch", "", "number of the switch";
+        "port", "", "number of the port";
+        "class", "", "class";
+        "egress_bytes", "bytes", "bytes queued for transmission";
+        "ingress_bytes", "bytes", "bytes received by the port that have not left";
+        "headroom_bytes", "bytes", "part of them beyond XOFF";
     },
 };
 
@@ -60,17 +60,17 @@ pub const QUEUES: Table = Table {
 pub const PAUSES: Table = Table {
     name: "pauses",
     columns: columns! {
-        "start_ns", "ns", "when the XOFF began to leave";
-        "end_ns", "ns", "when the XON did, or the link was lost; empty: not within the run";
-        "switch", "", "the number of the switch that asks; empty: a slow receiver does, the host at the other end of peer's link";
-        "port", "", "the number of its port; empty: a slow receiver asks";
-        "class", "", "the class that is to stop";
-        "peer", TEXT, "who is to stop: h3 is host 3, s1p2 is port 2 of switch 1";
-        "trigger", TEXT, "what made the policy ask; slow_receiver: no policy, but a host that has not taken what came";
-        "cause_class", "", "the class whose queues are full";
-        "culprit_port", "", "the port of the egress queue that is congested; empty: none is known";
-        "relayed", "0 or 1", "whether that queue was held by its own peer";
-        "refreshes", "frames", "how often the XOFF was repeated";
+        "start_ns", "ns", "time at which the XOFF began to leave";
+        "end_ns", "ns", "time at which the XON did, or the link was lost; empty: not within the run";
+        "switch", "", "number of the pausing switch; empty: a slow receiver, the host at the other end of peer's link";
+        "port", "", "number of its port; empty: a slow receiver";
+        "class", "", "paused class";
+        "peer", TEXT, "paused sender: h3 is host 3, s1p2 is port 2 of switch 1";
+        "trigger", TEXT, "trigger of the policy; slow_receiver: a host with full receive buffers";
+        "cause_class", "", "class of the congested queues";
+        "culprit_port", "", "port of the congested egress queue; empty: unknown";
+        "relayed", "0 or 1", "1 if that queue was paused by its own peer";
+        "refreshes", "frames", "repetitions of the XOFF";
     },
 };
 
@@ -78,27 +78,27 @@ pub const PAUSES: Table = Table {
 pub const CLASSES: Table = Table {
     name: "classes",
     columns: columns! {
-        "switch", "", "the number of the switch";
-        "kind", TEXT, "its kind";
-        "port", "", "the number of its port";
-        "peer", TEXT, "who is at the other end: h3 is host 3, s1p2 is port 2 of switch 1";
-        "class", "", "the class";
-        "rx_frames", "frames", "what came in";
-        "rx_bytes", "bytes", "the same, with FCS";
-        "tx_frames", "frames", "what left";
-        "tx_bytes", "bytes", "the same, with FCS";
-        "dropped_frames", "frames", "what was dropped, for whatever reason";
-        "marked_frames", "frames", "what left with a mark of congestion";
-        "xoff_sent", "frames", "pauses asked for";
-        "xon_sent", "frames", "pauses ended";
-        "refreshes_sent", "frames", "XOFF repeated";
-        "xoff_received", "frames", "XOFF that came, repeated ones too";
-        "held_ns", "ns", "how long the peer was held";
-        "paused_ns", "ns", "how long the class was held by the peer";
-        "ingress_max_bytes", "bytes", "most that had come in and not left";
-        "headroom_max_bytes", "bytes", "most of it beyond XOFF";
-        "egress_max_bytes", "bytes", "most that waited to leave";
-        "egress_mean_bytes", "bytes", "the same, mean of the samples after warm_up; empty without any";
+        "switch", "", "number of the switch";
+        "kind", TEXT, "kind of the switch";
+        "port", "", "number of the port";
+        "peer", TEXT, "other end of the link: h3 is host 3, s1p2 is port 2 of switch 1";
+        "class", "", "class";
+        "rx_frames", "frames", "frames received";
+        "rx_bytes", "bytes", "bytes received, with FCS";
+        "tx_frames", "frames", "frames sent";
+        "tx_bytes", "bytes", "bytes sent, with FCS";
+        "dropped_frames", "frames", "frames dropped, for any reason";
+        "marked_frames", "frames", "frames sent with a congestion mark";
+        "xoff_sent", "frames", "pauses sent";
+        "xon_sent", "frames", "pauses ended by XON";
+        "refreshes_sent", "frames", "repetitions of XOFF sent";
+        "xoff_received", "frames", "XOFFs received, repetitions included";
+        "held_ns", "ns", "time in which the peer was paused";
+        "paused_ns", "ns", "time in which the peer paused the class";
+        "ingress_max_bytes", "bytes", "maximum of bytes received that have not left";
+        "headroom_max_bytes", "bytes", "maximum of bytes beyond XOFF";
+        "egress_max_bytes", "bytes", "maximum of the egress queue";
+        "egress_mean_bytes", "bytes", "mean of the egress queue in samples after warm_up; empty without samples";
     },
 };
 
@@ -106,13 +106,13 @@ pub const CLASSES: Table = Table {
 pub const DROPS: Table = Table {
     name: "drops",
     columns: columns! {
-        "switch", "", "the number of the switch; empty: a slow receiver has dropped them";
-        "kind", TEXT, "its kind; host: a slow receiver";
-        "port", "", "the number of its port; empty: a slow receiver has dropped them";
-        "peer", TEXT, "who is at the other end: h3 is host 3, s1p2 is port 2 of switch 1; of a slow receiver: itself";
-        "class", "", "the class";
-        "reason", TEXT, "the reason, as metrics have it; slow_receiver: no room at a host that has not taken what came";
-        "dropped_frames", "frames", "what was dropped for it; over all reasons of a port this is dropped_frames of `classes`";
+        "switch", "", "number of the switch; empty: a slow receiver";
+        "kind", TEXT, "kind of the switch; host: a slow receiver";
+        "port", "", "number of the port; empty: a slow receiver";
+        "peer", TEXT, "other end of the link: h3 is host 3, s1p2 is port 2 of switch 1; the slow receiver itself";
+        "class", "", "class";
+        "reason", TEXT, "reason, as in metrics; slow_receiver: full receive buffers of a host";
+        "dropped_frames", "frames", "frames dropped for that reason; their sum over reasons is dropped_frames of `classes`";
     },
 };
 
@@ -120,13 +120,13 @@ pub const DROPS: Table = Table {
 pub const SWITCHES: Table = Table {
     name: "switches",
     columns: columns! {
-        "switch", "", "the number of the switch";
-        "kind", TEXT, "its kind";
-        "stalls", "", "how often its driver looked at nothing for a while";
-        "stalled_ns", "ns", "how long, all together; a stall that has begun is counted whole";
-        "unseen_frames", "frames", "frames that came when a port's ring was full, or the packet memory";
-        "restarts", "", "how often it began anew";
-        "restart_frames", "frames", "frames that were in it when it ended, or came before it began anew";
+        "switch", "", "number of the switch";
+        "kind", TEXT, "kind of the switch";
+        "stalls", "", "stalls of the switch's driver";
+        "stalled_ns", "ns", "sum of stalls; a stall that has begun counts whole";
+        "unseen_frames", "frames", "frames lost because a receive ring or the packet memory was full";
+        "restarts", "", "restarts of the switch";
+        "restart_frames", "frames", "frames lost in restarts: queued at the end, or received before the new start";
     },
 };
 
@@ -134,11 +134,11 @@ pub const SWITCHES: Table = Table {
 pub const LINKS: Table = Table {
     name: "links",
     columns: columns! {
-        "end", TEXT, "the end: h3 is host 3, s1p2 is port 2 of switch 1";
-        "lost_frames", "frames", "frames that did not come, MAC control left out";
-        "lost_control_frames", "frames", "MAC control that did not come";
-        "late_control_frames", "frames", "MAC control that was to come later than it should, or again";
-        "harmed_control_frames", "frames", "MAC control that came with a byte changed";
+        "end", TEXT, "receiving end: h3 is host 3, s1p2 is port 2 of switch 1";
+        "lost_frames", "frames", "frames lost, without MAC control";
+        "lost_control_frames", "frames", "MAC control frames lost";
+        "late_control_frames", "frames", "MAC control frames delayed or duplicated";
+        "harmed_control_frames", "frames", "MAC control frames received with a changed byte";
     },
 };
 
@@ -146,10 +146,10 @@ pub const LINKS: Table = Table {
 pub const THROUGHPUT: Table = Table {
     name: "throughput",
     columns: columns! {
-        "time_ns", "ns", "when";
-        "flow", "", "its number in the run";
-        "received_bytes", "bytes", "payload that had come by then and was of use";
-        "rate_mbps", "Mb/s", "payload since the sample before";
+        "time_ns", "ns", "time of the sample";
+        "flow", "", "number of the flow in the run";
+        "received_bytes", "bytes", "useful payload received so far";
+        "rate_mbps", "Mb/s", "rate of payload since the previous sample";
     },
 };
 
@@ -157,32 +157,32 @@ pub const THROUGHPUT: Table = Table {
 pub const RUNS: Table = Table {
     name: "runs",
     columns: columns! {
-        "duration_us", "us", "how long it ran";
-        "flows", "flows", "flows that began after warm_up and within the run";
-        "flows_done", "flows", "those that ended";
-        "queries", "queries", "queries of incasts that began after warm_up and within the run";
-        "queries_met", "queries", "those that ended, within their deadline where they have one";
-        "fct_mean_us", "us", "completion time of flows, mean";
-        "fct_p50_us", "us", "the same, median";
-        "fct_p99_us", "us", "the same, 99th percentile";
-        "slowdown_mean", "1", "completion time over that of the flow alone, mean";
-        "slowdown_p50", "1", "the same, median";
-        "slowdown_p95", "1", "the same, 95th percentile";
-        "slowdown_p99", "1", "the same, 99th percentile";
-        "goodput_gbps", "Gb/s", "payload that came and was of use, of all flows together, over the time after warm_up";
-        "xoffs", "frames", "pauses asked for after warm_up";
-        "held_us", "us", "how long peers were held after warm_up, all ports and classes together";
-        "lost_frames", "frames", "frames lost after warm_up: dropped, lost on a link (except MAC control), lost before a switch whose receive ring was full, lost in a restart, or at a slow receiver without room";
+        "duration_us", "us", "length of the run";
+        "flows", "flows", "flows begun after warm_up and within the run";
+        "flows_done", "flows", "those that finished";
+        "queries", "queries", "incast queries begun after warm_up and within the run";
+        "queries_met", "queries", "those that finished, within their deadline if any";
+        "fct_mean_us", "us", "mean completion time of flows";
+        "fct_p50_us", "us", "median completion time";
+        "fct_p99_us", "us", "99th percentile of completion times";
+        "slowdown_mean", "1", "mean slowdown: completion time over that of the flow alone";
+        "slowdown_p50", "1", "median slowdown";
+        "slowdown_p95", "1", "95th percentile of slowdowns";
+        "slowdown_p99", "1", "99th percentile of slowdowns";
+        "goodput_gbps", "Gb/s", "useful payload of all flows over the time after warm_up";
+        "xoffs", "frames", "pauses sent after warm_up";
+        "held_us", "us", "time in pauses after warm_up, summed over ports and classes";
+        "lost_frames", "frames", "frames lost after warm_up: dropped, lost on a link (except MAC control), before a full receive ring, in a restart, or at a slow receiver";
         "marked_frames", "frames", "frames marked after warm_up";
         "cnps", "frames", "congestion notifications";
-        "resent_frames", "frames", "frames sent again";
-        "timeouts", "", "how often senders waited in vain";
-        "queue_max_kb", "kB", "the longest egress queue at any time";
-        "headroom_max_kb", "kB", "most beyond XOFF at any time";
-        "stuck_kb", "kB", "what waits in switches at the end, in queues that nothing has left for 1 ms or longer";
-        "stuck_since_us", "us", "since when the first of them has been so, to 100 us; empty: there is none";
-        "hops", "frames", "frames over links, all told";
-        "trace", TEXT, "one number for all that happened: the same for the same seed";
+        "resent_frames", "frames", "frames retransmitted";
+        "timeouts", "", "retransmission timeouts";
+        "queue_max_kb", "kB", "maximum egress queue";
+        "headroom_max_kb", "kB", "maximum of bytes beyond XOFF";
+        "stuck_kb", "kB", "bytes queued at the end in queues that have sent nothing for 1 ms or longer";
+        "stuck_since_us", "us", "time since which the first of them has sent nothing, to 100 us; empty: none";
+        "hops", "frames", "frames over links, in total";
+        "trace", TEXT, "hash of all events: equal for equal seeds";
     },
 };
 
@@ -190,19 +190,19 @@ pub const RUNS: Table = Table {
 pub const LOADS: Table = Table {
     name: "loads",
     columns: columns! {
-        "load", TEXT, "its name";
-        "flows", "flows", "flows that began after warm_up and within the run";
-        "flows_done", "flows", "those that ended";
-        "queries", "queries", "queries that began after warm_up and within the run";
-        "queries_met", "queries", "those that ended, within their deadline where they have one";
-        "fct_mean_us", "us", "completion time of flows, mean";
-        "fct_p50_us", "us", "the same, median";
-        "fct_p99_us", "us", "the same, 99th percentile";
-        "slowdown_mean", "1", "completion time over that of the flow alone, mean";
-        "slowdown_p50", "1", "the same, median";
-        "slowdown_p95", "1", "the same, 95th percentile";
-        "slowdown_p99", "1", "the same, 99th percentile";
-        "goodput_gbps", "Gb/s", "payload that came and was of use, over the time after warm_up";
+        "load", TEXT, "name of the load";
+        "flows", "flows", "flows begun after warm_up and within the run";
+        "flows_done", "flows", "those that finished";
+        "queries", "queries", "queries begun after warm_up and within the run";
+        "queries_met", "queries", "those that finished, within their deadline if any";
+        "fct_mean_us", "us", "mean completion time of flows";
+        "fct_p50_us", "us", "median completion time";
+        "fct_p99_us", "us", "99th percentile of completion times";
+        "slowdown_mean", "1", "mean slowdown: completion time over that of the flow alone";
+        "slowdown_p50", "1", "median slowdown";
+        "slowdown_p95", "1", "95th percentile of slowdowns";
+        "slowdown_p99", "1", "99th percentile of slowdowns";
+        "goodput_gbps", "Gb/s", "useful payload over the time after warm_up";
     },
 };
 
