@@ -12,10 +12,45 @@ const FILE_MAX: usize = 550;
 /// Begins a line above a test: the promises of SPECIFICATION.md that the test proves.
 const PROOF: &str = "// proves: ";
 
-/// Forbidden parts of names; the glossary in ARCHITECTURE.md has the terms.
-const WORDS: [&str; 6] = ["deaf", "loud", "news", "orders", "quiet", "shown"];
+/// Forbidden parts of names, because they say how a value came about and not what it is. The glossary in ARCHITECTURE.md
+/// has the terms.
+const WORDS: [&str; 8] = ["told", "untold", "said", "unsaid", "asked", "heard", "seen", "news"];
 
-const TYPE_WORDS: [&str; 2] = ["Like", "Way"];
+/// Maximum characters of a test's name.
+const TEST_MAX: usize = 60;
+
+/// Beginnings of docs that cannot be understood without the line before.
+const RELATIVES: [&str; 26] = [
+    "What",
+    "Who",
+    "Whom",
+    "Whose",
+    "Where",
+    "Whether",
+    "Which",
+    "Of",
+    "By",
+    "So",
+    "It",
+    "Its",
+    "They",
+    "Them",
+    "That",
+    "Those",
+    "These",
+    "There",
+    "The same",
+    "And",
+    "Or",
+    "But",
+    "As",
+    "Until",
+    "How",
+    "Otherwise",
+];
+
+/// Maximum words of a sentence of a document.
+const SENTENCE_MAX: usize = 35;
 
 /// Names of files that are not in the repository.
 const ABSENT_FILES: [&str; 8] =
@@ -115,17 +150,90 @@ fn names_are_the_words_of_the_field() {
     let rust = files.iter().filter(|file| file.name.ends_with(".rs")).flat_map(File::lines);
     let found: Vec<String> = rust
         .flat_map(|(place, line)| names(line).map(move |name| (place.clone(), name)).collect::<Vec<_>>())
-        .filter(|(_, name)| name.split('_').any(|word| WORDS.contains(&word)) || has_type_word(name))
+        .filter(|(_, name)| parts(name).iter().any(|part| WORDS.contains(&part.as_str())))
         .map(|(place, name)| format!("{place}: {name}"))
         .collect();
     holds(&found, "name these by what they are");
 }
 
-/// Returns whether `name` is the name of a type that contains one of [`TYPE_WORDS`].
-fn has_type_word(name: &str) -> bool {
-    let ends = |rest: &str| rest.chars().next().is_none_or(|c| c.is_ascii_uppercase());
-    let is_type = name.starts_with(|c: char| c.is_ascii_uppercase());
-    is_type && TYPE_WORDS.iter().any(|word| name.split(word).skip(1).any(ends))
+/// Returns the words of a name in lower case.
+fn parts(name: &str) -> Vec<String> {
+    let mut spaced = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() {
+            spaced.push('_');
+        }
+        spaced.push(c.to_ascii_lowercase());
+    }
+    spaced.split('_').map(str::to_owned).collect()
+}
+
+#[test]
+fn test_names_are_short() {
+    let files = files();
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.name.ends_with(".rs")) {
+        let mut is_test = false;
+        for (place, line) in file.lines() {
+            let line = line.trim();
+            if let Some((_, name)) = line.split_once("fn ") {
+                let name = name.split('(').next().unwrap_or_default();
+                if is_test && name.len() > TEST_MAX {
+                    found.push(format!("{place}: {name}"));
+                }
+            }
+            is_test = line == "#[test]" || is_test && line.starts_with("#[");
+        }
+    }
+    holds(&found, &format!("shorten names of tests to {TEST_MAX} characters: subject, condition, outcome"));
+}
+
+#[test]
+fn docs_stand_alone() {
+    let files = files();
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.name.ends_with(".rs")) {
+        let mut is_first = true;
+        for (place, line) in file.lines() {
+            let doc = line.trim().strip_prefix("/// ");
+            let begins = |doc: &str| RELATIVES.iter().any(|word| doc.starts_with(&format!("{word} ")));
+            if is_first && doc.is_some_and(begins) {
+                found.push(format!("{place}: {}", line.trim()));
+            }
+            is_first = !line.trim().starts_with("///");
+        }
+    }
+    holds(&found, "begin a doc with a verb (functions) or a noun, so that it is understood alone");
+}
+
+#[test]
+fn sentences_of_documents_are_short() {
+    let files = files();
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.name.ends_with(".md")) {
+        let mut is_code = false;
+        let mut sentence = 0;
+        for (place, line) in file.lines() {
+            is_code ^= line.starts_with("```");
+            if is_code || line.starts_with("    ") || line.starts_with(['|', '#', '`']) || line.is_empty() {
+                sentence = 0;
+                continue;
+            }
+            if line.trim_start().starts_with("* ") {
+                sentence = 0;
+            }
+            for word in line.split_whitespace() {
+                sentence += 1;
+                if sentence == SENTENCE_MAX + 1 {
+                    found.push(place.clone());
+                }
+                if word.ends_with(['.', ':', '?', '!', ';', ')']) {
+                    sentence = 0;
+                }
+            }
+        }
+    }
+    holds(&found, &format!("split sentences of more than {SENTENCE_MAX} words"));
 }
 
 /// Returns the names in a line of code, without comments and strings.

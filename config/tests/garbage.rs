@@ -100,7 +100,11 @@ explore! {
     }
 
     #[test]
-    fn arbitrary_port_values_do_not_panic(key in prop::sample::select(&KEYS[..]), value in prop::sample::select(&VALUES[..]), class in any::<bool>()) {
+    fn arbitrary_port_values_do_not_panic(
+        key in prop::sample::select(&KEYS[..]),
+        value in prop::sample::select(&VALUES[..]),
+        class in any::<bool>(),
+    ) {
         let (port, of_class) = ("[[port]]\nname = \"p\"\ndevice = \"d\"\nspeed = \"1G\"\n", "[port.class.3]\n");
         config::check(format!("{port}{}{key} = {value}\n", if class { of_class } else { "" }).as_bytes());
     }

@@ -12,7 +12,7 @@ pub const WINDOW: u64 = 1 << 16;
 /// Received sequence numbers of one stream.
 #[derive(Clone, Debug)]
 pub struct Tracker {
-    seen: Box<[u64]>,
+    arrived: Box<[u64]>,
     next: u64,
     distinct: u64,
     duplicated: u64,
@@ -24,7 +24,7 @@ impl Default for Tracker {
     fn default() -> Tracker {
         let words = usize::try_from(WINDOW / 64).expect("a few kilobytes");
         Tracker {
-            seen: vec![0; words].into_boxed_slice(),
+            arrived: vec![0; words].into_boxed_slice(),
             next: 0,
             distinct: 0,
             duplicated: 0,
@@ -100,25 +100,25 @@ impl Tracker {
     #[inline]
     fn forget_up_to(&mut self, sequence: u64) {
         if sequence - self.next >= WINDOW {
-            self.seen.fill(0);
+            self.arrived.fill(0);
             return;
         }
         for stale in self.next..=sequence {
             let (word, bit) = place(stale);
-            self.seen[word] &= !bit;
+            self.arrived[word] &= !bit;
         }
     }
 
     #[inline]
     fn mark(&mut self, sequence: u64) {
         let (word, bit) = place(sequence);
-        self.seen[word] |= bit;
+        self.arrived[word] |= bit;
     }
 
     #[inline]
     fn is_marked(&self, sequence: u64) -> bool {
         let (word, bit) = place(sequence);
-        self.seen[word] & bit != 0
+        self.arrived[word] & bit != 0
     }
 }
 

@@ -65,7 +65,7 @@ pub struct Facts {
 #[serde(rename_all = "kebab-case")]
 pub enum MacControl {
     /// The host receives them.
-    Seen,
+    Received,
     /// The device or another component consumes them.
     Swallowed,
     /// No obstacle is known.
@@ -106,7 +106,7 @@ impl Facts {
         let checksums = if driver.is_memory() { "the kernel, GRO on" } else { "the device" };
         self.offloads = format!("superframes off (TSO, GSO, gso_max_segs 1), checksums by {checksums}");
         self.mac_control = match obeys_pause {
-            _ if driver.is_memory() => MacControl::Seen,
+            _ if driver.is_memory() => MacControl::Received,
             Some(true) => MacControl::Swallowed,
             _ => MacControl::Unknown,
         };
@@ -190,7 +190,7 @@ mod tests {
             facts.look_at_driver(&Driver::named(driver), obeys_pause);
             (facts.mac_control, facts.warnings.len())
         };
-        assert_eq!(look("veth", None), (MacControl::Seen, 0));
+        assert_eq!(look("veth", None), (MacControl::Received, 0));
         assert_eq!(look("e1000e", Some(true)), (MacControl::Swallowed, 1));
         assert_eq!(look("mlx5_core", Some(false)), (MacControl::Unknown, 1));
         assert_eq!(look("another", None), (MacControl::Unknown, 0));

@@ -179,7 +179,7 @@ impl Writer {
     /// Appends statistics per port, which end the capture: frames captured and missed, at Unix time `now`.
     pub fn statistics(&mut self, counts: impl Fn(PortId) -> [u64; 2], now: Duration) {
         for (number, interface) in self.interfaces.clone().into_iter().enumerate() {
-            let (begun, [seen, missed]) = (self.begun, counts(interface.port));
+            let (begun, [received, missed]) = (self.begun, counts(interface.port));
             self.block(STATISTICS, |block| {
                 block.number(number);
                 block.time(now);
@@ -187,7 +187,7 @@ impl Writer {
                     let [high, low] = halves(time);
                     block.option(code, &[high.to_le_bytes(), low.to_le_bytes()].concat());
                 }
-                block.option(option::RECEIVED, &seen.to_le_bytes());
+                block.option(option::RECEIVED, &received.to_le_bytes());
                 block.option(option::DROPPED, &missed.to_le_bytes());
                 block.end_of_options();
             });

@@ -69,7 +69,7 @@ enum Fault {
 impl PolicyFactory for Fault {
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy> {
         let senders = settings.senders(class);
-        Box::new(Faulty { fault: *self, class, senders, held: PortSet::NONE, seen: 0 })
+        Box::new(Faulty { fault: *self, class, senders, held: PortSet::NONE, observed: 0 })
     }
 }
 
@@ -80,7 +80,7 @@ struct Faulty {
     senders: PortSet,
     held: PortSet,
     /// Number of enqueued frames.
-    seen: u64,
+    observed: u64,
 }
 
 impl Faulty {
@@ -110,8 +110,8 @@ impl CustomPolicy for Faulty {
             }
             // The count decides later: a policy that misses a frame counts differently.
             Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
-                self.seen += 1;
-                if self.seen.is_multiple_of(50) {
+                self.observed += 1;
+                if self.observed.is_multiple_of(50) {
                     self.xoff(port, intents);
                 }
             }

@@ -263,7 +263,7 @@ explore! {
                     whole.set_link(PortId(port), up);
                     single.set_link(PortId(port), up);
                 }
-                BridgeStep::Heard(station, port) => {
+                BridgeStep::Learned(station, port) => {
                     let update = FdbUpdate { vid: 1, mac: mac(station), port: PortId(port), last_active: now };
                     whole.apply_remote(&update);
                     single.apply_remote(&update);
@@ -286,7 +286,7 @@ explore! {
 enum BridgeStep {
     Frames { ingress: u8, bytes: Vec<u8>, count: u8 },
     Link(u8, bool),
-    Heard(u8, u8),
+    Learned(u8, u8),
     Time(u64),
 }
 
@@ -306,7 +306,7 @@ fn step() -> impl Strategy<Value = BridgeStep> {
         8 => (0u8..3, frame, 1u8..4)
             .prop_map(|(ingress, bytes, count)| BridgeStep::Frames { ingress, bytes, count }),
         1 => (0u8..3, any::<bool>()).prop_map(|(port, up)| BridgeStep::Link(port, up)),
-        2 => (0u8..2, 0u8..3).prop_map(|(station, port)| BridgeStep::Heard(station, port)),
+        2 => (0u8..2, 0u8..3).prop_map(|(station, port)| BridgeStep::Learned(station, port)),
         2 => (0u64..20).prop_map(BridgeStep::Time),
     ]
 }

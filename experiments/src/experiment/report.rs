@@ -53,8 +53,8 @@ impl Findings {
         Findings { text, figure, ..self }
     }
 
-    /// Adds a policy (`true` if it promises to lose no lossless frame) with its conduct, and the measurements of all runs together and of `each` run. Returns the
-    /// policy's name for tables and figures, marked if it lost frames.
+    /// Adds a policy (`true` if it promises to lose no lossless frame) with its conduct, and the measurements of all runs
+    /// together and of `each` run. Returns the policy's name for tables and figures, marked if it lost frames.
     pub(super) fn add<M: Serialize>(
         &mut self,
         (variant, promises): (&'static Variant, bool),

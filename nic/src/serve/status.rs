@@ -43,7 +43,7 @@ pub struct NicStatus {
     /// Repairs of queues that another program had changed.
     #[serde(default)]
     pub queue_repairs: u64,
-    /// Whether queues are missing or changed and could not be repaired.
+    /// True if queues are missing or changed and could not be repaired.
     #[serde(default)]
     pub queues_broken: bool,
     /// MAC control frames and CNMs that came faster than they were read, and were lost.
@@ -90,7 +90,7 @@ pub struct NicStatus {
 pub struct NicClassStatus {
     /// Number of the class, 0 to 7.
     pub class: u8,
-    /// Whether the class is lossless: it obeys pauses.
+    /// True if the class is lossless: it obeys pauses.
     pub lossless: bool,
     /// Frames sent.
     pub tx_frames: u64,

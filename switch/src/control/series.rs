@@ -194,7 +194,7 @@ mod tests {
         frames: Option<u64>,
         /// Rate that is kept; `None`: no limit.
         rate_bits_per_second: Option<u64>,
-        /// Whether the port is paused.
+        /// True if the port is paused.
         paused: bool,
         /// A part.
         inner: Inner,
@@ -228,7 +228,7 @@ mod tests {
             "# TYPE x_rate_bytes_per_second gauge",
             r#"x_rate_bytes_per_second{switch="s",port="a"} 1000"#,
             r#"x_rate_bytes_per_second{switch="s",port="b"} 0"#,
-            "# HELP x_paused Whether the port is paused.",
+            "# HELP x_paused True if the port is paused.",
             "# TYPE x_paused gauge",
             r#"x_paused{switch="s",port="a"} 1"#,
             r#"x_paused{switch="s",port="b"} 0"#,

@@ -309,8 +309,8 @@ impl Twin {
 #[derive(Debug, PartialEq)]
 struct Shows {
     ledger: Ledger,
-    active_untold: [PortSet; 2],
-    told_obeyed: [u64; 2],
+    active_and_due: [PortSet; 2],
+    sent_and_obeyed: [u64; 2],
     next_deadline: Nanos,
     ports: Vec<ShowsPort>,
 }
@@ -329,8 +329,8 @@ impl Shows {
     fn of(worker: &Switch, ports: usize) -> Shows {
         Shows {
             ledger: worker.ledger(),
-            active_untold: [worker.egress_active(), worker.announcements_due()],
-            told_obeyed: [worker.xoffs_sent(), worker.pauses_obeyed()],
+            active_and_due: [worker.egress_active(), worker.announcements_due()],
+            sent_and_obeyed: [worker.xoffs_sent(), worker.pauses_obeyed()],
             next_deadline: worker.next_deadline(),
             ports: (0..=u8::MAX).map(PortId).take(ports).map(|port| ShowsPort::of(worker, port)).collect(),
         }

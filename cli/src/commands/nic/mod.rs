@@ -262,7 +262,7 @@ fn check(settings: &NicSettings, json: bool) -> miette::Result<ExitCode> {
 
 fn render(facts: &Facts) -> String {
     let mac_control = match facts.mac_control {
-        MacControl::Seen => "reaches this host",
+        MacControl::Received => "reaches this host",
         MacControl::Swallowed => "does not reach this host",
         MacControl::Unknown => "nothing is known against it",
     };
