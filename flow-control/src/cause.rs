@@ -1,5 +1,6 @@
-//! Cause of every XOFF: its trigger, the culprit egress queue, and whether a peer holds that queue. Chained over
-//! switches, causes lead from a paused sender to the root of its congestion, or around a cycle.
+//! Cause of every XOFF: its trigger, the culprit egress queue, and whether a peer holds that queue.
+//!
+//! Chained over switches, causes lead from a paused sender to the root of its congestion, or around a cycle.
 
 use xoff_wire::units::{Class, PortId};
 
@@ -10,23 +11,23 @@ use crate::counter::Counter;
 pub enum Trigger {
     /// The ingress queue reached its XOFF threshold.
     Ingress,
-    /// The egress queue of the class at this port is congested, and the ingress port is a culprit.
+    /// The egress queue of the class at this port is congested.
     Egress(PortId),
-    /// The flows that congest this egress queue should be paused one by one, but a table is full.
+    /// A flow table is full, so the flows that congest this egress queue cannot be paused one by one.
     TableFull(PortId),
-    /// The ingress queue was predicted to reach its XOFF threshold.
+    /// The ingress queue was predicted to reach XOFF.
     Predicted,
-    /// This higher class of the same port fills up, and lower classes make room for it.
+    /// This higher class of the port fills up; lower classes make room for it.
     Higher(Class),
 }
 
 impl Trigger {
-    /// Number of triggers: the length of tables indexed by [`Trigger::index`].
+    /// Number of triggers.
     pub const COUNT: usize = Trigger::NAMES.len();
-    /// Names of all triggers in metrics, by [`Trigger::index`].
+    /// Names in metrics, by [`Trigger::index`].
     pub const NAMES: [&'static str; 5] = ["ingress", "egress", "table_full", "predicted", "higher"];
 
-    /// Returns the index of the trigger, from zero.
+    /// Returns the index, from zero.
     #[must_use]
     pub const fn index(self) -> usize {
         match self {
@@ -39,22 +40,21 @@ impl Trigger {
     }
 }
 
-/// Cause for which the peer of a port is held.
+/// Cause of a hold of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// Index of the [`Trigger`] in [`Trigger::NAMES`].
     pub trigger: usize,
-    /// Class whose queues are full: the held class itself, or a higher one for which it makes room.
+    /// Class whose queues are full: the held class, or a higher one.
     pub class: Class,
-    /// Congested egress queue of that class; for a full ingress queue, the egress queue with most of its bytes.
-    /// `None` if all of them have left.
+    /// Congested egress queue, or for a full ingress queue the one with most of its bytes; `None` if all have left.
     pub culprit: Option<PortId>,
     /// True if the culprit queue was held by its own peer.
     pub relayed: bool,
 }
 
 impl Cause {
-    /// Packs the cause into one nonzero number, as a counter shows it.
+    /// Packs the cause into a nonzero number for a counter.
     pub fn pack(self) -> u64 {
         let culprit = self.culprit.map_or(0, |port| 1 << 16 | u64::from(port.0) << 8);
         1 << 40
@@ -80,14 +80,14 @@ impl Cause {
 /// Numbers of holds per cause, by [`Trigger::index`].
 #[derive(Debug, Default, PartialEq)]
 pub struct Causes {
-    /// Holds whose culprit was limited by its own line, or that had no culprit.
+    /// Holds with no culprit, or one limited by its own line.
     pub own: [Counter; Trigger::COUNT],
     /// Holds whose culprit was held by its peer: the congestion is further downstream.
     pub relayed: [Counter; Trigger::COUNT],
 }
 
 impl Causes {
-    /// Counts a hold because of `cause`.
+    /// Counts a hold.
     pub fn count(&self, cause: Cause) {
         let counters = if cause.relayed { &self.relayed } else { &self.own };
         counters[cause.trigger].add(1);

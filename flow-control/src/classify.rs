@@ -1,10 +1,8 @@
 //! Class of a frame, from its PCP, its DSCP, both, or its port alone.
 //!
-//! A frame carries one of 64 DSCPs or none, and one of eight PCPs or none. A port's [`Classifier`] holds the class of
-//! each of those 65 x 9 combinations. Classification is one load, without a branch on the trust mode.
-//!
-//! A priority tag (VID 0) counts as a tag, because it carries a PCP. DSCP is trusted in IPv4 and IPv6 packets only;
-//! nothing inside an 802.1ad tag is read.
+//! A port's [`Classifier`] holds the class of each PCP or none with each DSCP or none: one load, without a branch
+//! on the trust mode. A priority tag (VID 0) counts as a tag. DSCP is trusted in IPv4 and IPv6 only; nothing inside
+//! an 802.1ad tag is read.
 
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::Class;
@@ -17,12 +15,12 @@ const NO_PCP: usize = 8;
 /// Table of the classes of one port's frames.
 #[derive(Clone, Debug)]
 pub struct Classifier {
-    /// Classes by DSCP (or [`NO_DSCP`]), then by PCP (or [`NO_PCP`]).
+    /// Classes by DSCP (or [`NO_DSCP`]), then PCP (or [`NO_PCP`]).
     classes: Box<[[Class; NO_PCP + 1]; NO_DSCP + 1]>,
 }
 
 impl Classifier {
-    /// Builds the table from the trust settings of `port`.
+    /// Builds the table of `port`.
     #[must_use]
     pub fn new(port: &PortSettings) -> Classifier {
         let mut classes = Box::new([[port.default_class; NO_PCP + 1]; NO_DSCP + 1]);
@@ -71,7 +69,7 @@ mod tests {
 
     const DEFAULT: Class = Class::ALL[5];
 
-    /// Returns a port whose maps differ from each other and from the default class nearly everywhere.
+    /// Returns a port with maps that differ nearly everywhere.
     fn port(trust: Trust) -> PortSettings {
         PortSettings {
             trust,
@@ -82,7 +80,6 @@ mod tests {
         }
     }
 
-    /// Builds a frame with or without a tag, and with IPv4 (`true`), IPv6 or no IP header.
     fn header(tci: Option<u16>, ip: Option<(bool, u8)>) -> Header {
         let mut bytes = vec![2; 12];
         if let Some(tci) = tci {
@@ -98,7 +95,6 @@ mod tests {
         Header::parse(&bytes).unwrap()
     }
 
-    /// Calls `check` with every PCP (with VID 0, another VID, and untagged) and every DSCP in IPv4, IPv6 and neither.
     fn every_kind_of_frame(check: impl Fn(Header, Option<usize>, Option<usize>)) {
         let tags = (0..8u16).flat_map(|pcp| [pcp << 13, pcp << 13 | 1, pcp << 13 | 0x1ffe]);
         for tci in tags.map(Some).chain([None]) {

@@ -1,8 +1,7 @@
 //! Numbers that one thread writes and any thread reads.
 //!
-//! A counter belongs to the worker that owns its port. The owner adds with a plain load and store, because there is
-//! no second writer. Readers never block the worker. A reader of a value sees all earlier writes of its owner
-//! (release and acquire).
+//! The owner adds with a plain load and store, because there is no second writer. A reader of a value sees all
+//! earlier writes of its owner (release and acquire).
 
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
@@ -10,30 +9,30 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::prefetch::prefetch;
 
-/// Number with one writer: a counter, gauge or watermark.
+/// Number with one writer: a counter, gauge or watermark. Only its owner calls the methods that write.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `n`. Only the owner calls it.
+    /// Adds `n`.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Release);
     }
 
-    /// Subtracts `n` from a gauge. Only the owner calls it.
+    /// Subtracts `n` from a gauge.
     #[inline]
     pub fn sub(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_sub(n), Release);
     }
 
-    /// Sets a gauge. Only the owner calls it.
+    /// Sets a gauge.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Release);
     }
 
-    /// Raises a watermark to `value` if that is higher. Only the owner calls it.
+    /// Raises a watermark to `value` if higher.
     #[inline]
     pub fn raise(&self, value: u64) {
         if value > self.get() {
@@ -41,7 +40,7 @@ impl Counter {
         }
     }
 
-    /// Lowers a watermark to `value` if that is lower. Only the owner calls it.
+    /// Lowers a watermark to `value` if lower.
     #[inline]
     pub fn lower(&self, value: u64) {
         if value < self.get() {
@@ -107,11 +106,10 @@ const fn minute(now: u64) -> u64 {
 
 const DOUBLINGS: usize = 36;
 
-/// Doubling of 1,024 ns. The counts from here to 262 us fill one cache line.
+/// The doubling of 1,024 ns; counts from here to 262 us fill one cache line.
 const MICROSECOND: usize = 11;
 
-/// Histogram of durations in nanoseconds. Buckets double in size, and each is divided into `STEPS` equal steps. The
-/// last one is open and counts all longer values.
+/// Histogram of nanoseconds. Buckets double in size, each divided into `STEPS` equal steps; the last one is open.
 #[derive(Debug, PartialEq)]
 #[repr(C)]
 pub struct Histogram<const STEPS: usize = 1> {
@@ -136,7 +134,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.record_times(nanos, 1);
     }
 
-    /// Counts a value, in nanoseconds, `times` times. Only the owner calls it.
+    /// Counts a value `times` times. Only the owner calls it.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // a step is less than STEPS
     pub fn record_times(&self, nanos: u64, times: u64) {
@@ -147,8 +145,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.sum.add(nanos.wrapping_mul(times));
     }
 
-    /// Returns the buckets, lowest first: the largest value of each, in nanoseconds (`None` for the open one), and
-    /// its count.
+    /// Returns the buckets, lowest first: the largest value (`None` for the open one) and the count.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let all = (0..DOUBLINGS).flat_map(|doubling| (0..STEPS).map(move |step| (doubling, step)));
         all.map(|(doubling, step)| {
@@ -189,8 +186,7 @@ impl Histogram {
     /// Offset of the counts from 1 us to 262 us.
     pub(crate) const USUAL: usize = offset_of!(Histogram, counts) + MICROSECOND * size_of::<Counter>();
 
-    /// Prefetches the counts of 1 us to 262 us, the usual delays of frames. They are one cache line if they begin
-    /// one.
+    /// Prefetches the usual delays of frames, one cache line if they begin one.
     #[inline]
     pub(crate) fn prefetch_usual(&self) {
         prefetch(&self.counts[MICROSECOND]);

@@ -1,8 +1,7 @@
-//! Input and output of policies: events, occupancies and intents. Policies never see bytes of a frame.
+//! Input and output of policies: events, occupancies and intents; never bytes of a frame.
 //!
-//! Built-in policies ([`crate::policy`]) and custom ones ([`CustomPolicy`]) decide by the same data. Built-in
-//! policies read the buffer itself, so that the calls are inlined. Custom ones read [`Occupancies`], which a test can
-//! implement, too.
+//! Built-in policies ([`crate::policy`]) read the buffer itself, so that the calls are inlined; a [`CustomPolicy`]
+//! reads [`Occupancies`].
 
 use std::fmt::Debug;
 
@@ -11,29 +10,29 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId, RateStep};
 use crate::cause::Trigger;
 use crate::load::Margin;
 
-/// Event of a frame of the policy's class, after the buffer has counted it.
+/// Event of a frame of the policy's class, counted by the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The frame was counted in at this ingress port, or was lossless and found no room there.
+    /// The frame was counted in at ingress, or was lossless and found no room there.
     Received {
         /// Ingress port.
         ingress: PortId,
     },
-    /// The frame was counted in at this egress port.
+    /// The frame was counted in at egress.
     Enqueued {
         /// Ingress port.
         ingress: PortId,
         /// Egress port.
         egress: PortId,
-        /// Size of the frame, as buffers count it.
+        /// Bytes as buffers count them.
         size: Bytes,
     },
-    /// The frame was counted out at this egress port.
+    /// The frame was counted out at egress.
     Dequeued {
         /// Egress port.
         egress: PortId,
     },
-    /// The frame was counted out at this ingress port.
+    /// The frame was counted out at ingress.
     Released {
         /// Ingress port.
         ingress: PortId,
@@ -41,7 +40,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns the port of the event; it belongs to the reporting worker.
+    /// Returns the port of the event, which the reporting worker owns.
     #[inline]
     pub const fn port(self) -> PortId {
         match self {
@@ -58,19 +57,19 @@ pub enum Intent {
     Xoff {
         /// Port of the peer.
         port: PortId,
-        /// Class to pause: the policy's own, or a lower one.
+        /// The policy's own class, or a lower one.
         class: Class,
         /// Reason of the pause.
         trigger: Trigger,
     },
-    /// Pause more flows of the policy's class at the peer of `port`.
+    /// Pause more flows of the class at the peer of `port`.
     PauseFlows {
         /// Port of the peer.
         port: PortId,
-        /// Number of additional flows; the policy keeps which they are.
+        /// Additional flows; the policy keeps which they are.
         count: u32,
     },
-    /// Resume all flows of the policy's class at the peer of `port`.
+    /// Resume all flows of the class at the peer of `port`.
     ResumeFlows {
         /// Port of the peer.
         port: PortId,
@@ -96,7 +95,7 @@ pub enum Intent {
 /// Occupancies of the queues of all classes.
 ///
 /// # Panics
-/// Every method panics for a port that the switch does not have.
+/// Every method panics for a missing port.
 pub trait Occupancies {
     /// Returns the bytes received on `port` that still count there.
     fn ingress(&self, port: PortId, class: Class) -> Bytes;
@@ -104,12 +103,11 @@ pub trait Occupancies {
     fn egress(&self, port: PortId, class: Class) -> Bytes;
     /// Returns the bytes received on `ingress` and queued or committed at `egress`.
     fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes;
-    /// Returns the current XOFF threshold in bytes. In shared memory it depends on the occupancy of other queues.
+    /// Returns the current XOFF threshold in bytes; in shared memory it depends on other queues.
     fn xoff(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns the current XON threshold in bytes: the queue resumes below it.
+    /// Returns the current XON threshold in bytes.
     fn xon(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns whether the ingress queue is at or above XOFF, in bytes or frames; further frames go into its
-    /// headroom.
+    /// Returns whether the ingress queue is at or above XOFF, in bytes or frames.
     fn at_xoff(&self, port: PortId, class: Class) -> bool;
     /// Returns whether the ingress queue is below XON.
     fn below_xon(&self, port: PortId, class: Class) -> bool;
@@ -117,15 +115,13 @@ pub trait Occupancies {
 
 /// Custom flow-control policy of one class of one worker's ports.
 ///
-/// Lossless classes stay lossless under two conditions. The policy requests XOFF at the latest when a frame is
-/// received at [`Occupancies::at_xoff`]. It withdraws XOFF no earlier than [`Occupancies::below_xon`]. No peer stays
-/// held if it withdraws XOFF at the latest when a port has no bytes left. In any case frames stay in order, and each
-/// is accounted for.
+/// Lossless classes stay lossless if the policy requests XOFF no later than [`Occupancies::at_xoff`] and withdraws
+/// it no earlier than [`Occupancies::below_xon`]. No peer stays held if it withdraws XOFF when a port has no bytes
+/// left.
 ///
-/// The methods must not allocate, block or read the clock: they run for every frame.
+/// The methods run for every frame: they must not allocate, block or read the clock.
 pub trait CustomPolicy: Debug + Send {
-    /// Handles an event and appends the resulting intents to `intents`. Intents that cannot be executed are removed
-    /// and counted:
+    /// Handles an event and appends intents. Intents that cannot be executed are removed and counted:
     ///
     /// * XOFF and XON for a class above the policy's own, and rates for any other class;
     /// * any intent for a missing port, another worker's port, or a port that may not send XOFF for the class;
@@ -133,16 +129,15 @@ pub trait CustomPolicy: Debug + Send {
     /// * pauses of single flows.
     fn observe(&mut self, now: Nanos, event: Event, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Takes over a switch that already holds frames and requests the initial pauses. No peer is held for this policy
-    /// before.
+    /// Takes over a switch that already holds frames and requests the initial pauses; no peer is held for this
+    /// policy before.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Returns how many frames, each with an `event` like this one of any size, the policy need not be shown. Within
-    /// the margin it has no intents and its state does not change. The default shows every frame.
+    /// Returns how many frames with such an `event`, of any size, need not be shown: no intents, no change of
+    /// state. The default shows every frame.
     ///
-    /// When a frame leaves, the egress and the ingress occupancy shrink together. The policy is asked separately for
-    /// [`Event::Dequeued`] and [`Event::Released`], and the smaller margin applies. Each margin must hold although
-    /// the other occupancy shrinks, too.
+    /// When a frame leaves, [`Event::Dequeued`] and [`Event::Released`] are asked separately, and the smaller
+    /// margin applies. Each must hold although the other occupancy shrinks, too.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

@@ -1,9 +1,7 @@
 //! Closed list of reasons for which a frame is dropped.
 //!
 //! By the ledger, a received frame is sent, queued, consumed, or dropped for one of these reasons. Frames for the
-//! switch itself (MAC control, link-local protocols) are consumed, not dropped. A new way to lose a frame needs a new
-//! variant, and with it a metric. [`DropKind`] states what a drop means to operators: only [`DropKind::Lost`] counts
-//! against losslessness.
+//! switch itself are consumed. Only [`DropKind::Lost`] counts against losslessness.
 
 /// Reason for which a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,8 +116,7 @@ xoff_wire::named! { DropReason {
 } }
 
 impl DropReason {
-    /// Returns the kind of the drop. This is the only place that decides whether such a drop of a lossless frame
-    /// breaks the promise ([`DropKind::Lost`]).
+    /// Returns the kind of the drop: the only place that decides which drops break the promise ([`DropKind::Lost`]).
     #[must_use]
     pub const fn kind(self) -> DropKind {
         match self {
@@ -167,7 +164,7 @@ impl DropReason {
 }
 
 impl DropKind {
-    /// Returns the name of the kind in metrics.
+    /// Returns the name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -181,7 +178,7 @@ impl DropKind {
 mod tests {
     use super::*;
 
-    /// Forces the author of a new reason to decide here, too, whether it breaks the promise.
+    /// Forces the author of a new reason to decide whether it breaks the promise.
     // proves: verdict
     #[test]
     fn lost_drop_reasons_are_listed() {

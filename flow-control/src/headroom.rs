@@ -1,29 +1,28 @@
 //! Headroom: the room beyond XOFF for frames that arrive after the switch decided to pause.
 //!
-//! It is a sum with one term per cause of delay (802.1Q annex on PFC headroom, plus delays of software). Every term
-//! is an upper bound in bytes as buffers count them. The sum is therefore the maximum that an obedient peer sends
-//! past the threshold. In order of time:
+//! A sum of upper bounds, one per cause of delay (802.1Q annex on PFC headroom, plus delays of software). In order
+//! of time:
 //!
-//! | term | why bytes arrive meanwhile |
-//! |---|---|
-//! | `crossing_frame` | the frame that takes the count over XOFF counts whole |
-//! | `loop_gap` | the port is not polled until the loop comes round: at worst after a stall |
-//! | `tx_backlog` | the PFC frame waits behind frames committed to the driver |
-//! | `delaying_frame` | the frame on the wire cannot be cut short, and the PFC frame takes its own time |
-//! | `cable` | the PFC frame travels to the peer, and the peer's last bits travel back |
-//! | `peer_response` | the peer may take this long to stop |
-//! | `peer_backlog` | a software peer has handed frames to its driver, and may run ahead of its rate |
-//! | `peer_frame` | the peer finishes the frame that it has begun |
+//! || term | why bytes arrive meanwhile |
+//! ||---|---|
+//! || `crossing_frame` | the frame that takes the count over XOFF counts whole |
+//! || `loop_gap` | the port is not polled until the loop comes round: at worst after a stall |
+//! || `tx_backlog` | the PFC frame waits behind frames committed to the driver |
+//! || `delaying_frame` | the frame on the wire cannot be cut short, and the PFC frame takes its own time |
+//! || `cable` | the PFC frame travels to the peer, and the peer's last bits travel back |
+//! || `peer_response` | the peer may take this long to stop |
+//! || `peer_backlog` | a software peer has handed frames to its driver, and may run ahead of its rate |
+//! || `peer_frame` | the peer finishes the frame that it has begun |
 
 use xoff_wire::units::{BitRate, Bytes, Nanos, QUANTUM_BITS, TAGS};
 
-/// Length of a PFC frame without FCS, in bytes.
+/// Length in bytes without FCS.
 const PFC_FRAME: u32 = 60;
-/// Propagation delay in fibre and copper: 5 ns per metre, rounded up from 4.9.
+/// Delay of fibre and copper per metre, rounded up from 4.9 ns.
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
-/// Maximum time from the last bit of a pause frame to the start of the peer's last frame: speed in Mb/s, quanta of
-/// 512 bit times (802.3 31B.3.7). A speed between two rows takes the row above.
+/// Maximum time from the last bit of a pause frame to the start of the peer's last frame: Mb/s, quanta (802.3
+/// 31B.3.7). A speed between two rows takes the row above.
 const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (100, 1),
     (1_000, 2),
@@ -48,13 +47,13 @@ pub struct Link {
     pub loop_gap: Nanos,
     /// Maximum bytes (layer 1) that the driver holds ahead of a PFC frame.
     pub commit: Bytes,
-    /// Maximum time that the peer takes to stop; see [`standard_response`].
+    /// Maximum time for the peer to stop; see [`standard_response`].
     pub peer_response: Nanos,
-    /// Bytes that a software peer has committed to its driver and may send ahead of its rate; zero for hardware.
+    /// Bytes that a software peer may send ahead of its rate; zero for hardware.
     pub peer_backlog: Bytes,
 }
 
-/// Headroom of one (port, class), term by term; the module's table explains the terms.
+/// Headroom of one (port, class) by term; see the module's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // explained by the module's table
 pub struct Headroom {
@@ -107,7 +106,7 @@ impl Headroom {
     }
 }
 
-/// Returns the maximum time that a standard peer takes to stop at `speed`.
+/// Returns the maximum time in which a standard peer stops at `speed`.
 #[must_use]
 pub fn standard_response(speed: BitRate) -> Nanos {
     speed.time_of(Bytes(response_quanta(speed) * QUANTUM_BITS / 8))
@@ -179,8 +178,8 @@ mod tests {
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
     }
 
-    /// Returns the final occupancy if a peer sends frames of `frame_len` bytes back to back until it obeys. Nothing
-    /// leaves meanwhile, and every delay of `link` is at its maximum. Times are in picoseconds.
+    /// Returns the final occupancy if the peer sends back to back until it obeys, nothing leaves, and every delay
+    /// is at its maximum. Times are in picoseconds.
     fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
         let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
         let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;

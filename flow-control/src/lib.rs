@@ -1,8 +1,7 @@
-//! Flow control of a switch: buffers, pauses, policies and congestion points, without I/O, clock or threads.
+//! Flow control of a switch: buffers, pauses, policies and congestion points, without frames, I/O, clock or threads.
 //!
 //! A driver counts frames in a [`buffer`] and reports events to a [`policy`]. The policy answers with intents
-//! ([`decision`]), which [`pause`] keeps alive at the peer. The crate handles bytes, ports and classes, but no
-//! frames.
+//! ([`decision`]), which [`pause`] keeps alive at the peer.
 //!
 //! ```text
 //!   settings, headroom           settings of a switch; room above XOFF for a link

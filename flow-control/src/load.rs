@@ -1,14 +1,14 @@
-//! Units of counting: one frame, or several frames counted at once.
+//! Units of counting.
 
 use derive_more::{Add, AddAssign};
 use xoff_wire::units::Bytes;
 
-/// Number of frames with their total bytes.
+/// Frames counted at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
 pub struct Load {
     /// Number of frames.
     pub frames: u32,
-    /// Total bytes of the frames.
+    /// Total bytes.
     pub bytes: Bytes,
 }
 
@@ -16,7 +16,7 @@ impl Load {
     /// No frames.
     pub const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
 
-    /// Returns the bytes that the load takes of a line, if its bytes are those of frames ([`Bytes::of_frame`]).
+    /// Returns the bytes on the line, if the load's bytes are those of frames ([`Bytes::of_frame`]).
     #[inline]
     pub const fn on_line(self) -> Bytes {
         Bytes(self.bytes.0 + self.frames as u64 * Bytes::BETWEEN_FRAMES)
@@ -30,22 +30,22 @@ impl From<Bytes> for Load {
     }
 }
 
-/// Load that may be counted, frame by frame and in any order, before a decision is needed.
+/// Load that may be counted, frame by frame in any order, before a decision is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margin {
     /// Number of frames.
     pub frames: u32,
-    /// Total bytes of the frames.
+    /// Total bytes.
     pub bytes: Bytes,
 }
 
 impl Margin {
-    /// Empty margin: the next frame needs a decision.
+    /// Empty margin.
     pub const NONE: Margin = Margin { frames: 0, bytes: Bytes::ZERO };
-    /// Unlimited margin: no number of frames needs a decision.
+    /// Unlimited margin.
     pub const ALL: Margin = Margin { frames: u32::MAX, bytes: Bytes::MAX };
 
-    /// Returns a margin of so many bytes in any number of frames.
+    /// Returns a margin in bytes only.
     #[inline]
     #[must_use]
     pub const fn of(bytes: Bytes) -> Margin {
@@ -59,7 +59,7 @@ impl Margin {
         Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
-    /// Returns the bytes that the margin allows even for the shortest frames.
+    /// Returns the bytes allowed even for the shortest frames.
     #[inline]
     #[must_use]
     pub fn in_bytes(&self) -> Bytes {

@@ -1,16 +1,14 @@
-//! State of queues by which all workers of a switch decide. The worker that owns a port writes its cells, and all
-//! workers read them. Counters are for users only and decide nothing.
+//! State of queues by which all workers decide: the port's owner writes, all workers read. Counters decide nothing.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, PortId};
 
 use crate::counter::Counter;
 use crate::prefetch::prefetch;
 
-/// Occupancies of a switch, and the queues that the watchdog has given up.
+/// Occupancies of a switch, and the queues given up by the watchdog.
 #[derive(Debug, PartialEq)]
 pub struct Occupancy {
-    /// Bytes by class, egress port and ingress port; the owner of the egress port writes them. The cells of one class
-    /// and egress port have cache lines of their own.
+    /// Bytes by class, egress port and ingress port, written by the egress port's owner in cache lines of their own.
     between: [Box<[Line]>; CLASSES],
     queues: Box<[PortQueues]>,
 }
@@ -27,11 +25,11 @@ const _: () = assert!(size_of::<Line>() == 64);
 #[repr(align(64))]
 struct PortQueues([Queue; CLASSES]);
 
-/// Cells of one class at one port, written by the port's owner.
+/// Cells of one class at one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct Queue {
     pub(crate) egress_bytes: Counter,
-    /// Flooded frames received here that have not left by all of their ports.
+    /// Flooded frames received here and not sent to all of their ports.
     pub flood_frames: Counter,
     /// Bytes of these floods, each flood counted once.
     pub flood_bytes: Counter,
@@ -63,7 +61,6 @@ impl Occupancy {
         &self.queues[port.index()].0[class.index()]
     }
 
-    /// Returns the cell of bytes of `class` received on `ingress` and queued or committed at `egress`.
     #[inline]
     pub(crate) fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
         let line = egress.index() * self.lines() + ingress.index() / LINE;
@@ -81,7 +78,7 @@ impl Occupancy {
         self.queues.len().div_ceil(LINE)
     }
 
-    /// Prefetches the cells that frames of `class` change at egress `port`, for the first sixteen ingress ports.
+    /// Prefetches the cells at egress `port` for the first sixteen ingress ports.
     #[inline]
     pub(crate) fn prefetch(&self, port: PortId, class: Class) {
         let lines = self.lines();

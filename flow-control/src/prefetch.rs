@@ -1,7 +1,6 @@
-//! Prefetching of data that is needed soon, so that memory latency overlaps with other work.
+//! Prefetching of data needed soon and not cached: the frame behind the departing one, or the next port's state.
 //!
-//! It never changes results. It pays off where the next data are known and not cached: the frame behind the departing
-//! one, or the next port's state. On processors other than x86 and ARM it does nothing.
+//! On processors other than x86 and ARM it does nothing.
 
 /// Prefetches the cache line in which `it` begins.
 #[inline]

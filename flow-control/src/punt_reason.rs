@@ -1,4 +1,4 @@
-//! Reasons for which a frame is punted: handed to the host instead of forwarded.
+//! Reasons to punt a frame: to hand it to the host instead of forwarding it.
 
 /// Reason for which a frame takes the slow path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,7 +15,7 @@ pub enum PuntReason {
     HopLimit,
     /// Packet to be routed with options for routers.
     Options,
-    /// Packet to be routed that is longer than the MTU of its route.
+    /// Packet to be routed that exceeds the MTU of its route.
     TooBig,
     /// Packet to be routed to a neighbour of unknown address.
     Unresolved,
@@ -25,8 +25,7 @@ pub enum PuntReason {
     Elsewhere,
     /// Frame to the router that is not IP.
     Other,
-    /// Copy of a lossless frame held for its neighbour. The host resolves the neighbour's address and must not
-    /// forward the copy.
+    /// Copy of a lossless frame held for its neighbour; the host resolves the address and must not forward the copy.
     Resolve,
 }
 
@@ -46,7 +45,7 @@ xoff_wire::named! { PuntReason {
 } }
 
 impl PuntReason {
-    /// Returns whether the reason concerns a packet routed for someone else; any sender can cause many of these.
+    /// Returns whether the packet is routed for someone else; any sender can cause many of these.
     #[must_use]
     pub const fn is_transit(self) -> bool {
         match self {

@@ -1,10 +1,8 @@
-//! Settings shared by unit tests of this crate.
-
 use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos};
 
 use crate::settings::{ClassSettings, PortSettings};
 
-/// Returns a plain port: 1 Gb/s, in VLAN 1, class 3 lossless, maps one to one.
+/// Returns a port at 1 Gb/s in VLAN 1, class 3 lossless, maps one to one.
 pub fn port_settings(index: u8) -> PortSettings {
     let mac = MacAddr([2, 0, 0, 0, 0xff, index]);
     let classes = std::array::from_fn(class_settings);

@@ -1,9 +1,7 @@
 //! PFC watchdog: detects a peer that keeps a class paused, and the end of that.
 //!
-//! A broken NIC, a hung host or a cycle of switches may pause for ever. It stops everything behind it, hop by hop,
-//! without a single drop. SONiC's watchdog periodically checks whether a queue was paused, had bytes and sent none.
-//! This one computes the moment instead. A class is *stuck* since it was both paused and had a frame queued; a pause
-//! in force lets nothing out:
+//! A broken NIC, a hung host or a cycle of switches stops everything behind it, hop by hop. A class is *stuck*
+//! since it was both paused and had a frame queued:
 //!
 //! ```text
 //!     stuck since = the later of: begin of the pause, arrival of the oldest queued frame
@@ -11,12 +9,11 @@
 //!     end         at end of the last pause + restore
 //! ```
 //!
-//! Nothing is done per frame. A check is due one detection time after a pause begins, and reads both times. Without a
-//! queued frame, a later one cannot be stuck for the detection time earlier than one such time after the check. Hence
-//! there is no storm without queued frames, and the end of a pause, however short, ends the suspicion. A pause that
-//! ends at the very nanosecond of detection is no storm.
+//! A check is due one detection time after a pause begins. A frame queued later cannot be stuck for the detection
+//! time earlier than one such time after the check. There is no storm without queued frames, and the end of a
+//! pause, however short, ends the suspicion. A pause that ends at the very nanosecond of detection is no storm.
 //!
-//! The reaction to a storm ([`WatchdogAction`]) is in `switch/storms.rs`.
+//! The reaction ([`WatchdogAction`]) is in `switch/storms.rs`.
 //!
 //! [`WatchdogAction`]: crate::settings::WatchdogAction
 
@@ -50,7 +47,7 @@ pub enum Change {
 }
 
 impl Watchdog {
-    /// Creates the watchdogs of a port, one for each class with settings.
+    /// Creates the watchdogs of a port's classes.
     pub fn new(settings: [Option<WatchdogSettings>; CLASSES]) -> Watchdog {
         let watched = |settings| Watched { settings, next_look: Nanos::NEVER };
         Watchdog {
@@ -61,7 +58,7 @@ impl Watchdog {
         }
     }
 
-    /// Applies new settings. Returns the classes whose storm ends by the change, because their reaction may differ.
+    /// Applies new settings. Returns the classes whose storm ends by the change: their reaction may differ.
     pub fn revise(&mut self, settings: [Option<WatchdogSettings>; CLASSES]) -> ClassSet {
         let differs = |class: &Class| self.settings(*class) != settings[class.index()];
         let others: ClassSet = Class::ALL.into_iter().filter(differs).collect();
@@ -86,7 +83,7 @@ impl Watchdog {
         self.stormed
     }
 
-    /// Returns the settings of the class's watchdog.
+    /// Returns the class's settings.
     pub fn settings(&self, class: Class) -> Option<WatchdogSettings> {
         self.classes[class.index()].map(|watched| watched.settings)
     }
@@ -183,7 +180,7 @@ mod tests {
     const DETECT: Nanos = Nanos(1_000);
     const RESTORE: Nanos = Nanos(700);
 
-    /// Port whose class 3 is watched, and its pauses: a quantum is 512 ns.
+    /// Port whose class 3 is watched; a quantum is 512 ns.
     struct Port {
         watchdog: Watchdog,
         paused: Paused,

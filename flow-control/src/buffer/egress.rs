@@ -10,15 +10,13 @@ pub(super) struct EgressQueue {
     pub(super) max: Bytes,
     pub(super) frames: u32,
     pub(super) frames_max: u32,
-    /// Byte and frame limits that apply once the queue is empty.
     pub(super) next: (Bytes, u32),
     pub(super) reserve: Bytes,
-    /// True if limits shared between queues do not apply: the class is lossless at some port, and its ingress limits
-    /// bound it.
+    /// True if the class is lossless at some port: its ingress limits bound it, not limits shared between queues.
     pub(super) exempt: bool,
-    /// True if the class is lossy at every port, so that entering frames count in the lossy pool.
+    /// True if the class is lossy at every port: entering frames count in the lossy pool.
     pub(super) is_lossy: bool,
-    /// Load counted in the lossy pool: the whole queue, or the rest of a class that was lossy before a revision.
+    /// Load in the lossy pool: the whole queue, or the rest of a class that was lossy before a revision.
     pooled_bytes: Bytes,
     pooled_frames: u32,
 }
@@ -45,7 +43,7 @@ impl EgressQueue {
         Load { frames: self.pooled_frames, bytes: self.pooled_bytes }
     }
 
-    /// Counts `load` in and returns the part that it takes from the lossy pool.
+    /// Counts `load` in and returns its part in the lossy pool.
     #[inline]
     pub(super) fn enter(&mut self, load: Load) -> Load {
         self.bytes += load.bytes;
@@ -58,7 +56,6 @@ impl EgressQueue {
         load
     }
 
-    /// Counts `load` out and returns the part that goes back to the lossy pool.
     #[inline]
     pub(super) fn leave(&mut self, load: Load) -> Load {
         self.bytes -= load.bytes;
@@ -73,8 +70,7 @@ impl EgressQueue {
         back
     }
 
-    /// Applies new limits. With `keeps_room`, frames that ingress queues admitted under the old limits keep their
-    /// room.
+    /// Applies new limits; with `keeps_room`, frames admitted at ingress under the old limits keep their room.
     pub(super) fn revise(&mut self, class: &ClassSettings, exempt: bool, is_lossy: bool, keeps_room: bool) {
         let before = *self;
         let EgressQueue { bytes, frames, .. } = before;
@@ -87,7 +83,6 @@ impl EgressQueue {
         (self.pooled_frames, self.pooled_bytes) = (pooled.frames, pooled.bytes);
     }
 
-    /// Returns the bytes beyond the reserve that a frame of `size` takes from shared limits; zero for exempt queues.
     pub(super) fn beyond_reserve_with(&self, size: Bytes) -> Bytes {
         match self.exempt {
             true => Bytes::ZERO,

@@ -1,8 +1,7 @@
-//! One (ingress port, class): a waterfall of reserve, pool and headroom.
+//! One (ingress port, class): a waterfall of reserve, pool and headroom. Bytes enter in this order and leave in the
+//! opposite one.
 //!
-//! Bytes enter the reserve first, then the pool, then the headroom, and leave in the opposite order. The headroom may
-//! be part of the pool.
-//! With dedicated memory there is no pool: everything up to the threshold belongs to the queue.
+//! The headroom may be part of the pool. With dedicated memory there is no pool.
 
 use xoff_wire::units::Bytes;
 
@@ -10,7 +9,7 @@ use crate::drop_reason::DropReason;
 use crate::load::{Load, Margin};
 use crate::settings::{ClassSettings, HeadroomPlace, Memory};
 
-/// Occupancy and limits of one ingress queue. Fields that change with every frame are in the first cache line.
+/// Occupancy and limits of one ingress queue; the first cache line has the fields that change with every frame.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct IngressQueue {
@@ -22,18 +21,17 @@ pub(super) struct IngressQueue {
     reserve: Bytes,
     limit: Bytes,
     headroom: Bytes,
-    /// Headroom that applies once none is in use. Headroom in use never shrinks, because the peer was promised it.
+    /// Headroom that applies once none is in use: headroom in use never shrinks, because the peer was promised it.
     headroom_next: Bytes,
     headroom_place: HeadroomPlace,
     lossless: bool,
     xon_frames: u32,
-    /// XOFF - XON: bytes below the threshold at which the queue resumes.
+    /// XOFF - XON.
     hysteresis: Bytes,
     longest_frame: Bytes,
 }
 
 impl IngressQueue {
-    /// Creates an empty queue at a port whose longest frame has `longest_frame` bytes.
     pub(super) fn new(class: &ClassSettings, memory: Memory, longest_frame: Bytes) -> IngressQueue {
         let (reserve, headroom_place) = match memory {
             Memory::Dedicated => (Bytes::ZERO, HeadroomPlace::Reserved),
@@ -58,7 +56,7 @@ impl IngressQueue {
         }
     }
 
-    /// Applies new limits. Queued bytes stay counted where they are; headroom in use does not shrink.
+    /// Applies new limits; queued bytes stay counted where they are.
     pub(super) fn revise(&mut self, class: &ClassSettings, memory: Memory, longest_frame: Bytes) {
         let before = *self;
         let IngressQueue { body, headroom_used, frames, .. } = before;
@@ -74,9 +72,8 @@ impl IngressQueue {
         }
     }
 
-    /// Counts `load` in and returns the bytes taken from the pool. `threshold` bounds the bytes beyond the reserve.
-    /// The remainder goes into the headroom, which lossy queues do not have. `left` is the free pool where the
-    /// headroom is part of it.
+    /// Counts `load` in and returns the bytes taken from the pool. `threshold` bounds the bytes beyond the reserve,
+    /// `left` is the free pool where headroom is part of it.
     #[inline]
     pub(super) fn enter(&mut self, load: Load, threshold: Bytes, left: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
@@ -120,13 +117,11 @@ impl IngressQueue {
         self.xoff(threshold).saturating_sub(self.hysteresis)
     }
 
-    /// Returns the number of frames below which the queue resumes.
     #[inline]
     pub(super) fn xon_in_frames(&self) -> u32 {
         self.xon_frames
     }
 
-    /// Returns the load that may enter before XOFF, or `None` at XOFF.
     #[inline]
     pub(super) fn below_xoff(&self, threshold: Bytes) -> Option<Margin> {
         let bytes = self.xoff(threshold).0.checked_sub(self.body.0 + 1)?;
@@ -134,9 +129,8 @@ impl IngressQueue {
         (self.headroom_used == Bytes::ZERO).then_some(Margin { frames, bytes: Bytes(bytes) })
     }
 
-    /// Returns the bytes that may enter such that one more frame of any length still fits. `left` is the free pool,
-    /// headroom included.
-    /// `None` if a lossless queue has no such room: the next frame may be lost.
+    /// Returns the bytes that may enter such that one more frame of any length still fits; `None` if the next frame
+    /// of a lossless queue may be lost. `left` is the free pool, headroom included.
     #[inline]
     fn before_last_frame(&self, left: Bytes) -> Option<Bytes> {
         if !self.lossless {
@@ -152,7 +146,6 @@ impl IngressQueue {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()
     }
 
-    /// Returns the bytes that may enter before the queue lacks room.
     #[inline]
     pub(super) fn until_room_lacks(&self, left: Bytes) -> Bytes {
         self.before_last_frame(left).unwrap_or_default()
@@ -181,7 +174,6 @@ impl IngressQueue {
         }
     }
 
-    /// Returns the bytes beyond the reserve, without headroom.
     #[inline]
     pub(super) fn pooled_below_xoff(&self) -> Bytes {
         self.body.saturating_sub(self.reserve)

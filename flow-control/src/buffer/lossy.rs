@@ -5,7 +5,6 @@ use xoff_wire::units::Bytes;
 use crate::load::{Load, Margin};
 use crate::settings::LossyPool;
 
-/// A worker's part of the lossy pool, and the load of its queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossyUse {
     pool: LossyPool,
@@ -19,14 +18,12 @@ impl LossyUse {
         LossyUse { pool: pool.part(own_ports, all_ports), used: Load::NONE, own_ports, all_ports }
     }
 
-    /// Replaces the pool; nothing is counted in the new one yet.
     pub(super) fn revise(&mut self, pool: LossyPool) {
         *self = LossyUse::new(pool, self.own_ports, self.all_ports);
     }
 
-    /// Returns the load that may enter a queue of `held` bytes. The queue may hold at most what is then free in the
-    /// pool.
-    /// Each entering byte also takes one byte off the free pool, hence the division by two.
+    /// Returns the load that may enter a queue of `held` bytes, which may hold at most what is then free. Each
+    /// entering byte also takes one off the free pool, hence the division by two.
     #[inline]
     pub(super) fn room(&self, held: Bytes) -> Margin {
         let free = self.pool.bytes.saturating_sub(self.used.bytes);

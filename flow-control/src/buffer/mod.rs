@@ -1,15 +1,13 @@
 //! Occupancies per (ingress port, class) and per (egress port, class), and the room that remains.
 //!
-//! Every byte is counted twice, at its ingress and at its egress, as 802.1Q-conforming shared-memory switches do.
-//! The ingress count decides about pauses, the egress count about congestion. The buffer handles byte counts only, no
-//! frames.
+//! Every byte is counted twice, as 802.1Q-conforming shared-memory switches do: the ingress count decides about
+//! pauses, the egress count about congestion.
 //!
-//! * [`Memory::Dedicated`]: the limits of a queue are its own. A lossless queue fills up to XOFF, then its headroom;
-//!   a lossy one up to its maximum.
-//! * [`Memory::Shared`]: a queue fills its reserve, then takes from the common pool while every limit allows it. The
-//!   limits are its own, `alpha` times the free pool, its port's, and that of all ingress queues. A lossless queue
-//!   then goes into its headroom. Reserves never lend to the pool, nor does headroom unless it is part of the pool.
-//!   Egress queues have limits beyond their reserves: per queue, per port, and for all.
+//! * [`Memory::Dedicated`]: a lossless queue fills up to XOFF, then its headroom; a lossy one up to its maximum.
+//! * [`Memory::Shared`]: a queue fills its reserve, then takes from the pool while its own limit, `alpha` times the
+//!   free pool, its port's limit and that of all ingress queues allow it. A lossless queue then goes into its
+//!   headroom. Reserves never lend to the pool, nor does headroom unless it is part of it. Egress queues are
+//!   limited beyond their reserves: per queue, per port, and for all.
 
 mod egress;
 mod ingress;
@@ -39,18 +37,14 @@ pub struct Buffer {
     memory: Memory,
     ingress: Box<[[IngressQueue; CLASSES]]>,
     egress: Box<[[EgressQueue; CLASSES]]>,
-    /// Bytes that ingress queues have taken from the pool: in total, then by port.
     pool_used: Bytes,
     port_used: Box<[Bytes]>,
-    /// Bytes of egress queues beyond their reserves: in total, then by port.
     egress_used: Bytes,
     egress_port_used: Box<[Bytes]>,
-    /// True if egress bytes beyond the reserves count in the pool, because queued frames no longer count at their
-    /// ingress.
+    /// True if egress bytes beyond the reserves count in the pool: queued frames no longer count at their ingress.
     egress_is_pooled: bool,
     lossless: ClassSet,
     lossy: LossyUse,
-    /// Occupancies that other workers also decide by.
     occupancy: Arc<Occupancy>,
     counters: Arc<Counters>,
 }
@@ -92,11 +86,11 @@ impl Buffer {
         }
     }
 
-    /// Applies new limits. Queued frames stay counted, even above the new limits.
+    /// Applies new limits; queued frames stay counted, even above them.
     pub fn revise(&mut self, settings: &SwitchSettings) {
         let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
         let is_shared = matches!(settings.memory, Memory::Shared(_));
-        // With `UntilForwarded`, queued frames count at their egress only, where memory is bounded by these limits.
+        // With `UntilForwarded`, queued frames count at their egress only; these limits bound memory there.
         let counts_at_ingress = settings.accounting == Accounting::UntilTransmitted;
         self.memory = settings.memory;
         self.egress_is_pooled =
@@ -178,7 +172,7 @@ impl Buffer {
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
                 let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
-                // Each byte that enters also takes `alpha` bytes off the threshold.
+                // Each entering byte also takes `alpha` bytes off the threshold.
                 dynamic.bytes.0 >>= u32::from(n.max(0).unsigned_abs()) + 1;
                 Some(fixed.min(dynamic))
             }
@@ -200,8 +194,7 @@ impl Buffer {
         counters.headroom_bytes.set(queue.headroom_used().0);
     }
 
-    /// Returns whether the queue is at or above its XOFF threshold, or has no room for one more frame of headroom in
-    /// the pool.
+    /// Returns whether the queue is at or above XOFF, or its pool has no headroom for one more frame.
     #[inline]
     #[must_use]
     pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
@@ -217,14 +210,14 @@ impl Buffer {
         queue.below_xon(self.ingress_threshold(port, class)) && !lacks_room()
     }
 
-    /// Returns the current XOFF threshold in bytes. In shared memory it depends on the occupancy of other queues.
+    /// Returns the current XOFF threshold in bytes; in shared memory it depends on other queues.
     #[inline]
     #[must_use]
     pub fn xoff(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].xoff(self.ingress_threshold(port, class))
     }
 
-    /// Returns the current XON threshold in bytes: the queue resumes below it.
+    /// Returns the current XON threshold in bytes.
     #[inline]
     #[must_use]
     pub fn xon(&self, port: PortId, class: Class) -> Bytes {
@@ -245,7 +238,7 @@ impl Buffer {
         self.ingress[port.index()][class.index()].bytes()
     }
 
-    /// Returns the bytes of the ingress queue that are in its headroom.
+    /// Returns the bytes in the headroom of the ingress queue.
     #[inline]
     #[must_use]
     pub fn headroom_used(&self, port: PortId, class: Class) -> Bytes {
@@ -259,16 +252,14 @@ impl Buffer {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Returns the bytes of `class` received on `ingress` and queued or committed at `egress`, for ports of every
-    /// worker.
+    /// Returns the bytes of `class` from `ingress` queued or committed at `egress`, for ports of every worker.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
         Bytes(self.occupancy.between(ingress, egress, class).get())
     }
 
-    /// Returns the egress port with most bytes of `class` from `ingress`, or `None` if no port has any. Too slow to
-    /// call for every frame.
+    /// Returns the egress port with most bytes of `class` from `ingress`, if any. Too slow for every frame.
     #[must_use]
     pub fn fullest_behind(&self, ingress: PortId, class: Class) -> Option<PortId> {
         let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
@@ -310,8 +301,8 @@ impl Buffer {
         }
     }
 
-    /// Returns whether the shared egress limits have room for a frame of `size` at each of `ports`. Also true if
-    /// nothing queued there could make room.
+    /// Returns whether the shared egress limits have room for the frame at each of `ports`. Also true if nothing
+    /// queued there could make room.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };
@@ -322,13 +313,13 @@ impl Buffer {
         !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit
     }
 
-    /// Returns the bytes that a frame of `size` takes from the shared limits at an egress queue.
+    /// Returns the bytes that the frame takes from the shared limits at an egress queue.
     #[inline]
     pub fn egress_beyond_reserve(&self, port: PortId, class: Class, size: Bytes) -> Bytes {
         self.egress[port.index()][class.index()].beyond_reserve_with(size)
     }
 
-    /// Counts `load`, received on `ingress`, in at its egress queue.
+    /// Counts `load` from `ingress` in at its egress queue.
     #[inline]
     pub fn enter_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -346,7 +337,7 @@ impl Buffer {
         counters.egress_watermark.raise(queue.bytes.0);
     }
 
-    /// Counts `load`, received on `ingress`, out of its egress queue.
+    /// Counts `load` from `ingress` out of its egress queue.
     #[inline]
     pub fn leave_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -362,8 +353,7 @@ impl Buffer {
         self.counters.class(port, class).egress_bytes.set(queue.bytes.0);
     }
 
-    /// Returns the bytes beyond its reserve at which the ingress queue is full: XOFF, or the maximum of a lossy
-    /// queue.
+    /// Returns the bytes beyond the reserve at which the ingress queue is full: XOFF, or a lossy queue's maximum.
     #[inline]
     fn ingress_threshold(&self, port: PortId, class: Class) -> Bytes {
         let fixed = self.fixed_threshold(port, class);
@@ -375,8 +365,7 @@ impl Buffer {
         }
     }
 
-    /// Returns the threshold without its dynamic part. Frames that enter this queue do not change it; in shared memory,
-    /// those of other queues do.
+    /// Returns the threshold without its dynamic part; frames of this queue do not change it.
     #[inline]
     fn fixed_threshold(&self, port: PortId, class: Class) -> Bytes {
         let queue = &self.ingress[port.index()][class.index()];
@@ -384,7 +373,7 @@ impl Buffer {
         match self.memory {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
-                // Limit minus the bytes of other queues; this queue's own bytes do not count against it.
+                // This queue's own bytes do not count against the limit.
                 let left = |limit: Bytes, used: Bytes| {
                     queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
                 };
@@ -408,8 +397,7 @@ impl Buffer {
         }
     }
 
-    /// Returns the bytes that ingress queues of `port` may still take from the pool; `None` if headroom is not part
-    /// of it.
+    /// Returns the bytes that ingress queues of `port` may still take; `None` if headroom is not part of the pool.
     #[inline]
     fn left_for_headroom(&self, port: PortId) -> Option<Bytes> {
         match self.memory {
@@ -432,7 +420,7 @@ impl Buffer {
         }
     }
 
-    /// Updates the headroom gauges of `port`, whose limits may have changed since its frames arrived.
+    /// Updates the headroom gauges of `port`, whose limits may have changed.
     pub fn show_port(&self, port: PortId) {
         Class::ALL.into_iter().for_each(|class| self.show_ingress(port, class));
     }
@@ -448,7 +436,6 @@ impl Buffer {
     }
 }
 
-/// Returns whether the shared egress limits bind lossless classes, too.
 fn limits_all_egress(settings: &SwitchSettings) -> bool {
     match settings.memory {
         Memory::Shared(shared) => shared.egress_limits == EgressLimits::All,
@@ -456,7 +443,6 @@ fn limits_all_egress(settings: &SwitchSettings) -> bool {
     }
 }
 
-/// Returns the classes that no shared egress limit binds.
 fn exempt(settings: &SwitchSettings) -> ClassSet {
     if limits_all_egress(settings) { ClassSet::NONE } else { settings.lossless_anywhere() }
 }

@@ -1,5 +1,4 @@
 #![allow(clippy::unwrap_used)]
-//! Thresholds of the buffer, one byte below and at each.
 
 use super::*;
 use crate::settings::{Accounting, ClassSettings, FdbSettings, HashSeed, LossyPool, SharedMemory, WhenFull};
@@ -160,7 +159,7 @@ fn dynamic_threshold_is_alpha_times_free_pool() {
     assert!(!buffer.at_xoff(P0, LOSSLESS), "reserve, and one byte less than half of the pool");
     enter(&mut buffer, P0, LOSSLESS, &[1]);
     assert!(buffer.at_xoff(P0, LOSSLESS));
-    // From here on, frames go to the headroom, and the pool stays for other queues.
+    // From here on, frames go to the headroom.
     enter(&mut buffer, P0, LOSSLESS, &[3_000]);
     assert_eq!(buffer.pool_used, Bytes(4_000));
     enter(&mut buffer, P1, LOSSLESS, &[1_000, 1_999]);
@@ -296,8 +295,7 @@ fn pool_headroom_is_bounded_per_queue() {
     assert_eq!(buffer.enter_ingress(P0, LOSSLESS, Bytes(1)), Err(DropReason::HeadroomExhausted));
 }
 
-/// Without room for one more frame of headroom, the queue is at XOFF until room returns: the next frame could be
-/// lost.
+/// Without that headroom, the next frame could be lost.
 // proves: shared-memory
 #[test]
 fn xoff_without_pool_headroom_for_a_frame() {
@@ -319,7 +317,6 @@ fn xoff_without_pool_headroom_for_a_frame() {
     assert!(!buffer.at_xoff(P0, Class::ALL[4]), "an empty queue that holds nothing makes no room by waiting");
 }
 
-/// With `UntilForwarded` accounting, ingress and egress queues draw on one pool.
 // proves: shared-memory
 #[test]
 fn egress_bytes_use_pool_with_until_forwarded() {
@@ -360,7 +357,6 @@ fn egress_limit_skips_class_lossless_at_other_port() {
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1)), "nor does it take from it");
 }
 
-/// Cuts the bytes of `margin` into frames of random sizes, at most as many as it allows.
 fn cut(rng: &mut fastrand::Rng, margin: Margin) -> Vec<u64> {
     let (mut left, mut sizes) = (margin.bytes.0.min(100_000), Vec::new());
     while left > 0 && sizes.len() < margin.frames as usize {
@@ -375,7 +371,7 @@ fn pool(bytes: u64, frames: u32) -> LossyPool {
     LossyPool { bytes: Bytes(bytes), frames }
 }
 
-/// Each lossy queue may hold as much as remains free; a lossless queue takes nothing from the pool.
+/// Each lossy queue may hold as much as remains free; a lossless queue takes nothing.
 // proves: shared-memory
 #[test]
 fn lossy_queues_share_a_pool() {
@@ -424,7 +420,6 @@ fn workers_share_the_pool_by_their_ports() {
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(2_001)));
 }
 
-/// Frames of a class that becomes lossless stay in the pool until they leave; later frames do not enter it.
 // proves: shared-memory
 #[test]
 fn class_made_lossless_returns_pool_while_draining() {
@@ -448,7 +443,6 @@ fn class_made_lossless_returns_pool_while_draining() {
     assert!(free(&buffer, 4_000), "what came later is not of the pool");
 }
 
-/// Queued frames count in the new pool from the moment of the revision.
 #[test]
 fn revised_pool_counts_queued_frames() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
@@ -464,7 +458,7 @@ fn revised_pool_counts_queued_frames() {
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(4_000)));
 }
 
-/// Each frame within the margin stays below XOFF and finds room; one byte or frame beyond the margin does not.
+/// Each frame within the margin stays below XOFF and finds room; one byte or frame beyond does not.
 // proves: batches
 #[test]
 fn margins_hold_for_each_frame() {

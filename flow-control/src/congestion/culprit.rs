@@ -1,14 +1,11 @@
 //! Choice of the flow to blame for a congested buffer (Chrysos et al.: "Unbiased Quantized Congestion Notification
 //! for Scalable Server Fabrics", IEEE Micro 2016, section IV).
 //!
-//! The standard blames the frame that has just arrived. That is right for a FIFO, and wrong for a buffer whose flows
-//! leave at different rates: a fast flow is blamed for a slow one. Occupancy sampling blames a queued frame instead:
-//! one of the flow with the most bytes, or a random one. Random sampling blames flow n with probability q_n / q
-//! (section IV-B) and needs no state per flow.
+//! The standard blames the frame that has just arrived: wrong where flows leave at different rates. Occupancy
+//! sampling blames a queued frame: of the flow with the most bytes, or a random one. Random sampling blames flow n
+//! with probability q_n / q (section IV-B), without state per flow.
 //!
-//! The frames of a buffer are kept as slots in an array without gaps ([`QueuedFrames`]). A table by slot gives each frame's
-//! position, so that any frame can leave. Frames handed to a driver have left the set, because their tags may
-//! differ by then.
+//! Frames handed to a driver have left the set, because their tags may differ by then.
 
 use xoff_wire::flow::mix;
 use xoff_wire::units::Bytes;
@@ -17,13 +14,12 @@ use xoff_wire::{FlowKey, Header};
 use super::flows::{Flows, NO_FLOW};
 
 const NOWHERE: u32 = u32::MAX;
-/// Bytes of the paper's buffer units (section V): a frame is hit in proportion to the units that it occupies.
+/// Bytes of the paper's buffer units (section V); a frame is hit in proportion to its units.
 const UNIT_LEN: u64 = 256;
-/// Random picks before the last picked frame is taken, whatever its size.
+/// Random picks before the last one is taken, whatever its size.
 const PICKS_MAX: u32 = 32;
 
-/// Returns a digest of the flow to blame for a frame: its rate limiter if a CN-TAG names one, else its 5-tuple or
-/// addresses.
+/// Returns a digest of the flow to blame: its rate limiter if a CN-TAG names one, else its 5-tuple or addresses.
 #[must_use]
 pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     let word = |bytes: [u8; 6]| bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
@@ -33,7 +29,7 @@ pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     }
 }
 
-/// Position of each slot of the store among the queued frames of its buffer.
+/// Position of each slot among the queued frames of its buffer.
 #[derive(Clone, Debug)]
 pub struct SlotTable(Box<[SlotEntry]>);
 
@@ -58,27 +54,24 @@ impl SlotTable {
     }
 }
 
-/// Bytes that congestion points take for each slot of the store: once in total, and once for each point.
+/// Bytes for each slot of the store: once in total, and once per congestion point.
 pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<SlotEntry>(), size_of::<u32>());
 
 /// Frames queued in one buffer.
 #[derive(Clone, Debug)]
 pub struct QueuedFrames {
     occupied: Vec<u32>,
-    /// Bytes by flow; present only with
-    /// [`Culprit::OccupancyDeterministic`](crate::settings::Culprit::OccupancyDeterministic).
     flows: Option<Flows>,
 }
 
 impl QueuedFrames {
-    /// Creates an empty set for a buffer of at most `slots` frames; with `flows_max`, it counts bytes of so many flows.
+    /// Creates an empty set of at most `slots` frames; with `flows_max`, it counts bytes of so many flows.
     #[must_use]
     pub fn new(slots: u32, flows_max: Option<u16>) -> QueuedFrames {
         QueuedFrames { occupied: Vec::with_capacity(slots as usize), flows: flows_max.map(Flows::new) }
     }
 
-    /// Adds the frame of `size` in `slot`. `flow` computes its [`flow_digest`] and is called only if flows are
-    /// counted.
+    /// Adds a frame. `flow` computes its [`flow_digest`] and is called only if flows are counted.
     pub fn enter(&mut self, slots: &mut SlotTable, slot: u32, size: Bytes, flow: impl FnOnce() -> u64) {
         let Ok(at) = u32::try_from(self.occupied.len()) else { return };
         self.occupied.push(slot);
@@ -86,7 +79,7 @@ impl QueuedFrames {
         slots.0[slot as usize] = SlotEntry { at, flow };
     }
 
-    /// Removes the frame of `size` in `slot`, which must be in this buffer.
+    /// Removes a frame, which must be in this buffer.
     pub fn leave(&mut self, slots: &mut SlotTable, slot: u32, size: Bytes) {
         let entry = std::mem::replace(&mut slots.0[slot as usize], SlotEntry { at: NOWHERE, flow: NO_FLOW });
         self.occupied.swap_remove(entry.at as usize);
@@ -98,15 +91,14 @@ impl QueuedFrames {
         }
     }
 
-    /// Returns a slot of the flow with the most bytes, the last one in the array; `None` without flows.
+    /// Returns the last slot of the flow with the most bytes; `None` without flows.
     #[must_use]
     pub fn largest_flow(&self, slots: &SlotTable) -> Option<u32> {
         let flow = self.flows.as_ref()?.largest()?;
         self.occupied.iter().rev().copied().find(|slot| slots.0[*slot as usize].flow == flow)
     }
 
-    /// Returns the slot of the frame that occupies a random unit. `size` returns the size of the frame in a slot, at
-    /// most `size_max`.
+    /// Returns the slot of a random occupied unit. `size` returns the size of a slot's frame, at most `size_max`.
     #[must_use]
     pub fn random_unit(
         &self,
@@ -143,7 +135,6 @@ mod tests {
 
     const SIZE: Bytes = Bytes(1_000);
 
-    /// Creates a set of queued frames whose slots have these flows, in this order.
     fn frames_of(flows: &[u64]) -> (QueuedFrames, SlotTable) {
         let (mut queued, mut slots) = (QueuedFrames::new(64, Some(16)), SlotTable::new(64));
         for (slot, flow) in (0..).zip(flows) {

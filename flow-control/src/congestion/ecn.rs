@@ -1,5 +1,5 @@
 //! ECN marking and WRED: the probability that a frame is marked or dropped early, by the length of its queue (RFC
-//! 3168, with the RED curve that switches are configured with).
+//! 3168, RED).
 //!
 //! ```text
 //!   probability 1            .-------   at max and above: always
@@ -10,16 +10,15 @@
 //!                   min     max         bytes of the egress queue
 //! ```
 //!
-//! The queue length is taken when the frame leaves, not when it joins: senders then learn the newer length, and the
-//! tail of a draining queue is not marked for frames before it. The length is instantaneous, not averaged: queues are
-//! short, and senders average themselves.
+//! The instantaneous length counts, taken when the frame leaves: senders then learn the newer length, and the tail
+//! of a draining queue is not marked for frames before it.
 
 use fastrand::Rng;
 use xoff_wire::units::Bytes;
 
 use crate::settings::EcnSettings;
 
-/// Returns whether a queue of this length signals congestion; `rng` decides between `min` and `max`.
+/// Returns whether a queue of this length signals congestion, at random between `min` and `max`.
 pub fn is_congested(settings: &EcnSettings, queue: Bytes, rng: &mut Rng) -> bool {
     if queue < settings.min {
         return false;

@@ -1,11 +1,10 @@
 //! Bytes by flow, for a bounded number of flows: a chained hash table, allocated once.
 //!
-//! Bytes of flows beyond the bound are not counted, so such a flow is never the largest. An entry without bytes is
-//! free again.
+//! Bytes of flows beyond the bound are not counted, so such a flow is never the largest.
 
 use xoff_wire::units::Bytes;
 
-/// Missing entry: the end of a chain, or the flow of a frame that found no entry.
+/// End of a chain, or flow of a frame without entry.
 pub(super) const NO_FLOW: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +14,7 @@ struct FlowBytes {
     next: u16,
 }
 
-/// Bytes of memory per flow, including its share of buckets.
+/// Bytes of memory per flow, with its share of buckets.
 pub(super) const BYTES_PER_FLOW: usize = size_of::<FlowBytes>() + 2 * size_of::<u16>();
 
 #[derive(Clone, Debug)]
@@ -41,7 +40,7 @@ impl Flows {
         }
     }
 
-    /// Adds `size` bytes to the flow and returns its index, or [`NO_FLOW`] if the table is full.
+    /// Adds `size` and returns the flow's index, or [`NO_FLOW`] if the table is full.
     pub(super) fn add(&mut self, digest: u64, size: Bytes) -> u16 {
         let bucket = self.bucket(digest);
         let mut at = self.buckets[bucket];
@@ -72,7 +71,7 @@ impl Flows {
         }
     }
 
-    /// Returns the index of the flow with the most bytes, the lowest index of several; `None` if the table is empty.
+    /// Returns the flow with the most bytes, the lowest index of several.
     pub(super) fn largest(&self) -> Option<u16> {
         let (place, entry) = self.entries.iter().enumerate().rev().max_by_key(|(_, entry)| entry.bytes)?;
         if entry.bytes == Bytes::ZERO { None } else { u16::try_from(place).ok() }
@@ -136,7 +135,7 @@ mod tests {
     }
 
     explore! {
-        /// Compares the table with plain counting; few digests make flows share chains and entries.
+        /// Compares the table with plain counting; few digests make flows share chains.
         #[test]
         fn flow_counts_match_reference_map(steps in prop::collection::vec((0u64..12, any::<bool>()), 0..200)) {
             let mut flows = Flows::new(16);

@@ -1,9 +1,7 @@
-//! Congestion control between a switch and its stations: which of them are asked to send slower, and by how much.
+//! Congestion control between a switch and its stations; it never pauses a class.
 //!
-//! It runs beside the acting policy and never pauses a class. [`qcn`] decides when a buffer is sampled and how
-//! congested it is; [`culprit`] chooses the flow to blame; [`points`] combines both for every (port, class). The
-//! switch sends the message. [`reaction`] is the rate limiter of a station. [`ecn`] instead marks IP headers for the
-//! receiver.
+//! [`qcn`] decides when a buffer is sampled and how congested it is, [`culprit`] which flow to blame; [`points`]
+//! combines both. [`reaction`] is the rate limiter of a station. [`ecn`] marks IP headers instead.
 
 pub mod culprit;
 pub mod ecn;

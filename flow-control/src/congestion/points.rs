@@ -1,4 +1,4 @@
-//! Congestion points of a switch, one for each configured (port, class), allocated at start.
+//! Congestion points of a switch.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, PortId, TAGS};
 
@@ -7,7 +7,7 @@ use super::flows::BYTES_PER_FLOW;
 use super::qcn::{CongestionPoint, Sample};
 use crate::settings::{Culprit, PortSettings, QcnSettings};
 
-/// Congestion points of a switch. Without any, two empty class sets are the only cost.
+/// Congestion points of a switch, one for each configured (port, class), allocated at start.
 #[derive(Debug)]
 pub struct CongestionPoints {
     settings: QcnSettings,
@@ -39,7 +39,7 @@ pub struct Arrival {
     pub occupancy: Bytes,
 }
 
-/// Returns the maximum memory of a switch's congestion points, in bytes: tables of slots and of flows.
+/// Returns the maximum memory of a switch's congestion points, in bytes.
 #[must_use]
 pub fn memory(settings: &QcnSettings, ports: usize, slots: u64) -> u64 {
     let points = (ports * ClassSet(settings.ingress.0 | settings.egress.0).iter().count()) as u64;
@@ -55,7 +55,7 @@ pub fn memory(settings: &QcnSettings, ports: usize, slots: u64) -> u64 {
 }
 
 impl CongestionPoints {
-    /// Creates the congestion points of these ports, with a store of `slots` slots.
+    /// Creates the congestion points, with a store of `slots` slots.
     #[must_use]
     pub fn new(settings: &QcnSettings, ports: &[PortSettings], slots: u32) -> CongestionPoints {
         let mut rng = fastrand::Rng::with_seed(settings.seed);
@@ -74,21 +74,21 @@ impl CongestionPoints {
         CongestionPoints { settings: *settings, points, slots: SlotTable::new(crowded), rng }
     }
 
-    /// Returns the classes sampled at their ingress.
+    /// Returns the classes sampled at ingress.
     #[inline]
     #[must_use]
     pub const fn ingress(&self) -> ClassSet {
         self.settings.ingress
     }
 
-    /// Returns the classes sampled at their egress.
+    /// Returns the classes sampled at egress.
     #[inline]
     #[must_use]
     pub const fn egress(&self) -> ClassSet {
         self.settings.egress
     }
 
-    /// Counts an arrival and returns a sample if one is due. `flow` computes the frame's
+    /// Counts an arrival and returns a sample if due. `flow` computes the frame's
     /// [`flow_digest`](super::culprit::flow_digest) and is called only if flows are counted.
     pub fn arrived(&mut self, arrival: &Arrival, flow: impl FnOnce() -> u64) -> Option<Sample> {
         let Arrival { port, class, slot, size, occupancy } = *arrival;
@@ -110,8 +110,8 @@ impl CongestionPoints {
         }
     }
 
-    /// Returns the slot of the culprit frame after a sample at (`port`, `class`) on the arrival of slot `arrived`.
-    /// `size` returns the size of the frame in a slot.
+    /// Returns the slot of the culprit frame after a sample on the arrival of slot `arrived`; `size` gives the size
+    /// of a slot's frame.
     #[must_use]
     pub fn culprit(
         &mut self,

@@ -1,21 +1,20 @@
 //! Congestion point of QCN (802.1Qau): when a buffer is sampled, and the feedback of a sample.
 //!
-//! After a number of arrived bytes, the occupancy Q is compared with its set point Qeq and with its value Qold at the
-//! previous sample:
+//! After a number of arrived bytes, the occupancy Q is compared with its set point Qeq and its previous value Qold:
 //!
 //! ```text
 //!   Qoff = Q - Qeq     Qdelta = Q - Qold     Fb = Qoff + w x Qdelta
 //! ```
 //!
-//! A positive Fb means congestion. It is quantized to six bits: the station slows down by that many 128ths, and the
-//! next sample comes the sooner the higher it is. Feedback that quantizes to zero is not sent.
+//! A positive Fb is congestion, quantized to six bits: the station slows down by that many 128ths, and the next
+//! sample comes the sooner the higher it is. Feedback that quantizes to zero is not sent.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::Bytes;
 
 use crate::settings::QcnSettings;
 
-/// Bytes between samples by the upper three bits of the quantized feedback, for a base of 150 KB (802.1Q).
+/// Bytes between samples by the upper three bits of the feedback, for a base of 150 KB (802.1Q).
 const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
 
 /// Result of a sample, in bytes.
@@ -34,7 +33,7 @@ pub struct Sample {
 /// Sampling state of one buffer.
 #[derive(Clone, Debug)]
 pub struct CongestionPoint {
-    /// Qold, the occupancy at the previous sample.
+    /// Qold.
     last: Bytes,
     left: u64,
     frames: u32,
@@ -47,8 +46,7 @@ impl CongestionPoint {
         CongestionPoint { last: Bytes::ZERO, left: settings.interval(0, rng), frames: u32::MAX }
     }
 
-    /// Counts the arrival of a frame of `size`, with which the occupancy is `now`. Returns `None` if no sample is
-    /// due.
+    /// Counts an arrival, with which the occupancy is `now`; returns `None` if no sample is due.
     #[inline]
     pub fn arrived(
         &mut self,
@@ -77,8 +75,8 @@ impl CongestionPoint {
 }
 
 impl QcnSettings {
-    /// Returns Fb x 63 / (Qeq x (2w + 1)), at most 63; zero if Fb is not positive. The maximum is reached if a queue
-    /// grew from nothing to twice its set point since the last sample.
+    /// Returns Fb x 63 / (Qeq x (2w + 1)), at most 63, reached if a queue grew from nothing to twice its set point;
+    /// zero if Fb is not positive.
     #[must_use]
     pub fn quantized(&self, offset: i64, delta: i64) -> u8 {
         let weight = i128::from(self.weight);
@@ -88,7 +86,6 @@ impl QcnSettings {
         u8::try_from(levels.clamp(0, FEEDBACK_MAX.into())).unwrap_or(FEEDBACK_MAX)
     }
 
-    /// Returns the bytes until the next sample after one with this feedback.
     fn interval(&self, feedback: u8, rng: &mut fastrand::Rng) -> u64 {
         let jitter = u64::from(self.jitter_percent.min(99));
         let percent = if jitter == 0 { 100 } else { rng.u64(100 - jitter..=100 + jitter) };
@@ -113,7 +110,6 @@ mod tests {
     use super::*;
     use xoff_explore::explore;
 
-    /// Values of the paper, without jitter.
     const EXACT: QcnSettings = QcnSettings { jitter_percent: 0, ..QcnSettings::PAPER };
 
     fn arrive(point: &mut CongestionPoint, settings: &QcnSettings, size: u64, now: u64) -> Option<Sample> {

@@ -1,12 +1,11 @@
-//! Reaction point of QCN: the rate limiter of one flow at its sending station (802.1Qau). Time is an argument, so
-//! that real and simulated hosts share the code.
+//! Reaction point of QCN: the rate limiter of one flow at its sending station (802.1Qau). Time is an argument.
 //!
 //! The first CNM starts a limiter, which ends when it is back at the line rate. In between:
 //!
-//! * A CNM with quantized feedback q takes the share q x Gd off the current rate, at most half. The old rate becomes
-//!   the target, unless it was not raised since the previous CNM.
-//! * The rate is raised at the end of each cycle. Cycles of bytes sent and cycles of time run side by side. At the
-//!   end of either, the current rate moves half way to the target.
+//! * A CNM with quantized feedback q takes the share q x Gd off the current rate, at most half. The old rate
+//!   becomes the target, unless it was not raised since the previous CNM.
+//! * Cycles of bytes and cycles of time run side by side. At the end of either, the current rate moves half way to
+//!   the target.
 //! * Fast recovery: for five cycles of a kind the target stays. In the first, a target above ten times the rate
 //!   shrinks to an eighth.
 //! * Active increase: beyond five cycles of one kind, each cycle raises the target by R_AI.
@@ -20,7 +19,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 /// Parameters of a reaction point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReactionSettings {
-    /// 1 / Gd: a CNM with feedback q takes q / `decrease_divisor` off the rate.
+    /// 1 / Gd.
     pub decrease_divisor: u32,
     /// Maximum decrease by one CNM, in percent.
     pub decrease_percent_max: u8,
@@ -36,9 +35,9 @@ pub struct ReactionSettings {
     pub hyper_step: BitRate,
     /// Minimum rate.
     pub rate_min: BitRate,
-    /// Maximum jitter of cycle lengths, in percent, so that limiters do not synchronize.
+    /// Maximum jitter of cycle lengths, in percent, against synchronization.
     pub jitter_percent: u8,
-    /// Seed of the jitter, to which each flow adds its number.
+    /// Seed of the jitter; each flow adds its number.
     pub seed: u64,
 }
 
@@ -57,7 +56,7 @@ impl ReactionSettings {
         seed: 0,
     };
 
-    /// Returns a seed for the station with this number, such that no flows of two stations share a seed.
+    /// Returns a seed such that no flows of two stations share one.
     #[must_use]
     pub const fn seed_of(&self, station: u16) -> u64 {
         self.seed ^ ((station as u64) << 32)
@@ -85,7 +84,6 @@ pub enum Phase {
 
 #[derive(Clone, Copy, Debug)]
 struct Cycles {
-    /// Cycles ended since the last CNM.
     ended: u32,
     /// Bytes until the end of the current cycle, or its end time.
     rest: u64,
@@ -105,7 +103,7 @@ pub struct ReactionPoint {
 }
 
 impl ReactionPoint {
-    /// Creates an unlimited flow on a line of rate `line`.
+    /// Creates an unlimited flow.
     #[must_use]
     pub fn new(settings: &ReactionSettings, line: BitRate, seed: u64) -> ReactionPoint {
         let line = line.bits_per_second();
@@ -122,7 +120,7 @@ impl ReactionPoint {
         }
     }
 
-    /// Returns the current rate of the flow, at layer 1.
+    /// Returns the current rate, at layer 1.
     #[inline]
     #[must_use]
     pub fn rate(&self) -> BitRate {
@@ -149,7 +147,7 @@ impl ReactionPoint {
         }
     }
 
-    /// Applies a CNM with this quantized feedback; zero has no effect.
+    /// Applies a CNM; zero feedback has no effect.
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         let feedback = u64::from(feedback.min(FEEDBACK_MAX));
         if feedback == 0 {
@@ -166,7 +164,7 @@ impl ReactionPoint {
         self.time = Cycles { ended: 0, rest: now.after(self.time_cycle(0)).0 };
     }
 
-    /// Counts `bytes` sent by the flow.
+    /// Counts `bytes` sent.
     pub fn sent(&mut self, bytes: Bytes) {
         if !self.is_limited {
             return;
@@ -180,7 +178,7 @@ impl ReactionPoint {
         self.raise();
     }
 
-    /// Advances to time `now`; each time cycle that has ended raises the rate.
+    /// Advances to `now`; each ended time cycle raises the rate.
     pub fn advance(&mut self, now: Nanos) {
         while self.is_limited && self.time.rest <= now.0 {
             self.time.ended += 1;

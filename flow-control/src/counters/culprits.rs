@@ -1,5 +1,3 @@
-//! Egress queues with frames from a port whose peer is held.
-
 use std::cmp::Reverse;
 
 use xoff_wire::units::{Class, PortId};
@@ -12,7 +10,7 @@ use crate::cause::Cause;
 pub struct CulpritQueue {
     /// Egress port.
     pub egress: PortId,
-    /// Class of the queue: that of the pause's cause.
+    /// Class of the pause's cause.
     pub class: Class,
     /// Current bytes of the class from the ingress port.
     pub bytes: u64,

@@ -1,5 +1,4 @@
-//! Counters and gauges of a switch, per port and class. One worker, the owner of the port, writes each; any thread
-//! reads them at any time.
+//! Counters and gauges of a switch, per port and class: written by the port's owner, read by any thread at any time.
 
 mod culprits;
 mod requests;
@@ -25,7 +24,6 @@ use crate::punt_reason::PuntReason;
 #[derive(Debug, PartialEq)]
 pub struct Counters {
     ports: Box<[PortCounters]>,
-    /// Occupancies that workers decide by, exported here.
     occupancy: Arc<Occupancy>,
     shadows: Box<[Box<[[ShadowCounters; CLASSES]]>]>,
 }
@@ -87,8 +85,7 @@ pub struct PuntCounters {
     pub no_room: Counter,
 }
 
-/// Counters of one class on one port. Those written with every frame come first: ingress counters in one cache line,
-/// egress counters in the following ones.
+/// Counters of one class on one port: per-frame ingress counters in one cache line, egress ones in the next.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub struct ClassCounters {
@@ -258,7 +255,7 @@ impl ClassCounters {
         self.storms.add(1);
     }
 
-    /// Updates the number of frames sent during the current storm.
+    /// Updates the number of frames sent during the storm.
     pub fn note_storm(&self) {
         let storm = &self.last_storm;
         let sent = self.tx_frames.get() - storm.sent_before.get();
@@ -274,19 +271,19 @@ impl ClassCounters {
         self.storm_nanos.add(lasted);
     }
 
-    /// Records the begin of a pipeline halt for which this queue is the cause.
+    /// Records the begin of a pipeline halt caused by this queue.
     pub fn begin_halt(&self, now: Nanos) {
         self.halted_since.set(now.0.max(1));
         self.halts.add(1);
     }
 
-    /// Records the end of a halt that lasted `lasted`.
+    /// Records the end of a halt.
     pub fn end_halt(&self, lasted: Nanos) {
         self.halted_since.set(0);
         self.halted_nanos.add(lasted.0);
     }
 
-    /// Records the end of a hold of the peer that lasted `held_for`.
+    /// Records the end of a hold of the peer.
     pub fn end_hold(&self, held_for: Nanos) {
         self.held_since.set(0);
         self.held_nanos.add(held_for.0);
@@ -323,13 +320,13 @@ impl ClassCounters {
 }
 
 impl Counters {
-    /// Creates counters of `ports` ports, all zero, without shadow policies.
+    /// Creates counters without shadow policies.
     #[must_use]
     pub fn new(ports: usize) -> Arc<Counters> {
         Counters::with_shadows(ports, 0)
     }
 
-    /// Creates counters of `ports` ports and `shadows` shadow policies, all zero.
+    /// Creates counters with `shadows` shadow policies.
     #[must_use]
     pub fn with_shadows(ports: usize, shadows: usize) -> Arc<Counters> {
         let of_shadow = |_| (0..ports).map(|_| Default::default()).collect();
@@ -370,7 +367,7 @@ impl Counters {
         &self.ports[port.index()].classes[class.index()]
     }
 
-    /// Returns the gauge of bytes of `class` received on `ingress` and queued or committed at `egress`.
+    /// Returns the bytes of `class` from `ingress` queued or committed at `egress`.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
@@ -382,7 +379,7 @@ impl Counters {
         &self.occupancy
     }
 
-    /// Prefetches the counters that each frame of the class changes when it leaves an egress port.
+    /// Prefetches the counters that each frame changes when it leaves an egress port.
     #[inline]
     pub fn prefetch_egress(&self, port: PortId, class: Class) {
         let of_class = self.class(port, class);
@@ -391,7 +388,7 @@ impl Counters {
         self.occupancy.prefetch(port, class);
     }
 
-    /// Returns the counters of shadow policy number `shadow`, by port and class.
+    /// Returns the counters of a shadow policy, by port and class.
     #[must_use]
     pub fn shadow(&self, shadow: usize) -> &[[ShadowCounters; CLASSES]] {
         &self.shadows[shadow]

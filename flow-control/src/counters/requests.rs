@@ -1,5 +1,4 @@
-//! Requests of policies to peers beyond pauses of a class, counted identically for the acting policy and for shadow
-//! policies.
+//! Requests of policies beyond pauses of a class, for the acting policy and for shadows.
 
 use xoff_wire::units::{BitRate, Nanos, RateStep};
 
@@ -8,7 +7,7 @@ use crate::counter::Counter;
 /// Requests to pause single flows (OFC).
 #[derive(Debug, Default, PartialEq)]
 pub struct FlowRequests {
-    /// Partial pauses: requests that added flows to those that the peer is to pause.
+    /// Partial pauses: requests to pause more flows.
     pub pauses: Counter,
     /// Flows in these requests.
     pub flows: Counter,
@@ -38,7 +37,7 @@ pub struct RateRequests {
 }
 
 impl RateRequests {
-    /// Counts a request to keep this step of the peer's line rate.
+    /// Counts a request for this step of the peer's line rate.
     pub fn record(&self, step: RateStep, line: BitRate) {
         self.changes.add(1);
         if step == RateStep::FULL {

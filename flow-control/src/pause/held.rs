@@ -1,13 +1,13 @@
-//! Transmit half of PFC: classes that this port pauses at its peer (802.1Q 36.1.3.1, PFC request).
+//! Transmit half of PFC (802.1Q 36.1.3.1, PFC request).
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
-/// Classes that the peer should pause, and those last announced to it.
+/// Classes paused at the peer, and those last announced to it.
 #[derive(Clone, Debug)]
 pub struct Held {
     wanted: ClassSet,
     announced: ClassSet,
-    /// Classes that the peer may have paused without an announcement, or from before its link was lost.
+    /// Classes that the peer may have paused without an announcement, or from before a link loss.
     suspected: ClassSet,
     /// Begin of each hold; boxed because only held classes need it.
     since: Box<[Nanos; CLASSES]>,
@@ -36,7 +36,7 @@ impl Announcement {
 }
 
 impl Held {
-    /// Creates a state without holds; held classes are announced again every `refresh`.
+    /// Creates a state without holds.
     #[must_use]
     pub fn new(refresh: Nanos) -> Held {
         Held {
@@ -58,7 +58,7 @@ impl Held {
         }
     }
 
-    /// Holds `class` at the peer. Returns false if it was held already.
+    /// Holds `class` at the peer; returns false if it was held already.
     pub fn xoff(&mut self, now: Nanos, class: Class) -> bool {
         let changed = !self.wanted.contains(class);
         if changed {
@@ -68,7 +68,7 @@ impl Held {
         changed
     }
 
-    /// Ends the hold of `class`. Returns the time for which it was held, or `None` if it was not.
+    /// Ends the hold of `class` and returns its duration, if it was held.
     pub fn xon(&mut self, now: Nanos, class: Class) -> Option<Nanos> {
         self.wanted.contains(class).then(|| {
             self.wanted.remove(class);
@@ -76,8 +76,7 @@ impl Held {
         })
     }
 
-    /// Forgets all announcements because the link was lost; held classes will be announced anew. Returns the classes
-    /// that the peer may have paused.
+    /// Forgets all announcements after a link loss. Returns the classes that the peer may have paused.
     pub fn forget_announced(&mut self) -> ClassSet {
         let announced = ClassSet(self.announced.0 | self.suspected.0);
         self.announced = ClassSet::NONE;
@@ -87,8 +86,7 @@ impl Held {
         announced
     }
 
-    /// Marks `class` for an announcement of its current state, because the peer may have paused it, or a part of it,
-    /// for a reason that has ended.
+    /// Marks `class` for an announcement of its current state: the peer may have paused it for a reason that has ended.
     pub fn suspect(&mut self, class: Class) {
         self.suspected.insert(class);
     }
@@ -99,7 +97,7 @@ impl Held {
         self.wanted
     }
 
-    /// Returns the begin of the hold of `class`, or `None` if it is not held.
+    /// Returns the begin of the hold of `class`, if held.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.wanted.contains(class).then(|| self.since[class.index()])
@@ -112,7 +110,7 @@ impl Held {
         self.wanted.0 != self.announced.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
     }
 
-    /// Advances to time `now`; a refresh may become due.
+    /// Advances to `now`; a refresh may become due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -121,8 +119,7 @@ impl Held {
         }
     }
 
-    /// Returns the content of the frame to send now, or `None` if none is due. It names all held classes, so that one
-    /// timer refreshes all of them.
+    /// Returns the content of the frame that is due, if any: all held classes, so that one timer refreshes them.
     pub fn announce(&mut self, now: Nanos) -> Option<Announcement> {
         if !self.due() {
             return None;

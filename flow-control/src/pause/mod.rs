@@ -1,9 +1,8 @@
 //! Both halves of 802.1Qbb: classes that the peer has paused at this port ([`Paused`]), and classes that this port
 //! pauses at its peer ([`Held`]).
 //!
-//! Neither half handles frames or queues. The receive half keeps one timer per class, which expires by itself. The
-//! transmit half stores the wanted and the last announced state. A control frame is due while they differ, and
-//! periodically to keep pauses alive.
+//! Received pauses expire by one timer per class. A control frame is due while the wanted and the last announced
+//! state differ, and periodically to keep pauses alive.
 
 mod held;
 mod paused;

@@ -1,9 +1,8 @@
-//! Receive half of PFC: classes that the peer has paused (802.1Q 36.1.3.3, PFC indication).
+//! Receive half of PFC (802.1Q 36.1.3.3, PFC indication).
 
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
 
-/// Paused classes of a port, with their ends. The last received value of a class wins; time 0 resumes it at once;
-/// otherwise its pause expires.
+/// Paused classes of a port, with their ends. The last value of a class wins; time 0 resumes it at once.
 #[derive(Clone, Debug)]
 pub struct Paused {
     rate: BitRate,
@@ -12,7 +11,7 @@ pub struct Paused {
     /// `classes` without `defied`.
     blocked: ClassSet,
     next_expiry: Nanos,
-    /// Times by class; boxed because only paused classes need them.
+    /// Boxed because only paused classes need them.
     times: Box<[Times; CLASSES]>,
 }
 
@@ -28,7 +27,7 @@ struct Times {
 pub struct Resumed {
     /// Resumed classes.
     pub classes: ClassSet,
-    /// Duration of each of their pauses; zero for the others.
+    /// Durations of their pauses; zero for the others.
     pub paused_for: [Nanos; CLASSES],
 }
 
@@ -51,7 +50,7 @@ impl Paused {
         self.rate = rate;
     }
 
-    /// Obeys a pause frame that names `classes`, each with its time.
+    /// Obeys a pause frame.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, times: &[Quanta; CLASSES]) -> Resumed {
         let mut resumed = self.expire(now);
         for class in classes.iter() {
@@ -87,21 +86,21 @@ impl Paused {
         resumed
     }
 
-    /// Returns the classes that the peer has paused; call [`Paused::expire`] before.
+    /// Returns the paused classes; call [`Paused::expire`] before.
     #[inline]
     #[must_use]
     pub const fn classes(&self) -> ClassSet {
         self.classes
     }
 
-    /// Returns the classes that may not send: paused and not defied. Call [`Paused::expire`] before.
+    /// Returns the classes that may not send. Call [`Paused::expire`] before.
     #[inline]
     #[must_use]
     pub const fn blocked(&self) -> ClassSet {
         self.blocked
     }
 
-    /// Allows `class` to send despite pauses (`defy`), or forbids it again. Pauses are still recorded.
+    /// Allows `class` to send despite pauses (`defy`), or forbids it again.
     pub fn defy(&mut self, class: Class, defy: bool) {
         if defy {
             self.defied.insert(class);
@@ -111,19 +110,19 @@ impl Paused {
         self.settle();
     }
 
-    /// Returns the begin of the current pause of `class`, or `None` without one.
+    /// Returns the begin of the current pause of `class`, if any.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.classes.contains(class).then(|| self.times[class.index()].since)
     }
 
-    /// Returns the expiry of the current pause of `class`, or `None` without one.
+    /// Returns the expiry of the current pause of `class`, if any.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.classes.contains(class).then(|| self.times[class.index()].until)
     }
 
-    /// Returns the end of the last finished pause of `class`; zero without one.
+    /// Returns the end of the last finished pause of `class`, or zero.
     #[must_use]
     pub fn ended(&self, class: Class) -> Nanos {
         self.times[class.index()].ended
@@ -253,8 +252,8 @@ mod tests {
         assert_eq!(paused.blocked(), C3);
     }
 
-    /// Steps 3, 4 and 14 of the article on DSCP-based PFC, on a line of 400 Gb/s. Its "CEV 0x1000" is 0000 1000 in
-    /// binary ("the right-most bit represents queue 0"), as a reader's comment there states, too.
+    /// Steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. Its "CEV 0x1000" is 0000 1000 in binary, as
+    /// a reader's comment there states, too.
     // proves: pause-timing
     #[test]
     fn dscp_based_pfc_article_example() {

@@ -1,15 +1,16 @@
-//! Rates of classes (GFC), both halves: requests to the peer ([`RequestedRates`]) and limits that the peer requests
-//! ([`KeptRates`]). The timing is that of PFC: changes are sent at once, limits are refreshed, the last value wins,
-//! and a limit without refresh expires.
+//! Rates of classes (GFC): requests to the peer ([`RequestedRates`]) and limits that it requests ([`KeptRates`]).
+//!
+//! Timing as in PFC: changes are sent at once, limits are refreshed, the last value wins, and a limit without
+//! refresh expires.
 
 use xoff_wire::Rates;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateStep};
 
-/// Steps that the peer should keep, and those last sent to it.
+/// Steps that the peer should keep, and those last sent.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct RequestedRates {
-    /// First field, because every frame reads it and nothing else here.
+    /// First field: every frame reads it and nothing else here.
     due: bool,
     refresh_due: bool,
     wanted: [RateStep; CLASSES],
@@ -19,7 +20,7 @@ pub struct RequestedRates {
 }
 
 impl RequestedRates {
-    /// Creates a state without limits; limits are sent again every `refresh`.
+    /// Creates a state without limits.
     #[must_use]
     pub fn new(refresh: Nanos) -> RequestedRates {
         let full = [RateStep::FULL; CLASSES];
@@ -60,7 +61,7 @@ impl RequestedRates {
         self.due
     }
 
-    /// Advances to time `now`; a refresh may become due.
+    /// Advances to `now`; a refresh may become due.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
@@ -84,7 +85,7 @@ impl RequestedRates {
         rates
     }
 
-    /// Forgets all sent rates because the link was lost; limits will be sent anew.
+    /// Forgets all sent rates after a link loss.
     pub fn forget_announced(&mut self) {
         self.announced = [RateStep::FULL; CLASSES];
         self.refresh_due = false;
@@ -127,7 +128,7 @@ impl KeptRates {
         self.line = line;
     }
 
-    /// Obeys a frame for those of its classes that are in `classes`. Returns the classes whose step may have changed.
+    /// Obeys a frame for the given classes. Returns those whose step may have changed.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, rates: &Rates) -> ClassSet {
         let changed = self.expire(now);
         let named = ClassSet(classes.0 & rates.classes.0);
@@ -140,7 +141,7 @@ impl KeptRates {
         ClassSet(changed.0 | named.0)
     }
 
-    /// Ends every expired limit and returns its class.
+    /// Ends expired limits and returns their classes.
     #[inline]
     pub fn expire(&mut self, now: Nanos) -> ClassSet {
         if now < self.next_expiry {
@@ -160,7 +161,7 @@ impl KeptRates {
         self.steps[class.index()]
     }
 
-    /// Returns the rate that `class` keeps, or `None` without a limit.
+    /// Returns the rate that `class` keeps, if limited.
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         let step = self.step(class);

@@ -1,12 +1,11 @@
 //! Response of a peer to XOFF: bytes of a class that still arrive while it is held, and how long they do.
 //!
-//! Headroom ([`crate::headroom`]) is the maximum that an obedient peer sends past XOFF, at the longest delays on both
-//! sides. It implies two limits: a number of bytes, and the time after XOFF in which the line carries them. A peer
-//! that exceeds the bytes in time is faster, or has a larger backlog, than declared. A peer that exceeds the time
-//! stops later than declared, or never.
+//! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time after XOFF in which the line carries
+//! them. More bytes in time: the peer is faster, or has a larger backlog, than declared. Later bytes: it stops
+//! late, or never.
 //!
-//! The switch timestamps a frame when it polls the port, not when the frame arrives. The limits include polling as
-//! late as the stall budget allows. After a longer stall, frames are not judged until one time limit has passed.
+//! Frames are timestamped when polled; the limits include polling as late as the stall budget allows. After a
+//! longer stall, frames are not judged until one time limit has passed.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
@@ -16,7 +15,6 @@ use crate::settings::PortSettings;
 /// Bytes received of each class since it was held, at one port.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// Maximum bytes that an obedient peer sends of a class past XOFF.
     limit: Bytes,
     limit_time: Nanos,
     received: [Bytes; CLASSES],
@@ -29,7 +27,7 @@ pub struct Response {
 pub struct Judgement {
     /// Bytes of the class received since it was held.
     pub received: Bytes,
-    /// Maximum time from the sent XOFF to these frames; `None` if unknown.
+    /// Longest time from XOFF to these frames, if known.
     pub after: Option<Nanos>,
     /// Fault of the peer, if any.
     pub fault: Option<Fault>,
@@ -45,7 +43,7 @@ pub enum Fault {
 }
 
 impl Response {
-    /// Creates the record of a port with these settings, whose peer is held in no class.
+    /// Creates the record of a port whose peer is held in no class.
     pub fn new(settings: &PortSettings) -> Response {
         let limit = settings.past_xoff;
         let limit_time = if limit == Bytes::MAX { Nanos::NEVER } else { settings.speed.time_of(limit) };
@@ -58,7 +56,7 @@ impl Response {
         }
     }
 
-    /// Applies the limits of a newly declared peer. Current holds are not judged if the limits changed.
+    /// Applies the limits of a newly declared peer; if they changed, current holds are not judged.
     pub fn revise(&mut self, settings: &PortSettings) {
         let Response { limit, limit_time, .. } = Response::new(settings);
         if (limit, limit_time) != (self.limit, self.limit_time) {
@@ -72,7 +70,7 @@ impl Response {
         self.xoff_sent.remove(class);
     }
 
-    /// Records that XOFF for `class`, held since `since`, was sent.
+    /// Records XOFF for `class`, held since `since`.
     pub fn xoff_sent(&mut self, now: Nanos, class: Class, since: Nanos) {
         self.xoff_sent.insert(class);
         self.xoff_sent_at[class.index()] = now;
@@ -81,12 +79,12 @@ impl Response {
         }
     }
 
-    /// Forgets sent XOFFs because the link was lost.
+    /// Forgets sent XOFFs after a link loss.
     pub fn forget_xoffs(&mut self) {
         self.xoff_sent = ClassSet::NONE;
     }
 
-    /// Judges `load` of the held `class`, polled at `now`. `away` is the end of the switch's last overlong stall.
+    /// Judges `load` of a held class, polled at `now`; `away` is the end of the last overlong stall.
     pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
         let received = &mut self.received[class.index()];
         *received = received.saturating_add(load.bytes);
@@ -115,7 +113,7 @@ mod tests {
 
     const CLASS: Class = Class::ALL[3];
 
-    /// Returns a response with a limit of 1000 bytes, which the line carries in 8 us.
+    /// Returns a limit of 1000 bytes, which the line carries in 8 us.
     fn response() -> Response {
         let (speed, past_xoff) = (BitRate::from_gbps(1), Bytes(1_000));
         let mut response = Response::new(&PortSettings { speed, past_xoff, ..port_settings(0) });
@@ -151,7 +149,6 @@ mod tests {
         assert_eq!(response.judge(Nanos(99_000), CLASS, bytes(9_000), None).fault, None);
     }
 
-    /// After a stall of this switch, frames that arrived meanwhile are no fault of the peer.
     // proves: peer-faults
     #[test]
     fn peers_not_judged_after_own_stall() {

@@ -1,18 +1,15 @@
-//! Detection of classes that a peer keeps paused nearly all the time.
+//! Detection of classes that a peer keeps paused nearly all the time, by short and frequent pauses.
 //!
-//! Pauses may be short and frequent, so that the length of one is no evidence. From the first pause on, the port is
-//! sampled about every millisecond. A class blocked in all but [`FREE_MAX`] of the last [`LOOKS`] samples is at a
-//! standstill. A class that may send a tenth of the time (ten senders at a congested port) is almost never reported.
-//! One that may send a few thousandths is almost always reported. Classes in between may be.
+//! From the first pause on, the port is sampled about every millisecond. A class blocked in all but [`FREE_MAX`] of
+//! the last [`LOOKS`] samples is at a standstill: almost always reported if it may send a few thousandths of the
+//! time, almost never if a tenth (ten senders at a congested port).
 //!
-//! Samples are counted, not time, because a stalled switch may have missed the end of a pause. Their spacing varies,
-//! so that few rhythms of pauses escape them.
+//! Samples are counted, not time: a stalled switch may have missed the end of a pause. Their spacing varies, so
+//! that few rhythms of pauses escape.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
-/// Number of samples that decide.
 const LOOKS: u64 = 256;
-/// Maximum number of samples at which a class at a standstill could send.
 const FREE_MAX: usize = 2;
 const PERIOD_MIN: Nanos = Nanos::from_micros(500);
 /// Bits of additional nanoseconds between samples, about a millisecond.
@@ -23,14 +20,13 @@ const BETWEEN_BITS: u32 = 20;
 pub struct Standstill {
     classes: ClassSet,
     looks: u64,
-    /// Last samples at which each class could send, the latest first.
     free_at: [[u64; FREE_MAX + 1]; CLASSES],
     blocked_at: u64,
     next_look: Nanos,
 }
 
 impl Standstill {
-    /// State without samples; no sample is due.
+    /// State without samples; none is due.
     pub const NONE: Standstill = Standstill {
         classes: ClassSet::NONE,
         looks: 0,
@@ -50,14 +46,14 @@ impl Standstill {
         self.next_look
     }
 
-    /// Starts sampling if the peer blocks any class; `blocked` are the classes that may not send now.
+    /// Starts sampling if the peer blocks any class.
     pub fn pauses_changed(&mut self, now: Nanos, blocked: ClassSet) {
         if self.next_look == Nanos::NEVER && !blocked.is_empty() {
             *self = Standstill { next_look: now.after(PERIOD_MIN), ..Standstill::NONE };
         }
     }
 
-    /// Takes a sample. `blocked` are the classes that could not send at the last attempt to transmit.
+    /// Takes a sample; `blocked` are the classes that could not send at the last attempt.
     pub fn look(&mut self, now: Nanos, blocked: ClassSet) {
         self.looks += 1;
         self.classes = ClassSet::NONE;
@@ -78,7 +74,7 @@ impl Standstill {
         self.next_look = if is_over { Nanos::NEVER } else { now.after(self.period()) };
     }
 
-    /// Returns the time to the next sample. Multiples of the golden ratio fill the range evenly.
+    /// Returns the time to the next sample; multiples of the golden ratio fill the range evenly.
     fn period(&self) -> Nanos {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         PERIOD_MIN.after(Nanos(self.looks.wrapping_mul(GOLDEN) >> (64 - BETWEEN_BITS)))
@@ -93,7 +89,6 @@ mod tests {
     const C5: ClassSet = ClassSet(1 << 5);
     const NO_CLASS: ClassSet = ClassSet::NONE;
 
-    /// Returns a state in which class 3 was paused at `now`.
     fn paused(now: Nanos) -> Standstill {
         let mut standstill = Standstill::NONE;
         standstill.pauses_changed(now, C3);
@@ -158,7 +153,6 @@ mod tests {
         assert_eq!(standstill.classes(), NO_CLASS);
     }
 
-    /// Returns whether a class paused for the first part of each cycle is reported within ten seconds.
     fn is_found(paused_for: u64, cycle: u64) -> bool {
         let mut standstill = paused(Nanos(0));
         let mut is_found = false;

@@ -1,5 +1,3 @@
-//! Test bench of policies: a buffer and the policy of one class.
-
 use xoff_wire::units::{Bytes, Class, ClassSet, Nanos, PortId};
 
 use super::{Event, Intent, Policy};
@@ -14,7 +12,7 @@ use crate::testing::port_settings;
 
 pub(super) const C3: Class = Class::ALL[3];
 
-/// Five ports, XOFF 20,000 and XON 10,000 at ingress, 10,000 and 8,000 at egress.
+/// Five ports: XOFF 20,000 and XON 10,000 at ingress, 10,000 and 8,000 at egress.
 pub(super) struct Bench {
     pub(super) buffer: Buffer,
     pub(super) policy: Policy,
@@ -28,7 +26,6 @@ impl Bench {
         Bench::of_class(kind, policy, C3, ClassSet(0b1000), |_| {})
     }
 
-    /// Creates a bench for `class`, one of the `lossless` ones.
     pub(super) fn of_class(
         kind: PolicyKind,
         policy: PolicySettings,
@@ -78,7 +75,7 @@ impl Bench {
         self.observe(Event::Received { ingress })
     }
 
-    /// Releases bytes, not necessarily of a whole frame; the rest remains one frame.
+    /// Releases bytes, not necessarily of a whole frame.
     pub(super) fn release(&mut self, port: u8, size: u64) -> Vec<Intent> {
         let ingress = PortId(port);
         self.buffer.enter_ingress(ingress, self.class, Bytes::ZERO).expect("there is room");
@@ -92,7 +89,7 @@ impl Bench {
         self.observe(Event::Enqueued { ingress, egress, size })
     }
 
-    /// Dequeues bytes, not necessarily of a whole frame; the rest remains one frame.
+    /// Dequeues bytes, not necessarily of a whole frame.
     pub(super) fn dequeue(&mut self, from: u8, egress: u8, size: u64) -> Vec<Intent> {
         let (ingress, egress) = (PortId(from), PortId(egress));
         self.buffer.enter_egress(ingress, egress, self.class, Bytes::ZERO);

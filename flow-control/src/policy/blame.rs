@@ -1,6 +1,4 @@
-//! Congested egress queues and the ports held for them, beside plain PFC at ingress.
-//!
-//! A port pauses its peer while its own ingress queue is congested or any egress queue blames it (CaPFC, II-E):
+//! Congested egress queues and the ports held for them, beside plain PFC at ingress (CaPFC, II-E):
 //!
 //! ```text
 //!   D(i,p) = I(i,p)  or  E(i,o,p) for any o other than i
@@ -14,7 +12,6 @@ use super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
 use crate::cause::Trigger;
 
-/// I and E of one class.
 #[derive(Debug)]
 pub(super) struct Blame {
     pfc: Pfc,
@@ -25,13 +22,11 @@ pub(super) struct Blame {
 }
 
 impl Blame {
-    /// Creates a state of `ports` ports in which every E is 0.
     pub(super) fn new(pfc: Pfc, ports: usize) -> Blame {
         let none = || vec![PortSet::NONE; ports].into_boxed_slice();
         Blame { pfc, blames: none(), blamed_by: none() }
     }
 
-    /// Returns I, which follows the ingress queues as in plain PFC.
     pub(super) const fn pfc(&self) -> &Pfc {
         &self.pfc
     }
@@ -58,7 +53,6 @@ impl Blame {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Returns whether E(i,o,p) is 1 for any i.
     pub(super) fn is_blaming(&self, egress: PortId) -> bool {
         !self.blames[egress.index()].is_empty()
     }

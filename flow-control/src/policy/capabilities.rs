@@ -1,12 +1,10 @@
-//! Filter of intents that can be executed. Built-in policies have no others; custom ones may.
-
 use xoff_wire::units::{Class, ClassSet, PortId};
 
 use super::Intent;
 use crate::cause::Trigger;
 use crate::settings::PortSettings;
 
-/// Intents that can be executed, by port.
+/// Filter of intents that can be executed, by port; only custom policies have others.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     ports: Box<[Port]>,
@@ -15,12 +13,11 @@ pub struct Capabilities {
 #[derive(Clone, Copy, Debug)]
 struct Port {
     pauses: ClassSet,
-    /// True if its peer obeys rates.
     keeps_rates: bool,
 }
 
 impl Capabilities {
-    /// Creates the filter of a worker that owns some of the ports; it cannot send to the peers of other ports.
+    /// Creates the filter of a worker, which sends only to peers of its own ports.
     pub fn new(ports: &[PortSettings], owns: impl Fn(PortId) -> bool) -> Capabilities {
         let port = |(id, port): (u8, &PortSettings)| Port {
             pauses: if owns(PortId(id)) { port.sends() } else { ClassSet::NONE },
@@ -29,7 +26,7 @@ impl Capabilities {
         Capabilities { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
     }
 
-    /// Removes the intents that cannot be executed from those of the policy of class `by`. Returns their number.
+    /// Removes intents of the policy of class `by` that cannot be executed, and returns their number.
     pub fn restrict(&self, by: Class, intents: &mut Vec<Intent>) -> u64 {
         let wanted = intents.len();
         intents.retain(|intent| self.allows(by, intent));
@@ -50,13 +47,11 @@ impl Capabilities {
         }
     }
 
-    /// Returns the port if the policy of class `by` may ask its peer to pause `class`.
     fn pausable_port(&self, by: Class, port: PortId, class: Class) -> Option<&Port> {
         let port = self.ports.get(port.index())?;
         (class.get() <= by.get() && port.pauses.contains(class)).then_some(port)
     }
 
-    /// Returns whether the culprit of the trigger is a port of the switch.
     fn is_valid_trigger(&self, trigger: Trigger) -> bool {
         match trigger {
             Trigger::Egress(port) | Trigger::TableFull(port) => port.index() < self.ports.len(),
@@ -75,8 +70,7 @@ mod tests {
 
     const CLASSES: [Class; 3] = [Class::ALL[0], Class::ALL[3], Class::ALL[4]];
 
-    /// Returns the filter of three ports with lossless classes 3 and 4. The second sends no XOFF, and the third
-    /// belongs to another worker.
+    /// Returns a filter: lossless classes 3 and 4; the second port sends no XOFF, the third has another worker.
     fn capabilities() -> Capabilities {
         let mut ports = [0, 1, 2].map(port);
         ports[1].flow_control = FlowControl::Ignore;
@@ -122,7 +116,6 @@ mod tests {
         assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));
     }
 
-    /// A custom policy requests rates only of peers that obey them, only for its own class, and never pauses single flows.
     // proves: own-policy
     #[test]
     fn rates_need_gfc_peer_and_own_class() {

@@ -1,5 +1,3 @@
-//! Calls of custom policies. A panic in one unwinds as [`CustomPanic`].
-
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 
@@ -23,8 +21,7 @@ impl CustomPanic {
     }
 }
 
-/// Shows an event to the policy. The event is copied: a borrowed event would no longer be a constant for built-in
-/// policies.
+/// Shows an event to the policy. The event is copied: borrowed, it would not be constant for built-in policies.
 #[cold]
 #[inline(never)]
 pub(super) fn observe(
@@ -46,7 +43,7 @@ pub(super) fn adopt(policy: &mut dyn CustomPolicy, buffer: &Buffer, intents: &mu
 }
 
 fn called<T>(call: impl FnOnce() -> T) -> T {
-    // The unwinding continues, so that half-updated state is not used.
+    // Unwinding continues, so that half-updated state is not used.
     panic::catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|cause| panic::resume_unwind(Box::new(CustomPanic::of(&*cause))))
 }

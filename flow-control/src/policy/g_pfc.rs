@@ -2,15 +2,12 @@
 //! of OFC describes it: it "selectively pauses low-priority flows using a lower ingress threshold, building on the
 //! standard PFC scheme".
 //!
-//! When the ingress queue of a class reaches a part of its XOFF, the peer is asked to pause the lower lossless
-//! classes of the same port. They make room on the line, in shared memory, and at the egress schedulers. At XOFF the
-//! class itself pauses, as in plain PFC.
+//! At a part of XOFF, a class asks the peer to pause the lower lossless classes of the port; at XOFF it pauses
+//! itself. A class resumes when the last of its holders releases it. A lossy class pauses no other, because it
+//! drops its excess.
 //!
-//! Several higher classes and its own policy may hold a class; it resumes when the last of them releases it. For the
-//! lowest lossless class this is plain PFC. A lossy class pauses no other class, because it drops its excess.
-//!
-//! A detail that the description leaves open: lower classes resume below a second threshold. Both are parts of XOFF,
-//! so that they apply to any memory model.
+//! The description leaves open: lower classes resume below a second threshold. Both are parts of XOFF, for any
+//! memory model.
 
 use xoff_wire::units::{Bytes, ClassSet, PortId, PortSet};
 
@@ -26,9 +23,7 @@ pub struct GPfc {
     pfc: Pfc,
     pause_lower: Share,
     resume_lower: Share,
-    /// Lower classes for which XOFF may be sent, by port.
     lower: Box<[ClassSet]>,
-    /// Ports that hold their lower classes for this one.
     holding: PortSet,
 }
 
@@ -74,7 +69,7 @@ impl GPfc {
         }
         let own = self.pfc.class();
         let held = buffer.ingress(port, own);
-        // With an exhausted pool, XOFF in shared memory may be zero bytes, and so is a part of it.
+        // With an exhausted pool, XOFF in shared memory may be zero bytes.
         if held > Bytes::ZERO && held >= self.pause_lower.of(buffer.xoff(port, own)) {
             self.holding.insert(port);
             let xoff = |class| Intent::Xoff { port, class, trigger: Trigger::Higher(own) };

@@ -1,18 +1,17 @@
-//! GFC (Qian et al.: "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019), in its stepwise,
-//! buffer-based form: it "gradually decreases transmission rates to zero by incorporating multiple lower ingress
+//! GFC (Qian et al.: "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019), stepwise and
+//! buffer-based: it "gradually decreases transmission rates to zero by incorporating multiple lower ingress
 //! thresholds based on standard PFC" (from the evaluation of OFC).
 //!
 //! ```text
 //!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above it the peer may send C / 2^k
 //! ```
 //!
-//! with Bmax = XOFF and B1 a part of it. Each step leaves half the room of the previous one and fills it at half the
-//! rate. An obedient peer therefore never reaches XOFF and never quite stops, which breaks deadlocks. PFC at XOFF
-//! stays as the safety net. Rates are sent only to peers that understand them
-//! ([`crate::settings::PortSettings::gfc_peer`]); all others get plain PFC.
+//! with Bmax = XOFF and B1 a part of it. An obedient peer never reaches XOFF and never quite stops, which breaks
+//! deadlocks. PFC at XOFF is the safety net, and all that peers without rates
+//! ([`crate::settings::PortSettings::gfc_peer`]) get.
 //!
-//! A detail that the paper leaves open: step k ends when the queue is empty, or has fallen below T(k) by half the
-//! distance to T(k-1). A queue at a threshold thus sends no frame for every received one.
+//! The paper leaves open: step k ends when the queue is empty, or below T(k) by half the distance to T(k-1).
+//! Otherwise a queue at a threshold sends one frame for every received one.
 
 use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
 
@@ -22,14 +21,13 @@ use crate::buffer::Buffer;
 use crate::settings::{FlowControl, GfcSettings, SwitchSettings, ports_where};
 
 impl GfcSettings {
-    /// Returns T(k) for k = 1 to the last step, for an XOFF of `xoff`.
+    /// Returns T(k) for k = 1 to the last step.
     pub fn thresholds(&self, xoff: Bytes) -> impl Iterator<Item = Bytes> + use<> {
         let ladder = Ladder::new(self, xoff);
         (1..=self.steps).map(move |k| ladder.begins(k))
     }
 }
 
-/// Thresholds of a queue for its current XOFF.
 #[derive(Clone, Copy, Debug)]
 struct Ladder {
     xoff: Bytes,
@@ -51,7 +49,6 @@ impl Ladder {
         self.xoff.saturating_sub(Bytes(self.span.0 >> (k - 1)))
     }
 
-    /// Returns the occupancy below which step k ends.
     fn ends(&self, k: u8) -> Bytes {
         self.begins(k).saturating_sub(Bytes(self.span.0 >> k)).max(Bytes(1))
     }
@@ -98,7 +95,7 @@ impl Gfc {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Stops limiting the peer of `port`, whatever its queue holds, because the switch stops.
+    /// Ends the limit of the peer of `port`, whatever its queue holds, because the switch stops.
     pub fn lift_limit(&mut self, port: PortId) {
         self.obedient.remove(port);
         self.step[port.index()] = 0;

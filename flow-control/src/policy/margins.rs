@@ -1,5 +1,5 @@
-//! Tests of margins. A policy that is not shown events within its margin has the same intents and state as one that
-//! is shown all. Beyond a margin something may happen.
+//! Tests of margins: a policy that is not shown events within its margin has the same intents and state. Beyond a
+//! margin something may happen.
 
 use xoff_wire::units::{Bytes, Nanos, PortId};
 
@@ -31,7 +31,6 @@ impl SparedPair {
         SparedPair { all: new(), spared: new().policy, wanted: false }
     }
 
-    /// Returns the margin within which the second policy is not shown events.
     fn margin(&self, event: Event) -> Margin {
         let of_policy = self.spared.margin(event, &self.all.buffer);
         match event {
@@ -40,7 +39,6 @@ impl SparedPair {
         }
     }
 
-    /// Returns the bytes that may be counted for `event` within the possible range.
     fn possible(&self, step: Step, from: u8, to: u8) -> u64 {
         let (ingress, egress, buffer) = (PortId(from), PortId(to), &self.all.buffer);
         match step {
@@ -92,8 +90,7 @@ fn event(step: Step, from: u8, to: u8, size: u64) -> Event {
     }
 }
 
-/// Takes random steps. Returns the steps at which a margin ended, and whether the first byte beyond it ever had an
-/// effect.
+/// Returns the random steps at which a margin ended, and whether the first byte beyond it had an effect.
 fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut pair = SparedPair::new(kind);
@@ -131,7 +128,6 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     ends
 }
 
-/// A policy that skips events within its margins has the same intents, and no margin ends without reason.
 // proves: batches
 #[test]
 fn margins_hide_only_irrelevant_events() {

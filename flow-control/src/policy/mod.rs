@@ -1,12 +1,8 @@
-//! Flow-control policies: decisions about which peer pauses, and when.
+//! Flow-control policies: which peer pauses, and when.
 //!
-//! A policy sees events (received, enqueued, dequeued, released) and the buffer's occupancies, and answers with
-//! intents ([`crate::decision`]). It never sees bytes of a frame: `wire` encodes pauses, and [`crate::pause`] keeps
-//! them alive. Built-in policies are matched exhaustively, so that the hot path is inlined; a program's own policy
-//! ([`CustomPolicy`]) is called dynamically.
-//!
-//! Each class has its own policy ([`Policy`]), which sees the events of that class only. It may be replaced at any
-//! time: the new one takes over the buffer as it is ([`Policy::adopt`]).
+//! A policy sees events and occupancies, and answers with intents ([`crate::decision`]). Built-in policies are
+//! matched exhaustively, so that the hot path is inlined; a [`CustomPolicy`] is called dynamically. Each class has
+//! its own [`Policy`], which may be replaced at any time ([`Policy::adopt`]).
 //!
 //! ```text
 //!   receive   enter_ingress   Received   I(i,p) may become 1
@@ -49,7 +45,7 @@ pub use crate::buffer::Margin;
 pub use crate::decision::{CustomPolicy, Event, Intent, Occupancies};
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Flow number of frames if no policy counts flows, or the flow table is full.
+/// Flow number of frames without a counted flow.
 pub const NO_FLOW: u32 = u32::MAX;
 
 /// Policy of one class.
@@ -72,10 +68,10 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Creates a policy of `kind` for `class` in a switch with these settings.
+    /// Creates a policy of `kind` for `class`.
     ///
     /// # Panics
-    /// Panics if `kind` is custom and the settings have no custom policy.
+    /// If `kind` is custom and the settings have no custom policy.
     #[must_use]
     pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> Policy {
         let pfc = Pfc::new(class, settings.senders(class));
@@ -109,7 +105,7 @@ impl Policy {
         }
     }
 
-    /// Handles an event and appends the resulting intents to `intents`.
+    /// Handles an event and appends the resulting intents.
     #[inline(always)] // the kind of event is constant at each call
     pub fn observe(&mut self, now: Nanos, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
@@ -123,9 +119,8 @@ impl Policy {
         }
     }
 
-    /// Returns how many frames, each with an `event` like this one of any size, the policy need not be shown. Within
-    /// the margin it has no intents and its state does not change. For received frames, the margin holds only below
-    /// XOFF.
+    /// Returns how many frames with such an `event`, of any size, need not be shown: no intents, no change of
+    /// state. For received frames it holds only below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {

@@ -1,5 +1,4 @@
-//! PFC as in all data-center switches: I(i,p) becomes 1 when ingress(i,p) reaches XOFF, and 0 when it falls below XON
-//! (802.1Q 36.1).
+//! PFC: I(i,p) becomes 1 when ingress(i,p) reaches XOFF, and 0 when it falls below XON (802.1Q 36.1).
 
 use xoff_wire::units::{Bytes, Class, PortId, PortSet};
 
@@ -36,7 +35,6 @@ impl Pfc {
         }
     }
 
-    /// See [`super::Policy::margin`].
     pub(super) const fn margin(&self, event: Event) -> Margin {
         match event {
             Event::Released { ingress } if self.paused.contains(ingress) => Margin::NONE,
@@ -81,7 +79,6 @@ impl Pfc {
         self.sends.contains(port)
     }
 
-    /// Returns I(i,p).
     pub(super) const fn is_paused(&self, port: PortId) -> bool {
         self.paused.contains(port)
     }

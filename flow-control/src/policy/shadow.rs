@@ -1,10 +1,8 @@
 //! Shadow policies: they receive the events of the acting policy and have intents, but no effect.
 //!
-//! A shadow observes traffic shaped by the acting policy. It answers one question: for these frames, which peers
-//! would it have paused, and when? Only a simulation can show how the traffic would have continued. A frame lost
-//! because room was missing counts against a shadow unless it had requested a pause of the frame's sender.
-//!
-//! An OFC shadow also receives the peers' pauses of single flows, and numbers flows in its own tables.
+//! A shadow answers: for these frames, which peers would it have paused, and when? A lost frame counts against a
+//! shadow unless it had requested a pause of the sender. An OFC shadow also receives the peers' pauses of single
+//! flows, and numbers flows in its own tables.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
@@ -22,14 +20,14 @@ pub struct Shadow {
     /// Classes whose policies request a hold, by port and held class.
     demands: Box<[[ClassSet; CLASSES]]>,
     lines: Box<[BitRate]>,
-    /// Flow number of the queued frame, by slot; empty unless the policy is OFC.
+    /// Flow number of the queued frame, by slot; empty unless OFC.
     flows: Box<[u32]>,
-    /// Filter of executable intents; present only for custom policies.
+    /// Present only for custom policies.
     capabilities: Option<Capabilities>,
 }
 
 impl Shadow {
-    /// Creates a policy of `kind` in a worker with filter `capabilities` and a store of `slots` slots.
+    /// Creates a policy of `kind` in a worker.
     pub fn new(
         kind: PolicyKind,
         settings: &SwitchSettings,
@@ -74,13 +72,12 @@ impl Shadow {
         }
     }
 
-    /// Returns whether the shadow would hold the peer of `port` for `class` now.
+    /// Returns whether the shadow would hold the peer for `class` now.
     pub fn holds(&self, port: PortId, class: Class) -> bool {
         !self.demands[port.index()][class.index()].is_empty()
     }
 
-    /// Handles an event and counts the resulting intents. `intents` is scratch space, empty before and after;
-    /// `counters` are those of shadows by port.
+    /// Handles an event and counts the intents. `intents` is scratch space; `counters` are those of shadows by port.
     #[inline(always)] // the kind of event is constant at each call
     pub fn observe(
         &mut self,
@@ -144,14 +141,13 @@ impl Shadow {
     }
 }
 
-/// Flows of an OFC shadow.
 impl Shadow {
     /// Returns whether the shadow counts flows.
     pub const fn counts_flows(&self) -> bool {
         !self.flows.is_empty()
     }
 
-    /// Counts the frame in `slot`, which is about to be queued at `egress`.
+    /// Counts the frame in `slot`, about to be queued at `egress`.
     pub fn packet_in(
         &mut self,
         now: Nanos,
@@ -166,7 +162,7 @@ impl Shadow {
         }
     }
 
-    /// Counts the frame in `slot`, which has left the queue of `egress`.
+    /// Counts the frame in `slot`, which has left `egress`.
     pub fn packet_out(&mut self, slot: u32, class: Class, egress: PortId) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             ofc.packet_out(egress, std::mem::replace(&mut self.flows[slot as usize], NO_FLOW));
@@ -244,7 +240,7 @@ mod tests {
         Shadow::new(PolicyKind::Ofc, &settings, 8, &Capabilities::new(&settings.ports, |_| true))
     }
 
-    /// Flows are counted by queued frames; flows that the peer resumes leave the table.
+    /// Flows that the peer resumes leave the table.
     #[test]
     fn shadow_counts_flows_until_resumed() {
         let mut shadow = shadow();

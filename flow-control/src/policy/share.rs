@@ -1,15 +1,12 @@
-//! Fractions of byte counts, computed without division.
-
 use xoff_wire::units::Bytes;
 
-/// Fraction from 0 to 1, in units of 2^-32.
+/// Fraction from 0 to 1, in units of 2^-32; needs no division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share(u64);
 
 const WHOLE: f64 = 4_294_967_296.0;
 
 impl Share {
-    /// Returns the fraction nearest to `part`, clamped to 0..=1.
     pub(super) fn new(part: f64) -> Share {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within 0..=2^32
         Share((part.clamp(0.0, 1.0) * WHOLE).round() as u64)

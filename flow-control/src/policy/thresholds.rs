@@ -1,12 +1,10 @@
-//! Thresholds of policies by name, for display; not used on the hot path.
-
 use xoff_wire::units::Bytes;
 
 use super::share::Share;
 use crate::settings::{ClassSettings, PolicyKind, PolicySettings};
 
 impl PolicyKind {
-    /// Returns the thresholds of a lossless class beyond PFC's XOFF and XON. Fractions of XOFF assume dedicated
+    /// Returns the thresholds of a lossless class beyond XOFF and XON, by name. Fractions of XOFF assume dedicated
     /// memory.
     #[must_use]
     pub fn thresholds(self, class: &ClassSettings, policy: &PolicySettings) -> Vec<(&'static str, Bytes)> {

@@ -1,5 +1,3 @@
-//! Custom policies in settings: their factory and requirements.
-
 use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,15 +7,14 @@ use xoff_wire::units::Class;
 use super::SwitchSettings;
 use crate::decision::CustomPolicy;
 
-/// Factory of a [`CustomPolicy`] for each class that uses it, with the factory's own parameters. Its `Debug` output
-/// must contain these, because changes are detected by comparing it.
+/// Factory of a [`CustomPolicy`] for each class that uses it. Its `Debug` output must contain its parameters:
+/// changes are detected by comparing it.
 pub trait PolicyFactory: Debug + Send + Sync {
-    /// Creates the policy of `class` in a switch with these settings. It must allocate all memory that it will ever
-    /// need.
+    /// Creates the policy of `class`. It must allocate all memory that it will ever need.
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy>;
 
-    /// Returns whether the policy must see ingress and egress in one worker. With several workers, a policy sees the
-    /// events of its own worker's ports: frames received and released there, enqueued and dequeued there.
+    /// Returns whether the policy must see ingress and egress in one worker. A policy sees only the events of its
+    /// own worker's ports.
     fn needs_one_worker(&self) -> bool {
         true
     }

@@ -1,8 +1,6 @@
-//! Groups of ports that lead to the same stations, and the distribution of frames over them.
-
 use xoff_wire::units::{Bytes, PortId};
 
-/// Maximum members of a group, so that a set of members fits into one word.
+/// Maximum members of a group: a set of members fits into one word.
 pub const MEMBERS_MAX: usize = 64;
 
 /// Maximum weight of a member.
@@ -13,13 +11,13 @@ pub const WEIGHT_MAX: u16 = 256;
 pub struct GroupSettings {
     /// Name in status and errors.
     pub name: String,
-    /// Ports with their weights, 1 to [`MEMBERS_MAX`]; a port belongs to at most one group.
+    /// Ports with weights, 1 to [`MEMBERS_MAX`]; a port is in at most one group.
     pub members: Vec<Member>,
     /// Distribution of frames over members.
     pub spread: Spread,
-    /// True if frames received on a member never leave by a member of any group with this flag.
+    /// True if frames from a member never leave by a member of any group with this flag.
     pub uplinks: bool,
-    /// Salt that makes this switch's choice for a flow independent of other switches.
+    /// Salt that makes the choice for a flow independent of other switches.
     pub salt: u64,
 }
 
@@ -37,13 +35,13 @@ pub struct Member {
 pub enum Spread {
     /// All frames of a flow take the same path.
     Flow,
-    /// Each frame takes any path, independent of its flow.
+    /// Each frame takes any path.
     Frame(Turns),
-    /// Each frame takes a random path with few queued bytes of its class and higher ones, as in DeTail.
+    /// Each frame takes a random path with few queued bytes of its class and higher ones (DeTail).
     Adaptive {
-        /// Upper bound (exclusive) of preferred paths.
+        /// Exclusive upper bound of preferred paths.
         low: Bytes,
-        /// Upper bound (exclusive) of the paths used if none is below `low`; without any, all paths are used.
+        /// Exclusive upper bound of other paths; without any below it, all are used.
         high: Bytes,
     },
 }

@@ -1,19 +1,17 @@
-//! Ownership of the buffer memory: dedicated or shared.
-
 use xoff_wire::units::Bytes;
 
 /// Ownership of the buffer memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Memory {
-    /// Each queue has its own memory, bounded by `max`, `xoff` and `xon` of its class.
+    /// Each queue has its own memory, bounded by `max`, `xoff` and `xon`.
     #[default]
     Dedicated,
-    /// Each queue has a reserve; beyond it, frames use a common pool under limits.
+    /// Each queue has a reserve and uses a common pool beyond it.
     Shared(SharedMemory),
 }
 
-/// Pool shared by the queues of classes that are lossy at every port, beside their own limits. A queue may hold at
-/// most what is then free (a dynamic threshold with alpha = 1).
+/// Pool shared by queues of classes that are lossy at every port. A queue may hold at most what is then free (a
+/// dynamic threshold with alpha = 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossyPool {
     /// Bytes, as buffers count them.
@@ -23,7 +21,7 @@ pub struct LossyPool {
 }
 
 impl LossyPool {
-    /// No shared limit; only the limits of each queue apply.
+    /// No shared limit.
     pub const UNLIMITED: LossyPool = LossyPool { bytes: Bytes::MAX, frames: u32::MAX };
 
     /// Returns the part of the pool for `own` of `all` ports.
@@ -46,26 +44,25 @@ impl Default for LossyPool {
     }
 }
 
-/// Limits on the common pool (CaPFC II-F, and the dynamic threshold of current switches).
+/// Limits on the common pool (CaPFC II-F; dynamic threshold).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedMemory {
-    /// Size of the common pool, without reserves and reserved headroom.
+    /// Bytes without reserves and reserved headroom.
     pub pool: Bytes,
-    /// Maximum bytes that all ingress queues together take from it.
+    /// Maximum bytes of the pool for all ingress queues.
     pub ingress_limit: Bytes,
     /// Maximum bytes of all egress queues together beyond their reserves.
     pub egress_limit: Bytes,
-    /// Maximum bytes that the ingress queues of one port take from it.
+    /// Maximum bytes of the pool for one port's ingress queues.
     pub port_limit: Bytes,
-    /// Maximum bytes of one port's egress queues together beyond their reserves.
+    /// Maximum bytes of one port's egress queues beyond their reserves.
     pub egress_port_limit: Bytes,
-    /// Egress queues to which both egress limits apply.
+    /// Egress queues bound by both egress limits.
     pub egress_limits: EgressLimits,
-    /// Location of the headroom of lossless ingress queues. With [`HeadroomPlace::Pool`], reserves should hold the
-    /// longest frame: an empty queue without room sends no XOFF, since no departure could resume the peer.
+    /// Location of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame: an
+    /// empty queue without room sends no XOFF, since no departure could resume the peer.
     pub headroom: HeadroomPlace,
-    /// Dynamic threshold: a queue takes at most `alpha` times the free pool, alpha = 2^n with n in -7..=6. `None`:
-    /// fixed limits only.
+    /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None`: fixed limits only.
     pub alpha_log2: Option<i8>,
 }
 
@@ -83,18 +80,17 @@ impl SharedMemory {
     };
 }
 
-/// Egress queues to which the egress limits of shared memory apply.
+/// Egress queues bound by the egress limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EgressLimits {
     /// Queues of classes that are lossy at every port.
     #[default]
     Lossy,
-    /// All queues. If queued frames no longer count at their ingress, the bytes beyond the reserves are taken from
-    /// the pool.
+    /// All queues. If queued frames do not count at ingress, bytes beyond the reserves are taken from the pool.
     All,
 }
 
-/// Location of the headroom of lossless ingress queues in shared memory.
+/// Location of lossless headroom in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadroomPlace {
     /// Reserved for each queue, beside the pool.

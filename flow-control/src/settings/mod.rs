@@ -1,5 +1,5 @@
-//! Settings of a switch: plain values, validated by their maker (`config` from a file, a simulator from a scenario),
-//! and factories of custom policies.
+//! Settings of a switch: plain values, validated by their maker (`config`, a simulator), and factories of custom
+//! policies.
 
 mod custom;
 mod group;
@@ -38,15 +38,15 @@ pub struct SwitchSettings {
     pub pipeline: PipelineSettings,
     /// Flow-control policy of each class.
     pub policies: [PolicyKind; CLASSES],
-    /// Shadow policies, which observe all classes without effect.
+    /// Shadow policies, which observe all classes.
     pub shadows: Vec<PolicyKind>,
-    /// Parameters of all policies, including those selected later.
+    /// Parameters of all policies, selected or not.
     pub policy: PolicySettings,
     /// Forwarding database.
     pub fdb: FdbSettings,
-    /// VLAN memberships; see [`PortSettings::pvid`] for untagged frames.
+    /// VLAN memberships.
     pub vlans: Vec<VlanSettings>,
-    /// Groups of ports, at most 256.
+    /// At most 256 groups of ports.
     pub groups: Vec<GroupSettings>,
     /// VLANs with a router, and its address there.
     pub routed_vlans: Vec<(u16, MacAddr)>,
@@ -55,7 +55,7 @@ pub struct SwitchSettings {
 }
 
 impl SwitchSettings {
-    /// Returns the classes that are lossless at one port at least.
+    /// Returns the classes that are lossless at some port.
     #[must_use]
     pub fn lossless_anywhere(&self) -> ClassSet {
         let lossless = |class: &Class| self.ports.iter().any(|port| port.classes[class.index()].lossless);
@@ -81,8 +81,8 @@ pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings)
     ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
 }
 
-/// Maximum copies of flooded lossless frames, for each port of a worker. Copies count only once at their ingress, so
-/// nothing else bounds them.
+/// Maximum copies of flooded lossless frames per port of a worker. Copies count only once at ingress, so nothing
+/// else bounds them.
 pub const FLOOD_COPIES_MAX: u32 = 512;
 
 /// Maximum queued frames of the host at each router interface. They count at no ingress, so nothing else bounds them.
@@ -116,7 +116,7 @@ xoff_wire::named! { Flooded {
     Unknown: "unknown",
 } }
 
-/// Reaction to two ports that seem connected to each other outside of the switch.
+/// Reaction to two ports that seem connected outside of the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LoopDetection {
     /// No detection.
@@ -124,8 +124,7 @@ pub enum LoopDetection {
     /// Report the loop.
     #[default]
     Alert,
-    /// Report the loop, and exclude the port with the higher number from floods for some time, if that port has this
-    /// setting.
+    /// Report the loop, and exclude the higher-numbered port from floods for some time, if it has this setting.
     Block,
 }
 
@@ -157,19 +156,18 @@ pub struct FdbSettings {
     pub capacity: usize,
     /// Time after which an unused address is removed; `None`: never.
     pub ageing: Option<Nanos>,
-    /// Static stations, which never move or age: (VLAN, address, port).
+    /// Stations that never move or age: (VLAN, address, port).
     pub statics: Vec<(u16, MacAddr, PortId)>,
-    /// Seed of the address hash, identical in all workers of a switch.
+    /// Seed of the address hash, identical in all workers.
     pub seed: HashSeed,
 }
 
-/// Seed that decides the possible positions of a key in a hash table. An attacker who knows it can choose addresses
-/// that crowd out another station.
+/// Seed of hash tables. An attacker who knows it can choose addresses that crowd out another station.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashSeed(pub [u64; 2]);
 
 impl HashSeed {
-    /// Public seed for tests and simulations, whose runs must be reproducible.
+    /// Public seed for reproducible tests and simulations.
     pub const PUBLIC: HashSeed = HashSeed([0x786f_6666, 0x1051_2025]);
 
     /// Returns the seed as one number, for other random choices.
@@ -185,10 +183,10 @@ impl std::fmt::Debug for HashSeed {
     }
 }
 
-/// Time at which a frame stops counting at its ingress; the papers differ.
+/// Time at which a frame stops counting at its ingress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
-    /// On transmission from the switch: current shared-memory switches, and OFC.
+    /// On transmission: current shared-memory switches, and OFC.
     #[default]
     UntilTransmitted,
     /// On entry into an egress queue: CaPFC's reference switch.
@@ -201,7 +199,7 @@ pub enum WhenFull {
     /// The frame is dropped and counted (CaPFC's PFC_wdrop).
     #[default]
     Drop,
-    /// The pipeline halts for all ports and classes while the frame at its head has no room (PFC_wstop). Requires a
+    /// The pipeline halts for all ports and classes while its first frame has no room (PFC_wstop). Requires a
     /// single worker.
     Stop,
 }
@@ -222,11 +220,11 @@ impl WhenFull {
 pub struct PortSettings {
     /// Name in logs and metrics.
     pub name: String,
-    /// MAC address: the source of the control frames that it sends.
+    /// MAC address, source of its control frames.
     pub mac: MacAddr,
-    /// Line rate, which paces egress and defines pause quanta.
+    /// Line rate.
     pub speed: BitRate,
-    /// Longest frame in bytes without FCS; [`xoff_wire::units::TAGS`] may come on top.
+    /// Longest frame in bytes without FCS and [`xoff_wire::units::TAGS`].
     pub mtu_frame: u32,
     /// Source of a frame's class.
     pub trust: Trust,
@@ -236,55 +234,54 @@ pub struct PortSettings {
     pub pcp_to_class: [Class; 8],
     /// Class of each DSCP.
     pub dscp_to_class: [Class; 64],
-    /// PCP written into tagged frames at egress, by class; `None`: unchanged.
+    /// PCP of tagged frames at egress, by class; `None`: unchanged.
     pub rewrite_pcp: Option<[u8; CLASSES]>,
-    /// DSCP written into IP packets at egress, by class; `None`: unchanged.
+    /// DSCP of IP packets at egress, by class; `None`: unchanged.
     pub rewrite_dscp: Option<[u8; CLASSES]>,
-    /// VLAN of untagged and priority-tagged frames; `None`: such frames are not admitted.
+    /// VLAN of untagged and priority-tagged frames; `None`: not admitted.
     pub pvid: Option<u16>,
     /// True if source addresses are learned here.
     pub learning: bool,
-    /// Maximum addresses learned here; frames from further addresses are still forwarded.
+    /// Maximum addresses learned here; others are still forwarded.
     pub learn_limit: Option<usize>,
-    /// Rate limits of floods; frames above them are dropped.
+    /// Rate limits of floods.
     pub storm_limit: StormLimit,
-    /// Reaction to stations that move to and fro between this port and another.
+    /// Reaction to stations that move to and fro between two ports.
     pub loop_detection: LoopDetection,
     /// True if frames to unknown addresses are sent out here.
     pub flood_unknown: bool,
     /// True if group-addressed frames are sent out here.
     pub flood_group: bool,
-    /// True if the port exchanges frames only with ports that are not isolated.
+    /// True if no frames are exchanged with other isolated ports.
     pub isolated: bool,
     /// True if the port is a router interface, which bridges nothing.
     pub routed: bool,
     /// Pause frames that are obeyed and sent.
     pub flow_control: FlowControl,
-    /// LLDP agent of the port. With [`Lldp::Off`] LLDP frames are consumed, as the rest of their address block;
-    /// otherwise they are punted.
+    /// LLDP agent. With [`Lldp::Off`] LLDP frames are consumed, otherwise punted.
     pub lldp: Lldp,
     /// Rate limit of punted frames.
     pub punt_limit: PuntLimit,
-    /// Use of the DCBX information of the neighbour.
+    /// Use of the neighbour's DCBX information.
     pub dcbx: Dcbx,
-    /// Capabilities of the peer that LLDP determines instead of the next two fields.
+    /// Peer capabilities that LLDP determines instead of the next two fields.
     pub auto_peer: AutoPeer,
-    /// True if the peer understands lists of flows ([`xoff_wire::ofc`]); used if the policy of a class is OFC.
+    /// True if the peer understands lists of flows ([`xoff_wire::ofc`]).
     pub ofc_peer: bool,
     /// True if the peer understands rates (GFC), which are then obeyed and sent.
     pub gfc_peer: bool,
     /// Pause time of every XOFF.
     pub pause_time: Quanta,
-    /// Interval after which a held XOFF is sent again.
+    /// Interval of repetitions of a held XOFF.
     pub refresh: Nanos,
-    /// Bytes (layer 1) by which a late worker may run ahead of the line rate to catch up.
+    /// Bytes (layer 1) by which a late worker may run ahead of the line.
     pub burst: Bytes,
     /// Maximum bytes (layer 1) handed to the driver and not yet sent; they can no longer be paused.
     pub commit: Bytes,
-    /// Maximum bytes that a peer sends of a class past XOFF if it behaves as declared: the computed headroom, however
-    /// much is configured. [`Bytes::MAX`]: nothing was declared, and the peer is not judged.
+    /// Computed headroom: maximum bytes of a class past XOFF from a peer that behaves as declared. [`Bytes::MAX`]:
+    /// the peer is not judged.
     pub past_xoff: Bytes,
-    /// Declared maximum time that the peer takes to stop.
+    /// Declared maximum time for the peer to stop.
     pub peer_response: Nanos,
     /// Settings by class.
     pub classes: [ClassSettings; CLASSES],
@@ -302,7 +299,7 @@ pub enum Lldp {
     Kernel,
 }
 
-/// Use of the neighbour's DCBX information. The dataplane itself ignores it: its operator applies new settings.
+/// Use of the neighbour's DCBX information; the dataplane itself ignores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dcbx {
     /// DCBX is neither sent nor read.
@@ -314,7 +311,7 @@ pub enum Dcbx {
     Willing,
 }
 
-/// Capabilities of a peer that are learned by LLDP.
+/// Peer capabilities learned by LLDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AutoPeer {
     /// True if LLDP determines [`PortSettings::ofc_peer`].
@@ -326,59 +323,58 @@ pub struct AutoPeer {
 /// Source of a frame's class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// PCP of the VLAN tag; untagged frames get the port's default class.
+    /// PCP of the VLAN tag, else the default class.
     Pcp,
-    /// DSCP of the IP header; other frames get the port's default class.
+    /// DSCP of the IP header, else the default class.
     Dscp,
-    /// DSCP for IP, else PCP for tagged frames, else the port's default class.
+    /// DSCP for IP, else PCP for tagged frames, else the default class.
     #[default]
     Both,
-    /// The port's default class for all frames.
+    /// Default class for all frames.
     Port,
 }
 
 /// Pause frames on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
-    /// 802.1Qbb per class. Asymmetric PFC is `obey` = all, `send` = the lossless classes.
+    /// 802.1Qbb per class; asymmetric if `obey` is all and `send` the lossless classes.
     Pfc {
         /// Classes whose XOFF is obeyed.
         obey: ClassSet,
-        /// Classes for which XOFF is sent; lossless ones only.
+        /// Classes for which XOFF is sent; lossless only.
         send: ClassSet,
     },
-    /// 802.3x: PAUSE stops the whole port; it is sent while any lossless class is over its XOFF.
+    /// 802.3x: PAUSE stops the whole port, sent while any lossless class is over XOFF.
     Pause8023x,
-    /// Pause frames are consumed and counted, but neither obeyed nor sent (untrusted ports).
+    /// Pause frames are counted, but neither obeyed nor sent (untrusted ports).
     Ignore,
 }
 
-/// Settings of one class on one port: ingress thresholds, egress queue.
+/// Settings of one class on one port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassSettings {
-    /// True if frames must never be dropped because room is missing (XOFF and headroom).
+    /// True if frames must never be dropped because room is missing.
     pub lossless: bool,
-    /// Ingress: XOFF at or above this. Lossless classes only.
+    /// Ingress: XOFF at or above this; lossless only.
     pub xoff: Bytes,
     /// Ingress: XON below this.
     pub xon: Bytes,
-    /// Ingress: room beyond `xoff` for frames that still arrive; zero for lossy classes.
+    /// Ingress: room beyond `xoff`; zero for lossy classes.
     pub headroom: Bytes,
-    /// Ingress: XOFF also at this many frames, so that small frames cannot use up the slots of the store. `u32::MAX`:
-    /// no such limit.
+    /// Ingress: XOFF also at this many frames, since small frames use up slots of the store. `u32::MAX`: none.
     pub xoff_frames: u32,
-    /// Ingress: reserve of this queue in shared memory; its other limits come on top.
+    /// Ingress: reserve in shared memory, beside other limits.
     pub ingress_reserve: Bytes,
-    /// Ingress: maximum bytes of a lossy class. A lossless one is bounded by `xoff + headroom`.
+    /// Ingress: maximum bytes of a lossy class.
     pub ingress_max: Bytes,
-    /// Egress: a frame that would fill the queue to this or beyond is handled by [`WhenFull`].
+    /// Egress: a frame that would fill the queue to this is handled by [`WhenFull`].
     pub egress_max: Bytes,
-    /// Egress: maximum frames, so that small frames cannot use up the slots of the store. `u32::MAX`: no such limit
-    /// (lossless classes are bounded by `xoff_frames`).
+    /// Egress: maximum frames, since small frames use up slots of the store. `u32::MAX`: none (`xoff_frames` bounds
+    /// lossless classes).
     pub egress_max_frames: u32,
-    /// Egress: reserve of this queue in shared memory.
+    /// Egress: reserve in shared memory.
     pub egress_reserve: Bytes,
-    /// Egress, for policies with egress thresholds: arrivals are counted at or above this.
+    /// Egress: policies with egress thresholds count arrivals at or above this.
     pub egress_warn: Bytes,
     /// Egress: congested above this.
     pub egress_xoff: Bytes,
@@ -388,25 +384,24 @@ pub struct ClassSettings {
     pub queue: QueueKind,
     /// Egress: scheduling among classes.
     pub service: Service,
-    /// Egress: maximum rate of the class; `None`: the line rate.
+    /// Egress: maximum rate; `None`: the line rate.
     pub max_rate: Option<BitRate>,
     /// Egress: ECN marking; `None`: never.
     pub ecn: Option<EcnSettings>,
-    /// Egress: reaction to a peer that keeps the class paused; `None`: none.
+    /// Egress: reaction to a peer that keeps the class paused, if any.
     pub watchdog: Option<WatchdogSettings>,
 }
 
-/// ECN marking of an egress queue; see `congestion/ecn.rs` for the curve.
+/// ECN marking of an egress queue by the curve in `congestion/ecn.rs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EcnSettings {
-    /// Queue length in bytes below which no frame is marked.
+    /// Bytes below which no frame is marked.
     pub min: Bytes,
-    /// Queue length in bytes from which on every frame is marked.
+    /// Bytes from which on every frame is marked.
     pub max: Bytes,
-    /// Share of frames, 0..=1, that are marked just below `max`.
+    /// Share of frames marked just below `max`, 0..=1.
     pub probability: f64,
-    /// True if frames that cannot be marked are dropped on entry instead. Only in classes that are lossy at every
-    /// port.
+    /// True if frames that cannot be marked are dropped; only in classes lossy at every port.
     pub wred: bool,
 }
 
@@ -415,7 +410,7 @@ pub struct EcnSettings {
 pub struct PuntLimit {
     /// Frames per second.
     pub rate: u32,
-    /// Frames that may arrive at once after an idle time.
+    /// Frames at once after an idle time.
     pub burst: u32,
 }
 
@@ -424,12 +419,12 @@ impl PuntLimit {
     pub const PLAIN: PuntLimit = PuntLimit { rate: 1_000, burst: 250 };
 }
 
-/// Definition of a pause storm and the reaction to it; see [`crate::watchdog`].
+/// Definition of a pause storm ([`crate::watchdog`]) and the reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchdogSettings {
     /// Reaction to a storm.
     pub action: WatchdogAction,
-    /// Time after which a paused class that has queued frames and sends none is in a storm.
+    /// Time after which a paused class with queued frames that sends none is in a storm.
     pub detect: Nanos,
     /// Time without pause after which the storm ends.
     pub restore: Nanos,
@@ -477,15 +472,14 @@ pub enum QueueKind {
     /// First in, first out.
     #[default]
     Fifo,
-    /// Sub-queues, one per ingress port, served round robin: fair among inputs, as the QCN paper's input-buffered
-    /// fabric.
+    /// Sub-queues per ingress port, served round robin, as the QCN paper's input-buffered fabric.
     Voq,
 }
 
 /// Scheduling of a class at its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Before all weighted classes; among strict ones the higher class first.
+    /// Before all weighted classes; the higher class first.
     Strict,
     /// Deficit round robin with this weight, 1..=100,000 (ETS).
     Weighted(u32),

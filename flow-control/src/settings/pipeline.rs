@@ -1,10 +1,8 @@
-//! Pipeline between ingress and egress queues: the papers' switches forward frames with a rate and a delay.
-
 use std::num::NonZeroU32;
 
 use xoff_wire::units::Nanos;
 
-/// Settings of the pipeline. By default a frame passes it at once.
+/// Settings of the pipeline between ingress and egress queues; by default a frame passes it at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineSettings {
     /// Maximum frames per second, taken from the ports in turn; `None`: unlimited. Requires a single worker.
@@ -34,8 +32,8 @@ impl FrameRate {
         Nanos(frames.saturating_mul(1_000_000_000) / self.0.get() as u64)
     }
 
-    /// Returns the start of the frame after one that started at `at`, and the new carry. `owed` is the carry: the
-    /// fraction of a nanosecond left over, in units of 1 / rate ns.
+    /// Returns the start of the next frame and the new carry. `owed` is the carry: the fraction of a nanosecond
+    /// left over, in units of 1 / rate ns.
     pub fn next(self, at: Nanos, owed: u64) -> (Nanos, u64) {
         let rate = u64::from(self.0.get());
         let second = 1_000_000_000 + owed;
@@ -49,7 +47,7 @@ pub enum IngressOrder {
     /// Highest class first, one queue per class.
     #[default]
     ByClass,
-    /// Order of arrival, independent of the class.
+    /// Order of arrival.
     Fifo,
 }
 

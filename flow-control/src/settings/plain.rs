@@ -1,5 +1,4 @@
-//! Base settings for switches without a configuration: simulators, benchmarks, tests. They override what matters to
-//! them: `PortSettings { pvid: None, ..PortSettings::plain(..) }`.
+//! Base settings for simulators, benchmarks and tests: `PortSettings { pvid: None, ..PortSettings::plain(..) }`.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
 
@@ -9,13 +8,11 @@ use super::{
 };
 use crate::settings::PuntLimit;
 
-/// Longest frame in bytes without tags and FCS, for an MTU of 1500.
 const MTU_FRAME: u32 = 1514;
 const FDB_CAPACITY: usize = 8_192;
 
 impl SwitchSettings {
-    /// Returns a switch with these ports: plain PFC, dedicated memory, one VLAN. Its hash seed is public: see
-    /// [`HashSeed`].
+    /// Returns a switch with plain PFC, dedicated memory, one VLAN and a public hash seed.
     #[must_use]
     pub fn plain(ports: Vec<PortSettings>) -> SwitchSettings {
         SwitchSettings {
@@ -43,8 +40,8 @@ impl SwitchSettings {
 }
 
 impl PortSettings {
-    /// Returns a port in VLAN 1 that trusts tags and DSCP, obeys every pause and sends those of its lossless classes.
-    /// Its peer understands no extensions. Two long frames may run ahead of the line.
+    /// Returns a port in VLAN 1 that trusts tags and DSCP, obeys every pause and sends those of its lossless
+    /// classes. Two long frames may run ahead of the line.
     #[must_use]
     pub fn plain(
         name: impl Into<String>,
@@ -94,8 +91,7 @@ impl PortSettings {
 }
 
 impl ClassSettings {
-    /// Returns a lossy class with room for `room` bytes at ingress and at egress; egress congestion begins above half
-    /// of it.
+    /// Returns a lossy class with `room` bytes at ingress and at egress; egress congestion begins above half of it.
     #[must_use]
     pub const fn lossy(room: Bytes) -> ClassSettings {
         let half = Bytes(room.0 / 2);

@@ -1,5 +1,3 @@
-//! Policies by name, and their parameters.
-
 use xoff_wire::units::{Class, Nanos};
 
 use super::{Accounting, Custom, QueueKind, SwitchSettings};
@@ -69,7 +67,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy holds peers because of the length of an egress queue, whatever it contains. Custom
+    /// Returns whether the policy holds peers by the length of an egress queue, whatever it contains. Custom
     /// policies may.
     #[must_use]
     pub const fn goes_by_egress(self) -> bool {
@@ -82,7 +80,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy uses the thresholds of egress queues, `egress_xoff` and those below it.
+    /// Returns whether the policy uses `egress_xoff` and lower egress thresholds.
     #[must_use]
     pub const fn has_egress_thresholds(self, policy: &PolicySettings) -> bool {
         match self {
@@ -92,8 +90,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy must see ingress and egress in one worker; `custom` is the factory of
-    /// [`PolicyKind::Custom`].
+    /// Returns whether the policy must see ingress and egress in one worker.
     #[must_use]
     pub fn needs_one_worker(self, custom: Option<&Custom>) -> bool {
         match self {
@@ -107,7 +104,6 @@ impl PolicyKind {
     }
 }
 
-/// Returns the setting that OFC needs for `class` and that `settings` lacks.
 fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
     let alpha = settings.policy.ofc.alpha;
     let mut classes = settings.ports.iter().map(|port| &port.classes[class.index()]);
@@ -122,11 +118,11 @@ fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
     }
 }
 
-/// Parameters of policies that are the same on every port; thresholds are in [`super::ClassSettings`].
+/// Parameters that are the same on every port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySettings {
-    /// CUT of CaPFC's Stop-Calibrate, above 0 and at most 1: the share of a congested queue's arrivals whose sources
-    /// are paused (Table II: 0.8).
+    /// CUT of Stop-Calibrate, above 0 and at most 1: the share of a congested queue's arrivals whose sources are
+    /// paused (Table II: 0.8).
     pub capfc_cut: f64,
     /// Unit in which CaPFC counts arrivals.
     pub capfc_count_unit: CountUnit,
@@ -143,7 +139,7 @@ pub struct PolicySettings {
 }
 
 impl PolicySettings {
-    /// Returns all available policies: the built-in ones, and the custom one if any.
+    /// Returns the built-in policies, and the custom one if any.
     pub fn kinds(&self) -> impl Iterator<Item = PolicyKind> + use<> {
         PolicyKind::ALL.into_iter().chain(self.custom.as_ref().map(|_| PolicyKind::Custom))
     }
@@ -182,14 +178,13 @@ pub enum CountUnit {
 /// Parameters of OFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfcSettings {
-    /// X_OFF^c as a part of X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of 75 KB,
-    /// about 0.9).
+    /// X_OFF^c / X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of 75 KB, about 0.9).
     pub alpha: f64,
-    /// Maximum flows in the flow_in_port_tab of a port.
+    /// Maximum flows in a port's flow_in_port_tab.
     pub flows: u32,
-    /// Maximum flows in the congested_flow_tab of a port.
+    /// Maximum flows in a port's congested_flow_tab.
     pub congested_flows: u32,
-    /// Maximum flows in the pause_frame_tab of a port.
+    /// Maximum flows in a port's pause_frame_tab.
     pub paused_flows: u32,
 }
 
@@ -199,20 +194,20 @@ impl Default for OfcSettings {
     }
 }
 
-/// Parameters of P-PFC; the egress thresholds are in [`super::ClassSettings`].
+/// Parameters of P-PFC.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PPfcSettings {
-    /// Interval of sampling, and horizon of the prediction of ingress occupancy; above zero. `None`: the mean of the
-    /// egress queues decides instead.
+    /// Sampling interval and horizon of the prediction, above zero. `None`: the mean of the egress queues decides
+    /// instead.
     pub prediction: Option<Nanos>,
 }
 
 /// Parameters of G-PFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GPfcSettings {
-    /// Ingress occupancy at which lower classes are paused, as a part of XOFF: above 0, at most 1.
+    /// Part of XOFF at which lower classes are paused: above 0, at most 1.
     pub pause_lower: f64,
-    /// Ingress occupancy below which they resume, as a part of XOFF: above 0, at most `pause_lower`.
+    /// Part of XOFF below which they resume: above 0, at most `pause_lower`.
     pub resume_lower: f64,
 }
 

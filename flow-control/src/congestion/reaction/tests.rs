@@ -103,7 +103,6 @@ fn fast_recovery_by_time() {
     }
 }
 
-/// Returns a limiter at 2000 Mb/s with a target of 4000 Mb/s.
 fn low() -> ReactionPoint {
     let mut point = point();
     point.target = 4_000 * MBPS;

@@ -1,15 +1,11 @@
 //! CaPFC (Avci, Li, Liu: "Congestion Aware Priority Flow Control in Data Center Networks", 2016).
 //!
-//! An egress queue beyond WARN counts its arrivals by ingress port: C(i,o,p). Beyond XOFF it blames the heaviest
-//! port, E(i,o,p) = 1, until it has drained to XON ([`Blame`]).
+//! An egress queue beyond WARN counts its arrivals by ingress port, C(i,o,p). Beyond XOFF it blames ports, E(i,o,p)
+//! = 1, until it has drained to XON ([`Blame`]). Algorithm 1 (Stop-Max) blames the one heaviest port; Algorithm 2
+//! (Stop-Calibrate) the fewest that together have the share CUT of all arrivals.
 //!
-//! Algorithms 1 and 2 differ in the blamed ports. Stop-Max blames the one heaviest ("if the congestion persists ...
-//! ports are put into congestion state one-by-one"). Stop-Calibrate blames the fewest that together have the share
-//! CUT of all arrivals.
-//!
-//! Details that the paper leaves open: ties go to the lowest port. A port that may not send XOFF is not counted,
-//! because blaming it would only hide the next one. The limit MAX is the egress queue's own
-//! ([`crate::settings::ClassSettings::egress_max`]).
+//! The paper leaves open: ties go to the lowest port. A port that may not send XOFF is not counted: blaming it
+//! would only hide the next one. MAX is the egress queue's own ([`crate::settings::ClassSettings::egress_max`]).
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -23,7 +19,7 @@ use crate::settings::{CountUnit, SwitchSettings};
 pub enum Culprits {
     /// Stop-Max: the port with most arrivals.
     Heaviest,
-    /// Stop-Calibrate: the fewest ports, heaviest first, that together have at least this share of arrivals.
+    /// Stop-Calibrate: the fewest ports that together have at least this share of arrivals.
     Share(f64),
 }
 
@@ -34,7 +30,7 @@ pub struct CaPfc {
     culprits: Culprits,
     count_unit: CountUnit,
     egress: Box<[Egress]>,
-    /// Scratch space: ports ordered by their arrivals while culprits are found.
+    /// Scratch space: ports by arrivals.
     order: Box<[PortId]>,
 }
 
@@ -45,7 +41,6 @@ struct Egress {
     xon: Bytes,
     /// C(i,o,p) by ingress port.
     arrivals: Box<[u64]>,
-    /// True if some C is not zero.
     counting: bool,
 }
 
@@ -92,7 +87,6 @@ impl CaPfc {
         }
     }
 
-    /// See [`super::Policy::margin`].
     pub(super) fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match event {
             Event::Enqueued { egress, .. } => {
@@ -109,7 +103,7 @@ impl CaPfc {
         self.blame.adopt(buffer, intents);
     }
 
-    /// Algorithm 1, lines 7 to 13, for a queue at or above WARN.
+    /// Algorithm 1, lines 7 to 13.
     #[cold]
     fn arrived(
         &mut self,

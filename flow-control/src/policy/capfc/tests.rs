@@ -8,7 +8,7 @@ use crate::policy::Policy;
 use crate::policy::bench::{Bench, C3, xoff, xon};
 use crate::settings::{FlowControl, PolicyKind, PolicySettings};
 
-/// The congested egress port of most tests; WARN and XON are 8,000 bytes, XOFF is 10,000.
+/// Egress port with WARN and XON 8,000 bytes, XOFF 10,000.
 const OUT: u8 = 4;
 const BLAMED: Trigger = Trigger::Egress(PortId(OUT));
 
@@ -26,7 +26,6 @@ fn queue(bench: &mut Bench, egress: u8) -> &mut Egress {
     &mut capfc.egress[usize::from(egress)]
 }
 
-/// Returns C(i,o) for all i.
 fn counts(bench: &mut Bench, egress: u8) -> Vec<u64> {
     queue(bench, egress).arrivals.to_vec()
 }
@@ -133,7 +132,7 @@ fn cut_of_one_blames_every_contributor() {
     assert_eq!(bench.dequeue(0, OUT, 2_001), [xon(0), xon(1), xon(2)]);
 }
 
-/// II-E: D of port 0 for class 3 of five ports is I or any of E(0,1), E(0,2), E(0,3), E(0,4).
+/// II-E, five ports: D of port 0 is I or any of E(0,1), E(0,2), E(0,3), E(0,4).
 // proves: capfc
 #[test]
 fn port_pause_ends_with_last_signal() {

@@ -10,10 +10,9 @@ use crate::settings::{GPfcSettings, PolicyKind, PolicySettings};
 const C1: Class = Class::ALL[1];
 const C2: Class = Class::ALL[2];
 const C4: Class = Class::ALL[4];
-/// Classes 1, 2 and 4.
 const LOSSLESS: ClassSet = ClassSet(0b1_0110);
 
-/// XOFF is 20,000 bytes, so lower classes pause at 10,000 and resume below 5,000.
+/// Lower classes pause at 10,000 bytes and resume below 5,000.
 fn bench(class: Class) -> Bench {
     Bench::of_class(PolicyKind::GPfc, PolicySettings::default(), class, LOSSLESS, |_| {})
 }
@@ -79,7 +78,6 @@ fn adoption_pauses_classes_above_threshold() {
     assert_eq!(bench.adopt(), [higher(C1, 3, C2), xoff_of(C2, 3, Trigger::Ingress)]);
 }
 
-/// A lossy class never pauses itself but drops, so no lossless class pauses for it.
 // proves: g-pfc
 #[test]
 fn lossy_class_pauses_nobody() {

@@ -7,8 +7,8 @@ use crate::cause::Trigger;
 use crate::policy::bench::{Bench, C3, xoff, xon};
 use crate::settings::{PolicyKind, PolicySettings, SwitchSettings};
 
-/// Returns a bench with XOFF 20,000 bytes and B1 half of it. Steps begin at 10,000, 15,000, 17,500, 18,750, 19,375
-/// and 19,688, and end below 5,000, 12,500, 16,250, 18,125, 19,063 and 19,532.
+/// Returns a bench with B1 = 10,000 bytes. Steps begin at 10,000, 15,000, 17,500, 18,750, 19,375 and 19,688, and
+/// end below 5,000, 12,500, 16,250, 18,125, 19,063 and 19,532.
 fn bench() -> Bench {
     let obedient = |settings: &mut SwitchSettings| {
         settings.ports[..4].iter_mut().for_each(|port| port.gfc_peer = true);

@@ -1,8 +1,7 @@
-//! `congested_flow_tab` of one egress port: flows that its peer has paused, until they expire or are resumed.
+//! `congested_flow_tab` of one egress port: flows that its peer has paused.
 
 use xoff_wire::units::Nanos;
 
-/// Paused flow, by its number in the flow table, and the expiry of its pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PausedFlow {
     until: Nanos,
@@ -22,7 +21,7 @@ impl CongestedFlows {
         CongestedFlows { flows: Vec::with_capacity(capacity), next_expiry: Nanos::NEVER }
     }
 
-    /// Pauses a flow until `until`; the last value wins (Algorithm 2 line 4). A new flow needs room.
+    /// Pauses a flow (Algorithm 2 line 4); the last value wins. A new flow needs room.
     pub(super) fn pause(&mut self, flow: u32, until: Nanos) {
         match self.flows.iter_mut().find(|paused| paused.flow == flow) {
             Some(paused) => paused.until = until,
@@ -35,7 +34,7 @@ impl CongestedFlows {
         self.flows.len() == self.flows.capacity()
     }
 
-    /// Removes a flow (Algorithm 2 line 8). Returns false if it is not in the table.
+    /// Removes a flow (Algorithm 2 line 8); returns false if it is not in the table.
     pub(super) fn resume(&mut self, flow: u32) -> bool {
         let place = self.flows.iter().position(|paused| paused.flow == flow);
         if let Some(place) = place {

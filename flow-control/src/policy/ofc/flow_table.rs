@@ -1,23 +1,19 @@
-//! `flow_in_port_tab` of one egress port: its flows, with their numbers of queued frames.
+//! `flow_in_port_tab` of one egress port: a hash table of its flows, with their numbers of queued frames.
 //!
-//! The table is a hash table of fixed size. A flow keeps its number while one of its frames is queued, or while it is
-//! paused downstream or upstream. Then the number is reused.
-//!
-//! Queued flows that no upstream peer is asked to pause are chained by ingress port and by whether the downstream
-//! peer has paused them. Algorithm 1 thus finds its flows without a search, and moving a flow between chains takes
-//! constant time.
+//! A flow keeps its number while one of its frames is queued, or it is paused downstream or upstream. Queued flows
+//! that no upstream peer is asked to pause are chained by ingress port and by whether the downstream peer has
+//! paused them: Algorithm 1 finds its flows without a search.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{PortId, PortSet};
 
 use super::super::NO_FLOW;
 
-/// State of the request to the upstream peer to pause a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PauseRequest {
     None,
     Active,
-    /// The request has ended, but the resume has not been sent yet.
+    /// The resume has not been sent yet.
     Ending,
 }
 
@@ -25,7 +21,7 @@ pub(super) enum PauseRequest {
 pub(super) struct FlowEntry {
     pub(super) key: FlowKey,
     pub(super) packets: u32,
-    /// Next entry of the same bucket, or next free entry.
+    /// Next of the same bucket, or next free.
     next: u32,
     /// Neighbours in the chain of flows that may be paused upstream.
     neighbours: [u32; 2],
@@ -40,7 +36,6 @@ impl FlowEntry {
         self.packets > 0 || self.congested || self.request != PauseRequest::None
     }
 
-    /// Returns the chain to which the flow belongs, if any.
     fn chain(&self) -> Option<Chain> {
         let waits = self.packets > 0 && self.request != PauseRequest::Active;
         waits.then_some(Chain { ingress: self.ingress, congested: self.congested })
@@ -63,13 +58,12 @@ pub(super) struct FlowTable {
     buckets: Box<[u32]>,
     free: u32,
     used: u32,
-    /// Head of each chain, by ingress port and whether its flows are congested.
+    /// Head of each chain, by ingress port and congestion.
     chains: Box<[[u32; 2]]>,
     overflown: PortSet,
 }
 
 impl FlowTable {
-    /// Creates a table of `capacity` flows that enter through `ports` ports.
     pub(super) fn new(capacity: u32, ports: usize) -> FlowTable {
         let key = FlowKey::L2 { src: Default::default(), dst: Default::default(), ether_type: 0 };
         let entry = |next| FlowEntry {
@@ -91,8 +85,8 @@ impl FlowTable {
         }
     }
 
-    /// Counts a frame from `ingress` that is about to be queued here (Algorithm 2 line 12). Returns the flow's
-    /// number, or [`NO_FLOW`] if the table is full.
+    /// Counts a frame that is about to be queued (Algorithm 2 line 12). Returns the flow's number, or [`NO_FLOW`]
+    /// if the table is full.
     pub(super) fn packet_in(&mut self, key: &FlowKey, ingress: PortId) -> u32 {
         let flow = self.enter(key);
         if flow == NO_FLOW {
@@ -112,7 +106,7 @@ impl FlowTable {
         self.forget_if_unused(flow);
     }
 
-    /// Marks the flow as in the congested_flow_tab. Returns its number, or `None` if the table is full.
+    /// Marks the flow as in the congested_flow_tab; returns `None` if the table is full.
     pub(super) fn mark_congested(&mut self, key: &FlowKey) -> Option<u32> {
         let flow = self.enter(key);
         if flow == NO_FLOW {
@@ -127,23 +121,21 @@ impl FlowTable {
         self.forget_if_unused(flow);
     }
 
-    /// Sets the state of the request to the upstream peer.
     pub(super) fn set_request(&mut self, flow: u32, request: PauseRequest) {
         self.update(flow, |entry| entry.request = request);
         self.forget_if_unused(flow);
     }
 
-    /// Returns a flow of the chain; a request to pause the flow removes it from the chain.
+    /// Returns a flow of the chain; a request to pause the flow removes it.
     pub(super) fn first_in(&self, chain: Chain) -> Option<u32> {
         Some(*self.head(chain)).filter(|&flow| flow != NO_FLOW)
     }
 
-    /// Returns whether a frame from `ingress` has found no entry since [`FlowTable::take_overflow`].
+    /// Returns whether a frame found no entry since [`FlowTable::take_overflow`].
     pub(super) fn has_overflow(&self, ingress: PortId) -> bool {
         self.overflown.contains(ingress)
     }
 
-    /// Returns and clears whether a frame from `ingress` found no entry.
     pub(super) fn take_overflow(&mut self, ingress: PortId) -> bool {
         let overflown = self.overflown.contains(ingress);
         self.overflown.remove(ingress);
@@ -169,7 +161,7 @@ impl FlowTable {
         self.used as usize * size_of::<FlowEntry>()
     }
 
-    /// Returns the number of the flow, entering it if needed; [`NO_FLOW`] if the table is full.
+    /// Returns the number of the flow, entered if needed; [`NO_FLOW`] if the table is full.
     fn enter(&mut self, key: &FlowKey) -> u32 {
         if let Some(flow) = self.find(key) {
             return flow;

@@ -1,5 +1,3 @@
-//! Memory of OFC: the tables of each class and port that it decides for, and those of shadows.
-
 use xoff_wire::units::CLASSES;
 
 use super::congested::BYTES_PER_CONGESTED_FLOW;
@@ -7,11 +5,10 @@ use super::flow_table::{BYTES_PER_INGRESS, FlowEntry};
 use super::pause_frames::BYTES_PER_PAUSED_FLOW;
 use crate::settings::{OfcSettings, PolicyKind, SwitchSettings};
 
-/// Bytes that an egress queue keeps for each flow that it can pause: its state, and its place among the held ones.
+/// Bytes at an egress queue for each flow that it can pause.
 pub const BYTES_PER_NESTED_FLOW: usize = 5;
 
-/// Returns the memory of OFC in a switch with these settings and a store of `slots` slots, in bytes; zero without
-/// OFC.
+/// Returns the bytes of OFC's tables, those of shadows included; zero without OFC.
 #[must_use]
 pub fn memory(settings: &SwitchSettings, slots: u64) -> u64 {
     let count = |kinds: &[PolicyKind]| kinds.iter().filter(|kind| **kind == PolicyKind::Ofc).count() as u64;
@@ -22,7 +19,6 @@ pub fn memory(settings: &SwitchSettings, slots: u64) -> u64 {
     count(&settings.policies) * (tables + queues) + count(&settings.shadows) * shadow
 }
 
-/// Returns the bytes of the tables of one class and port.
 fn tables(settings: &OfcSettings, ports: u64) -> u64 {
     let flow = size_of::<FlowEntry>() as u64;
     let buckets = u64::from(settings.flows.next_power_of_two()) * size_of::<u32>() as u64;

@@ -7,24 +7,19 @@
 //! * `congested_flow_tab`, of an egress port ([`congested`]): those that its peer has paused.
 //! * `pause_frame_tab`, of an ingress port ([`pause_frames`]): flows that its peer is asked to pause.
 //!
-//! Congestion is detected when a frame's ingress queue is between X_OFF^c and X_OFF and its egress queue is at
-//! X_OFF^c, too (Algorithm 1). If the peer of the egress port has paused no flow, the congestion is *original*: all
-//! flows to that port are paused. Otherwise it is *local*: the flows that the peer has paused are paused. The cause
-//! thus travels up the tree without stopping other flows. At X_OFF plain PFC pauses the whole class. To the receiver
-//! this is the paper's PAUSE with all keys (line 11): congestion there is local, and every flow queued there counts
-//! as paused by the peer.
+//! Congestion: a frame's ingress queue is between X_OFF^c and X_OFF and its egress queue is at X_OFF^c, too
+//! (Algorithm 1). If the peer of the egress port has paused no flow, it is *original*: all flows to that port are
+//! paused. Otherwise it is *local*: the flows that the peer has paused are paused. At X_OFF plain PFC pauses the
+//! whole class, to the receiver the paper's PAUSE with all keys (line 11): every flow queued there counts as paused
+//! by the peer.
 //!
 //! Deviations from the paper:
 //!
-//! * A PAUSE names only flows that came through the port whose peer receives it. The effect upstream is the same, and
-//!   the frame stays small.
-//! * Line 14 replaces earlier flows; here flows are added, because a paused and forgotten flow would never be
-//!   resumed.
+//! * A PAUSE names only flows that came through the port whose peer receives it: same effect, small frame.
+//! * Line 14 replaces earlier flows; here flows are added, because a paused and forgotten flow would never be resumed.
 //! * A PAUSE is sent on change and refreshed, not with every frame.
-//! * The resume check (line 16) also runs when a frame has left: otherwise a paused sender that stops would never be
-//!   resumed.
-//! * Tables are bounded. When one is full, plain PFC pauses the class.
-//! * A peer that is not known to understand lists of flows gets plain PFC.
+//! * The resume check (line 16) also runs when a frame has left: a paused sender that stops must be resumed.
+//! * When a bounded table is full, or the peer is not known to understand lists of flows, plain PFC pauses the class.
 
 mod congested;
 mod flow_table;
@@ -63,9 +58,7 @@ pub struct Ofc {
     pfc: Pfc,
     /// Ratio of X_OFF^c to X_OFF.
     alpha: Share,
-    /// Ports whose peers are asked to pause single flows.
     understands_flows: PortSet,
-    /// Ports whose peers have paused the whole class.
     class_paused: PortSet,
     /// Ports whose peers must pause the class because a table was full.
     fallen_back: PortSet,
@@ -81,7 +74,7 @@ struct EgressTables {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CulpritFlows {
-    /// All flows queued there: congestion is original, or the peer has paused the whole class.
+    /// Flows queued there: congestion is original, or the peer has paused the whole class.
     All,
     /// Flows in the congested_flow_tab: congestion is local.
     Paused,
@@ -90,9 +83,9 @@ enum CulpritFlows {
 /// Encoded list of flows for a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPauseFrame {
-    /// Length of the frame, without FCS.
+    /// Bytes without FCS.
     pub len: usize,
-    /// True if the frame resumes flows; otherwise it pauses them.
+    /// True if the frame resumes flows, false if it pauses them.
     pub resumes: bool,
 }
 
@@ -141,7 +134,7 @@ impl Ofc {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Algorithm 1, for a frame from `ingress` that is now queued at `egress`.
+    /// Algorithm 1, for a frame now queued at `egress`.
     #[inline]
     fn enqueued(&mut self, ingress: PortId, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.pfc.class();
@@ -166,8 +159,8 @@ impl Ofc {
         }
     }
 
-    /// Algorithm 1, lines 5 to 8 and 13 to 15: requests a pause of the culprit flows from the peer of `port`, because
-    /// they congest `egress`.
+    /// Algorithm 1, lines 5 to 8 and 13 to 15: requests a pause of the flows that congest `egress` from the peer of
+    /// `port`.
     #[cold]
     fn pause(&mut self, port: PortId, culprits: CulpritFlows, egress: PortId, intents: &mut Vec<Intent>) {
         let flows = &mut self.egress[egress.index()].flows;
@@ -202,7 +195,7 @@ impl Ofc {
         }
     }
 
-    /// Algorithm 1, lines 16 to 19, for a drained queue of `ingress`.
+    /// Algorithm 1, lines 16 to 19.
     #[inline]
     fn resume(&mut self, ingress: PortId, intents: &mut Vec<Intent>) {
         if self.pause_frames[ingress.index()].requested() > 0 || self.fallen_back.contains(ingress) {
@@ -226,16 +219,15 @@ impl Ofc {
     }
 }
 
-/// Interface to queues and control frames.
 impl Ofc {
-    /// Counts a frame from `ingress` that is about to be queued at `egress`. Returns the number of its flow;
-    /// [`u32::MAX`] if the table is full.
+    /// Counts a frame about to be queued at `egress`. Returns the number of its flow; [`u32::MAX`] if the table is
+    /// full.
     #[inline]
     pub fn packet_in(&mut self, egress: PortId, ingress: PortId, key: &FlowKey) -> u32 {
         self.egress[egress.index()].flows.packet_in(key, ingress)
     }
 
-    /// Counts a frame that has left the queue of `egress`; `flow` is the result of [`Ofc::packet_in`].
+    /// Counts a frame that has left; `flow` is the result of [`Ofc::packet_in`].
     #[inline]
     pub fn packet_out(&mut self, egress: PortId, flow: u32) {
         if flow != NO_FLOW {
@@ -243,8 +235,8 @@ impl Ofc {
         }
     }
 
-    /// Pauses a flow at `egress` until `until` for its peer (Algorithm 2 line 4). Returns its number, or `None` if a
-    /// table is full and the class must be paused.
+    /// Pauses a flow for the peer of `egress` (Algorithm 2 line 4). Returns its number, or `None` if a table is
+    /// full and the class must be paused.
     pub fn pause_flow(&mut self, egress: PortId, key: &FlowKey, until: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let is_listed = flows.find(key).is_some_and(|flow| flows.entry(flow).congested);
@@ -256,7 +248,7 @@ impl Ofc {
         Some(flow)
     }
 
-    /// Resumes a flow at `egress` for its peer (Algorithm 2 line 8). Returns its number if it was paused.
+    /// Resumes a flow for the peer of `egress` (Algorithm 2 line 8). Returns its number if it was paused.
     pub fn resume_flow(&mut self, egress: PortId, key: &FlowKey) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = flows.find(key).filter(|&flow| congested.resume(flow))?;
@@ -272,7 +264,7 @@ impl Ofc {
         }
     }
 
-    /// Removes a flow at `egress` whose pause has expired by `now`; [`Nanos::NEVER`] ends every pause.
+    /// Removes a flow whose pause has expired by `now`; [`Nanos::NEVER`] ends every pause.
     pub fn pop_expired(&mut self, egress: PortId, now: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = congested.pop_expired(now)?;
@@ -286,13 +278,13 @@ impl Ofc {
         self.egress[egress.index()].congested.next_expiry()
     }
 
-    /// Returns whether a frame about flows is due to the peer of `port`.
+    /// Returns whether a frame about flows is due.
     #[must_use]
     pub fn is_due(&self, port: PortId) -> bool {
         self.pause_frames[port.index()].is_due()
     }
 
-    /// Advances to time `now`; the pauses at the peer of `port` may be due for a refresh.
+    /// Advances to `now`; pauses at the peer of `port` may be due for a refresh.
     pub fn advance(&mut self, port: PortId, now: Nanos) {
         self.pause_frames[port.index()].advance(now);
     }
@@ -303,8 +295,8 @@ impl Ofc {
         self.pause_frames[port.index()].next_refresh()
     }
 
-    /// Writes the frame that is due into `bytes`, whose length bounds it and fits at least the shortest frame. `from`
-    /// is the address of `port`, `time` the pause time of the flows. Returns `None` if no frame is due.
+    /// Writes the due frame, if any, into `bytes`, whose length bounds it and fits at least the shortest frame.
+    /// `from` is the address of `port`, `time` the pause time of the flows.
     pub fn write_frame(
         &mut self,
         now: Nanos,
@@ -329,7 +321,7 @@ impl Ofc {
         Some(FlowPauseFrame { len: frame.finish().len(), resumes: kind == FrameKind::Resume })
     }
 
-    /// Marks all frames to the peer of `port` as sent: a shadow ([`super::Shadow`]) sends none.
+    /// Marks all frames as sent: a shadow ([`super::Shadow`]) sends none.
     pub(super) fn discard_frames(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let pause_frames = &mut self.pause_frames[port.index()];
@@ -363,7 +355,7 @@ impl Ofc {
         self.pause_frames[port.index()].has_sent_pause()
     }
 
-    /// Returns the number of flows that the peer of `port` is asked to pause.
+    /// Returns the number of flows requested to be paused at the peer of `port`.
     #[must_use]
     pub fn requested_flows(&self, port: PortId) -> usize {
         self.pause_frames[port.index()].requested()
@@ -397,7 +389,6 @@ impl EgressTables {
 }
 
 impl FlowTable {
-    /// Returns a culprit from `ingress` queued here for which no pause has been requested yet.
     fn first_of(&self, ingress: PortId, culprits: CulpritFlows) -> Option<u32> {
         let congested = self.first_in(Chain { ingress, congested: true });
         match culprits {
@@ -406,7 +397,7 @@ impl FlowTable {
         }
     }
 
-    /// Records a frame sent to the upstream peer; a resume ends the request.
+    /// Records a frame to the upstream peer; a resume ends the request.
     fn record_sent(&mut self, flow: u32, kind: FrameKind) {
         if kind == FrameKind::Resume {
             self.set_request(flow, PauseRequest::None);

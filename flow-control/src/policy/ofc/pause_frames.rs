@@ -1,7 +1,6 @@
 //! `pause_frame_tab` of one ingress port: flows that its peer is asked to pause, and the state last sent.
 //!
-//! A flow is identified by its egress port and its number in that port's flow table. A frame is due while a state has
-//! not been sent, and periodically to keep pauses alive.
+//! A frame is due while a state has not been sent, and periodically to keep pauses alive.
 
 use xoff_wire::units::{Nanos, PortId};
 
@@ -9,9 +8,7 @@ use xoff_wire::units::{Nanos, PortId};
 enum SentState {
     Nothing,
     Pause,
-    /// A pause that is due for a refresh.
     StalePause,
-    /// A pause whose resume is due.
     ResumeDue,
 }
 
@@ -53,7 +50,6 @@ pub(super) struct PauseFrames {
 }
 
 impl PauseFrames {
-    /// Creates an empty table; pauses are sent again every `refresh`.
     pub(super) fn new(capacity: usize, refresh: Nanos) -> PauseFrames {
         PauseFrames {
             rows: Vec::with_capacity(capacity),
@@ -64,7 +60,7 @@ impl PauseFrames {
         }
     }
 
-    /// Requests a pause of a flow that is not in the table (Algorithm 1 line 14). Returns false if the table is full.
+    /// Requests a pause of a new flow (Algorithm 1 line 14). Returns false if the table is full.
     pub(super) fn request_pause(&mut self, id: FlowId) -> bool {
         if self.rows.len() == self.rows.capacity() {
             return false;
@@ -74,7 +70,6 @@ impl PauseFrames {
         true
     }
 
-    /// Withdraws pending resumes of those flows for which `is_requested` returns true.
     pub(super) fn withdraw_resumes(&mut self, is_requested: impl Fn(FlowId) -> bool) {
         let resumes_due = self.rows.iter_mut().filter(|row| row.sent == SentState::ResumeDue);
         for row in resumes_due.filter(|row| is_requested(FlowId { flow: row.flow, egress: row.egress })) {
@@ -84,8 +79,8 @@ impl PauseFrames {
         }
     }
 
-    /// Requests a resume of every flow (Algorithm 1 lines 17 and 18). Calls `each` with every flow and whether a
-    /// resume must still be sent.
+    /// Requests a resume of every flow (Algorithm 1 lines 17 and 18). `each` learns whether a resume must still be
+    /// sent.
     pub(super) fn resume_all_flows(&mut self, mut each: impl FnMut(FlowId, bool)) {
         self.rows.retain_mut(|row| {
             let needs_resume = row.sent != SentState::Nothing;
@@ -117,7 +112,6 @@ impl PauseFrames {
         self.pauses_due > 0 || self.resumes_due > 0
     }
 
-    /// Advances to time `now`; all pauses may become due for a refresh.
     pub(super) fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
             self.next_refresh = Nanos::NEVER;
@@ -136,7 +130,7 @@ impl PauseFrames {
         }
     }
 
-    /// Sends flows for a frame of kind `kind`, as long as `write` has room.
+    /// Sends flows as long as `write` has room.
     pub(super) fn send(&mut self, now: Nanos, kind: FrameKind, mut write: impl FnMut(FlowId) -> bool) {
         match kind {
             FrameKind::Pause => {
@@ -167,7 +161,6 @@ impl PauseFrames {
         self.next_refresh
     }
 
-    /// Returns the number of flows that the peer is asked to pause.
     pub(super) fn requested(&self) -> usize {
         self.rows.len() - self.resumes_due
     }

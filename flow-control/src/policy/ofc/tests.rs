@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-//! Algorithms 1 and 2 line by line. X_OFF is 20,000 bytes, X_ON 10,000, alpha 0.9: X_OFF^c is 18,000.
+//! X_OFF is 20,000 bytes, X_ON 10,000, alpha 0.9: X_OFF^c is 18,000.
 
 use xoff_wire::units::{Bytes, Class};
 use xoff_wire::{FlowPause, Header};
@@ -18,7 +18,7 @@ fn key(number: u16) -> FlowKey {
     FlowKey::V4 { protocol: 17, ports: [number, 4791], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] }
 }
 
-/// Buffer of six ports and the policy of class 3. The peers of all ports but the third understand lists of flows.
+/// Six ports and the policy of class 3. All peers but the third understand lists of flows.
 struct OfcBench {
     buffer: Buffer,
     ofc: Ofc,
@@ -81,14 +81,12 @@ impl OfcBench {
         self.observe(Event::Released { ingress });
     }
 
-    /// Returns the intents since the last call, except for those about flows.
     fn class_intents(&mut self) -> Vec<Intent> {
         let is_of_class =
             |intent: &Intent| !matches!(intent, Intent::PauseFlows { .. } | Intent::ResumeFlows { .. });
         std::mem::take(&mut self.intents).into_iter().filter(is_of_class).collect()
     }
 
-    /// Returns the next frame about flows to the peer of `port`: "pause" or "resume", and the flows.
     fn next_frame(&mut self, port: PortId) -> Option<(&'static str, Vec<u16>)> {
         let mut bytes = [0; 1514];
         let written = self.ofc.write_frame(Nanos(0), port, MacAddr::default(), Quanta(9), &mut bytes)?;

@@ -6,10 +6,10 @@
 //!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    o is no longer congested: E(i,o,p) = 0 for every i
 //! ```
 //!
-//! OFC's description uses the mean alone. In an almost empty switch that would pause the sender of every other frame,
-//! so CaPFC's threshold is the floor. A queue that hovers at the mean would send an XOFF or XON with every frame, so
-//! CaPFC's gap applies. A port feeds a queue while its bytes are queued there. A port whose last frame has left stays
-//! held until the queue is no longer congested.
+//! OFC's description uses the mean alone. CaPFC's threshold is the floor, because in an almost empty switch the
+//! mean would pause the sender of every other frame. CaPFC's gap keeps a queue at the mean from sending an XOFF or
+//! XON with every frame. A port feeds a queue while its bytes are queued there; it stays held until the queue is no
+//! longer congested.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -18,7 +18,6 @@ use super::super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
 use crate::settings::SwitchSettings;
 
-/// P-PFC of one class by the mean of its egress queues.
 #[derive(Debug)]
 pub(super) struct Mean {
     blame: Blame,
@@ -27,9 +26,8 @@ pub(super) struct Mean {
 
 #[derive(Debug)]
 struct Thresholds {
-    /// Occupancy up to which the queue is never congested.
     floor: Bytes,
-    /// Distance below the congestion threshold at which congestion ends.
+    /// Distance below the threshold at which congestion ends.
     gap: Bytes,
 }
 
@@ -74,7 +72,6 @@ impl Mean {
         }
     }
 
-    /// Handles a frame from `ingress` that has joined a queue above its floor.
     #[cold]
     fn grew(&mut self, ingress: PortId, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         if self.blame.is_blaming(egress) {
@@ -107,7 +104,7 @@ impl Mean {
         }
     }
 
-    /// Returns T(p) for queue `egress`.
+    /// Returns T(p).
     fn threshold(&self, egress: PortId, buffer: &Buffer) -> Bytes {
         let all = self.ports().map(|port| self.occupancy(port, buffer)).fold(Bytes::ZERO, |a, b| a + b);
         let mean = Bytes(all.0 / self.egress.len() as u64);

@@ -1,13 +1,10 @@
 //! P-PFC (Tian et al.: "P-PFC: Reducing Tail Latency with Predictive PFC in Lossless Data Center Networks", TPDS
-//! 2020), in its two known forms.
+//! 2020), in two forms, each on top of plain PFC at ingress:
 //!
 //! * By the evaluation of OFC, "P-PFC utilizes a dynamic egress threshold (average buffer occupancy of all egress
 //!   ports) to determine paused ports": [`mean`].
-//! * By its own paper, P-PFC "monitors the derivative of buffer occupation, predicts the happening of PFC trigger in
-//!   the future, and proactively triggers PFC pause in advance" (abstract): [`prediction`], with the horizon
-//!   [`PPfcSettings::prediction`].
-//!
-//! Either comes on top of plain PFC at ingress.
+//! * By its own abstract, it "predicts the happening of PFC trigger in the future, and proactively triggers PFC
+//!   pause in advance": [`prediction`], with the horizon [`PPfcSettings::prediction`].
 
 mod mean;
 mod prediction;

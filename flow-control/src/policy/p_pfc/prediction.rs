@@ -1,7 +1,6 @@
 //! Prediction of ingress queues that will reach XOFF: they are paused early.
 //!
-//! Occupancy is sampled once per interval, with the first frame received after it has passed. The slope since the
-//! previous sample, extrapolated by one interval, predicts the queue at the next sample:
+//! Occupancy is sampled with the first frame after each interval; the slope is extrapolated by one interval:
 //!
 //! ```text
 //!   q(t) + (q(t) - q(t0)) / (t - t0) x interval >= XOFF  and  q(t) >= XON     P(i,p) = 1
@@ -9,9 +8,8 @@
 //!   D(i,p) = I(i,p) or P(i,p)
 //! ```
 //!
-//! Details that the paper leaves open: below XON nothing is paused, however steep the slope, because a buffer is
-//! there for bursts into an almost empty queue. A predicted pause ends at half of XON: at XON, the restarted sender
-//! would at once be predicted to return there.
+//! The paper leaves open: below XON nothing is paused, because a buffer is there for bursts into an almost empty
+//! queue. A predicted pause ends at half of XON: at XON, the restarted sender would at once be predicted to return.
 
 use xoff_wire::units::{Bytes, Nanos, PortId, PortSet};
 
@@ -19,7 +17,6 @@ use super::super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
 use crate::cause::Trigger;
 
-/// P-PFC of one class by the derivative of its ingress queues.
 #[derive(Debug)]
 pub(super) struct Prediction {
     pfc: Pfc,
@@ -94,7 +91,7 @@ impl Prediction {
         }
     }
 
-    /// Takes a sample. Returns whether the queue, at its current slope, is at XOFF after one interval.
+    /// Takes a sample. Returns whether the queue, at its slope, is at XOFF after one interval.
     fn will_reach_xoff(&mut self, now: Nanos, port: PortId, buffer: &Buffer) -> bool {
         let class = self.pfc.class();
         let held = buffer.ingress(port, class);
@@ -106,7 +103,6 @@ impl Prediction {
     }
 }
 
-/// Returns whether `held` is zero or less than half of XON.
 fn is_low(held: Bytes, xon: Bytes) -> bool {
     held == Bytes::ZERO || held.0 < xon.0 / 2
 }

@@ -27,7 +27,7 @@ fn feeders_paused_above_the_floor() {
     assert_eq!(bench.enqueue(4, 4, 1), [], "not its own port");
 }
 
-/// Puts 30,000 bytes into each of the first `queues` egress queues, without events.
+/// Fills the first `queues` egress queues with 30,000 bytes each, without events.
 fn fill(bench: &mut Bench, queues: u8) {
     for egress in 0..queues {
         bench.buffer.enter_egress(PortId(0), PortId(egress), C3, Bytes(30_000));
@@ -39,7 +39,7 @@ fn fill(bench: &mut Bench, queues: u8) {
 fn mean_decides_above_the_floor() {
     let mut bench = bench();
     fill(&mut bench, 3);
-    // With q at port 4 the mean of the five is (90,000 + q) / 5: 22,500 equals it, 22,502 is above.
+    // With q at port 4 the mean of the five is (90,000 + q) / 5.
     assert_eq!(bench.enqueue(0, 4, 22_500), [], "at the mean, well above the floor");
     assert_eq!(bench.enqueue(1, 4, 2), [xoff(0, by(4)), xoff(1, by(4))]);
 }

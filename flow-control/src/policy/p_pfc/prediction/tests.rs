@@ -1,13 +1,10 @@
-//! P-PFC's abstract: it "monitors the derivative of buffer occupation, predicts the happening of PFC
-//! trigger in the future, and proactively triggers PFC pause in advance".
-
 use xoff_wire::units::ClassSet;
 
 use super::*;
 use crate::policy::bench::{Bench, C3, xoff, xon};
 use crate::settings::{PPfcSettings, PolicyKind, PolicySettings, SwitchSettings};
 
-/// Samples every 1,000 ns. XOFF is 20,000 bytes, XON 10,000.
+/// Samples every 1,000 ns.
 fn bench() -> Bench {
     Bench::new(PolicyKind::PPfc, settings())
 }
