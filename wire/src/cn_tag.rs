@@ -1,10 +1,10 @@
-//! CN-TAG (802.1Q clause 30), which names the rate limiter that sent a frame.
+//! CN-TAG (802.1Q clause 30).
 
 use pnet_packet::ethernet::EtherType;
 
 /// EtherType of a CN-TAG.
 pub const CN_TAG: EtherType = EtherType(0x22e9);
 
-/// CN-TAG with its RPID, which has a meaning only for the sending station.
+/// CN-TAG: the RPID names the rate limiter at the sending station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CnTag(pub u16);

@@ -1,14 +1,8 @@
-//! Congestion notification (802.1Qau, now 802.1Q clauses 30 to 33): the CN-TAG and the CNM.
+//! Congestion notification message (CNM; 802.1Qau, now 802.1Q clauses 30 to 33).
 //!
-//! A station with per-flow rate limits puts a CN-TAG into each frame: four bytes after any VLAN tag, which name the
-//! rate limiter (reaction point). A congested switch answers with a congestion notification message (CNM). The CNM
-//! carries the VLAN tag and CN-TAG of the sampled frame, so that it reaches the station and its limiter.
-//!
-//! A CNM must not slow down a flow by mistake: every reason to refuse one is a [`CnmError`] and a counter at its
-//! receiver. Reserved bits and padding are ignored.
-//!
-//! The encapsulated MSDU begins with the EtherType after the tags, as a bridge's service data unit (802.1AC). The
-//! receiver can thus identify the flow.
+//! A CNM carries the VLAN tag and CN-TAG of the sampled frame, so that it reaches the sending station and its
+//! limiter. Every reason to refuse one is a [`CnmError`] and a counter. Reserved bits and padding are ignored. The
+//! encapsulated MSDU begins with the EtherType after the tags, as a bridge's service data unit (802.1AC).
 
 use pnet_packet::ethernet::EtherType;
 
@@ -18,17 +12,16 @@ use crate::units::{Class, MacAddr};
 
 /// EtherType of a CNM.
 pub const CNM: EtherType = EtherType(0x22e7);
-/// Maximum bytes of the sampled frame that a CNM carries.
+/// Maximum bytes of the sampled frame in a CNM.
 pub const MSDU_MAX: usize = MSDU_MAX_U8 as usize;
 const MSDU_MAX_U8: u8 = 64;
-/// Length of the longest CNM frame in bytes without FCS: addresses, both tags, EtherType, PDU.
+/// Maximum length of a CNM frame in bytes without FCS.
 pub const LEN_MAX: usize = 22 + field::MSDU + MSDU_MAX;
 /// Minimum length of an Ethernet frame without FCS; shorter CNMs are padded.
 const LEN_MIN: usize = 60;
-/// Maximum quantized feedback: six bits.
+/// Maximum quantized feedback.
 pub const FEEDBACK_MAX: u8 = 63;
 
-/// Offsets in the PDU, which follows the EtherType.
 mod field {
     use std::ops::Range;
 
@@ -47,13 +40,13 @@ mod field {
 /// Congestion notification message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cnm {
-    /// Quantized feedback, 0..=63: the requested decrease of the flow's rate.
+    /// Quantized feedback, 0..=63.
     pub feedback: u8,
-    /// Identifier of the sender, unique among all congestion points.
+    /// Unique among all congestion points.
     pub congestion_point: CongestionPointId,
     /// Queue length minus its set point, in units of 64 bytes.
     pub q_offset: i16,
-    /// Growth of the queue since the previous sample, in units of 64 bytes.
+    /// Growth since the previous sample, in units of 64 bytes.
     pub q_delta: i16,
     /// Class of the sampled frame.
     pub priority: Class,
@@ -97,10 +90,10 @@ pub struct CnmFrame {
 /// Reason for which a CNM has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CnmError {
-    /// Group address as destination: a CNM is for one station.
+    /// Group address as destination.
     #[error("a CNM to a group address")]
     GroupAddress,
-    /// End before the 24 bytes that every CNM has.
+    /// Less than the 24 bytes that every CNM has.
     #[error("a CNM of less than 24 bytes")]
     Truncated,
     /// Version other than 0.
@@ -109,13 +102,13 @@ pub enum CnmError {
     /// Encapsulated MSDU of more than 64 bytes.
     #[error("a CNM that carries an MSDU of more than 64 bytes")]
     MsduTooLong,
-    /// Encapsulated MSDU that extends beyond the end of the frame.
+    /// Encapsulated MSDU beyond the end of the frame.
     #[error("a CNM that ends within the MSDU that it carries")]
     MsduTruncated,
 }
 
 impl CongestionPointId {
-    /// Returns the identifier of `class` at the port with this address.
+    /// Returns the identifier of `class` at a port.
     #[must_use]
     pub const fn new(port: MacAddr, class: Class) -> CongestionPointId {
         let [a, b, c, d, e, f] = port.0;
@@ -177,7 +170,7 @@ impl Cnm {
     /// Parses a frame for which [`Cnm::is_cnm`] holds.
     ///
     /// # Errors
-    /// Returns the reason if the frame must have no effect; the caller counts it.
+    /// Returns the reason if the frame must have no effect.
     pub fn parse(header: &Header, head: &[u8]) -> Result<Cnm, CnmError> {
         if header.dst.is_group() {
             return Err(CnmError::GroupAddress);

@@ -1,5 +1,5 @@
-//! DCBX (IEEE 802.1Qaz): TLVs of [`super::lldp`] about classes. They list paused classes (PFC), shares of the line
-//! (ETS), and classes of applications (application priority).
+//! DCBX (IEEE 802.1Qaz), TLVs of [`super::lldp`]: paused classes (PFC), shares of the line (ETS), classes of
+//! applications.
 
 use crate::units::{CLASSES, Class, ClassSet};
 
@@ -28,7 +28,7 @@ pub struct Ets {
     pub willing: bool,
     /// True if a credit-based shaper is supported.
     pub credit_based: bool,
-    /// Number of supported traffic classes; zero: eight.
+    /// Supported traffic classes; zero: eight.
     pub classes_max: u8,
     /// Traffic class of each priority, 0..=15.
     pub traffic_class: [u8; CLASSES],
@@ -63,7 +63,7 @@ impl Ets {
         bytes
     }
 
-    /// Returns the percent of the line of each priority's traffic class; `None` for other algorithms than ETS.
+    /// Returns the percent of the line of each priority; `None` for other algorithms than ETS.
     #[must_use]
     pub fn shares(&self) -> [Option<u8>; CLASSES] {
         self.traffic_class.map(|class| {
@@ -79,9 +79,9 @@ impl Ets {
 pub struct PfcState {
     /// True if the sender adopts the peer's classes.
     pub willing: bool,
-    /// True if pauses bypass MACsec, so that they overtake frames to be encrypted.
+    /// True if pauses bypass MACsec and overtake frames to be encrypted.
     pub bypasses_macsec: bool,
-    /// Maximum number of classes with PFC, 0..=15; zero: any number.
+    /// Maximum classes with PFC, 0..=15; zero: any number.
     pub capability: u8,
     /// Classes with PFC.
     pub classes: ClassSet,
@@ -147,13 +147,13 @@ impl<'a> Applications<'a> {
     /// Maximum entries of one TLV.
     pub const MOST: usize = (511 - 5) / 3;
 
-    /// Wraps entries encoded by [`Application::to_bytes`].
+    /// Wraps encoded entries.
     #[must_use]
     pub const fn new(list: &'a [[u8; 3]]) -> Applications<'a> {
         Applications(list)
     }
 
-    /// Parses a list, which follows a reserved byte.
+    /// Parses a list after its reserved byte.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Applications<'a>> {
         let (list, rest) = bytes.get(1..)?.as_chunks();
         rest.is_empty().then_some(Applications(list))

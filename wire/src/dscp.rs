@@ -1,22 +1,20 @@
 //! DSCP of an IP packet, rewritten in place.
 //!
-//! The IPv4 header checksum is updated incrementally (RFC 1624), so that the receiver still detects a wrong one. ECN
-//! is unchanged. Neither the UDP nor the TCP checksum covers DSCP.
+//! The IPv4 checksum is updated incrementally (RFC 1624): the receiver still detects a wrong one.
 
 use pnet_packet::ethernet::EtherTypes;
 
 use super::header::Header;
 
-/// Offsets in an IPv4 header.
 mod field {
     use std::ops::Range;
 
-    /// Version, header length, DSCP and ECN: the checksum word that contains DSCP.
+    /// The checksum word that contains DSCP.
     pub const FIRST_WORD: Range<usize> = 0..2;
     pub const CHECKSUM: Range<usize> = 10..12;
 }
 
-/// Writes the low six bits of `dscp` into a frame whose header has a DSCP; other frames stay unchanged.
+/// Writes the low six bits of `dscp` into a frame with a DSCP; others stay unchanged.
 pub fn set(head: &mut [u8], header: &Header, dscp: u8) {
     if header.dscp.is_none() {
         return;
@@ -32,7 +30,6 @@ pub fn set(head: &mut [u8], header: &Header, dscp: u8) {
     }
 }
 
-/// Writes DSCP and ECN of an IPv4 header and updates its checksum.
 pub(super) fn set_type_of_service(ip: &mut [u8], value: u8) {
     let before = word(ip, field::FIRST_WORD);
     ip[1] = value;
@@ -41,7 +38,7 @@ pub(super) fn set_type_of_service(ip: &mut [u8], value: u8) {
     ip[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Updates a checksum by RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
+/// Computes RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
 fn mended(checksum: u16, before: u16, after: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
     let sum = (sum & 0xffff) + (sum >> 16);

@@ -1,8 +1,6 @@
-//! Explicit congestion notification in the IP header (RFC 3168): two bits for ECN support of the connection and for
-//! experienced congestion.
+//! Explicit congestion notification in the IP header (RFC 3168).
 //!
-//! Marking changes ECT(0) or ECT(1) to CE and nothing else. The IPv4 header checksum is updated incrementally, so
-//! that a wrong one stays wrong. No checksum of IPv6, UDP or TCP covers the bits.
+//! Marking changes ECT(0) or ECT(1) to CE. The IPv4 checksum is updated incrementally: a wrong one stays wrong.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -37,7 +35,7 @@ pub fn get(head: &[u8], header: &Header) -> Ecn {
     }
 }
 
-/// Marks an ECN-capable frame with congestion experienced. Returns whether it changed.
+/// Marks an ECN-capable frame with congestion experienced; returns whether it changed.
 pub fn mark(head: &mut [u8], header: &Header) -> bool {
     if get(head, header) != Ecn::Capable {
         return false;

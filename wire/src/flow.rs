@@ -1,8 +1,8 @@
 //! Flow of a frame: frames of one flow keep their order and take one path.
 //!
-//! A flow is the 5-tuple of TCP or UDP (RoCEv2 included) over IPv4 or IPv6; for other frames, MAC addresses and
-//! EtherType. At most the first fragment of a datagram carries ports, so all fragments count as ports 0 and stay
-//! together. IPv6 extension headers are not parsed: such packets are flows by address.
+//! A flow is the 5-tuple of TCP or UDP over IPv4 or IPv6, else MAC addresses and EtherType. All fragments of a
+//! datagram count as ports 0, since at most the first carries ports. Packets with IPv6 extension headers are flows
+//! by address.
 
 use pnet_packet::Packet;
 use pnet_packet::ethernet::{EtherType, EtherTypes};
@@ -13,7 +13,7 @@ use pnet_packet::ipv6::Ipv6Packet;
 use super::header::Header;
 use crate::units::MacAddr;
 
-/// Minimum EtherType; lower values are 802.3 lengths and identify no protocol.
+/// Lower values are 802.3 lengths.
 const ETHER_TYPE_MIN: u16 = 0x0600;
 
 /// Key that all frames of a flow share.
@@ -65,8 +65,7 @@ impl FlowKey {
         by_address.unwrap_or_else(|| FlowKey::of_l2(header))
     }
 
-    /// Returns a stable hash of the key, equal on all machines. All of its bits are well mixed, for tables and for
-    /// path selection.
+    /// Returns a well-mixed hash of the key, equal on all machines.
     #[must_use]
     pub fn digest(&self) -> u64 {
         match *self {
@@ -123,7 +122,6 @@ fn transport(protocol: IpNextHeaderProtocol) -> Option<u8> {
     matches!(protocol, IpNextHeaderProtocols::Tcp | IpNextHeaderProtocols::Udp).then_some(protocol.0)
 }
 
-/// Returns source and destination port, which TCP and UDP both begin with.
 fn ports(transport: &[u8]) -> [u16; 2] {
     match *transport {
         [a, b, c, d, ..] => [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])],
@@ -139,7 +137,6 @@ fn mac(address: MacAddr) -> u64 {
     word(&address.0)
 }
 
-/// Returns up to eight bytes as one big-endian number.
 fn word(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
@@ -172,7 +169,7 @@ mod tests {
         FlowKey::of(&Header::parse(bytes).unwrap(), bytes)
     }
 
-    /// Returns UDP over IPv4 with `options` words of options, tagged or not.
+    /// Returns UDP over IPv4 with `options` words of options.
     fn ipv4_udp(tagged: bool, options: u8, fragment: (u8, u16), ports: [u16; 2]) -> Vec<u8> {
         let mut bytes = vec![0; 120];
         let mut l3 = 14;

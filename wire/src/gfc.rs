@@ -1,18 +1,18 @@
 //! GFC extension of PFC: the rate at which a peer may send each class.
 //!
-//! Gentle Flow Control (Qian et al., SIGCOMM 2019) sends a step of the rates C/2^k, and defines no format for
-//! Ethernet; this one is xoff's own. The frame is a PFC frame without classes, with rates in its padding:
+//! Gentle Flow Control (Qian et al., SIGCOMM 2019) sends a step of the rates C/2^k; this format is xoff's own. A
+//! PFC frame without classes has rates in its padding:
 //!
-//! | offset | field | value |
-//! |---|---|---|
-//! | 34-37 | magic | "GFC1" |
-//! | 38 | vector | bit n: the frame sets the rate of class n |
-//! | 39 | reserved | 0 on send, ignored on receive |
-//! | 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
-//! | 48-49 | time | quanta of 512 bit times for which that holds; 0 ends the limit |
+//! || offset | field | value |
+//! ||---|---|---|
+//! || 34-37 | magic | "GFC1" |
+//! || 38 | vector | bit n: the frame sets the rate of class n |
+//! || 39 | reserved | 0 on send, ignored on receive |
+//! || 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
+//! || 48-49 | time | quanta of 512 bit times for which that holds; 0 ends the limit |
 //!
-//! A peer without the extension reads a PFC frame that pauses nothing, and sends on until plain PFC stops it at XOFF.
-//! The timing is that of PFC: the last value wins, and a value without refresh expires.
+//! A peer without the extension reads a PFC frame that pauses nothing; plain PFC stops it at XOFF. As in PFC, the
+//! last value wins, and a value without refresh expires.
 
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta, RateStep};
@@ -48,10 +48,10 @@ impl Rates {
         self
     }
 
-    /// Parses the rates in a frame that was parsed as `pfc`; `None` if it has none.
+    /// Parses the rates in a frame that was parsed as `pfc`; `None` without any.
     ///
     /// # Errors
-    /// Returns an error if they are malformed: the frame must then change nothing.
+    /// If the rates are malformed: the frame must change nothing.
     pub fn parse(pfc: &Pfc, frame: &[u8]) -> Result<Option<Rates>, MacControlError> {
         if frame.get(field::MAGIC) != Some(&MAGIC) {
             return Ok(None);
@@ -69,7 +69,7 @@ impl Rates {
         pfc.classes.is_empty().then_some(rates)
     }
 
-    /// Encodes the frame with source address `src`.
+    /// Encodes the frame.
     #[must_use]
     pub fn encode(&self, src: MacAddr) -> [u8; LEN] {
         let mut bytes = MacControl::Pfc(Pfc::default()).encode(src);

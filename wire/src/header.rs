@@ -1,21 +1,15 @@
-//! Head of a frame, parsed once.
+//! Head of a frame: addresses, VLAN tag, PCP and DSCP, parsed once.
 //!
-//! [`Header::parse`] reads all fields that a switch needs in one pass: addresses, VLAN tag, PCP and DSCP. The result
-//! is small enough to pass by value. Parsing by offset suits the hot path; tests compare it with the views of
-//! `pnet_packet` over arbitrary bytes.
-//!
-//! One 802.1Q tag is parsed, and one CN-TAG (802.1Qau) after it or in its place. The CN-TAG does not affect
-//! classification, forwarding and rewriting, and stays in place. An 802.1ad tag (0x88A8) is payload: such a frame
-//! counts as untagged and passes unchanged, like anything after the two tags. MTUs do not count it.
-//!
-//! A frame with a broken IP header is not malformed, since bridges ignore IP: it only has no DSCP to trust.
+//! One 802.1Q tag is parsed, and one CN-TAG (802.1Qau) after it or in its place. An 802.1ad tag (0x88A8) is
+//! payload: such a frame counts as untagged and passes unchanged. MTUs do not count it. A frame with a broken IP
+//! header is not malformed, since bridges ignore IP: it has no DSCP.
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::cn_tag::{CN_TAG, CnTag};
 use crate::units::{Class, MacAddr};
 
-/// Offsets in an Ethernet frame; `TCI` and `TAGGED_*` apply to frames with an 802.1Q tag.
+/// Offsets in an Ethernet frame; `TCI` and `TAGGED_*` apply behind an 802.1Q tag.
 pub mod field {
     use std::ops::Range;
 
@@ -27,7 +21,7 @@ pub mod field {
     pub const ETHER_TYPE: Range<usize> = 12..14;
     /// Start of the payload of a frame without tags.
     pub const PAYLOAD: u8 = 14;
-    /// Tag control information of an 802.1Q tag.
+    /// TCI of an 802.1Q tag.
     pub const TCI: Range<usize> = 14..16;
     /// EtherType behind an 802.1Q tag.
     pub const TAGGED_ETHER_TYPE: Range<usize> = 16..18;
@@ -43,7 +37,7 @@ pub mod field {
     pub const IPV6_LEN: usize = 40;
 }
 
-/// Header fields that a switch needs.
+/// Header fields of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Destination address.
@@ -58,7 +52,7 @@ pub struct Header {
     pub ether_type: EtherType,
     /// DSCP, 0..=63, of an IPv4 or IPv6 packet whose fixed header is complete.
     pub dscp: Option<u8>,
-    /// Offset of Ethernet's payload, after the last EtherType.
+    /// Offset of the payload, after the last EtherType.
     pub l3: u8,
 }
 
@@ -114,7 +108,7 @@ impl Layout {
         self.has(Layout::VID)
     }
 
-    /// Returns whether both have the same kind of 802.1Q tag: none, a priority tag, or one with a VLAN.
+    /// Returns whether both have no 802.1Q tag, a priority tag, or a tag with a VLAN.
     #[inline]
     #[must_use]
     pub const fn is_tagged_like(self, other: Layout) -> bool {
@@ -141,10 +135,10 @@ pub enum Malformed {
 }
 
 impl Header {
-    /// Parses the head of a frame, at least its first `min(len, 96)` bytes.
+    /// Parses at least the first `min(len, 96)` bytes of a frame.
     ///
     /// # Errors
-    /// Returns an error if the Ethernet header is truncated.
+    /// If the Ethernet header is truncated.
     #[inline]
     pub fn parse(head: &[u8]) -> Result<Header, Malformed> {
         let fixed = head.first_chunk::<{ field::PAYLOAD as usize }>().ok_or(Malformed::TooShort)?;
@@ -180,7 +174,7 @@ impl Header {
         Layout { ether_type: self.ether_type, l3: self.l3, parts }
     }
 
-    /// Reads a head again that was [parsed](Header::parse) with this layout. The result for any other head is
+    /// Reads a head again that was [parsed](Header::parse) with this layout; the result for any other head is
     /// arbitrary.
     #[inline]
     #[must_use]
@@ -207,8 +201,8 @@ impl Header {
         head.get(usize::from(self.l3)..).unwrap_or_default()
     }
 
-    /// Returns the bytes of tags that MTUs do not count ([`crate::units::TAGS`] at most): an 802.1Q tag, or an
-    /// 802.1ad tag with or without an 802.1Q tag in it. A CN-TAG counts, as in Linux devices.
+    /// Returns the bytes of tags that MTUs do not count ([`crate::units::TAGS`] at most): 802.1Q, 802.1ad, or both.
+    /// A CN-TAG counts, as in Linux devices.
     #[inline]
     #[must_use]
     pub fn tags_len(&self, head: &[u8]) -> u8 {
@@ -267,14 +261,13 @@ fn part<const N: usize>(head: &[u8], at: usize) -> [u8; N] {
     head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
-/// Returns the big-endian 16 bits at `at`, which must exist.
 #[inline]
 fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
 impl Tci {
-    /// Builds the tag from the low 3, 1 and 12 bits of its parts.
+    /// Builds a tag from the low 3, 1 and 12 bits.
     #[must_use]
     pub const fn new(pcp: Class, dei: bool, vid: u16) -> Tci {
         Tci((pcp.get() as u16) << 13 | (dei as u16) << 12 | vid & 0x0fff)
@@ -331,7 +324,6 @@ mod tests {
     use crate::units::TAGS;
     use xoff_explore::explore;
 
-    /// Parses a header by the views of pnet, as a reference.
     fn by_views(bytes: &[u8]) -> Result<Header, Malformed> {
         let ethernet = EthernetPacket::new(bytes).ok_or(Malformed::TooShort)?;
         let outer = (None, ethernet.get_ethertype(), 14, ethernet.payload().to_vec());
@@ -345,7 +337,7 @@ mod tests {
         };
         let mut cn_tag = None;
         if ether_type == EtherType(0x22e9) {
-            // pnet has no view of this tag, which is two 16-bit numbers.
+            // pnet has no view of this tag.
             let words = payload.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]));
             let [rpid, next] = words.take(2).collect::<Vec<_>>()[..] else {
                 return Err(Malformed::CnTagTruncated);

@@ -1,12 +1,10 @@
-//! IP headers as a router reads and rewrites them. RFC 1812 section 5.2 for IPv4, RFC 8200 for IPv6.
-//!
-//! Bridges ignore IP and forward broken packets; a router does not.
+//! IP headers as a router reads and rewrites them (RFC 1812 section 5.2; RFC 8200).
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::header::field::{IPV4_LEN, IPV6_LEN};
 
-/// Offsets in an IPv4 header (RFC 791).
+/// Offsets (RFC 791).
 mod ipv4 {
     pub const LENGTH: usize = 2;
     pub const FLAGS: usize = 6;
@@ -16,18 +14,17 @@ mod ipv4 {
     pub const DST: usize = 16;
 }
 
-/// Offsets in an IPv6 header (RFC 8200 section 3).
+/// Offsets (RFC 8200 section 3).
 mod ipv6 {
     pub const LENGTH: usize = 4;
     pub const NEXT_HEADER: usize = 6;
     pub const HOP_LIMIT: usize = 7;
     pub const SRC: usize = 8;
     pub const DST: usize = 24;
-    /// Hop-by-hop options, which every router must process.
     pub const HOP_BY_HOP: u8 = 0;
 }
 
-/// Prefix of IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2), which are never the source of a packet.
+/// IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2) are never a source.
 const IPV4_MAPPED: u128 = 0xffff;
 
 /// IP address to look up.
@@ -58,13 +55,13 @@ pub struct Packet {
     pub src: Address,
     /// Destination address.
     pub dst: Address,
-    /// Length of the packet in bytes by its header, as MTUs count it.
+    /// Length in bytes by its header, as MTUs count it.
     pub len: u32,
-    /// Number of routers that it may still pass, this one included.
+    /// Routers that it may still pass, this one included.
     pub hops_left: u8,
-    /// True if it has options that routers must process.
+    /// True if routers must process its options.
     pub has_options: bool,
-    /// True if it must not leave this link, independent of routes: to a group, or from or to a link-local address.
+    /// True if it must not leave this link: to a group, or from or to a link-local address.
     pub stays_on_link: bool,
 }
 
@@ -74,12 +71,12 @@ pub enum Unroutable {
     /// Wrong version, truncation, or a wrong length or checksum.
     #[error("the IP header is broken")]
     Broken,
-    /// Source or destination that is invalid on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
+    /// Source or destination invalid on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
     #[error("the IP source or destination cannot be one of a packet on a wire")]
     Martian,
 }
 
-/// Returns whether a router may fragment the packet with `head`: IPv4 without DF (RFC 791 section 3.1).
+/// Returns whether a router may fragment the packet: IPv4 without DF (RFC 791 section 3.1).
 #[must_use]
 pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
     const DONT_FRAGMENT: u8 = 0x40;
@@ -90,7 +87,7 @@ impl Packet {
     /// Reads the packet with `head`, in a frame with room for `room` bytes of it. Returns `None` if it is not IP.
     ///
     /// # Errors
-    /// Returns an error if no router may forward it.
+    /// If no router may forward it.
     #[inline]
     pub fn read(ether_type: EtherType, head: &[u8], room: usize) -> Option<Result<Packet, Unroutable>> {
         match ether_type {
@@ -149,26 +146,23 @@ impl Packet {
     }
 }
 
-/// Returns whether an IPv4 packet must not leave this link: to a group, or from or to a link-local address.
 #[inline]
 const fn stays_on_link4(src: u32, dst: u32) -> bool {
     dst >> 28 >= 0xe || dst >> 16 == 0xa9fe || src >> 16 == 0xa9fe
 }
 
-/// Returns whether an IPv6 packet must not leave this link: to a group, or from or to a link-local address.
 #[inline]
 const fn stays_on_link6(src: u128, dst: u128) -> bool {
     dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 || src >> 118 == 0xfe80 >> 6
 }
 
-/// Returns whether a packet to `dst` may have no source: duplicate address detection (RFC 4862) addresses groups on
-/// the link only.
+/// Returns whether a packet may have no source: duplicate address detection (RFC 4862).
 const fn may_have_no_source(dst: u128) -> bool {
     dst >> 120 == 0xff
 }
 
-/// Decrements the TTL or hop limit of a packet that was [read](Packet::read) and has hops left. The IPv4 checksum is
-/// updated incrementally (RFC 1624).
+/// Decrements the TTL or hop limit of a packet that was [read](Packet::read) and has hops left. Updates the IPv4
+/// checksum incrementally (RFC 1624).
 #[inline]
 pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     match ether_type {
@@ -192,7 +186,7 @@ pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     }
 }
 
-/// Returns the ones' complement sum of a header's words: all ones if its checksum is right.
+/// Returns the ones' complement sum: all ones if the checksum is right.
 #[inline]
 fn sum(header: &[u8]) -> u16 {
     let words = header.chunks_exact(2).map(|word| u32::from(be16(word, 0)));
@@ -230,7 +224,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns a packet with `options` words of options, `payload` bytes, and a valid checksum.
     fn v4(src: [u8; 4], dst: [u8; 4], ttl: u8, options: u8, payload: usize) -> Vec<u8> {
         let header = usize::from(5 + options) * 4;
         let mut bytes = vec![0; header + payload];
@@ -430,7 +423,7 @@ mod tests {
     // proves: routing
     #[test]
     fn zero_checksum_form_matches_kernel() {
-        // This word makes the checksum 0xfeff, which a decremented TTL would turn into 0xffff, the other zero.
+        // This word makes the checksum 0xfeff; a decremented TTL would turn it into 0xffff, the other zero.
         let mut bytes = v4(A, B, 64, 0, 0);
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
         bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());

@@ -1,10 +1,7 @@
 //! Frame formats, one protocol per file, and the [units] of a network.
 //!
-//! Tests compare all parsers with the views of `pnet_packet` where that has them (Ethernet, VLAN, IP, UDP, TCP). MAC
-//! control and congestion notification are not in that crate. [`header::Header`] reads the dozen bytes that a switch
-//! needs of every frame in one pass.
-//!
-//! Parsers never panic, for any bytes: unreadable input is a named error that callers count.
+//! Parsers never panic: unreadable input is a named error that callers count. Tests compare them with the views of
+//! `pnet_packet` where it has them. [`header::Header`] reads all that a switch needs of every frame in one pass.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! LLDP (IEEE 802.1AB): information of a station for the other end of its link, as a list of TLVs (7 bits of type, 9
-//! bits of length, a value). TLVs about classes are in [`super::dcbx`].
+//! LLDP (IEEE 802.1AB): TLVs with 7 bits of type, 9 bits of length, and a value; TLVs about classes are in
+//! [`super::dcbx`].
 //!
 //! A frame is rejected if its list overruns it, or does not begin with chassis, port and time to live. Other
-//! unreadable TLVs are skipped, and unknown ones are no error.
+//! unreadable TLVs are skipped.
 
 use pnet_packet::ethernet::EtherType;
 
@@ -13,13 +13,13 @@ use crate::units::MacAddr;
 /// EtherType of LLDP.
 pub const LLDP: EtherType = EtherType(0x88cc);
 
-/// Destination of LLDP: the nearest bridge, which never forwards it.
+/// Destination of LLDP, which bridges never forward.
 pub const NEAREST_BRIDGE: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
 
-/// Maximum length of sent frames, and minimum room of a [`Writer`].
+/// Maximum length of sent frames.
 pub const LEN_MAX: usize = 1514;
 
-/// Minimum length of an Ethernet frame, without FCS.
+/// Minimum length without FCS.
 const LEN_MIN: usize = 60;
 
 /// Maximum bytes of a chassis ID, a port ID, a name or a description.
@@ -44,11 +44,11 @@ mod kind {
     pub const ORGANIZATION: u8 = 127;
 }
 
-/// Organizations and their subtypes: three bytes and one.
+/// Organizations (three bytes) and their subtypes (one).
 mod organization {
     /// IEEE 802.3: the maximum frame size.
     pub const MAX_FRAME: [u8; 4] = [0x00, 0x12, 0x0f, 4];
-    /// xoff's own TLV, locally administered: supported extensions of PFC.
+    /// xoff's own TLV, locally administered.
     pub const UNDERSTANDS: [u8; 4] = [0x02, 0x78, 0x6f, 1];
 }
 
@@ -63,7 +63,7 @@ pub enum LldpError {
     /// TLV longer than the rest of the frame.
     #[error("a TLV overruns the frame")]
     Truncated,
-    /// List without chassis, port and time to live at its begin.
+    /// List that does not begin with chassis, port and time to live.
     #[error("it does not begin with chassis ID, port ID and TTL")]
     Mandatory,
     /// Repetition of a TLV that may occur once.
@@ -84,7 +84,7 @@ named! { LldpError {
 /// Identifier of a chassis or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id<'a> {
-    /// Kind of identifier. For a chassis, 4 is a MAC address; for a port, 3 is a MAC address and 5 an interface name.
+    /// Kind of identifier: 4 is the MAC address of a chassis; 3 a MAC address, 5 an interface name of a port.
     pub subtype: u8,
     /// Value of 1 to [`TEXT_MAX`] bytes.
     pub value: &'a [u8],
@@ -93,13 +93,13 @@ pub struct Id<'a> {
 /// Management address of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManagementAddress<'a> {
-    /// Address family by IANA's numbers: 1 is IPv4, 2 is IPv6, 6 is a MAC address.
+    /// Address family (IANA): 1 is IPv4, 2 is IPv6, 6 is a MAC address.
     pub family: u8,
     /// Address of 1 to 31 bytes.
     pub address: &'a [u8],
     /// Numbering scheme of the interface, and its number.
     pub interface: (u8, u32),
-    /// Object identifier, mostly empty; 128 bytes at most.
+    /// Object identifier of at most 128 bytes, mostly empty.
     pub object: &'a [u8],
 }
 
@@ -119,7 +119,7 @@ pub enum Tlv<'a> {
     ChassisId(Id<'a>),
     /// Port of the sender.
     PortId(Id<'a>),
-    /// Time to live of the information, in seconds; zero: withdrawn.
+    /// Time to live in seconds; zero: withdrawn.
     Ttl(u16),
     /// Description of the port.
     PortDescription(&'a [u8]),
@@ -129,7 +129,7 @@ pub enum Tlv<'a> {
     SystemDescription(&'a [u8]),
     /// Capabilities of the system.
     Capabilities {
-        /// Supported capabilities as bits, such as [`BRIDGE`] and [`ROUTER`].
+        /// Supported capabilities, such as [`BRIDGE`] and [`ROUTER`].
         has: u16,
         /// Enabled capabilities.
         enabled: u16,
@@ -165,10 +165,10 @@ pub struct Lldpdu<'a> {
 }
 
 impl<'a> Lldpdu<'a> {
-    /// Parses the payload of a frame. Bytes after the end of the list are padding.
+    /// Parses the payload of a frame.
     ///
     /// # Errors
-    /// Returns an error if the frame must be rejected: see [`LldpError`].
+    /// Returns why the frame must be rejected.
     pub fn parse(payload: &'a [u8]) -> Result<Lldpdu<'a>, LldpError> {
         let (first, rest) = Raw::next(payload)?.ok_or(LldpError::Mandatory)?;
         let (second, rest) = Raw::next(rest)?.ok_or(LldpError::Mandatory)?;
@@ -188,7 +188,7 @@ impl<'a> Lldpdu<'a> {
         Ok(Lldpdu { chassis, port, ttl, rest })
     }
 
-    /// Returns the TLVs after the three mandatory ones, in order; an error for each unreadable one.
+    /// Returns the TLVs after the mandatory ones; an error for each unreadable one.
     pub fn tlvs(&self) -> impl Iterator<Item = Result<Tlv<'a>, LldpError>> + use<'a> {
         let mut left = self.rest;
         std::iter::from_fn(move || {
@@ -199,7 +199,6 @@ impl<'a> Lldpdu<'a> {
     }
 }
 
-/// TLV with an unparsed value.
 #[derive(Clone, Copy)]
 struct Raw<'a> {
     kind: u8,
@@ -207,7 +206,7 @@ struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    /// Returns the first TLV of a list and the rest, or `None` at the end of the list.
+    /// Returns the first TLV and the rest, or `None` at the end of the list.
     fn next(bytes: &'a [u8]) -> Result<Option<(Raw<'a>, &'a [u8])>, LldpError> {
         let Some((&[high, low], rest)) = bytes.split_first_chunk() else {
             return if bytes.is_empty() { Ok(None) } else { Err(LldpError::Truncated) };
@@ -295,10 +294,10 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Starts a frame of station `src` in `bytes`, of at least [`LEN_MAX`] bytes.
+    /// Starts a frame of station `src`.
     ///
     /// # Panics
-    /// Panics if `bytes` is shorter.
+    /// If `bytes` is shorter than [`LEN_MAX`].
     pub fn new(bytes: &'a mut [u8], src: MacAddr) -> Writer<'a> {
         assert!(bytes.len() >= LEN_MAX, "room for {} bytes of {LEN_MAX}", bytes.len());
         let mut writer = Writer { bytes, len: 0 };

@@ -1,10 +1,7 @@
 //! MAC control: PFC (802.1Qbb) and PAUSE (802.3x).
 //!
-//! Both are frames of 60 bytes that pause the station at the other end of the wire. A malformed frame must pause
-//! nothing, and operators must be able to see it: every reason to refuse one is a variant of [`MacControlError`] and
-//! a counter.
-//!
-//! A zero source address, a known bug of senders, is accepted. The reserved half of the class-enable vector, times of
+//! A malformed frame must pause nothing; every reason to refuse one is a [`MacControlError`] and a counter. A zero
+//! source address, a known bug of senders, is accepted. The reserved half of the class-enable vector, times of
 //! disabled classes, and padding are ignored.
 
 use pnet_packet::ethernet::EtherTypes;
@@ -14,26 +11,24 @@ use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta};
 
 /// Length of a MAC control frame, without FCS.
 pub const LEN: usize = 60;
-/// Destination of PFC and PAUSE: a reserved address that no bridge forwards.
+/// Destination of PFC and PAUSE, which no bridge forwards.
 pub const DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 
-/// Offsets from the opcode, which follows the EtherType; and opcodes.
+/// Offsets from the opcode; opcodes.
 mod field {
     use std::ops::Range;
 
     pub const OPCODE: Range<usize> = 0..2;
-    /// 802.1Qbb: the class-enable vector; its high byte is reserved.
+    /// Class-enable vector; its high byte is reserved.
     pub const CLASSES: usize = 3;
-    /// 802.1Qbb: eight times.
     pub const TIMES: Range<usize> = 4..20;
-    /// 802.3x: the time.
     pub const PAUSE_TIME: Range<usize> = 2..4;
 
     pub const OPCODE_PAUSE: u16 = 0x0001;
     pub const OPCODE_PFC: u16 = 0x0101;
 }
 
-/// MAC control frame that this switch supports.
+/// Supported MAC control frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacControl {
     /// 802.1Qbb: pause or resume each enabled class.
@@ -47,14 +42,14 @@ pub enum MacControl {
 pub struct Pfc {
     /// Classes enabled in the frame.
     pub classes: ClassSet,
-    /// Time by class; zero resumes. Times of disabled classes are zero when parsed and when sent.
+    /// Time by class; zero resumes. Times of disabled classes are zero.
     pub times: [Quanta; CLASSES],
 }
 
 /// Reason for which a MAC control frame pauses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacControlError {
-    /// VLAN tag or CN-TAG: MAC control ends at the next station and belongs to no VLAN or flow.
+    /// VLAN tag or CN-TAG.
     #[error("MAC control behind a VLAN tag or CN-TAG")]
     Tagged,
     /// Destination other than 01:80:c2:00:00:01.
@@ -66,16 +61,16 @@ pub enum MacControlError {
     /// End before the opcode, or before the last time of its opcode.
     #[error("MAC control that ends before its last field")]
     Truncated,
-    /// List of flows (see [`super::ofc`]) that contradicts itself or ends before its last flow.
+    /// List of flows ([`super::ofc`]) that contradicts itself or ends before its last flow.
     #[error("a list of flows that is not well-formed")]
     FlowList,
-    /// Rates (see [`super::gfc`]) that end too early, are below the minimum, or accompany a pause.
+    /// Rates ([`super::gfc`]) that end too early, are below the minimum, or accompany a pause.
     #[error("rates of classes that are not well-formed")]
     Rates,
 }
 
 impl MacControl {
-    /// Returns whether a frame is MAC control, which the receiving station always consumes.
+    /// Returns whether a frame is MAC control, which the station always consumes.
     #[inline]
     #[must_use]
     pub fn is_mac_control(header: &Header) -> bool {
@@ -85,7 +80,7 @@ impl MacControl {
     /// Parses a frame for which [`MacControl::is_mac_control`] holds.
     ///
     /// # Errors
-    /// Returns the reason if the frame must pause nothing; the caller counts it.
+    /// Returns why the frame must pause nothing.
     pub fn parse(header: &Header, head: &[u8]) -> Result<MacControl, MacControlError> {
         if header.tag.is_some() || header.cn_tag.is_some() {
             return Err(MacControlError::Tagged);
@@ -101,7 +96,7 @@ impl MacControl {
         }
     }
 
-    /// Encodes the frame with source address `src`.
+    /// Encodes the frame.
     #[must_use]
     pub fn encode(&self, src: MacAddr) -> [u8; LEN] {
         let mut bytes = [0; LEN];
@@ -124,7 +119,7 @@ impl MacControl {
 }
 
 impl Pfc {
-    /// Adds a class: pauses it for `time`, or resumes it if that is zero.
+    /// Adds a class with its time.
     #[must_use]
     pub const fn with(mut self, class: Class, time: Quanta) -> Pfc {
         self.classes.insert(class);

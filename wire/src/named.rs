@@ -1,6 +1,4 @@
-//! Tables of enums without fields.
-
-/// Gives an enum without fields its variants, their places in tables, and their names in metrics and configurations.
+/// Gives an enum without fields its variants, their places in tables, and their names.
 ///
 /// ```
 /// #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,7 +23,7 @@ macro_rules! named {
         impl $type {
             /// All variants, in order.
             pub const ALL: [$type; [$($name),+].len()] = [$($type::$variant),+];
-            /// Number of variants: the length of tables by [`Self::index`].
+            /// Number of variants.
             pub const COUNT: usize = $type::ALL.len();
 
             /// Returns the index in [`Self::ALL`].

@@ -1,28 +1,27 @@
 //! OFC extension of PFC: flows of a class to pause or to resume.
 //!
-//! The paper (OFC, section III-A) puts flows into PAUSE and RESUME frames and defines no format; this one is xoff's
-//! own. The frame is a PFC frame with the list of flows in its padding:
+//! The paper (OFC, section III-A) defines no format; this one is xoff's own. A PFC frame has the list of flows in
+//! its padding:
 //!
-//! | offset | field | value |
-//! |---|---|---|
-//! | 34-37 | magic | "OFC1" |
-//! | 38 | operation | 1 pause these flows, 2 resume these flows |
-//! | 39 | class | 0..=7 |
-//! | 40-41 | flow count | at least 1 |
-//! | 42.. | flows | each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port |
+//! || offset | field | value |
+//! ||---|---|---|
+//! || 34-37 | magic | "OFC1" |
+//! || 38 | operation | 1 pause these flows, 2 resume these flows |
+//! || 39 | class | 0..=7 |
+//! || 40-41 | flow count | at least 1 |
+//! || 42.. | flows | each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port |
 //!
-//! A peer without the extension reads plain PFC and is safe. A pause of flows names the class with its time, so that
-//! such a peer pauses the whole class. A resume of flows names no class, since other flows may still be paused.
+//! To a peer without the extension it is plain PFC: a pause of flows names the class with its time and pauses it
+//! whole. A resume names no class, since other flows may still be paused.
 
 use super::flow::FlowKey;
 use super::header::Header;
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{Class, ClassSet, MacAddr, Quanta};
 
-/// Maximum length of a frame with flows, without FCS, so that any station can receive it.
+/// Maximum length without FCS, which any station can receive.
 pub const LEN_MAX: usize = 1514;
 
-/// Offsets from the start of the frame; sizes of a flow.
 mod field {
     use std::ops::Range;
 
@@ -31,7 +30,7 @@ mod field {
     pub const CLASS: usize = 39;
     pub const COUNT: Range<usize> = 40..42;
     pub const FLOWS: usize = 42;
-    /// Length of family, protocol and ports.
+    /// Family, protocol and ports.
     pub const FLOW_HEAD: usize = 6;
 }
 
@@ -40,7 +39,7 @@ const MAGIC: [u8; 4] = *b"OFC1";
 /// Operation on the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Pause for this time, which is not zero.
+    /// Pause for this time, not zero.
     Pause(Quanta),
     /// Resume.
     Resume,
@@ -57,10 +56,10 @@ pub struct FlowPause<'a> {
 }
 
 impl<'a> FlowPause<'a> {
-    /// Parses the list in a frame that was parsed as `pfc`; `None` if it has none.
+    /// Parses the list in a frame that was parsed as `pfc`; `None` without one.
     ///
     /// # Errors
-    /// Returns an error if the list is malformed: the frame must then pause nothing.
+    /// If the list is malformed: the frame must pause nothing.
     pub fn parse(pfc: &Pfc, frame: &'a [u8]) -> Result<Option<FlowPause<'a>>, MacControlError> {
         if frame.get(field::MAGIC) != Some(&MAGIC) {
             return Ok(None);
@@ -68,10 +67,10 @@ impl<'a> FlowPause<'a> {
         FlowPause::read(pfc, frame).map(Some).ok_or(MacControlError::FlowList)
     }
 
-    /// Parses the list in a MAC control frame; `None` if it has none.
+    /// Parses the list in a MAC control frame; `None` without one.
     ///
     /// # Errors
-    /// Returns an error if the frame must pause nothing.
+    /// If the frame must pause nothing.
     pub fn of_frame(header: &Header, frame: &'a [u8]) -> Result<Option<FlowPause<'a>>, MacControlError> {
         match MacControl::parse(header, frame)? {
             MacControl::Pfc(pfc) => FlowPause::parse(&pfc, frame),
@@ -79,7 +78,7 @@ impl<'a> FlowPause<'a> {
         }
     }
 
-    /// Returns the flows, in the order of the frame.
+    /// Returns the flows in order.
     pub fn flows(&self) -> impl Iterator<Item = FlowKey> + use<'a> {
         let mut rest = self.flows;
         std::iter::from_fn(move || {
@@ -108,7 +107,7 @@ impl<'a> FlowPause<'a> {
     }
 }
 
-/// Writer of a frame, to which flows are added while there is room.
+/// Writer of a frame with flows.
 #[derive(Debug)]
 pub struct FlowPauseWriter<'a> {
     bytes: &'a mut [u8],
@@ -117,7 +116,7 @@ pub struct FlowPauseWriter<'a> {
 }
 
 impl<'a> FlowPauseWriter<'a> {
-    /// Starts a frame with source address `src` in `bytes`, whose length bounds it and is at least [`LEN`].
+    /// Starts a frame in `bytes`, whose length bounds it and is at least [`LEN`].
     pub fn new(bytes: &'a mut [u8], src: MacAddr, operation: Operation, class: Class) -> FlowPauseWriter<'a> {
         let (pfc, code) = match operation {
             Operation::Pause(time) => (Pfc::default().with(class, time), 1),
@@ -187,7 +186,6 @@ fn encode(flow: &FlowKey, bytes: &mut [u8]) {
     head.copy_from_slice(&[family, protocol, s0, s1, d0, d1]);
 }
 
-/// Returns the flow at the start of `bytes`, and its encoded length.
 fn decode(bytes: &[u8]) -> Option<(FlowKey, usize)> {
     let (&[family, protocol, s0, s1, d0, d1], addresses) = bytes.split_first_chunk()?;
     let ports = [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])];
@@ -209,7 +207,6 @@ fn decode(bytes: &[u8]) -> Option<(FlowKey, usize)> {
     Some((flow, encoded_len(&flow)))
 }
 
-/// Returns two addresses of `N` bytes.
 fn pair<const N: usize>(bytes: &[u8]) -> Option<([u8; N], [u8; N])> {
     let (src, rest) = bytes.split_first_chunk()?;
     Some((*src, *rest.first_chunk()?))

@@ -1,13 +1,11 @@
-//! Generators of this crate's unit tests: arbitrary frames and flows.
-
 use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet, checksum};
 use proptest::prelude::*;
 
 use crate::FlowKey;
 use crate::units::MacAddr;
 
-/// Returns a frame, tagged or not, whose IPv4 header begins with `rest` behind its first byte and has a right checksum, and
-/// the offset of the header.
+/// Returns a frame with an IPv4 header that begins with `rest` behind its first byte and has a right checksum, and
+/// its offset.
 #[allow(clippy::unwrap_used)]
 pub fn ipv4_frame(mut rest: [u8; 19], tagged: bool) -> (Vec<u8>, usize) {
     rest[9..11].fill(0);
@@ -23,8 +21,7 @@ pub fn ipv4_frame(mut rest: [u8; 19], tagged: bool) -> (Vec<u8>, usize) {
     (bytes, l3)
 }
 
-/// Generates frames of all parsed kinds (tagged or not, CN-TAG or not, IP or not), with arbitrary contents, cut at an
-/// arbitrary length.
+/// Generates frames of all parsed kinds, with arbitrary contents, cut at an arbitrary length.
 pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
     let ether_type =
         prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x8808), Just(0x8100), Just(0x88a8), any::<u16>()];
@@ -49,7 +46,6 @@ pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Generates a flow of any family.
 pub fn any_flow() -> impl Strategy<Value = FlowKey> {
     let ip = || (any::<u8>(), any::<[u16; 2]>());
     prop_oneof![

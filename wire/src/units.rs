@@ -1,7 +1,6 @@
-//! Quantities of the dataplane, one newtype each, so that bytes are never added to nanoseconds.
+//! Quantities of the dataplane, one newtype each.
 //!
-//! Bytes are counted as in 802.1Q: frame plus FCS. The overhead of layer 1 (preamble and inter-frame gap) matters
-//! only to pacing, which uses [`Bytes::on_line`].
+//! Bytes are counted as in 802.1Q: frame plus FCS. Only pacing counts the overhead of layer 1 ([`Bytes::on_line`]).
 
 use std::fmt;
 
@@ -11,16 +10,15 @@ mod port_set;
 
 pub use port_set::PortSet;
 
-/// Length of the frame check sequence, which is on the wire but not in frames from AF_XDP.
+/// Length of the frame check sequence, which frames from AF_XDP lack.
 pub const FCS: u32 = 4;
-/// Bytes that a frame takes on a line beyond those of AF_XDP: FCS (4), preamble and start delimiter (8), inter-frame
-/// gap (12).
+/// Bytes on a line beyond those of AF_XDP: FCS (4), preamble and start delimiter (8), inter-frame gap (12).
 pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
-/// Length of destination, source and EtherType, which an MTU does not count.
+/// Length of destination, source and EtherType.
 pub const ETHERNET_HEADER: u32 = 14;
 /// Length of tags that an MTU does not count: 802.1ad (4) and 802.1Q (4).
 pub const TAGS: u32 = 8;
-/// Number of traffic classes of a port (802.1Q: eight priorities).
+/// Number of traffic classes of a port.
 pub const CLASSES: usize = 8;
 /// Bits of one pause quantum (802.3 31B.2, 802.1Qbb).
 pub const QUANTUM_BITS: u64 = 512;
@@ -38,11 +36,11 @@ impl Bytes {
     pub const ZERO: Bytes = Bytes(0);
     /// No limit.
     pub const MAX: Bytes = Bytes(u64::MAX);
-    /// Preamble, start delimiter and gap of each frame on a line, in bytes.
+    /// Preamble, start delimiter and gap, in bytes.
     pub const BETWEEN_FRAMES: u64 = (LINE_OVERHEAD - FCS) as u64;
 
-    /// Returns the counted size of a frame of `frame_len` bytes (without FCS): padded to the minimum of 60, as on
-    /// every line though not on a veth, plus FCS.
+    /// Returns the counted size of a frame: padded to the minimum of 60, as on every line though not on a veth,
+    /// plus FCS.
     #[inline]
     #[must_use]
     pub const fn of_frame(frame_len: u32) -> Bytes {
@@ -72,15 +70,14 @@ impl Bytes {
     }
 }
 
-/// Point in time or duration, in nanoseconds. The epoch is the driver's: a monotonic clock over AF_XDP, zero in a
-/// simulation.
+/// Time or duration in nanoseconds. The epoch is the driver's: a monotonic clock over AF_XDP, zero in a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Add, AddAssign)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
     /// Epoch, or zero duration.
     pub const ZERO: Nanos = Nanos(0);
-    /// Infinite time: no deadline.
+    /// No deadline.
     pub const NEVER: Nanos = Nanos(u64::MAX);
 
     /// Returns `n` microseconds.
@@ -124,7 +121,7 @@ impl Nanos {
 pub struct BitRate(u64);
 
 impl BitRate {
-    /// Creates a rate, or returns `None` for zero and above 1.6 Tb/s, where products with nanoseconds would overflow.
+    /// Creates a rate; `None` for zero and above 1.6 Tb/s, where products with nanoseconds would overflow.
     #[must_use]
     pub const fn new(bits_per_second: u64) -> Option<BitRate> {
         if bits_per_second == 0 || bits_per_second > 1_600_000_000_000 {
@@ -134,10 +131,10 @@ impl BitRate {
         }
     }
 
-    /// Returns `n` Mb/s, for constants of the program.
+    /// Returns `n` Mb/s.
     ///
     /// # Panics
-    /// Panics outside 1..=1,600,000.
+    /// Outside 1..=1,600,000.
     #[must_use]
     pub const fn from_mbps(n: u64) -> BitRate {
         match BitRate::new(n * 1_000_000) {
@@ -146,10 +143,10 @@ impl BitRate {
         }
     }
 
-    /// Returns `n` Gb/s, for constants of the program.
+    /// Returns `n` Gb/s.
     ///
     /// # Panics
-    /// Panics outside 1..=1,600.
+    /// Outside 1..=1,600.
     #[must_use]
     pub const fn from_gbps(n: u64) -> BitRate {
         BitRate::from_mbps(n * 1_000)
@@ -162,21 +159,21 @@ impl BitRate {
         self.0
     }
 
-    /// Returns the time that `bytes` take at this rate, rounded up.
+    /// Returns the time of `bytes`, rounded up.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Nanos {
         self.time_of_bits(u128::from(bytes.0) * 8)
     }
 
-    /// Returns the time that `quanta` of 512 bits take at this rate, rounded up.
+    /// Returns the time of `quanta`, rounded up.
     #[inline]
     #[must_use]
     pub fn time_of_quanta(self, quanta: Quanta) -> Nanos {
         self.time_of_bits(u128::from(quanta.0) * u128::from(QUANTUM_BITS))
     }
 
-    /// Returns the bytes that pass in `span`, rounded up.
+    /// Returns the bytes in `span`, rounded up.
     #[inline]
     #[must_use]
     pub fn bytes_in(self, span: Nanos) -> Bytes {
@@ -190,7 +187,7 @@ impl BitRate {
     }
 }
 
-/// Step k of a rate: C / 2^k of the line rate C (GFC); step 0 is the full rate.
+/// Step k of a line rate C (GFC): C / 2^k.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RateStep(u8);
 
@@ -200,7 +197,7 @@ impl RateStep {
     /// Slowest step: a 65536th of the line rate.
     pub const MAX: RateStep = RateStep(16);
 
-    /// Creates a step, or returns `None` above [`RateStep::MAX`].
+    /// Creates a step; `None` above [`RateStep::MAX`].
     #[must_use]
     pub const fn new(step: u8) -> Option<RateStep> {
         if step <= RateStep::MAX.0 { Some(RateStep(step)) } else { None }
@@ -213,7 +210,7 @@ impl RateStep {
         self.0
     }
 
-    /// Returns the rate on a line of rate `line`.
+    /// Returns the rate on `line`.
     #[inline]
     #[must_use]
     pub const fn of(self, line: BitRate) -> BitRate {
@@ -222,11 +219,11 @@ impl RateStep {
     }
 }
 
-/// Pause time in quanta of 512 bit times; zero resumes.
+/// Pause time in quanta of 512 bits; zero resumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quanta(pub u16);
 
-/// Port of the switch: its index in the configuration, from zero.
+/// Port of the switch, by its index in the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u8);
 
@@ -248,13 +245,13 @@ impl Class {
     pub const ALL: [Class; CLASSES] =
         [Class(0), Class(1), Class(2), Class(3), Class(4), Class(5), Class(6), Class(7)];
 
-    /// Creates a class, or returns `None` above 7.
+    /// Creates a class; `None` above 7.
     #[must_use]
     pub const fn new(class: u8) -> Option<Class> {
         if class < 8 { Some(Class(class)) } else { None }
     }
 
-    /// Returns the class of the low three bits of `bits`, as PCPs and the top bits of DSCPs encode classes.
+    /// Returns the class of the low three bits, as in PCPs and the top bits of DSCPs.
     #[inline]
     #[must_use]
     pub const fn from_low_bits(bits: u8) -> Class {
@@ -282,7 +279,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// Set of classes; bit n is class n, as in PFC's class-enable vector.
+/// Set of classes; bit n is class n.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ClassSet(pub u8);
 
@@ -399,7 +396,7 @@ impl MacAddr {
         octets.try_into().ok().map(MacAddr)
     }
 
-    /// Returns the address as a number, as a counter shows it.
+    /// Returns the address as a number for a counter.
     #[inline]
     #[must_use]
     pub const fn to_number(self) -> u64 {
@@ -415,14 +412,14 @@ impl MacAddr {
         MacAddr([a, b, c, d, e, f])
     }
 
-    /// Returns whether the group bit is set: multicast or broadcast.
+    /// Returns whether the address is multicast or broadcast.
     #[inline]
     #[must_use]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Returns whether the address is in 01:80:c2:00:00:00..0f, the block that no bridge forwards (802.1Q table 8-1).
+    /// Returns whether the address is in 01:80:c2:00:00:00..0f, which no bridge forwards (802.1Q table 8-1).
     #[inline]
     #[must_use]
     pub const fn is_link_local(self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::header::{Tci, field};
 
-/// Returns the tag in the head of a frame with a complete Ethernet header, if any.
+/// Returns the 802.1Q tag in a complete Ethernet header, if any.
 #[inline]
 #[must_use]
 pub fn get(head: &[u8]) -> Option<Tci> {
@@ -12,7 +12,7 @@ pub fn get(head: &[u8]) -> Option<Tci> {
     }
 }
 
-/// Overwrites the TCI in the head of a tagged frame.
+/// Overwrites the TCI of a tagged frame.
 pub fn set(head: &mut [u8], tci: Tci) {
     head[field::TCI].copy_from_slice(&tci.0.to_be_bytes());
 }

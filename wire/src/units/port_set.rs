@@ -1,10 +1,8 @@
-//! Set of ports, as wide as a switch can be.
-
 use std::fmt;
 
 use super::{PORTS_MAX, PortId};
 
-/// Set of ports.
+/// Set of ports, as wide as a switch can be.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct PortSet([u64; PORTS_MAX / 64]);
 
