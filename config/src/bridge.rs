@@ -1,5 +1,3 @@
-//! Settings of VLANs and of the forwarding database.
-
 use std::collections::BTreeMap;
 
 use toml_span::Spanned;
@@ -15,7 +13,7 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::{closest, value};
 use crate::written::ranges;
 
-/// Numbers the ports. Another check reports ports beyond the maximum.
+/// Numbers the ports; another check reports too many.
 pub(crate) fn numbered<'a, 'b>(drafts: &'a [Draft<'b>]) -> impl Iterator<Item = (PortId, &'a Draft<'b>)> {
     (0..=u8::MAX).map(PortId).zip(drafts)
 }
@@ -62,7 +60,7 @@ pub(crate) fn pvid(keys: &PortKeys) -> Option<u16> {
     value(keys.pvid.as_ref(), OrOff::Is(defaults::VID)).into_option()
 }
 
-/// Returns the VLANs that a port sends untagged. Default: its PVID.
+/// Returns the VLANs that a port sends untagged, by default its PVID.
 pub(crate) fn untagged(keys: &PortKeys) -> Vec<u16> {
     let tagged = keys.tagged.as_ref().map_or(&[][..], |tagged| &tagged.value);
     let default = pvid(keys).filter(|vid| !tagged.contains(vid));

@@ -11,11 +11,9 @@ use crate::reader::problem::Problem;
 use crate::reader::value;
 use crate::{Config, Machine, defaults, quantity};
 
-/// Maximum number of consumers in an error message.
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as the budget allows, if there is a budget. Returns the error if the budget is
-/// impossible.
+/// Makes the lossy pool as large as `memory.budget` allows. Returns the error if the budget is impossible.
 pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document) -> Option<Problem> {
     let keys = &document.memory;
     let key = keys.budget.as_ref()?;

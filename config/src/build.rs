@@ -1,5 +1,5 @@
-//! Builds the settings of a switch from its document: fills in defaults, computes sizes, resolves names. It reports
-//! contradictions, as do [`crate::thresholds`] and [`crate::bridge`].
+//! Builds the settings of a switch from its document, and reports contradictions, as do [`crate::thresholds`] and
+//! [`crate::bridge`].
 
 use toml_span::Spanned;
 use xoff_flow_control::headroom::Headroom;
@@ -74,7 +74,6 @@ fn by_class(draft: &Draft<'_>) -> [Option<Headroom>; CLASSES] {
     Class::ALL.map(|class| draft.lossless.contains(class).then_some(draft.headroom))
 }
 
-/// Checks for required keys, and for unique names and devices.
 fn identities(document: &Document, problems: &mut Problems) {
     if document.ports.is_empty() && !document.ports_garbled {
         problems.push(Problem::error("the switch has no ports").help(
@@ -246,7 +245,7 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
     }
 }
 
-/// Checks that a peer with rates uses PFC, because PFC frames carry the rates.
+/// Checks that a peer with rates uses PFC, whose frames carry the rates.
 fn gfc_peer(draft: &Draft<'_>, problems: &mut Problems) -> bool {
     let Some(key) = draft.port.keys.gfc_peer.as_ref() else { return false };
     if key.value != OrOff::Is(false) && !matches!(flow_control(draft), FlowControl::Pfc { .. }) {

@@ -1,12 +1,10 @@
-//! Keywords of enumerations, for files and reports of changes.
-
 use xoff_flow_control::settings::{
     Accounting, CountUnit, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Turns,
 };
 
 use crate::shell::{LogFormat, Mode, ReceiveChunks, Sighup, ZeroCopy};
 
-/// Enumeration whose values have keywords.
+/// Enumeration with a keyword for each value, for files and reports of changes.
 pub trait Choice: Copy + PartialEq + 'static {
     /// Keywords of all values.
     const WORDS: &'static [(&'static str, Self)];
@@ -40,7 +38,6 @@ macro_rules! choices {
         mod tests {
             use super::*;
 
-            // Matches each variant, so that none is without a keyword.
             #[test]
             fn choices_have_distinct_words() {
                 $(for (word, choice) in $type::WORDS {

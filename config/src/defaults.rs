@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use xoff_flow_control::settings::{Lldp, LossyPool, PortSettings, Service};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// `spread = "adaptive"`: members with fewer queued bytes are preferred (CaPFC's evaluation of DeTail).
+/// `spread = "adaptive"`: preferred members have fewer queued bytes (CaPFC's evaluation of DeTail).
 pub const SPREAD_LOW: Bytes = Bytes(16_000);
 /// `spread = "adaptive"`: members with fewer queued bytes are second choice.
 pub const SPREAD_HIGH: Bytes = Bytes(32_000);
@@ -13,7 +13,7 @@ pub const SPREAD_HIGH: Bytes = Bytes(32_000);
 pub const NAME: &str = "xoff";
 /// `switch.smallest_frame`: bytes with FCS.
 pub const SMALLEST_FRAME: u32 = 256;
-/// `class.egress_max_frames` of a lossy class: average frame size in bytes at which byte and frame limits are equal.
+/// `class.egress_max_frames` of a lossy class: frame size in bytes at which byte and frame limits are equal.
 pub const LOSSY_FRAME: u32 = 512;
 /// `switch.idle_after`.
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
@@ -21,7 +21,7 @@ pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
 /// `switch.log`, and the log level of a host.
 pub const LOG: &str = "info";
-/// `switch.workers = "auto"`: line rate for each worker. A core forwards about 1.5 Mpps over veth.
+/// `switch.workers = "auto"`: line rate per worker. A core forwards about 1.5 Mpps over veth.
 pub const WORKER_RATE: BitRate = BitRate::from_gbps(20);
 /// `memory.alpha_log2`: a queue may take as much as is still free.
 pub const ALPHA_LOG2: i8 = 0;
@@ -60,21 +60,20 @@ pub const WATCHDOG_RESTORE: Nanos = Nanos::from_millis(200);
 /// `class.weight`.
 pub const SERVICE: Service = Service::Weighted(10);
 
-/// Duration of a round of a software loop: twice the measured p99.99, which is below 100 us.
+/// Duration of a round of a software loop: twice the measured p99.99.
 pub const TURN: Nanos = Nanos::from_micros(200);
-/// Returns the duration of most absences of a thread: a fifth of the longest stall. A line makes up for its worker's
-/// absence, and bridges its peer's.
+/// Returns the duration of most absences of a thread: a fifth of the longest stall.
 #[must_use]
 pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// Maximum absence of a peer that is bridged. Each millisecond costs a millisecond of queueing.
+/// Maximum bridged absence of a peer. Each millisecond costs a millisecond of queueing.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
 /// Frames of a batch: minimum of a burst and of a commit, in longest frames.
 pub const BATCH: u64 = 32;
 
-/// Approximate longest stall measured on a virtual machine: 20 to 56 ms, once in 10 s.
+/// Approximate longest stall on a virtual machine: 20 to 56 ms, once in 10 s.
 pub(crate) const STALL_MAX: Nanos = Nanos::from_millis(25);
 pub(crate) const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 const LOSSY_EGRESS_TIME: Nanos = Nanos::from_millis(8);
@@ -84,14 +83,12 @@ const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
-/// `class.egress_warn`, `class.egress_xon`: queued bytes beyond those committed to the driver (CaPFC, Table II, for
-/// ports of 1 Gb/s).
+/// `class.egress_warn`, `class.egress_xon`: bytes beyond those committed to the driver (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
-/// `class.egress_xoff`: queued bytes beyond those committed to the driver (CaPFC, Table II, for ports of 1 Gb/s).
+/// `class.egress_xoff`: bytes beyond those committed to the driver (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// Returns `class.egress_xon` and `class.egress_xoff` for a port that commits `commit` to its driver. `scaled`: speed
-/// that scales the paper's values for 1 Gb/s.
+/// Returns `class.egress_xon` and `class.egress_xoff`. `scaled`: speed that scales the paper's values for 1 Gb/s.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -101,35 +98,28 @@ pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Byte
     (commit.saturating_add(scale(EGRESS_XON)), commit.saturating_add(scale(EGRESS_XOFF)))
 }
 
-/// Returns `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time.
-///
-/// A pause that expires during a stall cannot be refreshed, so no memory can cover a stall beyond it. The bytes of
-/// such a budget do not grow with speed: 3 MiB.
+/// Returns `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time: a pause that
+/// expires during a stall cannot be refreshed.
 #[must_use]
 pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
 }
 
-/// Returns `port.burst`: a batch of longest frames, or the bytes of the line in one round of the loop or one usual
-/// absence of a worker.
-///
-/// A fifth of the default budget costs 625 KB from 1G to 25G.
+/// Returns `port.burst`: a batch of longest frames, or the bytes of one round of the loop or one usual absence of a
+/// worker.
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
 }
 
-/// Returns `port.commit`: a batch of the longest frames, or the bytes of the line in 10 us.
+/// Returns `port.commit`: a batch of longest frames, or the bytes of the line in 10 us.
 #[must_use]
 pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(COMMIT_TIME))
 }
 
-/// Returns `class.xon`: the bytes of the line until the peer resumes, so that the queue does not run empty. It is at
-/// least the bytes committed to the driver, and a frame, so that a device that is down pauses no sender.
-///
-/// Several lines feed a congested line, and each has its own bytes in the queue. If they feed several congested
-/// lines, the bytes left at XON may all be for another one.
+/// Returns `class.xon`: the bytes of the line until the peer resumes, so that the queue does not run empty. It is
+/// at least the bytes committed to the driver, and a frame, so that a device that is down pauses no sender.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
@@ -141,17 +131,15 @@ pub fn xoff(xon: Bytes) -> Bytes {
     Bytes(xon.0.saturating_mul(2))
 }
 
-/// Returns `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB.
-///
-/// A congested queue of a shared-memory switch gets as much. With an eighth of it CUBIC still fills a gigabit, but
+/// Returns `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With an eighth of it
 /// BBR loses every seventh packet (measured).
 #[must_use]
 pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
 }
 
-/// Returns `memory.lossy_pool`: a quarter of the sum of the ports' largest lossy queues. It is at least four times
-/// the largest, so that three congested queues fill to their own maximum.
+/// Returns `memory.lossy_pool`: a quarter of the sum of the ports' largest lossy queues, at least four times the
+/// largest.
 #[must_use]
 pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     let largest = |port: &PortSettings| {
@@ -164,22 +152,21 @@ pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     Bytes(quarter.max(four))
 }
 
-/// Returns a lossy pool. Frames smaller than [`LOSSY_FRAME`] reach its frame limit before its byte limit.
+/// Returns a lossy pool; frames smaller than [`LOSSY_FRAME`] reach its frame limit first.
 #[must_use]
 pub fn lossy_pool(bytes: Bytes) -> LossyPool {
     let frames = bytes.0.div_ceil(LOSSY_FRAME.into());
     LossyPool { bytes, frames: u32::try_from(frames).unwrap_or(u32::MAX).max(1) }
 }
 
-/// Returns `class.ingress_max` of a lossy class: 1 ms of line rate, within 128 KiB and 1 MiB. Without a frame limit
-/// it takes a cell for every 64 bytes.
+/// Returns `class.ingress_max` of a lossy class: 1 ms of line rate, within 128 KiB and 1 MiB.
 #[must_use]
 pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// Returns `port.refresh`: half the pause time, or less if a stall could delay it beyond the pause: `pause - stall
-/// budget - frames ahead`. Returns `None` if less than a sixteenth of the pause is left.
+/// Returns `port.refresh`: half the pause time, at most `pause - stall budget - frames ahead`. Returns `None` if
+/// less than a sixteenth of the pause is left.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);

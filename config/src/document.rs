@@ -1,4 +1,4 @@
-//! The file as written: values of [keys](crate::keys) with their places. [`crate::build`] derives the meaning.
+//! The file as written: values of [keys](crate::keys) with their places.
 
 use toml_span::{Span, Spanned, Value};
 use xoff_flow_control::settings::Custom;
@@ -13,7 +13,7 @@ use crate::own::{self, OwnPolicy};
 use crate::reader::Table;
 use crate::reader::problem::{Problem, Problems};
 
-/// A port with its keys, merged over `[defaults]` and the profile.
+/// Port with its keys, merged over `[defaults]` and the profile.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     pub(crate) identity: PortIdentityKeys,
@@ -38,7 +38,6 @@ pub(crate) struct Group {
     pub(crate) span: Span,
 }
 
-/// `[[vlan]]`: a VLAN with more settings than its members.
 #[derive(Clone, Debug)]
 pub(crate) struct Vlan {
     pub(crate) keys: VlanKeys,
@@ -63,7 +62,6 @@ pub(crate) struct Document {
     pub(crate) statics: Vec<Static>,
     pub(crate) groups: Vec<Group>,
     pub(crate) router: RouterKeys,
-    /// Place of `[router]` in the file.
     pub(crate) router_place: Option<Span>,
     pub(crate) punt: PuntKeys,
     pub(crate) vlans: Vec<Vlan>,
@@ -186,7 +184,7 @@ impl Document {
         }
     }
 
-    /// Returns the defaults of ports: `[defaults]` and `[class.N]` over the profile.
+    /// Returns `[defaults]` and `[class.N]` over the profile.
     fn layer_below(&self, root: &Table<'_, '_>, problems: &mut Problems) -> Layer {
         let profile =
             self.switch.profile.as_ref().map(|chosen| Layer::of(chosen.value.text()).moved_to(chosen.span));
@@ -234,7 +232,6 @@ impl Layer {
     }
 }
 
-/// Reports a table of the list `[[table]]` without `key`.
 pub(crate) fn missing(table: &str, key: &str, span: Span) -> Problem {
     let example = match key {
         "speed" => "speed = \"1G\"",

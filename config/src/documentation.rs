@@ -25,7 +25,6 @@ device = "c0"
 speed = "1G"
 "#;
 
-/// Heading in the documentation, start in a file, keys.
 type Documented = (&'static str, &'static str, &'static [&'static str]);
 
 const TABLES: [Documented; 17] = [

@@ -1,5 +1,3 @@
-//! Ports whose settings are under construction.
-
 use xoff_flow_control::headroom::Headroom;
 use xoff_flow_control::settings::{FlowControl, PolicyKind};
 use xoff_wire::units::{CLASSES, ClassSet, Nanos};

@@ -1,7 +1,6 @@
 //! Reads text files up to a limit, with errors that name the remedy.
 //!
-//! A pipe (`/dev/stdin`, `<(...)`), or a file on an unreachable server, may block forever. A caller with other tasks
-//! reads in a separate thread.
+//! A pipe, or a file on an unreachable server, may block forever.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -24,9 +23,9 @@ pub struct FileKind {
     pub bytes_max: Bytes,
 }
 
-/// Maximum length of files that people write.
+/// Maximum length of hand-written files.
 pub const WRITTEN_MAX: Bytes = Bytes(8 << 20);
-/// Maximum length of files that programs write.
+/// Maximum length of files from programs.
 pub const DATA_MAX: Bytes = Bytes(1 << 30);
 /// Maximum length of text from a device node: some are endless.
 const DEVICE_MAX: Bytes = Bytes(1 << 20);
@@ -54,7 +53,7 @@ pub struct Unread {
 /// Cause of a failed read.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadCause {
-    /// Error of the system.
+    /// System error.
     #[error(transparent)]
     System(#[from] io::Error),
     /// The path is a directory.
@@ -75,7 +74,7 @@ pub enum UnreadCause {
     },
 }
 
-/// Reads the file at `path`. Blocks as long as the file does, for example until the writer of a pipe closes it.
+/// Reads a file. Blocks as long as the file does: until the writer of a pipe closes it.
 ///
 /// # Errors
 /// Returns an [`Unread`].
@@ -158,7 +157,6 @@ mod tests {
         assert_eq!(read_text("/dev/null".as_ref(), SMALL).unwrap(), "");
     }
 
-    /// The file has three gigabytes, but takes no room on the disk.
     #[test]
     fn sparse_file_refused_unread() {
         let file = tempfile::NamedTempFile::new().unwrap();

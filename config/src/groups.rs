@@ -1,5 +1,5 @@
-//! Groups: ports that lead to the same destination. Refuses members whose settings differ, and groups that would let
-//! floods loop.
+//! Groups of ports that lead to the same destination: refuses members whose settings differ, and floods that would
+//! loop.
 
 use toml_span::Spanned;
 use xoff_flow_control::settings::{GroupSettings, Member, Spread, Turns};
@@ -138,7 +138,7 @@ fn check_identical_traits(
     }
 }
 
-/// Returns the settings that affect a frame at a port. Members must agree in them.
+/// Returns the settings in which members must agree.
 fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
     let keys = &draft.port.keys;
     let list = |vids: &[u16]| format!("{vids:?}");
@@ -156,7 +156,7 @@ fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the FNV-1a hash of a name. Switches of different names then choose differently.
+/// Returns the FNV-1a hash of a name, so that switches of different names choose differently.
 pub(crate) fn salt(name: &str) -> u64 {
     let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,9 +1,4 @@
-//! Hardware of a switch, as far as defaults depend on it.
-//!
-//! A live switch is a program that may stall, with a driver that queues frames. A simulated one is ideal: it reacts
-//! at once, queues nothing behind the frame on a line, and its peers stop as fast as the standard requires.
-//!
-//! Only defaults differ (`profiles/ideal.toml`, and the sizes below).
+//! Hardware of a switch; only defaults differ (`profiles/ideal.toml`, and the sizes below).
 
 use xoff_flow_control::settings::{LossyPool, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -21,7 +16,6 @@ pub enum Hardware {
     Ideal,
 }
 
-/// Maximum burst of an ideal line, in longest frames.
 const IDEAL_BURST: u64 = 2;
 /// Smaller frames pause their class earlier.
 const IDEAL_SMALLEST_FRAME: u32 = 512;
@@ -55,7 +49,7 @@ impl Hardware {
         }
     }
 
-    /// Returns the default. Ideal hardware hands no frame over while another is on the line.
+    /// Returns the default; ideal hardware hands no frame over while another is on the line.
     pub(crate) fn commit(self, speed: BitRate, line_frame: Bytes) -> Bytes {
         match self {
             Hardware::Software => defaults::commit(speed, line_frame),

@@ -1,5 +1,3 @@
-//! All keys, table by table, with their parsers.
-
 use std::path::PathBuf;
 
 use toml_span::value::ValueInner;
@@ -291,7 +289,7 @@ pub(crate) enum MemoryModel {
 /// `switch.policy`: one for all classes, or for some classes.
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
-/// `policy.capfc.scale`: use of the port's speed for the paper's thresholds, which are for 1 Gb/s.
+/// `policy.capfc.scale`: use of the port's speed for the paper's thresholds for 1 Gb/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]
@@ -341,7 +339,7 @@ fn queues(value: &Value<'_>) -> Parsed<Queues> {
         .ok_or_else(|| "\"all\", or a list of different queue numbers, such as [0, 1]".into())
 }
 
-/// Parses a policy name. `own` checks that a custom policy exists.
+/// Parses a policy name; `own` checks that a custom policy exists.
 fn policy(value: &Value<'_>) -> Parsed<PolicyKind> {
     if value.as_str() == Some(PolicyKind::Custom.name()) {
         return Ok(PolicyKind::Custom);
@@ -424,7 +422,7 @@ fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
     }
 }
 
-/// The last core for pinning (glibc's CPU_SETSIZE less one).
+/// Last core for pinning (glibc's CPU_SETSIZE less one).
 const CORE_MAX: u16 = 1_023;
 
 fn worker(value: &Value<'_>) -> Parsed<WorkerKey> {

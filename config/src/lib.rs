@@ -4,10 +4,9 @@
 //! text --reader, keys--> Document (values and their places) --build--> Config (the switch)
 //! ```
 //!
-//! [`Config::from_toml`] either reports every mistake with its place in the file, or returns a configuration and a
-//! list of warnings. `keys` has the keys of a switch's file; [`defaults`] has the value of each key that a file
-//! omits. `sizing`, `thresholds` and [`memory`] compute sizes from them. Other products use [`reader`] for their
-//! files, too.
+//! [`Config::from_toml`] reports every mistake with its place, or returns a configuration with warnings.
+//! [`defaults`] has the values of omitted keys; `sizing`, `thresholds` and [`memory`] compute sizes. Other products
+//! use [`reader`], too.
 
 #![forbid(unsafe_code)]
 
@@ -80,13 +79,13 @@ pub use visible::visible;
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Settings of the dataplane. MAC addresses are zero until the shell has read the devices.
+    /// Settings of the dataplane; MAC addresses are zero until the shell has read the devices.
     pub switch: SwitchSettings,
     /// Settings of the shell.
     pub shell: ShellSettings,
-    /// Computed headroom by port and class; `None` for lossy classes.
+    /// Headroom by port and class; `None` for lossy classes.
     pub headroom: Vec<[Option<Headroom>; CLASSES]>,
-    /// Propagation delay, one way, over the cable of each port of the file.
+    /// Propagation delay of each port's cable, one way.
     pub cables: Vec<Nanos>,
     /// Doubtful settings.
     pub warnings: Vec<Problem>,
@@ -95,26 +94,26 @@ pub struct Config {
 }
 
 impl Config {
-    /// Names of a document's tables and lists of tables.
+    /// Names of a document's tables.
     pub const TABLES: &[&str] = document::TOP;
 
-    /// Reads the file at `path` for `machine`.
+    /// Reads the file at `path`.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read; see also [`Config::from_toml`].
+    /// If the file cannot be read; see also [`Config::from_toml`].
     pub fn load(path: &Path, machine: Machine) -> Result<Config, ConfigError> {
         Config::from_toml(&path.display().to_string(), &Config::text(path)?, machine)
     }
 
-    /// Reads the text of the file at `path`.
+    /// Reads the text of a file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// If the file cannot be read.
     pub fn text(path: &Path) -> Result<String, ConfigError> {
         Ok(file::read_text(path, file::CONFIGURATION)?)
     }
 
-    /// Reads `text`, which messages call `name`, for `machine`.
+    /// Reads `text`, which messages call `name`.
     ///
     /// # Errors
     /// Returns all errors, or the first syntax error.
@@ -122,7 +121,7 @@ impl Config {
         Config::from_toml_on(Hardware::Software, name, text, machine)
     }
 
-    /// Reads `text` for a switch on this hardware.
+    /// Reads `text` for this hardware.
     ///
     /// # Errors
     /// See [`Config::from_toml`].
@@ -138,8 +137,8 @@ impl Config {
         Ok(Config { warnings, notes, ..config })
     }
 
-    /// Builds the configuration of a switch from its document, which may be a [part](reader::rearrange) of a larger
-    /// file. Returns `None` only after reporting an error in `problems`.
+    /// Builds the configuration from a document, which may be a [part](reader::rearrange) of a larger file. Returns
+    /// `None` only after reporting an error in `problems`.
     pub fn of_document(
         root: &Value<'_>,
         hardware: Hardware,
@@ -186,9 +185,8 @@ impl Config {
         machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
     }
 
-    /// Returns the number of sockets of each port.
-    ///
-    /// `None`: the file has no list and `machine` does not know the device. Sizes then assume one socket.
+    /// Returns the number of sockets of each port; `None` without a list in the file or a known device. Sizes then
+    /// assume one.
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
         let of = |port: &PortShell| sockets(port, || (machine.device)(&port.device));

@@ -1,5 +1,3 @@
-//! LLDP of ports: transmission, and use of the neighbor's announcements.
-
 use xoff_flow_control::settings::{AutoPeer, Dcbx, FlowControl, Lldp};
 use xoff_wire::units::Class;
 
@@ -10,7 +8,7 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::written::ranges;
 
-/// Returns the LLDP speaker of a port. Only the switch's own LLDP makes neighbors' properties known.
+/// Returns the LLDP speaker; only the switch's own makes neighbors' properties known.
 pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
     let keys = &draft.port.keys;
     let Some(key) = keys.lldp.as_ref() else { return defaults::LLDP };

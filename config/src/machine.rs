@@ -15,9 +15,8 @@ use crate::shell::{PortShell, Queues};
 use crate::uses::{self, Uses};
 use crate::{Config, written};
 
-/// A machine, and the program that runs there.
-///
-/// Everything fits the default machine. The default program has only built-in policies.
+/// A machine, and the program that runs there. Everything fits the default machine; the default program has only
+/// built-in policies.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Memory in bytes; `None`: any amount.
@@ -34,7 +33,7 @@ pub struct Machine {
     pub has_small_chunks: fn() -> bool,
 }
 
-/// Knowledge about a network device.
+/// Network device as far as known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
     /// No knowledge.
@@ -69,7 +68,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Returns this machine without its devices and network namespaces, to check a file for others.
+    /// Returns this machine without devices and network namespaces, to check a file for others.
     #[must_use]
     pub fn without_networks(self) -> Machine {
         let Machine { device, is_netns, .. } = Machine::default();
@@ -77,7 +76,6 @@ impl Machine {
     }
 }
 
-/// Returns unmet requirements of `config`, with places in `document`.
 pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Document>) -> Vec<Problem> {
     let mut problems = foreign_cores(config, &machine.cores, document);
     let mut taken = BTreeMap::new();
@@ -164,7 +162,6 @@ pub(crate) fn of_device(
     lost.into_iter().chain(cannot(shell, port, device, place)).map(placed).collect()
 }
 
-/// Returns an unmet requirement, with its place and label.
 fn cannot(
     shell: &PortShell,
     port: &PortSettings,

@@ -1,7 +1,7 @@
 //! Memory of the switch: a sum with one line for each consumer.
 //!
-//! A queued frame takes cells ([`CELL`]) and a row in the frame tables. An arriving frame takes chunks of its port's packet
-//! memory, as many as frames can fill during a stall. The sum is exact for the given number of sockets.
+//! A queued frame takes cells ([`CELL`]) and a row in the frame tables. An arriving frame takes chunks of its
+//! port's packet memory. The sum is exact for the given number of sockets.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::forward::table_bytes;
@@ -16,7 +16,7 @@ use crate::Config;
 use crate::shell::{PortShell, Worker};
 use crate::sizing::FRAME_MIN;
 
-/// Bytes of a ring entry: fill and completion, RX and TX (a descriptor).
+/// Bytes of a ring entry.
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
 /// Pause, congestion and LLDP frames of each port.
@@ -29,17 +29,16 @@ const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
 /// Bytes of the kernel's state for each chunk and socket (`struct xdp_buff_xsk`, Linux 6.18), and for each page.
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const KERNEL_PER_PAGE: u64 = 16;
-/// Bytes of the kernel for each socket, its XDP program and its maps. Measured.
+/// Bytes of the kernel for each socket, its XDP program and its maps; measured.
 const KERNEL_PER_SOCKET: u64 = 200 << 10;
 const PAGE: u64 = 4096;
-/// Bytes of the process: threads, XDP programs, HTTP server.
+/// Bytes of threads, XDP programs and HTTP server.
 pub const PROCESS: u64 = 17 << 20;
 const PER_TRANSMIT_CHUNK: u64 = 32;
-/// Maximum frames on their way from one worker to another.
+/// Maximum frames on their way between workers.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Received frames of a queue that stay in chunks beside those of its rings: the frames of two rounds. With the
-/// defaults a class holds as many frames of 1,518 bytes around XOFF. Older frames move to cells.
+/// Received frames of a queue that stay in chunks beside those of its rings: two rounds. Older frames move to cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
 /// Number of frames and of cells.
@@ -55,8 +54,8 @@ impl Held {
     /// No frames and no cells.
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Computes the cells of at most `frames` frames with `bytes` bytes together. FCS counts in `bytes`, but is not
-    /// stored. The last cell of each frame may hold a single byte.
+    /// Computes the cells of at most `frames` frames with `bytes` bytes together, FCS included but not stored. The
+    /// last cell of each frame may hold a single byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {
         let cell = u64::from(CELL);
@@ -79,7 +78,7 @@ impl Held {
         self.frames <= other.frames && self.cells <= other.cells
     }
 
-    /// Returns the sum of both.
+    /// Returns the sum.
     #[must_use]
     pub fn plus(self, other: Held) -> Held {
         Held {
@@ -88,7 +87,7 @@ impl Held {
         }
     }
 
-    /// Multiplies both numbers by `count`.
+    /// Multiplies both numbers.
     #[must_use]
     pub fn times(self, count: u64) -> Held {
         Held { frames: self.frames.saturating_mul(count), cells: self.cells.saturating_mul(count) }
@@ -103,24 +102,24 @@ impl Held {
     }
 }
 
-/// Frames in the buffer memory of a worker, by consumer.
+/// Frames in a worker's buffer memory, by consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Received frames, not forwarded yet.
     pub received: Held,
-    /// Lossless frames: up to XOFF, and headroom.
+    /// Lossless frames up to XOFF, and headroom.
     pub lossless: Held,
-    /// Lossy frames that count at their ingress, and frames bounded by their egress queue only.
+    /// Lossy frames that count at ingress, and frames bounded by their egress queue only.
     pub queued: Held,
     /// Frames of classes that are lossy at every port.
     pub lossy: Held,
-    /// Frames between workers that count at no queue meanwhile.
+    /// Frames between workers that count at no queue.
     pub handed_over: Held,
     /// Copies of flooded frames, which share cells.
     pub flooding: Held,
     /// Frames of the host, which count at no ingress.
     pub host: Held,
-    /// Pause, congestion and LLDP frames, which data never displaces.
+    /// Pause, congestion and LLDP frames.
     pub control: Held,
     /// Memory for ports that may be added.
     pub spare: Held,
@@ -175,7 +174,7 @@ impl Share {
 pub struct Consumer {
     /// Name of the consumer.
     pub what: &'static str,
-    /// Number of frames; zero for a consumer without frames.
+    /// Number of frames, or zero.
     pub frames: u64,
     /// Memory in bytes.
     pub bytes: Bytes,
@@ -188,7 +187,7 @@ pub struct Plan {
     pub consumers: Vec<Consumer>,
     /// Bytes of the process.
     pub total: Bytes,
-    /// Bytes of the kernel for the sockets of all ports.
+    /// Bytes of the kernel for all sockets.
     pub kernel: Bytes,
 }
 
@@ -201,7 +200,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Plans the memory with these workers. Port `n` has `queues[n]` sockets (`None`: one); see [`Config::queues`].
+    /// Plans the memory. Port `n` has `queues[n]` sockets (`None`: one).
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
@@ -253,7 +252,7 @@ impl Config {
         }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
-        // The kernel counts its own chunks. Several small chunks share one.
+        // The kernel counts its own chunks, which several small ones share.
         let noted = of_ports(&|port, queues| {
             let received = receive_chunks(port, queues).saturating_mul(receive_bytes).div_ceil(chunk);
             let chunks = received.saturating_add(port.transmit_chunks.into());
@@ -267,7 +266,7 @@ impl Config {
         Plan { consumers, total, kernel }
     }
 
-    /// Returns the port of a place. A spare place counts as the largest port.
+    /// Returns the port of a place; a spare place counts as the largest port.
     fn like(&self, index: usize) -> &PortShell {
         match self.is_spare(index) {
             true => &self.shell.ports[self.largest_port().unwrap_or(index)],
@@ -275,16 +274,14 @@ impl Config {
         }
     }
 
-    /// Returns the buffer memory of one of `workers` workers, which owns `ports`.
-    ///
-    /// A frame stays in the share of the worker that received it. Any worker's frames may fill the lossy queues of
-    /// all ports, so each share has room for them.
+    /// Returns the buffer memory of one of `workers` workers, which owns `ports`. A frame stays in the share of the
+    /// worker that received it, so each share has room for the lossy queues of all ports.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
     }
 
-    /// Returns the buffer memory of a worker that may hold frames of all these configurations, without spare places.
+    /// Returns the buffer memory of a worker that may hold frames of all these configurations.
     #[must_use]
     pub fn share_of(
         successive: &[&Config],
@@ -295,14 +292,14 @@ impl Config {
         Successive(successive).share(workers, ports, queues)
     }
 
-    /// Returns the buffer memory of port number `index`, without the lossy pool.
+    /// Returns the buffer memory of a port, without the lossy pool.
     #[must_use]
     pub fn port_share(&self, index: usize, queues: &[Option<u32>]) -> Share {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns the need of a queue's received frames, window included. Frames of several chunks go to cells at once:
-    /// a batch of full chunks, and one incomplete frame.
+    /// Returns the need of a queue's received frames. Frames of several chunks go to cells at once: a batch of full
+    /// chunks, and one incomplete frame.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
@@ -319,7 +316,7 @@ impl Config {
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
     }
 
-    /// Returns the need of lossy frames at all ports: the sum of their queues, at most the pool.
+    /// Returns the need of lossy frames: the sum of the queues, at most the pool.
     fn lossy_everywhere(&self) -> Held {
         let classes = self.pooled();
         let waiting = self.switch.ports.iter().flat_map(|port| {
@@ -333,7 +330,7 @@ impl Config {
         queues.min(Held::of(pool.bytes, pool.frames.into()))
     }
 
-    /// Returns the need of a class of a port outside the lossy pool.
+    /// Returns the need outside the lossy pool.
     fn buffered(&self, port: usize, class: usize) -> Share {
         let smallest = u64::from(self.shell.smallest_frame);
         let settings = &self.switch.ports[port].classes[class];
@@ -388,7 +385,7 @@ impl Successive<'_> {
             let frames = ports.len() as u64 * u64::from(HANDOVERS_MAX) + others * u64::from(HANDOVER_QUEUE);
             share.handed_over = Held::of_longest(frames, longest);
         }
-        // Before a worker receives a frame, cells for the longest possible frame are free.
+        // Before a worker receives a frame, cells for the longest one are free.
         share.received.cells = share.received.cells.saturating_add(cells_of(FRAME_MAX).into());
         share
     }
@@ -406,7 +403,7 @@ impl Successive<'_> {
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
             received: most(&|config| config.received().times(queues)),
-            // Copies of flooded frames of lossless classes count only once at their ingress. This is their maximum.
+            // Copies of lossless frames count only once at their ingress.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
             // The place keeps its control frames when its port is removed.

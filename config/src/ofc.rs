@@ -1,5 +1,3 @@
-//! Requirements of OFC on the rest of the configuration.
-
 use toml_span::Span;
 use xoff_flow_control::settings::{
     Accounting, FlowControl, OfcSettings, PolicyKind, QueueKind, SwitchSettings,

@@ -1,5 +1,3 @@
-//! The program's own policy, created from `[policy.custom]`.
-
 use std::fmt::{self, Debug};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -21,7 +19,7 @@ pub struct OwnPolicy {
 }
 
 impl OwnPolicy {
-    /// Creates a policy that `read` builds from its parameters. `name` appears in messages.
+    /// Creates a policy that `read` builds from its parameters.
     pub fn new<P: PolicyFactory + 'static>(
         name: &'static str,
         read: impl Fn(&mut Parameters<'_>) -> P + Send + Sync + 'static,
@@ -60,10 +58,8 @@ impl Eq for OwnPolicy {}
 
 const TABLE: &str = "policy.custom";
 
-/// Parameters in `[policy.custom]`, each read by its name.
-///
-/// A method returns `None` without a valid value. An invalid value, or a key that no method has read, is an error of
-/// the configuration.
+/// Parameters in `[policy.custom]`. A method returns `None` without a valid value. An invalid value, or a key that
+/// no method has read, is an error of the configuration.
 pub struct Parameters<'a> {
     table: Option<Table<'a, 'a>>,
     keys: Vec<&'static str>,
@@ -137,8 +133,6 @@ pub(crate) fn refuse_table(span: Span, problems: &mut Problems) {
     problems.push(problem.at(span, "nobody reads it").help(format!("leave it out, or {BRING_ONE}")));
 }
 
-/// Reports uses of a missing policy, and its unmet requirements. `chosen` and `watching` are the places of policies
-/// and shadows.
 pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettings, problems: &mut Problems) {
     let classes = Class::ALL.into_iter().filter(|class| switch.policies[class.index()] == PolicyKind::Custom);
     let classes: Vec<Class> = classes.collect();

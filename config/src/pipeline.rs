@@ -1,5 +1,3 @@
-//! `[pipeline]`: the pipeline between ingress and egress queues.
-
 use xoff_flow_control::settings::{
     FlowControl, PipelineSettings, PortSettings, SwitchSettings, WatchdogAction, WhenFull,
 };

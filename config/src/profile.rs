@@ -1,5 +1,4 @@
-//! Profiles: layers of settings below `[defaults]` and `[class.N]`, in the same TOML, so that the file can override
-//! them.
+//! Profiles: layers of settings below `[defaults]` and `[class.N]`, in the same TOML.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {

@@ -1,5 +1,3 @@
-//! Congestion points: `[qcn]`.
-
 use toml_span::Spanned;
 use xoff_flow_control::settings::{Accounting, PortSettings, QcnSettings};
 use xoff_wire::units::{Bytes, Class, ClassSet};
@@ -43,7 +41,6 @@ fn nothing(key: &str, given: Option<&Spanned<Bytes>>, problems: &mut Problems) {
     }
 }
 
-/// Checks that a class has congestion points at one side only.
 fn in_one_place(keys: &QcnKeys, problems: &mut Problems) {
     let (Some(ingress), Some(egress)) = (&keys.ingress, &keys.egress) else { return };
     if let Some(class) = ClassSet(ingress.value.0 & egress.value.0).highest() {
@@ -68,7 +65,7 @@ fn check_accounting(document: &Document, problems: &mut Problems) {
     }
 }
 
-/// Warns if the set point is not below XOFF, because the queue then rarely grows that long.
+/// Warns if the set point is not below XOFF: the queue then rarely grows that long.
 fn paused_before(keys: &QcnKeys, settings: &QcnSettings, ports: &[PortSettings], problems: &mut Problems) {
     let at = |class: Class| {
         let of_class = ports.iter().map(|port| &port.classes[class.index()]);

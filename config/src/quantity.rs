@@ -1,7 +1,7 @@
 //! Quantities: `"100KB"`, `"64KiB"`, `"25Gb/s"`, `"20ms"`, `"3m"`.
 //!
-//! A quantity is a number (decimals allowed, `_` ignored) and a unit. Fractions of the smallest unit are rounded up.
-//! Formatted quantities can be parsed again.
+//! Decimals are allowed, `_` is ignored, fractions of the smallest unit are rounded up. Formatted quantities can be
+//! parsed again.
 
 use std::num::NonZeroU32;
 
@@ -82,7 +82,7 @@ fn parse(text: &str, units: &Units) -> Option<u64> {
     u64::try_from(digits.checked_mul(u128::from(*factor))?.div_ceil(scale)).ok()
 }
 
-/// Formats `bytes` in the largest unit without a fraction: `64KiB`, `100KB`, `1522B`.
+/// Formats `bytes` without a fraction: `64KiB`, `100KB`, `1522B`.
 #[must_use]
 pub fn bytes(bytes: Bytes) -> String {
     exact(
@@ -99,19 +99,19 @@ pub fn bytes(bytes: Bytes) -> String {
     )
 }
 
-/// Formats `time` in the largest unit without a fraction: `25ms`, `200us`.
+/// Formats `time` without a fraction: `25ms`, `200us`.
 #[must_use]
 pub fn time(time: Nanos) -> String {
     exact(time.0, &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)], "ns")
 }
 
-/// Formats `rate` in the largest unit without a fraction: `25Gb/s`.
+/// Formats `rate` without a fraction: `25Gb/s`.
 #[must_use]
 pub fn rate(rate: BitRate) -> String {
     exact(rate.bits_per_second(), &[("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000)], "b/s")
 }
 
-/// Formats `rate` in the largest unit without a fraction: `1Mpps`.
+/// Formats `rate` without a fraction: `1Mpps`.
 #[must_use]
 pub fn frame_rate(rate: FrameRate) -> String {
     exact(rate.0.get().into(), &[("Mpps", 1_000_000), ("kpps", 1_000)], "pps")

@@ -1,4 +1,4 @@
-//! Remedies for a lack of memory: plans the memory again with one key changed at a time.
+//! Remedies for a lack of memory: plans it again with one key changed at a time.
 
 use toml_span::{Span, Spanned, Value};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
@@ -12,7 +12,7 @@ use crate::{Config, Hardware, Machine, build, defaults};
 /// A change of one key that saves memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedy {
-    /// Change in terms of the file, such as `smallest_frame = 1024`.
+    /// Change of the file, such as `smallest_frame = 1024`.
     pub change: &'static str,
     /// Saved memory of process and kernel.
     pub saved: Bytes,
@@ -32,7 +32,7 @@ const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |documen
     document.memory.receive_chunks = key(ReceiveChunks::Small);
 });
 
-/// Returns the saving of each change, the largest first. Omits changes that save nothing, or that other keys forbid.
+/// Returns the savings, the largest first, without changes that other keys forbid.
 pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
     let needed = |document: &Document| {
         let config = build::build(document, &mut Problems::default())?;
@@ -53,7 +53,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
 }
 
 impl Config {
-    /// Returns the savings of single changes to a switch, the largest first.
+    /// Returns the savings of single changes, the largest first.
     #[must_use]
     pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
         let own = machine.own_policy.as_ref();
@@ -62,7 +62,7 @@ impl Config {
 }
 
 impl Remedy {
-    /// Returns the saving of each change in several switches, the largest first.
+    /// Returns the savings of changes in several switches, the largest first.
     #[must_use]
     pub fn of_all(remedies: impl IntoIterator<Item = Remedy>) -> Vec<Remedy> {
         let mut sums: Vec<Remedy> = Vec::new();

@@ -1,5 +1,3 @@
-//! The router: its interfaces, their names in the kernel, and the spreading of packets over next hops.
-
 use toml_span::{Span, Spanned};
 use xoff_flow_control::settings::{PuntLimit, Spread, SwitchSettings, Turns, VlanSettings};
 use xoff_wire::units::{MacAddr, Site};
@@ -16,9 +14,9 @@ use crate::shell::{Router, RouterInterface};
 
 const NAME_LEN_MAX: usize = 15;
 
-/// Names with another meaning in a network namespace: loopback, and settings of all interfaces (`/proc/sys/net`).
+/// Names of the loopback, and of settings of all interfaces (`/proc/sys/net`).
 const RESERVED: [&str; 3] = ["lo", "all", "default"];
-/// Minimum payload bytes of a link for IPv6 (RFC 8200, section 5).
+/// Minimum MTU for IPv6 (RFC 8200, section 5).
 const IPV6_MTU: u32 = 1_280;
 
 pub(crate) fn punt_limit(document: &Document) -> PuntLimit {
@@ -74,7 +72,6 @@ pub(crate) fn routed_vlans(
     routed
 }
 
-/// Returns the router's address in a VLAN, derived from the switch's name.
 fn address(digest: u64, vid: u16) -> MacAddr {
     let [_, _, a, b, c, _, _, _] = digest.to_be_bytes();
     let [high, low] = vid.to_be_bytes();
@@ -169,7 +166,6 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
     }
 }
 
-/// Reports keys about bridging at a routed port.
 fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
     let keys = &draft.port.own;
     // Frames that are routed into a VLAN are flooded there until the station's port is learned.

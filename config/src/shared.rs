@@ -61,7 +61,6 @@ pub(crate) fn memory(
     Memory::Shared(shared)
 }
 
-/// Returns the common limit of queues of classes that are lossy everywhere.
 pub(crate) fn lossy_pool(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -130,8 +129,7 @@ fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {
     }
 }
 
-/// Warns about lossy classes without room for a frame. A class has its reserve, and `alpha` times the free part of
-/// the pool.
+/// Warns about lossy classes without room for a frame in their reserve and `alpha` times the free pool.
 fn room_for_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],

@@ -11,24 +11,24 @@ use xoff_wire::units::{BitRate, Bytes, ETHERNET_HEADER, Nanos, PortId, Site, TAG
 
 use crate::defaults;
 
-/// Settings of everything outside the dataplane.
+/// Settings outside the dataplane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShellSettings {
-    /// Name of the switch in logs and metrics.
+    /// Name in logs and metrics.
     pub name: String,
-    /// Device and sockets of each port; the index is its [`PortId`].
+    /// Devices and sockets by [`PortId`].
     pub ports: Vec<PortShell>,
     /// Assignment of ports to worker threads.
     pub workers: Workers,
-    /// Number of places for ports that a running switch may get.
+    /// Places for ports that a running switch may get.
     pub spare_ports: u8,
     /// Behaviour of an idle worker.
     pub poll: Poll,
-    /// HTTP address of `/metrics`, `/status`, `/addresses`, `/healthz` and `/policy`; `None`: no server.
+    /// HTTP address of `/metrics`, `/status`, `/addresses`, `/healthz` and `/policy`, if any.
     pub http: Option<HttpAt>,
-    /// Network namespace of that address; `None`: the switch's own.
+    /// Network namespace of the HTTP server; `None`: the switch's own.
     pub http_netns: Option<PathBuf>,
-    /// Host names allowed in HTTP requests, beside `localhost`, the machine's own, and addresses.
+    /// Allowed host names, beside `localhost`, the machine's own, and addresses.
     pub http_hosts: Vec<String>,
     /// User after the opening of devices; `None`: unchanged.
     pub user: Option<String>,
@@ -44,11 +44,11 @@ pub struct ShellSettings {
     pub smallest_frame: u32,
     /// Use of zero copy.
     pub zero_copy: ZeroCopy,
-    /// Chunks of packet memory, the same for every port.
+    /// Chunks of packet memory of every port.
     pub chunks: Chunks,
-    /// The router; `None`: all ports are bridged.
+    /// The router, if any.
     pub router: Option<Router>,
-    /// Bytes of `memory.budget`, if given.
+    /// `memory.budget`, if given.
     pub budget: Option<Bytes>,
     /// `memory.lossy_pool`, if given.
     pub lossy_pool: Option<LossyPool>,
@@ -65,7 +65,7 @@ pub struct Router {
     pub spread: Spread,
 }
 
-/// An interface of the router, and its host interface.
+/// Interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterInterface {
     /// Port or VLAN of the interface.
@@ -143,7 +143,7 @@ impl FromStr for HttpAt {
 /// Division of packet memory (UMEM) into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    /// Bytes of a transmit chunk, and of a whole receive chunk: 2048 or 4096.
+    /// Bytes of a transmit chunk and of a whole receive chunk: 2048 or 4096.
     pub bytes: u32,
     /// Size of receive chunks.
     pub receive: ReceiveChunks,
@@ -157,12 +157,11 @@ pub enum ReceiveChunks {
     /// A chunk holds as much of a frame as a transmit chunk does.
     #[default]
     Whole,
-    /// A chunk holds [`Chunks::SMALL`] bytes of a frame. The kernel copies.
+    /// [`Chunks::SMALL`] bytes; the kernel copies.
     Small,
 }
 
 impl Chunks {
-    /// The largest chunks that hold a whole frame each.
     const LARGEST: Chunks = Chunks { bytes: 4_096, receive: ReceiveChunks::Whole, multi_buffer: false };
     /// Maximum MTU whose frames, tags included, take one chunk.
     pub const MTU_OF_ONE: u32 = Chunks::LARGEST.room() - ETHERNET_HEADER - TAGS;
@@ -170,8 +169,7 @@ impl Chunks {
     /// Bytes of a small receive chunk.
     pub const SMALL: u32 = 512;
 
-    /// Returns the smallest chunks for frames of this MTU and their tags. Frames above the largest chunks take
-    /// several.
+    /// Returns the smallest chunks for frames of this MTU; those above the largest chunks take several.
     #[must_use]
     pub fn for_mtu(mtu: u32) -> Chunks {
         let small = Chunks { bytes: 2_048, ..Chunks::LARGEST };
@@ -181,18 +179,17 @@ impl Chunks {
         }
     }
 
-    /// Returns these chunks with small receive chunks, for any MTU.
+    /// Returns these chunks with small receive chunks.
     #[must_use]
     pub fn with_small(self) -> Chunks {
         Chunks { receive: ReceiveChunks::Small, ..self }
     }
 
-    /// Returns whether some frames take several receive chunks.
     pub(crate) fn frames_take_several(self) -> bool {
         self.multi_buffer || self.receive == ReceiveChunks::Small
     }
 
-    /// Returns the maximum bytes of a frame: the kernel takes 256.
+    /// Maximum bytes of a frame: the kernel takes 256.
     const fn room(self) -> u32 {
         self.bytes - 256
     }
@@ -221,7 +218,7 @@ pub struct PortShell {
     pub queues: Queues,
     /// Mode of the XDP program.
     pub mode: Mode,
-    /// Ring sizes of every socket of the port.
+    /// Ring sizes of every socket.
     pub rings: Rings,
     /// Receive chunks for a stall of the whole budget.
     pub stall_chunks: u32,
@@ -263,7 +260,7 @@ pub enum Mode {
     Generic,
 }
 
-/// Use of zero copy: devices read and write packet memory themselves.
+/// Use of zero copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
     /// Zero copy if possible.
@@ -275,16 +272,16 @@ pub enum ZeroCopy {
     Off,
 }
 
-/// Entries of a socket's four rings, each a power of two.
+/// Entries of a socket's rings, powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// Entries of the fill ring: chunks to receive into.
+    /// Entries of the fill ring.
     pub fill: u32,
-    /// Entries of the RX ring: received frames.
+    /// Entries of the RX ring.
     pub rx: u32,
-    /// Entries of the TX ring: frames to send.
+    /// Entries of the TX ring.
     pub tx: u32,
-    /// Entries of the completion ring: sent frames.
+    /// Entries of the completion ring.
     pub completion: u32,
 }
 
@@ -296,7 +293,7 @@ pub enum Workers {
     Auto,
     /// Number of workers.
     Count(u16),
-    /// Listed workers; every port belongs to exactly one.
+    /// Listed workers with every port once.
     List(Vec<Worker>),
 }
 
@@ -345,8 +342,8 @@ impl Workers {
 
     /// Returns the threads for ports of these line rates on `cores` cores (zero: unknown).
     ///
-    /// `Auto` takes one for each 20 Gb/s, at most half the cores. Ports are assigned fastest first, to the worker
-    /// with the lowest rate so far. Threads are not pinned, because two switches would choose the same core.
+    /// `Auto` takes one for each 20 Gb/s, at most half the cores. Ports go to the worker with the lowest rate so
+    /// far, the fastest first. Threads are not pinned: two switches would choose the same core.
     #[must_use]
     pub fn assign(&self, rates: &[BitRate], cores: usize) -> Vec<Worker> {
         let sum: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();

@@ -1,5 +1,3 @@
-//! Comparison of the machine's memory with the needs of a switch.
-
 use crate::document::Document;
 use crate::reader::problem::Problem;
 use crate::{Config, Machine, remedies};

@@ -1,18 +1,18 @@
 //! Sizes that keep lossless frames of an obedient peer from being lost.
 //!
-//! During a stall a worker does not run, because the kernel or a hypervisor took its core. It takes nothing from the
-//! rings, sends no XOFF and refreshes no pause. `stall_budget` is the longest such stall. It determines
+//! During a stall a worker takes nothing from the rings, sends no XOFF and refreshes no pause. `stall_budget` is
+//! the longest such stall. It determines
 //!
 //! * headroom ([`xoff_flow_control::headroom`]): bytes that arrive after XOFF was due;
-//! * `burst` and XON: a line makes up for a fifth of the budget, and does not run empty while its peer takes as long
-//!   to resume;
-//! * RX and fill rings: `speed x (stall budget + one round of the loop)`, plus a software peer's burst, in frames of
-//!   `smallest_frame` bytes;
+//! * `burst` and XON: a line makes up for a fifth of the budget, and does not run empty while its peer takes as
+//!   long to resume;
+//! * RX and fill rings: `speed x (stall budget + one round of the loop)`, plus a software peer's burst, in frames
+//!   of `smallest_frame` bytes;
 //! * the refresh period: the last refresh before a stall must outlast it.
 //!
-//! `smallest_frame` is the smallest *average* frame size with this guarantee: rings and chunks hold frames, not
-//! bytes. Smaller frames on a lossless class reach `xoff_frames` before `xoff` and pause earlier. They are lost only
-//! if they fill the whole stall budget at line rate.
+//! `smallest_frame` is the smallest *average* frame size with this guarantee, since rings and chunks hold frames.
+//! Smaller frames on a lossless class reach `xoff_frames` first; they are lost only if they fill the whole stall
+//! budget at line rate.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_flow_control::headroom::{Headroom, Link, cable_delay, standard_response};
@@ -23,12 +23,11 @@ use crate::hardware::Hardware;
 use crate::keys::{PeerResponse, PortKeys};
 use crate::shell::{Chunks, Rings};
 
-/// Bytes on the line beyond `smallest_frame`: preamble and gap.
 const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_wire::units::FCS) as u64;
-/// Minimum frame with FCS: the size to assume for a class without a frame limit.
+/// Minimum frame with FCS, assumed for a class without a frame limit.
 pub(crate) const FRAME_MIN: u64 = 64;
 
-/// Minimum entries of a fill or RX ring, and of a TX or completion ring.
+/// Minimum entries of a ring.
 const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
 /// Maximum entries of a ring, far beyond the limits of kernels.
@@ -52,7 +51,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Reads a line. A missing speed is replaced, to find further problems.
+    /// Reads a line; a missing speed is replaced, to find further problems.
     pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos, hardware: Hardware) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
@@ -97,7 +96,6 @@ impl Line {
         self.speed.time_of(self.commit.saturating_add(self.longest_on_line()))
     }
 
-    /// Returns the maximum time that the peer takes to stop.
     pub(crate) fn peer_response(&self) -> Nanos {
         match self.peer {
             PeerResponse::Software => self.stall_budget,
@@ -115,7 +113,7 @@ impl Line {
         self.speed.bytes_in(away.clamp(defaults::TURN, defaults::GAP_MAX).after(self.cable).after(self.cable))
     }
 
-    /// Returns the default of XON: see [`defaults::xon`]. Ideal hardware resumes at its headroom.
+    /// Returns the default of XON; ideal hardware resumes at its headroom.
     pub(crate) fn xon(&self) -> Bytes {
         match self.hardware {
             Hardware::Software => defaults::xon(self.until_peer_goes_on(), self.commit, self.longest()),
@@ -144,13 +142,11 @@ impl Line {
         self.commit.saturating_add(self.burst)
     }
 
-    /// Returns the frames that may arrive in a stall, of `smallest_frame` bytes on average.
     pub(crate) fn stall_frames(&self, smallest_frame: u32) -> u64 {
         self.stall_bytes().0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// Returns the receive chunks for a stall. A frame takes one. Where frames may take several, all but the last chunk
-    /// of a frame are full.
+    /// Returns the receive chunks for a stall. Where a frame takes several, all but its last are full.
     pub(crate) fn stall_chunks(&self, smallest_frame: u32, chunks: Chunks) -> u64 {
         let more = match chunks.frames_take_several() {
             true => self.stall_bytes().0.div_ceil(chunks.receive_room().into()),
@@ -159,20 +155,18 @@ impl Line {
         self.stall_frames(smallest_frame) + more + UNFILLED
     }
 
-    /// Returns the bytes on the line that may arrive in a stall.
     fn stall_bytes(&self) -> Bytes {
         self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst)
     }
 
-    /// Returns the maximum frames in the driver: `commit` in frames of `smallest_frame`, at least a batch, and
-    /// control frames.
+    /// Returns `commit` in frames of `smallest_frame`, at least a batch, and control frames.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
         let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;
         u32::try_from(frames).unwrap_or(u32::MAX)
     }
 
-    /// Returns the ring sizes for `stall_chunks` receive chunks; `None` beyond [`RING_MOST`].
+    /// Returns the ring sizes; `None` beyond [`RING_MOST`].
     pub(crate) fn rings(&self, stall_chunks: u64, smallest_frame: u32) -> Option<Rings> {
         let rx = ring(stall_chunks, RX_RING_LEAST)?;
         let tx = ring(self.transmit_frames(smallest_frame).into(), TX_RING_LEAST)?;

@@ -1,5 +1,3 @@
-//! Settings of the shell: sockets, rings, packet memory and threads.
-
 use toml_span::{Span, Spanned};
 use xoff_flow_control::settings::{Accounting, LossyPool, WhenFull};
 use xoff_wire::units::{Nanos, PortId};
@@ -121,23 +119,21 @@ fn port_shell(
     }
 }
 
-/// Returns a setting that requires a single worker.
 fn for_one_worker(document: &Document) -> Option<String> {
     let keys = &document.switch;
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
-        // Each worker counts its own ports only: every one of them would fill the pool.
+        // Each worker counts its own ports only: each would fill the pool.
         Some("`model = \"shared\"`".into())
     } else if value(keys.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded {
-        // Frames on their way to another worker would count nowhere.
+        // Frames between workers would count nowhere.
         Some("`accounting = \"until-forwarded\"`".into())
     } else if pipeline::settings(document).rate.is_some() {
-        // Each worker would have a pipeline of that rate.
         Some("`rate` in `[pipeline]`".into())
     } else if value(keys.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop {
-        // Each worker has its own pipeline: one would halt, and the others continue.
+        // One worker's pipeline would halt, and the others continue.
         Some("`when_full = \"stop\"`".into())
     } else if !qcn::classes(document).is_empty() {
-        // Its congestion points count frames that are queued at any port.
+        // Congestion points count frames that are queued at any port.
         Some("`[qcn]`".into())
     } else {
         let shadows = value(keys.shadow.as_ref(), Vec::new());

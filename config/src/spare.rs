@@ -1,7 +1,7 @@
 //! Places for ports that a running switch may get.
 //!
-//! Buffer memory is divided at the start. A place therefore has the memory of the largest port, but no device. It
-//! keeps the name and counters of its last port.
+//! Buffer memory is divided at the start: a place has the memory of the largest port, but no device. It keeps the
+//! name and counters of its last port.
 
 use xoff_wire::units::{CLASSES, PORTS_MAX, PortId};
 
@@ -48,7 +48,7 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the need of a worker's spare places, without control frames, which every place has.
+    /// Returns the need of spare places, without control frames, which every place has.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;

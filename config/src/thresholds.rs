@@ -1,11 +1,8 @@
 //! Limits of every class at ingress and at egress, and their contradictions.
 //!
-//! A class that is lossless on some port is *protected*. Its frames are bounded at ingress: by `xoff` and headroom,
-//! or by `ingress_max` on a port where it is lossy. Its egress queues never refuse a frame, because they hold all
-//! frames that can be inside.
-//!
-//! A class that is lossy everywhere is bounded at egress, so that one congested port does not take the memory of the
-//! others. An egress queue has its own limit if its frames do not count at their ingress.
+//! A class that is lossless on some port is *protected*: its frames are bounded at ingress, by `xoff` and headroom,
+//! or by `ingress_max` on a lossy port. Its egress queues never refuse a frame. A class that is lossy everywhere is
+//! bounded at egress, so that one congested port does not take the memory of the others.
 
 use std::fmt::Display;
 
@@ -58,7 +55,7 @@ pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
     ports.iter().flat_map(|port| &port.classes).map(of_class).fold(Bytes::ZERO, Bytes::saturating_add)
 }
 
-/// Returns the settings of a class if it is lossy everywhere else.
+/// Returns the settings of a class that is lossy everywhere else.
 fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings {
     let smallest_frame = value(document.switch.smallest_frame.as_ref(), document.hardware.smallest_frame());
     let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
@@ -113,7 +110,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
     }
 }
 
-/// Returns XOFF and XON. One of them determines the other.
+/// Returns XOFF and XON; one determines the other.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -125,7 +122,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Returns XON and XOFF of the egress queue. One of them determines the other.
+/// Returns XON and XOFF of the egress queue; one determines the other.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
@@ -150,8 +147,7 @@ fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSetti
     }
 }
 
-/// Makes every egress queue of `class` large enough for all frames that ingress admits. A queue is full at its
-/// maximum.
+/// Makes every egress queue of `class` large enough for all frames that ingress admits.
 fn open_egress(
     class: Class,
     drafts: &[Draft<'_>],

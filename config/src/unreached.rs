@@ -1,5 +1,3 @@
-//! Thresholds that no queue reaches, because it is full before.
-
 use xoff_flow_control::settings::{PortSettings, SwitchSettings};
 use xoff_wire::units::Class;
 

@@ -1,6 +1,6 @@
 //! Uses of a device by the machine, which end when it becomes a port.
 //!
-//! A use is an error if its end cuts the machine off or breaks another interface. It is a warning if only addresses
+//! A use is an error if its end cuts the machine off or breaks another interface, and a warning if only addresses
 //! become unreachable.
 
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use crate::reader::problem::Problem;
 pub struct Uses {
     /// True for the loopback.
     pub loopback: bool,
-    /// Kind and name of a bridge, bond or similar above the device: `bridge br0`.
+    /// Bridge, bond or similar above the device: `bridge br0`.
     pub master: Option<String>,
     /// True if a default route uses the device.
     pub default_route: bool,
@@ -20,7 +20,6 @@ pub struct Uses {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Returns the problem, and its label, of a device that the machine uses.
 pub(crate) fn lost(port: &str, device: &str, uses: &Uses) -> Option<(Problem, String)> {
     let Uses { loopback, master, default_route, addresses } = uses;
     let alone = "the machine's own stack neither receives nor sends on a port";

@@ -1,9 +1,7 @@
-//! Makes control characters visible.
-
 use std::borrow::Cow;
 
-/// Replaces characters that move a cursor, change colours or turn the writing direction by visible signs. Line feeds
-/// and tabs stay.
+/// Replaces control characters, except line feeds and tabs, by visible signs: they move a cursor, change colours or
+/// turn the writing direction.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     match text.chars().any(|c| sign(c).is_some()) {

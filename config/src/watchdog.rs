@@ -1,5 +1,3 @@
-//! The watchdog of each class: settings and contradictions.
-
 use toml_span::Spanned;
 use xoff_flow_control::settings::{FlowControl, WatchdogSettings};
 use xoff_wire::units::{Class, ClassSet, Nanos, Quanta};
@@ -20,7 +18,7 @@ pub(crate) fn settings(keys: &ClassKeys) -> Option<WatchdogSettings> {
     })
 }
 
-/// Warns about settings without effect, and about times shorter than an ordinary pause.
+/// Warns about settings without effect, and times below an ordinary pause.
 pub(crate) fn check(draft: &Draft<'_>, class: Class, problems: &mut Problems) {
     let keys = &draft.port.classes[class.index()];
     let whose = format!("class {class} of port {}", draft.name);

@@ -1,6 +1,6 @@
 //! Formats numbers for people.
 
-/// Formats ascending numbers as ranges: `1, 10-19`.
+/// Formats ascending numbers: `1, 10-19`.
 #[must_use]
 pub fn ranges<T: Copy + Into<u32>>(numbers: &[T]) -> String {
     let runs = numbers.chunk_by(|&left, &right| left.into() + 1 == right.into());
@@ -11,7 +11,7 @@ pub fn ranges<T: Copy + Into<u32>>(numbers: &[T]) -> String {
     written.collect::<Vec<_>>().join(", ")
 }
 
-/// Formats a number with separators: `1,234,567`.
+/// Formats a number: `1,234,567`.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

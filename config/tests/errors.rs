@@ -446,7 +446,6 @@ fn report_shows_line_and_help() {
     }
 }
 
-/// A class has congestion points at ingress or at egress; those at ingress need `until-transmitted`.
 #[test]
 fn congestion_points_need_one_side_and_until_transmitted() {
     assert!(read(&format!("[qcn]\ningress = [3]\negress = [4]\nset_point = \"20KB\"\n{PORTS}")).is_ok());

@@ -73,7 +73,6 @@ fn memory_fits_machine_to_the_byte() {
     assert_eq!((doubts(needed.0 * 2 - 1), doubts(needed.0 * 2)), (1, 0));
 }
 
-/// The pool is as large as the budget allows; an error names the smallest sufficient budget.
 // proves: shared-memory
 #[test]
 fn memory_budget_is_divided_to_the_byte() {
@@ -216,7 +215,6 @@ fn device_must_meet_port_requirements() {
     assert!(help.contains("`ip link`") && help.contains("--elsewhere"), "{help}");
 }
 
-/// Interfaces can have several names (`altname`).
 #[test]
 fn two_names_of_one_device_refused() {
     let here = Machine {
@@ -238,7 +236,6 @@ fn ok(text: &str) -> Config {
     read(text).unwrap_or_else(|error| panic!("{error:?}\n{text}"))
 }
 
-/// Returns `before`, two ports at 1 Gb/s, and `after`, which belongs to b.
 fn two_ports(before: &str, after: &str) -> Config {
     let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");
     ok(&format!("{before}{}{}{after}", port("a"), port("b")))
@@ -299,7 +296,7 @@ fn small_receive_chunks_take_two_thirds_less() {
         (config.shell.ports[0].rings.fill, config.shell.chunks, config.memory(&config.workers(&[0]), &[]))
     };
     let ((fill, _, whole), (small_fill, chunks, small)) = (plan("whole"), plan("small"));
-    // 13,678 frames, one chunk more for each 512 bytes of 25.2 ms and a burst of 5 ms, and chunks not refilled yet.
+    // 13,678 frames, one chunk more for each 512 bytes of 25.2 ms and a burst of 5 ms, and unfilled ones.
     let receive = 13_678 + 3_775_000_u64.div_ceil(512) + 31 + 256;
     assert_eq!(bytes_of(&small, "receive chunks"), 2 * receive * 512);
     assert!(5 * bytes_of(&small, "receive chunks") < 2 * bytes_of(&whole, "receive chunks"));
@@ -310,7 +307,7 @@ fn small_receive_chunks_take_two_thirds_less() {
     assert_eq!(bytes_of(&small, "received frames"), (2 * (128 * 6 + 97) + 97) * 96);
 }
 
-/// 25.2 ms and a burst of 5 ms at 1 Gb/s are 3,775,000 bytes. A chunk of 4,096 bytes holds 3,840 of a frame.
+/// 25.2 ms and a burst of 5 ms at 1 Gb/s are 3,775,000 bytes; a chunk of 4,096 bytes holds 3,840.
 // proves: memory, headroom
 #[test]
 fn long_frames_take_several_chunks() {

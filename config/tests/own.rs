@@ -10,7 +10,7 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 
 const PORTS: &str = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
 
-/// A policy with one parameter of each kind. `alone`: it needs one worker. It refuses class 6.
+/// A policy with one parameter of each kind; it refuses class 6.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Picky {
     part: Option<f64>,

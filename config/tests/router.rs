@@ -79,7 +79,6 @@ fn routed_port_in_group_is_refused() {
     assert!(read(&all.replace("routed = true", "")).is_ok());
 }
 
-/// Keys about bridging are errors at a routed port, but allowed in the defaults.
 // proves: configuration
 #[test]
 fn bridging_keys_refused_at_routed_port() {

@@ -15,7 +15,6 @@ fn read(text: &str) -> Config {
         .unwrap_or_else(|error| panic!("{error:?}\n{text}"))
 }
 
-/// Returns `before`, two ports at 1 Gb/s, and `after`, which belongs to b.
 fn two_ports(before: &str, after: &str) -> Config {
     let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");
     read(&format!("{before}{}{}{after}", port("a"), port("b")))

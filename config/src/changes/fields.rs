@@ -1,9 +1,5 @@
-//! Macros that compare two structs field by field.
-
-/// Compares all fields of two values of one struct, and records those that differ.
-///
-/// Each field is `live`, `restart` or `other` (compared elsewhere). A literal replaces the field's name in the
-/// record.
+/// Compares all fields of two values of one struct. Each field is `live`, `restart` or `other` (compared
+/// elsewhere). A literal replaces the field's name in the record.
 macro_rules! differences {
     ($changes:expr, $place:expr, $old:expr, $new:expr,
      $type:ident { $($field:ident: $how:ident $($name:literal)?),* $(,)? }) => {{

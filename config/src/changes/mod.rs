@@ -1,9 +1,7 @@
-//! Differences between the configuration of a running switch and another one: live changes, and changes that need a
-//! restart.
+//! Differences between the configuration of a running switch and another one, live or with a restart.
 //!
-//! The comparison destructures both configurations, so that a new field cannot be forgotten. It includes defaults and
-//! computed values: a longer `cable` appears as more headroom. Ports are identified by name; their order does not
-//! matter.
+//! The comparison destructures both, so that a new field cannot be forgotten, and includes defaults and computed
+//! values. Ports are identified by name; their order does not matter.
 
 mod fields;
 mod notation;
@@ -31,7 +29,7 @@ pub struct Change {
     pub after: String,
 }
 
-/// All differences between a running switch and a configuration.
+/// Differences between a running switch and a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Changes that a running switch can make.
@@ -62,10 +60,8 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns `new` with its ports in the places of this running configuration, and the changes. `workers`: number
-    /// of running workers.
-    ///
-    /// Removed ports leave their place empty. Added ports take spare places.
+    /// Returns `new` with its ports in the places of this running configuration, and the changes. Removed ports
+    /// leave their place empty, added ones take spare places.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -286,7 +282,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     }
 }
 
-/// Compares flow control. A new kind of pause needs a restart, because the peer would not understand it.
+/// Compares flow control; a new kind of pause needs a restart, because the peer would not understand it.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
     let values = [old.notation(), new.notation()];
     match (old, new) {
@@ -333,7 +329,6 @@ fn of_shell(old: &ShellSettings, workers: usize, new: &ShellSettings, changes: &
         lossy_pool: restart "lossy_pool (of [memory])",
         router: restart "router (by [router], routed ports and VLANs)",
     });
-    // Added and removed ports do not change the workers of the other ports.
     let stays = |id: &PortId| {
         let is_there =
             |shell: &ShellSettings| shell.ports.get(id.index()).is_some_and(|port| !port.is_vacant());

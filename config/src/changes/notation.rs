@@ -219,7 +219,6 @@ impl<T: Notation> Notation for Vec<T> {
     }
 }
 
-/// Formats runs of indices with equal values.
 impl<T: Notation + PartialEq, const N: usize> Notation for [T; N] {
     fn notation(&self) -> String {
         let runs = self.chunk_by(|left, right| left == right).scan(0, |from, run| {

@@ -1,5 +1,3 @@
-//! Places of another configuration's ports in a running switch.
-
 use xoff_flow_control::settings::{ClassSettings, FlowControl, PortSettings, VlanSettings};
 use xoff_wire::units::{Bytes, CLASSES, ClassSet, PortId};
 
@@ -8,7 +6,7 @@ use super::{Change, Changes};
 use crate::Config;
 use crate::shell::{PortShell, Worker, Workers};
 
-/// Returns `new` with each port in its place of `running`. A port without a place needs a restart.
+/// Returns `new` with each port in its place of `running`; a port without one needs a restart.
 pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Config {
     let mut places: Vec<Option<PortId>> = Vec::new();
     for index in 0..new.switch.ports.len() {
@@ -81,7 +79,6 @@ fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>])
     current.or_else(spare).map(|(id, _)| id)
 }
 
-/// Checks that a place belongs to the worker that the file assigns to a port.
 fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> bool {
     let (Workers::List(old), Workers::List(new)) = (&running.shell.workers, &new.shell.workers) else {
         return true;
@@ -92,8 +89,7 @@ fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> boo
     owner(old, place.index()) == owner(new, index)
 }
 
-/// Returns the settings of a place without its port. It holds no frames and pauses nobody, but queued frames still
-/// leave.
+/// Returns the settings of a place without its port: no frames, no pauses, but queued frames still leave.
 pub(crate) fn vacated(port: &PortSettings) -> PortSettings {
     let classes = port.classes.map(|class| ClassSettings {
         queue: class.queue,

@@ -1,9 +1,8 @@
-//! Reads TOML files into tables of typed keys, and reports every mistake with its place in the file.
+//! Reads TOML files into tables of typed keys, and reports every mistake with its place.
 //!
 //! * [`read`] parses the text and collects [`Problems`].
 //! * A [`Table`] gives access to its values, and reports unknown keys.
-//! * [`keys!`](crate::keys) declares a struct with a field for each key of a table. Functions of [`parse`] convert
-//!   the values, or return the allowed ones.
+//! * [`keys!`](crate::keys) declares a struct with a field for each key; functions of [`parse`] convert the values.
 //! * [`rearrange`] splits files that contain several switches.
 
 pub mod parse;
@@ -18,13 +17,13 @@ pub use table::{Parsed, Table, closest, found};
 
 use problem::{ConfigError, Problem};
 
-/// Reads the TOML `text`, which messages call `name`. `build` converts the document, and reports its errors.
+/// Reads the TOML `text`, which messages call `name`. `build` converts the document.
 ///
 /// # Errors
 /// Returns all errors that `build` reports, or the first syntax error.
 ///
 /// # Panics
-/// Panics if `build` returns `None` and reports no error.
+/// If `build` returns `None` and reports no error.
 pub fn read<T>(
     name: &str,
     text: &str,
@@ -42,7 +41,7 @@ pub fn read<T>(
     Ok((built.expect("a document without errors is complete"), remarks))
 }
 
-/// Returns the value of `key`, or `default` if the file lacks the key.
+/// Returns the value of `key`, or `default`.
 pub fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {
     key.map_or(default, |key| key.value.clone())
 }

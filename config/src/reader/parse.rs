@@ -1,4 +1,4 @@
-//! Parsers of values: from TOML to their types. The error of each is the allowed values in words.
+//! Parsers of values. The error of each is the allowed values in words.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -15,7 +15,7 @@ use crate::shell::HttpAt;
 
 /// Usable VLAN identifiers; 0 is "no VLAN", 4095 is reserved (802.1Q table 9-2).
 const VIDS: RangeInclusive<u16> = 1..=4094;
-/// Maximum length of interface names in Linux (IFNAMSIZ less the final zero).
+/// Maximum length of interface names (IFNAMSIZ less the final zero).
 const DEVICE_LEN_MAX: usize = 15;
 const NAMESPACES: &str = "/run/netns";
 const NAME_LEN_MAX: usize = 32;
@@ -26,7 +26,7 @@ const HOST_LEN_MAX: usize = 253;
 pub enum OrOff<T> {
     /// A value.
     Is(T),
-    /// The word for "not at all".
+    /// The key's word for "not at all".
     Off,
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>)
     }
 }
 
-/// Reads classes by PCP or DSCP: `{ 26 = 3, 40-47 = 5 }`. Other codes are `None`.
+/// Reads classes by PCP or DSCP: `{ 26 = 3, 40-47 = 5 }`.
 pub fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
     let allowed = || {
         format!("classes from 0 to 7, such as {{ 3 = 3, 4-5 = 0 }}, with different keys from 0 to {}", N - 1)
@@ -203,7 +203,7 @@ pub(crate) fn vid(value: &Value<'_>) -> Parsed<u16> {
     integer(VIDS)(value)
 }
 
-/// Reads VLANs: `[10, "20-29"]`. Returns them sorted and without duplicates.
+/// Reads VLANs, sorted and without duplicates: `[10, "20-29"]`.
 pub(crate) fn vids(value: &Value<'_>) -> Parsed<Vec<u16>> {
     let ranges = list(value, |entry| {
         let range = match entry.as_ref() {

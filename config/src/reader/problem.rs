@@ -1,4 +1,4 @@
-//! Problems of a configuration with their places: errors, warnings, and notes about intentional settings with a cost.
+//! Problems of a configuration with their places.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -38,7 +38,7 @@ fn count(errors: usize) -> String {
 }
 
 impl Invalid {
-    /// Returns the errors, in the order of the file.
+    /// Returns the errors in order.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -52,7 +52,7 @@ pub struct Problem {
     pub message: String,
     /// Remedy.
     pub help: Option<String>,
-    /// Line and column, from 1; `None`: the whole file.
+    /// Line and column from 1, or the whole file.
     pub position: Option<(usize, usize)>,
     severity: Severity,
     labels: Vec<Label>,
@@ -66,8 +66,7 @@ struct Label {
 }
 
 impl Problem {
-    /// Reports that the table at `span` lacks `key`. `heading` starts the table, such as `[[port]]`; `example` gives
-    /// the key.
+    /// Reports that the table at `span` lacks `key`, with an example of the key.
     #[must_use]
     pub fn missing(heading: &str, key: &str, example: &str, span: Span) -> Problem {
         Problem::error(format!("`{key}` is missing in {heading}"))
@@ -75,7 +74,7 @@ impl Problem {
             .help(format!("for example: {example}"))
     }
 
-    /// Creates an error about a finding and the allowed values.
+    /// Creates an error.
     pub fn error(message: impl Into<String>) -> Problem {
         let message = message.into();
         Problem { message, help: None, position: None, severity: Severity::Error, labels: Vec::new() }
@@ -103,7 +102,7 @@ impl Problem {
         self
     }
 
-    /// Adds a labelled place in the file. The first one is the problem's own.
+    /// Adds a labelled place; the first is the problem's own.
     #[must_use]
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
         self.labels.push(Label { start: span.start, end: span.end, text: text.into() });
@@ -123,7 +122,7 @@ impl Problem {
         });
     }
 
-    /// Escapes control characters. Moves [placed](Self::place) labels from `text` to its visible form if that differs
+    /// Escapes control characters, and moves [placed](Self::place) labels to the visible form if it differs
     /// (`has_signs`).
     fn make_visible(&mut self, text: &str, has_signs: bool) {
         show(&mut self.message);
@@ -171,7 +170,7 @@ impl Diagnostic for Problem {
     }
 }
 
-/// Problems found so far in one file.
+/// Problems of one file.
 #[derive(Debug, Default)]
 pub struct Problems {
     errors: Vec<Problem>,
@@ -179,7 +178,7 @@ pub struct Problems {
     notes: Vec<Problem>,
 }
 
-/// Warnings and notes, in the order of the file.
+/// Warnings and notes in order.
 #[derive(Debug)]
 pub struct Remarks {
     /// Doubtful settings.
@@ -189,7 +188,7 @@ pub struct Remarks {
 }
 
 impl Problems {
-    /// Adds a problem, unless the same text has the same place already, as with a key that every port inherits.
+    /// Adds a problem, unless the same text has the same place already: a key that every port inherits.
     pub fn push(&mut self, problem: Problem) {
         let list = match problem.severity {
             Severity::Error => &mut self.errors,

@@ -1,11 +1,11 @@
-//! Splits a file with several switches into one document for each. Values keep their places.
+//! Splits a file into one document for each switch. Values keep their places.
 
 use std::borrow::Cow;
 
 use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
 
-/// Adds the entries of `below` that `over` lacks; merges tables.
+/// Adds entries that `over` lacks; merges tables.
 pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     for (key, mut value) in below {
         match over.get_mut(key.name.as_ref()) {
@@ -21,7 +21,7 @@ pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     }
 }
 
-/// Moves the choice of policies to `[switch]`, and their parameters to `[policy]` in `root`.
+/// Moves the choice of policies to `[switch]`, their parameters to `[policy]` in `root`.
 pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
     let (span, inner) = (value.span, value.take());
     let ValueInner::Table(entries) = inner else {
@@ -42,12 +42,12 @@ pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'d
     }
 }
 
-/// Creates an entry of a table, with `span` as its place.
+/// Creates an entry of a table at `span`.
 pub fn entry<'de>(key: &'static str, value: ValueInner<'de>, span: Span) -> (Key<'de>, Value<'de>) {
     (Key { name: Cow::Borrowed(key), span }, Value::with_span(value, span))
 }
 
-/// Creates a string, with `span` as its place.
+/// Creates a string at `span`.
 #[must_use]
 pub fn text<'de>(text: String, span: Span) -> Value<'de> {
     Value::with_span(ValueInner::String(text.into()), span)
@@ -71,7 +71,7 @@ pub fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
     }
 }
 
-/// Copies a value with all that is in it. Copies keep their places.
+/// Copies a value with its places.
 #[must_use]
 pub fn copied<'de>(value: &Value<'de>) -> Value<'de> {
     let inner = match value.as_ref() {

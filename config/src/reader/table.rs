@@ -1,4 +1,4 @@
-//! Tables of a document. Unknown keys and values that are not allowed become problems.
+//! Tables of a document.
 
 use strsim::damerau_levenshtein;
 use toml_span::value::ValueInner;
@@ -6,7 +6,7 @@ use toml_span::{Span, Spanned, Value};
 
 use super::problem::{Problem, Problems};
 
-/// Typed value, or the allowed values in words ("a string such as ...").
+/// Typed value, or the allowed values in words.
 pub type Parsed<T> = Result<T, String>;
 
 /// A TOML table, with its name in messages.
@@ -19,7 +19,7 @@ pub struct Table<'a, 'de> {
 }
 
 impl<'a, 'de> Table<'a, 'de> {
-    /// Returns `value` as the table `[name]`, or reports its type. A whole document has an empty name.
+    /// Returns `value` as the table `[name]` (empty for a whole document), or reports its type.
     pub fn of(name: &'a str, value: &'a Value<'de>, problems: &mut Problems) -> Option<Self> {
         let Some(entries) = value.as_table() else {
             problems.push(wrong(name, value, &format!("a table: [{name}]")));
@@ -34,7 +34,7 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.get(key)
     }
 
-    /// Returns the place of `key`, or of the table if it lacks the key.
+    /// Returns the place of `key`, or of the table.
     #[must_use]
     pub fn key_span(&self, key: &str) -> Span {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
@@ -82,7 +82,7 @@ impl<'a, 'de> Table<'a, 'de> {
         }
     }
 
-    /// Reports keys of the table that are in none of the lists.
+    /// Reports keys in none of the lists.
     pub fn no_others(&self, valid_keys: &[&[&str]], problems: &mut Problems) {
         let valid_keys: Vec<&str> = valid_keys.concat();
         for (key, _) in self.entries.iter().filter(|(key, _)| !valid_keys.contains(&key.name.as_ref())) {
@@ -105,7 +105,7 @@ fn wrong(key: &str, value: &Value<'_>, allowed: &str) -> Problem {
 
 const FOUND_LEN_MAX: usize = 60;
 
-/// Formats a value for messages, truncated to 60 characters.
+/// Formats a value for messages in 60 characters.
 #[must_use]
 pub fn found(value: &Value<'_>) -> String {
     let whole = written(value);
@@ -132,7 +132,7 @@ fn written(value: &Value<'_>) -> String {
     }
 }
 
-/// Returns the closest candidate to a misspelt `word`, if one is close.
+/// Returns the closest candidate to a misspelt `word`, if any.
 #[must_use]
 pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: String = word.chars().take(40).collect();
@@ -143,8 +143,8 @@ pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
 
 /// Declares a struct with an optional field and a parser for each key of a table.
 ///
-/// `KEYS` has the names of the keys. `read` reads a [`Table`], and reports values that are not allowed. A `layered`
-/// struct can override another one. The calling crate depends on `toml-span`.
+/// `KEYS` has the names. `read` reads a [`Table`], and reports values that are not allowed. A `layered` struct can
+/// override another one. The calling crate depends on `toml-span`.
 ///
 /// ```
 /// use xoff_config::reader::{self, Table, parse};
@@ -175,7 +175,6 @@ macro_rules! keys {
         $crate::keys! { $(#[$doc])* struct $name { $($key: $type = $parse;)* } }
 
         impl $name {
-            /// Returns the values of `self`, with missing ones from `below`.
             pub(crate) fn or(&self, below: &Self) -> Self {
                 $name { $($key: self.$key.as_ref().or(below.$key.as_ref()).cloned(),)* }
             }
