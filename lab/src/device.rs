@@ -1,4 +1,4 @@
-//! Network devices in namespaces, configured and read over netlink.
+//! Network devices in namespaces, over netlink.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,7 +19,7 @@ pub(super) fn loopback_up(namespace: &Namespace) -> Result<(), LabError> {
     netlink(namespace, "bring lo up", |kernel| kernel.set_link(set_up(link_named("lo"), true)))
 }
 
-/// A network device in a namespace.
+/// A network device.
 #[derive(Clone, Debug)]
 pub struct Device {
     namespace: Namespace,
@@ -29,20 +29,20 @@ pub struct Device {
 }
 
 impl Device {
-    /// Finds an existing device.
+    /// Finds a device.
     ///
     /// # Errors
-    /// Returns an error if no device has this name.
+    /// Fails if none has this name.
     pub fn find(namespace: &Namespace, name: &str) -> Result<Device, LabError> {
         let link = read_link(namespace, name)?;
         let (namespace, name) = (namespace.clone(), name.to_owned());
         Ok(Device { namespace, name, index: link.header.index, mac: mac_of(&link) })
     }
 
-    /// Returns the MTU: the maximum payload bytes of a frame.
+    /// Returns the maximum payload of a frame, bytes.
     ///
     /// # Errors
-    /// Returns an error if the device is gone.
+    /// Fails if the device is gone.
     pub fn mtu(&self) -> Result<u32, LabError> {
         let link = read_link(&self.namespace, &self.name)?;
         let mtu = link.attributes.iter().find_map(|attribute| match attribute {
@@ -52,19 +52,19 @@ impl Device {
         Ok(mtu.expect("every device has one"))
     }
 
-    /// Returns the device's namespace.
+    /// Returns the namespace.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Returns the device's name in its namespace.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the device's index in its namespace.
+    /// Returns the index in the namespace.
     #[must_use]
     pub fn index(&self) -> u32 {
         self.index
@@ -80,29 +80,29 @@ impl Device {
         self.mac
     }
 
-    /// Sets the device up or down. The other end of a veth pair loses its carrier with it.
+    /// Sets the device up or down, and so a veth peer's carrier.
     ///
     /// # Errors
-    /// Returns an error if the device is gone.
+    /// Fails if the device is gone.
     pub fn set_up(&self, up: bool) -> Result<(), LabError> {
         let what = format!("set {} {}", self.name, if up { "up" } else { "down" });
         netlink(&self.namespace, &what, |kernel| kernel.set_link(set_up(link_at(self.index), up)))
     }
 
-    /// Deletes the device, with the other end of a veth pair.
+    /// Deletes the device, with its veth peer.
     ///
     /// # Errors
-    /// Returns an error if the device is gone.
+    /// Fails if the device is gone.
     pub fn delete(&self) -> Result<(), LabError> {
         let what = format!("delete {}", self.name);
         let link = RouteNetlinkMessage::DelLink(link_at(self.index));
         netlink(&self.namespace, &what, |kernel| kernel.request(link, 0))
     }
 
-    /// Adds an IP address. The first IPv6 address enables IPv6 on the device.
+    /// Adds an IP address; the first IPv6 address enables IPv6.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses the address.
+    /// Fails if the kernel refuses the address.
     pub fn add_address(&self, address: IpAddr, prefix_len: u8) -> Result<(), LabError> {
         if address.is_ipv6() {
             self.silence_ipv6()?;
@@ -116,7 +116,7 @@ impl Device {
             AddressAttribute::Local(address),
             AddressAttribute::Flags(AddressFlags::Nodad),
         ];
-        // A prefix of two addresses has no broadcast address (RFC 3021).
+        // A prefix of two addresses has no broadcast (RFC 3021).
         if let IpAddr::V4(address) = address
             && prefix_len < 31
         {
@@ -127,24 +127,23 @@ impl Device {
         netlink(&self.namespace, &what, |kernel| kernel.request(message, NLM_F_CREATE | NLM_F_EXCL))
     }
 
-    /// Adds a permanent neighbour entry, so that the kernel never queries for `address`.
+    /// Adds a permanent neighbour entry.
     ///
     /// # Errors
-    /// Returns an error if the device is gone.
+    /// Fails if the device is gone.
     pub fn add_neighbour(&self, address: IpAddr, mac: MacAddr) -> Result<(), LabError> {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds stale neighbour entries, which the device uses at once and verifies meanwhile. Without entries it queues
-    /// a few frames during a query, drops others without counting them, and reorders.
+    /// Adds stale neighbour entries, usable at once. Without them the kernel, during a query, drops frames uncounted and reorders.
     ///
     /// # Errors
-    /// Returns an error if the device is gone.
+    /// Fails if the device is gone.
     pub fn add_stale_neighbours(
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
     ) -> Result<(), LabError> {
-        // Other entries count towards the kernel's limit of 1,024 for all namespaces together (`gc_thresh3`).
+        // Others count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
         self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 
@@ -165,10 +164,10 @@ impl Device {
         })
     }
 
-    /// Configures the device for a host of the kernel beside a switch (no offloads).
+    /// Turns offloads off, for a kernel host beside a switch.
     ///
     /// # Errors
-    /// Returns an error if the device is gone.
+    /// Fails if the device is gone.
     pub fn finish_frames(&self) -> Result<(), LabError> {
         self.namespace.run(|| finish_frames(&self.name)).map_err(|source| LabError::Io {
             what: format!("turn offloads of {} off", self.name),
@@ -177,10 +176,10 @@ impl Device {
         })
     }
 
-    /// Reads the device's counters.
+    /// Reads the counters.
     ///
     /// # Errors
-    /// Returns an error if the device is gone.
+    /// Fails if the device is gone.
     pub fn counters(&self) -> Result<Counters, LabError> {
         let link = read_link(&self.namespace, &self.name)?;
         let stats = link.attributes.iter().find_map(|attribute| match attribute {
@@ -201,7 +200,7 @@ impl Device {
     /// Reads drops and backlog of the root queueing discipline, which include those below it.
     ///
     /// # Errors
-    /// Returns an error if the device is gone.
+    /// Fails if the device is gone.
     pub fn queue(&self) -> Result<QueueCounts, LabError> {
         let what = format!("read the queueing discipline of {}", self.name);
         let qdiscs = netlink(&self.namespace, &what, |kernel| kernel.qdiscs(self.ifindex()))?;
@@ -231,7 +230,7 @@ impl Device {
     }
 }
 
-/// Counters of a device since its creation.
+/// Counters since the device's creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names are the kernel's
 pub struct Counters {
@@ -239,14 +238,14 @@ pub struct Counters {
     pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
-    /// Received frames lost, errors included.
+    /// Lost received frames, errors included.
     pub rx_dropped: u64,
-    /// Frames to send lost, errors included.
+    /// Lost frames to send, errors included.
     pub tx_dropped: u64,
 }
 
 impl Counters {
-    /// Returns the difference from `before`.
+    /// Returns the growth since `before`.
     #[must_use]
     pub fn since(self, before: Counters) -> Counters {
         Counters {
@@ -259,7 +258,7 @@ impl Counters {
         }
     }
 
-    /// Returns the frames lost in both directions.
+    /// Returns the losses in both directions.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.rx_dropped + self.tx_dropped

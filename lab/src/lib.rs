@@ -1,8 +1,7 @@
-//! A lab in one process: hosts and wires of network namespaces and veth pairs.
+//! A lab in one process: network namespaces and veth pairs.
 //!
-//! Nothing needs cleaning up. A [`Namespace`] is an open file descriptor and one thread inside it; nothing is mounted
-//! or named in `/run/netns`. When the process ends, even by `kill -9`, the kernel ends both, and removes devices with
-//! the last user of their namespace.
+//! Nothing needs cleaning up: a [`Namespace`] is a file descriptor and a thread, and nothing is mounted or named in `/run/netns`. When the
+//! process ends, even by `kill -9`, the kernel ends both and removes their devices.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), xoff_lab::LabError> {
@@ -16,8 +15,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The wires carry only frames that a program sends on purpose. IPv6 is enabled only on devices with an IPv6 address,
-//! without autoconfiguration, link-local addresses or duplicate detection.
+//! Wires carry only frames that a program sends. IPv6 is enabled only on devices with an IPv6 address, without autoconfiguration,
+//! link-local addresses or duplicate detection.
 
 #![forbid(unsafe_code)]
 
@@ -57,7 +56,7 @@ impl Lab {
         Lab::default()
     }
 
-    /// Creates a namespace whose loopback device is up. The name appears only in messages and as a thread's name.
+    /// Creates a namespace with loopback up; `name` is for messages and its thread.
     ///
     /// # Errors
     /// Returns [`LabError::Namespace`] without CAP_SYS_ADMIN.
@@ -67,10 +66,10 @@ impl Lab {
         Ok(namespace)
     }
 
-    /// Creates a veth pair between two namespaces, both ends up.
+    /// Creates a veth pair, both ends up.
     ///
     /// # Errors
-    /// Returns the kernel's refusal, for example of a taken name.
+    /// Returns the kernel's refusal.
     pub fn veth(
         &mut self,
         a: VethEnd<'_>,
@@ -82,7 +81,7 @@ impl Lab {
         Ok((a, b))
     }
 
-    /// Creates several veth pairs at once; see [`Lab::veth`].
+    /// Creates several veth pairs; see [`Lab::veth`].
     ///
     /// # Errors
     /// Returns the first error; the other pairs exist.
@@ -95,7 +94,7 @@ impl Lab {
         made.into_iter().collect()
     }
 
-    /// Returns every veth end created so far.
+    /// Returns all created veth ends.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
@@ -111,7 +110,7 @@ pub enum LabError {
          on a kernel with CONFIG_NET_NS"
     )]
     Namespace {
-        /// Name for the namespace.
+        /// Namespace name.
         name: String,
         /// The system's error.
         source: io::Error,
@@ -119,9 +118,9 @@ pub enum LabError {
     /// A file, a socket or a request to the kernel failed.
     #[error("cannot {what} in namespace {namespace}: {source}")]
     Io {
-        /// Phrase that names the failed action.
+        /// Failed action.
         what: String,
-        /// Name of the namespace.
+        /// Namespace name.
         namespace: String,
         /// The system's error.
         source: io::Error,

@@ -1,8 +1,7 @@
-//! Private files for the programs of one namespace: `/etc/hosts`, a `/sys` with the namespace's devices, a host name,
-//! and directories in memory.
+//! Private files for one namespace's programs: `/etc/hosts`, a `/sys` with its devices, a host name, and directories in memory.
 //!
-//! The thread of a namespace gets its own mount namespace. Its `/etc/hosts` is a bind mount from a file system in
-//! memory that is mounted only briefly. So nothing is written outside, and nothing needs cleaning up.
+//! The namespace's thread has its own mount namespace. Files are bind mounts from a briefly mounted file system in memory, so nothing is
+//! written outside.
 
 use std::fs;
 use std::io;
@@ -12,10 +11,9 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::sethostname;
 
-/// Any directory: its content is visible again afterwards.
+/// Any directory; its content reappears afterwards.
 const FOR_A_MOMENT: &str = "/run";
 
-/// Gives the calling thread its own mounts with these files, and a host name.
 pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
     let nothing: Option<&str> = None;
     own_mounts(CloneFlags::CLONE_NEWUTS)?;
@@ -30,7 +28,7 @@ pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Covers existing `places` by directories in memory, for the calling thread only, and writes `files`.
+/// Covers existing `places` by directories in memory with these `files`, for the calling thread only.
 pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> io::Result<()> {
     own_mounts(CloneFlags::empty())?;
     places.iter().filter(|place| Path::new(place).exists()).try_for_each(|place| in_memory(place))?;
@@ -40,7 +38,7 @@ pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> i
     })
 }
 
-/// Separates the mounts: later ones here stay here, later ones outside still appear here.
+/// Mounts from here on stay here; later outside mounts still appear here.
 fn own_mounts(beside: CloneFlags) -> io::Result<()> {
     let nothing: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS | beside)?;

@@ -1,4 +1,4 @@
-//! A network namespace held by a descriptor and a thread.
+//! A network namespace, held by a descriptor and a thread.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,8 +18,7 @@ use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A network namespace, shared by clones. It ends with the last clone, when no child process, socket or thread uses
-/// it.
+/// A network namespace, shared by clones. It ends with its last clone, child process, socket and thread.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     inner: Arc<Inner>,
@@ -29,7 +28,7 @@ pub struct Namespace {
 struct Inner {
     name: String,
     file: File,
-    /// The thread inside, which becomes the parent of every child process.
+    /// Thread inside, the parent of every child process.
     keeper: Sender<Job>,
     keeper_id: Pid,
 }
@@ -39,10 +38,10 @@ impl Namespace {
         Namespace::kept(name, enter_new)
     }
 
-    /// Opens an existing namespace: a file below `/run/netns`, or a `/proc/PID/ns/net`.
+    /// Opens an existing namespace: a file in `/run/netns`, or a `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// Returns [`LabError::Namespace`] if the file is no network namespace, or this process may not enter it.
+    /// Returns [`LabError::Namespace`] if it is no network namespace, or may not be entered.
     pub fn existing(name: &str, file: File) -> Result<Namespace, LabError> {
         Namespace::kept(name, move || {
             setns(file.as_fd(), CloneFlags::CLONE_NEWNET)?;
@@ -72,14 +71,13 @@ impl Namespace {
         Ok(Namespace { inner: Arc::new(Inner { name: name.to_owned(), file, keeper, keeper_id }) })
     }
 
-    /// Returns the name given at creation.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Runs `work` in a new thread inside the namespace and waits; a panic continues in the caller. Sockets of `work`
-    /// stay in the namespace.
+    /// Runs `work` in a new thread inside and waits; propagates a panic. Sockets of `work` stay in the namespace.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -90,7 +88,7 @@ impl Namespace {
         })
     }
 
-    /// Starts a thread that runs `work` inside the namespace.
+    /// Starts a thread inside that runs `work`.
     pub fn spawn_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -102,11 +100,10 @@ impl Namespace {
         })
     }
 
-    /// Gives programs started later their own files, as `ip netns exec` does: `/etc/hosts` with the text `hosts`, a
-    /// `/sys` with the namespace's devices, and its name as host name.
+    /// Gives later programs their own files, as `ip netns exec` does: `/etc/hosts` with text `hosts`, a `/sys`, and its name as host name.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses a mount.
+    /// Fails if the kernel refuses a mount.
     pub fn furnish(&self, hosts: String) -> Result<(), LabError> {
         let name = self.name().to_owned();
         self.on_keeper(move || mounts::furnish(&name, &hosts)).map_err(|source| LabError::Io {
@@ -116,10 +113,10 @@ impl Namespace {
         })
     }
 
-    /// Gives programs started later their own directories in memory at `places`, with these files.
+    /// Gives later programs their own directories in memory at `places`, with `files`.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses a mount.
+    /// Fails if the kernel refuses a mount.
     pub fn own_directories(
         &self,
         places: &'static [&'static str],
@@ -132,42 +129,41 @@ impl Namespace {
         })
     }
 
-    /// Returns true if the path exists for the namespace's programs.
+    /// Returns whether programs inside see the path.
     #[must_use]
     pub fn has_file(&self, path: &Path) -> bool {
         let path = path.to_owned();
         self.on_keeper(move || path.exists())
     }
 
-    /// Reads a file as the namespace's programs see it.
+    /// Reads a file as programs inside see it.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn read_file(&self, path: &Path) -> io::Result<String> {
         let path = path.to_owned();
         self.on_keeper(move || fs::read_to_string(path))
     }
 
-    /// Creates an empty file as the namespace's programs see it.
+    /// Creates an empty file as programs inside see it.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be created.
+    /// Fails if the file cannot be created.
     pub fn create_file(&self, path: &Path) -> io::Result<File> {
         let path = path.to_owned();
         self.on_keeper(move || File::create(path))
     }
 
-    /// Returns the directory of the namespace files (`net`, `mnt`), valid as long as the thread inside lives.
+    /// Returns the directory of the namespace's files (`net`, `mnt`), valid while the thread inside lives.
     #[must_use]
     pub fn entrance(&self) -> PathBuf {
         format!("/proc/{}/task/{}/ns", std::process::id(), self.inner.keeper_id).into()
     }
 
-    /// Starts a program inside the namespace. Its parent is the thread inside, which ends with the namespace or the
-    /// process.
+    /// Starts a program inside; its parent is the thread inside, and it ends with that thread.
     ///
     /// # Errors
-    /// Returns the errors of [`Command::spawn`].
+    /// Returns errors of [`Command::spawn`].
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
         self.on_keeper(move || command.spawn())
     }
@@ -181,18 +177,18 @@ impl Namespace {
         done.recv().expect("the thread runs every job")
     }
 
-    /// Runs a program inside the namespace to its end.
+    /// Runs a program inside to its end.
     ///
     /// # Errors
-    /// Returns the errors of [`Command::output`].
+    /// Returns errors of [`Command::output`].
     pub fn output(&self, command: &mut Command) -> io::Result<Output> {
         self.run(|| command.output())
     }
 
-    /// Writes a setting under `/proc/sys/net` of the namespace.
+    /// Writes a setting under `/proc/sys/net`.
     ///
     /// # Errors
-    /// Returns an error if the setting does not exist or rejects the value.
+    /// Fails if the setting does not exist or rejects the value.
     pub fn sysctl(&self, setting: &str, value: &str) -> Result<(), LabError> {
         self.run(|| fs::write(format!("/proc/sys/net/{setting}"), value)).map_err(|source| LabError::Io {
             what: format!("set net/{setting} to {value}"),
@@ -201,7 +197,7 @@ impl Namespace {
         })
     }
 
-    /// Returns the inode that identifies the namespace while it exists.
+    /// Returns the inode, which identifies an existing namespace.
     #[must_use]
     pub fn inode(&self) -> u64 {
         self.inner.file.metadata().expect("an open file").ino()
@@ -220,7 +216,7 @@ impl Namespace {
 fn enter_new() -> io::Result<File> {
     unshare(CloneFlags::CLONE_NEWNET)?;
     for family in ["all", "default"] {
-        // Fails harmlessly if the kernel has no IPv6.
+        // Fails harmlessly without IPv6.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{family}/disable_ipv6"), "1");
     }
     File::open("/proc/thread-self/ns/net")

@@ -1,13 +1,13 @@
-//! Parallel execution of the same work for many nodes.
+//! Parallel work for many nodes.
 
 use std::panic;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// More than processors, because threads mostly wait for the kernel.
+/// More than processors: threads mostly wait for the kernel.
 const THREADS_MAX: usize = 16;
 
-/// Calls `work` in several threads; returns the results in the order of the items. A panic continues in the caller.
+/// Returns results in order of items; propagates a panic.
 pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = items.len().min(THREADS_MAX);
     let items = Mutex::new(items.into_iter().enumerate());

@@ -4,12 +4,12 @@ use std::iter::Sum;
 
 use xoff_netlink::tc::Node;
 
-/// Counters of a queueing discipline, in frames.
+/// Counters of a queueing discipline, frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Frames dropped since its installation.
+    /// Dropped since installation.
     pub dropped: u64,
-    /// Frames queued now.
+    /// Queued now.
     pub waiting: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Switches that run in namespaces of this process.
+//! Switches in namespaces of this process.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use xoff_switch::control::SwitchView;
 use xoff_switch::control::status::Status;
 use xoff_switch::run::{self, Privileges, RunError, Running, ThreadError};
 
-/// Running switches. Each is stopped in its own namespace: a generic XDP program can be detached nowhere else.
+/// Running switches. Each stops in its own namespace: a generic XDP program can be detached nowhere else.
 #[derive(Debug, Default)]
 pub struct Switches(Vec<(Namespace, Running)>);
 
 impl Switches {
-    /// Starts a switch in each of these namespaces.
+    /// Starts a switch in each namespace.
     ///
     /// # Errors
-    /// Returns the index and error of the first switch that failed; the others are stopped.
+    /// Returns the first failure with its index; stops the others.
     pub fn start(configs: &[(Namespace, Config)]) -> Result<Switches, (usize, RunError)> {
         let start = |(namespace, config): &(Namespace, Config)| {
             let running = namespace.run(|| run::start(config, &Privileges::Keep))?;
@@ -33,13 +33,13 @@ impl Switches {
         failed.map_or(Ok(switches), Err)
     }
 
-    /// Returns the state of each switch.
+    /// Returns each switch's state.
     #[must_use]
     pub fn views(&self) -> Vec<Arc<SwitchView>> {
         self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()
     }
 
-    /// Stops the switches; returns each final state, or the error that ended a thread early.
+    /// Stops the switches; returns final states, or errors of threads.
     pub fn stop(&mut self) -> Vec<Result<Status, ThreadError>> {
         parallel::each(self.0.drain(..).collect(), |(namespace, running)| namespace.run(|| running.stop()))
     }

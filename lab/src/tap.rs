@@ -1,11 +1,11 @@
-//! A tie between a TAP device and a wire, with a virtual machine behind the TAP.
+//! A tie between a wire and a virtual machine's TAP device.
 //!
 //! ```text
 //!   guest -- TAP == veth -- veth -- switch      == every frame received at either leaves at the other (clsact, mirred)
 //! ```
 //!
-//! All frames pass, also MAC control, which a bridge would discard. The veth is shaped to the line's rate towards the
-//! switch, because a TAP has no rate: so few frames of a paused guest are still on their way.
+//! All frames pass, also MAC control, which a bridge would discard. The veth is shaped to line rate, because a TAP has none: few frames of
+//! a paused guest are then in flight.
 
 use std::io;
 
@@ -16,19 +16,19 @@ use xoff_wire::units::BitRate;
 use super::netlink::netlink;
 use super::{Counters, Device, LabError};
 
-/// FCS, preamble and gap, which the kernel does not count.
+/// FCS, preamble and gap, uncounted by the kernel.
 const OVERHEAD: u16 = 24;
-/// Layer-1 bytes of the shortest frame.
+/// Shortest frame on layer 1.
 const LEAST: u16 = 84;
-/// Two frames of the usual MTU, the minimum depth of a bucket.
+/// Minimum bucket depth: two frames of the usual MTU.
 const TWO_FRAMES: u32 = 3_200;
-/// More bytes than QEMU sends ahead with `sndbuf`.
+/// More than QEMU sends ahead with `sndbuf`.
 const WAITING_MAX: u32 = 10_000_000;
 
 /// Filter priority that identifies a tie.
 const OURS: u16 = 0x786f;
 
-/// A TAP that is tied to a wire. Dropping it unties the TAP, which stays.
+/// A TAP tied to a wire; dropping it unties the TAP.
 #[derive(Debug)]
 pub struct Tie {
     tap: Device,
@@ -36,10 +36,10 @@ pub struct Tie {
 }
 
 impl Tie {
-    /// Ties a TAP to the end of a wire in the same namespace, with a line of this rate.
+    /// Ties a TAP to a wire's end in the same namespace, at this line rate.
     ///
     /// # Errors
-    /// Returns an error if the kernel lacks clsact, cls_bpf, mirred or tbf, or another program has the TAP's clsact.
+    /// Fails if the kernel lacks clsact, cls_bpf, mirred or tbf, or the TAP's clsact is taken.
     pub fn new(tap: Device, wire: &Device, line: BitRate) -> Result<Tie, LabError> {
         let [at_tap, at_wire] = [&tap, wire].map(Device::ifindex);
         let rate = Rate { bytes_per_second: line.bits_per_second() / 8, overhead: OVERHEAD, least: LEAST };
@@ -56,7 +56,7 @@ impl Tie {
         Ok(Tie { tap, before })
     }
 
-    /// Unties the TAP, as dropping does; may be called repeatedly.
+    /// Unties the TAP; may be called repeatedly.
     pub fn untie(&self) {
         let _ = send(&self.tap, [Qdisc::delete(clsact(self.tap.ifindex()))].into_iter()); // fails harmlessly if the TAP is gone
     }
@@ -67,10 +67,10 @@ impl Tie {
         &self.tap
     }
 
-    /// Returns the TAP's counters since it was tied.
+    /// Returns the TAP's counters since the tie.
     ///
     /// # Errors
-    /// Returns an error if the TAP is gone.
+    /// Fails if the TAP is gone.
     pub fn counters(&self) -> Result<Counters, LabError> {
         Ok(self.tap.counters()?.since(self.before))
     }
@@ -90,7 +90,7 @@ fn redirect(from: i32, to: i32) -> Request {
     Filter::redirect(OURS, to).put(Place { ifindex: from, parent: Handle::INGRESS, handle: Handle::NONE })
 }
 
-/// Removes the tie of a killed process, whose wire is gone.
+/// Removes a killed process's tie, whose wire is gone.
 fn remove_leftover(tap: &Device) -> Result<(), LabError> {
     let left = talk(tap, |kernel| {
         let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // fails harmlessly without a clsact

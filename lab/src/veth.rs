@@ -1,4 +1,4 @@
-//! Wires: veth pairs, each end in its namespace.
+//! Wires: veth pairs.
 
 use std::net::IpAddr;
 
@@ -10,15 +10,14 @@ use xoff_wire::units::MacAddr;
 use super::netlink::netlink;
 use super::{Device, LabError, Namespace};
 
-/// Settings common to both ends of a veth pair.
+/// Settings of both ends of a veth pair.
 #[derive(Clone, Debug)]
 pub struct VethOptions {
-    /// MTU: payload bytes, without the Ethernet header.
+    /// Maximum payload of a frame, bytes.
     pub mtu: u32,
-    /// Number of receive queues, and of transmit queues.
+    /// Number of queues in each direction.
     pub queues: u32,
-    /// Packets that the device's queueing discipline holds. Without one, a veth drops when its ring of 256 frames is
-    /// full; with one it blocks the sender.
+    /// Packets in the queueing discipline. Without one, a veth drops when its ring of 256 frames is full; with one it blocks the sender.
     pub txqueuelen: u32,
 }
 
@@ -28,7 +27,7 @@ impl Default for VethOptions {
     }
 }
 
-/// Settings of one end of a wire; see [`Namespace::end`].
+/// Settings of a wire's end; see [`Namespace::end`].
 #[derive(Clone, Debug)]
 pub struct VethEnd<'a> {
     namespace: &'a Namespace,
@@ -39,17 +38,16 @@ pub struct VethEnd<'a> {
 }
 
 impl Namespace {
-    /// Returns settings for the end of a wire in this namespace.
+    /// Returns settings of a wire's end in this namespace.
     #[must_use]
     pub fn end<'a>(&'a self, device: &'a str) -> VethEnd<'a> {
         VethEnd::new(self, device)
     }
 
-    /// Deletes all devices of a group other than 0, with the other ends of veth pairs. One request waits once for the
-    /// kernel's readers, instead of once for each device.
+    /// Deletes the devices of a non-zero group, and their veth peers, in one request: it waits once for the kernel's readers.
     ///
     /// # Errors
-    /// Returns an error if no device is in the group.
+    /// Fails if the group is empty.
     pub fn delete_group(&self, group: u32) -> Result<(), LabError> {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::Group(group));
@@ -63,21 +61,21 @@ impl<'a> VethEnd<'a> {
         VethEnd { namespace, name, mac: None, group: None, addresses: Vec::new() }
     }
 
-    /// Sets the MAC address, which the kernel otherwise chooses.
+    /// Sets the MAC address; the kernel chooses by default.
     #[must_use]
     pub fn mac(mut self, mac: MacAddr) -> VethEnd<'a> {
         self.mac = Some(mac);
         self
     }
 
-    /// Sets the group of the device; see [`Namespace::delete_group`].
+    /// Sets the device group; see [`Namespace::delete_group`].
     #[must_use]
     pub fn group(mut self, group: u32) -> VethEnd<'a> {
         self.group = Some(group);
         self
     }
 
-    /// Adds an IP address with its prefix length.
+    /// Adds an IP address with prefix length.
     #[must_use]
     pub fn address(mut self, address: impl Into<IpAddr>, prefix_len: u8) -> VethEnd<'a> {
         self.addresses.push((address.into(), prefix_len));
@@ -117,8 +115,7 @@ pub(super) fn veth(
 fn bring_up(end: &VethEnd<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
-    // Silences the frames that a namespace that existed before would send before the other end is ready. A kernel
-    // without IPv6 lacks the setting and sends none.
+    // Silences frames of an existing namespace before the other end is ready. A kernel without IPv6 lacks the setting.
     let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
     device.set_up(true)?;
     for &(address, prefix_len) in &end.addresses {
@@ -223,7 +220,6 @@ mod tests {
         assert!(message.starts_with("cannot make veth pair a/p1 - b/e"), "{message}");
     }
 
-    /// Environment variable of the process that the next test kills.
     const VICTIM: &str = "XOFF_LAB_VICTIM";
 
     // proves: experiments
@@ -254,7 +250,6 @@ mod tests {
         assert!(fs::read_to_string("/proc/mounts").is_ok_and(|mounts| !mounts.contains(&inode)));
     }
 
-    /// Checks the threads of all processes.
     fn in_use(inode: &str) -> bool {
         let namespace = format!("net:[{inode}]");
         let lives_there = |task: &Path| {

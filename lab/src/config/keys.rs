@@ -11,9 +11,9 @@ use xoff_wire::units::{BitRate, MacAddr};
 
 use super::{NicSettings, Place};
 
-/// Device names limit it: ports are named after the node that they lead to.
+/// Limited by device names: a port has the name of its peer node.
 const NODE_LEN_MAX: usize = 15;
-/// Names with a special meaning for Linux.
+/// Names that Linux reserves.
 const OF_LINUX: [&str; 3] = ["lo", "all", "default"];
 pub(super) const LAB_NAME_LEN_MAX: usize = 32;
 const HOSTS_MAX: u16 = 250;
@@ -22,7 +22,6 @@ pub(super) const NAME_EXAMPLE: &str = "name = \"a\"";
 
 pub(super) type Address<T> = (T, u8);
 
-/// An end of a wire: a node, and optionally its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EndName {
     pub(super) node: String,
@@ -82,7 +81,6 @@ xoff_config::keys! {
     }
 }
 
-/// Returns the tables' headings in the documentation, and their keys.
 #[cfg(test)]
 pub(super) fn documented() -> [(&'static str, &'static [&'static str]); 5] {
     [
@@ -94,7 +92,6 @@ pub(super) fn documented() -> [(&'static str, &'static [&'static str]); 5] {
     ]
 }
 
-/// The part of `[[switch]]` that the lab itself reads.
 #[derive(Debug)]
 pub(super) struct SwitchTable {
     pub(super) name: Option<Spanned<String>>,
@@ -124,7 +121,6 @@ impl File {
         if let Some(table) = root.table("defaults", problems) {
             table.no_others(&[DefaultKeys::KEYS, &["switch"]], problems);
             file.defaults = DefaultKeys::read(&table, problems);
-            // Its content is checked with each switch.
             let _ = table.table("switch", problems);
         }
         for table in root.tables("switch", problems) {
@@ -154,7 +150,6 @@ fn required(heading: &str, key: &str, example: &str, table: &Table<'_, '_>, prob
     }
 }
 
-/// Reports a second place as an error.
 fn place(keys: &HostKeys, problems: &mut Problems) -> Place {
     let places = [
         keys.netns.as_ref().map(|key| (Place::Netns(key.value.clone()), key.span)),

@@ -1,8 +1,7 @@
 //! Checks that a broadcast neither loops nor reaches a switch twice.
 //!
-//! A switch floods a frame to all ports except its ingress port. Of a group it takes any one member, and none of the
-//! ingress port's group. So several wires between two switches are no cycle if they are a group at both ends. Neither
-//! are leaves and spines, if the uplinks of each leaf are a group. The check covers every choice of members.
+//! A switch floods a frame to all ports but its ingress, and to any one member of a group, except the ingress port's group. Several wires
+//! between two switches are therefore no cycle if they are a group at both ends. The check covers every choice of members.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +13,16 @@ use xoff_wire::units::PortId;
 use super::wires::Wiring;
 use super::{End, Link};
 
-/// Indexes of a switch and its port.
+/// Switch and port.
 type Ingress = (usize, usize);
 
-/// Any port to a host.
 const A_HOST: usize = usize::MAX;
 
 enum Visits {
-    /// Visits of each switch.
     Bounded(Vec<u32>),
-    /// The broadcast loops.
     Unbounded,
 }
 
-/// Reports every wire that makes broadcasts loop or reach a switch twice.
 pub(super) fn refuse(wiring: &Wiring, configs: &[Option<Config>], names: &[&str], problems: &mut Problems) {
     let Some(switches) =
         configs.iter().map(|config| Some(&config.as_ref()?.switch)).collect::<Option<Vec<_>>>()
@@ -67,7 +62,6 @@ struct Floods<'a> {
 }
 
 impl Floods<'_> {
-    /// Returns the maximum visits of each switch by any host's broadcast.
     fn worst(&self) -> Visits {
         let mut memo = BTreeMap::new();
         let mut worst = vec![0; self.switches.len()];
@@ -80,7 +74,7 @@ impl Floods<'_> {
         Visits::Bounded(worst)
     }
 
-    /// Returns the maximum visits by a broadcast that entered at `at`. `memo` maps unfinished ports to `None`.
+    /// `memo` maps unfinished ports to `None`.
     fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
         match memo.get(&at) {
             Some(Some(visits)) => return Visits::Bounded(visits.clone()),
@@ -103,7 +97,7 @@ impl Floods<'_> {
         Visits::Bounded(visits)
     }
 
-    /// Returns, for each copy of a broadcast that entered there, its alternative next ports.
+    /// Returns, for each copy of the broadcast, its alternative next ports.
     fn exits(&self, (switch, ingress): Ingress) -> Vec<Vec<Ingress>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {
@@ -132,7 +126,6 @@ impl Floods<'_> {
         exits.into_iter().map(|(_, ways)| ways).collect()
     }
 
-    /// Returns the other end of a port's wire, if it is at a switch.
     fn far(&self, at: Ingress) -> Option<Ingress> {
         let is_at = |end: &End| matches!(*end, End::Port { switch, port } if (switch, port) == at);
         let wires = self.wires.iter().zip(self.taken).filter(|(_, taken)| **taken).map(|(wire, _)| wire);

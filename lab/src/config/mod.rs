@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! text --keys--> tables and values --names, wires--> topology --plan--> addresses
-//!                                  --switches--> a configuration for each switch, as from a file of its own
+//!                                 --switches--> a configuration for each switch, as from a file of its own
 //! ```
 //!
-//! A switch has the keys of a switch's own file. All errors are reported at once, at their place in this file.
+//! All errors are reported at once, with their places.
 
 mod keys;
 mod loops;
@@ -37,13 +37,13 @@ const NETWORK: FileKind = FileKind {
 /// A valid network.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Name of the network.
+    /// Network name.
     pub name: String,
-    /// Hosts, in the order of their first mention.
+    /// Hosts in order of first mention.
     pub hosts: Vec<Host>,
-    /// Switches, in the order of the file.
+    /// Switches in file order.
     pub switches: Vec<SwitchNode>,
-    /// Wires, in the order of the file.
+    /// Wires in file order.
     pub links: Vec<Link>,
     /// Warnings about switches.
     pub warnings: Vec<Problem>,
@@ -52,29 +52,29 @@ pub struct Network {
 /// A host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Name of the host.
+    /// Host name.
     pub name: String,
-    /// Namespaces in which the host lives.
+    /// Namespaces of the host.
     pub place: Place,
-    /// Arguments of the host's agent (`xoff nic`); `None` disables it.
+    /// Arguments of the agent (`xoff nic`); `None` disables it.
     pub nic: Option<NicSettings>,
-    /// Devices, one for each wire of the host, in order.
+    /// Devices, one per wire, in order.
     pub interfaces: Vec<Interface>,
 }
 
-/// Namespaces in which a host lives.
+/// Namespaces of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// A namespace that the lab creates.
+    /// New namespace.
     #[default]
     Fresh,
-    /// A network namespace of `ip netns`, by name.
+    /// Name of an `ip netns` namespace.
     Netns(String),
-    /// The namespaces of a process, by id.
+    /// Process id.
     Pid(i32),
-    /// A container of docker or podman, by name.
+    /// Name of a docker or podman container.
     Container(String),
-    /// A virtual machine behind the TAP device of this name.
+    /// TAP device of a virtual machine.
     Tap(String),
 }
 
@@ -85,71 +85,71 @@ pub struct NicSettings(pub Vec<(String, String)>);
 /// A host's end of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Name of the device.
+    /// Device name.
     pub device: String,
     /// Index of the wire in [`Network::links`].
     pub link: usize,
-    /// Number of the broadcast domain.
+    /// Broadcast domain.
     pub segment: usize,
     /// MAC address.
     pub mac: MacAddr,
-    /// IPv4 address and prefix length.
+    /// IPv4 address, prefix length.
     pub ipv4: (Ipv4Addr, u8),
-    /// IPv6 address and prefix length.
+    /// IPv6 address, prefix length.
     pub ipv6: (Ipv6Addr, u8),
 }
 
 /// A switch.
 #[derive(Clone, Debug)]
 pub struct SwitchNode {
-    /// Name of the switch.
+    /// Switch name.
     pub name: String,
-    /// Configuration of the switch, whose ports and devices have the same names.
+    /// Configuration; devices are named after ports.
     pub config: Config,
 }
 
 /// A wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Ends of the wire.
+    /// Both ends.
     pub ends: [End; 2],
-    /// Rate of the wire.
+    /// Line rate.
     pub speed: BitRate,
-    /// Maximum payload bytes of a frame.
+    /// Maximum payload of a frame, bytes.
     pub mtu: u32,
 }
 
 /// An end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// End at a host.
+    /// A host's end.
     Host {
         /// Index in [`Network::hosts`].
         host: usize,
         /// Index in [`Host::interfaces`].
         interface: usize,
     },
-    /// End at a switch.
+    /// A switch's end.
     Port {
         /// Index in [`Network::switches`].
         switch: usize,
-        /// Index of the port in the switch's configuration.
+        /// Index of the port in the configuration.
         port: usize,
     },
 }
 
 impl Network {
-    /// Reads the file at `path` for `machine`. The file's name is the default name of the network.
+    /// Reads the file at `path`, whose name is the network's default name.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read or is invalid.
+    /// Fails if the file is unreadable or invalid.
     pub fn load(path: &Path, machine: &Machine) -> Result<Network, ConfigError> {
         let text = read_text(path, NETWORK)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let fine = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let name: String = stem.chars().map(fine).take(keys::LAB_NAME_LEN_MAX).collect();
         let mut network = Network::from_toml(&path.display().to_string(), &text, &name, machine)?;
-        // Relative paths become absolute, because agents run in other directories.
+        // Agents run in other directories.
         let settings =
             network.hosts.iter_mut().filter_map(|host| host.nic.as_mut()).flat_map(|nic| &mut nic.0);
         for (_, value) in settings.filter(|(key, _)| key == "config") {
@@ -160,10 +160,10 @@ impl Network {
         Ok(network)
     }
 
-    /// Parses `text`, which messages call `file`. `name` is the default name of the network.
+    /// Parses `text` of `file`; `name` is the network's default name.
     ///
     /// # Errors
-    /// Returns all problems of the text, or its first syntax error.
+    /// Returns all problems, or the first syntax error.
     pub fn from_toml(file: &str, text: &str, name: &str, machine: &Machine) -> Result<Network, ConfigError> {
         let (network, remarks) =
             reader::read(file, text, |root, problems| read(&root, name, machine, problems))?;
@@ -175,7 +175,7 @@ fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems
     let file = keys::File::read(&Table::of("", root, problems)?, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
-    // Memory is checked for all switches together below.
+    // Memory of all switches together is checked below.
     let alone = Machine { memory: None, ..machine.clone() };
     let configs = switches::configs(root, &file, &wiring, &alone, problems);
     if problems.has_errors() {

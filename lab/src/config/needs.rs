@@ -1,4 +1,4 @@
-//! Memory that a network takes of its machine.
+//! Memory that a network needs.
 
 use xoff_config::memory::{PROCESS, Plan};
 use xoff_config::{Machine, Problem, Remedy};
@@ -6,27 +6,26 @@ use xoff_wire::units::Bytes;
 
 use super::Network;
 
-/// Memory of an agent and its guard, without shared pages. Measured: 3.1 MiB of `xoff nic`, which locks its memory, and 1.4 MiB of its
-/// guard.
+/// Memory of an agent and its guard, without shared pages; measured 3.1 MiB and 1.4 MiB.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
-/// Memory that a network takes.
+/// Memory needs of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Memory plan of each switch, by name.
+    /// Memory plan by switch.
     pub switches: Vec<(String, Plan)>,
-    /// Number of agents, one for each device of a host with agents.
+    /// Number of agents.
     pub agents: u64,
 }
 
 impl Needs {
-    /// Returns the memory of all agents.
+    /// Returns the agents' memory.
     #[must_use]
     pub fn of_agents(&self) -> Bytes {
         Bytes(self.agents.saturating_mul(AGENT.0))
     }
 
-    /// Returns the memory of the network, the kernel's included.
+    /// Returns the total, the kernel's included.
     #[must_use]
     pub fn total(&self) -> Bytes {
         let sum =
@@ -35,7 +34,7 @@ impl Needs {
         sum.saturating_sub(Bytes(beyond_one * PROCESS)) // all switches are threads of one process
     }
 
-    /// Reports a lack of memory. `remedies`: the largest saving first.
+    /// Reports a lack of memory, with the largest saving first.
     pub(super) fn shortage(
         &self,
         machine: &Machine,
@@ -67,7 +66,7 @@ impl Needs {
 }
 
 impl Network {
-    /// Returns the memory needs of the network on `machine`.
+    /// Returns the network's memory needs on `machine`.
     #[must_use]
     pub fn needs(&self, machine: &Machine) -> Needs {
         let switches =
@@ -108,7 +107,6 @@ mod tests {
         let switches: u64 = needs.switches.iter().map(|(_, plan)| plan.needed().0).sum();
         assert_eq!(needs.total().0, switches - PROCESS + 8 * AGENT.0, "one process has both switches");
         assert!(read(TWO, Some(needs.total().0)).unwrap().warnings.is_empty());
-        // Each switch alone would fit.
         assert!(read(TWO, Some(needs.total().0 - 1)).is_err());
         assert_eq!(
             read(&TWO.replace("1G\"", "1G\"\nnic = false"), None).unwrap().needs(&Machine::default()).agents,

@@ -1,6 +1,5 @@
-//! Addresses in the order of the file. Broadcast domain S, from 1, has 10.S.0.0/16 and fd78:6f66:6600:S::/64 (78 6f
-//! 66 66 is "xoff"); its n-th device, in the order of the hosts, has addresses that end with n. A MAC address is
-//! 02:00:00:I:H:H, from the number of the host and the index of its device.
+//! Addresses in file order. Broadcast domain S, from 1, has 10.S.0.0/16 and fd78:6f66:6600:S::/64 (78 6f 66 66 is "xoff"); addresses of
+//! its n-th device end with n. A MAC address is 02:00:00:I:H:H, from the number of the host and the index of its device.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -74,7 +73,7 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
     hosts.collect()
 }
 
-/// Defaults to no agent for a guest behind a TAP, which runs its own.
+/// A guest behind a TAP runs its own agent.
 fn nic(file: &File, keys: Option<&HostKeys>, place: &Place) -> Option<NicSettings> {
     let own = keys.and_then(|keys| keys.nic.as_ref());
     let key = own.or(file.defaults.nic.as_ref());
@@ -106,7 +105,6 @@ fn ipv6(segment: usize, count: u16) -> Address<Ipv6Addr> {
     (Ipv6Addr::new(0xfd78, 0x6f66, 0x6600, segment, 0, 0, 0, count), IPV6_PREFIX)
 }
 
-/// Host of each address, with the place in the file.
 #[derive(Default)]
 struct AddressOwners(BTreeMap<String, (String, Span)>);
 

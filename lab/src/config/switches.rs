@@ -1,5 +1,5 @@
-//! Builds the configuration of each switch as if it had its own file: `[[switch]]` over `[defaults.switch]`, and a
-//! port for each wire. Every value keeps its place in the lab's file.
+//! Builds each switch's configuration as if it had its own file: `[[switch]]` over `[defaults.switch]`, and a port for each wire. Values
+//! keep their places.
 //!
 //! | in the lab's file | in a switch's own |
 //! |---|---|
@@ -18,7 +18,6 @@ use xoff_wire::units::BitRate;
 use super::keys::{File, NAME_EXAMPLE, SwitchKeys};
 use super::wires::{Port, Wiring};
 
-/// Returns the configuration of each switch; `None` for an invalid one.
 pub(super) fn configs(
     root: &Value<'_>,
     file: &File,
@@ -51,7 +50,6 @@ fn each<T>(
         if wiring.ports[index].is_empty() {
             return None; // reported already
         }
-        // Values move into other tables, so each switch needs its own copy.
         let ports = wiring.ports[index].iter().map(|port| {
             let link = &wiring.wires[port.link];
             (port, link.speed, link.mtu)
@@ -108,7 +106,7 @@ fn root_of<'de>(
         }
     }
     if !switch.contains_key("workers") {
-        // One worker for any sum of rates, because all switches share the machine.
+        // One worker at any rate: all switches share the machine.
         let names = ports.iter().map(|(port, ..)| text(port.name.clone(), port.span)).collect();
         let worker = Table::from([entry("ports", ValueInner::Array(names), span)]);
         let worker = Value::with_span(ValueInner::Table(worker), span);
@@ -119,14 +117,13 @@ fn root_of<'de>(
         receive_small(&mut root, span);
     }
     root.extend([entry("switch", ValueInner::Table(switch), span)]);
-    // The peers at the ports run on this machine.
     let mut defaults =
         root.remove("defaults").and_then(|mut defaults| table(defaults.take())).unwrap_or_default();
     if !defaults.contains_key("peer_response") {
         defaults.extend([entry("peer_response", ValueInner::String("software".into()), span)]);
     }
     if !defaults.contains_key("lldp") {
-        // The kernel's own stack at the other end counts LLDP frames without a listener as dropped.
+        // A peer's kernel counts LLDP frames without a listener as dropped.
         defaults.extend([entry("lldp", ValueInner::Boolean(false), span)]);
     }
     root.extend([entry("defaults", ValueInner::Table(defaults), span)]);
@@ -135,7 +132,7 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// Adds `receive_chunks = "small"` if the file lacks the key: the kernel copies all frames of veth pairs.
+/// The kernel copies all frames of veth pairs.
 fn receive_small(root: &mut Table<'_>, span: Span) {
     const KEY: &str = "receive_chunks";
     let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);
@@ -153,7 +150,7 @@ fn receive_small(root: &mut Table<'_>, span: Span) {
     }
 }
 
-/// Returns a table for each port: `[[switch.port]]` over the settings of its wire.
+/// Lays `[[switch.port]]` over the settings of its wire.
 fn with_own<'de>(
     ports: Vec<(&Port, BitRate, u32)>,
     own: Option<Value<'de>>,
@@ -212,7 +209,6 @@ fn own_ports<'de>(own: Option<Value<'de>>, problems: &mut Problems) -> Vec<(Stri
     named
 }
 
-/// Reports keys of a port that belong to its wire.
 fn refuse(value: &Value<'_>, keys: &[&str], problems: &mut Problems) {
     let refused = keys.iter().filter_map(|key| value.as_table()?.get_key_value(*key));
     for (key, _) in refused {

@@ -22,7 +22,6 @@ fn problems(text: &str) -> Vec<Problem> {
     }
 }
 
-/// Returns line, text and help of the only problem.
 fn only(text: &str) -> (usize, String) {
     let all = problems(text);
     assert_eq!(all.len(), 1, "{all:#?}");
@@ -159,12 +158,10 @@ fn a_loop_of_wires_is_refused() {
     );
     assert_only(&format!("{three}[[link]]\nbetween = [\"a\", \"b\"]\n"), 12, &["loop"]);
     assert_only(&format!("{three}[[link]]\nbetween = [\"a\", \"a\"]\n"), 12, &["loop"]);
-    // A host at two switches forwards nothing.
     read(&format!("{three}[[host]]\nname = \"h\"\nswitch = \"a\"\n[[link]]\nbetween = [\"h\", \"c\"]\n"))
         .unwrap();
 }
 
-/// Returns two switches with two wires between them, and extra keys.
 fn joined(of_a: &str, of_b: &str) -> String {
     format!(
         "[[switch]]\nname = \"a\"\nhosts = 1\n{of_a}[[switch]]\nname = \"b\"\nhosts = 1\n{of_b}\
@@ -213,7 +210,7 @@ fn leaf_spine_with_grouped_uplinks_is_no_loop() {
              [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
         )
     };
-    // A frame that leaf 1 sends to one spine returns to it, and its own broadcast would arrive twice.
+    // Leaf 1's frame to one spine would return, and its broadcast arrive twice.
     assert!(!problems(&fabric(&two_groups(false))).is_empty());
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "it sends its own by both");
 }

@@ -1,5 +1,4 @@
-//! The topology: names become indexes, switches get ports, hosts get devices, and wires that close a cycle of
-//! switches are recorded.
+//! The topology: resolves names, gives switches ports and hosts devices, and records wires that close a cycle of switches.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +12,14 @@ use super::{End, Link, Place};
 
 pub(super) const SPEED: BitRate = BitRate::from_gbps(1);
 pub(super) const MTU: u32 = xoff_config::defaults::MTU;
-/// Number of hosts, and of hosts' devices, that have addresses.
+/// Maximum hosts, and devices of hosts.
 pub(super) const DEVICES_MAX: u16 = u16::MAX - 1;
 
-/// A host, and its first mention.
 #[derive(Debug)]
 pub(super) struct HostName {
     pub(super) name: String,
     pub(super) span: Span,
-    /// Index among the hosts named at `span`.
     nth: usize,
-    /// Index of its table.
     pub(super) table: Option<usize>,
     pub(super) links: Vec<usize>,
 }
@@ -32,7 +28,6 @@ pub(super) struct HostName {
 pub(super) struct Port {
     pub(super) name: String,
     pub(super) link: usize,
-    /// Text that requires the port.
     pub(super) span: Span,
 }
 
@@ -49,15 +44,13 @@ struct PlannedWire {
     span: Span,
 }
 
-/// The topology with resolved names.
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
     pub(super) hosts: Vec<HostName>,
     pub(super) ports: Vec<Vec<Port>>,
     pub(super) wires: Vec<Link>,
-    /// Broadcast domain of each wire.
+    /// Broadcast domain by wire.
     pub(super) segments: Vec<usize>,
-    /// Wires that close a cycle of switches.
     pub(super) closing: Vec<(usize, Span)>,
 }
 
@@ -214,7 +207,7 @@ impl Wiring {
         }
     }
 
-    /// Numbers the domains: wires at connected switches share one, every other wire is its own.
+    /// Numbers the domains: wires at connected switches share one.
     fn number_segments(&mut self, islands: &[usize]) {
         let mut domains: Vec<Option<usize>> = Vec::new();
         for link in &self.wires {
@@ -231,13 +224,12 @@ impl Wiring {
     }
 }
 
-/// Converts the name of a node for an environment variable.
+/// Converts a node's name for an environment variable.
 #[must_use]
 pub fn variable(name: &str) -> String {
     name.to_ascii_uppercase().replace('-', "_")
 }
 
-/// Returns the line that opens a table.
 fn heading(span: Span) -> Span {
     Span::new(span.start, span.end.min(span.start + 10))
 }
@@ -263,7 +255,6 @@ fn find_node(
     node
 }
 
-/// Orders hosts by their first mention, and collects the wires of their keys.
 fn hosts(file: &File, planned: &mut Vec<PlannedWire>, problems: &mut Problems) -> Vec<HostName> {
     let speed = file.defaults.speed.as_ref().map_or(SPEED, |speed| speed.value);
     let mtu = file.defaults.mtu.as_ref().map_or(MTU, |mtu| mtu.value);
@@ -321,7 +312,6 @@ fn hosts(file: &File, planned: &mut Vec<PlannedWire>, problems: &mut Problems) -
             let ends = [&host, &name.value].map(|node| EndName { node: node.clone(), port: None });
             planned.push(PlannedWire { ends, speed, mtu, span });
             match table {
-                // The earliest mention determines the order.
                 Some(entry) if entry.span.start > span.start => (entry.span, entry.nth) = (span, nth),
                 Some(_) => {}
                 None => hosts.push(HostName { name: host, span, nth, table: None, links: Vec::new() }),

@@ -1,5 +1,4 @@
-//! The account of a network's frames, and the verdict on the promise: switches lost no lossless frame, and the
-//! kernel's sockets, devices and queues lost none whose class is unknown.
+//! A network's frames, and the verdict: switches lost no lossless frame, and sockets, devices and queues lost none of unknown class.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,36 +11,36 @@ use super::view::{EndStatus, InterfaceCounters, NetworkStatus};
 use xoff_switch::Promise;
 use xoff_switch::control::status::{PortStatus, Status};
 
-/// The account of a network that has ended.
+/// Account of an ended network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Account {
     /// Summary of the account.
     pub verdict: NetworkVerdict,
-    /// Final counters of all nodes.
+    /// Final counters.
     #[serde(flatten)]
     pub network: NetworkStatus,
 }
 
-/// Verdict on the promise that no lossless frame was lost.
+/// Verdict on the promise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkVerdict {
     /// Outcome of the promise.
     pub promise: Promise,
-    /// Frames of lossless classes that switches dropped.
+    /// Lossless frames that switches dropped.
     pub lossless_lost: u64,
-    /// Losses in devices and XDP sockets of switches, in classes that may be lossless.
+    /// Losses in switches' devices and XDP sockets, in classes that may be lossless.
     pub unseen_lost: u64,
-    /// Losses of any class in devices and queues of hosts.
+    /// Losses in hosts' devices and queues, any class.
     pub host_dropped: u64,
-    /// Failures of switches and of hosts' agents.
+    /// Failures of switches and agents.
     #[serde(default)]
     pub failed: Vec<String>,
-    /// Reasons for which further losses cannot be excluded.
+    /// Reasons why further losses are possible.
     pub unproved: Vec<String>,
 }
 
 impl Account {
-    /// Computes the account. `failed` lists failures, `waiting` queues that still held frames.
+    /// Computes the account; `waiting` lists queues that still held frames.
     #[must_use]
     pub fn of(network: NetworkStatus, mut failed: Vec<String>, waiting: Vec<String>) -> Account {
         let switches = || network.switches.iter().map(|switch| &switch.verdict);
@@ -143,7 +142,7 @@ fn of_port(port: &PortStatus) -> EndCounts {
         |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum::<u64>();
     let lost =
         vec![("unseen", port.unseen.lossless + port.unseen.unknown), ("unseen, lossy", port.unseen.lossy)];
-    // A flow list is a PFC frame, too, and is counted as such on receipt.
+    // A flow list is a PFC frame, counted as such on receipt.
     let lists = port.classes.iter().filter_map(|class| class.flows.as_ref());
     let lists: u64 = lists.map(|flows| flows.pause_frames_sent + flows.resume_frames_sent).sum();
     let control = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
@@ -216,7 +215,6 @@ fn classes(switches: &[Status]) -> String {
     table(&["switch", "class", "frames in", "out", "dropped", "pauses"], rows)
 }
 
-/// Formats a table with numbers to the right; empty without rows.
 pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

@@ -1,5 +1,4 @@
-//! The agents (`xoff nic`) of a network's hosts, which make their kernels obey pauses: a child of this program for
-//! each device, which ends with the process that holds the network.
+//! Agents (`xoff nic`) of hosts, which make their kernels obey pauses: a child process for each device.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
@@ -21,9 +20,9 @@ const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 const END_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Exit code of an agent that lost lossless frames or may not have obeyed.
+/// Exit code: lost lossless frames, or may not have obeyed.
 const LOST: i32 = 1;
-/// Port of the first device's agent; later devices have the next ports.
+/// Port of the first device's agent; others follow.
 const FIRST_PORT: usize = 9465;
 
 #[derive(Debug, Default)]
@@ -36,7 +35,6 @@ struct Agent {
 }
 
 impl Agents {
-    /// Starts the agents, and waits until all run, or `is_stopped`.
     pub(super) fn start(
         network: &Network,
         devices: &[Vec<Device>],
@@ -91,7 +89,6 @@ impl Agents {
         self.0.iter().filter_map(|agent| i32::try_from(agent.child.id()).ok()).collect()
     }
 
-    /// Returns a message for each agent that failed.
     pub(super) fn end(&mut self) -> Vec<String> {
         for agent in &self.0 {
             signal(&agent.child, Signal::SIGTERM);
@@ -138,7 +135,7 @@ fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
     NetworkError::io(format!("start the agent of host {}", host.name))
 }
 
-/// Chooses a socket for a namespace that existed before: it may lack a loopback device, or use the port.
+/// A namespace that existed before may lack a loopback device, or use the port.
 fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)
@@ -150,7 +147,7 @@ fn serves_at(network: &str, host: &Host, index: usize) -> String {
 fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Result<Command> {
     let mut command = enter::child();
     command.arg(std::env::current_exe()?).arg("nic");
-    // Signals of the terminal are for the command: hosts obey until the network ends.
+    // Signals of the terminal do not end agents: hosts obey until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
     let settings = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);

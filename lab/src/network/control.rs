@@ -1,5 +1,4 @@
-//! Control of a network by other commands: a Unix socket named after it, with one request and one reply per
-//! connection, each a line of JSON.
+//! Control by other commands: a Unix socket named after the network, with one request and reply (lines of JSON) per connection.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -21,35 +20,35 @@ use xoff_switch::unix_socket;
 
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 const REQUEST_LEN_MAX: u64 = 4_096;
-/// Pause while the system has no free descriptor.
+/// Pause while no descriptor is free.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Exceeds the wait for workers that do not reply.
+/// Exceeds the wait for silent workers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// A request to a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Requests the [`Description`](super::seen::Description).
+    /// Requests the [`Description`](super::view::Description).
     Describe,
     /// Requests the [`NetworkStatus`](super::NetworkStatus).
     Status,
-    /// Ends the network; the reply is its [`Account`](super::Account).
+    /// Ends the network and requests its [`Account`](super::Account).
     Down,
 }
 
-/// An event that ends a network.
+/// Event that ends a network.
 #[derive(Debug)]
 pub enum Event {
-    /// A request to end, with the connection for the account.
+    /// Request to end; the connection awaits the account.
     Down(UnixStream),
-    /// A signal, by number.
+    /// Signal number.
     Signal(i32),
-    /// The end of the command.
+    /// End of the command.
     Ended,
 }
 
-/// A claim on a network's name, held while the network is up.
+/// A network's hold on its name.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
@@ -62,7 +61,7 @@ impl Claim {
     /// Claims a name.
     ///
     /// # Errors
-    /// Returns [`NetworkError::Exists`] if a network has the name, or an error if the directory cannot be written.
+    /// Returns [`NetworkError::Exists`] if taken, or an error if the directory is not writable.
     pub fn of(name: &str) -> Result<Claim, NetworkError> {
         let what = || NetworkError::io(format!("make a socket in {DIRECTORY}"));
         make_directory()?;
@@ -80,7 +79,7 @@ impl Claim {
     /// Starts a thread that answers requests.
     ///
     /// # Errors
-    /// Returns an error if the system refuses the thread.
+    /// Fails if the system refuses the thread.
     pub fn answer(&self, view: Arc<NetworkView>, events: Sender<Event>) -> Result<(), NetworkError> {
         let listener = self.listener.try_clone().map_err(NetworkError::io("share a socket"))?;
         let serve = move || {
@@ -90,7 +89,6 @@ impl Claim {
                     continue;
                 };
                 let (view, events) = (Arc::clone(&view), events.clone());
-                // A stalled client does not block others.
                 let _ = thread::Builder::new().spawn(move || _ = serve_one(stream, &view, &events));
             }
         };
@@ -104,7 +102,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Removes the socket last, so that a free name implies that nothing is left. The log of a panic stays.
+        // Last, so that a free name implies that nothing is left. A panic's log stays.
         if !thread::panicking() {
             let _ = fs::remove_file(&self.log); // a network in the foreground has none
         }
@@ -113,10 +111,10 @@ impl Drop for Claim {
     }
 }
 
-/// Creates the directory of all sockets and logs, accessible only to root.
+/// Creates the root-only directory of sockets and logs.
 ///
 /// # Errors
-/// Returns an error if the directory cannot be written.
+/// Fails if the directory cannot be written.
 pub fn make_directory() -> Result<(), NetworkError> {
     let make = || {
         fs::create_dir_all(DIRECTORY)?;
@@ -125,8 +123,7 @@ pub fn make_directory() -> Result<(), NetworkError> {
     make().map_err(NetworkError::io(format!("make {DIRECTORY}")))
 }
 
-/// Removes sockets and logs of killed networks, except the log of the network that is about to own `own`. The caller
-/// holds the lock, so that none starts meanwhile.
+/// Removes sockets and logs of killed networks, except the log of `own`. The caller holds the lock, so none starts meanwhile.
 fn remove_leftovers(own: &Path) {
     for name in named().filter(|name| !unix_socket::has_listener(&socket(name))) {
         let path = socket(&name);
@@ -161,12 +158,12 @@ fn serve_one(stream: UnixStream, view: &NetworkView, events: &Sender<Event>) -> 
 /// Sends a reply.
 ///
 /// # Errors
-/// Returns an error if the client is gone.
+/// Fails if the client is gone.
 pub fn reply(mut stream: &UnixStream, answer: &impl Serialize) -> io::Result<()> {
     writeln!(stream, "{}", serde_json::to_string(answer)?)
 }
 
-/// Returns the names of the running networks.
+/// Returns the running networks' names.
 #[must_use]
 pub fn all() -> Vec<String> {
     let mut names: Vec<String> = named().filter(|name| unix_socket::has_listener(&socket(name))).collect();
@@ -177,7 +174,7 @@ pub fn all() -> Vec<String> {
 /// Returns `name`, or the only running network.
 ///
 /// # Errors
-/// Returns an error if there is none, or more than one.
+/// Fails if there is none, or several.
 pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     if let Some(name) = name {
         return Ok(name.to_owned());
@@ -190,10 +187,10 @@ pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     }
 }
 
-/// Sends a request to the network `name`, and waits up to [`ANSWER_WITHIN`] for the reply.
+/// Sends a request to `name` and waits up to [`ANSWER_WITHIN`].
 ///
 /// # Errors
-/// Returns an error if no network has the name, its process is stopped, or no reply came in time.
+/// Fails if no such network runs, its process is stopped, or no reply comes in time.
 pub fn ask<T: DeserializeOwned>(name: &str, request: Request) -> Result<T, NetworkError> {
     let silent = |error: io::Error| {
         let name = name.to_owned();

@@ -1,5 +1,4 @@
-//! Programs in a node of a network that another process holds. They replace the client's process, and so keep its
-//! terminal, directory and environment.
+//! Programs in a node of another process's network. They replace the client's process and keep its terminal, directory and environment.
 
 use std::fs::File;
 use std::io;
@@ -9,18 +8,18 @@ use nix::sched::{CloneFlags, setns};
 
 use super::names::Entrance;
 
-/// Moves the calling process to the network namespace of a node.
+/// Enters a node's network namespace.
 ///
 /// # Errors
-/// Returns an error if the node is gone, or may not be entered.
+/// Fails if the node is gone or may not be entered.
 pub fn enter_network(entrance: &Entrance) -> io::Result<()> {
     Ok(setns(File::open(&entrance.net)?, CloneFlags::CLONE_NEWNET)?)
 }
 
-/// Moves the calling process, which must have one thread, to the namespaces of a node.
+/// Enters a node's namespaces; the process must have one thread.
 ///
 /// # Errors
-/// Returns an error if the node is gone, or may not be entered.
+/// Fails if the node is gone or may not be entered.
 pub fn enter(entrance: &Entrance) -> io::Result<()> {
     let directory = std::env::current_dir();
     let (net, mnt, uts) =
@@ -28,13 +27,12 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     setns(net, CloneFlags::CLONE_NEWNET)?;
     setns(uts, CloneFlags::CLONE_NEWUTS)?;
     setns(mnt, CloneFlags::CLONE_NEWNS)?;
-    // A container may lack the directory; then the process stays in the root.
+    // A container may lack the directory.
     let _ = directory.and_then(std::env::set_current_dir);
     Ok(())
 }
 
-/// Returns a command to which a program is appended. The program is killed when this process ends, and may start
-/// where this program's file is not visible.
+/// Returns a command to append a program to. The program is killed with this process, and may start where this program's file is not visible.
 #[must_use]
 pub fn child() -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -42,7 +40,7 @@ pub fn child() -> Command {
     command
 }
 
-/// Returns a shell's exit code for a program that could not start.
+/// Returns a shell's exit code for a failed start.
 #[must_use]
 pub fn exit_code_of(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }

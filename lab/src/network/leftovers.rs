@@ -1,10 +1,8 @@
-//! Leftovers of a killed network: programs in its namespaces, its devices in namespaces that existed before, and its
-//! socket's file.
+//! Leftovers of a killed network: programs, devices in namespaces that existed before, and its socket.
 //!
-//! Every namespace of a network has a mark at its loopback device: the network's name, and its process with the start
-//! time. If that process is dead, all processes in the namespace are ended. In a namespace that existed before
-//! (container, `ip netns`), only the network's devices are marked and deleted. Process ids depend on the PID
-//! namespace, so marks from another one are ignored.
+//! Each namespace has a mark at its loopback device: the network's name, and its process with start time. If that process is dead, all
+//! processes in the namespace are ended. In a namespace that existed before, only marked devices are deleted. Marks from another PID
+//! namespace are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
@@ -20,23 +18,22 @@ use nix::unistd::Pid;
 use crate::{Device, LabError, Namespace, marks};
 
 const WORD: &str = "xoff-lab";
-/// Time for programs to end after SIGTERM.
+/// Time from SIGTERM to SIGKILL.
 pub const TERM_WITHIN: Duration = Duration::from_secs(2);
 const KILL_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A process, distinguished by its start from others with the same id.
+/// A process; its start time distinguishes reused ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
-    /// Start of the process in clock ticks since the machine's start.
+    /// Clock ticks since boot.
     started: u64,
     /// Unused in a mark.
     parent: i32,
 }
 
 impl Process {
-    /// Returns `None` if the process does not exist or has ended.
     fn of(pid: i32) -> Option<Process> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name in parentheses may contain anything.
@@ -57,12 +54,11 @@ impl Process {
     }
 }
 
-/// Mark that names the owner of a namespace.
+/// Mark of a namespace's owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Name of the network.
+    /// Network name.
     pub name: String,
-    /// Process that holds the network.
     holder: Process,
     space: u64,
 }
@@ -74,10 +70,10 @@ impl Display for Mark {
 }
 
 impl Mark {
-    /// Creates the mark for a network of this process.
+    /// Creates this process's mark.
     ///
     /// # Errors
-    /// Returns an error if `/proc` lacks this process.
+    /// Fails if `/proc` lacks this process.
     pub fn of(name: &str) -> io::Result<Mark> {
         let holder = i32::try_from(std::process::id()).ok().and_then(Process::of);
         let holder = holder.ok_or_else(|| io::Error::other("this process is not in /proc"))?;
@@ -105,7 +101,7 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     let mut all: BTreeMap<u64, Vec<Process>> = BTreeMap::new();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-        // Identify the process first: one that later reuses the id has a later start, and is never affected.
+        // Identify the process before signalling: a reused id has a later start and is never affected.
         let process = Process::of(pid);
         let namespace = fs::metadata(format!("/proc/{pid}/ns/net"));
         if let (Ok(namespace), Some(process)) = (namespace, process) {
@@ -115,8 +111,7 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     all
 }
 
-/// Ends every process in these namespaces, first by SIGTERM, except `spared` ones and their children. The caller
-/// holds the namespaces. Returns the number of processes.
+/// Ends every process in these namespaces, except `spared` ones and their children; returns their number. The caller holds the namespaces.
 pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize {
     let members = || -> BTreeSet<Process> {
         let mut all = processes();
@@ -130,7 +125,7 @@ pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize 
     end(members)
 }
 
-/// Opens every namespace of a process or of `ip netns`. The open file keeps the inode from being reused.
+/// Opens every namespace of a process or `ip netns`, so no inode is reused.
 fn namespaces() -> BTreeMap<u64, Namespace> {
     let lived_in = processes().into_values().filter_map(|members| {
         members.iter().find_map(|member| File::open(format!("/proc/{}/ns/net", member.pid)).ok())
@@ -141,7 +136,7 @@ fn namespaces() -> BTreeMap<u64, Namespace> {
     namespaces.map(|namespace| (namespace.inode(), namespace)).collect()
 }
 
-/// Ends the leftovers of dead networks, and returns their names.
+/// Ends leftovers of dead networks; returns their names.
 pub fn sweep() -> BTreeSet<String> {
     let own = fs::metadata("/proc/self/ns/net").map(|namespace| namespace.ino()).unwrap_or(0);
     let namespaces = namespaces();
@@ -167,7 +162,6 @@ pub fn sweep() -> BTreeSet<String> {
     names
 }
 
-/// Ends the processes that `members` returns, until there are none.
 fn end(members: impl Fn() -> BTreeSet<Process>) -> usize {
     let mut found = BTreeSet::new();
     for (signal, within) in [(Signal::SIGTERM, TERM_WITHIN), (Signal::SIGKILL, KILL_WITHIN)] {
@@ -233,11 +227,10 @@ mod tests {
         };
         set_mark(&ours, "lo", &mark("gone", |mark| mark.holder.started += 1)).unwrap();
         set_mark(&held, "lo", &mark("held", |_| ())).unwrap();
-        // In another PID namespace the id may belong to a different process, or none.
+        // In another PID namespace the id may be another process's.
         let foreign_pid = |mark: &mut Mark| (mark.holder.started, mark.space) = (mark.holder.started + 1, 1);
         set_mark(&foreign, "lo", &mark("elsewhere", foreign_pid)).unwrap();
         let start = |namespace: &Namespace| {
-            // A process that ignores SIGTERM must be killed.
             let mut command = Command::new("sh");
             command.args(["-c", "trap '' TERM; echo; exec sleep 1000"]).stdout(Stdio::piped());
             let mut child = namespace.spawn(command).unwrap();

@@ -5,14 +5,13 @@
 //! running         namespaces, wires, switches, addresses, agents of hosts; and their removal
 //! view            state for any thread: counters of hosts and switches
 //! account         account of all frames, and the verdict
-//! control         socket for other commands: exec, status, graph, pcap, down
-//! agents          one per host, makes its kernel obey pauses; sinks serve hosts without
-//! leftovers       remains of a killed network, found by a mark in its namespaces, and ended
+//! control         socket for other commands
+//! agents          makes hosts' kernels obey pauses; sinks serve hosts without
+//! leftovers       remains of a killed network, found by marks
 //! ```
 //!
-//! The process that made a network holds it: switches are its threads, and namespaces have no names outside. When the
-//! process ends in any way, devices and switches vanish. The next network ends programs that still run in the
-//! namespaces.
+//! The process that made a network holds it; when that process ends, devices and switches vanish. The next network ends programs that
+//! still run.
 
 pub mod account;
 mod agents;
@@ -40,29 +39,29 @@ pub use files::log_file;
 pub use running::RunningNetwork;
 pub use view::{NetworkStatus, NetworkView};
 
-/// Error of making, finding or entering a network.
+/// Error of a network.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum NetworkError {
-    /// The file is invalid.
+    /// Invalid file.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Config(#[from] ConfigError),
-    /// Namespaces or wires cannot be made.
+    /// Failed namespace or wire.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// A switch cannot start.
+    /// Failed switch start.
     #[error("switch {switch}: {error}")]
     Run {
-        /// Name of the switch.
+        /// Switch name.
         switch: String,
-        /// Reason of the failure.
+        /// Cause.
         error: Box<RunError>,
     },
-    /// A network of this name is up already.
+    /// The name is in use.
     #[error("a lab called {name} is up already")]
     #[diagnostic(help("end it with `xoff lab down {name}`, or give this one another `name`"))]
     Exists {
-        /// Name of the network.
+        /// Network name.
         name: String,
     },
     /// No network is up, or none of this name.
@@ -72,114 +71,114 @@ pub enum NetworkError {
         /// Requested name.
         name: Option<String>,
     },
-    /// Several networks are up, and none was named.
+    /// Several networks are up, none was named.
     #[error("several labs are up: {}", names.join(", "))]
     #[diagnostic(help("say which with --lab NAME, or with XOFF_LAB in the environment"))]
     Several {
-        /// Names of the networks.
+        /// Network names.
         names: Vec<String>,
     },
-    /// The process that holds the network is stopped.
+    /// The network's process is stopped.
     #[error("lab {name} cannot answer: process {pid}, which holds it, is stopped")]
     #[diagnostic(help(
         "continue it: kill -CONT {pid}; or end it with kill -KILL {pid}: the next lab that is made removes what is left"
     ))]
     HolderStopped {
-        /// Name of the network.
+        /// Network name.
         name: String,
-        /// Id of the process.
+        /// Process id.
         pid: i32,
     },
-    /// The process that holds the network accepts no further connection.
+    /// The network accepts no connection.
     #[error("lab {name} does not answer: too many commands wait for its process already")]
     #[diagnostic(help(
         "if its process hangs or is stopped, end it: the next lab that is made removes what is left"
     ))]
     Full {
-        /// Name of the network.
+        /// Network name.
         name: String,
     },
-    /// No reply came in time.
+    /// No reply in time.
     #[error("lab {name} gave no answer within {seconds} s; it may still do what it was asked for")]
     #[diagnostic(help("if its process hangs, end it: the next lab that is made removes what is left"))]
     Late {
-        /// Name of the network.
+        /// Network name.
         name: String,
-        /// Time limit in seconds.
+        /// Limit, seconds.
         seconds: u64,
     },
-    /// The connection broke, or the reply cannot be parsed.
+    /// Broken connection or malformed reply.
     #[error("lab {name} does not answer: {error}")]
     #[diagnostic(help("if its process hangs, end it: the next lab that is made removes what is left"))]
     Silent {
-        /// Name of the network.
+        /// Network name.
         name: String,
-        /// The connection's error.
+        /// Connection's error.
         error: io::Error,
     },
-    /// The network has no such node.
+    /// Unknown node.
     #[error("lab {lab} has no node {node:?}")]
     #[diagnostic(help("its nodes are {nodes}"))]
     NoNode {
-        /// Name of the network.
+        /// Network name.
         lab: String,
         /// Requested node.
         node: String,
         /// Existing nodes.
         nodes: String,
     },
-    /// The place of a host cannot be found.
+    /// A host's place is missing.
     #[error("host {host}: {reason}")]
     NoPlace {
-        /// Name of the host.
+        /// Host name.
         host: String,
         /// Reason and remedy.
         reason: String,
     },
-    /// The agent of a host does not run.
+    /// A host's agent does not run.
     #[error("the agent of host {host} {what}; what it said stands above, or in the log")]
     #[diagnostic(help("`nic = false` for that host leaves it out; then its kernel does not obey pauses"))]
     NoAgent {
-        /// Name of the host.
+        /// Host name.
         host: String,
         /// Event that ended the agent.
         what: &'static str,
     },
-    /// No program can be started in a virtual machine from outside.
+    /// No program can be started in a virtual machine.
     #[error("host {host} is a virtual machine, of which only the TAP device is here")]
     #[diagnostic(help(
         "run the program inside; `xoff lab pcap {host}` shows what the machine sends and receives"
     ))]
     Guest {
-        /// Name of the host.
+        /// Host name.
         host: String,
     },
-    /// The network has no such wire.
+    /// Unknown wire.
     #[error("lab {lab} has no link {link:?}")]
     #[diagnostic(help("its links are {links}; one end is enough where it has one"))]
     NoLink {
-        /// Name of the network.
+        /// Network name.
         lab: String,
         /// Requested wire.
         link: String,
         /// Existing wires.
         links: String,
     },
-    /// The system refused an action.
+    /// Refused action.
     #[error("cannot {what}: {error}")]
     Io {
-        /// Phrase that names the refused action.
+        /// Refused action.
         what: String,
-        /// The system's error.
+        /// System's error.
         error: io::Error,
     },
-    /// A signal or request ended the network while it came up.
+    /// The network was ended while it came up.
     #[error("lab {name} stopped while it came up: nothing is left of it")]
     Stopped {
-        /// Name of the network.
+        /// Network name.
         name: String,
     },
-    /// A network in the background ended before it was up.
+    /// A background network ended before it was up.
     #[error("{output}")]
     NotUp {
         /// Output of the network's process.
@@ -188,7 +187,7 @@ pub enum NetworkError {
 }
 
 impl NetworkError {
-    /// Returns a conversion of system errors for the action `what`.
+    /// Returns a converter of errors of action `what`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> NetworkError {
         let what = what.into();
         move |error| NetworkError::Io { what, error }

@@ -1,13 +1,11 @@
-//! Names for the programs of a network: lines for `/etc/hosts`, and environment variables.
+//! Names for a network's programs: `/etc/hosts`, and environment variables (node names in upper case, '_' for '-').
 //!
 //! | variable | content |
 //! |---|---|
-//! | `XOFF_LAB` | name of the network, which `xoff lab exec` and other commands then use |
-//! | `XOFF_LAB_HOSTS`, `XOFF_LAB_SWITCHES` | names of the nodes, separated by spaces |
-//! | `XOFF_H1_IPV4`, `XOFF_H1_IPV6`, `XOFF_H1_MAC`, `XOFF_H1_DEVICE` | first device of host h1: addresses without prefix length, name |
+//! | `XOFF_LAB` | network name, the default of `xoff lab exec` and others |
+//! | `XOFF_LAB_HOSTS`, `XOFF_LAB_SWITCHES` | node names, separated by spaces |
+//! | `XOFF_H1_IPV4`, `XOFF_H1_IPV6`, `XOFF_H1_MAC`, `XOFF_H1_DEVICE` | first device of host h1, without prefix length |
 //! | `XOFF_H1_NETNS`, `XOFF_H1_MNTNS` | any node: files for `nsenter --net=... --mount=...` |
-//!
-//! Names of nodes are in upper case there, with '_' for '-'.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,14 +13,14 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Network, variable};
 
-/// Files of the namespaces in which a node's programs live.
+/// Namespace files of a node.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Entrance {
-    /// File of the network namespace.
+    /// Network namespace.
     pub net: PathBuf,
-    /// File of the mount namespace.
+    /// Mount namespace.
     pub mnt: PathBuf,
-    /// File of the UTS namespace (host name).
+    /// UTS namespace (host name).
     pub uts: PathBuf,
 }
 
@@ -35,7 +33,7 @@ impl Entrance {
     }
 }
 
-/// Returns the `/etc/hosts` of every node: names of the network, then the machine's lines.
+/// Returns every node's `/etc/hosts`, the machine's lines last.
 #[must_use]
 pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     let mut text = String::new();
@@ -48,7 +46,7 @@ pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     text + of_machine
 }
 
-/// Returns the environment variables; `entrances` are those of hosts, then of switches.
+/// Returns the environment variables; `entrances`: hosts', then switches'.
 #[must_use]
 pub fn variables(network: &Network, entrances: &[Entrance]) -> BTreeMap<String, String> {
     let hosts: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Namespaces of hosts that existed before the network, held open: a process may end, and its id be reused.
+//! Host namespaces that existed before, held open: a process may end and its id be reused.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use super::names::Entrance;
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) net: File,
-    /// Namespaces of a container's programs, whose files stay unchanged.
+    /// A container's namespaces, whose files stay unchanged.
     pub(super) programs: Option<Held>,
 }
 
@@ -26,13 +26,12 @@ pub(super) struct Held {
 
 impl Held {
     fn of(pid: &str) -> io::Result<Held> {
-        // All files below this directory belong to one process, or opening them fails.
+        // All files come from one process, or opening fails.
         let directory = File::open(format!("/proc/{pid}/ns"))?;
         let open = |name: &str| File::open(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()));
         Ok(Held { net: open("net")?, mnt: open("mnt")?, uts: open("uts")? })
     }
 
-    /// Returns paths by which other processes reach the namespaces.
     pub(super) fn entrance(&self) -> Entrance {
         let [net, mnt, uts] = [&self.net, &self.mnt, &self.uts]
             .map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into());
@@ -64,7 +63,6 @@ pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
             let pid = container(name).map_err(no_place)?;
             of_process(&pid.to_string(), &format!("process {pid} of container {name}"))
         }
-        // The TAP is in the namespace of this process.
         Place::Tap(_) => of_process("self", "namespace of this process"),
     }
 }

@@ -1,4 +1,4 @@
-//! Start of a network: namespaces, wires, switches, addresses; and its removal, which leaves nothing behind.
+//! Start and removal of a network.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,30 +23,29 @@ use crate::config::{End, Host, Interface, Network, Place};
 use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, parallel, set_mark};
 use xoff_switch::control::{Answer, snapshot};
 
-/// Time for frames queued in switches to leave.
+/// Time for queued frames to leave.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Group of the switches' ports, to delete all at once.
+/// Device group of switch ports, to delete all at once.
 const PORTS: u32 = 1;
-/// Discard port (RFC 863), at which no program listens.
+/// Discard port (RFC 863); no program listens.
 const DISCARD: u16 = 9;
 
-/// A running network. Dropping it removes it without an account.
+/// A running network; dropping it removes the network without an account.
 #[derive(Debug)]
 pub struct RunningNetwork {
     view: Arc<NetworkView>,
     agents: Agents,
     switches: Switches,
-    /// Inodes of the lab's own namespaces.
     made: BTreeSet<u64>,
     _sinks: Vec<ControlSink>,
     _wires: Wires,
-    // Dropped last, because the namespaces hold the devices.
+    // Dropped last: namespaces hold the devices.
     _nodes: Vec<Namespace>,
     _held: Vec<Option<Held>>,
 }
 
-/// Wires, deleted when dropped: the kernel removes dead namespaces late, and existing hosts must be restored.
+/// Wires, deleted on drop: the kernel removes dead namespaces late, and existing hosts must be restored.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,
@@ -71,10 +70,10 @@ struct NodeNamespaces {
 }
 
 impl RunningNetwork {
-    /// Builds the network, unless `is_stopped` returns true meanwhile.
+    /// Builds the network, unless `is_stopped` returns true.
     ///
     /// # Errors
-    /// Returns the system's refusal, or [`NetworkError::Stopped`]; nothing is left.
+    /// Returns the system's refusal or [`NetworkError::Stopped`]; nothing is left.
     pub fn new(
         network: Network,
         is_stopped: &mut dyn FnMut() -> bool,
@@ -99,8 +98,7 @@ impl RunningNetwork {
             lab: Lab::new(),
         };
         let (devices, ties) = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
-        // Before a program opens the other end, because the driver then refuses changes of offloads, as in
-        // `finish_frames`.
+        // Before a program opens the other end: the driver then refuses changes of offloads, as in `finish_frames`.
         let agents = Agents::start(&network, &devices, is_stopped)?;
         let receives_control = |host: &Host| host.nic.is_some() || matches!(host.place, Place::Tap(_));
         let without_agent = network.hosts.iter().zip(&devices).filter(|(host, _)| !receives_control(host));
@@ -110,7 +108,7 @@ impl RunningNetwork {
             switch: network.switches[index].name.clone(),
             error: Box::new(error),
         })?;
-        // Addresses come last, so that switches forward the frames that a host then sends.
+        // Last, so that switches forward the frames that hosts then send.
         introduce(&network, &devices)?;
         let (views, since) = (running.views(), Instant::now());
         let socket_drops_before =
@@ -130,13 +128,13 @@ impl RunningNetwork {
         })
     }
 
-    /// Returns read access to the network.
+    /// Returns read access.
     #[must_use]
     pub fn view(&self) -> &Arc<NetworkView> {
         &self.view
     }
 
-    /// Ends the network's programs, then its switches when their queues are empty.
+    /// Ends the programs, then the switches when their queues are empty.
     #[must_use]
     pub fn down(mut self) -> Account {
         leftovers::end_members(&self.made, &self.agents.pids());
@@ -146,10 +144,10 @@ impl RunningNetwork {
             thread::sleep(LOOK_EVERY);
             waiting = self.waiting();
         }
-        // The agents' queues and their counters end with the agents.
+        // The agents' counters end with the agents.
         let with_agents = self.view.status().map(|status| status.hosts);
         let mut failed = Vec::new();
-        // Stops the switches before the agents: a sender in a container stays paused while counters are read.
+        // Switches stop before agents: a container's sender stays paused while counters are read.
         let ended = self.switches.stop().into_iter().zip(&self.view.views);
         let ended = ended.map(|(ended, view)| {
             ended.unwrap_or_else(|error| {
@@ -164,10 +162,9 @@ impl RunningNetwork {
             network.hosts = hosts;
         }
         Account::of(network, failed, waiting)
-        // Dropping `self` deletes the wires.
     }
 
-    /// Returns a line for each non-empty queue, whose frames no counter will cover.
+    /// Lists non-empty queues, whose frames no counter will cover.
     fn waiting(&self) -> Vec<String> {
         let hosts = self.view.network.hosts.iter().zip(&self.view.devices);
         let devices = hosts.flat_map(|(host, devices)| devices.iter().map(move |device| (host, device)));
@@ -197,16 +194,13 @@ impl Drop for RunningNetwork {
         drop(std::mem::take(&mut self.switches));
         // Other threads may hold the state for longer.
         self.view.ties.iter().for_each(Tie::untie);
-        // The wires are deleted with their field.
     }
 }
 
-/// Gives hosts their addresses and neighbour entries, and makes switches learn their ports.
 fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkError> {
     let of = |(host, devices): (&'_ Host, &'_ Vec<Device>)| {
         host.interfaces.iter().cloned().zip(devices.iter().cloned()).collect::<Vec<_>>()
     };
-    // A guest configures its own addresses.
     let hosts = network.hosts.iter().zip(devices).filter(|(host, _)| !matches!(host.place, Place::Tap(_)));
     let all: Vec<_> = hosts.flat_map(of).collect();
     let furnish = |(interface, device): &(Interface, Device)| {
@@ -228,7 +222,7 @@ fn introduce(network: &Network, devices: &[Vec<Device>]) -> Result<(), NetworkEr
             let everybody = Ipv4Addr::from_bits(address.to_bits() | host_bits);
             socket.send_to(&[], (everybody, DISCARD)).map(drop)
         });
-        // A prefix may lack a broadcast address; then switches learn the host's port from its first frame.
+        // Without a broadcast address, switches learn from the host's first frame.
         let _ = sent;
     });
     Ok(())
@@ -254,7 +248,6 @@ fn furnished(namespace: Namespace, names: &str) -> Result<NodeNamespaces, Networ
     Ok(NodeNamespaces { entrance: Entrance::below(&namespace.entrance()), namespace, held: None })
 }
 
-/// Returns the devices of each host, and the ties of TAPs.
 fn wire(
     network: &Network,
     lab: &mut Lab,
@@ -265,7 +258,6 @@ fn wire(
     let place = |end: &End| match *end {
         End::Host { host, interface } => {
             let interface = &network.hosts[host].interfaces[interface];
-            // The TAP has the configured name already.
             let device = match &network.hosts[host].place {
                 Place::Tap(tap) => format!("x-{tap:.13}"),
                 _ => interface.device.clone(),

@@ -1,6 +1,5 @@
-//! Sinks for control frames to hosts without agent. The kernel counts frames without a receiver as lost
-//! (`rx_dropped`), like real losses. So a packet socket receives MAC control and congestion notifications, and its
-//! filter discards them.
+//! Sinks for control frames to hosts without agent, which the kernel would otherwise count as lost (`rx_dropped`). A packet socket's
+//! filter discards MAC control and congestion notifications.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -9,12 +8,12 @@ use socket2::{Domain, SockFilter, Socket, Type};
 
 use crate::{Device, LabError};
 
-/// MAC control, CNMs, and CNMs behind a CN-TAG.
+/// MAC control, CNMs, tagged CNMs.
 const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
-/// Filter that discards every frame (`return 0`).
+/// `return 0`: discards every frame.
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
-/// Sockets of a device, one per EtherType: a socket for all types would hide real losses.
+/// Sockets of a device, one per EtherType: one for all would hide real losses.
 #[derive(Debug)]
 pub(super) struct ControlSink(
     #[expect(dead_code, reason = "open is all that they are")] [Socket; ETHER_TYPES.len()],

@@ -1,4 +1,4 @@
-//! A network's state for tests of this crate and its users.
+//! A network's state, for tests.
 
 use xoff_switch::Promise;
 use xoff_switch::control::status::{PortStatus, Verdict};
@@ -7,7 +7,7 @@ use xoff_switch::control::{Answer, snapshot};
 
 use super::view::{EndStatus, HostStatus, InterfaceCounters, InterfaceStatus, LinkStatus, NetworkStatus};
 
-/// Returns a network with a host at each port of the control thread's test switch, without any loss.
+/// Returns a lossless network with a host at each port of the test switch.
 #[must_use]
 pub fn network() -> NetworkStatus {
     let (view, _inbox) = view();

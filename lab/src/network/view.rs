@@ -1,4 +1,4 @@
-//! State of a running network for any thread: its nodes, and all counters of frames.
+//! State and counters of a running network, for any thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,10 +16,10 @@ use xoff_nic::serve::NicStatus;
 use xoff_switch::control::status::Status;
 use xoff_switch::control::{self, SwitchView};
 
-/// State of a network and all its counters.
+/// Status of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NetworkStatus {
-    /// Name of the network.
+    /// Network name.
     pub name: String,
     /// Time since the network came up.
     pub uptime_nanos: u64,
@@ -27,38 +27,37 @@ pub struct NetworkStatus {
     pub hosts: Vec<HostStatus>,
     /// Wires.
     pub links: Vec<LinkStatus>,
-    /// Switches, each as on its `/status`.
+    /// Switches, as on `/status`.
     pub switches: Vec<Status>,
 }
 
-/// State of a host.
+/// Status of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostStatus {
-    /// Name of the host.
+    /// Host name.
     pub name: String,
     /// `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
-    /// True if the host is to have an agent.
+    /// True if it should have an agent.
     pub nic: bool,
     /// Devices.
     pub interfaces: Vec<InterfaceStatus>,
-    /// Datagrams that found no room in the host's sockets since the start, because the program did not read. Zero for
-    /// a virtual machine.
+    /// Datagrams refused by full sockets since the start; zero for a virtual machine.
     pub socket_drops: u64,
 }
 
 impl HostStatus {
-    /// Returns true if an agent is gone, or does not answer.
+    /// Returns whether an agent is gone or silent.
     #[must_use]
     pub fn lacks_agent(&self) -> bool {
         self.nic && self.interfaces.iter().any(|interface| interface.agent.is_none())
     }
 }
 
-/// State of a host's device.
+/// Status of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InterfaceStatus {
-    /// Name of the device.
+    /// Device name.
     pub device: String,
     /// MAC address.
     pub mac: String,
@@ -66,35 +65,35 @@ pub struct InterfaceStatus {
     pub ipv4: String,
     /// IPv6 address.
     pub ipv6: String,
-    /// Counters of the device; `None` if they cannot be read.
+    /// Counters; `None` if unreadable.
     pub counters: Option<InterfaceCounters>,
-    /// Status of the agent; `None` without an answer.
+    /// Agent's status; `None` without an answer.
     pub agent: Option<NicStatus>,
 }
 
-/// Counters of a host's device.
+/// Counters of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceCounters {
     /// Frames sent.
     pub tx_frames: u64,
-    /// Bytes sent, without FCS.
+    /// Bytes sent, no FCS.
     pub tx_bytes: u64,
     /// Frames received.
     pub rx_frames: u64,
-    /// Bytes received, without FCS.
+    /// Bytes received, no FCS.
     pub rx_bytes: u64,
-    /// Frames to send that the device lost.
+    /// Lost frames to send.
     pub tx_dropped: u64,
-    /// Received frames that the device lost, without control frames to a host without agent.
+    /// Lost received frames, without control frames to hosts without agent.
     pub rx_dropped: u64,
-    /// Frames that the queueing discipline dropped; with an agent, lossless ones only.
+    /// Frames dropped by queueing; with an agent, lossless ones.
     pub queue_dropped: u64,
-    /// Lossy frames that the queueing discipline dropped, if an agent knows.
+    /// Lossy frames dropped by queueing, if an agent knows.
     pub queue_dropped_lossy: u64,
 }
 
 impl InterfaceCounters {
-    /// Returns all losses at the device.
+    /// Returns all losses.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.tx_dropped + self.rx_dropped + self.queue_dropped
@@ -104,9 +103,9 @@ impl InterfaceCounters {
 /// A wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStatus {
-    /// Ends of the wire.
+    /// Both ends.
     pub ends: [EndStatus; 2],
-    /// Rate in bits per second of layer 1.
+    /// Layer-1 bits per second.
     pub speed_bits_per_second: u64,
 }
 
@@ -115,22 +114,22 @@ pub struct LinkStatus {
 pub struct EndStatus {
     /// Name of the host or switch.
     pub node: String,
-    /// Name of the host's device or the switch's port.
+    /// Name of the device or port.
     pub port: String,
-    /// True if the end is at a switch.
+    /// True for a switch.
     pub is_switch: bool,
 }
 
 /// Facts about a network for other processes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// Name of the network.
+    /// Network name.
     pub name: String,
-    /// Environment variables of the programs in it.
+    /// Programs' environment variables.
     pub variables: BTreeMap<String, String>,
-    /// Namespaces of the nodes, by name.
+    /// Namespaces by node.
     pub entrances: BTreeMap<String, Entrance>,
-    /// Virtual machines, of which only the TAP is on this machine.
+    /// Virtual machines, reachable only by TAP.
     pub guests: BTreeSet<String>,
     /// Wires.
     pub links: Vec<LinkStatus>,
@@ -140,10 +139,9 @@ pub struct Description {
 #[derive(Debug)]
 pub struct NetworkView {
     pub(super) network: Network,
-    /// Entrances of the hosts, then of the switches.
+    /// Hosts', then switches'.
     pub(super) entrances: Vec<Entrance>,
     pub(super) devices: Vec<Vec<Device>>,
-    /// [`socket_drops`] of each host before the start.
     pub(super) socket_drops_before: Vec<u64>,
     pub(super) ties: Vec<Tie>,
     pub(super) views: Vec<Arc<SwitchView>>,
@@ -151,7 +149,7 @@ pub struct NetworkView {
 }
 
 impl NetworkView {
-    /// Returns the facts for other processes.
+    /// Returns facts for other processes.
     #[must_use]
     pub fn description(&self) -> Description {
         let hosts = self.network.hosts.iter().map(|host| &host.name);
@@ -168,7 +166,7 @@ impl NetworkView {
     /// Reads all counters.
     ///
     /// # Errors
-    /// Returns an error if the system lacks resources to query the workers.
+    /// Fails if the system lacks resources to query workers.
     pub fn status(&self) -> std::io::Result<NetworkStatus> {
         let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
         let ask = |view: &Arc<SwitchView>| {
@@ -178,7 +176,7 @@ impl NetworkView {
         Ok(self.status_with(self.views.iter().map(ask).collect()))
     }
 
-    /// Combines the counters of hosts with these final states of switches.
+    /// Combines hosts' counters with final states of switches.
     #[must_use]
     pub fn status_with(&self, switches: Vec<Status>) -> NetworkStatus {
         let hosts = parallel::each((0..self.network.hosts.len()).collect(), |host| self.host(host));
@@ -283,7 +281,7 @@ impl NetworkView {
     }
 }
 
-/// Returns UDP's `RcvbufErrors` of both IP versions; zero for a virtual machine, whose sockets are inside it.
+/// Returns UDP's `RcvbufErrors` of both IP versions; zero for a virtual machine, whose sockets are inside.
 pub(super) fn socket_drops(host: &Host, devices: &[Device]) -> u64 {
     let here = !matches!(host.place, Place::Tap(_));
     let Some(device) = devices.first().filter(|_| here) else { return 0 };
