@@ -32,7 +32,8 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a command to append a program to. The program is killed with this process, and may start where this program's file is not visible.
+/// Returns a command to append a program to. The program is killed with this process, and may start where this
+/// program's file is not visible.
 #[must_use]
 pub fn child() -> Command {
     let mut command = Command::new("/proc/self/exe");

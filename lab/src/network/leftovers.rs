@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use crate::{Device, LabError, Namespace, marks};
 
 const WORD: &str = "xoff-lab";
-/// Time from SIGTERM to SIGKILL.
+/// Time for programs to end after SIGTERM.
 pub const TERM_WITHIN: Duration = Duration::from_secs(2);
 const KILL_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
