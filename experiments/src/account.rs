@@ -18,7 +18,6 @@ pub struct Totals {
     pub received: u64,
     pub lost: u64,
     pub duplicated: u64,
-    /// Frames received after a later frame of their stream.
     pub reordered: u64,
 }
 
@@ -39,18 +38,17 @@ impl Totals {
         [self.sent, self.received, self.lost, self.duplicated, self.reordered]
     }
 
-    /// Returns whether frames arrived and none was lost, duplicated or reordered.
     pub const fn is_clean(&self) -> bool {
         self.received > 0 && self.lost == 0 && self.duplicated == 0 && self.reordered == 0
     }
 }
 
-/// Pause frames that the switches sent for the lossless class, all ports.
+/// Pause frames of switches for the lossless class, all ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Pfc {
     pub xoff_sent: u64,
     pub xon_sent: u64,
-    /// Time that peers were paused, ms, sum over all ports.
+    /// Sum over all ports, ms.
     pub paused_ms: f64,
 }
 
@@ -64,14 +62,13 @@ impl From<&Account> for Pfc {
     }
 }
 
-/// Final reports of all hosts and switches.
 #[derive(Debug)]
 pub struct Account {
-    /// Reports by host, with senders and sinks reconciled. Reports of kernel hosts contain only drops.
+    /// Senders and sinks reconciled; reports of kernel hosts contain only drops.
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Frames by class queued in switches after the hosts ended and before the first switch stopped. Later a stopping
-    /// switch resumes its peers, whose frames may go to a switch that has stopped.
+    /// Frames by class queued after the hosts ended and before the first switch stopped. Later a stopping switch resumes its peers, whose
+    /// frames may go to a stopped switch.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -89,7 +86,6 @@ impl Account {
         Account { hosts, switches, held, proofs, longest_stall_nanos, end }
     }
 
-    /// Creates an account of hosts without a switch, with `held` queued frames.
     #[cfg(test)]
     pub(crate) fn of_hosts(hosts: Vec<HostReport>, held: [u64; CLASSES]) -> Account {
         Account::new(FinalReports { hosts, ..FinalReports::default() }, Vec::new(), held, Nanos::ZERO)
@@ -116,17 +112,14 @@ impl Account {
         self.host(to).received.iter().find(|got| got.sender == from.number() && got.stream == stream)
     }
 
-    /// Returns the sum of a counter over all ports of all switches.
     pub fn sum(&self, class: Class, of: fn(&ClassCounters) -> &Counter) -> u64 {
         self.classes(class).map(|counters| of(counters).get()).sum()
     }
 
-    /// Returns the frames that switches dropped for a named reason.
     pub fn dropped(&self, class: Class) -> u64 {
         self.classes(class).flat_map(|counters| &counters.drops).map(Counter::get).sum()
     }
 
-    /// Returns the sum of all XDP and veth drop counters of ports and hosts.
     pub fn kernel_drops(&self) -> u64 {
         let at_switches: u64 = self.proofs.iter().map(|proof| proof.unseen_lost).sum();
         at_switches + self.hosts.iter().map(|host| host.drops.total).sum::<u64>()
@@ -137,7 +130,6 @@ impl Account {
         self.proofs.iter().all(|proof| proof.is_balanced)
     }
 
-    /// Returns the unreadable loss counters of switches and hosts.
     pub fn unproved(&self) -> Vec<String> {
         let gaps = |(switch, proof): (&Counted, &Proof)| {
             proof.unproved.iter().map(|gap| format!("{}: {gap}", switch.name)).collect::<Vec<_>>()
@@ -153,12 +145,12 @@ impl Account {
         switches.chain(self.hosts.iter().flat_map(unread)).collect()
     }
 
-    /// Returns the minimum headroom left in any lossless class, bytes; `None` without such a class.
+    /// Bytes; `None` without a lossless class.
     pub fn least_headroom(&self) -> Option<u64> {
         self.switches.iter().filter_map(Counted::least_headroom).min()
     }
 
-    /// Returns how long pipelines were halted for the class's queue at a port, ns. A current halt counts.
+    /// Returns how long pipelines were halted for the queue, including a current halt, ns.
     pub(crate) fn halted_nanos(&self, queue: &ClassCounters) -> u64 {
         let lasts = match queue.halted_since.get() {
             0 => 0,
@@ -167,18 +159,16 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest time that the machine did not schedule a switch while hosts ran, ns. The value is at most
-    /// one eighth too high.
+    /// Returns the longest time a switch was not scheduled while hosts ran, ns; at most one eighth too high.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
 
-    /// Returns the longest time that the machine did not schedule a host, ns.
     pub fn longest_host_gap_nanos(&self) -> u64 {
         self.hosts.iter().map(|host| host.longest_gap_ns).max().unwrap_or(0)
     }
 
-    /// Returns each host's usual wake-up delay, ns; hosts without one are left out.
+    /// Returns usual wake-up delays, ns, of hosts that have one.
     pub fn usual_host_gaps_nanos(&self) -> impl Iterator<Item = u64> {
         self.hosts.iter().map(|host| host.usual_gap_ns).filter(|gap| *gap > 0)
     }
@@ -188,11 +178,11 @@ impl Account {
     }
 }
 
-/// Minimum length of a frame, bytes.
+/// Shortest frame, bytes.
 const FRAME_MIN: u64 = 64;
 
-/// Returns the frames by class that entered these switches and have neither left nor been dropped, while nothing
-/// moves. Bytes in queues limit frames that no counter covers, such as those a kernel failed to forward.
+/// Returns the frames by class that entered and neither left nor were dropped, while nothing moves. Bytes in queues limit frames that no
+/// counter covers, such as those a kernel failed to forward.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));
@@ -205,7 +195,7 @@ pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     })
 }
 
-/// Returns Jain's fairness index of `shares`: 1 if all are equal, 1/n if one has everything, `None` if all are zero.
+/// Returns Jain's fairness index: 1 if all are equal, 1/n if one has everything, `None` if all are zero.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -226,7 +216,6 @@ mod tests {
         let switches = [Counted::nothing("switch")];
         let class = switches[0].counters.class(PortId(0), CLASS);
         let held = || held(&switches)[CLASS.index()];
-        // Two frames arrive: one goes to the kernel, which counts nothing here, and one is queued.
         class.rx_frames.add(2);
         class.ingress_bytes.add(64);
         assert_eq!(held(), 1);

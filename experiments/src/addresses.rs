@@ -1,7 +1,7 @@
-//! Addresses of switches and hosts in a routed plan, and shortest paths.
+//! Addresses in a routed plan, and shortest paths.
 //!
-//! Host number H.L has address 10.H.L.2 in a network of its own, and its switch port 10.H.L.1. The two ends of wire N
-//! between switches have 172.16.0.0 + 2N and 172.16.0.0 + 2N + 1.
+//! Host number H.L has address 10.H.L.2 in a network of its own, and its switch port 10.H.L.1. The ends of wire N between switches have
+//! 172.16.0.0 + 2N and 172.16.0.0 + 2N + 1.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -10,24 +10,22 @@ use xoff_wire::units::MacAddr;
 
 use crate::plan::{HostId, Plan, PortOf, SwitchId};
 
-/// A router's route to a host: the host's network and the ports of all shortest paths.
 pub struct Route {
     pub host: HostId,
-    /// Network address and prefix length.
+    /// Address and prefix length.
     pub network: (Ipv4Addr, u8),
     pub next_hops: Vec<PortOf>,
 }
 
-/// Address of the first end of the first wire between switches.
 const WIRES: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 0);
 
 impl Plan {
-    /// Returns the MAC address of a host's router; `None` if switches bridge.
+    /// `None` if switches bridge.
     pub fn gateway(&self, host: HostId) -> Option<MacAddr> {
         self.is_routed().then(|| device_address(self.port_of(host)))
     }
 
-    /// Returns the address of a port and the prefix length of its network.
+    /// Returns the port's address and prefix length.
     pub fn router_address(&self, at: PortOf) -> (Ipv4Addr, u8) {
         let wire = self.trunks().iter().position(|&(a, b)| a == at || b == at);
         match (wire, self.hosts().find(|&host| self.port_of(host) == at)) {
@@ -45,7 +43,7 @@ impl Plan {
         })
     }
 
-    /// Returns the ports of all shortest paths from a switch to a host.
+    /// Returns the ports of all shortest paths.
     pub(crate) fn next_hops(&self, switch: SwitchId, host: HostId) -> Vec<PortOf> {
         let home = self.port_of(host);
         if home.switch == switch {
@@ -55,7 +53,7 @@ impl Plan {
         self.trunks_of(switch).filter(|(_, b)| far[b.switch.0] + 1 == far[switch.0]).map(|(a, _)| a).collect()
     }
 
-    /// Returns the number of wires between `from` and each switch.
+    /// Returns the number of wires to each switch.
     fn distances(&self, from: SwitchId) -> Vec<usize> {
         let mut far = vec![usize::MAX - 1; self.switches().count()];
         far[from.0] = 0;
@@ -79,14 +77,10 @@ pub fn device_address(at: PortOf) -> MacAddr {
 
 const NETWORK_LEN: u8 = 24;
 
-/// Returns the network that contains only a host and its router.
 fn network(host: HostId) -> Ipv4Addr {
     Ipv4Addr::from_bits(host.ipv4().to_bits() & !0xff)
 }
 
-/// Returns the address of one end of wire number `wire` between switches.
-///
-/// # Panics
 /// Panics if the plan has more wires than addresses.
 pub fn wire_address(wire: usize, is_second: bool) -> Ipv4Addr {
     let number = u32::try_from(2 * wire).expect("a plan has few wires") + u32::from(is_second);

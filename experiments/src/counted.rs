@@ -9,13 +9,12 @@ use xoff_wire::units::{Class, MacAddr, PortId};
 
 use crate::plan::{Plan, SwitchId};
 
-/// A switch's name, settings and counters. They outlive the switch and hold neither sockets nor packet memory, which
-/// many fabrics would accumulate.
+/// A switch's data that outlive it, without sockets and packet memory, which many fabrics would accumulate.
 #[derive(Clone, Debug)]
 pub struct Counted {
     pub name: String,
     pub port_names: Vec<String>,
-    /// Settings, including the addresses of the ports.
+    /// Includes the addresses of the ports.
     pub settings: Arc<SwitchSettings>,
     pub counters: Arc<Counters>,
 }
@@ -46,7 +45,7 @@ impl Counted {
         self.ports().map(move |port| self.counters.class(port, class))
     }
 
-    /// Returns the minimum headroom left over all lossless classes, bytes; `None` without a lossless class.
+    /// Bytes; `None` without a lossless class.
     pub fn least_headroom(&self) -> Option<u64> {
         let left = |(port, class, counters): (PortId, Class, &ClassCounters)| {
             let settings = &self.settings.ports[port.index()].classes[class.index()];
@@ -56,7 +55,7 @@ impl Counted {
         self.classes().filter_map(left).min()
     }
 
-    /// Returns a switch with two ports, `left` and `right`, and counters of zero.
+    /// Returns a switch with ports `left` and `right`, and counters of zero.
     #[cfg(test)]
     pub(crate) fn nothing(name: &str) -> Counted {
         let mut plan = Plan::new(crate::line::Line::from(crate::line::Line::REFERENCE));
@@ -99,8 +98,7 @@ fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
     }
 }
 
-/// Returns a consistent reading of several counters. The reader may be preempted between two loads, so it reads until
-/// two successive readings agree.
+/// Reads until two successive readings agree, because the reader may be preempted between two loads.
 pub fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
     let mut before = read();
     loop {
@@ -125,7 +123,6 @@ mod tests {
         assert!(switch.least_headroom().is_some_and(|left| left == whole(0).min(whole(1)) && left > 7));
         switch.counters.class(PortId(1), LOSSLESS).headroom_watermark.set(whole(1) - 7);
         assert_eq!(switch.least_headroom(), Some(7));
-        // A lossy class's use does not count as headroom.
         switch.counters.class(PortId(0), Class::default()).headroom_watermark.set(u64::MAX);
         assert_eq!(switch.least_headroom(), Some(7));
     }
@@ -145,7 +142,6 @@ mod tests {
             text.ends_with("5000 bytes: egress queue s1 right, class 3, its line is the limit\n"),
             "{text}"
         );
-        // A holder of single flows is a holder.
         counted.counters.class(right, class).flows.paused.set(1);
         let text = Causes::of([&counted]).text();
         assert!(text.ends_with("paused by: station 00:00:00:00:00:99, class 3\n"), "{text}");

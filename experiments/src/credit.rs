@@ -1,11 +1,10 @@
-//! Transmission credit of a port: how far it runs ahead of its line. A rate measured from the first frame has to
-//! include that line time.
+//! Transmission credit: how far a port runs ahead of its line. A rate measured from the first frame has to include it.
 
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// Returns the line time by which an idle port runs ahead while it sends `frames` frames of this size: its saved
-/// credit, and the frame that uses the last of it. A pipeline's rate limits how fast frames use the credit.
+/// Returns the line time by which an idle port runs ahead while it sends `frames` frames: its saved credit, and the frame that uses the
+/// last of it. A pipeline's rate limits how fast frames use the credit.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));
@@ -22,7 +21,7 @@ mod tests {
 
     const FRAME: Bytes = Bytes(1_538);
 
-    /// Returns the credit of a 100 Mb/s port, which needs 123,040 ns for a frame, over `frames` frames.
+    /// Returns the credit of a 100 Mb/s port, which needs 123,040 ns for a frame.
     fn of(pipeline: &str, frames: u64) -> Nanos {
         let port =
             "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"100M\"\ncommit = \"10KB\"\nburst = \"20KB\"\n";

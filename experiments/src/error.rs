@@ -13,14 +13,11 @@ use xoff_traffic::HostError;
 use xoff_traffic::emit::LinkError;
 use xoff_wire::units::Nanos;
 
-/// Reason why a fabric cannot be built or run.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum FabricError {
-    /// A switch's configuration is invalid.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Config(#[from] ConfigError),
-    /// The simulator does not support a part of the plan.
     #[error("this cannot be simulated: {0}")]
     #[diagnostic(help("leave --simulated out"))]
     Unsimulated(&'static str),
@@ -35,10 +32,8 @@ pub enum FabricError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Routing(#[from] RoutingError),
-    /// A thread of a switch ended early.
     #[error(transparent)]
     Worker(#[from] ThreadError),
-    /// The path of a flow could not be determined.
     #[error(transparent)]
     Probe(#[from] ProbeError),
     #[error("cannot write raw data to {path}: {error}", path = .path.display())]
@@ -47,9 +42,9 @@ pub enum FabricError {
 }
 
 pub(crate) const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
-/// Group created by FRR's packages; its members may use FRR's sockets.
+/// Group of FRR's packages; its members may use FRR's sockets.
 pub(crate) const GROUP: &str = "frrvty";
-/// Maximum time until all routes of a fabric are installed.
+/// Maximum time to install all routes.
 pub(crate) const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -66,7 +61,7 @@ pub enum RoutingError {
     Ended { daemon: &'static str, switch: String, status: ExitStatus, last_output: String },
     #[error("after {} s not all routing daemons listen: {}", CONVERGES_WITHIN.as_secs(), .silent.join("; "))]
     Silent {
-        /// Daemons that are not ready, with the last output of each.
+        /// Daemons that are not ready, with their last output.
         silent: Vec<String>,
     },
     /// Routes disappeared during the run.
@@ -76,10 +71,9 @@ pub enum RoutingError {
     Missing { missing: Vec<String> },
 }
 
-/// Maximum time for a probe frame to reach the next switch, on lines of 100 Mb/s.
+/// Maximum time for a probe to reach the next switch, at 100 Mb/s.
 pub(crate) const PROBE_PATIENCE: Nanos = Nanos::from_secs(5);
 
-/// Reason why the path of a flow is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     #[error(

@@ -1,4 +1,4 @@
-//! Life of a fabric: built from its plan, started, run under a load, accounted for.
+//! Life of a fabric: built, started, run under a load, accounted for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,28 +25,20 @@ use crate::samples::{self, Samples};
 use crate::settings::Settings;
 use crate::simulation::{Simulation, Simulator};
 
-/// Time without any movement after which hosts end.
+/// Time without movement after which hosts end.
 const CALM: Duration = Duration::from_millis(50);
 
-/// Inputs of a fabric besides its plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     pub line: Line,
-    /// Settings of switches, and of hosts' reaction points, on top of the plan.
+    /// On top of the plan: settings of switches and hosts' reaction points.
     pub settings: &'a Settings,
     pub machine: &'a Machine,
 }
 
 impl Setup<'_> {
-    /// Builds hosts, switches and wires, with a configuration for each switch from plan and settings. Streams of the
-    /// hosts have the reaction points of the settings.
-    ///
-    /// # Errors
-    /// Returns an error if the machine refuses a part, lacks memory or FRR (for routers), a setting is invalid, or
-    /// the simulator does not support a part.
-    ///
-    /// # Panics
-    /// Panics if switches of a machine route and a host is a kernel host.
+    /// Builds hosts, switches and wires. Fails if the machine refuses a part, lacks memory or FRR, a setting is invalid, or the simulator
+    /// does not support a part. Panics if switches of a machine route and a host is a kernel host.
     pub fn build(&self, plan: Plan) -> Result<Fabric, FabricError> {
         let Setup { settings, machine, .. } = *self;
         let is_simulated = plan.line().is_simulated();
@@ -94,8 +86,7 @@ impl Fabric {
         &self.plan
     }
 
-    /// Returns the line time by which an idle port runs ahead while it sends `frames` frames of this size. On ideal
-    /// hardware frames never exceed the line rate.
+    /// Returns the line time by which an idle port runs ahead while it sends `frames` frames; zero on ideal hardware.
     pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
         if self.plan.line().hardware() == Hardware::Ideal {
             return Nanos::ZERO;
@@ -104,7 +95,7 @@ impl Fabric {
         credit::credit(&switch.ports[at.port.index()], &switch.pipeline, frame, frames)
     }
 
-    /// Returns whether all frames of a flow take the same of several equal-cost paths.
+    /// Returns whether a flow keeps one of several equal-cost paths.
     pub fn keeps_flows(&self) -> bool {
         let routers = self.configs.iter().filter_map(|config| config.shell.router.as_ref());
         routers.into_iter().all(|router| router.spread == Spread::Flow)
@@ -114,9 +105,6 @@ impl Fabric {
         &self.configs[switch.index()]
     }
 
-    /// Returns the network with the kernel hosts.
-    ///
-    /// # Panics
     /// Panics if the fabric is simulated.
     pub(crate) fn kernels(&self) -> &Network {
         match &self.backend {
@@ -125,7 +113,7 @@ impl Fabric {
         }
     }
 
-    /// Starts the switches; with routers, waits until all routes are installed.
+    /// With routers, waits until all routes are installed.
     pub fn start(&self) -> Result<Started<'_>, FabricError> {
         let running: Box<dyn RunningFabric + '_> = match &self.backend {
             Backend::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
@@ -134,8 +122,8 @@ impl Fabric {
         Ok(Started { fabric: self, running })
     }
 
-    /// Starts the switches, lets the hosts send, and calls `watch`. The hosts end after `watch` returns: when all
-    /// data are sent and received, or after `patience` (for lines of 100 Mb/s).
+    /// Starts the switches, lets the hosts send, and calls `watch`. Afterwards hosts end when all data are sent and received, or after
+    /// `patience` (for lines of 100 Mb/s).
     pub fn run<T>(
         &self,
         load: &Load,
@@ -145,28 +133,27 @@ impl Fabric {
         self.start()?.run(load, patience, watch)
     }
 
-    /// Returns the reaction points of a host; their cycles differ between hosts.
+    /// Reaction points' cycles differ between hosts.
     fn reaction(&self, host: HostId) -> Option<ReactionSettings> {
         self.reaction.map(|of| ReactionSettings { seed: of.seed_of(host.number()), ..of })
     }
 }
 
-/// Running switches whose hosts have not begun to send; routers have all routes.
+/// Running switches whose hosts have not begun; routers have all routes.
 pub struct Started<'a> {
     fabric: &'a Fabric,
     running: Box<dyn RunningFabric + 'a>,
 }
 
 impl Started<'_> {
-    /// Returns a UDP source port with which a stream between two hosts leaves a router by port `by`, for the default
-    /// destination port. Paths depend on a secret or a seed, so the function tries ports with frames of another
-    /// class; the receiver is not yet open.
+    /// Returns a UDP source port with which a stream leaves a router by port `by`, for the default destination port. Paths depend on a
+    /// secret or seed, so it tries ports with frames of another class; the receiver is not yet open.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::PortProbe { plan: &self.fabric.plan, flow: [from, to], by }
             .source_port(&*self.running, &self.counted())
     }
 
-    /// Lets the hosts send; see [`Fabric::run`].
+    /// See [`Fabric::run`].
     pub fn run<T>(
         self,
         load: &Load,

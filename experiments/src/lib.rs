@@ -1,11 +1,10 @@
-//! Fabrics of hosts and switches, and experiments with them: one definition for a machine and for the simulator.
+//! Fabrics of hosts and switches, and experiments with them, on a machine or simulated.
 //!
-//! A plan ([`Plan`]) is built ([`Setup::build`]), run under a load ([`Load`]), watched ([`Live`]) and accounted for
-//! ([`Account`]). An experiment ([`experiment`]) does so under each policy and compares the results.
+//! A plan ([`Plan`]) is built ([`Setup::build`]), run under a load ([`Load`]), watched ([`Live`]) and accounted for ([`Account`]). An
+//! experiment ([`experiment`]) does so under each policy.
 //!
-//! Callers do not depend on where a fabric runs: settings, loads, counters, samples and accounts are identical, and
-//! the running fabric (`RunningFabric`) provides the time. In the simulator, events drive dataplanes and hosts without
-//! privileges, and routes are values. On a machine, dataplanes and hosts are threads in namespaces.
+//! Settings, loads, counters and accounts are identical in both places. The simulator drives dataplanes and hosts by events; on a machine
+//! they are threads in namespaces.
 //!
 //! ```text
 //!   experiment --> Setup --> Fabric --> Started --> Account

@@ -1,15 +1,14 @@
-//! Lines of a fabric. Rate and hardware determine the sizes and times of an experiment.
+//! Lines of a fabric. Rate and hardware determine sizes and times, given for 100 Mb/s, where both scales agree.
 //!
-//! Sizes and times are given for lines of 100 Mb/s. Software answers a pause after the same time at any rate. Between
-//! programs, live or simulated, sizes therefore grow with the rate and times are constant. Ideal hardware answers in
-//! proportion to its line: sizes are constant and times shrink as the rate grows. At 100 Mb/s both scales agree.
+//! Software answers a pause after the same time at any rate. Between programs, live or simulated, sizes therefore grow with the rate and
+//! times are constant. Ideal hardware answers in proportion to its line: sizes are constant, times shrink.
 
 use std::fmt::{self, Display};
 
 use xoff_config::Hardware;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// A line's rate, hardware, and place (machine or simulator).
+/// A line's rate, hardware and place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     rate: BitRate,
@@ -27,7 +26,7 @@ impl Line {
     /// Rate for which sizes and times are given.
     pub const REFERENCE: BitRate = BitRate::from_mbps(100);
 
-    /// Creates a simulated line between ideal switches and hosts.
+    /// Creates a simulated line between ideal devices.
     #[must_use]
     pub const fn simulated(rate: BitRate) -> Line {
         Line { rate, hardware: Hardware::Ideal, is_simulated: true }
@@ -39,7 +38,7 @@ impl Line {
         Line { rate, hardware: Hardware::Software, is_simulated: true }
     }
 
-    /// Returns the kind of switches and hosts at the ends.
+    /// Returns the hardware at the ends.
     #[must_use]
     pub const fn hardware(self) -> Hardware {
         self.hardware
@@ -51,7 +50,7 @@ impl Line {
         self.rate
     }
 
-    /// Returns whether the line is in the simulator.
+    /// Returns whether it is simulated.
     #[must_use]
     pub const fn is_simulated(self) -> bool {
         self.is_simulated
@@ -69,7 +68,7 @@ impl Line {
         self.rate.time_of(bytes)
     }
 
-    /// Converts a size given for lines of 100 Mb/s.
+    /// Converts a size given for 100 Mb/s.
     #[must_use]
     pub fn size(self, at_100_mbps: Bytes) -> Bytes {
         match self.hardware {
@@ -78,7 +77,7 @@ impl Line {
         }
     }
 
-    /// Converts a time given for lines of 100 Mb/s.
+    /// Converts a time given for 100 Mb/s.
     #[must_use]
     pub fn span(self, at_100_mbps: Nanos) -> Nanos {
         match self.hardware {

@@ -14,7 +14,6 @@ use crate::plan::{HostId, PortOf};
 use crate::running_fabric::RunningFabric;
 use crate::samples::Samples;
 
-/// Interval between checks for calm.
 const CALM_POLL: Duration = Duration::from_millis(2);
 
 pub struct Live<'a> {
@@ -24,7 +23,6 @@ pub struct Live<'a> {
     line: Line,
     running: &'a dyn RunningFabric,
     begin: Nanos,
-    /// Samples for raw data; `None` if not recorded.
     samples: Option<RefCell<Samples>>,
 }
 
@@ -45,7 +43,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Returns when the hosts began, and the samples.
+    /// Returns the hosts' begin and the samples.
     pub(crate) fn into_samples(self) -> (Nanos, Option<Samples>) {
         self.sample();
         (self.begin, self.samples.map(RefCell::into_inner))
@@ -59,7 +57,6 @@ impl<'a> Live<'a> {
         self.switches[at.switch.index()].counters.class(at.port, class)
     }
 
-    /// Returns the sum of a counter over all ports of all switches.
     pub fn sum(&self, class: Class, of: impl Fn(&ClassCounters) -> u64) -> u64 {
         self.switches.iter().flat_map(|switch| switch.class(class)).map(of).sum()
     }
@@ -73,12 +70,12 @@ impl<'a> Live<'a> {
         volume.expect("hosts of a fabric tell each other apart").line_bytes.get()
     }
 
-    /// Returns the bytes of layer 1 that a host has received, all senders and classes.
+    /// Returns received layer 1 bytes, all senders and classes.
     pub fn received(&self, to: HostId) -> u64 {
         self.progress(to).received.iter().map(|volume| volume.line_bytes.get()).sum()
     }
 
-    /// Returns when the hosts began, by the clock of all reports.
+    /// By the clock of all reports.
     pub const fn begin(&self) -> Nanos {
         self.begin
     }
@@ -87,20 +84,18 @@ impl<'a> Live<'a> {
         self.running.now().since(self.begin)
     }
 
-    /// Returns whether all data have been sent and have left the switches, or a host has failed.
+    /// Returns whether all data are sent and have left the switches, or a host has failed.
     pub fn is_calm(&self) -> bool {
         let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
         (sent && self.waiting_bytes() == 0) || self.running.has_failed()
     }
 
-    /// Returns the bytes in egress queues, all switches and classes.
     pub fn waiting_bytes(&self) -> u64 {
         let classes = self.switches.iter().flat_map(Counted::classes);
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
     }
 
-    /// Calls `observe` every `interval` until the fabric is calm or `limit` has passed; both times are for lines of
-    /// 100 Mb/s.
+    /// Calls `observe` until the fabric is calm or `limit` has passed; both times are for lines of 100 Mb/s.
     pub fn every(&self, interval: Duration, limit: Duration, mut observe: impl FnMut(Nanos)) {
         let end = self.elapsed().after(self.span(limit));
         while !self.is_calm() && self.elapsed() < end {
@@ -122,7 +117,6 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Waits for a time given for lines of 100 Mb/s.
     pub(crate) fn wait(&self, at_100_mbps: Duration) {
         self.running.wait(self.span(at_100_mbps));
     }

@@ -6,10 +6,10 @@ use xoff_wire::units::Nanos;
 use crate::account::Account;
 use crate::plan::{HostId, LOSSLESS};
 
-/// DSCP of the lossless class: CS3.
+/// CS3.
 const LOSSLESS_DSCP: u8 = 24;
 
-/// Returns a stream in the lossless class, at line rate and without end.
+/// Returns an endless lossless stream at line rate.
 pub fn lossless(to: HostId) -> Stream {
     Stream { class: LOSSLESS, dscp: LOSSLESS_DSCP, dst: to.address(), ..Stream::default() }
 }
@@ -20,10 +20,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Adds a stream to `host`, which must not be a kernel host.
-    ///
-    /// # Panics
-    /// Panics if the host has the maximum number of streams already.
+    /// Panics for a kernel host, and beyond a host's number of streams.
     pub fn send(&mut self, host: HostId, stream: Stream) -> &mut Load {
         let before = self.streams.iter().filter(|(of, _)| *of == host).count();
         assert!(before < STREAMS_MAX, "a host has at most {STREAMS_MAX} streams");
@@ -31,8 +28,7 @@ impl Load {
         self
     }
 
-    /// Returns when the first frame of stream `number` of `host` was due, by the clock of its report. The least
-    /// delayed stream gives the host's begin.
+    /// Returns when the first frame was due, by the clock of the host's report; the least delayed stream gives its begin.
     pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
         let streams = self.of(host);
         let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);
@@ -40,8 +36,7 @@ impl Load {
         streams.get(usize::from(number)).map(|stream| Nanos(began).after(stream.start))
     }
 
-    /// Returns the time from when stream `number` of `from` was due until its last frame arrived at `to`. Returns
-    /// `None` if frames are missing or the stream has no count.
+    /// Returns the time from when the stream was due until its last frame arrived; `None` if frames are missing or it has no count.
     pub fn completion(&self, account: &Account, from: HostId, to: HostId, number: u8) -> Option<Nanos> {
         let count = self.of(from).get(usize::from(number))?.count?;
         let completed = account.stream(from, to, number)?.completed(count)?;

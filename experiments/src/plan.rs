@@ -1,7 +1,7 @@
 //! Plan of a fabric: hosts, switches, wires and routes.
 //!
-//! Every switch has a static entry for every station, on the shortest path unless a route overrides it. No frame is
-//! flooded, and loops of wires are harmless.
+//! Every switch has a static entry for every station, on the shortest path unless a route overrides it. No frame is flooded, and loops of
+//! wires are harmless.
 
 use std::net::Ipv4Addr;
 
@@ -41,12 +41,10 @@ impl HostId {
         MacAddr([0x02, 0, 0, high, low, OF_HOST])
     }
 
-    /// Returns the host's IPv4 address, both for `xoff traffic` and for the kernel.
     pub fn ipv4(self) -> Ipv4Addr {
         ip_address(self.address())
     }
 
-    /// Returns the host's number in its frames.
     pub fn number(self) -> u16 {
         u16::try_from(self.0 + 1).expect("a plan has few hosts")
     }
@@ -63,7 +61,6 @@ pub struct PortOf {
 
 #[derive(Clone, Debug)]
 struct PlannedPort {
-    /// Name of the port and of its device.
     name: String,
     leads_to_switch: bool,
     speed: BitRate,
@@ -74,16 +71,16 @@ struct PlannedSwitch {
     name: String,
     ports: Vec<PlannedPort>,
     role: Role,
-    /// Port groups: name, ports, and spreading method.
+    /// Name, ports, and spreading method.
     groups: Vec<(String, Vec<PortId>, &'static str)>,
     settings: Settings,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// A switch with the settings of the variant.
+    /// Has the settings of the variant.
     Compared,
-    /// A switch without them: the part of a host's NIC that obeys pauses.
+    /// Lacks them: the part of a host's NIC that obeys pauses.
     Nic,
 }
 
@@ -95,44 +92,39 @@ pub struct PlannedHost {
     pub stack: Stack,
 }
 
-/// Sender and receiver implementation of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// `xoff traffic`: streams of a load; obeys pauses.
+    /// `xoff traffic`: obeys pauses.
     Traffic,
-    /// The kernel: sockets of the caller; ignores pauses.
+    /// Sockets of the caller; ignores pauses.
     Kernel,
 }
 
-/// A fabric that is not built yet.
 #[derive(Clone, Debug)]
 pub struct Plan {
     line: Line,
-    /// Name of the plan within its experiment.
+    /// Name within the experiment.
     pub(crate) point: String,
     switches: Vec<PlannedSwitch>,
     hosts: Vec<PlannedHost>,
     /// Ports at both ends of each wire between switches.
     trunks: Vec<(PortOf, PortOf)>,
     routes: Vec<(HostId, PortOf)>,
-    /// True if switches route instead of bridge.
     is_routed: bool,
     settings: Settings,
 }
 
-/// Thresholds of a lossless class, as line time. Hosts and switches share cores: a resumed sender may have to wait
-/// for a core, and meanwhile the queue keeps the congested line busy.
+/// Threshold as line time. Hosts and switches share cores: a resumed sender may have to wait for a core, and meanwhile the queue keeps the
+/// congested line busy.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 /// Maximum time that a switch may be unscheduled.
 const STALL_BUDGET: &str = "25ms";
-/// Table for ports between switches.
 const TRUNK: &str = "trunk";
 /// Source text to which errors in the experiment's own values refer.
 const OWN: &str = "# Set by the experiment.\n";
 
 impl Plan {
-    /// Creates an empty plan with wires of this rate by default.
     pub fn new(line: impl Into<Line>) -> Plan {
         let line = line.into();
         let mut settings = Settings::default();
@@ -164,13 +156,13 @@ impl Plan {
         self.line
     }
 
-    /// Names the plan for raw data, for example `senders=8`.
+    /// Names the plan for raw data (`senders=8`).
     pub fn at_point(self, point: impl Into<String>) -> Plan {
         Plan { point: point.into(), ..self }
     }
 
-    /// Replaces bridges by routers: every host has a network of its own, and routes come from FRR, or in the
-    /// simulator from values. Frames go to the sender's [`gateway`](Plan::gateway).
+    /// Replaces bridges by routers: every host has its own network, and routes come from FRR, or in the simulator from values. Frames go
+    /// to the sender's [`gateway`](Plan::gateway).
     pub fn routed(mut self) -> Plan {
         // The namespace is created when the fabric is built.
         self.settings.set("defaults.routed", true).set("router.netns", "kernel");
@@ -187,7 +179,7 @@ impl Plan {
         self.trunks.iter().any(|&(a, b)| compared(a) && compared(b))
     }
 
-    /// Returns the part of the plan that the simulator does not support.
+    /// Returns the part that the simulator does not support.
     pub fn needs_a_machine(&self) -> Option<&'static str> {
         let has_kernels = self.hosts_with(Stack::Kernel).next().is_some();
         has_kernels.then_some("its hosts send by the kernel's TCP, and the simulator has no kernel")
@@ -218,7 +210,6 @@ impl Plan {
         SwitchId(self.switches.len() - 1)
     }
 
-    /// Adds a host at the next port of `switch`.
     pub fn host(&mut self, name: &str, switch: SwitchId) -> HostId {
         self.host_with(name, switch, self.line.rate())
     }
@@ -228,7 +219,7 @@ impl Plan {
         self.add_host(name, switch, line, Stack::Traffic)
     }
 
-    /// Adds a host with the kernel's stack, which gets neighbour entries for all other kernel hosts.
+    /// Adds a kernel host, which gets neighbour entries for all others.
     pub fn kernel_host(&mut self, name: &str, switch: SwitchId) -> HostId {
         self.add_host(name, switch, self.line.rate(), Stack::Kernel)
     }
@@ -240,7 +231,7 @@ impl Plan {
         host
     }
 
-    /// Connects two switches; returns the port at each. A port has the name of the switch that it leads to.
+    /// Returns the port at each switch, named after the other.
     pub fn trunk(&mut self, a: SwitchId, b: SwitchId) -> (PortOf, PortOf) {
         let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
         let (to_b, to_a) = (name(b), name(a));
@@ -251,18 +242,17 @@ impl Plan {
         ends
     }
 
-    /// Returns the ports at both ends of each wire between switches.
     pub fn trunks(&self) -> &[(PortOf, PortOf)] {
         &self.trunks
     }
 
-    /// Returns a switch's ports to other switches, each with the far end of its wire.
+    /// Returns ports to other switches, each with the far end of its wire.
     pub fn trunks_of(&self, switch: SwitchId) -> impl Iterator<Item = (PortOf, PortOf)> {
         let ends = self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
         ends.filter(move |(here, _)| here.switch == switch)
     }
 
-    /// Groups ports of one switch that lead to the same place; `spread` is the spreading method.
+    /// Groups ports of one switch that lead to the same place.
     pub fn group(&mut self, name: &str, ports: &[PortOf], spread: &'static str) {
         let Some(first) = ports.first() else { return };
         let members = ports.iter().map(|at| at.port).collect();
@@ -314,7 +304,6 @@ impl Plan {
         PortOf { switch, port }
     }
 
-    /// Returns the configuration of one switch on `machine`, with `variant` on top.
     pub fn config(
         &self,
         switch: SwitchId,
@@ -334,7 +323,7 @@ impl Plan {
         Ok(Config { warnings: remarks.warnings, notes: remarks.notes, ..config })
     }
 
-    /// Returns the document of a switch: values of the plan and of `variant`, replaced by `over`, those of `--set`.
+    /// Returns values of the plan and of `variant`, replaced by those of `--set` (`over`).
     fn document<'de>(
         &self,
         switch: SwitchId,
@@ -412,8 +401,7 @@ impl Plan {
         root
     }
 
-    /// Returns the port by which frames to `host` leave `switch`: a route's, otherwise that of the first shortest
-    /// path.
+    /// Prefers a route over the first shortest path.
     fn next_port(&self, switch: SwitchId, host: HostId) -> PortId {
         let route = self.routes.iter().find(|(to, by)| *to == host && by.switch == switch);
         let by = route.map(|&(_, by)| by).or_else(|| self.next_hops(switch, host).first().copied());

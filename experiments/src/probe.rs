@@ -1,5 +1,4 @@
-//! Search for the path of a flow among equal-cost paths through routers. As operators who spread RoCE by UDP source
-//! ports do, it tries.
+//! Search for the path of a flow among equal-cost paths, by trying UDP source ports, as operators who spread RoCE do.
 
 use xoff_host::Stream;
 use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
@@ -11,16 +10,16 @@ use crate::line::Line;
 use crate::plan::{HostId, Plan, PortOf};
 use crate::running_fabric::{Clock, RunningFabric};
 
-/// Class of probe frames: no stream of an experiment and no kernel uses it.
+/// No stream of an experiment and no kernel uses it.
 const CLASS: Class = Class::ALL[1];
 const DSCP: u8 = 8;
-/// Source ports to try, from the first dynamic port, as streams use.
+/// From the first dynamic port, as streams use.
 const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;
-/// Interval of retransmission of a missing frame; its class is lossy.
+/// Interval of retransmission; the class is lossy.
 const SEND_EVERY: Nanos = Nanos::from_millis(100);
 const LOOK_EVERY: Nanos = Nanos::from_micros(200);
 
-/// A flow between two hosts that has to leave a switch by port `by`, which leads to another switch.
+/// A flow that has to leave a switch by port `by`, which leads to another switch.
 pub(crate) struct PortProbe<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) flow: [HostId; 2],
@@ -28,7 +27,7 @@ pub(crate) struct PortProbe<'a> {
 }
 
 impl PortProbe<'_> {
-    /// Returns a UDP source port for that path. The next switch's receive counter shows where a frame went.
+    /// The next switch's receive counter shows where a frame went.
     pub(crate) fn source_port(
         &self,
         running: &dyn RunningFabric,
@@ -91,8 +90,8 @@ impl PortProbe<'_> {
     }
 }
 
-/// Sends a frame until one of the counts read by `came` grows, and returns its index. Waits for all frames sent, so
-/// that none counts for another flow.
+/// Sends a frame until one of the counts read by `came` grows, and returns its index. Waits for all frames sent, so that none counts for
+/// another flow.
 fn find_path(
     (clock, line): (&(impl Clock + ?Sized), Line),
     came: &impl Fn() -> Vec<u64>,
@@ -126,7 +125,6 @@ mod tests {
 
     use super::*;
 
-    /// A clock that advances by waiting.
     struct ManualClock(Cell<Nanos>);
 
     impl Clock for ManualClock {
@@ -145,7 +143,6 @@ mod tests {
         let (sent, looks_since) = (Cell::new(0), Cell::new(0));
         let came = || {
             looks_since.set(if sent.get() == 2 { looks_since.get() + 1 } else { 0 });
-            // The second frame arrives before the first.
             vec![7, 5 + u64::from(looks_since.get() > 0) + u64::from(looks_since.get() > 9)]
         };
         let line = Line::from(Line::REFERENCE);

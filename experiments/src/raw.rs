@@ -1,5 +1,4 @@
-//! `--csv DIR`: raw observations of an experiment, one row per flow, sample and pause. docs/experiments.md has the
-//! columns.
+//! `--csv DIR`: raw observations of an experiment; docs/experiments.md has the columns.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -8,7 +7,6 @@ use std::path::{Path, PathBuf};
 use crate::error::FabricError;
 use crate::results::{Row, TEXT, Table, csv};
 
-/// Columns of a table whose rows belong to a fabric of a run.
 macro_rules! columns {
     ($($rest:tt)*) => {
         crate::results::columns! {
@@ -20,7 +18,7 @@ macro_rules! columns {
     };
 }
 
-/// A row for each stream of a host. Times count from the hosts' begin.
+/// Times count from the hosts' begin.
 const COMPLETIONS: Table = Table {
     name: "completions",
     columns: columns! {
@@ -35,7 +33,7 @@ const COMPLETIONS: Table = Table {
     },
 };
 
-/// A row for each length of an egress queue that differs from the previous sample. Queues begin empty.
+/// A row for each queue length that differs from the previous sample; queues begin empty.
 const QUEUES: Table = Table {
     name: "queues",
     columns: columns! {
@@ -47,7 +45,7 @@ const QUEUES: Table = Table {
     },
 };
 
-/// A row for each sample that finds new XOFFs or XONs of a port.
+/// A row for each sample with new XOFFs or XONs.
 const PAUSES: Table = Table {
     name: "pauses",
     columns: columns! {
@@ -62,14 +60,14 @@ const PAUSES: Table = Table {
 
 const TABLES: [&Table; 3] = [&COMPLETIONS, &QUEUES, &PAUSES];
 
-/// Rows of completions, queues and pauses, without the cells common to a fabric.
+/// Rows of completions, queues and pauses, without cells common to a fabric.
 pub(crate) type RawRows = [Vec<Row>; TABLES.len()];
 
 fn file(table: &Table) -> String {
     format!("{}.csv", table.name)
 }
 
-/// A directory with the raw data of one experiment.
+/// A directory with an experiment's raw data.
 #[derive(Clone, Debug)]
 pub struct RawData {
     directory: PathBuf,
@@ -80,15 +78,13 @@ pub enum RawError {
     #[error("{path} exists: it has the raw data of another run, and is left as it is", path = .0.display())]
     #[diagnostic(help("give --csv another directory, or move that file away"))]
     Taken(PathBuf),
-    /// The directory or a file cannot be created.
     #[error("cannot write raw data to {path}: {error}", path = .path.display())]
     #[diagnostic(help("--csv takes a directory, which is made if there is none"))]
     Refused { path: PathBuf, error: io::Error },
 }
 
 impl RawData {
-    /// Creates the directory and files with column names and no rows. Changes nothing if one of the files has other
-    /// content.
+    /// Creates directory and files without rows; changes nothing if a file has other content.
     ///
     /// # Errors
     /// See [`RawError`].
@@ -114,7 +110,6 @@ impl RawData {
     }
 }
 
-/// Writer of the raw data of each fabric after its run.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
     pub(crate) raw: RawData,
@@ -123,7 +118,6 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Appends the rows of the fabric at this point of the experiment.
     pub(crate) fn take(&self, point: &str, rows: RawRows) -> Result<(), FabricError> {
         let key = [self.policy, &self.run.to_string(), point].map(str::to_owned);
         for (table, rows) in TABLES.iter().zip(rows) {

@@ -1,4 +1,4 @@
-//! Tables of results: columns with units, and conversion of rows to CSV and JSON.
+//! Tables of results, and conversion of rows to CSV and JSON.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ pub struct Column {
     /// Name; its last word is the unit, if any.
     pub name: &'static str,
     pub unit: &'static str,
-    /// Description, for docs/.
+    /// For docs/.
     #[cfg(test)]
     pub about: &'static str,
 }
 
 #[derive(Debug)]
 pub struct Table {
-    /// Name of the file, without `.csv` and `.jsonl`.
+    /// File name without `.csv` and `.jsonl`.
     pub name: &'static str,
     pub columns: &'static [Column],
 }
@@ -31,21 +31,17 @@ macro_rules! columns {
 pub(crate) use columns;
 
 impl Table {
-    /// Returns the first line of the CSV file.
     pub fn header(&self) -> String {
         let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
         names.join(",") + "\n"
     }
 
-    /// Returns the index of a column.
-    ///
-    /// # Panics
     /// Panics if no column has this name.
     pub fn at(&self, name: &str) -> usize {
         self.columns.iter().position(|column| column.name == name).expect("a column of the table")
     }
 
-    /// Formats a row as one JSON object and a line feed. Empty cells are null.
+    /// Formats a row as a JSON object with a line feed; empty cells are null.
     pub fn json(&self, row: &[String]) -> String {
         let mut line = String::from("{");
         for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {
@@ -69,7 +65,6 @@ pub fn csv(row: &[String]) -> String {
     row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// Parses the cells of a line of CSV.
 pub fn cells(line: &str) -> Row {
     let (mut row, mut cell, mut is_quoted) = (Row::new(), String::new(), false);
     let mut characters = line.chars().peekable();

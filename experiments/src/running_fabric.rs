@@ -12,9 +12,8 @@ use xoff_wire::units::Nanos;
 use crate::error::FabricError;
 use crate::plan::HostId;
 
-/// A clock that can wait.
 pub trait Clock {
-    /// Returns the time of the clock of all counters and reports.
+    /// Returns the time of all counters and reports.
     fn now(&self) -> Nanos;
 
     fn wait(&self, span: Nanos);
@@ -22,13 +21,13 @@ pub trait Clock {
 
 pub type Sender<'a> = Box<dyn FnMut(&[u8]) -> Result<(), FabricError> + 'a>;
 
-/// Running switches and hosts. The hosts [begin](RunningFabric::begin), then [stop](RunningFabric::stop_hosts), then
-/// the fabric [ends](RunningFabric::end); each call happens once and in this order.
+/// Running switches and hosts. The hosts [begin](RunningFabric::begin), then [stop](RunningFabric::stop_hosts), then the fabric
+/// [ends](RunningFabric::end); each once.
 pub trait RunningFabric: Clock {
-    /// Returns the settings of each switch, with the addresses of its ports, and its counters.
+    /// Settings include addresses of ports.
     fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)>;
 
-    /// Returns a sender of frames for a host that has not begun.
+    /// The host must not have begun.
     fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError>;
 
     fn begin(&mut self, hosts: Vec<HostStart>);
@@ -41,7 +40,6 @@ pub trait RunningFabric: Clock {
     fn end(&mut self, patience: Duration) -> Result<FinalReports, FabricError>;
 }
 
-/// Initial state of a `xoff traffic` host.
 #[derive(Debug)]
 pub struct HostStart {
     pub host: HostId,
@@ -50,22 +48,20 @@ pub struct HostStart {
     pub reaction: Option<ReactionSettings>,
 }
 
-/// Final reports of hosts and switches, besides the switches' counters.
 #[derive(Debug, Default)]
 pub struct FinalReports {
-    /// Reports by host. Reports of kernel hosts contain only drops.
+    /// Reports of kernel hosts contain only drops.
     pub hosts: Vec<HostReport>,
     pub proofs: Vec<Proof>,
     /// Longest time that a switch was not scheduled while hosts ran, ns.
     pub longest_stall_nanos: u64,
 }
 
-/// A switch's final report on frames lost outside its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// Frames lost before or after the switch without reaching its counters.
     pub unseen_lost: u64,
-    /// Descriptions of unreadable loss counters.
+    /// Unreadable loss counters.
     pub unproved: Vec<String>,
     /// True if every received frame is delivered, queued, or dropped for a named reason.
     pub is_balanced: bool,

@@ -1,8 +1,7 @@
-//! Samples of a running fabric, and the raw data record made from them.
+//! Samples of a running fabric, and raw data made from them.
 //!
-//! The watcher samples the switches' counters, a few hundred loads per sample, and does not disturb switches and
-//! hosts. Between two samples only counters are known: the numbers of XOFFs and XONs, and the begin of a current
-//! pause.
+//! A sample is a few hundred loads and disturbs nobody. Between two samples only the numbers of XOFFs and XONs and the begin of a current
+//! pause are known.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -26,7 +25,6 @@ enum PauseFrame {
     Xon,
 }
 
-/// All samples; switches and ports by number.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     queues: Vec<(Nanos, QueueKey, u64)>,
@@ -34,7 +32,6 @@ pub(crate) struct Samples {
     before: BTreeMap<QueueKey, QueueHistory>,
 }
 
-/// Last sample, and the state derived from all samples so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct QueueHistory {
     sample: QueueSample,
@@ -62,7 +59,7 @@ impl QueueSample {
 }
 
 impl Samples {
-    /// Samples all switches at time `now`; the hosts began at `begin` of the switches' clock.
+    /// The hosts began at `begin` of the switches' clock.
     pub(crate) fn sample(&mut self, switches: &[Counted], now: Nanos, begin: Nanos) {
         for (switch, counted) in switches.iter().enumerate() {
             for (port, class, counters) in counted.classes() {
@@ -98,7 +95,6 @@ impl Samples {
     }
 }
 
-/// Returns the rows of a fabric whose hosts began at `begin`.
 pub(crate) fn rows(plan: &Plan, load: &Load, account: &Account, begin: Nanos, samples: Samples) -> RawRows {
     let place = |(switch, port, class): QueueKey| {
         let at = PortOf { switch: SwitchId(switch), port };
@@ -154,8 +150,7 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    /// Returns the events (time in us, kind, count) derived from samples. A sample is a time in ms, numbers of XOFFs
-    /// and XONs, and the begin of a hold in us or 0.
+    /// Returns events (time in us, kind, count). A sample is a time in ms, numbers of XOFFs and XONs, and the begin of a hold in us or 0.
     fn events_of(readings: &[(u64, u64, u64, u64)]) -> Vec<(u64, PauseFrame, u64)> {
         let mut samples = Samples::default();
         for &(at, xoffs, xons, since) in readings {

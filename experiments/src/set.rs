@@ -1,7 +1,6 @@
-//! `--set KEY=VALUE`: values of the command line that override those of a scenario or an experiment.
+//! `--set KEY=VALUE`: overrides of a scenario or an experiment.
 //!
-//! The values are appended to the text as a list of tables `[[set]]`, so that errors in them have a place, as in a
-//! file. Then each value moves to its place.
+//! Values are appended to the text as tables `[[set]]`, so that errors have a place, then move to their places.
 
 use std::fmt::{self, Display, Write as _};
 use std::str::FromStr;
@@ -11,7 +10,6 @@ use toml_span::value::{Key, Table, ValueInner};
 use xoff_config::Problem;
 use xoff_config::reader::Problems;
 
-/// Name of the list of appended tables.
 pub(crate) const SET: &str = "set";
 /// Line before the appended tables; no file has it.
 const MARK: &str = "\n# Said on the command line:\n";
@@ -19,7 +17,7 @@ const MARK: &str = "\n# Said on the command line:\n";
 /// A key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Tables and key, such as `class.3.xoff`.
+    /// Tables and key (`class.3.xoff`).
     pub path: String,
     /// Value as typed.
     pub value: String,
@@ -47,13 +45,13 @@ impl FromStr for Given {
 }
 
 impl Given {
-    /// Returns the tables and the key.
+    /// Returns tables and key.
     #[must_use]
     pub fn parts(&self) -> Vec<&str> {
         self.path.split('.').collect()
     }
 
-    /// Returns the value as TOML; other text becomes a string, so strings need no quotes.
+    /// Text that is no TOML becomes a string, so strings need no quotes.
     fn toml(&self) -> String {
         let stands = toml_span::parse(&format!("v = {}", self.value)).is_ok();
         if stands { self.value.clone() } else { format!("{:?}", self.value) }
@@ -66,7 +64,6 @@ impl Display for Given {
     }
 }
 
-/// Returns the text with the values of the command line appended.
 pub(crate) fn written(text: &str, given: &[Given]) -> String {
     let mut whole = text.to_owned();
     if !given.is_empty() {
@@ -78,8 +75,7 @@ pub(crate) fn written(text: &str, given: &[Given]) -> String {
     whole
 }
 
-/// Returns the values of the list with their paths, and reports a key that is set twice. `meant` returns the
-/// canonical form of a path.
+/// Reports a key that is set twice; `meant` returns the canonical form of a path.
 pub(crate) fn checked_values<'a, 'de>(
     root: &'a Value<'de>,
     meant: impl Fn(&[String]) -> Vec<&str>,
@@ -99,7 +95,6 @@ pub(crate) fn checked_values<'a, 'de>(
     checked
 }
 
-/// Returns the values of the list with their paths.
 pub(crate) fn values<'a, 'de>(root: &'a Value<'de>) -> Vec<(Vec<String>, &'a Value<'de>)> {
     let mut found = Vec::new();
     for set in list(root, SET) {
@@ -108,12 +103,11 @@ pub(crate) fn values<'a, 'de>(root: &'a Value<'de>) -> Vec<(Vec<String>, &'a Val
     found
 }
 
-/// Returns the list under a key of the document, or an empty list.
+/// Returns an empty list if the key is missing.
 pub(crate) fn list<'a, 'de>(root: &'a Value<'de>, key: &str) -> &'a [Value<'de>] {
     root.as_table().and_then(|table| table.get(key)?.as_array()).map_or(&[], Vec::as_slice)
 }
 
-/// Collects the leaves of nested tables, with their paths.
 pub(crate) fn leaves<'a, 'de>(
     value: &'a Value<'de>,
     path: &mut Vec<String>,
@@ -131,7 +125,7 @@ pub(crate) fn leaves<'a, 'de>(
     }
 }
 
-/// Puts a value at its path and creates missing tables; a number addresses an entry of a list.
+/// Creates missing tables; a number addresses an entry of a list.
 pub(crate) fn put<'de>(
     at: &mut Value<'de>,
     path: &[impl AsRef<str>],

@@ -1,5 +1,4 @@
-//! Settings of the switches of a fabric, by table and key, and reaction points of the hosts, which match the
-//! switches' congestion points.
+//! Settings of switches, by table and key, and matching reaction points of hosts.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,6 @@ use crate::stall::Stall;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
     Is(bool),
-    /// Integer, such as a size in bytes.
     Number(i64),
     Part(f64),
     Text(String),
@@ -30,7 +28,7 @@ impl From<bool> for Setting {
 }
 
 impl From<u64> for Setting {
-    /// Converts a number, limited to TOML's 63 bits.
+    /// Limits the number to TOML's 63 bits.
     fn from(number: u64) -> Setting {
         Setting::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -61,7 +59,6 @@ impl From<&[u8]> for Setting {
 }
 
 impl Setting {
-    /// Returns the value for a document, with position `span`.
     pub(crate) fn value(&self, span: Span) -> Value<'static> {
         let number = |class: &u8| Value::with_span(ValueInner::Integer((*class).into()), span);
         let value = match self {
@@ -75,8 +72,7 @@ impl Setting {
     }
 }
 
-/// Values by table and key; a later value replaces an earlier one. Table `trunk` applies to all ports that lead to
-/// switches.
+/// A later value replaces an earlier one. Table `trunk` applies to all ports that lead to switches.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
@@ -84,22 +80,18 @@ pub struct Settings {
     copies: Vec<(String, String)>,
     /// Values of `--set`, which override the plan's in compared switches.
     pub over: Vec<Given>,
-    /// Reaction points of the hosts' streams to CNMs; `None` to ignore CNMs.
+    /// `None` to ignore CNMs.
     pub reaction: Option<ReactionSettings>,
     pub policy: Option<&'static str>,
-    /// Custom policy of the calling program, which a key may select.
+    /// Policy of the calling program, which a key may select.
     pub own_policy: Option<OwnPolicy>,
-    /// Random seed of congestion points, reaction points and random loads.
+    /// Seed of congestion points, reaction points and random loads.
     pub seed: u64,
-    /// Stalls of programs of a simulated machine; `None` for no stalls.
     pub stall: Option<Stall>,
     pub(crate) recorder: Option<Recorder>,
 }
 
 impl Settings {
-    /// Sets the value at `path`, such as `class.3.xoff`.
-    ///
-    /// # Panics
     /// Panics if `path` names no table.
     pub fn set(&mut self, path: &str, value: impl Into<Setting>) -> &mut Settings {
         let (table, key) = path.rsplit_once('.').expect("a path names a table and a key");
@@ -107,8 +99,8 @@ impl Settings {
         self
     }
 
-    /// Returns all places that an override at `path` changes: the path itself, and copies of its table without
-    /// another value or override of the key.
+    /// Returns all places that an override at `path` changes: the path itself, and copies of its table without another value or override
+    /// of the key.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
@@ -118,7 +110,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// Copies the values of table `from` to table `to`, including later overrides.
+    /// Copies later overrides, too.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);
@@ -138,12 +130,10 @@ impl Settings {
         self
     }
 
-    /// Returns whether the values of both are equal.
     pub(crate) fn has_same_values(&self, other: &Settings) -> bool {
         self.tables == other.tables
     }
 
-    /// Returns a document of these values, all with position `span`.
     pub(crate) fn document(&self, span: Span) -> Value<'static> {
         let mut root = Value::with_span(ValueInner::Table(Table::new()), span);
         for (table, keys) in &self.tables {

@@ -1,7 +1,6 @@
 //! A fabric in the simulator: dataplanes and hosts of a plan, driven by events instead of threads.
 //!
-//! Switches have the counters of live ones, so observers and accounts need no distinction. Ports have no devices; a
-//! lack of packet slots corresponds to an empty fill ring of a live switch.
+//! Switches have the counters of live ones. A lack of packet slots corresponds to an empty fill ring.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -23,13 +22,11 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::running_fabric::{Clock, FinalReports, HostStart, Proof, RunningFabric, Sender};
 use crate::stall::Stall;
 
-/// Begin of the hosts; zero would mean "none" in counters.
+/// Zero would mean "none" in counters.
 const BEGIN: Nanos = Nanos::from_micros(1);
-/// Rate of a wire between programs. A wire of namespaces has no rate; the kernel delivers a frame in about a
-/// microsecond.
+/// A wire of namespaces has no rate; the kernel delivers a frame in about a microsecond.
 const WIRE: BitRate = BitRate::from_gbps(10);
 
-/// Switches to simulate.
 #[derive(Debug)]
 pub(crate) struct Simulator {
     pub(crate) configs: Vec<Config>,
@@ -47,7 +44,7 @@ pub(crate) struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// Starts the plan, at the begin of its hosts.
+    /// Starts at the begin of the hosts.
     pub(crate) fn start(plan: &'a Plan, simulator: &Simulator) -> Simulation<'a> {
         let settings: Vec<SwitchSettings> = plan
             .switches()
@@ -169,7 +166,7 @@ impl RunningFabric for Simulation<'_> {
     }
 }
 
-/// Returns the settings of a switch, with the MAC addresses that a start adds.
+/// Adds the MAC addresses that a start adds.
 fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     let mut settings = config.switch.clone();
     for at in plan.ports_of(switch) {

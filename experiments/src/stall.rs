@@ -1,5 +1,4 @@
-//! Stalls of a simulated machine's programs: `--stall 2ms/500ms/30us`. Hosts and switches are then programs as in a
-//! live experiment, which the machine sometimes does not schedule and wakes with a delay.
+//! Stalls of a simulated machine's programs: `--stall 2ms/500ms/30us`.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -10,10 +9,10 @@ use xoff_host::values;
 use xoff_sim::Stalls;
 use xoff_wire::units::Nanos;
 
-/// Length and frequency of scheduling stalls.
+/// Scheduling stalls of programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// Maximum length; lengths are uniform from zero. Zero for no stalls.
+    /// Maximum length; lengths are uniform from zero. Zero for none.
     pub longest: Nanos,
     /// Mean time from the end of a stall to the next.
     pub every: Nanos,
@@ -21,15 +20,14 @@ pub struct Stall {
     pub wake: Nanos,
 }
 
-/// Default mean time between stalls.
 const EVERY: Nanos = Nanos::from_secs(1);
-/// Minimum time between stalls; shorter ones would make a run extremely long.
+/// Shorter ones would make a run extremely long.
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
-/// Maximum wake-up delay; longer ones are stalls.
+/// Longer ones are stalls.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {
-    /// Returns the random stalls of each program; `None` without stalls.
+    /// Returns each program's random stalls; `None` without stalls.
     #[must_use]
     pub fn drawn(self) -> Option<Stalls> {
         let length = Nanos::ZERO..=self.longest;

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Exact five-number summary of values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     pub count: usize,
     pub min: f64,
-    /// First quartile.
     pub p25: f64,
     pub p50: f64,
     pub p75: f64,
@@ -18,7 +16,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Returns the summary of values in any order; `None` without values.
+    /// Values may be in any order; `None` without values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let sorted = sorted(values);
         let at = |percent: usize| quantile(&sorted, percent);
@@ -51,8 +49,8 @@ const T_975: [f64; 30] = [
 const Z_975: f64 = 1.959_964;
 
 impl Interval {
-    /// Returns the mean of one value per run, and Student's t times its standard error on either side; `None` for
-    /// fewer than two values. The values must be normally distributed.
+    /// Returns the mean of one value per run, and Student's t times its standard error on either side; `None` for fewer than two. Values
+    /// must be normally distributed.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let runs = values.len();
         let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;
@@ -64,8 +62,8 @@ impl Interval {
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
     }
 
-    /// Returns Wilson's score interval of a yes-or-no event; `None` for fewer than two runs. The interval stays
-    /// within 0 and 1, and has a width even if all runs agree.
+    /// Returns Wilson's score interval of a yes-or-no event; `None` for fewer than two runs. It stays within 0 and 1, and has a width even
+    /// if all runs agree.
     pub fn of_share(values: &[f64]) -> Option<Interval> {
         let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
         let (runs, z) = (values.len() as f64, Z_975);
@@ -86,7 +84,7 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Returns a percentile of sorted values, interpolated linearly (Hyndman and Fan's type 7); `None` without values.
+/// Returns a percentile of sorted values, interpolated linearly (Hyndman and Fan's type 7).
 pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let (below, rest) = (last * percent / 100, last * percent % 100);
@@ -97,9 +95,9 @@ pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
 /// A main result of an experiment, with a confidence interval after several runs.
 pub(crate) struct Headline<M> {
     pub title: &'static str,
-    /// Function that returns the interval of one value per run.
+    /// Interval of one value per run.
     pub interval: fn(&[f64]) -> Option<Interval>,
-    /// Function that returns the value of a run.
+    /// Value of a run.
     pub value: fn(&M) -> Option<f64>,
 }
 
@@ -108,19 +106,18 @@ impl<M> Headline<M> {
         Headline { title, interval: Interval::of, value }
     }
 
-    /// Creates a headline for a yes-or-no event, 0 or 1 in each run.
+    /// For a yes-or-no event, 0 or 1 in each run.
     pub(crate) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
         Headline { title, interval: Interval::of_share, value }
     }
 }
 
-/// Returns the mean; `None` without values.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.into_iter().fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Intervals of all results of a policy, by place in the JSON: `/sweep/2/goodput_mbps/p50`.
+/// By place in the JSON: `/sweep/2/goodput_mbps/p50`.
 pub type Intervals = BTreeMap<String, Interval>;
 
 /// Settings, counts and time series, which are no results of a run.
@@ -140,10 +137,7 @@ const LEFT_OUT: [&str; 11] = [
 
 const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "runs_judged"];
 
-/// Returns the intervals of all numbers that each run measured.
-///
-/// # Panics
-/// Panics if a value has no JSON form; structs of numbers have one.
+/// Returns the intervals of all numbers that each run measured. Panics if a value has no JSON form.
 pub fn intervals<M: Serialize>(each: impl IntoIterator<Item = M>) -> Intervals {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in each {

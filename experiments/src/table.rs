@@ -1,6 +1,5 @@
-//! Forwarding table of a simulated router: the data that kernel and FRR provide to a live one, as values.
-//!
-//! Routes to the networks of wires between other switches are left out, because no host sends there.
+//! Forwarding table of a simulated router: a live one's data from kernel and FRR, as values. Routes to wires between other switches are
+//! left out, because no host sends there.
 
 use xoff_config::Config;
 use xoff_dataplane::routing::Fib;
@@ -12,8 +11,7 @@ use crate::addresses::{Route, device_address};
 use crate::plan::{Plan, PortOf, SwitchId};
 
 impl Plan {
-    /// Returns the forwarding table of a switch with this configuration and its initial `settings`; `None` for a
-    /// bridge.
+    /// `None` for a bridge.
     pub(crate) fn fib(&self, switch: SwitchId, config: &Config, settings: &SwitchSettings) -> Option<Fib> {
         let spread = config.shell.router.as_ref()?.spread;
         let mut router = Router::new(settings, self.ports_of(switch).map(device_address));
@@ -58,7 +56,7 @@ mod tests {
         plan.fib(switch, &config, &config.switch).unwrap()
     }
 
-    /// Returns the ports and next-hop addresses for a packet received at port 0, or why it is not forwarded.
+    /// Returns ports and next-hop addresses for a packet received at port 0, or why it is not forwarded.
     fn onward(fib: &Fib, dst: [u8; 4]) -> Result<BTreeSet<(PortId, [u8; 6])>, PuntReason> {
         let dst = Address::V4(u32::from_be_bytes(dst));
         let packet =
@@ -97,7 +95,7 @@ mod tests {
         plan
     }
 
-    /// Returns the minimum numbers of wires between switches, by an algorithm other than the plan's.
+    /// Uses another algorithm than the plan.
     fn distances(plan: &Plan) -> Vec<Vec<usize>> {
         let count = plan.switches().count();
         let mut far = vec![vec![usize::MAX / 2; count]; count];
@@ -156,7 +154,6 @@ mod tests {
         assert_eq!(onward(&leaf, [172, 16, 0, 0]), Err(PuntReason::Local), "its end of a wire");
         assert_eq!(onward(&leaf, neighbour(near, 3)), Err(PuntReason::Unresolved));
         assert_eq!(onward(&leaf, [192, 0, 2, 1]), Err(PuntReason::NoRoute));
-        // Packets to any address of a remote network are forwarded to it.
         for last in [1, 2, 3] {
             assert_eq!(onward(&leaf, neighbour(far, last)).unwrap().len(), 2, "by both spines");
             assert_eq!(onward(&spine, neighbour(far, last)).unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! Experiments in the simulator: they need no privileges, and the same seed gives the same result, byte by byte.
+//! Experiments in the simulator: the same seed gives the same result, byte by byte.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -18,8 +18,7 @@ fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
     experiment.run(&request, &mut |_| ()).unwrap()
 }
 
-/// Runs an experiment twice and checks that the results agree, the promise is kept, and no machine's disturbance
-/// appears.
+/// Checks that two runs agree, the promise is kept, and no machine's disturbance appears.
 fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
     let [first, second] = [(); 2].map(|()| run(name, policies, line, 7));
     assert_eq!(first.promise(), Promise::Kept, "{name}: {first}");
@@ -36,7 +35,6 @@ fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
     json
 }
 
-/// Runs an experiment between programs of a stalling machine.
 fn run_on_stalling_machine(name: &str, policies: &[&str], stall: &str, seed: u64) -> Report {
     let experiment = Experiment::find(name).unwrap();
     let policies: Vec<_> = policies.iter().map(|policy| Variant::find(policy).unwrap()).collect();
@@ -98,8 +96,6 @@ fn victim_is_simulated() {
     assert!((5_700.0..6_300.0).contains(&solo), "two offer 30 % each: {solo}");
 }
 
-/// Checks every step of the article, its order, and that each pause is caused by the queue that the next switch
-/// pauses.
 // proves: experiment-parity
 #[test]
 fn cascade_follows_the_article() {
@@ -111,7 +107,6 @@ fn cascade_follows_the_article() {
     }
 }
 
-/// Checks the steps over routers, for each sender by the spine of its flow.
 // proves: experiment-parity
 #[test]
 fn cascade_over_routers_follows_the_article() {
@@ -154,7 +149,6 @@ fn cascade_over_routers_follows_the_article() {
     }
 }
 
-/// The egress port of a flow depends on its switch's hash.
 // proves: experiment-parity
 #[test]
 fn routed_source_ports_depend_on_seed() {
@@ -167,7 +161,6 @@ fn routed_source_ports_depend_on_seed() {
     assert!(all.iter().any(|of| *of != all[0]), "{all:?}");
 }
 
-/// Spraying routers have no known path, as in a live run.
 // proves: experiment-parity
 #[test]
 fn spraying_routers_use_all_paths() {
@@ -243,7 +236,6 @@ fn balance_is_simulated_without_tcp() {
     assert!(reordered(0) == 0.0 && reordered(1) == 0.0 && reordered(2) > 0.0, "{pfc}");
 }
 
-/// The machine schedules programs by the seed alone.
 // proves: experiment-parity
 #[test]
 fn simulated_machine_with_stalls_loses_nothing() {

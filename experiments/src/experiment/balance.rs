@@ -1,9 +1,7 @@
-//! `balance`: two leaves, four spines, and messages from each host of one leaf to a host of its own at the other.
+//! `balance`: two leaves, four spines, and messages from each host of one leaf to its own host at the other.
 //!
-//! Four paths carry the load of four hosts, so no host would be paused if each message found a free path. With
-//! hashing by flow, two messages sometimes share a path and pause their hosts while other paths are free. Spraying by
-//! frame, round robin or by queue length, avoids that and reorders frames. `balance/tcp.rs` measures the effect on
-//! TCP.
+//! Four paths carry four hosts' load. With hashing by flow, two messages sometimes share a path and pause their hosts while others are
+//! free. Spraying by frame avoids that and reorders. `balance/tcp.rs` measures the effect on TCP.
 
 mod paths;
 mod tcp;
@@ -52,7 +50,7 @@ const HEADLINES: &[Headline<BalanceResults>] = &[
     Headline::of("adaptive\ndupack", |of| tcp::goodput(&of.tcp, &ADAPTIVE, LossDetection::Dupack)),
 ];
 
-/// Load of each host, percent of its line; a path has the same rate.
+/// Load of each host, percent of its line and of a path.
 const LOAD: u64 = 60;
 const MESSAGES: u64 = 120;
 /// Frames of a message, 128 KB: long compared with scheduling gaps.
@@ -60,34 +58,30 @@ const FRAMES: u64 = 90;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Results of one spreading method under one policy.
 #[derive(Debug, Serialize)]
 struct BalancePoint {
     spread: &'static str,
-    /// Time from when a message was due until its last frame arrived.
+    /// From when a message was due until its last frame arrived.
     completion_ms: Option<Spread>,
     p99_ms: Option<f64>,
-    /// Layer 1 rate of all messages from the first due time to the last completion; one value per run.
+    /// Layer 1 rate of all messages, first due time to last completion; one value per run.
     goodput_mbps: Option<Spread>,
-    /// Jain's index of the rates of messages; one value per run.
+    /// Jain's index of message rates; one value per run.
     fairness: Option<Spread>,
-    /// Jain's index of the bytes carried by each path; one value per run.
+    /// Jain's index of bytes by path; one value per run.
     path_fairness: Option<Spread>,
-    /// Queue length at the first leaf's uplinks, sampled.
+    /// At the first leaf's uplinks, sampled.
     uplink_kilobytes: Option<Spread>,
     xoff_sent: u64,
-    /// Time that peers were paused, ms, sum over ports.
+    /// Sum over ports.
     paused_ms: f64,
-    /// Frames received after a later frame of their message, percent of all frames.
     reordered_percent: f64,
-    /// Messages that lost frames.
     broken: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct BalanceResults {
     spreads: Vec<BalancePoint>,
-    /// Ratio of the 99th percentile under `flow` to that under `adaptive`.
     p99_flow_by_adaptive: Option<f64>,
     p99_frame_by_adaptive: Option<f64>,
     tcp: Vec<tcp::TcpPoint>,
@@ -108,7 +102,7 @@ struct Messages {
     load: Load,
     scene: BalanceScene,
     account: Account,
-    /// Samples of each uplink's queue, KB.
+    /// Samples by uplink, KB.
     waiting: Vec<f64>,
 }
 
@@ -152,8 +146,7 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, BalanceScene) {
 }
 
 impl BalanceScene {
-    /// Returns a load with one message per host at a random time in each of equal intervals, so that messages of a
-    /// host do not overlap.
+    /// Each host has a message at a random time in each of equal intervals, so its messages do not overlap.
     fn load(&self, seed: u64) -> Load {
         let mut load = Load::default();
         let frames = self.line.size(Bytes(FRAMES)).0.max(FRAMES);
@@ -187,14 +180,14 @@ impl BalanceRun {
 }
 
 impl Messages {
-    /// Returns the conduct, without reordering where the spreading method permits it.
+    /// Ignores reordering where the spreading method permits it.
     fn conduct(&self, way: &SpreadCase) -> Conduct {
         let totals = Totals::of(self.account.received(LOSSLESS));
         let reordered = if way.reorders { 0 } else { totals.reordered };
         Conduct::new(&self.account, Totals { reordered, ..totals }, self.account.held[LOSSLESS.index()])
     }
 
-    /// Returns each message's completion time, ms; `None` for messages that lost frames.
+    /// Milliseconds; `None` for messages that lost frames.
     fn completions(&self) -> Vec<Option<f64>> {
         let hosts = self.scene.senders.iter().zip(&self.scene.receivers);
         let numbers = (0..=u8::MAX).take(usize::try_from(MESSAGES).unwrap_or(usize::MAX));
@@ -226,7 +219,6 @@ fn completions(runs: &[BalanceRun], place: usize) -> Vec<f64> {
 fn shares(times: &[f64]) -> Vec<PlotPoint> {
     let times = sorted(times.iter().copied());
     let count = times.len().max(1) as f64;
-    // More points would not be distinguishable in a plot.
     let step = times.len().div_ceil(200).max(1);
     let point = |(place, time): (usize, &f64)| (*time, Some(100.0 * (place + 1) as f64 / count));
     let last = times.len().saturating_sub(1);

@@ -1,15 +1,12 @@
-//! `cascade`: step-by-step propagation of a pause upstream, as in the article on DSCP-based PFC.
+//! `cascade`: propagation of a pause upstream, as in the article on DSCP-based PFC.
 //!
-//! The fabric has two rail switches, a spine and a third rail switch. A GPU behind the last switch has a slower line
-//! than two others send. The routed variant has two leaves and two spines that route. DSCP 24 is class 3 in every
-//! switch. The report lists when each switch paused and resumed its peer, when each obeyed, and the cause that the
-//! switch reports.
+//! The fabric has two rail switches, a spine and a third rail switch. A GPU behind the last has a slower line than two others send; the
+//! routed variant has two leaves and two spines. DSCP 24 is class 3.
 //!
-//! The two senders offer twice the receiver's rate, and less than the wires between switches carry. Only the port
-//! behind the last switch is congested; every other pause is a relay. Under plain PFC the steps must follow the
-//! article's order, and each pause must have the previous switch's paused queue as its cause. An experiment that
-//! contradicts this fails, with two exceptions. Stalls of the machine may have congested a switch, and user settings
-//! make the switches different from the article's. Deviations are then reported without a failure.
+//! Two senders offer twice the receiver's rate, and less than wires between switches carry. Only the port behind the last switch is
+//! congested; every other pause is a relay. Under plain PFC the steps must follow the article's order, and each pause must have the
+//! previous switch's paused queue as its cause. A contradiction fails the experiment, unless the machine stalled or user settings change
+//! the switches.
 
 mod article;
 mod routed;
@@ -58,32 +55,30 @@ const ROUTED: Experiment = Experiment {
 
 const ARTICLE: &str = "pfc";
 const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
-/// Duration of sending, percent of its line that each sending GPU offers, and the receiver's line in percent of a
-/// sender's.
+/// Duration, percent of its line that each sending GPU offers, and the receiver's line in percent of a sender's.
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
 /// Stall beyond which a run is not judged: a rail switch or spine receives half of XOFF from one sender in this time.
 const STALL: Nanos = Nanos::from_millis(5);
-/// Load of another class that nobody pauses, percent.
+/// Another class, which nobody pauses.
 const OTHER_PERCENT: u64 = 20;
-/// Load of the lossless class in the uncongested reverse direction, percent.
+/// The lossless class in the uncongested reverse direction.
 const BESIDE_PERCENT: u64 = 5;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
 struct CascadeResults {
     steps: Vec<StepTime>,
-    /// Paths of flows where several exist; first run.
+    /// Where several paths exist; first run.
     flows: Vec<FlowPath>,
-    /// Runs whose steps followed the article's order, and runs in which every pause but the first was a relay.
+    /// Runs in the article's order, and runs in which every pause but the first was a relay.
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Conclusive runs: without stalls of the machine, steps too early by at most a switch's stall, unobserved
-    /// pauses, and flows on other paths.
+    /// Runs without stalls, steps early by at most a switch's stall, unobserved pauses, and flows on other paths.
     runs_judged: usize,
     deviations: Vec<String>,
-    /// Frames that a class 0 stream on the same wires offered and delivered.
+    /// Class 0 frames offered and delivered on the same wires.
     other_class_sent: u64,
     other_class_received: u64,
     timeline: Vec<PauseEvent>,
@@ -91,7 +86,7 @@ struct CascadeResults {
     end_ms: f64,
 }
 
-/// A flow and the UDP source port that selects its path among equal ones.
+/// A flow and the UDP source port that selects its path.
 #[derive(Clone, Debug, Serialize)]
 struct FlowPath {
     from: String,
@@ -130,13 +125,12 @@ fn measure(
     Ok(findings.with(text(sequence, request, &all), figure(sequence, request, &all)))
 }
 
-/// Returns whether the switches are those of the article. User settings change the switches under the same policy
-/// name.
+/// User settings change the switches under the same policy name.
 fn is_article_policy(variant: &Variant, request: &Request) -> bool {
     variant.name == ARTICLE && request.given.is_empty()
 }
 
-/// Returns the deviations of these runs from the article. If no run is conclusive, marks the conduct as unproved.
+/// Returns the deviations from the article. Without a conclusive run, marks the conduct as unproved.
 fn judge_against_article(sequence: &Sequence, runs: &[CascadeRun], conduct: &mut Conduct) -> Vec<String> {
     if !runs.iter().any(|run| run.is_judged(sequence)) {
         let order = "the order of the article's steps: in every run the machine stalled, a step was early by at most \
@@ -171,7 +165,7 @@ fn other_class(to: HostId, rate: Option<BitRate>, line: Line) -> Stream {
 
 struct Deviation {
     text: String,
-    /// True if a stall of the machine cannot explain the deviation.
+    /// True if a stall cannot explain the deviation.
     is_proved: bool,
 }
 
@@ -183,8 +177,7 @@ impl CascadeRun {
             text: format!("run {}{stall_note}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
-        // A switch reads its clock once per loop, before its rings, so its timestamps may be early by the length of a
-        // stall.
+        // A switch reads its clock once per loop, before its rings, so its timestamps may be early by the length of a stall.
         let stall_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let order = sequence.out_of_order(&self.record).into_iter().map(|(text, by)| match by {
             Some(by) if by <= stall_ms => {
@@ -197,7 +190,6 @@ impl CascadeRun {
         astray.chain(order).chain(not_relayed.iter().map(|text| deviation(text, true))).collect()
     }
 
-    /// Returns whether the run proves or disproves the order of steps.
     fn is_judged(&self, sequence: &Sequence) -> bool {
         let deviates = || self.deviations(sequence, 0).iter().any(|deviation| deviation.is_proved);
         self.astray.is_empty() && (sequence.matches(&self.record) || deviates())
@@ -210,7 +202,6 @@ impl CascadeRun {
 }
 
 impl CascadeResults {
-    /// Returns when the article's step described by `about` was first observed.
     fn at_ms(&self, step: &str, about: &str) -> Option<f64> {
         self.steps.iter().find(|of| of.step == step && of.what.contains(about))?.at_ms
     }
@@ -237,7 +228,7 @@ impl CascadeResults {
 
 type PolicyResults = [Compared<CascadeRun, CascadeResults>];
 
-/// Maximum number of deviations in the text; the JSON has all.
+/// Maximum deviations in the text; the JSON has all.
 const DEVIATIONS_SHOWN: usize = 6;
 
 fn title(sequence: &Sequence, request: &Request) -> String {
@@ -280,8 +271,7 @@ fn figure(sequence: &Sequence, request: &Request, all: &PolicyResults) -> Figure
     Figure { title: title(sequence, request), panels: all.iter().map(panel).collect() }
 }
 
-/// Returns a row for each port that paused its peer, the last switch first. A pause without an observed end lasts to
-/// the end.
+/// Returns a row for each port that paused its peer, the last switch first. A pause without an observed end lasts to the end.
 fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for event in events {
@@ -366,7 +356,6 @@ mod tests {
     fn step_early_by_stall_is_inconclusive() {
         let sequence = article::sequence();
         let mut events = sequence.expected_events();
-        // The cause of this event is at 0.0.
         (events[1].at_ms, events[1].not_before_ms) = (-0.1, -0.1);
         let judged = |stall| {
             let account = Account::of_hosts(Vec::new(), [0; CLASSES]).with_stall(Nanos(stall));

@@ -1,4 +1,4 @@
-//! Congestion notifications received by hosts, decoded: flow, feedback and congestion point.
+//! Congestion notifications received by hosts, decoded.
 
 use serde::Serialize;
 use xoff_wire::units::{MacAddr, Nanos};
@@ -6,10 +6,9 @@ use xoff_wire::{Cnm, Header};
 
 use crate::{Account, Counted, HostId};
 
-/// Unit of a CNM's queue lengths, bytes.
+/// Unit of queue lengths, bytes.
 const UNIT: i64 = 64;
 
-/// A CNM received by a host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReceivedCnm {
     pub at_ms: f64,
@@ -17,19 +16,19 @@ pub struct ReceivedCnm {
     #[serde(skip)]
     pub flow_index: usize,
     pub flow: &'static str,
-    /// Quantized feedback, 1 to 63.
+    /// Quantized, 1 to 63.
     pub feedback: u8,
     /// Queue length above the set point.
     pub q_offset_bytes: i64,
-    /// Growth of the queue since the previous sample.
+    /// Growth since the previous sample.
     pub q_delta_bytes: i64,
     pub port: String,
 }
 
-/// A flow: name, host, and number at that host.
+/// Flow name, host, and number at that host.
 pub type FlowKey = (&'static str, HostId, u8);
 
-/// Returns all CNMs about these flows, in order of arrival. The CNM's destination and CN-TAG identify the flow.
+/// Returns the CNMs in order of arrival; destination and CN-TAG identify the flow.
 pub fn received_cnms(account: &Account, begin: Nanos, flows: &[FlowKey]) -> Vec<ReceivedCnm> {
     let captured = account.hosts.iter().flat_map(|host| &host.cnms.captured);
     let mut cnms: Vec<ReceivedCnm> = captured
@@ -59,7 +58,7 @@ fn decode(frame: &[u8], at_ms: f64, flows: &[FlowKey], switches: &[Counted]) -> 
     })
 }
 
-/// Returns the name of the congestion point's port, or its address if it is at none of these switches.
+/// Returns the congestion point's port, or its address if no switch has it.
 fn port(cnm: &Cnm, switches: &[Counted]) -> String {
     let [a, b, c, d, e, f, ..] = cnm.congestion_point.0;
     let address = MacAddr([a, b, c, d, e, f]);

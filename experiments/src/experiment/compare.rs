@@ -8,14 +8,13 @@ use crate::statistics::Headline;
 use crate::{FabricError, Setup};
 
 pub(super) struct Compared<R, M> {
-    /// Name in tables and figures; a policy that lost frames is marked.
+    /// Display name; marks a policy that lost frames.
     pub name: String,
     pub runs: Vec<R>,
-    /// Summary of all runs.
     pub measured: M,
 }
 
-/// Measures every policy of the request. `conduct` and `measured` summarize the runs of a policy.
+/// `conduct` and `measured` summarize the runs of a policy.
 pub(super) fn compare<R, M: Serialize>(
     experiment: &Experiment,
     (request, tell): (&Request, &mut Tell<'_>),
@@ -41,8 +40,7 @@ pub(super) fn compare<R, M: Serialize>(
     Ok((findings, all))
 }
 
-/// Runs every policy of the request `runs` times. Policies alternate, so that disturbances by the machine affect all
-/// of them.
+/// Alternates policies, so that disturbances by the machine affect all of them.
 pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,

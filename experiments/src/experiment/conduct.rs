@@ -1,4 +1,4 @@
-//! Results common to all experiments: whether the policy kept its promise, and how the machine behaved.
+//! Results common to all experiments: the promise, and the machine's behaviour.
 
 use std::iter::Sum;
 
@@ -9,35 +9,33 @@ use xoff_wire::units::Class;
 use crate::statistics::{Spread, p50};
 use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
 
-/// Behaviour of hosts, switches and machine, summed over all runs of a policy. Field names are those of `xoff demo`.
+/// Behaviour of hosts, switches and machine, summed over all runs of a policy; names are those of `xoff demo`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conduct {
     pub lossless: Totals,
-    /// Lossless frames still queued in a switch at the end; they count as lost.
+    /// Lossless frames still queued at the end; they count as lost.
     pub held: u64,
-    /// Lossless frames that were lost and are not queued.
+    /// Lossless frames lost and not queued.
     #[serde(skip)]
     pub unqueued_losses: u64,
     pub pfc: Pfc,
-    /// Halts of pipelines because an egress queue was full.
     pub halts: Halts,
-    /// Sum of all XDP and veth drop counters of ports and hosts.
+    /// Sum of all XDP and veth drop counters.
     pub xdp_drops: u64,
     /// True if every frame is delivered, queued, or dropped for a named reason.
     pub ledger_balanced: bool,
     pub unproved: Vec<String>,
-    /// Minimum headroom left, bytes; null if no class has any.
+    /// Minimum left; null without a class that has any.
     pub least_headroom_bytes: Option<u64>,
-    /// Longest time that the machine did not schedule a switch, ms.
     pub longest_stall_ms: f64,
     pub longest_host_gap_ms: f64,
-    /// Usual wake-up delay of hosts after a sleep, ms: the median over hosts and runs; zero if no host slept.
+    /// Median over hosts and runs; zero if no host slept.
     pub usual_host_gap_ms: f64,
     #[serde(skip)]
     pub verdict: Verdict,
 }
 
-/// Halts of pipelines, all switches, classes and ports.
+/// Halts of pipelines by full egress queues, all switches, classes and ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Halts {
     pub count: u64,
@@ -55,17 +53,17 @@ impl From<&Account> for Halts {
     }
 }
 
-/// Verdict on a run; for several runs, the worst.
+/// For several runs, the worst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Every frame arrived once and in order, or is still queued.
     #[default]
     Kept,
-    /// No loss is known, but a loss counter cannot be read.
+    /// No known loss, but an unreadable loss counter.
     Unproved,
-    /// Frames were lost, or none arrived; permitted to a policy without a promise.
+    /// Frames lost, or none arrived; permitted to a policy without a promise.
     Lossy,
-    /// Frames were duplicated, reordered or unaccounted for; permitted to no policy.
+    /// Frames duplicated, reordered or unaccounted for; permitted to no policy.
     Broken,
 }
 
@@ -80,7 +78,7 @@ impl Conduct {
         Conduct::new(account, totals.sum(), held)
     }
 
-    /// Creates the conduct of a run from its lossless totals; `held` of the lost frames are still queued.
+    /// `held` of the lost frames are still queued.
     pub fn new(account: &Account, lossless: Totals, held: u64) -> Conduct {
         let ledger_balanced = account.is_balanced();
         let unproved = account.unproved();
@@ -103,7 +101,6 @@ impl Conduct {
         }
     }
 
-    /// Returns whether every frame is accounted for, as text.
     pub(super) const fn ledger(&self) -> &'static str {
         if self.ledger_balanced { "balanced" } else { "NOT balanced" }
     }

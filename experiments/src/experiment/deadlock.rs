@@ -1,9 +1,7 @@
-//! `deadlock`: three switches in a ring, with flows two wires long, so that each wire's buffer depends on the next (a
-//! cyclic buffer dependency).
+//! `deadlock`: three switches in a ring, with flows two wires long: a cyclic buffer dependency.
 //!
-//! Each switch forwards frames of the previous switch and of its own host. A deadlock occurs if all three pause their
-//! predecessor while all buffered frames have to continue round the ring. The hosts then stop sending; frames still
-//! queued afterwards never leave.
+//! A deadlock occurs if all three pause their predecessor while all buffered frames have to continue round the ring. Frames still queued
+//! after the hosts stop never leave.
 
 use std::time::Duration;
 
@@ -42,20 +40,18 @@ const HEADLINES: &[Headline<DeadlockResults>] = &[
 const SEND: Nanos = Nanos::from_millis(1500);
 /// Time after sending, after which remaining frames never leave.
 const SILENCE: Nanos = Nanos::from_millis(1000);
-/// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
 const SAMPLE_EVERY: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Serialize)]
 struct DeadlockResults {
-    /// Runs in which frames stayed queued.
     deadlocks: usize,
-    /// Arrival of the last frame in such a run, after the start.
+    /// Arrival of a deadlocked run's last frame, after the start.
     stopped_ms: Option<Spread>,
-    /// Total received by all hosts while they sent; one value per run.
+    /// Received by all hosts while they sent; one value per run.
     delivered_mbps: Option<Spread>,
-    /// First cycle of waiting ports that was found.
+    /// First cycle of waiting ports found.
     cycle: Vec<String>,
 }
 
@@ -81,7 +77,6 @@ fn plan(line: Line) -> (Plan, [HostId; 3]) {
     let hosts = [0, 1, 2].map(|n| plan.host(&format!("host-{}", ["a", "b", "c"][n]), switches[n]));
     let onward = [0, 1, 2].map(|n: usize| plan.trunk(switches[n], switches[(n + 1) % 3]).0);
     for (place, &by) in onward.iter().enumerate() {
-        // To the next switch's host and to the one after it: both round the ring.
         plan.route(hosts[(place + 1) % 3], by);
         plan.route(hosts[(place + 2) % 3], by);
     }

@@ -1,7 +1,7 @@
 //! `xoff demo`: a congested switch in namespaces, with the account of every frame.
 //!
-//! Four senders each offer line rate, lossless, and some lossy traffic into one port. A victim sends in the same
-//! lossless class between two other ports. A short probe first finds the line rate that the machine can carry.
+//! Four senders each offer line rate, lossless, and some lossy traffic into one port. A victim sends in the lossless class between two
+//! other ports. A probe first finds the line rate that the machine carries.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -18,33 +18,30 @@ use super::series::Series;
 use super::{Conduct, machine};
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
-/// Line rates to try, Mb/s, highest first.
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
-/// Minimum share of the congested line that has to be used for a rate to count as carried.
+/// Minimum use of the congested line for a rate to count as carried.
 const CARRIED: f64 = 0.97;
 const PROBE: Nanos = Nanos::from_millis(1500);
 
 const LOSSY: Class = Class::ALL[0];
 const SENDERS: usize = 4;
-/// Lossy load of each sender, percent of its line; the sum exceeds the class's share of the congested port.
+/// Percent of each sender's line; the sum exceeds the class's share of the congested port.
 const LOSSY_PERCENT: u64 = 20;
-/// Load of the victim, percent of its line.
 const VICTIM_PERCENT: u64 = 40;
 /// Delay of sending after all hosts are open.
 const HEAD_START: Nanos = Nanos::from_millis(100);
-/// Time after the first frame from which, and before the last frame until which, the congested port is full.
+/// Margin after the first and before the last frame, within which the congested port may not be full.
 const RAMP: Nanos = Nanos::from_millis(200);
 const FALL: Nanos = Nanos::from_millis(100);
-/// Maximum time for queued frames to leave the switch.
+/// Maximum time for queued frames to leave.
 const PATIENCE: Duration = Duration::from_secs(3);
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 const TICK: Nanos = Nanos::from_secs(1);
 
-/// Finds the rate that the machine carries, and runs the demo at it for `seconds` of traffic. `tell` receives
-/// progress lines.
+/// Runs the demo for `seconds` at the rate that the machine carries; `tell` receives progress lines.
 ///
 /// # Errors
-/// Returns an error if the demo cannot run. Loss of frames is not an error; the report has it.
+/// Fails if the demo cannot run; the report has lost frames.
 pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<DemoReport, FabricError> {
     let rate = probe(tell)?;
     tell(&format!("running {seconds} s at {rate} Mb/s"));
@@ -69,7 +66,6 @@ fn probe(tell: &mut dyn FnMut(&str)) -> Result<u64, FabricError> {
     Ok(last)
 }
 
-/// Offers traffic for `span` on lines of `rate_mbps`.
 fn once(rate_mbps: u64, span: Nanos, tell: &mut dyn FnMut(&str)) -> Result<DemoReport, FabricError> {
     let mut plan = Plan::new(BitRate::from_mbps(rate_mbps));
     let line = plan.line();
@@ -109,7 +105,7 @@ fn once(rate_mbps: u64, span: Nanos, tell: &mut dyn FnMut(&str)) -> Result<DemoR
     })
 }
 
-/// Reports progress, and returns the Mb/s of the congested line used while it is congested.
+/// Returns the Mb/s of the congested line used while it is congested.
 fn watch(
     live: &Live<'_>,
     [receiver, bystander]: [HostId; 2],
@@ -144,54 +140,53 @@ fn watch(
 /// Result of a demo; its JSON is stable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DemoReport {
-    /// Conduct of class 3 (the four senders' streams and the victim), switch and machine.
+    /// Class 3 (senders and victim), switch and machine.
     #[serde(flatten)]
     pub conduct: Conduct,
     /// Frames of class 0.
     pub lossy: LossyTotals,
-    /// Stream of class 3 between two uncongested ports.
+    /// Class 3 between two uncongested ports.
     pub victim: Victim,
-    /// Bits received through the congested port, preamble and gap included, divided by its line rate.
+    /// Congested port's received layer 1 bits divided by its line rate.
     pub goodput_ratio: f64,
-    /// Jain's index over the four senders' lossless streams; 1 is perfectly fair, null if nothing arrived.
+    /// Jain's index over the senders' lossless streams; null if nothing arrived.
     pub fairness: Option<f64>,
-    /// Headroom of the lossless class.
+    /// Lossless class's headroom.
     pub headroom: Headroom,
-    /// Line rate of every port, Mb/s; below 1000 if the probe found that the machine cannot carry that.
+    /// Line rate, Mb/s; below 1000 if the machine cannot carry that.
     pub line_mbps: u64,
-    /// Duration of offered traffic, s.
+    /// Duration of traffic, s.
     pub seconds: f64,
 }
 
-/// Frames of the lossy class, and drops of the switch.
+/// Lossy frames and drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LossyTotals {
     /// Frame totals.
     #[serde(flatten)]
     pub totals: Totals,
-    /// Frames dropped and counted by the switch.
+    /// Frames that the switch dropped.
     pub dropped_by_switch: u64,
 }
 
-/// Stream that shares the class of the congestion but not its port.
+/// Stream that shares the congestion's class but not its port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Victim {
-    /// Offered rate, Mb/s of layer 1.
+    /// Offered layer 1 Mb/s.
     pub offered_mbps: f64,
-    /// Received rate, Mb/s of layer 1.
+    /// Received layer 1 Mb/s.
     pub received_mbps: f64,
 }
 
 /// Headroom of the lossless class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// Minimum left at any port, bytes; null if no class has headroom.
+    /// Minimum at any port; null without headroom.
     pub least_free_bytes: Option<u64>,
 }
 
 impl DemoReport {
-    /// Returns whether the switch kept its promise: lossless class clean, ledger balanced, and all loss counters
-    /// readable.
+    /// Returns whether the lossless class is clean, the ledger balanced, and all loss counters readable.
     #[must_use]
     pub const fn promise(&self) -> Promise {
         match self.conduct.lossless.is_clean() && self.conduct.ledger_balanced {

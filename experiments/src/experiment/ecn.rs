@@ -6,8 +6,7 @@
 //!   sender-4 -- nic-4 --'
 //! ```
 //!
-//! Without marks TCP fills the receiver's window: the queue grows until senders are paused, and stays long. With
-//! marks TCP keeps the queue short and pauses become rare.
+//! Without marks the queue grows until senders are paused. With marks TCP keeps it short, and pauses are rare.
 
 use serde::Serialize;
 use xoff_flow_control::counters::ClassCounters;
@@ -44,30 +43,28 @@ const HEADLINES: &[Headline<EcnResults>] = &[
 const SENDERS: usize = 4;
 /// Time by which TCP rates have settled; measurements start here.
 const SETTLED: Nanos = Nanos::from_millis(1000);
-/// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
 
 #[derive(Debug, Serialize)]
 struct EcnResults {
     congestion_control: &'static str,
-    /// TCP payload read by all flows; one value per run.
+    /// TCP payload read; one value per run.
     goodput_mbps: Option<Spread>,
-    /// TCP payload read by each flow; one value per flow and run.
+    /// TCP payload read; one value per flow and run.
     flow_mbps: Option<Spread>,
-    /// Jain's index over the flows; one value per run.
+    /// Jain's index over flows; one value per run.
     fairness: Option<Spread>,
     /// Congested egress queue, sampled every ms; null without a sample.
     queue_bytes: Option<EcnQueue>,
-    /// Percentage of sending time that senders were paused; mean over senders and runs.
+    /// Of sending time; mean over senders and runs.
     paused_percent: Option<f64>,
-    /// Frames to the receiver, and those that the switch marked; this and all counters below cover all runs.
+    /// Frames to the receiver, and marked ones; all counters cover all runs.
     frames: u64,
     marked_frames: u64,
     /// Packets that arrived marked at the receiver's kernel.
     received_marks: u64,
     dropped_frames: u64,
     retransmitted_segments: u64,
-    /// TCP payload written by senders and read by receivers.
     bytes_written: u64,
     bytes_read: u64,
 }
@@ -77,14 +74,13 @@ struct EcnQueue {
     mean: f64,
     #[serde(flatten)]
     spread: Spread,
-    /// Maximum, including the time before flows have settled.
+    /// Includes the time before flows have settled.
     peak: u64,
 }
 
 struct EcnRun {
     carried: TransferResults,
     scene: EcnScene,
-    /// Samples of the congested egress queue, bytes.
     queue: Vec<(Nanos, f64)>,
 }
 
@@ -162,7 +158,7 @@ impl EcnResults {
         }
     }
 
-    /// Returns `frames` as a percentage of the frames for the receiver.
+    /// Returns `frames` as a percentage of frames to the receiver.
     fn percent(&self, frames: u64) -> f64 {
         100.0 * frames as f64 / (self.frames + self.dropped_frames).max(1) as f64
     }
@@ -188,7 +184,7 @@ impl EcnRun {
         self.queue.iter().filter(|sample| sample.0 >= SETTLED).map(|sample| sample.1)
     }
 
-    /// Returns points (s, KB), each the mean of a step.
+    /// Points (s, KB) are means of a step.
     fn queue_over_time(&self) -> Vec<Point> {
         let step = |at: Nanos| at.0 / STEP.0;
         let steps = self.queue.chunk_by(|a, b| step(a.0) == step(b.0));
@@ -202,7 +198,7 @@ impl EcnRun {
     fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
         let paused = inputs.map(|&port| self.carried.account.class(port, LOSSLESS).held_nanos.get());
-        // A pause that lasts past the end of the programs counts slightly more than the run.
+        // A pause past the end of the programs counts slightly more than the run.
         let lasted = self.carried.watched.lasted.0 as f64;
         Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / lasted).min(100.0))
     }

@@ -1,28 +1,22 @@
-//! User settings of an experiment's switches: `--set class.3.xoff=80KB`, any key of the configuration.
-//!
-//! They override the keys of experiment and variant. Errors are those of the configuration: unknown keys, invalid
-//! values, contradicting thresholds.
+//! User settings of switches (`--set class.3.xoff=80KB`): any key of the configuration, with its errors, over those of experiment and
+//! variant.
 
 use crate::Given;
 
-/// Table for ports between switches.
 const TRUNK: &str = "trunk";
 
-/// Reason why keys of single ports are refused.
 const OF_PORTS: &str = "ports, their names and their speeds are the experiment's; `--rate` sets the speed, `defaults.KEY` says \
                         something of all ports, and `trunk.KEY` of those between switches";
 
-/// Reason why the policy is refused.
 const POLICY: &str =
     "the policy is what is compared, and what results are named after: `--policy NAME` chooses it";
 
-/// Reason why keys of the fabric are refused.
 const OF_FABRIC: &str = "whether switches route, and where their routes are, is the experiment's: `--routed` is how it is asked for";
 
-/// Parses a key and value that may be set in an experiment.
+/// Parses a key and value that an experiment accepts.
 ///
 /// # Errors
-/// Returns an error if the text has no key, or a key that the experiment itself sets.
+/// Fails without a key, or if the experiment itself sets the key.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let (path, parts) = (given.path.as_str(), given.parts());
@@ -48,12 +42,10 @@ pub fn given(text: &str) -> Result<Given, String> {
     Ok(given)
 }
 
-/// Returns whether the key applies to ports between switches.
 pub(super) fn concerns_trunks(given: &Given) -> bool {
     given.parts()[0] == TRUNK
 }
 
-/// Returns whether the key changes the classification of frames.
 pub(super) fn concerns_classification(given: &Given) -> bool {
     let is_of_it = |key: &&str| ["trust", "dscp_map", "rewrite_dscp"].contains(key);
     ["defaults", TRUNK].contains(&given.parts()[0]) && given.parts().get(1).is_some_and(is_of_it)

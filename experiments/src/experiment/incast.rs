@@ -1,10 +1,7 @@
 //! `incast`: N senders start at the same moment, each with the same number of bytes, into one port.
 //!
-//! The experiment runs several rounds in sequence. A round lasts from its first frame to its last. A flow is one
-//! sender's data in a round, complete when all of it has arrived.
-//!
-//! Between rounds the idle port saves credit, with which it runs ahead of its line in the next round. Goodput counts
-//! that line time as part of the round.
+//! A flow is one sender's data in a round. Between rounds the idle port saves credit, with which it runs ahead of its line in the next;
+//! goodput counts that line time as part of the round.
 
 use std::time::Duration;
 
@@ -45,38 +42,34 @@ const HEADLINES: &[Headline<IncastResults>] = &[
 
 const SENDERS: [u8; 3] = [2, 4, 8];
 const ROUNDS: u8 = 4;
-/// Frames of one flow: 31.5 ms of a line of 100 Mb/s.
+/// 31.5 ms of a line of 100 Mb/s.
 const FRAMES: u64 = 256;
-/// Sampling interval of the queue.
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 /// Maximum duration of a round.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Ethernet, IPv4 and UDP headers and FCS of a frame, bytes.
+/// Ethernet, IPv4 and UDP headers and FCS, bytes.
 const HEADERS: u64 = 18 + 20 + 8;
 
-/// Results of one number of senders under one policy, all rounds of all runs.
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// UDP payload received, divided by the round's duration and the port's credit; one value per round in which
-    /// anything arrived.
+    /// UDP payload by the round's duration and the port's credit; one value per round with arrivals.
     goodput_mbps: Option<Spread>,
-    /// Jain's index over the rates of a round's flows.
+    /// Jain's index over a round's flows.
     fairness: Option<Spread>,
-    /// Time from the round's first frame to the flow's last; one value per complete flow.
+    /// From the round's first frame to the flow's last; one value per complete flow.
     completion_ms: Option<Spread>,
-    /// Flows that lost frames.
     broken: usize,
-    /// XOFFs sent for each 10^9 bytes received.
+    /// For each 10^9 bytes received.
     xoff_per_gb: Option<f64>,
-    /// Time that senders were paused, ms, sum over senders and rounds.
+    /// Sum over senders and rounds.
     paused_ms: f64,
     queue_bytes: IncastQueue,
 }
 
 #[derive(Debug, Serialize)]
 struct IncastQueue {
-    /// Mean over all samples from the begin of the first round to the end of the last; null without samples.
+    /// From the first round's begin to the last one's end; null without samples.
     mean: Option<f64>,
     peak: u64,
 }
@@ -156,8 +149,7 @@ fn run(setup: &Setup<'_>, count: u8) -> Result<IncastRun, FabricError> {
     Ok(IncastRun { rounds, queue, congested, account })
 }
 
-/// Returns a load in which stream `n` of each sender is its flow of round `n`. The interval between rounds is a
-/// quarter longer than a round needs.
+/// Stream `n` of each sender is its flow of round `n`; the interval is a quarter longer than a round needs.
 fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 5 / 4);
@@ -172,8 +164,7 @@ fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
 }
 
 impl Round {
-    /// Creates the results of a round that began at `begin`. `credit` returns by how much the port ran ahead of its
-    /// line for a number of frames.
+    /// `credit` returns how far the port ran ahead of its line for a number of frames.
     fn of(begin: Nanos, credit: impl Fn(u64) -> Nanos, flows: &[&ReceivedStream]) -> Round {
         let payload = u64::from(Stream::default().size) - HEADERS;
         let bits = |flow: &ReceivedStream| (flow.distinct() * payload * 8) as f64;
@@ -305,7 +296,6 @@ mod tests {
 
     const BEGIN: Nanos = Nanos::from_millis(100);
 
-    /// Returns a flow of `frames` received frames, the last of them `last` after the begin.
     fn flow(frames: u64, last: Nanos) -> ReceivedStream {
         let mut flow = ReceivedStream { frames, last_ns: BEGIN.after(last).0, ..ReceivedStream::default() };
         flow.settle(FRAMES);
@@ -319,7 +309,7 @@ mod tests {
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
         for senders in SENDERS.map(u64::from) {
-            // The fastest possible port: it sends its saved credit in no time.
+            // The fastest possible port sends its saved credit in no time.
             let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
             let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
             let round = Round::of(BEGIN, |_| credit, &flows.iter().collect::<Vec<_>>());

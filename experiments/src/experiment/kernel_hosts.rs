@@ -1,7 +1,7 @@
-//! Hosts with the kernel's stack: their connection to the fabric, and bulk TCP transfers between them.
+//! Hosts with the kernel's stack, and bulk TCP transfers.
 //!
-//! Kernel hosts ignore pauses. Each sender therefore has a two-port switch in front of it that acts as the NIC: it
-//! obeys pauses and queues paused frames. The NIC never pauses its host and does nothing else.
+//! Kernel hosts ignore pauses. A two-port switch in front of each sender acts as its NIC: it obeys pauses, queues paused frames, and never
+//! pauses its host.
 //!
 //! ```text
 //!   sender-1 -- nic-1 --.
@@ -23,23 +23,22 @@ use crate::{
 };
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
-/// Maximum time for all sent frames to leave the switches.
+/// Maximum time for sent frames to leave the switches.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Receive buffer of each flow at 100 Mb/s; at least half of it is window.
+/// Per flow at 100 Mb/s; at least half of it is window.
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
-/// Queue of a NIC at 100 Mb/s, and its minimum. The queue holds a whole window, because a NIC never pauses its host.
-/// The minimum holds TCP's initial window (ten segments), which a long delay would make TCP retransmit.
+/// Queue of a NIC at 100 Mb/s, and its minimum. The queue holds a whole window, because a NIC never pauses its host. The minimum holds
+/// TCP's initial window (ten segments), which a long delay would make TCP retransmit.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
 const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
 /// Two frames: a NIC does not run ahead of its line to catch up after a pause.
 const NIC_BURST: Bytes = Bytes(3100);
 
-/// Assigns all frames of kernel hosts to the measured class.
 pub(super) fn one_class(settings: &mut Settings) -> &mut Settings {
     settings.set("defaults.trust", "port").set("defaults.default_class", u64::from(LOSSLESS.get()))
 }
 
-/// Adds sender `number`, whose NIC is connected to `switch`; returns the host and the port of the switch.
+/// Returns the sender and its NIC's port at `switch`.
 pub(super) fn sender(plan: &mut Plan, number: usize, switch: SwitchId) -> (HostId, PortOf) {
     let nic = plan.nic(&format!("nic-{number}"));
     let host = plan.kernel_host(&format!("sender-{number}"), nic);
@@ -56,12 +55,10 @@ fn room_in_nic(line: Line) -> Bytes {
     line.size(ROOM_IN_NIC).max(LEAST_ROOM_IN_NIC)
 }
 
-/// Returns the receive buffer that matches the senders' NICs on such lines.
 pub(super) fn receive_buffer(line: Line) -> Bytes {
     line.size(RECEIVE_BUFFER)
 }
 
-/// TCP flows that begin together and send as fast as TCP permits.
 pub(super) struct Bulk {
     pub flows: Vec<(HostId, HostId)>,
     pub options: Options,
@@ -71,10 +68,8 @@ pub(super) struct Bulk {
 pub(super) struct TransferResults {
     pub account: Account,
     pub watched: TransferRecord,
-    /// Frames counted by the hosts' devices, which carry only TCP. Reordered frames are segments that arrived before
-    /// an earlier one.
+    /// Frames counted by the hosts' devices, which carry only TCP; reordered ones are segments before an earlier one.
     pub totals: Totals,
-    /// Counters of the senders' and the receivers' kernels.
     pub at_senders: Counts,
     pub at_receivers: Counts,
 }
@@ -90,7 +85,7 @@ pub(super) struct TransferRecord {
 }
 
 impl Bulk {
-    /// Runs the flows; calls `observe` every ms with the time since their begin.
+    /// Calls `observe` every ms with the time since the begin.
     pub(super) fn run(
         &self,
         fabric: &Fabric,
@@ -155,8 +150,7 @@ fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result
 }
 
 impl TransferResults {
-    /// Returns the conduct. Reordering does not count where paths reorder, nor after a loss, where TCP's
-    /// retransmissions cause it.
+    /// Ignores reordering where paths reorder, and after a loss, where retransmissions cause it.
     pub(super) fn conduct(&self, reorders: bool) -> Conduct {
         let observed = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
         let reordered = if observed.lost == 0 { observed.reordered } else { 0 };
@@ -165,7 +159,7 @@ impl TransferResults {
         Conduct { lossless: observed, ..conduct }
     }
 
-    /// Returns the rate of each flow from `settled` to the end; `None` without samples.
+    /// Returns each flow's rate from `settled` on; `None` without samples.
     pub(super) fn rates(&self, settled: Nanos) -> Option<Vec<f64>> {
         self.watched.flows.iter().map(|flow| flow.rate(settled, Nanos::NEVER)).collect()
     }

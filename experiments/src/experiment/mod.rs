@@ -1,6 +1,5 @@
-//! `xoff experiment`: the claims of the papers, live or simulated. Each experiment builds its hosts and switches on
-//! the machine or in the simulator. It runs the same load under each policy and compares the results in a table, JSON
-//! and a plot.
+//! `xoff experiment`: the papers' claims, live or simulated. Each experiment runs the same load under each policy and compares the
+//! results.
 //!
 //! ```text
 //!   variant --+
@@ -10,8 +9,8 @@
 //!                                   +--> watched while it runs
 //! ```
 //!
-//! A fixed rule derives rates and thresholds from the machine; nothing is tuned or left out afterwards. The results
-//! include the machine's disturbances: longest stall, kernel drops, and the spread of repeated measurements.
+//! A fixed rule derives rates and thresholds from the machine; nothing is tuned or left out afterwards. Results include the machine's
+//! disturbances.
 
 mod balance;
 mod cascade;
@@ -56,31 +55,30 @@ pub use variant::{OWN, VARIANTS, Variant};
 use crate::namespaces;
 use crate::{FabricError, Given, Line, Plan, Settings, Stall};
 
-/// An experiment: its fabrics, settings and measurement.
+/// An experiment.
 pub struct Experiment {
     /// Name on the command line.
     pub name: &'static str,
     /// Description.
     pub about: &'static str,
-    /// Duration for each policy on an otherwise idle machine.
+    /// Duration per policy on an idle machine.
     pub length: Length,
-    /// Names of the variants compared by default.
+    /// Variants compared by default.
     pub policies: &'static [&'static str],
     settings: fn(&Variant, Line) -> Settings,
     plans: fn(&Variant, Line) -> Vec<Plan>,
-    /// Variant of the experiment with routers instead of bridges, if it exists.
+    /// Variant with routers, if any.
     pub routed: Option<&'static Experiment>,
-    /// Policies that promise to lose no lossless frame.
     promises: Promises,
     measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
 }
 
-/// Duration of an experiment for each policy, in seconds.
+/// Duration per policy, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// Fixed duration.
+    /// Fixed.
     Fixed(u32),
-    /// Default duration, which a request may change.
+    /// Default of a request.
     Default(u32),
 }
 
@@ -94,12 +92,12 @@ impl Length {
     }
 }
 
-/// Policies that promise to lose no lossless frame in an experiment.
+/// Policies that promise losslessness in an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
-    /// Every variant that is lossless by itself.
+    /// Variants that are lossless.
     Variants,
-    /// No variant: the memory is too small for a promise.
+    /// None: the memory is too small.
     Nobody,
 }
 
@@ -118,10 +116,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
     balance::EXPERIMENT,
 ];
 
-/// Callback that receives lines of text for people.
+/// Callback for lines of text.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
-/// Error: an experiment cannot run under a policy.
+/// An experiment cannot run under a policy.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot run under `{policy}`: {cause}")]
 #[diagnostic(help("`{experiment}` can run under {allowed}; `{policy}` can run in {other_experiments}"))]
@@ -133,7 +131,7 @@ pub struct UnsupportedPolicy {
     other_experiments: String,
 }
 
-/// Error: an experiment cannot run in the simulator.
+/// An experiment cannot run in the simulator.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot be simulated: {why}")]
 #[diagnostic(help(
@@ -145,20 +143,20 @@ pub struct NotSimulated {
     why: &'static str,
 }
 
-/// Error: an experiment cannot run as requested.
+/// An experiment cannot run as requested.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RequestError {
-    /// The configuration is invalid, or a program is missing.
+    /// Invalid configuration or missing program.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Fabric(#[from] FabricError),
-    /// The key applies to ports between switches, and the experiment has none.
+    /// The key is for ports between switches; there are none.
     #[error("`{path}`: `{experiment}` has no wires between switches, which the key is for")]
     #[diagnostic(help("`defaults.KEY` applies to all ports"))]
     NoTrunks {
-        /// Key of the setting.
+        /// Setting's key.
         path: String,
-        /// Name of the experiment.
+        /// Experiment name.
         experiment: &'static str,
     },
     /// The key would change the class of probe frames.
@@ -167,39 +165,38 @@ pub enum RequestError {
     )]
     #[diagnostic(help("leave it out, or --routed"))]
     Classing {
-        /// Key of the setting.
+        /// Setting's key.
         path: String,
     },
 }
 
-/// Parameters of an experiment's run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Policies to compare.
     pub policies: Vec<&'static Variant>,
-    /// Lines of the fabric, on this machine or in the simulator.
+    /// Lines of the fabric, live or simulated.
     pub line: Line,
-    /// Number of runs of each policy.
+    /// Runs of each policy.
     pub runs: u32,
-    /// Duration for each policy of an experiment whose duration can be chosen, s.
+    /// Duration per policy, s, if the experiment permits a choice.
     pub seconds: u32,
-    /// Random seed of the first run; each following run adds one.
+    /// First run's seed; each following run adds one.
     pub seed: u64,
     /// Stalls of simulated programs; `None` for ideal hardware.
     pub stall: Option<Stall>,
-    /// User settings that override those of experiment and variants.
+    /// User settings, over those of experiment and variants.
     pub given: Vec<Given>,
-    /// Destination of raw data.
+    /// Raw data's destination.
     pub raw: Option<RawData>,
-    /// Policy that the calling program provides.
+    /// Policy of the calling program.
     pub own_policy: Option<OwnPolicy>,
-    /// Limits of the machine for configurations.
+    /// Machine's limits for configurations.
     pub machine: Machine,
 }
 
 impl Request {
-    /// Creates a request of one run of each policy, one second long where the duration can be chosen, without limits
-    /// of a machine.
+    /// Creates a request of one run of each policy, one second long if permitted, without limits of a machine.
     #[must_use]
     pub fn new(policies: Vec<&'static Variant>, line: impl Into<Line>) -> Request {
         Request {
@@ -218,24 +215,23 @@ impl Request {
 }
 
 impl Experiment {
-    /// Returns the experiment of this name.
+    /// Finds an experiment by name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Experiment> {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
     }
 
-    /// Returns the variants compared by default.
+    /// Returns the default variants.
     #[must_use]
     pub fn default_policies(&self) -> Vec<&'static Variant> {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Checks that the experiment can run under `variant` in a program with the custom policy `own`. The switches
-    /// must accept the settings and do more than plain PFC. The line rate affects only sizes, which fit at every rate
-    /// of [`LINES`].
+    /// Checks that the experiment can run under `variant` with the custom policy `own`: switches must accept the settings and do more than
+    /// plain PFC. Sizes fit at every rate of [`LINES`].
     ///
     /// # Errors
-    /// Returns [`UnsupportedPolicy`] with the reason, and with variants and experiments that fit.
+    /// Returns the reason, and variants and experiments that fit.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
         self.check_variant(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.check_variant(other, own).is_ok();
@@ -254,14 +250,13 @@ impl Experiment {
         })
     }
 
-    /// Returns whether the experiment has wires between switches under this variant.
+    /// Returns whether switches are connected under this variant.
     #[must_use]
     pub fn has_trunks(&self, variant: &Variant) -> bool {
         (self.plans)(variant, (*LINES.end()).into()).iter().any(Plan::has_trunks)
     }
 
-    /// Returns the variant with the same settings in this experiment, preferably a default one. Settings of the
-    /// experiment itself may hide the difference.
+    /// Returns the variant with the same settings here, preferably a default one; the experiment's settings may hide the difference.
     fn twin(&self, variant: &Variant) -> Option<&'static str> {
         let settings_of = |of: &Variant| (self.settings)(of, (*LINES.end()).into());
         let is_same = |of: &Variant| settings_of(of).has_same_values(&settings_of(variant));
@@ -302,11 +297,10 @@ impl Experiment {
         (self.plans)(variant, request.line).iter().flat_map(of_plan).collect()
     }
 
-    /// Checks before building that every switch accepts the request's settings under each policy. `tell` receives the
-    /// places that the request's keys reach, and warnings.
+    /// Checks that every switch accepts the request's settings. `tell` receives warnings, and the places that keys reach.
     ///
     /// # Errors
-    /// Returns an error if a key does not apply, a configuration is invalid, or a program is missing.
+    /// Fails if a key does not apply, a configuration is invalid, or a program is missing.
     pub fn check(&self, request: &Request, tell: &mut Tell<'_>) -> Result<(), RequestError> {
         let plans = request.policies.iter().flat_map(|variant| (self.plans)(variant, request.line));
         let plans: Vec<Plan> = plans.collect();
@@ -336,7 +330,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Returns the places that the request's keys reach, for keys that reach more than one.
+    /// Returns the places of keys that reach more than one.
     fn reaches(&self, request: &Request) -> Vec<String> {
         let mut reaches = ByPolicy::default();
         for variant in &request.policies {
@@ -358,7 +352,7 @@ impl Experiment {
     /// Checks that the experiment can run in the simulator.
     ///
     /// # Errors
-    /// Returns [`NotSimulated`] with the reason.
+    /// Returns the reason.
     pub fn simulates(&self) -> Result<(), NotSimulated> {
         let line = Line::simulated(*LINES.end());
         let plans = self.default_policies().into_iter().flat_map(|variant| (self.plans)(variant, line));
@@ -366,13 +360,13 @@ impl Experiment {
         why.map_or(Ok(()), |why| Err(NotSimulated { experiment: self.name, why }))
     }
 
-    /// Returns whether no lossless frame may be lost under this variant.
+    /// Returns whether lossless frames may not be lost under this variant.
     #[must_use]
     pub fn promises(&self, variant: &Variant) -> bool {
         variant.lossless && self.promises == Promises::Variants
     }
 
-    /// Returns the request's policies that always act as plain PFC here, with the reason.
+    /// Returns policies that act as plain PFC here, with the reason.
     fn as_pfc(&self, request: &Request) -> BTreeMap<&'static str, &'static str> {
         let why = |variant: &&'static Variant| {
             let configs = self.configs(variant, request, &Machine::default()).ok()?;
@@ -387,7 +381,7 @@ impl Experiment {
         settings.policy = Some(variant.name);
         settings.stall = request.stall;
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
-        // TOML has no integers above this.
+        // TOML's largest integer.
         settings.set("qcn.seed", settings.seed & i64::MAX.unsigned_abs());
         if let Some(reaction) = &mut settings.reaction {
             reaction.seed = settings.seed;
@@ -396,22 +390,21 @@ impl Experiment {
         settings
     }
 
-    /// Runs the experiment. `tell` receives progress lines.
+    /// Runs the experiment; `tell` receives progress lines.
     ///
     /// # Errors
-    /// Returns an error if the experiment cannot run. Broken promises are in the report.
+    /// Fails if the experiment cannot run; the report has broken promises.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))
     }
 }
 
-/// Line rates that every experiment supports. Below 5 Mb/s thresholds are less than two frames, and the slowest host
-/// (40 % of the line) nears a switch's minimum rate of 1 Mb/s. Above 1 Gb/s a pause of 65535 quanta (33.5 ms) may end
-/// within a stall that switches have to survive (25 ms).
+/// Supported line rates. Below 5 Mb/s thresholds are less than two frames, and the slowest host (40 %) nears a switch's minimum of 1 Mb/s.
+/// Above 1 Gb/s a pause of 65535 quanta (33.5 ms) may end within a stall that switches have to survive (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
-/// Returns the default line rate: 50 Mb/s per core, which leaves spare time for hosts and switches, at most 1 Gb/s.
+/// Returns the default line rate: 50 Mb/s per core, which leaves time for hosts and switches, at most 1 Gb/s.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -421,7 +414,7 @@ pub fn rate_of_this_machine() -> BitRate {
 /// Line rates in the simulator.
 pub const SIMULATED_LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(400);
 
-/// Default line rate in the simulator: sizes and times equal those of lines of this machine.
+/// Default rate in the simulator; sizes and times equal those of live lines.
 pub const SIMULATED_LINE: BitRate = Line::REFERENCE;
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! `ofc-fig1`: the incast of OFC's Fig. 1, with three switches in a row and ten hosts.
 //!
-//! F0 and F1 share the path from the first switch to the third. There F1 meets the bursts of F2 to F7 at its
-//! receiver's port; F0 leaves by another port. F0 does not contribute to the congestion, and is paused by a policy
-//! that pauses more than the congesting flows. Before the bursts F0 and F1 have the path to themselves, which gives
-//! F0's solo rate.
+//! F0 and F1 share the path from the first switch to the third. There F1 meets the bursts of F2 to F7; F0 leaves by another port, so it is
+//! paused only by a policy that pauses more than the congesting flows. The time before the bursts gives F0's solo rate.
 
 use std::time::Duration;
 
@@ -47,26 +45,25 @@ const HEADLINES: &[Headline<Fig1Results>] = &[
 const BURSTS: usize = 6;
 /// Load of F0 and of F1, percent of their shared line.
 const LONG_PERCENT: u64 = 40;
-/// Frames of a burst, about 150 KB: 30 us of 40 Gb/s, the paper's longest.
+/// About 150 KB: 30 us of 40 Gb/s, the paper's longest.
 const BURST_FRAMES: u64 = 100;
-/// Interval between bursts, percent of the time that six bursts take on the receiver's line (74 ms at 100 Mb/s).
+/// Percent of the time that six bursts take on the receiver's line (74 ms at 100 Mb/s).
 const BURST_EVERY_PERCENT: u64 = 135;
 const BEGIN: Nanos = Nanos::from_millis(600);
 /// End of F0 and F1 if nobody pauses them.
 const END: Nanos = Nanos::from_millis(2200);
 /// Delay between a start and the measurement of rates.
 const RAMP: Nanos = Nanos::from_millis(100);
-/// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(6);
 
 #[derive(Debug, Serialize)]
 struct LongFlow {
-    /// Layer 1 rate before the bursts; one value per run.
+    /// Layer 1, before the bursts; one value per run.
     solo_mbps: Option<Spread>,
     mbps: Option<Spread>,
-    /// Rate during the bursts as a share of the same run's solo rate.
+    /// Rate during the bursts by the same run's solo rate.
     share_of_solo: Option<Spread>,
     /// Time until all frames arrived; 2200 ms without bursts.
     completion_ms: Option<Spread>,
@@ -76,7 +73,7 @@ struct LongFlow {
 struct Fig1Results {
     f0: LongFlow,
     f1: LongFlow,
-    /// F2 to F7: time from when a burst was due until its last frame arrived; complete bursts only.
+    /// F2 to F7, complete bursts: from when a burst was due until its last frame arrived.
     burst_completion_ms: Option<Spread>,
     bursts_broken: usize,
 }
@@ -90,10 +87,9 @@ struct Fig1Run {
 }
 
 struct Fig1Hosts {
-    /// Senders of F0 and F1.
     long: [HostId; 2],
     bursts: Vec<HostId>,
-    /// Receiver of F0, and receiver of all others.
+    /// Receiver of F0, and of all others.
     receivers: [HostId; 2],
 }
 
@@ -161,13 +157,11 @@ impl Fig1Hosts {
 }
 
 impl Fig1Run {
-    /// Returns the time from when a stream was due until all of it arrived, ms.
     fn completion(&self, from: HostId, to: HostId, stream: u8) -> Option<f64> {
         let completion = self.load.completion(&self.account, from, to, stream);
         completion.map(|completion| completion.0 as f64 / 1e6)
     }
 
-    /// Returns each burst's completion time; `None` for incomplete bursts.
     fn bursts(&self) -> impl Iterator<Item = Option<f64>> {
         let streams = move |&sender: &HostId| {
             let count = u8::try_from(self.account.host(sender).sent.len()).unwrap_or(u8::MAX);

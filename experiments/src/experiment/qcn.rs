@@ -1,12 +1,10 @@
-//! `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper on QCN at the inputs, live.
+//! `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper on QCN at the inputs.
 //!
-//! Flows f1 to f4 come from separate inputs and meet at one output; f5 joins them at full rate in the middle third.
-//! In `qcn-shared-input` f1 offers 30 % of the line and shares its input with f6. Flow f6 offers 70 % to a free
-//! output: it is the victim of a policy that throttles more than the culprits.
+//! Flows f1 to f4 meet at one output; f5 joins at full rate in the middle third. In `qcn-shared-input` f1 offers 30 % and shares its input
+//! with f6, which offers 70 % to a free output: the victim of a policy that throttles more than the culprits.
 //!
-//! PFC is on under all variants, as in the paper: QCN is there to make it rare. The paper's servers have 10 Gb/s. At
-//! 100 Mb/s sizes equal the paper's, and all rates, including those of reaction points, are proportional to the line.
-//! The paper's 1 ms becomes 100 ms, its 300 ms become 30 s.
+//! PFC is on under all variants, as in the paper. At 100 Mb/s sizes equal the paper's (10 Gb/s), and rates, including those of reaction
+//! points, are proportional to the line: its 1 ms becomes 100 ms.
 
 use std::time::Duration;
 
@@ -67,16 +65,13 @@ enum QcnScene {
 
 /// Loads of f1 and f6 where they share an input, percent of the line.
 const SHARED_PERCENT: [u64; 2] = [30, 70];
-/// Index of the flow that sends only in the middle phase.
 const FIFTH: usize = 4;
-/// Index of the victim.
 const SIXTH: usize = 5;
 const NAMES: [&str; 6] = ["f1", "f2", "f3", "f4", "f5", "f6"];
-/// Number of phases of equal length: without f5, with f5, without f5.
+/// Without f5, with f5, without f5.
 const PHASES: u64 = 3;
-/// Index of the phase in which f5 sends.
 const WITH_FIFTH: usize = 1;
-/// Points of a rate in a plot, for each phase.
+/// Per phase.
 const POINTS: u64 = 40;
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 /// Maximum time for queued frames to arrive after all are sent.
@@ -97,7 +92,7 @@ impl QcnScene {
         }
     }
 
-    /// Returns the rate that a flow offers; `None` for line rate.
+    /// `None` for line rate.
     fn offered(self, flow: usize, line: Line) -> Option<BitRate> {
         let percent = match (self, flow) {
             (QcnScene::SharedInput, 0) => SHARED_PERCENT[0],
@@ -108,12 +103,12 @@ impl QcnScene {
     }
 }
 
-/// A third of a run. Rates are those of its second half, after limiters have settled.
+/// A third of a run; rates are those of its second half, after limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,
     end_ms: f64,
-    /// Total layer 1 rate of the flows at the congested port; one value per run.
+    /// Layer 1, all flows at the congested port; one value per run.
     congested_mbps: Option<Spread>,
     fairness: Option<Spread>,
 }
@@ -121,7 +116,7 @@ struct Phase {
 #[derive(Debug, Serialize)]
 struct QcnFlow {
     flow: &'static str,
-    /// Layer 1 rate in each phase, as in [`Phase`].
+    /// Layer 1, by phase.
     mbps: Vec<Option<Spread>>,
     cnms: usize,
     /// Quantized feedback of the CNMs, and its mean.
@@ -138,7 +133,7 @@ struct QcnResults {
     /// CNMs received by all hosts, and malformed ones among them.
     cnms: u64,
     cnms_malformed: u64,
-    /// Decoded CNMs, first run.
+    /// First run.
     captured: Vec<ReceivedCnm>,
 }
 
@@ -149,7 +144,7 @@ struct QcnRun {
     cnms: Vec<ReceivedCnm>,
 }
 
-/// Returns the duration of all phases together: the request's on lines of 100 Mb/s.
+/// Duration of all phases together: the request's on lines of 100 Mb/s.
 fn lasts(request: &Request) -> Nanos {
     request.line.span(Nanos::from_secs(request.seconds.into()))
 }
@@ -179,7 +174,7 @@ fn plan(scene: QcnScene, line: Line) -> (Plan, QcnHosts) {
     (plan, QcnHosts { senders, congested, free })
 }
 
-/// Runs the experiment once; `phase` is the length of a third on lines of 100 Mb/s.
+/// `phase` is the length of a third on lines of 100 Mb/s.
 fn run(scene: QcnScene, setup: &Setup<'_>, phase: Nanos) -> Result<QcnRun, FabricError> {
     let line = setup.line;
     let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
@@ -209,7 +204,7 @@ fn run(scene: QcnScene, setup: &Setup<'_>, phase: Nanos) -> Result<QcnRun, Fabri
     Ok(QcnRun { account, phase, rates, cnms })
 }
 
-/// Samples the arrivals of flows, each given by sender and receiver. No two flows have the same pair.
+/// No two flows have the same pair of sender and receiver.
 fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos, Vec<Series>) {
     let mut rates = vec![Series::default(); pairs.len()];
     live.every(SAMPLE_EVERY, limit, |now| {
@@ -221,13 +216,13 @@ fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos
 }
 
 impl QcnRun {
-    /// Returns a flow's Mb/s in the second half of a phase.
+    /// Mb/s in the second half of a phase.
     fn rate(&self, flow: usize, phase: u64) -> Option<f64> {
         let [from, to] = [2 * phase + 1, 2 * phase + 2].map(|half| Nanos(self.phase.0 / 2 * half));
         self.rates[flow].rate(from, to)
     }
 
-    /// Returns the rates of the active flows at the congested port; `None` without samples.
+    /// Rates of active flows at the congested port; `None` without samples.
     fn congested(&self, phase: u64) -> Option<Vec<f64>> {
         let flows = if phase == 1 { FIFTH + 1 } else { FIFTH };
         (0..flows).map(|flow| self.rate(flow, phase)).collect()

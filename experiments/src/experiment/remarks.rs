@@ -1,14 +1,11 @@
-//! Remarks before an experiment runs: the places that keys of `--set` reach, and warnings about them.
-//!
-//! The remarks also name policies that act as plain PFC in a setup. Their additions need peers that understand them,
-//! another class, or a queue as long as a threshold. Without the remark two equal curves would look like a result.
+//! Remarks before an experiment runs: places that keys of `--set` reach, warnings, and policies that act as plain PFC in a setup. Without
+//! the latter two equal curves would look like a result.
 
 use xoff_config::Config;
 use xoff_flow_control::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};
 
 use super::{Request, Variant};
 
-/// Lines for people, each with the names of its policies.
 #[derive(Default)]
 pub(super) struct ByPolicy(Vec<(String, Vec<&'static str>)>);
 
@@ -21,7 +18,7 @@ impl ByPolicy {
         }
     }
 
-    /// Returns the lines; names appear if a line does not apply to all policies of the request.
+    /// Names policies if a line does not apply to all of the request.
     pub(super) fn lines(&self, request: &Request) -> Vec<String> {
         let line = |(line, names): &(String, Vec<&str>)| {
             if names.len() == request.policies.len() {
@@ -43,8 +40,7 @@ pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
     .collect()
 }
 
-/// Returns why these switches act as plain PFC, if another policy is configured and none of them can do anything
-/// else.
+/// Returns why these switches act as plain PFC, if another policy is configured and none can do anything else.
 pub(super) fn plain_pfc_reason(configs: &[Config]) -> Option<&'static str> {
     let switches = || configs.iter().map(|config| &config.switch);
     let reasons: Option<Vec<&str>> = switches()
@@ -55,12 +51,10 @@ pub(super) fn plain_pfc_reason(configs: &[Config]) -> Option<&'static str> {
     reasons?.first().copied()
 }
 
-/// Returns the policy of each class that is lossless anywhere in the switch.
 fn kinds(switch: &SwitchSettings) -> impl Iterator<Item = (&SwitchSettings, PolicyKind)> {
     switch.lossless_anywhere().iter().map(move |class| (switch, switch.policies[class.index()]))
 }
 
-/// Returns why a switch acts as plain PFC in these classes; `None` if it does not.
 fn plain_pfc_reason_of_class((switch, kind): (&SwitchSettings, PolicyKind)) -> Option<&'static str> {
     let none = |of: fn(&PortSettings) -> bool| !switch.ports.iter().any(of);
     let lossless = |port: &PortSettings| port.classes.into_iter().filter(|class| class.lossless);

@@ -18,16 +18,13 @@ use xoff_switch::Promise;
 
 use crate::{Given, Stall};
 
-/// Text for a completion time if nothing completed.
 pub(super) const NONE_COMPLETED: &str = "none completed";
-/// Text for a value that needs received frames if nothing arrived.
 pub(super) const NOTHING_ARRIVED: &str = "nothing arrived";
 
 #[derive(Debug, Default)]
 pub struct Findings {
     headlines: Vec<&'static str>,
     policies: Vec<Outcome>,
-    /// Expected results that were not observed.
     pub unmet: Vec<String>,
     pub text: String,
     pub figure: Figure,
@@ -36,7 +33,6 @@ pub struct Findings {
 #[derive(Debug)]
 struct Outcome {
     variant: &'static Variant,
-    /// True if the policy promises to lose no lossless frame.
     promises: bool,
     conduct: Conduct,
     measured: Value,
@@ -44,7 +40,6 @@ struct Outcome {
 }
 
 impl Findings {
-    /// Creates findings without policies, with these headlines.
     pub(super) fn new<M>(headlines: &[Headline<M>]) -> Findings {
         Findings { headlines: headlines.iter().map(|of| of.title).collect(), ..Findings::default() }
     }
@@ -53,8 +48,8 @@ impl Findings {
         Findings { text, figure, ..self }
     }
 
-    /// Adds a policy (`true` if it promises to lose no lossless frame) with its conduct, and the measurements of all runs
-    /// together and of `each` run. Returns the policy's name for tables and figures, marked if it lost frames.
+    /// Adds a policy (`true` if it promises to lose no lossless frame), with measurements of all runs together and of
+    /// `each`. Returns its display name, marked if it lost frames.
     pub(super) fn add<M: Serialize>(
         &mut self,
         (variant, promises): (&'static Variant, bool),
@@ -81,7 +76,6 @@ impl Findings {
         name
     }
 
-    /// Returns a panel of each policy's losses; `None` if nothing was lost.
     fn losses(&self) -> Option<Panel> {
         let lost = |Outcome { variant, conduct, .. }: &Outcome| {
             (label(variant, conduct), vec![(0.0, conduct.lost_percent())])
@@ -105,22 +99,22 @@ fn label(variant: &Variant, conduct: &Conduct) -> String {
 /// Result of an experiment; its JSON is stable.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Name of the experiment.
+    /// Experiment name.
     pub name: &'static str,
     /// Line rate, Mb/s.
     pub line_mbps: f64,
-    /// True if the experiment ran in the simulator.
+    /// True if simulated.
     pub simulated: bool,
-    /// Number of runs of each policy.
+    /// Runs of each policy.
     pub runs: u32,
-    /// Random seed of the first run; each following run adds one.
+    /// First run's seed; each following run adds one.
     pub seed: u64,
     /// Stalls of simulated programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
     #[serde(serialize_with = "by_path")]
     set: Vec<Given>,
-    /// Policies that always act as plain PFC here, with the reason.
+    /// Policies that act as plain PFC here, with the reason.
     as_pfc: BTreeMap<&'static str, &'static str>,
     #[serde(serialize_with = "by_policy")]
     policies: Vec<Outcome>,
@@ -178,8 +172,7 @@ impl Report {
         }
     }
 
-    /// Returns whether each policy kept its promise, no policy did anything forbidden, and all expected results were
-    /// observed.
+    /// Returns whether each policy kept its promise, none did anything forbidden, and all expected results were observed.
     #[must_use]
     pub fn promise(&self) -> Promise {
         if !self.unmet.is_empty() {
@@ -196,7 +189,7 @@ impl Report {
         worst.unwrap_or(Promise::Kept)
     }
 
-    /// Returns a sentence for each broken or unproved promise, and for each permitted loss.
+    /// Returns a sentence for each broken or unproved promise and permitted loss.
     #[must_use]
     pub fn verdicts(&self) -> Vec<String> {
         let unmet = self.unmet.iter().map(|unmet| format!("NOT as it has to be: {unmet}"));
@@ -220,7 +213,6 @@ impl Report {
         unmet.chain(self.policies.iter().filter_map(of_policy)).collect()
     }
 
-    /// Returns the headlines with confidence intervals; `None` after a single run.
     fn intervals(&self) -> Option<Table> {
         let mut table = table(&[&["mean ± 95 %"], &self.headlines[..]].concat());
         for of in &self.policies {
@@ -315,12 +307,12 @@ pub(super) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Returns a number with `decimals` decimals; a dash for `None`.
+/// Returns a dash for `None`.
 pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
     value.into().map_or_else(|| "-".to_owned(), |value| with_significance(value, decimals))
 }
 
-/// Returns a number with `decimals` decimals; with two significant ones if all would be zero.
+/// Returns two significant decimals if all would be zero.
 fn with_significance(value: f64, decimals: usize) -> String {
     let is_nonzero =
         |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= 1.0;
@@ -357,7 +349,6 @@ pub(super) fn median_completion(spread: Option<Spread>) -> String {
     spread.map_or_else(|| NONE_COMPLETED.to_owned(), |spread| with_significance(spread.p50, 0))
 }
 
-/// Returns the five-number summary of completion times.
 pub(super) fn completion(spread: Option<Spread>, decimals: usize) -> String {
     let Some(Spread { min, p25, p50, p75, max, .. }) = spread else { return NONE_COMPLETED.to_owned() };
     [min, p25, p50, p75, max].map(|value| with_significance(value, decimals)).join(" / ")

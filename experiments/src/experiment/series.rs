@@ -4,20 +4,17 @@ use xoff_wire::units::Nanos;
 
 use crate::plot::Point;
 
-/// Samples of a byte counter.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     samples: Vec<(Nanos, u64)>,
 }
 
 impl Series {
-    /// Records that the counter was `bytes` at time `at`.
     pub fn record(&mut self, at: Nanos, bytes: u64) {
         self.samples.push((at, bytes));
     }
 
-    /// Returns the Mb/s between two times, from the last sample before `from` (or the first sample) to the last
-    /// before `to`. Returns `None` if no time lies between the samples.
+    /// Returns the Mb/s from the last sample before `from` (or the first) to the last before `to`; `None` if no time lies between.
     pub fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
         let at =
             |time: Nanos| self.samples.iter().rev().find(|sample| sample.0 <= time).or(self.samples.first());
@@ -44,7 +41,6 @@ mod tests {
 
     fn series() -> Series {
         let mut series = Series::default();
-        // 1 Mb/s for a second, then nothing.
         for ms in 0..=2000 {
             series.record(Nanos::from_millis(ms), ms.min(1000) * 125);
         }

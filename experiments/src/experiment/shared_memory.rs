@@ -1,12 +1,8 @@
 //! `shared-memory`: CaPFC's evaluation of a switch with shared memory (section IV-B.7), on one switch.
 //!
-//! Hosts send long flows (1 MB) and short messages (64 KB) to each other at random times. At times all of them answer
-//! one host's query at once (16 KB each): an incast. The three kinds have separate classes, all lossless, and short
-//! messages have priority, as in the paper's scenario 1. The traffic is drawn from the seed before the run, so every
-//! policy has the same traffic.
-//!
-//! The memory is the paper's: a reserve for each queue, and a pool with limits per queue and port. Headroom is in the
-//! pool too, so no policy can promise losslessness here.
+//! Hosts send long flows (1 MB) and short messages (64 KB) at random times, and at times all answer one host's query (16 KB each). Each
+//! kind has a lossless class; short messages have priority (scenario 1). The traffic is drawn from the seed, equal for every policy.
+//! Headroom is in the memory's pool, so no policy can promise losslessness.
 
 use std::time::Duration;
 
@@ -55,12 +51,10 @@ const HEADLINES: &[Headline<SharedMemoryResults>] = &[
 const HOSTS: usize = 8;
 /// Time during which flows begin.
 const SEND: Nanos = Nanos::from_millis(3000);
-/// Loads of each host in long flows and in short messages, percent of its line.
+/// Percent of each host's line.
 const LONG_PERCENT: u64 = 30;
 const SHORT_PERCENT: u64 = 15;
-/// Mean interval between queries.
 const QUERY_EVERY: Nanos = Nanos::from_millis(30);
-/// The paper's memory sizes, KB.
 const SIZES: [(&str, u64); 12] = [
     ("memory.pool", 350),
     ("memory.port_limit", 100),
@@ -97,7 +91,7 @@ impl Kind {
         }
     }
 
-    /// Returns the frames of a flow: 1 MB, 16 KB or 64 KB, and above 100 Mb/s in proportion to the line.
+    /// 1 MB, 16 KB or 64 KB, and above 100 Mb/s in proportion to the line.
     fn frames(self, line: Line) -> u64 {
         let frames = match self {
             Kind::Long => 660,
@@ -115,9 +109,8 @@ impl Kind {
 
 #[derive(Debug, Serialize)]
 struct FlowResults {
-    /// Time from when a flow was due until its last frame arrived; one value per complete flow.
+    /// From when a flow was due until its last frame arrived; one value per complete flow.
     completion_ms: Option<Spread>,
-    /// Flows that lost frames.
     broken: usize,
 }
 
@@ -127,10 +120,10 @@ struct SharedMemoryResults {
     query: FlowResults,
     short: FlowResults,
     frames_lost: u64,
-    /// XOFFs sent to hosts and total pause time, all classes and runs.
+    /// XOFFs to hosts and total pause time, all classes and runs.
     xoff_sent: u64,
     held_ms: f64,
-    /// Maximum sampled length of one port's egress queues, bytes.
+    /// Longest sampled egress queue of a port, all classes together.
     port_bytes_peak: u64,
 }
 
@@ -160,8 +153,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-/// Returns the paper's memory and thresholds as minimums, because smaller ones would be less than a frame on slow
-/// lines. By default a full queue stops the pipeline.
+/// The paper's values are minimums: smaller ones would be less than a frame on slow lines. By default a full queue stops the pipeline.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();
@@ -187,7 +179,6 @@ fn plan(line: Line) -> (Plan, Vec<HostId>) {
     (plan, hosts)
 }
 
-/// Returns all flows, in order of their start.
 fn draw(line: Line, hosts: &[HostId], seed: u64) -> Vec<DrawnFlow> {
     numbered(drawn(line, hosts, seed), hosts)
 }
@@ -216,7 +207,7 @@ fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<PlannedFlow> {
     drawn
 }
 
-/// Numbers the flows at their senders. Flows beyond [`STREAMS_MAX`] per host, which are rare, are left out.
+/// Leaves out the rare flows beyond [`STREAMS_MAX`] per host.
 fn numbered(drawn: Vec<PlannedFlow>, hosts: &[HostId]) -> Vec<DrawnFlow> {
     let mut counts = vec![0; hosts.len()];
     let number = |(start, kind, from, to): PlannedFlow| {
@@ -274,7 +265,6 @@ fn run(setup: &Setup<'_>) -> Result<SharedMemoryRun, FabricError> {
 }
 
 impl SharedMemoryRun {
-    /// Returns each completion time of flows of one kind; `None` for incomplete flows.
     fn completions(&self, kind: Kind) -> impl Iterator<Item = Option<f64>> {
         self.flows.iter().filter(move |flow| flow.kind == kind).map(|flow| {
             let taken = self.load.completion(&self.account, flow.from, flow.to, flow.stream);

@@ -4,7 +4,6 @@ use std::iter;
 
 use super::*;
 
-/// Returns all experiments, including the routed ones.
 fn all() -> impl Iterator<Item = &'static Experiment> {
     EXPERIMENTS.iter().flat_map(|of| iter::once(of).chain(of.routed))
 }
@@ -23,8 +22,7 @@ fn experiment_names_are_unique() {
 fn every_policy_is_valid_or_refused() {
     for experiment in all() {
         for variant in VARIANTS {
-            // OFC and GFC do nothing with a single switch. OFC's nested queues also exclude the VOQs of the QCN
-            // paper's switches.
+            // OFC and GFC do nothing with a single switch. OFC's nested queues exclude the VOQs of the QCN paper's switches.
             let trunks = ["cascade", "cascade --routed", "ofc-fig1", "deadlock", "balance"];
             let has_trunks = trunks.contains(&experiment.name);
             // Ingress congestion points need frames that count until they have left.
@@ -51,7 +49,6 @@ fn every_policy_is_valid_or_refused() {
     }
 }
 
-/// Two names must not stand for one switch.
 // proves: experiments
 #[test]
 fn identical_variants_are_twins() {
@@ -149,7 +146,6 @@ fn class_setting_reaches_identical_classes() {
     let but_one = given(&["class.4.xoff=24KB", "class.3.xoff=25KB"]);
     assert_eq!(xoff(&but_one), [25_000, 25_000, 24_000]);
     assert_eq!(experiment.reaches(&given(&["class.4.xoff=24KB"])), [""; 0]);
-    // Lines name their policies, even if nothing can be built.
     let mut lines = Vec::new();
     let refused = given(&["class.3.xoff=25KB", "class.3.xon=26KB"]);
     experiment.check(&refused, &mut |line| lines.push(line.to_owned())).unwrap_err();
@@ -206,7 +202,6 @@ fn switch_keys_from_all_sources_checked() {
     };
     let workers = refused("incast", &["switch.workers=nonsense"]);
     assert!(workers.contains("workers"), "{workers}");
-    // Class 2 is like class 3 here, except for its own values.
     let own = ["class.2={ xoff = \"nonsense\" }", "class.3={ xoff = \"40KB\" }"];
     let own = refused("two-classes", &own);
     assert!(own.contains("nonsense"), "{own}");

@@ -1,8 +1,7 @@
 //! `two-classes`: two lossless classes share their senders and a congested port with equal service.
 //!
-//! The higher class offers slightly more than its half of the port, the lower one line rate. The higher class starts
-//! alone. Plain PFC treats both equally and limits each to its half. Policies that pause lower classes first leave
-//! the higher class its rate.
+//! The higher class offers slightly more than half of the port, the lower one line rate, later. Plain PFC limits each to its half;
+//! policies that pause lower classes first leave the higher class its rate.
 
 use std::time::Duration;
 
@@ -40,34 +39,32 @@ const HEADLINES: &[Headline<TwoClassesResults>] = &[
 ];
 
 const LOWER: Class = Class::ALL[2];
-/// DSCP of the lower class: CS2.
+/// CS2.
 const LOWER_DSCP: u8 = 16;
 const SENDERS: u64 = 4;
-/// Total load of the higher class, percent of the port; its share is half.
+/// Total load, percent of the port; its share is half.
 const HIGHER_PERCENT: u64 = 60;
 /// Start of the lower class.
 const BEGIN: Nanos = Nanos::from_millis(600);
 const END: Nanos = Nanos::from_millis(2200);
 /// Delay between a start and the measurement of rates.
 const RAMP: Nanos = Nanos::from_millis(100);
-/// Time between two points of a plot.
 const STEP: Nanos = Nanos::from_millis(50);
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Results of one class, all senders together.
 #[derive(Debug, Serialize)]
 struct ClassResults {
     /// Layer 1 rate received while both classes send; one value per run.
     mbps: Option<Spread>,
     xoff_sent: u64,
-    /// Time that senders were paused, ms, sum over senders.
+    /// Sum over senders.
     paused_ms: f64,
 }
 
 #[derive(Debug, Serialize)]
 struct TwoClassesResults {
-    /// Rate of the higher class before the lower one begins.
+    /// Before the lower class begins.
     higher_alone_mbps: Option<Spread>,
     higher: ClassResults,
     lower: ClassResults,
@@ -80,7 +77,7 @@ struct TwoClassesRun {
 }
 
 impl TwoClassesRun {
-    /// Returns the rate of one class between two times, given for lines of 100 Mb/s.
+    /// Times are for lines of 100 Mb/s.
     fn rate(&self, place: usize, from: Nanos, to: Nanos) -> Option<f64> {
         self.rates[place].rate(self.line.span(from), self.line.span(to))
     }

@@ -1,4 +1,4 @@
-//! Policies to compare, each a name and the configuration keys that it needs.
+//! Policies to compare, each a name and configuration keys.
 
 use xoff_config::{Hardware, OwnPolicy};
 use xoff_flow_control::congestion::ReactionSettings;
@@ -13,7 +13,7 @@ pub struct Variant {
     pub name: &'static str,
     /// Description.
     pub about: &'static str,
-    /// True if the policy promises to lose no lossless frame.
+    /// True if it promises losslessness.
     pub lossless: bool,
     keys: &'static [(&'static str, Key)],
 }
@@ -25,13 +25,13 @@ enum Key {
     Classes(&'static [u8]),
     /// Size at 100 Mb/s; proportional at other rates.
     Kilobytes(u64),
-    /// Number of frames at 100 Mb/s; proportional at other rates.
+    /// Frames at 100 Mb/s; proportional at other rates.
     Frames(u64),
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
 
-/// Thresholds of all policies: those of CaPFC's Table II, at 100 Mb/s ([`Line::size`]). That is at most a tenth of
-/// the paper's rate, because software answers pauses later than hardware.
+/// CaPFC's Table II, at 100 Mb/s ([`Line::size`]): at most a tenth of the paper's rate, because software answers pauses later than
+/// hardware.
 const COMMON: &[(&str, Key)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
@@ -40,19 +40,18 @@ const COMMON: &[(&str, Key)] = &[
     ("class.3.egress_warn", Kilobytes(20)),
 ];
 
-/// Settings of all congestion points; their hosts have reaction points. Values are the paper's; the set point keeps
-/// the paper's ratio to XOFF (60 KB to 110 KB).
+/// The paper's values; the set point keeps the paper's ratio to XOFF (60 KB to 110 KB). Hosts have reaction points.
 const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.set_point", Kilobytes(27)),
     ("qcn.sample_every", Kilobytes(150)),
     ("qcn.frames_per_cnm", Frames(100)),
 ];
 
-/// Line rate of the standard's reaction points and of the paper's servers. [`Line::REFERENCE`] keeps sizes, so times
-/// grow by the ratio of the rates.
+/// Line rate of the standard's reaction points and the paper's servers. [`Line::REFERENCE`] keeps sizes, so times grow by the ratio of
+/// rates.
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
-/// Key of the watchdog, its default patience, and its minimum.
+/// Default and minimum.
 const WATCHDOG: &str = "class.3.watchdog";
 const WATCHDOG_PATIENCE: Nanos = Nanos::from_millis(200);
 const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
@@ -60,11 +59,10 @@ const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
 /// OFC with a middle switch, if any, that supports only PFC.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 
-/// Variant that drops unmarkable packets, with senders that cannot be marked.
+/// Drops unmarkable packets; its senders cannot be marked.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
-/// Variants for one switch and hosts with plain PFC: CaPFC and P-PFC with their controls, and CaPFC on its paper's
-/// switch with the paper's comparisons.
+/// For one switch and hosts with plain PFC: CaPFC and P-PFC with controls, and CaPFC on its paper's switch with the paper's comparisons.
 pub(super) const ON_ONE_SWITCH: &[&str] = &[
     "pfc",
     "pfc-control",
@@ -79,7 +77,6 @@ pub(super) const ON_ONE_SWITCH: &[&str] = &[
     "capfc-calibrate-wstop",
 ];
 
-/// Settings common to several variants.
 const UNTIL_FORWARDED: (&str, Key) = ("switch.accounting", Word("until-forwarded"));
 const FULL_DROPS: (&str, Key) = ("switch.when_full", Word("drop"));
 const FULL_STOPS: (&str, Key) = ("switch.when_full", Word("stop"));
@@ -250,7 +247,7 @@ pub const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// Variant of a policy that the calling program provides.
+/// Variant of the calling program's policy.
 pub static OWN: Variant = Variant {
     name: "custom",
     about: "the policy that this program brings along, with the parameters that it has by itself",
@@ -259,13 +256,13 @@ pub static OWN: Variant = Variant {
 };
 
 impl Variant {
-    /// Returns the variant of this name.
+    /// Finds a variant by name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Variant> {
         VARIANTS.iter().chain([&OWN]).find(|variant| variant.name == name)
     }
 
-    /// Returns all variants in a program with the custom policy `own`.
+    /// Returns all variants, with the custom policy `own`.
     pub fn all(own: Option<&OwnPolicy>) -> impl Iterator<Item = &'static Variant> + use<> {
         VARIANTS.iter().chain(own.map(|_| &OWN))
     }
@@ -294,8 +291,7 @@ impl Variant {
         settings
     }
 
-    /// Returns whether the variant differs from plain PFC only between switches that both support it; hosts support
-    /// PFC.
+    /// Returns whether it differs from plain PFC only between switches that both support it; hosts support PFC.
     #[must_use]
     pub fn is_for_trunks(&self) -> bool {
         self.keys.iter().any(|(path, value)| *path == "switch.policy" && matches!(value, Word("ofc" | "gfc")))
@@ -305,8 +301,8 @@ impl Variant {
         self.keys.iter().any(|(path, _)| path.starts_with("qcn."))
     }
 
-    /// Returns the settings with the buffers of the paper on QCN (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB,
-    /// and VOQs served round robin.
+    /// Returns the settings with the buffers of the paper on QCN (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB, and VOQs served round
+    /// robin.
     #[must_use]
     pub fn voq_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -318,8 +314,8 @@ impl Variant {
         settings
     }
 
-    /// Returns the settings with room for OFC. Its partial pause at `alpha` of XOFF must take effect before XOFF
-    /// pauses the class: 50 KB, 4 ms of a line of 100 Mb/s, within which software answers.
+    /// Returns the settings with room for OFC: its partial pause at `alpha` of XOFF must act before XOFF. 50 KB are 4 ms at 100 Mb/s,
+    /// within which software answers.
     #[must_use]
     pub fn roomy_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -329,8 +325,8 @@ impl Variant {
     }
 }
 
-/// Returns the standard's reaction point, made for 10 Gb/s, scaled to `line`: rates are proportional, bytes scale as
-/// all sizes, and times are a hundredfold. In the simulator at 10 Gb/s it equals the standard's.
+/// The standard's reaction point (10 Gb/s) scaled to `line`: rates are proportional, bytes scale as all sizes, and times are a
+/// hundredfold. In the simulator at 10 Gb/s it equals the standard's.
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

@@ -1,11 +1,8 @@
 //! `victim`: heavy and light senders in one class, to a port that they congest and to a free port.
 //!
-//! Six heavy senders each offer line rate to one port. Two light senders send it occasional messages, and messages to
-//! a free port. The latter are the victim, which waits while its sender's port is paused. The light senders start
-//! alone, which gives their baseline.
-//!
-//! Eight senders share the congested port. Above an eighth of the line a fair switch, too, has to pause a light
-//! sender. The experiment therefore sweeps the light load from below that share to well above it.
+//! Six heavy senders each offer line rate. Two light senders send the congested port occasional messages, and others to a free port: the
+//! victim, which waits while its sender is paused. They start alone, as the baseline. Above an eighth of the line a fair switch, too,
+//! pauses a light sender, so the experiment sweeps the light load across that share.
 
 use std::time::Duration;
 
@@ -51,7 +48,7 @@ const HEADLINES: &[Headline<VictimResults>] = &[
 
 const HEAVY: usize = 6;
 const LIGHT: usize = 2;
-/// Load of each light sender to the congested port, percent of the line. The equal share of all senders is 12.5.
+/// Load of each light sender to the congested port, percent of the line; the equal share is 12.5.
 const LOADS: [u64; 4] = [5, 10, 15, 20];
 /// Load of each light sender to the free port, percent.
 const VICTIM: u64 = 30;
@@ -60,30 +57,27 @@ const VICTIM: u64 = 30;
 struct Sizes {
     light: u64,
     victim: u64,
-    /// Loads of each light sender to the congested port, percent.
+    /// To the congested port, percent.
     loads: &'static [u64],
 }
 
 /// 64 KB, the short flows of CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Half of that to the congested port, limited by a host's number of streams, which excludes a load of 20 %. Slightly
-/// more than 64 KB to the free port.
+/// Half of that to the congested port: a host's number of streams excludes a load of 20 %. Slightly more than 64 KB to the free port.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 /// Time that light senders are alone.
 const ALONE: Nanos = Nanos::from_millis(600);
-/// Time from the start of heavy senders until the port is congested.
+/// Time from the start of heavy senders until congestion.
 const RAMP: Nanos = Nanos::from_millis(100);
 const END: Nanos = Nanos::from_millis(2200);
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns a message's frames: above 100 Mb/s in proportion to the line, as all sizes. The number of messages stays
-/// within a host's limit.
+/// Grows above 100 Mb/s with the line, as all sizes; messages stay within a host's limit.
 fn frames(at_100_mbps: u64, line: Line) -> u64 {
     line.size(Bytes(at_100_mbps)).0.max(at_100_mbps)
 }
 
-/// Returns the interval between messages of `frames` frames that use `percent` of the line.
 fn message_interval(line: Line, frames: u64, percent: u64) -> Nanos {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     Nanos(frame.0 * frames * 100 / percent)
@@ -92,9 +86,9 @@ fn message_interval(line: Line, frames: u64, percent: u64) -> Nanos {
 #[derive(Debug, Serialize)]
 struct Senders {
     xoff_sent: u64,
-    /// Percentage of the heavy senders' sending time spent paused.
+    /// Percentage of the heavy senders' sending time.
     paused_percent: f64,
-    /// First XOFF after the start of heavy senders; null without one.
+    /// After the start of heavy senders; null without one.
     first_xoff_ms: Option<f64>,
 }
 
@@ -103,19 +97,18 @@ struct Delivery {
     /// Layer 1 rate without other traffic; one value per run.
     solo_mbps: Option<Spread>,
     mbps: Option<Spread>,
-    /// Time from when a message was due until its last frame arrived, without other traffic.
+    /// From when a message was due until its last frame arrived, without other traffic.
     solo_completion_ms: Option<Spread>,
-    /// Completion time under congestion, of complete messages.
+    /// Under congestion, complete messages.
     completion_ms: Option<Spread>,
-    /// Messages that lost frames.
     broken: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct VictimPoint {
-    /// Load of each light sender to the congested port, percent of the line.
+    /// To the congested port, percent of the line.
     light_percent: u64,
-    /// Frames of a message to the congested port and to the free one.
+    /// To the congested port and to the free one.
     message_frames: [u64; 2],
     heavy: Senders,
     light: Senders,
@@ -125,9 +118,9 @@ struct VictimPoint {
 
 #[derive(Debug, Serialize)]
 struct VictimResults {
-    /// Results with messages of 64 KB.
+    /// Messages of 64 KB.
     sweep: Vec<VictimPoint>,
-    /// Results with smaller messages to the congested port.
+    /// Smaller messages to the congested port.
     small: Vec<VictimPoint>,
 }
 
@@ -139,13 +132,11 @@ struct VictimRun {
 }
 
 struct Observations {
-    /// Bytes from light senders to the congested port.
     light: Series,
-    /// Bytes to the free port.
     victim: Series,
-    /// First XOFF after the start of heavy senders, by port.
+    /// After the start of heavy senders, by port.
     first_xoff: Vec<Option<Nanos>>,
-    /// Total pause time (ns) by port, at the first and the last sample of the heavy senders' sending time.
+    /// Total pause time (ns) by port, at the first and last sample of the heavy senders' sending time.
     held: Vec<Option<[(Nanos, u64); 2]>>,
 }
 
@@ -253,7 +244,7 @@ impl VictimScene {
 }
 
 impl VictimRun {
-    /// Returns the number of XOFFs, the pause time (ns), the observed time (ns), and the first XOFF.
+    /// Returns XOFFs, pause time (ns), observed time (ns), and the first XOFF.
     fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));
@@ -264,8 +255,7 @@ impl VictimRun {
         (xoff, paused, time, self.samples.first_xoff[range].iter().copied().flatten().min())
     }
 
-    /// Returns completion times in ms of messages due before congestion and during it, and the number of broken
-    /// messages.
+    /// Returns completion times in ms before and during congestion, and the number of broken messages.
     fn completion(&self, to: HostId) -> (Vec<f64>, Vec<f64>, u64) {
         let (mut solo, mut congested, mut broken) = (Vec::new(), Vec::new(), 0);
         for &light in &self.scene.light {
@@ -291,7 +281,6 @@ impl VictimRun {
 }
 
 impl VictimResults {
-    /// Creates the results of runs, each with both message sizes.
     fn of(runs: &[[Vec<VictimRun>; 2]], line: Line) -> VictimResults {
         let of = |place: usize, sizes: Sizes| {
             let runs_with = move |load: usize| runs.iter().map(|run| &run[place][load]).collect::<Vec<_>>();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xoff_switch::control::{SwitchView, WorkerFacts};
 
-/// Counts of workers' scheduling gaps by length, up to a moment.
+/// Counts by length, up to a moment.
 pub(super) struct Gaps(Vec<Vec<u64>>);
 
 impl Gaps {

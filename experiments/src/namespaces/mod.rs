@@ -1,8 +1,7 @@
 //! Fabrics on this machine.
 //!
-//! Switches are those of `xoff run` and hosts those of `xoff traffic`, each a thread or two in a namespace of its
-//! own. Kernel hosts instead use sockets of their namespace's kernel (`tcp.rs`). Routers have a routing daemon beside
-//! each switch. Nothing remains after the process ends in any way ([`xoff_lab`]).
+//! Switches (`xoff run`) and hosts (`xoff traffic`) are threads in their own namespaces. Kernel hosts use sockets of a namespace's kernel
+//! (`tcp.rs`); routers have a routing daemon. Nothing remains when the process ends ([`xoff_lab`]).
 
 mod gaps;
 mod routing;
@@ -20,13 +19,12 @@ use crate::plan::{HostId, Plan, PortOf, Stack};
 use running::Running;
 pub(crate) use tcp::{Counts, Ecn, Flows, LossDetection, Options, Volume};
 
-/// Returns the limits of this machine for switches of a fabric. Devices with the same names in the caller's namespace
-/// do not matter.
+/// Returns this machine's limits; devices in the caller's namespace do not matter.
 pub fn machine() -> Machine {
     machine::here().without_networks()
 }
 
-/// Checks the requirements of this plan, except privileges and memory.
+/// Checks the plan's requirements, except privileges and memory.
 pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
     if plan.is_routed() { routing::look_for_frr() } else { Ok(()) }
 }
@@ -34,16 +32,13 @@ pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
 #[derive(Debug)]
 pub(crate) struct Network {
     switches: Vec<(Namespace, Config)>,
-    /// Namespaces of the routers' kernels; empty if switches bridge.
+    /// Empty if switches bridge.
     kernels: Vec<Namespace>,
     hosts: Vec<Device>,
     _lab: Lab,
 }
 
 impl Network {
-    /// Builds namespaces, devices and wires.
-    ///
-    /// # Panics
     /// Panics if switches route and a host is a kernel host.
     pub(crate) fn build(plan: &Plan, configs: &[Config]) -> Result<Network, LabError> {
         if plan.is_routed() {
@@ -87,7 +82,6 @@ impl Network {
     }
 }
 
-/// Configures a kernel host's address and its neighbours.
 fn introduce(plan: &Plan, host: HostId, device: &Device) -> Result<(), LabError> {
     device.finish_frames()?;
     device.add_address(host.ipv4().into(), 8)?;
@@ -96,12 +90,10 @@ fn introduce(plan: &Plan, host: HostId, device: &Device) -> Result<(), LabError>
 }
 
 impl Network {
-    /// Starts the switches; with routers, waits until all routes are installed.
     pub(crate) fn start<'a>(&'a self, plan: &'a Plan) -> Result<Running<'a>, FabricError> {
         Running::start(self, plan)
     }
 
-    /// Configures a kernel host before its connections.
     pub(crate) fn prepare(&self, host: HostId, options: &Options) -> Result<(), LabError> {
         tcp::prepare(self.namespace(host), options)
     }
@@ -116,7 +108,7 @@ impl Network {
         Flows::start(&flows.iter().map(pair).collect::<Vec<_>>(), ecn)
     }
 
-    /// Returns a host's kernel counters since the host was created.
+    /// Since the host was created.
     pub(crate) fn counts(&self, host: HostId) -> Result<Counts, LabError> {
         tcp::counts(self.namespace(host))
     }

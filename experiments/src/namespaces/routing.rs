@@ -1,16 +1,12 @@
-//! Fabrics of routers: every port is routed, and Linux with FRR decides in a namespace beside each switch, as in a
-//! data center.
+//! Fabrics of routers: Linux with FRR routes in a namespace beside each switch, as in a data center.
 //!
 //! ```text
 //!   namespace leaf-1           switch, devices of the wires
 //!   namespace leaf-1-kernel    a host interface for each port, addresses, zebra, bgpd
 //! ```
 //!
-//! Every switch is an autonomous system (eBGP), so paths through the same number of switches have equal cost and all
-//! are used (ECMP). IPv6 is off, which avoids its unsolicited traffic.
-//!
-//! FRR's programs are children of the thread in the kernel's namespace and are killed when it ends for any reason.
-//! Their files are in directories visible only to them. Nothing remains afterwards.
+//! Every switch is an autonomous system (eBGP), so paths through the same number of switches have equal cost and all are used (ECMP). IPv6
+//! is off: it sends unsolicited traffic. FRR's programs are killed with the namespace's thread, and see private directories.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -34,18 +30,15 @@ use xoff_switch::control::SwitchView;
 use xoff_switch::router::mirror::Page;
 use xoff_switch::router::tables::{Row, table};
 
-/// Required programs, in the order of their start.
+/// In the order of their start.
 const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
-/// Existing directories that a router's programs get private copies of: sockets, process ids, logs, configuration,
-/// crash logs.
+/// Existing directories of which a router's programs get private copies.
 const OWN: &[&str] = &["/run", "/var/tmp", "/var/lib/frr"];
 const STATE: &str = "/run/frr";
 const POLL_EVERY: Duration = Duration::from_millis(20);
-/// Maximum lines of a daemon's output in an error.
 const LAST_LINES: usize = 3;
-/// Maximum number of routes to read; a fabric has fewer.
 const ROUTES_MAX: usize = 10_000;
-/// First AS number, of the private range; each switch has one.
+/// Private range; each switch has one.
 const AS_BASE: usize = 64_512;
 
 /// Checks that FRR is installed completely.
@@ -64,7 +57,7 @@ fn program(name: &str) -> Option<PathBuf> {
     PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.exists())
 }
 
-/// Creates the namespaces of the routers' kernels, with settings and FRR's configuration; none if switches bridge.
+/// Creates the kernels' namespaces with FRR's configuration; none if switches bridge.
 pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError> {
     let kernel = |switch: SwitchId| {
         let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
@@ -85,14 +78,13 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
     plan.switches().take_while(|_| plan.is_routed()).map(kernel).collect()
 }
 
-/// Returns zebra's configuration. Routes carry their gateways: with the kernel's nexthop objects FRR 8.4 leaves a
-/// path unused after its link was down.
+/// Routes carry their gateways: with the kernel's nexthop objects FRR 8.4 leaves a path unused after its link was down.
 fn zebra(plan: &Plan, switch: SwitchId) -> String {
     let name = plan.switch_name(switch);
     format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")
 }
 
-/// Returns bgpd's configuration: the neighbours on each wire, and equal cost for paths over different switches.
+/// Gives equal cost to paths over different switches.
 fn bgpd(plan: &Plan, switch: SwitchId) -> String {
     let mut text = format!("frr defaults datacenter\nhostname {}\n", plan.switch_name(switch));
     let id = Ipv4Addr::from_bits(
@@ -134,8 +126,7 @@ impl Drop for Daemon {
 }
 
 impl Routing {
-    /// Starts routing beside running switches, and waits until every switch forwards to every host by all shortest
-    /// paths.
+    /// Starts routing, and waits until every switch forwards to every host by all shortest paths.
     pub(super) fn start(
         plan: &Plan,
         kernels: &[Namespace],
@@ -214,8 +205,8 @@ impl Daemon {
         let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
         let error_output = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
         let mut command = enter::child();
-        // The process starts with its target group: a change of group would clear the parent-death signal. Setting
-        // the user also drops other groups.
+        // The process starts with its target group: a change of group would clear the parent-death signal. Setting the user also drops
+        // other groups.
         command.uid(0).gid(group()?).arg(program);
         command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
         command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);
@@ -225,7 +216,7 @@ impl Daemon {
         Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
     }
 
-    /// Returns whether the daemon is ready: it opens its terminal last.
+    /// A daemon opens its terminal last.
     fn listens(&self) -> bool {
         self.kernel.has_file(Path::new(&format!("{STATE}/{}.vty", self.name)))
     }
@@ -236,7 +227,6 @@ impl Daemon {
         Err(RoutingError::Ended { daemon: self.name, switch: self.switch.clone(), status, last_output })
     }
 
-    /// Returns the last lines of the daemon's error output and log.
     fn last_output(&self) -> String {
         let text = |ending: &str| {
             let text = self.kernel.read_file(Path::new(&format!("{STATE}/{}.{ending}", self.name)));
@@ -255,7 +245,7 @@ fn last_output(texts: [String; 2]) -> String {
     if outputs.is_empty() { "no output".into() } else { outputs.join(" | ") }
 }
 
-/// Configures a router's addresses and the neighbour entries of its hosts; hosts of `xoff traffic` do not answer ARP.
+/// Configures addresses and neighbour entries; hosts of `xoff traffic` do not answer ARP.
 fn configure_neighbours(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
     plan.ports_of(switch).try_for_each(|at| {
         let (address, length) = plan.router_address(at);
@@ -268,7 +258,6 @@ fn configure_neighbours(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Re
     })
 }
 
-/// Returns a switch's routes; `None` if it does not answer.
 fn page(view: &SwitchView) -> Option<Page> {
     let asker = &view.router.as_ref()?.mirror;
     let runtime = runtime::Builder::new_current_thread().build().ok()?;
@@ -282,7 +271,6 @@ enum Ready {
     Workers,
 }
 
-/// Returns the missing routes of all routers, by name.
 fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<String> {
     let of = |switch: SwitchId| {
         let missing = missing(plan, switch, page(&views[switch.index()]), ready);
@@ -291,7 +279,7 @@ fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<S
     plan.switches().take_while(|_| plan.is_routed()).flat_map(of).collect()
 }
 
-/// Returns a switch's missing routes: it has to forward to every host by all shortest paths, and by no other.
+/// A switch has to forward to every host by all shortest paths, and by no other.
 fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> Vec<String> {
     let Some(page) = page else { return vec!["its router has ended".to_owned()] };
     let lack = |Route { host, network: (network, len), next_hops }: Route| {
@@ -319,7 +307,7 @@ fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> V
     missing
 }
 
-/// Returns the interfaces that currently forward a route's packets.
+/// Returns the interfaces that currently forward packets.
 fn usable_interfaces(row: &Row) -> BTreeSet<&str> {
     let usable = row.via.iter().filter(|via| {
         let is_resolved = via.gateway.is_none() || via.station.is_some();
@@ -339,7 +327,6 @@ mod tests {
     use super::*;
     use xoff_switch::router::tables::RowVia;
 
-    /// Returns two leaves with one host each, and two spines.
     fn leaf_spine() -> (Plan, [SwitchId; 4], [HostId; 2]) {
         let mut plan = Plan::new(BitRate::from_mbps(100)).routed();
         let switches = ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));

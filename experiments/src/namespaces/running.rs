@@ -24,7 +24,6 @@ use xoff_traffic::emit::Link;
 use xoff_traffic::{Host, HostError, HostOptions};
 use xoff_xdp::clock;
 
-/// Switches in namespaces, and hosts from their start.
 pub(crate) struct Running<'a> {
     network: &'a Network,
     plan: &'a Plan,
@@ -48,7 +47,6 @@ enum Hosts {
 }
 
 impl<'a> Running<'a> {
-    /// Starts the switches; with routers, waits until all routes are installed.
     pub(super) fn start(network: &'a Network, plan: &'a Plan) -> Result<Running<'a>, FabricError> {
         let switches = Switches::start(&network.switches).map_err(|(_, error)| error)?;
         let routing = Routing::start(plan, &network.kernels, &switches.views())?;
@@ -85,7 +83,7 @@ fn proof(status: Status) -> Proof {
     }
 }
 
-/// Returns the data of a switch that outlive it. Its view holds its sockets and thus its packet memory.
+/// Returns the data of a switch that outlive it; its view holds sockets and packet memory.
 fn counted(view: &SwitchView) -> (Arc<SwitchSettings>, Arc<Counters>) {
     (view.settings(), Arc::clone(&view.counters))
 }
@@ -143,7 +141,6 @@ impl RunningFabric for Running<'_> {
         else {
             panic!("hosts end before their switches");
         };
-        // Errors of hosts come first.
         let reports = reports.into_iter().collect::<Result<Vec<HostReport>, _>>()?;
         self.routing.check(self.plan, &self.switches.views(), patience)?;
         let statuses = self.switches.stop().into_iter().collect::<Result<Vec<Status>, _>>()?;

@@ -16,7 +16,7 @@ use nix::sys::socket::sockopt::TcpCongestion;
 use xoff_lab::{LabError, Namespace};
 use xoff_wire::units::Bytes;
 
-/// ECN capability of TCP (RFC 3168).
+/// ECN capability (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
     Capable,
@@ -26,13 +26,12 @@ pub enum Ecn {
 /// Method by which TCP detects lost segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
-    /// Timing (RACK, RFC 8985), Linux' default: a segment is lost if segments sent a reordering window later have
-    /// arrived. The window grows by quarters of the minimum round-trip time, up to one, when segments turn out to
-    /// have arrived late.
+    /// Linux' default (RACK, RFC 8985): a segment is lost if segments sent a reordering window later have arrived. The window grows by
+    /// quarters of the minimum round-trip time, up to one, when segments arrived late.
     Rack,
     /// Three duplicate acknowledgements (`NewReno`, RFC 6582), never more.
     Dupack,
-    /// Time-outs alone, regardless of acknowledgement order: the transport of `DeTail`, whose paths are lossless.
+    /// Time-outs alone: the transport of `DeTail`, whose paths are lossless.
     Timeout,
 }
 
@@ -53,31 +52,29 @@ pub struct Options {
     pub receive_buffer: Bytes,
 }
 
-/// Bytes of a finished flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
-    /// Bytes accepted by the sender's TCP.
     pub written: u64,
-    /// Bytes delivered by the receiver's TCP until the end of the flow.
+    /// Until the end of the flow.
     pub read: u64,
 }
 
-/// Counters of a host's kernel since the host was created.
+/// Counters since the host was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum)]
 pub struct Counts {
-    /// IP packets received with "congestion experienced" (`IpExtInCEPkts`).
+    /// "Congestion experienced" (`IpExtInCEPkts`).
     pub marked: u64,
-    /// TCP segments with data, each counted once (`TcpExtTCPOrigDataSent`).
+    /// Each counted once (`TcpExtTCPOrigDataSent`).
     pub segments: u64,
-    /// Retransmitted segments (`TcpRetransSegs`).
+    /// `TcpRetransSegs`.
     pub retransmitted: u64,
-    /// TCP segments received before an earlier one (`TcpExtTCPOFOQueue`).
+    /// Received before an earlier one (`TcpExtTCPOFOQueue`).
     pub out_of_order: u64,
-    /// Recoveries from losses detected by duplicate acknowledgements (`TcpExtTCPRenoRecovery`).
+    /// `TcpExtTCPRenoRecovery`.
     pub dupack_recoveries: u64,
-    /// Recoveries from losses detected by SACK (`TcpExtTCPSackRecovery`).
+    /// `TcpExtTCPSackRecovery`.
     pub sack_recoveries: u64,
-    /// Retransmission time-outs (`TcpExtTCPTimeouts`).
+    /// `TcpExtTCPTimeouts`.
     pub timeouts: u64,
     /// Received segments for which a receive buffer had no room.
     pub refused: u64,
@@ -90,7 +87,7 @@ const PIECE: usize = 65_536;
 /// More segments than any window has.
 const NEVER_SO_MANY: &str = "1000000";
 
-/// Returns the value of `net.ipv4.tcp_ecn`.
+/// Value of `net.ipv4.tcp_ecn`.
 const fn mode(ecn: Ecn) -> &'static str {
     match ecn {
         Ecn::Capable => "1",
@@ -98,8 +95,7 @@ const fn mode(ecn: Ecn) -> &'static str {
     }
 }
 
-/// Returns the preferred congestion controls, best first. The kernel's default may ignore marks, as BBR does; every
-/// kernel has reno.
+/// Best first. The kernel's default may ignore marks, as BBR does; every kernel has reno.
 const fn controls(ecn: Ecn) -> &'static [&'static str] {
     match ecn {
         Ecn::Capable => &["dctcp", "cubic", "reno"],
@@ -107,10 +103,8 @@ const fn controls(ecn: Ecn) -> &'static [&'static str] {
     }
 }
 
-/// Returns the `net.ipv4` settings of a loss detection method.
-/// Linux counts duplicate acknowledgements only without SACK; since 6.17 connections with SACK use RACK alone,
-/// whatever `tcp_recovery` is. After reordering Linux requires more than three duplicate acknowledgements, up to
-/// `tcp_max_reordering`.
+/// Linux counts duplicate acknowledgements only without SACK; since 6.17 connections with SACK use RACK alone, whatever `tcp_recovery` is.
+/// After reordering Linux requires more than three, up to `tcp_max_reordering`.
 const fn settings(detection: LossDetection) -> [(&'static str, &'static str); 4] {
     let (sack, reordering, most) = match detection {
         LossDetection::Rack => ("1", "3", "300"),
@@ -125,7 +119,6 @@ const fn settings(detection: LossDetection) -> [(&'static str, &'static str); 4]
     ]
 }
 
-/// Configures a host before its connections.
 pub(super) fn prepare(host: &Namespace, options: &Options) -> Result<(), LabError> {
     host.sysctl("ipv4/tcp_ecn", mode(options.ecn))?;
     host.sysctl("ipv4/tcp_rmem", &format!("4096 {0} {0}", options.receive_buffer.0))?;
@@ -141,7 +134,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Connects the pair; returns the sender's and the receiver's socket.
+    /// Returns the sender's and the receiver's socket.
     fn connect(&self) -> Result<[TcpStream; 2], LabError> {
         let Pair { sender, receiver, address } = *self;
         let listener = receiver.run(|| TcpListener::bind((address, 0)));
@@ -154,7 +147,6 @@ impl Pair<'_> {
     }
 }
 
-/// Running flows; [`Flows::finish`] ends them.
 pub(crate) struct Flows {
     congestion_control: &'static str,
     flows: Vec<Flow>,
@@ -183,24 +175,21 @@ impl Flows {
         Ok(Flows { congestion_control, flows: connections.into_iter().map(flow).collect(), stop })
     }
 
-    /// Returns the flows' congestion control: the best that the kernel has.
     pub(crate) fn congestion_control(&self) -> &'static str {
         self.congestion_control
     }
 
-    /// Returns the bytes of each flow that receivers have read.
     pub(crate) fn read(&self) -> Vec<u64> {
         self.flows.iter().map(|flow| flow.read.load(Ordering::Relaxed)).collect()
     }
 
-    /// Ends the flows, and waits until all written data have been read.
+    /// Waits until all written data have been read.
     pub(crate) fn finish(self) -> Result<Vec<Volume>, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         self.flows.into_iter().map(Flow::finish).collect()
     }
 }
 
-/// Returns the first congestion control that the socket accepts.
 fn best_control(socket: &impl AsFd, ecn: Ecn) -> &'static str {
     let (&last, better) = controls(ecn).split_last().expect("there is one");
     let found = better.iter().find(|name| setsockopt(socket, TcpCongestion, &name.into()).is_ok());
@@ -253,8 +242,7 @@ fn drain(mut into: TcpStream, count: &AtomicU64) -> io::Result<()> {
     }
 }
 
-/// Counters of `TcpExt` for refused segments; one count is one segment, except that `OfoPruned` may stand for
-/// several.
+/// One count is one segment, except that `OfoPruned` may stand for several.
 const REFUSED: [&str; 5] = ["OfoPruned", "TCPBacklogDrop", "TCPOFODrop", "TCPRcvQDrop", "TCPZeroWindowDrop"];
 
 pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {
@@ -277,7 +265,7 @@ pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {
     })
 }
 
-/// Returns a counter from pairs of lines, names and values, that begin with the name of their group.
+/// Parses pairs of lines, names and values, that begin with the name of their group.
 fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(group));
     let place = lines.next()?.split_whitespace().position(|word| word == name)?;

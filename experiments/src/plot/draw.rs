@@ -20,9 +20,8 @@ const TITLE_CHARACTER_WIDTH: u32 = 9;
 const LEGEND_ROW_HEIGHT: u32 = 22;
 const LEGEND_COLUMN_WIDTH: u32 = 165;
 const LEGEND_LINE: i32 = 28;
-/// Assumed width of a name's character.
 const CHARACTER_WIDTH: u32 = 7;
-/// Width of a number on an axis, including the gap to the next.
+/// Includes the gap to the next number.
 const NUMBER_WIDTH: u32 = 45;
 /// Maximum points of a line with markers.
 const MARKED: usize = 12;
@@ -75,7 +74,7 @@ impl Figure {
         Ok(())
     }
 
-    /// Returns the height of a row; panels with many names are higher.
+    /// Panels with many names are higher.
     fn row_height(&self, first: usize, columns: usize) -> u32 {
         let names = |panel: &Panel| match &panel.content {
             Content::Lines(_) => 0,
@@ -97,7 +96,7 @@ impl Figure {
         names
     }
 
-    /// Returns the names of lines; boxes and spans have their names beside them.
+    /// Boxes and spans have their names beside them.
     fn legend<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
         let is_line = |name: &str| {
             self.panels.iter().any(|panel| match &panel.content {
@@ -190,7 +189,6 @@ impl Panel {
         Ok(())
     }
 
-    /// Returns the note on a line with gaps.
     fn note(&self, name: &str, points: &[Point]) -> Option<String> {
         let gaps: Vec<String> =
             points.iter().filter(|point| point.1.is_none()).map(|point| number_label(&point.0)).collect();
@@ -253,7 +251,7 @@ impl Panel {
         Ok(())
     }
 
-    /// Returns a chart with names on the vertical axis, the first at the top; see [`middle`].
+    /// The first name is at the top; see [`middle`].
     fn chart_of_rows<'a, 'b>(
         &self,
         area: &'b Area<'a>,
@@ -298,12 +296,12 @@ fn strokes(dashes: Dashes, length: i32) -> Vec<(i32, i32)> {
     (0..length).step_by(step).map(|from| (from, (from + dash).min(length))).collect()
 }
 
-/// Returns the vertical position of row `row` of `count`; the first is at the top.
+/// Returns the vertical position of row `row`; the first is at the top.
 fn middle(row: usize, count: usize) -> f64 {
     (count - row) as f64 - 1.0
 }
 
-/// Returns the space beside an axis for the right half of its last number.
+/// Returns the space for the right half of an axis's last number.
 fn label_margin(last: &str) -> u32 {
     u32::try_from(last.len()).map_or(0, |len| CHARACTER_WIDTH * len / 2).max(12)
 }
@@ -320,7 +318,7 @@ fn broken(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the range of the values, never empty.
+/// Never empty.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (from, to) = values.fold((f64::MAX, f64::MIN), |(from, to), value| (from.min(value), to.max(value)));
     match (from, to) {
@@ -330,7 +328,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// Formats a number on a logarithmic axis, where ticks are rarely round.
+/// Ticks of a logarithmic axis are rarely round.
 fn decade_label(value: f64) -> String {
     match value {
         small if small < 10.0 => number_label(&small),
@@ -339,7 +337,6 @@ fn decade_label(value: f64) -> String {
     }
 }
 
-/// Formats a number of a linear axis or a point.
 #[allow(clippy::trivially_copy_pass_by_ref)] // signature required by plotters
 fn number_label(value: &f64) -> String {
     if *value != 0.0 && value.abs() < 10.0 && value.fract() != 0.0 {

@@ -1,8 +1,5 @@
-//! A figure of panels, as SVG: lines over a quantity, spreads by name, spans of time.
-//!
-//! Each name has a colour: a policy has the same one in every figure, and one legend explains them. Dashes
-//! distinguish coinciding lines. Missing values are not drawn: a line has a gap, a row is empty, and both have a
-//! note.
+//! A figure of panels, as SVG. A policy has the same colour in every figure; dashes distinguish coinciding lines. Missing values are a gap
+//! or an empty row, with a note.
 
 mod draw;
 mod style;
@@ -26,27 +23,26 @@ pub struct Figure {
 #[derive(Clone, Debug)]
 pub struct Panel {
     pub title: String,
-    /// Label of the horizontal axis, with unit.
+    /// With unit.
     pub x: String,
-    /// Label of the vertical axis, with unit; not drawn for an axis of names.
+    /// With unit; not drawn for an axis of names.
     pub y: String,
     pub content: Content,
-    /// Scale of the horizontal axis of lines.
+    /// Scale of lines' horizontal axis.
     pub scale: Scale,
     pub limits: Limits,
-    /// Note on missing values; `None` for no note.
+    /// Note on missing values.
     pub absent: Option<&'static str>,
 }
 
 impl Panel {
-    /// Creates a panel with axes that fit its content, and without a note on missing values.
+    /// Fits the axes to the content.
     #[must_use]
     pub fn new(title: &str, x: &str, y: &str, content: Content) -> Panel {
         let [title, x, y] = [title, x, y].map(str::to_owned);
         Panel { title, x, y, content, scale: Scale::Linear, limits: Limits::default(), absent: None }
     }
 
-    /// Makes the horizontal axis logarithmic.
     #[must_use]
     pub fn over_decades(self) -> Panel {
         Panel { scale: Scale::Decades, ..self }
@@ -57,19 +53,17 @@ impl Panel {
         Panel { limits, ..self }
     }
 
-    /// Sets the note on missing values.
     #[must_use]
     pub fn absent(self, absent: &'static str) -> Panel {
         Panel { absent: Some(absent), ..self }
     }
 }
 
-/// Scale of a horizontal axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     #[default]
     Linear,
-    /// Logarithmic; for positive quantities.
+    /// For positive quantities.
     Decades,
 }
 
@@ -81,18 +75,17 @@ pub struct Limits {
     pub top: Option<f64>,
 }
 
-/// Content of a panel.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// A line for each name, through its points.
+    /// A line for each name.
     Lines(Vec<(String, Vec<Point>)>),
     /// A box for each name: extremes, quartiles, median.
     Spreads(Vec<(String, Option<Spread>)>),
-    /// A row for each name with spans (from, to).
+    /// A row of spans (from, to) for each name.
     Spans(Vec<(String, Vec<(f64, f64)>)>),
 }
 
-/// A point of a line; `None` as the second value is a gap.
+/// `None` is a gap.
 pub type Point = (f64, Option<f64>);
 
 /// Error of writing a figure.
@@ -107,10 +100,10 @@ impl PlotError {
 }
 
 impl Figure {
-    /// Checks that a figure can be written to `path`, before minutes of measurement. An existing file stays as it is.
+    /// Checks that a figure can be written to `path`, before minutes of measurement; changes no file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be written, or its name does not end in .svg.
+    /// Fails if the file cannot be written, or is no .svg.
     pub fn check_place(path: &Path) -> Result<(), PlotError> {
         if let Some(other) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) {
             let (path, other) = (path.display(), other.display());
@@ -129,16 +122,16 @@ impl Figure {
     /// Writes the figure as SVG.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be written.
+    /// Fails if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), PlotError> {
         let svg = self.svg().map_err(|error| PlotError::at(path, &error))?;
         fs::write(path, svg).map_err(|error| PlotError::at(path, &error))
     }
 
-    /// Returns the text of the SVG file.
+    /// Returns the SVG text.
     ///
     /// # Errors
-    /// Returns an error if a panel cannot be drawn.
+    /// Fails if a panel cannot be drawn.
     pub fn svg(&self) -> Result<String, PlotError> {
         let mut svg = String::new();
         self.draw(&mut svg).map_err(|error| PlotError(error.to_string()))?;
@@ -146,7 +139,7 @@ impl Figure {
     }
 }
 
-/// Opens and closes an existing file. A pipe is left alone, because its reader would see an end of file.
+/// Leaves a pipe alone, because its reader would see an end of file.
 fn open(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.file_type().is_fifo() {
         return Ok(());
@@ -154,7 +147,6 @@ fn open(path: &Path) -> io::Result<()> {
     File::options().write(true).open(path).map(drop)
 }
 
-/// Returns an axis end slightly above the maximum.
 pub(crate) fn nice_top(values: impl IntoIterator<Item = f64>) -> f64 {
     let most = values.into_iter().fold(0.0, f64::max);
     if most > 0.0 { most * 1.08 } else { 1.0 }

@@ -1,12 +1,9 @@
-//! Colours and dashes of names in a figure.
-//!
-//! A policy has the same colour in every figure, and policies that an experiment compares by default have different
-//! ones. Other names get a colour that no policy of the figure has. Dashes follow the position in the figure, so that
-//! coinciding lines stay visible.
+//! Colours and dashes. A policy has the same colour in every figure; policies compared by default differ, and other names get unused
+//! colours. Dashes follow the position, so coinciding lines stay visible.
 
 use plotters::prelude::*;
 
-/// Colours distinguishable by colour-blind readers: Okabe and Ito's, and four more.
+/// Distinguishable by colour-blind readers: Okabe and Ito's, and four more.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 0, 0),
     RGBColor(230, 159, 0),
@@ -22,7 +19,6 @@ const COLOURS: [RGBColor; 12] = [
     RGBColor(160, 200, 60),
 ];
 
-/// Index of each policy's colour in [`COLOURS`].
 const POLICIES: [(&str, usize); 27] = [
     ("pfc", 0),
     ("pfc-control", 1),
@@ -74,7 +70,6 @@ pub(super) fn colour(names: &[&str], name: &str) -> RGBColor {
     COLOURS[place.unwrap_or(0)]
 }
 
-/// Returns the dashes of a line, one of those in the legend.
 pub(super) fn dashes(lines: &[&str], name: &str) -> Dashes {
     DASHES[lines.iter().position(|other| *other == name).unwrap_or(0) % DASHES.len()]
 }

@@ -1,4 +1,4 @@
-//! Changes of switch settings during a run: keys of a switch, from a time on.
+//! Changes of switch settings during a run.
 
 use toml_span::Value;
 use toml_span::value::{Table as TomlTable, ValueInner};
@@ -17,7 +17,6 @@ xoff_config::keys! {
     }
 }
 
-/// Parses the switches that a change applies to.
 fn of(value: &Value<'_>) -> Parsed<ChangeTarget> {
     match value.as_str() {
         Some("all") => Ok(ChangeTarget::All),
@@ -35,7 +34,7 @@ pub enum ChangeTarget {
     Switch(u32),
 }
 
-/// A change of settings; [`super::Source::changed`] returns the settings by the number of the change.
+/// [`super::Source::changed`] returns the settings by the number of the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub at: Nanos,
@@ -88,7 +87,7 @@ pub(super) fn read(
     Some(Change { at: keys.at?.value, of: keys.switch.map_or(ChangeTarget::All, |of| of.value) })
 }
 
-/// Lays change `number` over a switch's earlier keys. `changes` is the list of the file.
+/// `changes` is the list of the file.
 pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, keys_of_kind: &mut TomlTable<'de>) {
     let change = changes.as_array().and_then(|all| all.get(number));
     let Some(mut over) = change.and_then(|change| table(copied(change).take())) else { return };

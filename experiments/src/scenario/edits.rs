@@ -1,8 +1,7 @@
-//! Overrides of a scenario's file: `--set` on the command line, and points of its sweep.
+//! Overrides of a scenario's file: `--set`, and points of its sweep.
 //!
-//! Values of the command line are appended to the file's text, so that errors refer to them as to any line; then they
-//! move to their places. A sweep is a list of values for a key: `[[sweep]]` with `topology.k = [4, 8]`, or `policy =
-//! ["pfc", "ofc"]` for `switch.all.policy`. Several sweep tables combine; the last varies fastest.
+//! Values of the command line are appended to the file's text, so that errors refer to them as to any line; then they move to their
+//! places. A sweep is a list of values for a key. Several combine; the last varies fastest.
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
@@ -12,9 +11,9 @@ use xoff_config::reader::{Problems, found};
 
 use crate::set::{self, Given, leaves, list, put};
 
-/// Lists of a file whose entries are addressed by number.
+/// Lists whose entries are addressed by number.
 const LISTS: [&str; 4] = ["receiver", "load", "fault", "change"];
-/// The seed, which cannot be varied.
+/// Cannot be varied.
 const SEED: [&str; 2] = ["scenario", "seed"];
 /// Short for `switch.all.policy`.
 const POLICY: &str = "policy";
@@ -22,7 +21,7 @@ const POLICY: &str = "policy";
 /// Parses a key with its value that may override the scenario's file.
 ///
 /// # Errors
-/// Returns an error if the key is not one of a scenario.
+/// Fails if the key is not one of a scenario.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let parts = given.parts();
@@ -40,8 +39,7 @@ pub fn given(text: &str) -> Result<Given, String> {
     Ok(given)
 }
 
-/// Returns the canonical form of a path: `policy` is short for `switch.all.policy`, and `policy.all` stands for
-/// `policy`.
+/// `policy` is short for `switch.all.policy`, and `policy.all` stands for `policy`.
 fn canonical(path: &[String]) -> Vec<&str> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {
@@ -51,7 +49,7 @@ fn canonical(path: &[String]) -> Vec<&str> {
     }
 }
 
-/// Returns the kind of switches whose policy the path sets, if any.
+/// Returns the kind of switches whose policy the path sets.
 fn policy_kind(path: &[String]) -> Option<&str> {
     match canonical(path)[..] {
         ["switch", kind, POLICY] => Some(kind),
@@ -59,7 +57,6 @@ fn policy_kind(path: &[String]) -> Option<&str> {
     }
 }
 
-/// A varied key and its values as text.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     path: Vec<String>,
@@ -71,13 +68,12 @@ impl Axis {
         self.labels.len()
     }
 
-    /// Returns the key as text.
     fn name(&self) -> String {
         self.path.join(".")
     }
 }
 
-/// Returns the axes of the file's sweep, without keys that the command line sets.
+/// Leaves out keys that the command line sets.
 pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
     let overridden = set::checked_values(root, canonical, problems);
     if let Some(value) =
@@ -147,7 +143,7 @@ fn label(value: &Value<'_>) -> String {
     value.as_str().map_or_else(|| found(value), str::to_owned)
 }
 
-/// Returns the index of each axis's value at a point; the last varies fastest.
+/// Returns the index of each axis's value; the last varies fastest.
 fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
     let mut places: Vec<usize> = axes
         .iter()
@@ -162,7 +158,6 @@ fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
     places
 }
 
-/// Returns the varied keys with their values at a point.
 pub(super) fn labels(axes: &[Axis], point: usize) -> Vec<(String, String)> {
     axes.iter()
         .zip(places(axes, point))
@@ -170,7 +165,6 @@ pub(super) fn labels(axes: &[Axis], point: usize) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Moves the values of the command line and of a point to their places.
 pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems: &mut Problems) {
     let mut put_all: Vec<(Vec<String>, Value<'_>)> = Vec::new();
     for (axis, place) in axes.iter().zip(places(axes, point)) {
@@ -211,7 +205,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     }
 }
 
-/// Returns the path of the policy of a kind of switches, which is `policy.all` if parameters of policies exist.
+/// The path is `policy.all` if parameters of policies exist.
 fn policy_path(root: &Value<'_>, kind: &str) -> Vec<String> {
     let has_parameters =
         root.pointer(&format!("/switch/{kind}/{POLICY}")).is_some_and(|policy| policy.as_table().is_some());
@@ -235,7 +229,6 @@ mod tests {
         Source::from_toml("x", &format!("{FABRIC}{text}"), &given).map_err(|error| format!("{error:?}"))
     }
 
-    /// All spellings mean one key.
     // proves: scenarios
     #[test]
     fn policies_of_all_switches_are_one_key() {

@@ -10,7 +10,6 @@ use xoff_wire::units::Nanos;
 
 use super::keys::{TIME_MAX, time};
 
-/// Minimum share of MAC control frames.
 const CONTROL_STEP: f64 = 1.0 / 1_024.0;
 
 xoff_config::keys! {
@@ -32,7 +31,7 @@ xoff_config::keys! {
     }
 }
 
-/// Parses a share of MAC control frames, which has steps.
+/// Shares of MAC control frames have steps.
 fn of_control(value: &Value<'_>) -> Parsed<f64> {
     let share = parse::share_or_none(value).ok();
     share.filter(|share| *share == 0.0 || *share >= CONTROL_STEP).ok_or_else(|| {
@@ -40,7 +39,7 @@ fn of_control(value: &Value<'_>) -> Parsed<f64> {
     })
 }
 
-/// Parses a place: an end of a link in the notation of results, a switch, or all switches.
+/// Parses an end of a link in the notation of results, a switch, or all switches.
 fn place(value: &Value<'_>) -> Parsed<FaultLocation> {
     let place = value.as_str().and_then(|text| match text.split_at_checked(1)? {
         ("h", host) => host.parse().ok().map(|host| FaultLocation::End(At::Host(host))),
@@ -122,7 +121,6 @@ impl FaultKind {
         }
     }
 
-    /// Returns a description of allowed places.
     const fn place(self) -> &'static str {
         match self {
             FaultKind::Link => "an end of a link: \"h3\" is host 3, \"s1p2\" is port 2 of switch 1",
@@ -141,22 +139,22 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFault {
     pub at: At,
-    /// Time at which the link fails in both directions; `None` for never.
+    /// Both directions; `None` for never.
     pub down: Option<Nanos>,
     pub up: Option<Nanos>,
-    /// Share of frames that leave by this end and are lost.
+    /// Share of frames leaving by this end.
     pub lost: f64,
-    /// Faults of MAC control frames that leave by this end.
+    /// Faults of MAC control frames leaving by this end.
     pub control: ControlFaults,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchFault {
-    /// Number of the switch; `None` for all.
+    /// `None` for all.
     pub switch: Option<u32>,
     pub what: Impairment,
     pub begin: Nanos,
-    /// End of the fault; no random stall begins at this time or later.
+    /// No random stall begins at this time or later.
     pub end: Nanos,
 }
 
@@ -178,13 +176,12 @@ pub enum Impairment {
 }
 
 impl Fault {
-    /// Creates a link fault that loses a share of frames that leave by this end.
     pub const fn lossy(at: At, lost: f64) -> Fault {
         Fault::Link(LinkFault { at, down: None, up: None, lost, control: NO_CONTROL })
     }
 }
 
-/// No fault of MAC control frames; delays, if set, are at most 10 us.
+/// Delays, if set, are at most 10 us.
 const NO_CONTROL: ControlFaults =
     ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 
@@ -208,7 +205,7 @@ pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problem
     faults
 }
 
-/// Returns the switch (`None` for all) that two overlapping restarts share.
+/// Returns the switch (`None` for all) that overlapping restarts share.
 fn restarted_by_both(one: &Fault, other: &Fault) -> Option<Option<u32>> {
     let (Fault::Switch(one), Fault::Switch(other)) = (one, other) else { return None };
     let are_restarts = [one, other].iter().all(|fault| fault.what == Impairment::Restart);

@@ -14,7 +14,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::keys::{positive, time};
 
 const SECOND: Nanos = Nanos::from_secs(1);
-/// Values of `control`; all but the first have a table of parameters.
+/// All but the first have a table of parameters.
 const CONTROLS: [&str; 5] = ["none", "dcqcn", "swift", "timely", "qcn"];
 
 xoff_config::keys! {
@@ -197,7 +197,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettin
     settings
 }
 
-/// Reads the parameter table of the `control` called `name`; `chosen` is the one in use.
+/// `chosen` is the `control` in use.
 fn parameters<K: Default>(
     (table, chosen): (&Table<'_, '_>, &str),
     name: &'static str,

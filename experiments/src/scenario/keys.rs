@@ -1,4 +1,4 @@
-//! Parsers of values common to several tables, and limits of times.
+//! Parsers of common values, and limits of times.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -10,13 +10,12 @@ use xoff_config::reader::parse;
 use xoff_sim::Picos;
 use xoff_wire::units::Nanos;
 
-/// Longest run: an hour.
+/// An hour.
 pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
-/// Highest seed. Each run adds one, and the sum must stay below TOML's largest integer.
+/// Highest seed: each run adds one, and sums must stay below TOML's largest integer.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 pub(super) const HOST_MAX: u32 = 1_000_000;
 
-/// Parses a time in `range`, in the simulator's unit.
 pub(super) fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parsed<Picos> {
     move |value| parse::time(range.clone())(value).map(Picos::from)
 }
@@ -32,7 +31,7 @@ pub(super) fn positive(value: &Value<'_>) -> Parsed<f64> {
     number.filter(|number| *number > 0.0 && *number <= 1e6).ok_or_else(|| "a number above 0".into())
 }
 
-/// Parses a list of host numbers with ranges as strings, such as `[0, "8-15"]`; each host once.
+/// Parses host numbers with ranges as strings, such as `[0, "8-15"]`; each host once.
 pub(super) fn hosts(value: &Value<'_>) -> Parsed<Vec<u32>> {
     let range = |entry: &Value<'_>| {
         let range = match entry.as_ref() {

@@ -43,10 +43,10 @@ xoff_config::keys! {
 
 type GapDistribution = fn(Picos) -> Times;
 
-/// Distributions of gaps: constant, or exponential with a mean.
+/// Constant, or exponential with a mean.
 const GAPS: [(&str, GapDistribution); 2] = [("fixed", Times::Fixed), ("random", Times::Mean)];
 
-/// Parses an offered share of a line, which may exceed 1.
+/// An offered share may exceed 1.
 fn offered(value: &Value<'_>) -> Parsed<f64> {
     positive(value)
         .ok()
@@ -110,7 +110,7 @@ pub enum LoadKind {
     /// A number of flows, assigned to pairs at random.
     Draw,
     Flows,
-    /// Flows of a file of ns-3's simulator for HPCC.
+    /// A file of ns-3's simulator for HPCC.
     Hpcc,
 }
 
@@ -128,7 +128,6 @@ impl Choice for LoadKind {
 }
 
 impl LoadKind {
-    /// Returns the required and the optional keys.
     const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             LoadKind::Poisson => (&["load", "size"], &["hosts", "between", "begin", "end"]),
@@ -155,7 +154,6 @@ impl LoadKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     Fixed(u64),
-    /// Uniform between both ends.
     Uniform(u64, u64),
     Table(&'static str),
 }
@@ -163,35 +161,35 @@ pub enum Size {
 /// A load; fields that its kind does not use have defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSettings {
-    /// Name; by default that of its kind.
+    /// By default that of its kind.
     pub name: String,
     pub kind: LoadKind,
     pub class: Class,
-    /// Participating hosts; `None` for all.
+    /// `None` for all.
     pub hosts: Option<Vec<u32>>,
-    /// Offered load of each host, as a share of its line.
+    /// Share of each host's line.
     pub load: f64,
     pub size: Size,
     pub between: Between,
     pub begin: Nanos,
     /// Maximum random delay of each flow's start.
     pub jitter: Nanos,
-    /// Time from which on nothing begins; `None` for the end of the run.
+    /// Nothing begins from then on; `None` for the end of the run.
     pub end: Option<Nanos>,
     /// Hosts that send queries; `None` for host 0.
     pub askers: Option<Vec<u32>>,
-    /// Hosts that may be queried; `None` for all.
+    /// `None` for all hosts.
     pub servers: Option<Vec<u32>>,
-    /// Number of servers per query.
+    /// Servers per query.
     pub fan_in: u32,
-    /// Size of the question to each server; zero for none.
+    /// Size sent to each server; zero for none.
     pub question: Bytes,
     pub deadline: Option<Nanos>,
     /// True if queries begin before earlier ones have ended.
     pub is_open: bool,
     pub gap: Times,
     pub flows: u32,
-    /// Maximum rate of each flow, headers and gaps included; `None` for the host's rate.
+    /// Maximum per flow, headers and gaps included; `None` for the host's rate.
     pub rate: Option<BitRate>,
     pub pairs: Vec<(u32, u32)>,
     /// Distance to the receiver on the ring, in hosts.
@@ -199,7 +197,7 @@ pub struct LoadSettings {
     pub file: PathBuf,
 }
 
-/// Reads all loads of a file; `times` are the duration and the latest end of the run.
+/// `times` are the duration and the latest end of the run.
 pub(super) fn all(
     tables: &[Table<'_, '_>],
     times: (Option<Nanos>, Nanos),

@@ -5,8 +5,7 @@
 //!        for each point --keys--> Scenario --switches--> a configuration for each kind of switch
 //! ```
 //!
-//! Switches have the keys of a live switch, once per kind; ports, addresses and routes follow from the topology. All
-//! errors are reported at once, with their places in the file, as for a switch.
+//! Switches have the keys of a live switch, once per kind; ports, addresses and routes follow from the topology.
 
 mod changes;
 #[cfg(test)]
@@ -65,7 +64,7 @@ xoff_config::keys! {
     }
 }
 
-/// A scenario's file with the overrides of the command line.
+/// A scenario's file with overrides of the command line.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,
@@ -73,14 +72,13 @@ pub struct Source {
     axes: Vec<Axis>,
 }
 
-/// A point of a scenario's sweep, or the scenario itself if it has no sweep.
+/// A point of the sweep, or the scenario itself without one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scenario {
     pub name: String,
     pub about: String,
-    /// Varied keys and their values here.
     pub point: Vec<(String, String)>,
-    /// Duration; `None` to run until all flows have ended.
+    /// `None`: until all flows have ended.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
     /// Flows that begin earlier are not counted.
@@ -88,11 +86,9 @@ pub(crate) struct Scenario {
     pub seed: u64,
     pub topology: Topology,
     pub hosts: HostSettings,
-    /// Slow receivers among the hosts.
     pub receivers: Vec<Receiver>,
     pub loads: Vec<LoadSettings>,
     pub faults: Vec<Fault>,
-    /// Changes of switch settings during the run.
     pub changes: Vec<Change>,
     pub output: Output,
 }
@@ -100,10 +96,10 @@ pub(crate) struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Output {
     pub begin: Nanos,
-    /// Sampling interval of queues and flows; `None` for a sample at the end only.
+    /// `None` for a sample at the end only.
     pub sample: Option<Nanos>,
     pub pauses: bool,
-    /// Number of flows, from the first, whose throughput is recorded.
+    /// Flows, from the first, whose throughput is recorded.
     pub throughput_flows: u32,
 }
 
@@ -112,9 +108,8 @@ const SCENARIO: FileKind = FileKind {
     help: "give the path of a TOML file; sim/scenarios has some to start from",
     bytes_max: WRITTEN_MAX,
 };
-/// Default of `scenario.limit`: the latest end of a run.
+/// The latest end of a run.
 const LIMIT: Nanos = Nanos::from_secs(1);
-/// Default of `output.throughput_flows`.
 const THROUGHPUT_FLOWS: u32 = 16;
 const TABLES: &[&str] =
     &["scenario", "topology", "switch", "hosts", "receiver", "load", "fault", "change", "output", "sweep"];
@@ -123,12 +118,12 @@ impl Source {
     /// Reads the file at `path`; `given` overrides its values.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read, or any value is invalid.
+    /// Fails if the file cannot be read or is invalid.
     pub fn load(path: &Path, given: &[Given]) -> Result<Source, ConfigError> {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
-    /// Reads the file at `path`, or the text `alone`, with a topology and flows of ns-3's simulator for HPCC.
+    /// Reads the file at `path`, or the text `alone`, with topology and flows of ns-3's simulator for HPCC.
     pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,
@@ -159,10 +154,10 @@ impl Source {
         Source::from_toml(&name, &(text + &imported), given)
     }
 
-    /// Reads `text`, called `name` in messages, and checks all points of the sweep.
+    /// Reads `text`, called `name`, and checks all points of the sweep.
     ///
     /// # Errors
-    /// Returns all errors; if the text is not TOML, the first.
+    /// Returns all errors, or the first if it is not TOML.
     pub fn from_toml(name: &str, text: &str, given: &[Given]) -> Result<Source, ConfigError> {
         let text = set::written(text, given);
         let (axes, _) = reader::read(name, &text, |root, problems| Some(edits::axes(&root, problems)))?;
@@ -178,31 +173,28 @@ impl Source {
         &self.name
     }
 
-    /// Returns the text of the file, with the values of the command line appended.
+    /// Includes the values of the command line.
     #[must_use]
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the number of points of the sweep; one without a sweep.
+    /// One without a sweep.
     #[must_use]
     pub(crate) fn points(&self) -> usize {
         self.axes.iter().map(Axis::len).product()
     }
 
-    /// Returns the scenario at a point of the sweep. The first point is the control; the others differ from it only
-    /// in the varied keys.
+    /// The first point is the control; the others differ from it only in the varied keys.
     pub(crate) fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
         self.read_with(|root, problems| read(root, edits::labels(&self.axes, point), problems), point)
     }
 
-    /// Returns the configuration of a kind of switch with these ports at a point.
     pub(crate) fn switch(&self, point: usize, kind: &str, ports: &[PortLine]) -> Result<Config, ConfigError> {
         self.read_with(|root, problems| switches::config(root, kind, ports, problems), point)
     }
 
-    /// Returns the configuration of a kind of switch with these ports after the last of `changes`: indices of
-    /// [`Scenario::changes`], in order of time.
+    /// Returns the configuration after the last of `changes`: indices of [`Scenario::changes`], in order of time.
     pub(crate) fn changed(
         &self,
         point: usize,
@@ -314,7 +306,7 @@ fn times(keys: &ScenarioKeys, duration: Option<Nanos>, problems: &mut Problems) 
     in_time(keys.warm_up.as_ref(), ["`warm_up`", "nothing would be counted"], end, problems);
 }
 
-/// Reports a time that is not before the end of the run; the array has the subject and the label.
+/// Reports a time that is not before the run's end; the array has the subject and the label.
 fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nanos, problems: &mut Problems) {
     if let Some(late) = key.filter(|key| key.value >= run_end) {
         let [time, end] = [late.value, run_end].map(quantity::time);
@@ -328,7 +320,6 @@ fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nano
     }
 }
 
-/// Reports keys that the kind does not use, and required keys that are missing.
 fn of_kind(
     table: &Table<'_, '_>,
     name: &str,
@@ -356,7 +347,6 @@ fn of_kind(
     }
 }
 
-/// Returns the documentation's heading of each table, with its keys.
 #[cfg(test)]
 fn documented() -> Vec<(&'static str, &'static [&'static str])> {
     vec![

@@ -26,10 +26,9 @@ pub struct Receiver {
     pub slow: SlowReceiver,
 }
 
-/// Default of `receiver.buffer`.
 const BUFFER: Bytes = Bytes(1_000_000);
 
-/// Reads all receivers; a host may appear once. `limits` is the longest frame and the latest end of the run.
+/// `limits` is the longest frame and the latest end of the run; a host may appear once.
 pub(super) fn read(all: &[Table<'_, '_>], limits: (Bytes, Nanos), problems: &mut Problems) -> Vec<Receiver> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for table in all {

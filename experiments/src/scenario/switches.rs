@@ -1,5 +1,5 @@
-//! Configuration of each kind of switch: `[switch.KIND]` over `[switch.all]`, with the keys of a live switch, on
-//! ideal hardware. The topology determines the ports and whether they are routed.
+//! Configuration of each kind of switch: `[switch.KIND]` over `[switch.all]`, with the keys of a live switch, on ideal hardware. The
+//! topology determines ports and routing.
 //!
 //! | in the scenario | in a switch's own file |
 //! |---|---|
@@ -18,17 +18,14 @@ use xoff_wire::units::ETHERNET_HEADER;
 use super::changes::{self, Change, ChangeTarget};
 use super::topology::{PortLine, Topology};
 
-/// Tables of a switch's file that apply to simulated switches.
 const TABLES: &[&str] = &["pipeline", "memory", "policy", "qcn", "defaults", "class"];
-/// Keys of `[switch]` that apply to simulated switches.
 const KEYS: &[&str] =
     &["profile", "stall_budget", "smallest_frame", "accounting", "policy", "shadow", "when_full"];
-/// Name of the table for all kinds.
 const ALL: &str = "all";
-/// Propagation delay, ns per metre.
+/// Nanoseconds per metre.
 const PER_METRE: u64 = 5;
 
-/// Reports errors in any kind of switch, for hosts that send `payload` bytes in a frame.
+/// `payload` is the bytes of a host's frame.
 pub(super) fn check(
     root: &mut Value<'_>,
     (topology, payload): (&Topology, u32),
@@ -67,7 +64,6 @@ pub(super) fn check(
     }
     let lines = [topology.host, topology.fabric];
     for kind in kinds {
-        // Parsing moves values, so a copy of the root is used.
         if let Some(config) = config_of(copied(root), kind, &lines, &[], problems) {
             check_mtu(root, (kind, &config), payload, problems);
         }
@@ -87,7 +83,7 @@ pub(super) fn check(
     }
 }
 
-/// Reports a kind of switch whose MTU is too small for the hosts' longest frames.
+/// The MTU must fit the hosts' longest frames.
 fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
     let most = config.switch.ports.iter().map(|port| port.mtu_frame).min().unwrap_or(u32::MAX);
     let len = frame_len(payload);
@@ -107,8 +103,7 @@ fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, pr
     }
 }
 
-/// Returns the configuration of a kind of switch with these ports after the last of `changes`; reports changes that
-/// need a restart.
+/// Applies the last of `changes`; reports changes that need a restart.
 pub(super) fn changed(
     root: &mut Value<'_>,
     kind: &str,
@@ -133,7 +128,6 @@ pub(super) fn changed(
     Some(next)
 }
 
-/// Returns the configuration of a kind of switch with these ports.
 pub(super) fn config(
     root: &mut Value<'_>,
     kind: &str,

@@ -239,7 +239,6 @@ fn keys_of_slow_receivers_are_checked() {
     assert!(message.contains("`hosts`"), "{message}");
 }
 
-/// The longest frame of hosts with default settings has 1,518 bytes.
 // proves: sim-results
 #[test]
 fn receiver_buffer_holds_frame_above_xoff() {
@@ -275,7 +274,6 @@ fn change_needing_restart_is_refused() {
         [source.switch(0, "switch", &lines).unwrap(), source.changed(0, "switch", &lines, &[0]).unwrap()];
     assert_eq!(after.switch.ports[0].classes[3].xoff, Bytes(300_000));
     assert_ne!((after.switch.policies, before.switch.ports), (before.switch.policies, after.switch.ports));
-    // A choice of policy keeps the policies' parameters.
     let parameters = "[switch.all.policy]\nall = \"pfc\"\n[switch.all.policy.ofc]\nalpha = 0.8\n";
     let source = read(&format!("{parameters}{}", change("policy = \"ofc\""))).unwrap();
     let [before, after] =
@@ -355,7 +353,6 @@ fn draw_needs_flows_and_accepts_rate() {
     assert!(message.contains("`flows`"), "{message}");
 }
 
-/// A switch with a smaller MTU would drop each frame of that payload.
 // proves: scenarios
 #[test]
 fn payload_above_the_mtu_is_refused() {
@@ -376,12 +373,10 @@ fn payload_above_the_mtu_is_refused() {
     assert!(message.ends_with("and that of switches of kind `switch` is 1500"), "{message}");
     assert!(help.contains("1456 at most") && help.contains("1504 at least"), "{help}");
     assert!(problem(&of(4_096, "4139")).1.contains("MTU of 4140"));
-    // The default payload, too, is checked against a smaller MTU.
     let (line, message, _) = problem(&format!("[switch.all.defaults]\nmtu = 1000\n{FINE}"));
     assert!(line.is_some() && message.starts_with("`payload` is 1456"), "{message}");
 }
 
-/// Applies to kinds whose file has no times.
 // proves: scenarios
 #[test]
 fn every_load_kind_accepts_begin() {

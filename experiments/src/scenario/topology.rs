@@ -12,9 +12,8 @@ use xoff_wire::units::{BitRate, Nanos};
 use super::keys::file;
 use super::of_kind;
 
-/// Default of `topology.delay`: 100 m.
+/// 100 m.
 pub(super) const DELAY: Nanos = Nanos(500);
-/// Default of `topology.rate`.
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
 
 xoff_config::keys! {
@@ -55,20 +54,19 @@ fn lines(value: &Value<'_>) -> Parsed<Vec<(u8, u8)>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopologyKind {
     Single,
-    /// Switches in a row, with a host at either end.
+    /// A host at either end.
     Chain,
-    /// Two switches with the same number of hosts each.
+    /// The same number of hosts at each of two switches.
     Dumbbell,
-    /// Switches in a ring, with a host at each.
+    /// A host at each switch.
     Ring,
     /// Fig. 1 of the paper on OFC.
     OfcFig1,
-    /// Leaves with hosts, each linked to every spine.
+    /// Each leaf is linked to every spine.
     LeafSpine,
-    /// Three layers.
     FatTree,
     Edges,
-    /// A topology file of ns-3's simulator for HPCC.
+    /// A file of ns-3's simulator for HPCC.
     Hpcc,
 }
 
@@ -87,7 +85,6 @@ impl Choice for TopologyKind {
 }
 
 impl TopologyKind {
-    /// Returns the required and the optional keys.
     const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             TopologyKind::Single => (&["hosts"], &[]),
@@ -140,9 +137,9 @@ pub struct PortLine {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,
-    /// Hosts of a single switch, on either side, or at each leaf or edge switch.
+    /// Of a single switch, on either side, or at each leaf or edge switch.
     pub hosts: u32,
-    /// Switches of a chain or ring.
+    /// Of a chain or ring.
     pub switches: u32,
     pub leaves: u32,
     pub spines: u32,
@@ -154,11 +151,9 @@ pub struct Topology {
     /// Lines between switches, except to the core.
     pub fabric: PortLine,
     pub core: PortLine,
-    /// Spreading method of frames over equal-cost paths.
     pub spread: Spread,
-    /// True if switches route instead of bridge.
     pub routed: bool,
-    /// Missing lines of a leaf-spine, by leaf and spine.
+    /// Missing lines, by leaf and spine.
     pub failed: Vec<(u8, u8)>,
     pub file: PathBuf,
 }
@@ -240,7 +235,7 @@ fn failed(keys: &TopologyKeys, problems: &mut Problems) -> Vec<(u8, u8)> {
     failed.value.clone()
 }
 
-/// Returns half of a fat-tree's `k`; reports a mixture of `k` and single counts.
+/// Reports a mixture of `k` and single counts.
 fn fat_tree_half(keys: &TopologyKeys, kind: TopologyKind, problems: &mut Problems) -> u32 {
     if kind != TopologyKind::FatTree {
         return 1;

@@ -15,14 +15,12 @@ pub(super) const LINKS: FileKind = FileKind {
     bytes_max: DATA_MAX,
 };
 
-/// Topology and flows of another simulator.
 pub(super) const IMPORTED: FileKind = FileKind {
     name: "the imported file",
     help: "--import takes a topology and flows as ns-3's simulator for HPCC reads them",
     bytes_max: DATA_MAX,
 };
 
-/// Metadata of a run.
 pub(super) const ABOUT: FileKind = FileKind {
     name: "what a run has written,",
     help: "give a directory that `xoff sim --out DIR` has written, with --shard or without, or `xoff sim merge`",

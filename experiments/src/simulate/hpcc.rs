@@ -1,4 +1,4 @@
-//! Results of an imported fabric in the formats of ns-3's simulator for HPCC, for scripts that read them.
+//! Results of an imported fabric in the formats of ns-3's simulator for HPCC.
 //!
 //! | file | a line |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `pfc` | time in ns, node, 0 for a host and 1 for a switch, interface, 1 for a pause and 0 for its end, as received there |
 //! | `qlen` | `time: ` and ns; then for each interface of a switch its node, its number, and sample counts for queues of 0, 1, 2.. kB |
 //!
-//! docs/simulation.md lists the differences between the two.
+//! docs/simulation.md lists the differences.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ const PORT_FIRST: u32 = 10_000;
 const PAUSE_LEN: u32 = 60;
 const LENGTH_STEP: u64 = 1_000;
 
-/// Distribution of queue lengths, summed per port.
+/// Distribution, summed per port.
 #[derive(Debug, Default)]
 pub struct QueueLengths {
     last: Picos,
@@ -50,7 +50,6 @@ impl QueueLengths {
     }
 }
 
-/// Returns all files, by name.
 pub fn texts(
     import: &Import,
     records: &[FlowRecord],
@@ -63,12 +62,12 @@ pub fn texts(
 
 pub const NAMES: [&str; 3] = ["fct", "pfc", "qlen"];
 
-/// Returns the address of a host by its number: 11.x.y.1.
+/// Returns 11.x.y.1.
 fn address(node: u32) -> u32 {
     0x0b00_0001 + (node / 256) * 0x1_0000 + (node % 256) * 0x100
 }
 
-/// Formats the finished flows in order of their ends.
+/// Formats finished flows in order of their ends.
 fn flows(import: &Import, records: &[FlowRecord]) -> String {
     let mut next_port: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut next_of_load = vec![0; import.ports.len()];
@@ -94,7 +93,7 @@ fn flows(import: &Import, records: &[FlowRecord]) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Formats the pauses at their arrival; a pause frame needs line time and delay.
+/// Formats pauses at their arrival; a pause frame needs line time and delay.
 fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
     let mut lines = Vec::new();
     for (switch, pauses) in pauses.iter().enumerate() {
@@ -114,7 +113,7 @@ fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Formats the queue lengths of the whole run, by node and interface; empty without samples.
+/// Formats queue lengths of the whole run, by node and interface; empty without samples.
 fn queues(import: &Import, lengths: &QueueLengths) -> String {
     let mut all = BTreeMap::new();
     for (switch, ports) in (0..).zip(&lengths.counts) {

@@ -1,5 +1,5 @@
-//! `--import`: files of ns-3's simulator for HPCC as a scenario. A given scenario configures switches and hosts;
-//! otherwise they have that simulator's defaults where an equivalent exists.
+//! `--import`: files of ns-3's simulator for HPCC. Without a scenario, switches and hosts have that simulator's defaults where an
+//! equivalent exists.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,15 +15,15 @@ use super::files::IMPORTED;
 use crate::Given;
 use crate::scenario::Source;
 
-/// ECN thresholds KMIN and KMAX, bytes for each Gb/s of a host's line.
+/// KMIN and KMAX, bytes for each Gb/s of a host's line.
 const ECN: [u64; 2] = [4_000, 16_000];
-/// Maximum duration of a run after the start of the last flow.
+/// Maximum duration after the start of the last flow.
 const LIMIT: Nanos = Nanos::from_secs(10);
 
 /// Creates a scenario with this topology and these flows.
 ///
 /// # Errors
-/// Returns an error if a file cannot be read or parsed, or the scenario is invalid.
+/// Fails if a file is unreadable or invalid, or the scenario is invalid.
 pub fn import(
     scenario: Option<&Path>,
     [topology, flows]: [&Path; 2],
@@ -42,7 +42,6 @@ pub fn import(
     Ok(Source::importing(scenario, &alone, [&files[0], &files[1]], given)?)
 }
 
-/// Returns the text of the default scenario.
 fn alone(topology: &Path, flows: &Path) -> miette::Result<String> {
     let made = hpcc::topology(&read_text(topology, IMPORTED)?, &Build::ideal())
         .map_err(|error| miette!("{}: {error}", topology.display()))?;

@@ -25,7 +25,7 @@ use super::tables::{
 use crate::scenario::{Scenario, Source};
 use crate::statistics::{mean, quantile, sorted};
 
-/// Cause of a slow receiver's pauses and drops: it has not yet processed received data.
+/// The receiver has not yet processed received data.
 const SLOW_RECEIVER: &str = "slow_receiver";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,15 +40,14 @@ pub struct Progress {
     pub hops: AtomicU64,
 }
 
-/// Returns the name of a point in files.
 pub fn label(scenario: &Scenario) -> String {
     let parts: Vec<String> = scenario.point.iter().map(|(key, value)| format!("{key}={value}")).collect();
     parts.join(";")
 }
 
-/// Number of parts of a run; progress is reported after each.
+/// Parts of a run; progress is reported after each.
 const PARTS: u64 = 1_000;
-/// Maximum length of a part, for progress of runs that end long before their limit.
+/// For progress of runs that end long before their limit.
 const PART_MAX: Nanos = Nanos::from_micros(50);
 
 /// Counters at the end of the warm-up.
@@ -213,7 +212,7 @@ fn dropped_by(host: &FlowHost) -> impl Iterator<Item = (Class, u64)> {
     Class::ALL.into_iter().map(|class| (class, host.dropped(class)))
 }
 
-/// Returns the useful received payload of a flow.
+/// Returns the useful received payload.
 fn came(model: &Model, record: &FlowRecord) -> u64 {
     let frames = u64::from(model.fabric.received(record.flow));
     (frames * u64::from(model.payload_max)).min(record.bytes)
@@ -412,7 +411,6 @@ fn pauses_of_receivers(model: &Model, key: &[String; 2]) -> Vec<Row> {
     all.collect()
 }
 
-/// Returns the far end of the link of a named end.
 fn switch_port(model: &Model, name: &str) -> String {
     let at = |(switch, ports): (u32, &Vec<String>)| {
         let port = (0..=u8::MAX).zip(ports).find(|(_, peer)| *peer == name)?.0;
@@ -421,7 +419,6 @@ fn switch_port(model: &Model, name: &str) -> String {
     (0..).zip(&model.peers).find_map(at).unwrap_or_default()
 }
 
-/// Returns the summaries of the run and of each load.
 fn summary(
     model: &Model,
     records: &[FlowRecord],

@@ -1,8 +1,7 @@
 //! Statistics of a table's column over the seeds of a run.
 //!
-//! Each seed contributes one number per group of rows; the result is their mean with a 95 % interval. The comparison
-//! with the control is seed by seed. A seed without rows has a sum of zero, because many tables list only events. It
-//! has no mean or percentile, and is left out of those.
+//! Each seed contributes one number per group of rows; the result is their mean with a 95 % interval, compared with the control seed by
+//! seed. A seed without rows has a sum of zero, because many tables list only events, and no mean or percentile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,14 +24,14 @@ pub enum Statistic {
     Mean,
     /// Sum.
     Sum,
-    /// Percentile, from 0 (minimum) to 100 (maximum).
+    /// Percentile, 0 (minimum) to 100 (maximum).
     Percentile(usize),
 }
 
-/// Condition on a column of a row.
+/// Condition on a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// Name of the column.
+    /// Column name.
     pub column: String,
     /// Required content.
     pub wanted: CellCondition,
@@ -59,30 +58,29 @@ impl CellCondition {
     }
 }
 
-/// A query of a table.
+/// Query of a table.
 #[derive(Debug)]
 pub struct StatisticQuery<'a> {
-    /// Name of the table, such as `flows`.
+    /// Table name (`flows`).
     pub table: &'a str,
-    /// Name of the column, such as `fct_ns`.
+    /// Column name (`fct_ns`).
     pub column: &'a str,
-    /// Columns whose values define the groups of rows.
+    /// Columns that define groups of rows.
     pub by: &'a [String],
-    /// Conditions that rows have to meet.
+    /// Conditions on rows.
     pub only: &'a [Condition],
     /// Statistic per seed.
     pub take: Statistic,
 }
 
-/// Result of a point and a group of rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupStatistic {
     pub point: String,
     /// Values of the columns that define the group.
     pub of: Vec<String>,
-    /// Result over the seeds, in the unit of the column.
+    /// Over the seeds, in the unit of the column.
     pub measured: Estimate,
-    /// Difference to the control in percent, seed by seed; `None` for the control, and if the control has no value.
+    /// Difference seed by seed; `None` for the control, and if the control has no value.
     pub against_control_percent: Option<Estimate>,
     /// Rows without a value, over all seeds.
     pub without: usize,
@@ -94,18 +92,17 @@ pub struct Statistics {
     title: String,
     #[serde(skip)]
     by: Vec<String>,
-    /// Unit of the column.
     pub unit: &'static str,
-    /// Runs missing in the directory: those of other shards, or of an interrupted run.
+    /// Missing runs: those of other shards, or of an interrupted run.
     pub missing_runs: usize,
-    /// Statistics by point, in the order of the table.
+    /// By point, in the order of the table.
     pub answers: Vec<GroupStatistic>,
 }
 
 /// A group of rows, over all points and seeds.
 struct Group {
     of: Vec<String>,
-    /// Numbers of each run with rows of the group.
+    /// Numbers of each run.
     by_run: BTreeMap<Job, Vec<f64>>,
     /// Rows without a number, by point.
     without: Vec<usize>,
@@ -119,7 +116,6 @@ impl Group {
 
 struct SelectedRows {
     groups: Vec<Group>,
-    /// Finished runs with all their rows.
     runs: BTreeSet<Job>,
     rows: usize,
     selected: usize,
@@ -242,7 +238,7 @@ fn no_number_error(table: &Table, column: &str, found: &SelectedRows) -> miette:
 /// Computes a statistic from a directory written by a run.
 ///
 /// # Errors
-/// Returns an error if the directory has no run, or the table or column does not exist or is not numeric.
+/// Fails without a run, or if the table or column does not exist or is not numeric.
 pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<Statistics> {
     let (about, _) = store::about(directory)?;
     let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {
@@ -283,7 +279,7 @@ pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<S
 }
 
 impl Statistics {
-    /// Formats the answers as a Markdown table, with times in microseconds and sizes in thousands of bytes.
+    /// Formats the answers in Markdown, times in microseconds and sizes in thousands of bytes.
     #[must_use]
     pub fn text(&self) -> String {
         let (unit, by) = match self.unit {

@@ -6,9 +6,8 @@
 //!                                     build: fabric, loads      +--> summary
 //! ```
 //!
-//! One thread makes a run from its point and seed alone, and rows are written in the order of jobs. Results therefore
-//! do not depend on the numbers of threads and shards. Summaries and plots are made from rows, so merged shards have
-//! the same ones.
+//! One thread makes a run from its point and seed alone, and rows are written in the order of jobs. Results therefore do not depend on the
+//! numbers of threads and shards.
 
 mod build;
 mod files;
@@ -43,10 +42,10 @@ pub use import::import;
 pub use mean::{CellCondition, Condition, Statistic, StatisticQuery, mean};
 pub use summary::Summary;
 
-/// A share of the seeds: `number` of `count`, from one.
+/// A share of the seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Number of the shard, from one.
+    /// Shard number, from one.
     pub number: u64,
     /// Number of shards.
     pub count: u64,
@@ -59,9 +58,9 @@ pub struct Request<'a> {
     pub source: &'a Source,
     /// Path of the scenario's file.
     pub path: &'a Path,
-    /// First and last seed; `None` for the scenario's seed.
+    /// First and last seed; `None` for the scenario's.
     pub seeds: Option<(u64, u64)>,
-    /// Shard of this process; `None` for all seeds.
+    /// Shard; `None` for all seeds.
     pub shard: Option<Shard>,
     /// Concurrent runs.
     pub threads: usize,
@@ -69,10 +68,10 @@ pub struct Request<'a> {
     pub out: Option<&'a Path>,
 }
 
-/// Runs the simulation. `tell` receives messages about warnings and written files.
+/// Runs the simulation; `tell` receives warnings and names of files.
 ///
 /// # Errors
-/// Returns an error if the scenario is invalid or files cannot be written.
+/// Fails if the scenario is invalid or files cannot be written.
 pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let source = request.source;
     let scenarios = (0..source.points()).map(|point| source.point(point)).collect::<Result<Vec<_>, _>>()?;
@@ -135,7 +134,7 @@ fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report 
 /// Merges the results of shards.
 ///
 /// # Errors
-/// Returns an error if the shards do not match, or files cannot be read or written.
+/// Fails if shards do not match, or files cannot be read or written.
 pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let (about, directory) = store::merge(parts, out)?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();

@@ -1,5 +1,5 @@
-//! Pauses that switches request, with causes. A [`Tap`] on every switch records sent PFC frames. A pause ends with
-//! its link; the switch sends XOFF anew when the link returns. Lists of flows (OFC) and rates (GFC) pause no class.
+//! Pauses that switches request, with causes, recorded by a [`Tap`] on every switch. A pause ends with its link; the switch sends XOFF
+//! anew when the link returns. Lists of flows (OFC) and rates (GFC) pause no class.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,6 @@ impl PauseList {
 pub struct Pauses(Arc<Mutex<PauseList>>);
 
 impl Pauses {
-    /// Returns a tap that records pauses at a switch with `ports` ports.
     pub fn tap(&self, ports: usize, counters: Arc<Counters>) -> Box<dyn Tap> {
         let ports = (0..=u8::MAX).map(PortId).take(ports).collect();
         Box::new(PauseTap { ports, counters, pauses: self.clone() })
@@ -54,7 +53,6 @@ impl Pauses {
         self.list().pauses.clone()
     }
 
-    /// Ends the pauses of a port whose link was lost.
     pub fn link_lost(&self, at: Nanos, port: PortId) {
         let list = &mut *self.list();
         Class::ALL.into_iter().for_each(|class| list.end(at, port, class));
@@ -84,7 +82,6 @@ impl Tap for PauseTap {
         let head = store.head(frame);
         let Ok(header) = Header::parse(head) else { return };
         let Ok(MacControl::Pfc(pfc)) = MacControl::parse(&header, head) else { return };
-        // Pauses of single flows do not pause their class.
         if !matches!(FlowPause::parse(&pfc, head), Ok(None)) {
             return;
         }

@@ -1,5 +1,4 @@
-//! Figures of a run, drawn from its files: slowdown by size over all seeds, and queues, pauses and throughput over
-//! time for the first seed.
+//! Figures drawn from a run's files: slowdown by size over all seeds; queues, pauses and throughput for the first seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,17 +14,16 @@ use crate::statistics::{quantile, sorted};
 
 /// Maximum points of the sweep with a panel of their own.
 const POINTS_MAX: usize = 12;
-/// Maximum rows of a panel of pauses.
+/// Maximum rows.
 const PAUSING_MAX: usize = 12;
-/// Maximum lines of a panel of queues.
+/// Maximum lines.
 const QUEUES_MAX: usize = 4;
-/// Maximum lines of a panel of throughput.
+/// Maximum lines.
 const FLOWS_MAX: usize = 8;
 const BINS: usize = 16;
-/// Points of a distribution.
 const STEPS: usize = 200;
 
-/// Function from sizes and slowdowns of flows to points of a line.
+/// Maps sizes and slowdowns of flows to points of a line.
 type ToPoints<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 
 pub const DIRECTORY: &str = "plots";
@@ -70,7 +68,6 @@ pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf
     Ok(written)
 }
 
-/// Returns the name of a point in a legend.
 fn named(point: &str) -> String {
     match point {
         "" => "all flows".into(),
@@ -134,7 +131,7 @@ fn slowdown(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>>
     Ok(panels)
 }
 
-/// Returns one bin per size if there are few sizes, otherwise bins of equal logarithmic width.
+/// Returns one bin per size if there are few, otherwise bins of equal logarithmic width.
 fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     let mut distinct = sizes.to_vec();
     distinct.dedup();
@@ -279,7 +276,6 @@ fn pauses(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
     Ok(panels)
 }
 
-/// Returns a note if a panel shows only some of its items.
 fn truncation_note(most: usize, count: usize, which: &str) -> String {
     if count > most { format!(": {which}, {most} of {count}") } else { String::new() }
 }

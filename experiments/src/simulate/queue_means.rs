@@ -1,4 +1,4 @@
-//! Queued data in switches: means over time, and stuck queues at the end of a run (deadlock, or a failed link).
+//! Queued data in switches: means over time, and stuck queues at a run's end (deadlock, or a failed link).
 
 use xoff_flow_control::counters::{ClassCounters, Counters};
 use xoff_sim::Picos;
@@ -7,10 +7,10 @@ use xoff_wire::units::{Class, PortId};
 use super::build::Model;
 use super::tables::decimal;
 
-/// Sums of egress queue lengths over the samples after the warm-up.
+/// Sums over the samples after the warm-up.
 pub struct QueueMeans {
     samples: u64,
-    /// Bytes by switch, port and class.
+    /// By switch, port and class.
     bytes: Vec<Vec<[u64; Class::ALL.len()]>>,
 }
 
@@ -30,14 +30,13 @@ impl QueueMeans {
         }
     }
 
-    /// Returns the mean of a queue in bytes; empty without samples.
+    /// Bytes; empty without samples.
     pub fn mean(&self, switch: usize, port: PortId, class: Class) -> String {
         let sum = self.bytes[switch][port.index()][class.index()];
         if self.samples == 0 { String::new() } else { decimal(sum as f64 / self.samples as f64) }
     }
 }
 
-/// Sampling interval of queues.
 const EVERY: Picos = Picos::from_micros(100);
 /// Time without departures after which a queue is stuck.
 const LONG: Picos = Picos::from_micros(1_000);
@@ -45,12 +44,11 @@ const LONG: Picos = Picos::from_micros(1_000);
 /// Departures of each queue, and the last time of a departure or of an empty queue.
 pub struct StuckQueues {
     next: Picos,
-    /// Departed frames and that time, by switch, port and class.
+    /// By switch, port and class.
     queues: Vec<(u64, Picos)>,
 }
 
 impl StuckQueues {
-    /// Creates the state of the start of a run.
     pub fn new(model: &Model) -> StuckQueues {
         StuckQueues { next: EVERY, queues: vec![(0, Picos::ZERO); queues(model).count()] }
     }
@@ -72,7 +70,7 @@ impl StuckQueues {
         }
     }
 
-    /// Returns the bytes in stuck queues at the end of the run, and since when the first is stuck.
+    /// Returns the bytes in stuck queues, and since when the first is stuck.
     pub fn cells(&self, model: &Model, now: Picos) -> [String; 2] {
         let stuck = self.queues.iter().zip(queues(model)).filter(|((sent, since), queue)| {
             queue.egress_bytes.get() > 0 && queue.tx_frames.get() == *sent && now.since(*since) >= LONG

@@ -1,4 +1,4 @@
-//! Concurrent runs on threads, with results in the order of jobs regardless of the number of threads.
+//! Concurrent runs on threads, with results in the order of jobs.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -13,10 +13,10 @@ use super::tables::Rows;
 use crate::scenario::Source;
 use xoff_config::format::{scaled, span};
 
-/// Interval of progress messages: on a terminal, and elsewhere.
+/// On a terminal, and elsewhere.
 const REPORT_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
-/// Runs all jobs, `threads` at a time; `take` receives the rows of each in the order of `jobs`.
+/// `take` receives the rows in the order of `jobs`.
 pub fn run(
     source: &Source,
     path: &Path,

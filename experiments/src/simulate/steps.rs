@@ -1,11 +1,10 @@
-//! Samples over time as points of a line; several samples form one point if a plot could not separate them.
+//! Samples over time as points; several form one point if a plot could not separate them.
 
 use crate::plot::Point;
 
 /// Approximate maximum of points of a line.
 const POINTS: u64 = 160;
 
-/// Time span of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
     /// Sampling period, ns.
@@ -14,8 +13,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Creates the steps for samples at `times` (ns, sorted, distinct, possibly with gaps). The axis covers `all`
-    /// times.
+    /// Samples at `times` are in ns, sorted, distinct, possibly with gaps; the axis covers `all` times.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, gcd).max(1);
@@ -30,7 +28,7 @@ impl Steps {
         (*times.first().unwrap_or(&0)..end).step_by(period)
     }
 
-    /// Returns the label of the horizontal axis; `one` names the function that combines samples.
+    /// `one` names the function that combines samples.
     pub fn axis(&self, one: &str) -> String {
         match self.samples {
             1 => "time (us)".into(),
@@ -38,8 +36,7 @@ impl Steps {
         }
     }
 
-    /// Returns the points (us) of time-ordered samples (ns), each at the end of its period; `one` combines one or
-    /// more values.
+    /// Returns points (us) of time-ordered samples (ns), each at the end of its period; `one` combines values.
     pub fn line(&self, samples: &[(u64, f64)], one: impl Fn(&[f64]) -> f64) -> Vec<Point> {
         let width = self.period * self.samples;
         let of_step = |chunk: &[(u64, f64)]| {
@@ -55,7 +52,6 @@ impl Steps {
     }
 }
 
-/// Returns the greatest common divisor.
 const fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
@@ -89,7 +85,6 @@ mod tests {
     fn indistinct_samples_are_merged_per_step() {
         let steps = Steps::of(&times(3), &times(POINTS + 1));
         assert_eq!(steps.axis("mean"), "time (us), mean of 2 us");
-        // The third is alone in its step: its neighbour has no sample.
         let samples = [(1_000, 3.0), (2_000, 5.0), (4_000, 9.0)];
         assert_eq!(steps.line(&samples, mean), [(1.0, Some(4.0)), (3.0, Some(9.0))]);
         assert_eq!(steps.line(&samples, most), [(1.0, Some(5.0)), (3.0, Some(9.0))]);

@@ -1,5 +1,4 @@
-//! Directory of a run's results: scenario, rows, summary and plots. Directories of shards merge to the result of one
-//! run with all seeds.
+//! Directory of a run's results. Directories of shards merge to the result of one run with all seeds.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,9 +19,9 @@ use crate::results::{cells, csv};
 pub struct RunMetadata {
     pub scenario: String,
     pub about: String,
-    /// Points of the sweep, the control first.
+    /// The control first.
     pub points: Vec<String>,
-    /// All seeds of the run, including those of other shards.
+    /// Includes those of other shards.
     pub seeds: Vec<u64>,
 }
 
@@ -37,7 +36,7 @@ impl RunMetadata {
         self.seeds.contains(&seed).then_some(Job { point, seed })
     }
 
-    /// Returns the file name of a run's text; a single run needs no suffix.
+    /// A single run needs no suffix.
     fn file(&self, name: &str, Job { point, seed }: Job) -> String {
         match self.runs() {
             1 => format!("{name}.txt"),
@@ -62,7 +61,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates the directory, which must be new or empty.
+    /// The directory must be new or empty.
     pub fn create(directory: &Path, about: &RunMetadata, scenario: &str) -> miette::Result<Store> {
         let holds = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
         if holds {
@@ -98,7 +97,7 @@ impl Store {
         Ok(Store { directory: directory.to_owned(), about: about.clone(), files })
     }
 
-    /// Writes the rows of a run. The row in [`RUNS`] is written last and marks a complete run.
+    /// The row in [`RUNS`] is written last and marks a complete run.
     pub fn write(&mut self, job: Job, rows: &Rows) -> miette::Result<()> {
         for (name, text) in &rows.texts {
             let path = self.directory.join(self.about.file(name, job));
@@ -116,7 +115,6 @@ impl Store {
         Ok(())
     }
 
-    /// Flushes all files.
     pub fn close(self) -> miette::Result<PathBuf> {
         for file in self.files.into_iter().flatten() {
             file.into_inner().map_err(|error| cannot(&self.directory, &error))?;
@@ -125,7 +123,6 @@ impl Store {
     }
 }
 
-/// Reads the metadata and scenario of a directory.
 pub fn about(directory: &Path) -> miette::Result<(RunMetadata, String)> {
     let read = |name: &str| read_text(&directory.join(name), files::ABOUT);
     let about = serde_json::from_str(&read(ABOUT)?)
@@ -133,7 +130,7 @@ pub fn about(directory: &Path) -> miette::Result<(RunMetadata, String)> {
     Ok((about, read(SCENARIO)?))
 }
 
-/// Reads the rows of a file in order. An incomplete last row, of an interrupted run, is left out.
+/// Leaves out an incomplete last row, of an interrupted run.
 pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miette::Result<()> {
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());
@@ -161,7 +158,6 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
     Ok(())
 }
 
-/// Writes the result of one run with all seeds.
 pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(RunMetadata, PathBuf)> {
     let Some(first) = parts.first() else { return Err(miette!("nothing to merge")) };
     let (metadata, scenario) = about(first)?;

@@ -1,5 +1,5 @@
-//! Summary of all runs: for each point of the sweep the mean over its seeds, with a 95 % interval for two or more;
-//! and the difference to the control, seed by seed.
+//! Summary of all runs: per point of the sweep the mean over its seeds with a 95 % interval, and the difference to the control, seed by
+//! seed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::store::RunMetadata;
 use super::tables::{LOADS, RUNS, Row, Table};
 use crate::statistics::{Interval, mean};
 
-/// Columns of [`RUNS`] in the text table, with titles.
+/// Columns of [`RUNS`] in the text, with titles.
 const SHOWN: [(&str, &str); 11] = [
     ("flows", "flows"),
     ("flows_done", "done"),
@@ -27,22 +27,20 @@ const SHOWN: [(&str, &str); 11] = [
     ("lost_frames", "lost"),
 ];
 
-/// Number of columns, from the first, that the table of loads has too.
+/// Columns, from the first, that the table of loads has too.
 const OF_LOADS: usize = 7;
 
-/// Statistics of a number over the seeds of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Mean; the value itself for a single run.
+    /// The value itself for a single run.
     pub mean: f64,
-    /// Lower end of the mean's 95 % interval; `None` for a single run.
+    /// 95 % interval; `None` for a single run.
     pub low: Option<f64>,
     pub high: Option<f64>,
     pub runs: usize,
 }
 
 impl Estimate {
-    /// Returns the statistics of one value per run.
     pub(super) fn of(values: &[f64]) -> Option<Estimate> {
         let mean = mean(values.iter().copied())?;
         let interval = Interval::of(values);
@@ -70,39 +68,38 @@ impl Estimate {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PointSummary {
-    /// Varied keys with their values here; empty without a sweep.
+    /// Varied keys with their values; empty without a sweep.
     pub point: String,
-    /// Statistics by column of `runs.csv`.
+    /// By column of `runs.csv`.
     pub measured: serde_json::Map<String, serde_json::Value>,
     /// Difference to the control of the same seed, by column; empty for the control.
     pub against_control: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A load at a point of the sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoadSummary {
     pub point: String,
     pub load: String,
-    /// Statistics by column of `loads.csv`.
+    /// By column of `loads.csv`.
     pub measured: serde_json::Map<String, serde_json::Value>,
     #[serde(skip)]
     cells: Vec<String>,
 }
 
-/// Summary of all points and loads.
+/// Summary of points and loads.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Name of the scenario.
+    /// Scenario name.
     pub scenario: String,
-    /// Description of the scenario.
+    /// Scenario description.
     pub about: String,
     /// Seeds with results.
     pub seeds: Vec<u64>,
-    /// Control point; the other points differ from it only in the varied keys.
+    /// Control point.
     pub control: String,
-    /// All points, the control first.
+    /// Points, the control first.
     pub points: Vec<PointSummary>,
-    /// Each load at each point.
+    /// Loads by point.
     pub loads: Vec<LoadSummary>,
     #[serde(skip)]
     cells: Vec<Vec<String>>,
@@ -114,13 +111,11 @@ fn value(row: &Row, at: usize) -> Option<f64> {
     row[at].parse().ok()
 }
 
-/// Returns the statistics of a column over several rows.
 fn over(rows: &[&Row], at: usize) -> Option<Estimate> {
     let values: Vec<f64> = rows.iter().filter_map(|row| value(row, at)).collect();
     Estimate::of(&values)
 }
 
-/// Returns the statistics by column.
 fn json(table: &Table, of: &dyn Fn(usize) -> Option<Estimate>) -> serde_json::Map<String, serde_json::Value> {
     let numbers = table.columns.iter().enumerate().skip(2).filter(|(_, column)| column.unit != "text");
     numbers
@@ -131,7 +126,6 @@ fn json(table: &Table, of: &dyn Fn(usize) -> Option<Estimate>) -> serde_json::Ma
         .collect()
 }
 
-/// Summarizes the rows of [`LOADS`].
 fn by_load(about: &RunMetadata, rows: &[Row]) -> Vec<LoadSummary> {
     let load = LOADS.at("load");
     let mut all = Vec::new();
@@ -196,7 +190,6 @@ pub fn summary(about: &RunMetadata, rows: &[Row], loads: &[Row]) -> Summary {
     Summary {
         scenario: about.scenario.clone(),
         about: about.about.clone(),
-        // A shard has some of the seeds.
         seeds: about.seeds.iter().copied().filter(|seed| ran.contains(seed.to_string().as_str())).collect(),
         control,
         points,
@@ -206,7 +199,7 @@ pub fn summary(about: &RunMetadata, rows: &[Row], loads: &[Row]) -> Summary {
     }
 }
 
-/// Describes the significant differences to the control.
+/// Describes significant differences.
 fn comparison(point: &str, against: &dyn Fn(usize) -> Option<Estimate>) -> Option<String> {
     let differences = SHOWN[2..].iter().filter_map(|(name, title)| {
         let of = against(RUNS.at(name))?;
@@ -223,7 +216,7 @@ fn comparison(point: &str, against: &dyn Fn(usize) -> Option<Estimate>) -> Optio
 }
 
 impl Summary {
-    /// Formats the summary as text.
+    /// Formats the summary.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.scenario.clone();
@@ -256,7 +249,7 @@ impl Summary {
     }
 }
 
-/// Returns a table with left-aligned words and right-aligned numbers, without the first `skip` columns.
+/// Leaves out the first `skip` columns.
 fn table<'a>(
     words: &[&str],
     numbers: &[(&str, &str)],

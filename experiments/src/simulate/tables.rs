@@ -7,7 +7,6 @@ use xoff_sim::Picos;
 
 pub use crate::results::{Row, TEXT, Table};
 
-/// Columns of a table whose rows belong to a run.
 macro_rules! columns {
     ($($rest:tt)*) => {
         crate::results::columns! {
@@ -102,7 +101,7 @@ pub const CLASSES: Table = Table {
     },
 };
 
-/// A row for each class of a port and reason of drops.
+/// A row for each class of a port and reason.
 pub const DROPS: Table = Table {
     name: "drops",
     columns: columns! {
@@ -130,7 +129,7 @@ pub const SWITCHES: Table = Table {
     },
 };
 
-/// A row for each end of a link with lost, late or damaged frames.
+/// A row for each end with lost, late or damaged frames.
 pub const LINKS: Table = Table {
     name: "links",
     columns: columns! {
@@ -186,7 +185,6 @@ pub const RUNS: Table = Table {
     },
 };
 
-/// A row for each load of each run.
 pub const LOADS: Table = Table {
     name: "loads",
     columns: columns! {
@@ -209,7 +207,7 @@ pub const LOADS: Table = Table {
 pub const TABLES: [&Table; 10] =
     [&RUNS, &FLOWS, &CLASSES, &DROPS, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS, &SWITCHES, &LINKS];
 
-/// Formats a time in nanoseconds, to the picosecond.
+/// Formats nanoseconds, to the picosecond.
 pub fn nanos(time: Picos) -> String {
     match time.0 % 1_000 {
         0 => (time.0 / 1_000).to_string(),
@@ -217,13 +215,12 @@ pub fn nanos(time: Picos) -> String {
     }
 }
 
-/// Formats a number without trailing zeros.
+/// Leaves out trailing zeros.
 pub fn decimal(number: f64) -> String {
     let text = format!("{number:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Rows of each table, and additional files, of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     tables: [Vec<Row>; TABLES.len()],

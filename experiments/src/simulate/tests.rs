@@ -35,7 +35,6 @@ fn source(name: &str, set: &[&str]) -> Source {
     Source::load(&path(name), &given).unwrap()
 }
 
-/// Overrides that keep a test short.
 const SHORT: [&str; 3] = ["topology.hosts=5", "load.0.fan_in=4", "load.0.size=20KB"];
 
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -121,7 +120,6 @@ fn shipped_scenarios_run_for_every_seed() {
     }
 }
 
-/// Runs a scenario once, with the files that it names beside it.
 fn run_of(scenario: &str, files: &[(&str, &str)]) -> Rows {
     let place = tempfile::tempdir().unwrap();
     files.iter().for_each(|(name, text)| fs::write(place.path().join(name), text).unwrap());
@@ -139,8 +137,7 @@ fn flow_times_follow_from_links() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
     let flow = |column: &str| rows[&FLOWS][0][FLOWS.at(column)].as_str();
-    // A frame of 1,538 bytes on each line: 123.04 ns twice at 100 Gb/s, 1230.4 ns at 10 Gb/s, and 2,000 ns of
-    // propagation.
+    // A frame of 1,538 bytes on each line: 123.04 ns twice at 100 Gb/s, 1230.4 ns at 10 Gb/s, and 2,000 ns of propagation.
     assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.480", "1"));
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }
@@ -177,7 +174,6 @@ fn lone_flow_on_long_path_is_ideal() {
     }
 }
 
-/// Settings of a kind override those of all switches.
 // proves: scenarios
 #[test]
 fn points_with_identical_results_are_reported() {
@@ -310,7 +306,6 @@ fn receiver_faster_than_line_is_refused() {
     assert!(why(0, "101G").is_some_and(|why| why.contains("100Gb/s")));
 }
 
-/// The switch's own pauses, caused by the receiver, are in the table too.
 // proves: sim-results
 #[test]
 fn slow_receiver_pauses_name_their_cause() {
@@ -331,7 +326,6 @@ fn slow_receiver_pauses_name_their_cause() {
     for row in &own {
         assert_eq!(columns.map(|name| cell(row, name)), ["", "", "3", "s1p1", "3", "", "0"]);
     }
-    // All pause frames received by its switch.
     let counts = own.iter().map(|row| 1 + cell(row, "refreshes").parse::<u64>().unwrap()).sum::<u64>();
     let at = |name: &str| tables::CLASSES.at(name);
     let class = rows[&tables::CLASSES].iter().find(|row| row[at("peer")] == "h3").unwrap();
@@ -392,7 +386,6 @@ fn flows_outlive_a_link_that_fails_and_is_repaired() {
     assert!(done == 2 && resent > 0, "{done} {resent}");
 }
 
-/// Routing does not delay frames.
 // proves: sim-fabrics
 #[test]
 fn routing_equals_bridging_on_single_path() {
@@ -418,8 +411,7 @@ fn routing_equals_bridging_on_single_path() {
     }
 }
 
-/// A leaf-spine and a fat-tree of routers with a failing link: flows with a remaining path complete, with each
-/// transport and spreading method.
+/// Flows with a remaining path complete, with each transport and spreading method.
 // proves: sim-fabrics
 #[test]
 fn fabrics_of_routers_lose_nothing_and_their_ledgers_balance() {
@@ -479,7 +471,6 @@ fn deadlock_is_reported_with_its_begin() {
 #[test]
 fn ledgers_of_shipped_scenarios_balance() {
     for name in scenarios() {
-        // With lines of 1 Gb/s the first frames come later.
         let micros = if name.starts_with("capfc") { 2_000 } else { 100 };
         // A run with a limit has no duration.
         let key = if name == "ofc-deadlock" { "limit" } else { "duration" };

@@ -1,12 +1,10 @@
-//! Two leaves, four spines between them, and the methods of spreading frames over the four paths.
+//! Two leaves, four spines, and methods of spreading frames over the paths.
 
 use crate::{Plan, PortOf, SwitchId};
 
-/// A leaf's method of spreading frames over its uplinks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SpreadCase {
     pub name: &'static str,
-    /// True if frames of a flow may be reordered.
     pub reorders: bool,
 }
 
@@ -21,7 +19,7 @@ pub(super) fn leaves(plan: &mut Plan) -> [SwitchId; 2] {
     ["leaf-1", "leaf-2"].map(|name| plan.switch(name))
 }
 
-/// Adds the spines and connects them to both leaves; returns the first leaf's uplinks.
+/// Connects spines to both leaves; returns the first leaf's uplinks.
 pub(super) fn spread(plan: &mut Plan, leaves: [SwitchId; 2], by: &SpreadCase) -> Vec<PortOf> {
     let mut uplinks = [Vec::new(), Vec::new()];
     for number in 1..=SPINES {

@@ -1,8 +1,7 @@
-//! The kernel's TCP over the same paths: one flow from each host of one leaf to a host of its own at the other.
+//! The kernel's TCP over the same paths.
 //!
-//! The class is lossless, so every retransmission is spurious: TCP took delayed segments for lost. The number depends
-//! on TCP's loss detection, so each method runs with each way of spreading frames. Hashing by flow keeps order; there
-//! one method suffices, as the baseline.
+//! The class is lossless, so every retransmission is spurious: TCP took delayed segments for lost. The number depends on loss detection,
+//! so each method runs with each spreading. Hashing by flow keeps order; there one method suffices, as the baseline.
 
 use serde::Serialize;
 use xoff_flow_control::counter::Counter;
@@ -45,33 +44,31 @@ pub(super) struct TcpPoint {
     spread: &'static str,
     detection: &'static str,
     congestion_control: &'static str,
-    /// TCP payload read by all flows; one value per run.
+    /// TCP payload read; one value per run.
     goodput_mbps: Option<Spread>,
-    /// TCP payload read by each flow; one value per flow and run.
+    /// TCP payload read; one value per flow and run.
     flow_mbps: Option<Spread>,
-    /// Jain's index over the flows; one value per run.
+    /// Jain's index over flows; one value per run.
     fairness: Option<Spread>,
-    /// Queue length at the first leaf's uplinks, sampled.
+    /// At the first leaf's uplinks, sampled.
     uplink_kilobytes: Option<Spread>,
-    /// XOFFs sent by NICs and switches; this and all counters below cover all runs.
+    /// Sent by NICs and switches; all counters cover all runs.
     xoff_sent: u64,
-    /// Time that peers were paused, ms, sum over ports.
+    /// Sum over ports.
     paused_ms: f64,
-    /// Data segments, each counted once.
+    /// Each counted once.
     segments: u64,
-    /// Segments that arrived before an earlier segment, and their percentage.
+    /// Arrivals before an earlier segment, and their percentage.
     out_of_order_segments: u64,
     out_of_order_percent: f64,
-    /// Retransmitted segments, and their percentage.
     retransmitted_segments: u64,
     retransmitted_percent: f64,
-    /// Loss recoveries of TCP, by detection method.
+    /// TCP's loss recoveries, by detection method.
     dupack_recoveries: u64,
     sack_recoveries: u64,
     timeouts: u64,
     /// Segments for which receivers' kernels had no room.
     refused_segments: u64,
-    /// TCP payload written by senders and read by receivers.
     bytes_written: u64,
     bytes_read: u64,
 }
@@ -79,7 +76,7 @@ pub(super) struct TcpPoint {
 pub(super) struct TcpRun {
     case: Case,
     carried: TransferResults,
-    /// Samples of each uplink's queue, KB.
+    /// Samples by uplink, KB.
     waiting: Vec<f64>,
 }
 
@@ -88,8 +85,7 @@ struct TcpScene {
     uplinks: Vec<PortOf>,
 }
 
-/// Returns each distinct plan once; loss detection does not change a switch. The simulator has no TCP and therefore
-/// no plan.
+/// Returns each distinct plan once; loss detection does not change a switch. The simulator has no TCP.
 pub(super) fn plans(line: Line) -> impl Iterator<Item = Plan> {
     let spreads = if line.is_simulated() { &[] } else { &SPREADS[..] };
     spreads.iter().map(move |spread| plan(line, spread).0)
@@ -110,7 +106,7 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, TcpScene) {
     (plan, TcpScene { flows, uplinks })
 }
 
-/// Runs every case once; none in the simulator.
+/// Runs nothing in the simulator.
 pub(super) fn run(setup: &Setup<'_>) -> Result<Vec<TcpRun>, FabricError> {
     let line = setup.line;
     let cases = if line.is_simulated() { &[] } else { &CASES[..] };
@@ -136,7 +132,7 @@ fn run_case(setup: &Setup<'_>, case: Case) -> Result<TcpRun, FabricError> {
 }
 
 impl TcpRun {
-    /// Returns the conduct, without reordering where the spreading method permits it.
+    /// Ignores reordering where the spreading method permits it.
     pub(super) fn conduct(&self) -> Conduct {
         self.carried.conduct(self.case.spread.reorders)
     }
@@ -189,7 +185,6 @@ pub(super) fn goodput(points: &[TcpPoint], by: &SpreadCase, detection: LossDetec
     p50(points.iter().find(is_it)?.goodput_mbps)
 }
 
-/// Results by policy.
 type All<'a> = [(&'a str, &'a [TcpPoint])];
 
 pub(super) fn text(all: &All<'_>) -> String {
@@ -241,7 +236,6 @@ pub(super) fn text(all: &All<'_>) -> String {
     )
 }
 
-/// Returns panels of goodput by loss detection method, and of retransmissions where frames may be reordered.
 pub(super) fn panels(all: &All<'_>) -> Vec<Panel> {
     let ways = [
         (LossDetection::Rack, "TCP, losses found by time (RACK)"),

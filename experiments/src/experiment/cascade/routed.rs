@@ -1,4 +1,4 @@
-//! The article's steps over routed hops: two leaves and two spines that route, with a path through each spine.
+//! The article's steps over two leaves and two spines that route.
 //!
 //! ```text
 //!   gpu-1 --+        +-- spine-1 --+        +-- gpu-3, 40 % of the others' lines
@@ -6,9 +6,8 @@
 //!   gpu-2 --+        +-- spine-2 --+        +-- other
 //! ```
 //!
-//! Each GPU sends one flow, and a flow takes one path. Two chains of pauses begin behind leaf-2, and each ends at one
-//! sender: spine-1's chain at gpu-1, spine-2's at gpu-2. UDP source ports select these paths. A small stream of the
-//! same class flows from other to gpu-1; no switch may pause it.
+//! UDP source ports select one path per GPU. Two chains of pauses begin behind leaf-2: spine-1's ends at gpu-1, spine-2's at gpu-2. No
+//! switch may pause the small stream of the same class from other to gpu-1.
 
 use xoff_host::Stream;
 
@@ -27,16 +26,15 @@ const HEADLINES: &[Headline<CascadeResults>] = &[
     Headline::of("14 leaf-1\nreleases gpu-1", |of| of.at_ms("14", "gpu-1")),
 ];
 
-/// A plan and the roles of its hosts.
 pub(super) struct RoutedScene {
     pub(super) plan: Plan,
-    /// Senders, each with the port of leaf-1 that its flow has to use.
+    /// Each with the port of leaf-1 that its flow has to use.
     senders: [(HostId, PortOf); 2],
     gpu_3: HostId,
     other: HostId,
 }
 
-/// Frame sizes of the two senders, with FCS; counters distinguish the flows by them.
+/// Frame sizes with FCS, by which counters distinguish the senders.
 const SIZES: [u32; 2] = [1518, 1514];
 
 pub(super) fn plan(line: Line) -> RoutedScene {
@@ -89,7 +87,7 @@ fn run(setup: &Setup<'_>) -> Result<CascadeRun, FabricError> {
     Ok(CascadeRun { astray: astray.collect(), ..run })
 }
 
-/// Describes the difference if the frames and bytes that left by the flow's port are not those that the host sent.
+/// Describes a difference between the host's frames and bytes and those that left by the flow's port.
 fn astray(FlowPath { from, by, .. }: &FlowPath, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
     let [sent_text, left_text] =
         [sent, left].map(|(frames, bytes)| format!("{frames} frames ({bytes} bytes)"));

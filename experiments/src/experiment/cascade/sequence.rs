@@ -1,4 +1,4 @@
-//! The article's fourteen steps in one fabric, with their order and causes, and the deviations of a run from them.
+//! The article's fourteen steps, with order and causes, and a run's deviations.
 
 use std::array;
 
@@ -46,7 +46,7 @@ struct ExpectedCause {
     relayed: bool,
 }
 
-/// A step and when it was first observed; null if it was not.
+/// First observation of a step; null without one.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct StepTime {
     pub(super) step: &'static str,
@@ -115,7 +115,7 @@ impl PortAction {
 }
 
 impl Sequence {
-    /// Creates the steps of both chains; common steps appear once.
+    /// Common steps of both chains appear once.
     pub(super) fn new(title: &'static str, chains: [Chain; 2]) -> Sequence {
         let mut steps: Vec<Step> = Vec::new();
         let chains = chains.map(|chain| chain.steps());
@@ -139,7 +139,7 @@ impl Sequence {
         self.steps.iter().map(step_time).collect()
     }
 
-    /// Returns steps that came before their predecessor, with the difference in ms, and steps that did not occur.
+    /// Returns steps before their predecessor, with the difference in ms, and missing steps.
     pub(super) fn out_of_order(&self, record: &PauseRecord) -> Vec<(String, Option<f64>)> {
         let name = |of: &PortAction| {
             let number = self.steps.iter().find(|step| step.action == *of).map_or("", |step| step.number);
@@ -199,7 +199,7 @@ impl Sequence {
     }
 }
 
-/// Returns the first observation of an action, if no earlier event was missed.
+/// Returns the first observation, if no earlier event was missed.
 fn first<'a>(record: &'a PauseRecord, action: &PortAction) -> Option<&'a PauseEvent> {
     record.reliable_events().iter().find(|event| action.is(event))
 }
@@ -232,7 +232,7 @@ pub(super) mod tests {
     }
 
     impl Sequence {
-        /// Returns the steps as events one millisecond apart, with their causes.
+        /// Returns the steps as events one millisecond apart, with causes.
         pub(in super::super) fn expected_events(&self) -> Vec<PauseEvent> {
             let event = |(place, Step { action, cause, .. }): (usize, &Step)| PauseEvent {
                 culprit: cause.as_ref().map(|of| of.culprit.clone()),
@@ -263,7 +263,6 @@ pub(super) mod tests {
                 without.remove(place);
                 let deviations = sequence.out_of_order(&complete_record(without));
                 assert!(deviations.iter().any(|(of, _)| of.contains("was not observed")), "{place}");
-                // Only a first step may come before all others.
                 let mut early = sequence.expected_events();
                 (early[place].at_ms, early[place].not_before_ms) = (-1.0, -1.0);
                 assert_eq!(

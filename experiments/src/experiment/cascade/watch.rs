@@ -1,9 +1,7 @@
 //! Observation of pauses that switches send and obey.
 //!
-//! Switches count pauses and record when a current pause began. A sample therefore knows the begin of a pause to the
-//! nanosecond, and its end to between two samples. The watcher shares the machine and may be delayed for longer than
-//! a short pause. Counters reveal a pause that ended unobserved. From there on the record is incomplete and proves no
-//! order.
+//! A sample knows the begin of a current pause to the nanosecond, its end only to between two samples. The watcher may be delayed for
+//! longer than a short pause. Counters reveal an unobserved pause; from there on the record is incomplete and proves no order.
 
 use std::time::Duration;
 
@@ -17,28 +15,27 @@ use crate::{LOSSLESS, Live, Plan, PortOf, settled};
 
 const SAMPLE_EVERY: Duration = Duration::from_micros(200);
 
-/// A switch's action at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PauseAction {
-    /// The switch sent XOFF.
+    /// XOFF sent.
     Holds,
-    /// The switch sent XON.
+    /// XON sent.
     Releases,
-    /// The switch paused because its peer sent XOFF.
+    /// Paused by its peer's XOFF.
     Stops,
     Resumes,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PauseEvent {
-    /// Time after the first frame was due, ms. For an end: when it was observed.
+    /// Time after the first frame was due, ms; for an end, when it was observed.
     pub(super) at_ms: f64,
-    /// Earliest possible time, ms. For an end: when the previous sample began.
+    /// Earliest possible time, ms; for an end, when the previous sample began.
     #[serde(skip)]
     pub(super) not_before_ms: f64,
     pub(super) switch: String,
-    /// Name of the port, which is that of its neighbour.
+    /// Port, named after its neighbour.
     pub(super) port: String,
     pub(super) action: PauseAction,
     /// The switch's explanation of a pause that it sent.
@@ -61,7 +58,6 @@ impl PauseRecord {
     }
 }
 
-/// Observed pauses of one kind at one port.
 #[derive(Clone, Copy, Debug, Default)]
 struct PauseTrack {
     /// Begin of the current pause; 0 without one.
@@ -70,10 +66,10 @@ struct PauseTrack {
     sampled_at: Nanos,
 }
 
-/// Result of a sample of a [`PauseTrack`]. Times count from the first frame.
+/// Result of a sample; times count from the first frame.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PauseChange {
-    /// Earliest and latest time of the end of a pause.
+    /// Earliest and latest time of an end.
     end: Option<[Nanos; 2]>,
     begin: Option<Nanos>,
     /// Time after which one more pause began and ended unobserved.
@@ -81,9 +77,8 @@ struct PauseChange {
 }
 
 impl PauseTrack {
-    /// Records a sample taken from `from` to `to`: the number of ended pauses, read first, and the begin of a current
-    /// one.
-    /// Both use the switch's clock, which stood at `origin` when the first frame was due.
+    /// Records a sample taken from `from` to `to`: the number of ended pauses, read first, and the begin of a current one, both by the
+    /// switch's clock, which stood at `origin` when the first frame was due.
     fn sample(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> PauseChange {
         let mut found = PauseChange::default();
         if since != self.since {
@@ -108,7 +103,6 @@ impl PauseTrack {
     }
 }
 
-/// A port, with its switch's name and the names of all the switch's ports.
 struct WatchedPort {
     at: PortOf,
     switch: String,
@@ -124,7 +118,7 @@ fn ports(plan: &Plan) -> Vec<WatchedPort> {
     plan.switches().flat_map(of).collect()
 }
 
-/// Records every change of pauses sent and obeyed, for at most `patience`.
+/// Records every change of pauses, for at most `patience`.
 pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> PauseRecord {
     let ports = ports(plan);
     let mut tracks = vec![[PauseTrack::default(); 2]; ports.len()];
@@ -198,7 +192,7 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    /// Returns the results of samples, each one millisecond long, that read these values of `since`.
+    /// Returns the results of samples, each one millisecond long.
     fn samples<const N: usize>(samples: [(u64, u64, u64); N]) -> [PauseChange; N] {
         let mut track = PauseTrack::default();
         samples.map(|(from, ended, since)| {

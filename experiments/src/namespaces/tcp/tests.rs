@@ -1,4 +1,4 @@
-//! The kernel's TCP between two hosts: over a wire, and over a relay that sometimes reorders segments.
+//! The kernel's TCP over a wire, and over a relay that sometimes reorders segments.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -54,14 +54,13 @@ fn written_bytes_are_all_read() {
     assert_eq!(got.marked, 0);
 }
 
-/// Rate of reordering: a segment in `ONE_OF` is overtaken by `OVERTAKEN_BY` later ones.
+/// A segment in `ONE_OF` is overtaken by `OVERTAKEN_BY` later ones.
 const ONE_OF: u64 = 40;
 const OVERTAKEN_BY: u64 = 6;
 
-/// Maximum number of overtaken segments; TCP detects a loss earlier.
+/// TCP detects a loss earlier.
 const OVERTAKEN_MAX: u64 = 5_000;
 
-/// Relay of frames between two hosts.
 struct Relay {
     stop: Arc<AtomicBool>,
     overtaken: Arc<AtomicU64>,
@@ -96,7 +95,6 @@ impl Drop for Relay {
     }
 }
 
-/// Opens a packet socket on a device.
 fn packets_of(device: &Device) -> OwnedFd {
     device.namespace().run(|| {
         let socket =
@@ -110,7 +108,7 @@ fn packets_of(device: &Device) -> OwnedFd {
     })
 }
 
-/// Returns the next frame; `None` when stopped.
+/// Returns `None` when stopped.
 fn next(from: &OwnedFd, stop: &AtomicBool) -> Option<Vec<u8>> {
     let mut frame = vec![0; 2_000];
     while !stop.load(Ordering::Relaxed) {

@@ -25,7 +25,6 @@ fn keys_of_link_faults_are_checked() {
     assert_eq!(message, "`at` is missing in [[fault]] of kind \"link\"");
     let (_, message, _) = problem(&fault("at = \"s0\"\nlost = 0.5"));
     assert!(message.starts_with("`at` of a fault of kind \"link\" has to be an end of a link"), "{message}");
-    // A fault without effect is refused.
     for nothing in ["at = \"h0\"", "kind = \"link\"\nat = \"h0\"\nlate_by = \"1us\""] {
         let (line, message, help) = problem(&fault(nothing));
         assert_eq!(line, Some(9));
@@ -43,7 +42,6 @@ fn keys_of_link_faults_are_checked() {
     assert!(read(&swept).is_ok());
 }
 
-/// Shares of all frames have finer steps.
 // proves: scenarios
 #[test]
 fn control_share_below_step_is_refused() {
@@ -125,7 +123,6 @@ fn keys_of_switch_faults_are_checked() {
     }
     let message = message_of("pause", &at("s0"));
     assert!(message.contains("late-completions"), "{message}");
-    // All errors are reported at once.
     let text = fault("stall", "at = \"h0\"\nbegin = \"2ms\"\nend = \"1ms\"\ngap = \"1us\"");
     let Err(ConfigError::Invalid(invalid)) = read(&text) else { panic!("nothing is wrong") };
     let lines: Vec<_> = invalid.problems().iter().map(|problem| problem.position.unwrap().0).collect();

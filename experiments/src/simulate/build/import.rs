@@ -13,9 +13,8 @@ use crate::scenario::{self, LoadKind, Scenario};
 
 #[derive(Debug)]
 pub struct Import {
-    /// Switches and hosts as numbered in the files.
     pub nodes: Nodes,
-    /// Far end and line, by switch and port.
+    /// By switch and port.
     pub ends: Vec<Vec<(At, Line)>>,
     /// Receiver's port, by load and flow; empty for loads without a file.
     pub ports: Vec<Vec<u16>>,
@@ -38,7 +37,6 @@ impl Import {
     }
 }
 
-/// Reads the flows of each load's file; none for other loads.
 pub(super) fn flows(
     scenario: &Scenario,
     nodes: Option<&Nodes>,

@@ -40,13 +40,12 @@ fn check_hosts(load: &LoadSettings, hosts: &[u32], count: u32) -> miette::Result
     }
 }
 
-/// Returns the rate of the slowest host line.
 pub(super) fn host_rate(plan: &Plan) -> BitRate {
     let lines = plan.links().iter().filter(|(a, b, _)| [a, b].iter().any(|at| matches!(at, At::Host(_))));
     lines.map(|(.., line)| line.rate).min_by_key(|rate| rate.bits_per_second()).expect("a fabric has hosts")
 }
 
-/// Checks that a file has flows, and that each starts before the run ends.
+/// Checks that a file has flows, each of which starts before the run ends.
 pub(super) fn check_start_times(
     file: &Path,
     starts: impl Iterator<Item = Picos>,
@@ -72,7 +71,6 @@ pub(super) fn check_start_times(
     Ok(())
 }
 
-/// Adds a load, with imported flows if its file is of another simulator.
 pub(super) fn add(
     fabric: &mut FlowFabric,
     scenario: &Scenario,

@@ -12,27 +12,25 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
-/// Measured memory of a fabric, bytes: per frame slot of a switch (fat-trees with lines of 100 and 200 us compared),
-/// per port, and per known address (fat-trees of 4 to 32 ports per switch).
+/// Measured bytes per frame slot of a switch (fat-trees with lines of 100 and 200 us compared), per port, and per known address (fat-trees
+/// of 4 to 32 ports per switch).
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
-/// Memory of a flow and its row of results, bytes, measured with 80,000 to 5.5 million flows, open queries and
-/// Poisson arrivals.
+/// Measured bytes of a flow and its row of results: 80,000 to 5.5 million flows, open queries and Poisson arrivals.
 const FLOW: f64 = 1_450.0;
 /// Shortest likely line of a file of flows, bytes.
 const LINE_LEN: u64 = 20;
 
-/// Memory available to a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Memory of the machine; `None` if unknown.
+    /// `None` if unknown.
     pub machine: Option<Bytes>,
     /// Concurrent runs, which share the memory.
     pub runs: usize,
 }
 
-/// Checks that a fabric of these switches and hosts, with the flows of its loads, fits into the memory.
+/// Checks that the fabric, with the flows of its loads, fits into the memory.
 pub(super) fn fit(
     kinds: &[Arc<SwitchKind>],
     hosts: u32,
@@ -72,8 +70,7 @@ pub(super) fn fit(
     })
 }
 
-/// Estimates the flows of each load, by name, on hosts of this plan. `imported` has the numbers of flows already
-/// read, by load.
+/// Estimates the flows of each load, by name. `imported` has the numbers of flows already read, by load.
 pub(super) fn flows<'scenario>(
     scenario: &'scenario Scenario,
     plan: &Plan,

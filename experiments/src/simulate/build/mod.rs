@@ -29,18 +29,17 @@ use crate::scenario::{self, Source};
 pub struct Model {
     pub fabric: FlowFabric,
     pub kinds: Vec<&'static str>,
-    /// Neighbour by switch and port.
+    /// By switch and port.
     pub peers: Vec<Vec<String>>,
     pub payload_max: u32,
-    /// Names of loads, by the tags of their flows.
+    /// Names by the tags of flows.
     pub loads: Vec<String>,
     pub schedule: Schedule,
     pub import: Option<Import>,
     pub warnings: Vec<String>,
 }
 
-/// Creates the model of a point of the sweep and a seed, one of `runs` concurrent runs. Paths of loads' files are
-/// relative to `path`.
+/// `runs` is the number of concurrent runs. Paths of loads' files are relative to `path`.
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let bare = plan::plan(&scenario, path, &Build::ideal())?;

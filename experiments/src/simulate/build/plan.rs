@@ -15,10 +15,8 @@ use super::super::files::{IMPORTED, LINKS};
 use super::picos;
 use crate::scenario::{self, PortLine, Scenario, TopologyKind};
 
-/// A plan, with the extra data of an imported file.
 pub(super) struct Planned {
     pub plan: Plan,
-    /// Node numbers of an imported file.
     pub nodes: Option<Nodes>,
     /// Ends whose frames are lost, with the share.
     pub lossy: Vec<(At, f64)>,
@@ -158,7 +156,6 @@ pub(super) fn kinds(scenario: &Scenario, plan: &Plan) -> Vec<&'static str> {
     names.zip(layers).flat_map(|(name, count)| (0..count).map(move |_| *name)).collect()
 }
 
-/// Returns the name of an end in tables.
 pub fn named(at: At) -> String {
     match at {
         At::Host(host) => format!("h{host}"),

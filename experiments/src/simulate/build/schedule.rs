@@ -1,4 +1,4 @@
-//! Timed events of a scenario: links fail and recover, settings change, switches have faults.
+//! Timed events: links fail and recover, settings change, switches have faults.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,6 @@ use xoff_wire::units::{Nanos, PortId};
 use super::{named, picos};
 use crate::scenario::{Fault, Impairment, LinkFault, SwitchFault};
 
-/// Settings of a switch from a time on.
 #[derive(Clone, Debug)]
 pub struct Revision {
     pub at: Nanos,
@@ -27,11 +26,8 @@ pub struct Revision {
 /// An event; simultaneous ones run in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TimedEvent {
-    /// The link of a fault goes down or comes up.
     Link { fault: usize, is_up: bool },
-    /// The settings of a switch change.
     Settings { change: usize, revision: usize },
-    /// A fault of a switch begins.
     Impair { fault: usize, switch: u32 },
 }
 
@@ -48,7 +44,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Creates the schedule of these faults and settings. Losses and damage apply from now on.
+    /// Losses and damage apply from now on.
     pub(super) fn new(
         (faults, revisions): (Vec<Fault>, Vec<Revision>),
         plan: Plan,
@@ -84,7 +80,6 @@ impl Schedule {
         self.pending.last().map_or(Picos::NEVER, |(time, _)| *time)
     }
 
-    /// Returns descriptions of the events that the run did not reach.
     pub fn unreached(&self) -> impl Iterator<Item = String> {
         let description = |(time, what): &(Picos, TimedEvent)| {
             let what = match *what {
@@ -161,7 +156,6 @@ impl Schedule {
     }
 }
 
-/// Returns both ends of the link that has this end.
 fn link(end: At, plan: &Plan) -> Option<[At; 2]> {
     let ends = |&(one, other, _): &(At, At, Line)| [one, other];
     plan.links().iter().map(ends).find(|ends| ends.contains(&end))

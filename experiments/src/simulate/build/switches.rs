@@ -1,4 +1,4 @@
-//! Configurations of a scenario's switches, and their changes during a run.
+//! Configurations of a scenario's switches, and their changes.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,7 +23,6 @@ pub(super) struct Configured {
 
 type KindAndChanges = (Arc<SwitchKind>, Vec<Arc<SwitchSettings>>);
 
-/// Returns the configurations by the kind and the ports of each switch.
 pub(super) fn configured(
     (source, point, changes): (&Source, usize, &[Change]),
     kinds: &[&'static str],
@@ -71,8 +70,8 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// Returns the kind of a switch with these successive configurations. Its packet memory fits the traffic that each
-/// admits before the next one pauses. Its forwarding database has the largest capacity of all.
+/// Packet memory fits the traffic that each configuration admits before the next pauses; the forwarding database has the largest capacity
+/// of all.
 fn of_kind(configs: &[Config], lossy: ClassSet) -> KindAndChanges {
     let mut kinds: Vec<SwitchKind> = configs.iter().map(|config| ideal::kind(config, lossy)).collect();
     let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);

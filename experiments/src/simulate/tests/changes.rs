@@ -4,10 +4,8 @@ use super::*;
 
 const INCAST: &str = "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 3\n\
     [[load]]\nkind = \"incast\"\nservers = [3, 4, 5]\nfan_in = 3\nsize = \"300KB\"\n";
-/// Thresholds well below those of the scenario.
 const LOW: &str = "class.3.xoff = \"45KB\"\nclass.3.xon = \"43KB\"\n";
 
-/// Returns the rows of pauses and of flows.
 fn made(more: &str) -> (Vec<Row>, Vec<Row>) {
     let rows = run_of(&format!("{INCAST}{more}"), &[]);
     assert_eq!(rows[&RUNS][0][RUNS.at("lost_frames")], "0", "{more}");

@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// Returns a scenario in which four hosts of one switch send to a fifth through another switch, without
-/// retransmissions.
+/// Four hosts of one switch send to a fifth through another switch, without retransmissions.
 fn scenario(duration: &str, more: &str) -> String {
     format!(
         "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"dumbbell\"\nhosts = 4\n\
@@ -15,7 +14,6 @@ fn fault(kind: &str, at: &str, times: &str) -> String {
     format!("[[fault]]\nkind = \"{kind}\"\nat = \"{at}\"\n{times}\n")
 }
 
-/// Returns the only row of `switches`, from `stalls` on.
 fn switch_row(rows: &Rows) -> [u64; 5] {
     let [row] = &rows[&tables::SWITCHES][..] else { panic!("{:?}", rows[&tables::SWITCHES]) };
     ["stalls", "stalled_ns", "unseen_frames", "restarts", "restart_frames"]
@@ -176,7 +174,6 @@ fn link_losses_are_listed_by_end() {
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");
 }
 
-/// The run ends within a millisecond.
 // proves: scenarios
 #[test]
 fn unreached_event_gives_a_warning() {
@@ -212,7 +209,6 @@ fn unreached_event_gives_a_warning() {
         warnings("[[fault]]\nkind = \"stall\"\nat = \"all\"\nbegin = \"900ms\"\nend = \"901ms\""),
         [format!("warning: a [[fault]] at all was due at 900ms, {after}")]
     );
-    // One warning for all switches.
     assert_eq!(
         warnings("[[change]]\nat = \"900ms\"\nclass.3.xoff = \"75KB\""),
         [format!("warning: a [[change]] was due at 900ms, {after}")]
@@ -247,7 +243,7 @@ fn conflicting_faults_are_refused() {
     }
 }
 
-/// Each XOFF counts once: an XOFF after the loss of a link is a new pause, not a refresh.
+/// An XOFF after the loss of a link is a new pause, not a refresh.
 // proves: sim-results
 #[test]
 fn pause_rows_match_counters_after_flap() {

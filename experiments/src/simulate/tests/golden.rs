@@ -4,17 +4,15 @@ use std::env;
 
 use super::*;
 
-/// Environment variable that makes the test write the tables instead of comparing them.
+/// Makes the test write the tables instead of comparing them.
 const WRITE: &str = "XOFF_WRITE_GOLDEN";
 
 fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// Returns tables and texts, by file name.
 fn made(source: &Source, path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let place = tempfile::tempdir().unwrap();
-    // A shard has neither summary nor plots.
     let shard = Some(Shard { number: 1, count: 1 });
     let request = Request { source, path, seeds: None, shard, threads: 2, out: Some(place.path()) };
     run(&request, &mut |_| ()).unwrap();
@@ -57,7 +55,7 @@ fn imported_fabric_writes_hpcc_files() {
         ["scenario.toml", "topology", "flow"].map(|name| directory("hpcc").join(name));
     let source = import(Some(&scenario), [&topology, &flows], &[]).unwrap();
     holds("hpcc", &source, &scenario);
-    // Each finished flow has a line; scripts read columns 4 to 8.
+    // Scripts read columns 4 to 8.
     let made = made(&source, &scenario);
     let text = |name: &str| String::from_utf8(made[Path::new(name)].clone()).unwrap();
     let lines = text("fct.txt");
@@ -69,12 +67,10 @@ fn imported_fabric_writes_hpcc_files() {
         assert!(line.starts_with("0b00") && [100, 200].contains(&port) && bytes > 0, "{line}");
         assert!(start >= 2_000_000_000 && took >= alone && alone > 0, "{line}");
     }
-    // Each pause ends.
     let pauses = text("pfc.txt");
     let [begin, end] =
         ["1", "0"].map(|what| pauses.lines().filter(|line| line.split(' ').nth(4) == Some(what)).count());
     assert!(begin > 0 && begin == end, "{begin} {end}");
-    // Each port of each switch has the same number of samples.
     let lengths = text("qlen.txt");
     let (first, rest) = lengths.split_once('\n').unwrap();
     assert!(first.starts_with("time: 2000"), "{first}");

@@ -129,7 +129,6 @@ fn seed_without_events_has_sum_only() {
     for take in [Statistic::Mean, Statistic::Percentile(100)] {
         assert_eq!(rows(&result(take)), [of("policy=pfc", 8.0, 1)]);
     }
-    // Tables of events have a sum even without events.
     let sum = |table, column, only: &[Condition]| {
         mean(&out, &StatisticQuery { table, column, by: &[], only, take: Statistic::Sum })
     };
