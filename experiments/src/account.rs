@@ -1,5 +1,3 @@
-//! Frame accounting of a fabric after its run.
-
 use derive_more::{Add, Sum};
 use serde::Serialize;
 use xoff_flow_control::counter::Counter;
@@ -33,7 +31,6 @@ impl Totals {
         streams.map(of_one).sum()
     }
 
-    /// Returns sent, received, lost, duplicated and reordered frames.
     pub(crate) const fn numbers(&self) -> [u64; 5] {
         [self.sent, self.received, self.lost, self.duplicated, self.reordered]
     }
@@ -48,7 +45,7 @@ impl Totals {
 pub struct Pfc {
     pub xoff_sent: u64,
     pub xon_sent: u64,
-    /// Sum over all ports, ms.
+    /// Sum over all ports.
     pub paused_ms: f64,
 }
 
@@ -64,11 +61,10 @@ impl From<&Account> for Pfc {
 
 #[derive(Debug)]
 pub struct Account {
-    /// Senders and sinks reconciled; reports of kernel hosts contain only drops.
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Frames by class queued after the hosts ended and before the first switch stopped. Later a stopping switch resumes its peers, whose
-    /// frames may go to a stopped switch.
+    /// Frames by class queued after the hosts ended and before the first switch stopped: a stopping switch resumes its peers, whose frames
+    /// may go to a stopped switch.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -145,12 +141,11 @@ impl Account {
         switches.chain(self.hosts.iter().flat_map(unread)).collect()
     }
 
-    /// Bytes; `None` without a lossless class.
     pub fn least_headroom(&self) -> Option<u64> {
         self.switches.iter().filter_map(Counted::least_headroom).min()
     }
 
-    /// Returns how long pipelines were halted for the queue, including a current halt, ns.
+    /// Includes a current halt.
     pub(crate) fn halted_nanos(&self, queue: &ClassCounters) -> u64 {
         let lasts = match queue.halted_since.get() {
             0 => 0,
@@ -159,7 +154,7 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest time a switch was not scheduled while hosts ran, ns; at most one eighth too high.
+    /// Returns the longest time a switch was not scheduled while hosts ran; at most one eighth too high.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
@@ -168,7 +163,6 @@ impl Account {
         self.hosts.iter().map(|host| host.longest_gap_ns).max().unwrap_or(0)
     }
 
-    /// Returns usual wake-up delays, ns, of hosts that have one.
     pub fn usual_host_gaps_nanos(&self) -> impl Iterator<Item = u64> {
         self.hosts.iter().map(|host| host.usual_gap_ns).filter(|gap| *gap > 0)
     }
@@ -181,8 +175,8 @@ impl Account {
 /// Shortest frame, bytes.
 const FRAME_MIN: u64 = 64;
 
-/// Returns the frames by class that entered and neither left nor were dropped, while nothing moves. Bytes in queues limit frames that no
-/// counter covers, such as those a kernel failed to forward.
+/// Returns the frames by class that neither left nor were dropped, while nothing moves. Bytes in queues limit frames that no counter
+/// covers, such as those a kernel failed to forward.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));
@@ -195,7 +189,7 @@ pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     })
 }
 
-/// Returns Jain's fairness index: 1 if all are equal, 1/n if one has everything, `None` if all are zero.
+/// Returns Jain's fairness index; `None` if all shares are zero.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

@@ -12,7 +12,6 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 
 pub struct Route {
     pub host: HostId,
-    /// Address and prefix length.
     pub network: (Ipv4Addr, u8),
     pub next_hops: Vec<PortOf>,
 }
@@ -20,12 +19,10 @@ pub struct Route {
 const WIRES: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 0);
 
 impl Plan {
-    /// `None` if switches bridge.
     pub fn gateway(&self, host: HostId) -> Option<MacAddr> {
         self.is_routed().then(|| device_address(self.port_of(host)))
     }
 
-    /// Returns the port's address and prefix length.
     pub fn router_address(&self, at: PortOf) -> (Ipv4Addr, u8) {
         let wire = self.trunks().iter().position(|&(a, b)| a == at || b == at);
         match (wire, self.hosts().find(|&host| self.port_of(host) == at)) {
@@ -43,7 +40,6 @@ impl Plan {
         })
     }
 
-    /// Returns the ports of all shortest paths.
     pub(crate) fn next_hops(&self, switch: SwitchId, host: HostId) -> Vec<PortOf> {
         let home = self.port_of(host);
         if home.switch == switch {
@@ -53,7 +49,6 @@ impl Plan {
         self.trunks_of(switch).filter(|(_, b)| far[b.switch.0] + 1 == far[switch.0]).map(|(a, _)| a).collect()
     }
 
-    /// Returns the number of wires to each switch.
     fn distances(&self, from: SwitchId) -> Vec<usize> {
         let mut far = vec![usize::MAX - 1; self.switches().count()];
         far[from.0] = 0;

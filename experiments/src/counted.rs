@@ -9,12 +9,11 @@ use xoff_wire::units::{Class, MacAddr, PortId};
 
 use crate::plan::{Plan, SwitchId};
 
-/// A switch's data that outlive it, without sockets and packet memory, which many fabrics would accumulate.
+/// A switch's data that outlive it, without sockets and packet memory.
 #[derive(Clone, Debug)]
 pub struct Counted {
     pub name: String,
     pub port_names: Vec<String>,
-    /// Includes the addresses of the ports.
     pub settings: Arc<SwitchSettings>,
     pub counters: Arc<Counters>,
 }
@@ -45,7 +44,6 @@ impl Counted {
         self.ports().map(move |port| self.counters.class(port, class))
     }
 
-    /// Bytes; `None` without a lossless class.
     pub fn least_headroom(&self) -> Option<u64> {
         let left = |(port, class, counters): (PortId, Class, &ClassCounters)| {
             let settings = &self.settings.ports[port.index()].classes[class.index()];
@@ -55,7 +53,6 @@ impl Counted {
         self.classes().filter_map(left).min()
     }
 
-    /// Returns a switch with ports `left` and `right`, and counters of zero.
     #[cfg(test)]
     pub(crate) fn nothing(name: &str) -> Counted {
         let mut plan = Plan::new(crate::line::Line::from(crate::line::Line::REFERENCE));
@@ -98,7 +95,7 @@ fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
     }
 }
 
-/// Reads until two successive readings agree, because the reader may be preempted between two loads.
+/// Rereads until two readings agree: the reader may be preempted between two loads.
 pub fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
     let mut before = read();
     loop {
@@ -150,7 +147,7 @@ mod tests {
     // proves: experiments
     #[test]
     fn settled_rereads_until_values_agree() {
-        // The first reading has XOFF from before both changes and XON from after them.
+        // The first reading mixes both changes.
         let mut reads = [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2)].into_iter();
         assert_eq!(settled(|| reads.next()), Some((2, 1)));
         assert_eq!(reads.len(), 1, "and no more often than it has to be");

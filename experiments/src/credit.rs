@@ -3,8 +3,8 @@
 use xoff_flow_control::settings::{PipelineSettings, PortSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
-/// Returns the line time by which an idle port runs ahead while it sends `frames` frames: its saved credit, and the frame that uses the
-/// last of it. A pipeline's rate limits how fast frames use the credit.
+/// Returns the line time by which an idle port runs ahead over `frames` frames: its saved credit, and the frame that uses the last of it.
+/// A pipeline's rate limits how fast frames use the credit.
 pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
     let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
     let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));
@@ -21,7 +21,6 @@ mod tests {
 
     const FRAME: Bytes = Bytes(1_538);
 
-    /// Returns the credit of a 100 Mb/s port, which needs 123,040 ns for a frame.
     fn of(pipeline: &str, frames: u64) -> Nanos {
         let port =
             "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"100M\"\ncommit = \"10KB\"\nburst = \"20KB\"\n";

@@ -1,5 +1,3 @@
-//! Errors of building and running a fabric.
-
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -42,9 +40,8 @@ pub enum FabricError {
 }
 
 pub(crate) const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
-/// Group of FRR's packages; its members may use FRR's sockets.
+/// FRR's group, whose members may use FRR's sockets.
 pub(crate) const GROUP: &str = "frrvty";
-/// Maximum time to install all routes.
 pub(crate) const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -64,14 +61,13 @@ pub enum RoutingError {
         /// Daemons that are not ready, with their last output.
         silent: Vec<String>,
     },
-    /// Routes disappeared during the run.
     #[error("when the hosts had ended routes were gone, and did not come back: {}", .missing.join("; "))]
     Gone { missing: Vec<String> },
     #[error("after {} s there are not all routes: {}", CONVERGES_WITHIN.as_secs(), .missing.join("; "))]
     Missing { missing: Vec<String> },
 }
 
-/// Maximum time for a probe to reach the next switch, at 100 Mb/s.
+/// Limit on lines of 100 Mb/s.
 pub(crate) const PROBE_PATIENCE: Nanos = Nanos::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]

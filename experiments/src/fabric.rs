@@ -31,14 +31,13 @@ const CALM: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     pub line: Line,
-    /// On top of the plan: settings of switches and hosts' reaction points.
+    /// Settings of switches and reaction points, on top of the plan.
     pub settings: &'a Settings,
     pub machine: &'a Machine,
 }
 
 impl Setup<'_> {
-    /// Builds hosts, switches and wires. Fails if the machine refuses a part, lacks memory or FRR, a setting is invalid, or the simulator
-    /// does not support a part. Panics if switches of a machine route and a host is a kernel host.
+    /// Builds hosts, switches and wires. Panics if switches of a machine route and a host is a kernel host.
     pub fn build(&self, plan: Plan) -> Result<Fabric, FabricError> {
         let Setup { settings, machine, .. } = *self;
         let is_simulated = plan.line().is_simulated();
@@ -86,7 +85,7 @@ impl Fabric {
         &self.plan
     }
 
-    /// Returns the line time by which an idle port runs ahead while it sends `frames` frames; zero on ideal hardware.
+    /// Returns the line time by which an idle port runs ahead over `frames` frames; zero on ideal hardware.
     pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
         if self.plan.line().hardware() == Hardware::Ideal {
             return Nanos::ZERO;
@@ -113,7 +112,7 @@ impl Fabric {
         }
     }
 
-    /// With routers, waits until all routes are installed.
+    /// Starts the switches; waits for all routes.
     pub fn start(&self) -> Result<Started<'_>, FabricError> {
         let running: Box<dyn RunningFabric + '_> = match &self.backend {
             Backend::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
@@ -122,8 +121,8 @@ impl Fabric {
         Ok(Started { fabric: self, running })
     }
 
-    /// Starts the switches, lets the hosts send, and calls `watch`. Afterwards hosts end when all data are sent and received, or after
-    /// `patience` (for lines of 100 Mb/s).
+    /// Starts switches and hosts, and calls `watch`. Afterwards hosts end when all data are sent and received, or after `patience` (for
+    /// lines of 100 Mb/s).
     pub fn run<T>(
         &self,
         load: &Load,
@@ -133,27 +132,26 @@ impl Fabric {
         self.start()?.run(load, patience, watch)
     }
 
-    /// Reaction points' cycles differ between hosts.
+    /// Returns reaction points whose cycles differ between hosts.
     fn reaction(&self, host: HostId) -> Option<ReactionSettings> {
         self.reaction.map(|of| ReactionSettings { seed: of.seed_of(host.number()), ..of })
     }
 }
 
-/// Running switches whose hosts have not begun; routers have all routes.
+/// Running switches, with all routes, before hosts begin.
 pub struct Started<'a> {
     fabric: &'a Fabric,
     running: Box<dyn RunningFabric + 'a>,
 }
 
 impl Started<'_> {
-    /// Returns a UDP source port with which a stream leaves a router by port `by`, for the default destination port. Paths depend on a
-    /// secret or seed, so it tries ports with frames of another class; the receiver is not yet open.
+    /// Returns a UDP source port with which a stream leaves a router by port `by`. Paths depend on a secret or seed, so it tries ports
+    /// with frames of another class; the receiver is not yet open.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::PortProbe { plan: &self.fabric.plan, flow: [from, to], by }
             .source_port(&*self.running, &self.counted())
     }
 
-    /// See [`Fabric::run`].
     pub fn run<T>(
         self,
         load: &Load,
@@ -194,7 +192,6 @@ impl Started<'_> {
     }
 }
 
-/// Returns each host's progress, and whether it has anything to send.
 fn progress(plan: &Plan, load: &Load) -> Vec<(Arc<Progress>, bool)> {
     let of_host =
         |host| (Arc::new(Progress::of_senders(plan.hosts().map(HostId::number))), !load.of(host).is_empty());

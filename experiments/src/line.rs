@@ -50,7 +50,7 @@ impl Line {
         self.rate
     }
 
-    /// Returns whether it is simulated.
+    /// Returns whether the line is simulated.
     #[must_use]
     pub const fn is_simulated(self) -> bool {
         self.is_simulated

@@ -1,5 +1,3 @@
-//! Observation of a running fabric.
-
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +16,6 @@ const CALM_POLL: Duration = Duration::from_millis(2);
 
 pub struct Live<'a> {
     switches: &'a [Counted],
-    /// Progress of each host, and whether it has anything to send.
     progress: Vec<(Arc<Progress>, bool)>,
     line: Line,
     running: &'a dyn RunningFabric,
@@ -36,14 +33,12 @@ impl<'a> Live<'a> {
         Live { switches, progress, line, running, begin: running.now(), samples: samples.map(RefCell::new) }
     }
 
-    /// Samples queues and pauses for raw data.
     pub fn sample(&self) {
         if let Some(samples) = &self.samples {
             samples.borrow_mut().sample(self.switches, self.elapsed(), self.begin);
         }
     }
 
-    /// Returns the hosts' begin and the samples.
     pub(crate) fn into_samples(self) -> (Nanos, Option<Samples>) {
         self.sample();
         (self.begin, self.samples.map(RefCell::into_inner))
@@ -75,7 +70,6 @@ impl<'a> Live<'a> {
         self.progress(to).received.iter().map(|volume| volume.line_bytes.get()).sum()
     }
 
-    /// By the clock of all reports.
     pub const fn begin(&self) -> Nanos {
         self.begin
     }
@@ -84,7 +78,7 @@ impl<'a> Live<'a> {
         self.running.now().since(self.begin)
     }
 
-    /// Returns whether all data are sent and have left the switches, or a host has failed.
+    /// Returns whether all data have left the switches, or a host has failed.
     pub fn is_calm(&self) -> bool {
         let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
         (sent && self.waiting_bytes() == 0) || self.running.has_failed()
@@ -95,7 +89,7 @@ impl<'a> Live<'a> {
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
     }
 
-    /// Calls `observe` until the fabric is calm or `limit` has passed; both times are for lines of 100 Mb/s.
+    /// Calls `observe` until calm or `limit`; times are for lines of 100 Mb/s.
     pub fn every(&self, interval: Duration, limit: Duration, mut observe: impl FnMut(Nanos)) {
         let end = self.elapsed().after(self.span(limit));
         while !self.is_calm() && self.elapsed() < end {

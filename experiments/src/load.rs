@@ -1,12 +1,9 @@
-//! Traffic of the hosts of a fabric.
-
 use xoff_host::{STREAMS_MAX, Stream};
 use xoff_wire::units::Nanos;
 
 use crate::account::Account;
 use crate::plan::{HostId, LOSSLESS};
 
-/// CS3.
 const LOSSLESS_DSCP: u8 = 24;
 
 /// Returns an endless lossless stream at line rate.
@@ -20,7 +17,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Panics for a kernel host, and beyond a host's number of streams.
+    /// Panics for a kernel host or too many streams.
     pub fn send(&mut self, host: HostId, stream: Stream) -> &mut Load {
         let before = self.streams.iter().filter(|(of, _)| *of == host).count();
         assert!(before < STREAMS_MAX, "a host has at most {STREAMS_MAX} streams");
@@ -28,7 +25,7 @@ impl Load {
         self
     }
 
-    /// Returns when the first frame was due, by the clock of the host's report; the least delayed stream gives its begin.
+    /// Returns when the first frame was due, by the clock of the host's report. The least delayed stream gives its begin.
     pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
         let streams = self.of(host);
         let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);
@@ -36,7 +33,7 @@ impl Load {
         streams.get(usize::from(number)).map(|stream| Nanos(began).after(stream.start))
     }
 
-    /// Returns the time from when the stream was due until its last frame arrived; `None` if frames are missing or it has no count.
+    /// Returns the time from when the stream was due to its last frame's arrival, if all frames arrived.
     pub fn completion(&self, account: &Account, from: HostId, to: HostId, number: u8) -> Option<Nanos> {
         let count = self.of(from).get(usize::from(number))?.count?;
         let completed = account.stream(from, to, number)?.completed(count)?;

@@ -50,7 +50,7 @@ impl HostId {
     }
 }
 
-/// Last byte of a host's address 10.H.L.2; its router, if any, has 10.H.L.1.
+/// Last byte of a host's address 10.H.L.2; its router has 10.H.L.1.
 const OF_HOST: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,16 +71,15 @@ struct PlannedSwitch {
     name: String,
     ports: Vec<PlannedPort>,
     role: Role,
-    /// Name, ports, and spreading method.
     groups: Vec<(String, Vec<PortId>, &'static str)>,
     settings: Settings,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Has the settings of the variant.
+    /// A switch with the variant's settings.
     Compared,
-    /// Lacks them: the part of a host's NIC that obeys pauses.
+    /// A switch without: the part of a host's NIC that obeys pauses.
     Nic,
 }
 
@@ -94,34 +93,31 @@ pub struct PlannedHost {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// `xoff traffic`: obeys pauses.
+    /// Programs of `xoff traffic`, which obey pauses.
     Traffic,
-    /// Sockets of the caller; ignores pauses.
+    /// Sockets of the caller; they ignore pauses.
     Kernel,
 }
 
 #[derive(Clone, Debug)]
 pub struct Plan {
     line: Line,
-    /// Name within the experiment.
     pub(crate) point: String,
     switches: Vec<PlannedSwitch>,
     hosts: Vec<PlannedHost>,
-    /// Ports at both ends of each wire between switches.
     trunks: Vec<(PortOf, PortOf)>,
     routes: Vec<(HostId, PortOf)>,
     is_routed: bool,
     settings: Settings,
 }
 
-/// Threshold as line time. Hosts and switches share cores: a resumed sender may have to wait for a core, and meanwhile the queue keeps the
-/// congested line busy.
+/// Threshold as line time. A resumed sender may have to wait for a core; meanwhile the queue keeps the congested line busy.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
-/// Maximum time that a switch may be unscheduled.
+/// Maximum time unscheduled.
 const STALL_BUDGET: &str = "25ms";
 const TRUNK: &str = "trunk";
-/// Source text to which errors in the experiment's own values refer.
+/// Source text for errors in the experiment's own values.
 const OWN: &str = "# Set by the experiment.\n";
 
 impl Plan {
@@ -161,8 +157,7 @@ impl Plan {
         Plan { point: point.into(), ..self }
     }
 
-    /// Replaces bridges by routers: every host has its own network, and routes come from FRR, or in the simulator from values. Frames go
-    /// to the sender's [`gateway`](Plan::gateway).
+    /// Replaces bridges by routers: every host has its own network, and routes come from FRR or the simulator.
     pub fn routed(mut self) -> Plan {
         // The namespace is created when the fabric is built.
         self.settings.set("defaults.routed", true).set("router.netns", "kernel");
@@ -173,13 +168,11 @@ impl Plan {
         self.is_routed
     }
 
-    /// Returns whether compared switches are connected to each other.
     pub fn has_trunks(&self) -> bool {
         let compared = |at: PortOf| self.switches[at.switch.0].role == Role::Compared;
         self.trunks.iter().any(|&(a, b)| compared(a) && compared(b))
     }
 
-    /// Returns the part that the simulator does not support.
     pub fn needs_a_machine(&self) -> Option<&'static str> {
         let has_kernels = self.hosts_with(Stack::Kernel).next().is_some();
         has_kernels.then_some("its hosts send by the kernel's TCP, and the simulator has no kernel")
@@ -193,7 +186,7 @@ impl Plan {
         self.add_switch(name, Role::Compared)
     }
 
-    /// Adds a switch without the variant's settings that obeys pauses for a kernel host.
+    /// Adds a switch that obeys pauses for a kernel host.
     pub fn nic(&mut self, name: &str) -> SwitchId {
         self.add_switch(name, Role::Nic)
     }
@@ -214,12 +207,11 @@ impl Plan {
         self.host_with(name, switch, self.line.rate())
     }
 
-    /// Adds a host with a wire of its own rate.
     pub fn host_with(&mut self, name: &str, switch: SwitchId, line: BitRate) -> HostId {
         self.add_host(name, switch, line, Stack::Traffic)
     }
 
-    /// Adds a kernel host, which gets neighbour entries for all others.
+    /// Adds a kernel host, a neighbour of all others.
     pub fn kernel_host(&mut self, name: &str, switch: SwitchId) -> HostId {
         self.add_host(name, switch, self.line.rate(), Stack::Kernel)
     }
@@ -231,7 +223,7 @@ impl Plan {
         host
     }
 
-    /// Returns the port at each switch, named after the other.
+    /// Returns both ports; each is named after the other switch.
     pub fn trunk(&mut self, a: SwitchId, b: SwitchId) -> (PortOf, PortOf) {
         let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
         let (to_b, to_a) = (name(b), name(a));
@@ -246,20 +238,19 @@ impl Plan {
         &self.trunks
     }
 
-    /// Returns ports to other switches, each with the far end of its wire.
+    /// Returns ports to other switches, each with its far end.
     pub fn trunks_of(&self, switch: SwitchId) -> impl Iterator<Item = (PortOf, PortOf)> {
         let ends = self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
         ends.filter(move |(here, _)| here.switch == switch)
     }
 
-    /// Groups ports of one switch that lead to the same place.
     pub fn group(&mut self, name: &str, ports: &[PortOf], spread: &'static str) {
         let Some(first) = ports.first() else { return };
         let members = ports.iter().map(|at| at.port).collect();
         self.switches[first.switch.0].groups.push((name.to_owned(), members, spread));
     }
 
-    /// Routes frames to `host` by this port, regardless of the shortest path.
+    /// Routes frames to `host` by this port, not the shortest path.
     pub fn route(&mut self, host: HostId, by: PortOf) {
         self.routes.push((host, by));
     }
@@ -323,7 +314,7 @@ impl Plan {
         Ok(Config { warnings: remarks.warnings, notes: remarks.notes, ..config })
     }
 
-    /// Returns values of the plan and of `variant`, replaced by those of `--set` (`over`).
+    /// Returns values of plan and `variant`, replaced by `over` (`--set`).
     fn document<'de>(
         &self,
         switch: SwitchId,
@@ -346,7 +337,7 @@ impl Plan {
             list(ports.map(|port| Value::with_span(text(&port.name), span)).collect())
         };
         let mut root = settings.document(span);
-        // One worker each at any rate, because many switches share the machine.
+        // One worker at any rate: many switches share the machine.
         let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
         set::put(&mut root, &["switch", "workers"], list(vec![worker])).expect("`switch` is a table");
         let given = set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems);
@@ -401,7 +392,6 @@ impl Plan {
         root
     }
 
-    /// Prefers a route over the first shortest path.
     fn next_port(&self, switch: SwitchId, host: HostId) -> PortId {
         let route = self.routes.iter().find(|(to, by)| *to == host && by.switch == switch);
         let by = route.map(|&(_, by)| by).or_else(|| self.next_hops(switch, host).first().copied());

@@ -10,16 +10,16 @@ use crate::line::Line;
 use crate::plan::{HostId, Plan, PortOf};
 use crate::running_fabric::{Clock, RunningFabric};
 
-/// No stream of an experiment and no kernel uses it.
+/// Class that no stream and no kernel uses.
 const CLASS: Class = Class::ALL[1];
 const DSCP: u8 = 8;
-/// From the first dynamic port, as streams use.
+/// Dynamic ports, as streams use.
 const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;
-/// Interval of retransmission; the class is lossy.
+/// Retransmission interval; the class is lossy.
 const SEND_EVERY: Nanos = Nanos::from_millis(100);
 const LOOK_EVERY: Nanos = Nanos::from_micros(200);
 
-/// A flow that has to leave a switch by port `by`, which leads to another switch.
+/// A flow that has to leave a switch by `by`, to another switch.
 pub(crate) struct PortProbe<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) flow: [HostId; 2],
@@ -27,7 +27,7 @@ pub(crate) struct PortProbe<'a> {
 }
 
 impl PortProbe<'_> {
-    /// The next switch's receive counter shows where a frame went.
+    /// Finds the port by the next switch's receive counter.
     pub(crate) fn source_port(
         &self,
         running: &dyn RunningFabric,
@@ -58,7 +58,6 @@ impl PortProbe<'_> {
         Err(ProbeError::Elsewhere { tried, from: name(from), to: name(to), switch: switch(), port }.into())
     }
 
-    /// Returns the shortest frame of the flow.
     fn frame(&self, source_port: u16) -> Vec<u8> {
         let [from, to] = self.flow;
         let template = Template::new(&Headers {
@@ -84,14 +83,13 @@ impl PortProbe<'_> {
             flow: None,
         };
         template.write(&mut frame, len, &stamp);
-        // The frame belongs to no stream, in case its receiver is already open.
+        // The frame belongs to no stream: its receiver may be open.
         frame[len - STAMP_LEN..].fill(0);
         frame
     }
 }
 
-/// Sends a frame until one of the counts read by `came` grows, and returns its index. Waits for all frames sent, so that none counts for
-/// another flow.
+/// Sends a frame until a count read by `came` grows; returns its index. Waits for all frames sent, so that none counts for another flow.
 fn find_path(
     (clock, line): (&(impl Clock + ?Sized), Line),
     came: &impl Fn() -> Vec<u64>,

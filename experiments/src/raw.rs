@@ -18,7 +18,7 @@ macro_rules! columns {
     };
 }
 
-/// Times count from the hosts' begin.
+/// Rows by stream; times count from the hosts' begin.
 const COMPLETIONS: Table = Table {
     name: "completions",
     columns: columns! {
@@ -33,7 +33,7 @@ const COMPLETIONS: Table = Table {
     },
 };
 
-/// A row for each queue length that differs from the previous sample; queues begin empty.
+/// Rows by changed queue length; queues begin empty.
 const QUEUES: Table = Table {
     name: "queues",
     columns: columns! {
@@ -45,7 +45,7 @@ const QUEUES: Table = Table {
     },
 };
 
-/// A row for each sample with new XOFFs or XONs.
+/// Rows by sample with new XOFFs or XONs.
 const PAUSES: Table = Table {
     name: "pauses",
     columns: columns! {
@@ -60,7 +60,6 @@ const PAUSES: Table = Table {
 
 const TABLES: [&Table; 3] = [&COMPLETIONS, &QUEUES, &PAUSES];
 
-/// Rows of completions, queues and pauses, without cells common to a fabric.
 pub(crate) type RawRows = [Vec<Row>; TABLES.len()];
 
 fn file(table: &Table) -> String {
@@ -84,7 +83,7 @@ pub enum RawError {
 }
 
 impl RawData {
-    /// Creates directory and files without rows; changes nothing if a file has other content.
+    /// Creates directory and files without rows; keeps files with other content.
     ///
     /// # Errors
     /// See [`RawError`].
@@ -95,7 +94,7 @@ impl RawData {
         };
         fs::create_dir_all(directory).map_err(refused(directory))?;
         let paths = TABLES.map(|table| (directory.join(file(table)), table.header()));
-        // An experiment that could not begin leaves only the column names.
+        // An experiment that could not begin leaves only column names.
         let is_taken = |path: &Path, header: &str| {
             let has_more = fs::metadata(path).is_ok_and(|file| file.len() > header.len() as u64);
             has_more || path.exists() && !fs::read(path).is_ok_and(|bytes| bytes == header.as_bytes())

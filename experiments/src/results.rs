@@ -1,20 +1,16 @@
-//! Tables of results, and conversion of rows to CSV and JSON.
-
 use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Name; its last word is the unit, if any.
+    /// Name; the last word is the unit, if any.
     pub name: &'static str,
     pub unit: &'static str,
-    /// For docs/.
     #[cfg(test)]
     pub about: &'static str,
 }
 
 #[derive(Debug)]
 pub struct Table {
-    /// File name without `.csv` and `.jsonl`.
     pub name: &'static str,
     pub columns: &'static [Column],
 }
@@ -41,7 +37,7 @@ impl Table {
         self.columns.iter().position(|column| column.name == name).expect("a column of the table")
     }
 
-    /// Formats a row as a JSON object with a line feed; empty cells are null.
+    /// Formats a JSON object with a line feed; empty cells are null.
     pub fn json(&self, row: &[String]) -> String {
         let mut line = String::from("{");
         for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {

@@ -45,7 +45,7 @@ struct QueueSample {
     bytes: u64,
     xoffs: u64,
     xons: u64,
-    /// Begin of a hold, which precedes the XOFF; the end of a hold precedes the XON.
+    /// Begin of a hold, which precedes its XOFF; the end precedes the XON.
     held_since: u64,
 }
 
@@ -59,7 +59,6 @@ impl QueueSample {
 }
 
 impl Samples {
-    /// The hosts began at `begin` of the switches' clock.
     pub(crate) fn sample(&mut self, switches: &[Counted], now: Nanos, begin: Nanos) {
         for (switch, counted) in switches.iter().enumerate() {
             for (port, class, counters) in counted.classes() {
@@ -81,7 +80,7 @@ impl Samples {
         if xons + xoffs == 0 {
             return;
         }
-        // XOFF and XON alternate, so the last was an XOFF if fewer XONs than this were sent.
+        // XOFF and XON alternate: the last was an XOFF if fewer XONs than this were sent.
         before.is_paused = xoffs + u64::from(before.is_paused) > xons;
         let last = u64::from(before.is_paused && xoffs > 0);
         let at = match sample.held_since {
@@ -150,7 +149,6 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    /// Returns events (time in us, kind, count). A sample is a time in ms, numbers of XOFFs and XONs, and the begin of a hold in us or 0.
     fn events_of(readings: &[(u64, u64, u64, u64)]) -> Vec<(u64, PauseFrame, u64)> {
         let mut samples = Samples::default();
         for &(at, xoffs, xons, since) in readings {
@@ -178,7 +176,7 @@ mod tests {
         sample(5, 0, 3, 3, 0);
         assert_eq!(samples.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
         let first = (Nanos(2_300_000), PLACE, PauseFrame::Xoff, 1);
-        // Two more pauses, unobserved by any sample, and three ends.
+        // Two more pauses, unobserved, and three ends.
         assert_eq!(
             samples.pauses,
             [first, (ms(5), PLACE, PauseFrame::Xoff, 2), (ms(5), PLACE, PauseFrame::Xon, 3)]
@@ -223,12 +221,11 @@ mod tests {
     #[test]
     fn xon_follows_its_xoff() {
         let (xoff, xon) = (PauseFrame::Xoff, PauseFrame::Xon);
-        // One unobserved pause and a current one.
+        // An unobserved pause and a current one.
         assert_eq!(events_of(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
-        // The next hold has begun, and its XOFF is not yet sent.
+        // The next hold has begun, its XOFF is not yet sent.
         let before_its_xoff = [(1, 1, 1, 400), (2, 2, 1, 400)];
         assert_eq!(events_of(&before_its_xoff), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
-        // The hold has ended, and its XON is not yet sent.
         assert_eq!(
             events_of(&[(1, 1, 0, 0), (2, 2, 2, 0)]),
             [(1_000, xoff, 1), (2_000, xoff, 1), (2_000, xon, 2)]

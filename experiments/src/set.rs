@@ -51,7 +51,7 @@ impl Given {
         self.path.split('.').collect()
     }
 
-    /// Text that is no TOML becomes a string, so strings need no quotes.
+    /// Turns text that is no TOML into a string: strings need no quotes.
     fn toml(&self) -> String {
         let stands = toml_span::parse(&format!("v = {}", self.value)).is_ok();
         if stands { self.value.clone() } else { format!("{:?}", self.value) }
@@ -75,7 +75,7 @@ pub(crate) fn written(text: &str, given: &[Given]) -> String {
     whole
 }
 
-/// Reports a key that is set twice; `meant` returns the canonical form of a path.
+/// Reports a key set twice; `meant` returns a path's canonical form.
 pub(crate) fn checked_values<'a, 'de>(
     root: &'a Value<'de>,
     meant: impl Fn(&[String]) -> Vec<&str>,
@@ -103,7 +103,6 @@ pub(crate) fn values<'a, 'de>(root: &'a Value<'de>) -> Vec<(Vec<String>, &'a Val
     found
 }
 
-/// Returns an empty list if the key is missing.
 pub(crate) fn list<'a, 'de>(root: &'a Value<'de>, key: &str) -> &'a [Value<'de>] {
     root.as_table().and_then(|table| table.get(key)?.as_array()).map_or(&[], Vec::as_slice)
 }
@@ -125,7 +124,7 @@ pub(crate) fn leaves<'a, 'de>(
     }
 }
 
-/// Creates missing tables; a number addresses an entry of a list.
+/// Creates missing tables; a number addresses a list's entry.
 pub(crate) fn put<'de>(
     at: &mut Value<'de>,
     path: &[impl AsRef<str>],

@@ -28,7 +28,7 @@ impl From<bool> for Setting {
 }
 
 impl From<u64> for Setting {
-    /// Limits the number to TOML's 63 bits.
+    /// Limits numbers to TOML's 63 bits.
     fn from(number: u64) -> Setting {
         Setting::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -72,20 +72,18 @@ impl Setting {
     }
 }
 
-/// A later value replaces an earlier one. Table `trunk` applies to all ports that lead to switches.
+/// Values by path; later ones win. Table `trunk` is for ports to switches.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
-    /// Pairs of tables of which the second copies the first.
+    /// Pairs of tables; the second copies the first.
     copies: Vec<(String, String)>,
-    /// Values of `--set`, which override the plan's in compared switches.
+    /// Values of `--set`, which override the plan's.
     pub over: Vec<Given>,
-    /// `None` to ignore CNMs.
     pub reaction: Option<ReactionSettings>,
     pub policy: Option<&'static str>,
-    /// Policy of the calling program, which a key may select.
+    /// Policy of the calling program.
     pub own_policy: Option<OwnPolicy>,
-    /// Seed of congestion points, reaction points and random loads.
     pub seed: u64,
     pub stall: Option<Stall>,
     pub(crate) recorder: Option<Recorder>,
@@ -99,8 +97,7 @@ impl Settings {
         self
     }
 
-    /// Returns all places that an override at `path` changes: the path itself, and copies of its table without another value or override
-    /// of the key.
+    /// Returns all places that an override changes: `path`, and copies of its table without another value or override.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
@@ -110,7 +107,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// Copies later overrides, too.
+    /// Includes later overrides.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);

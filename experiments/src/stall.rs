@@ -12,7 +12,7 @@ use xoff_wire::units::Nanos;
 /// Scheduling stalls of programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// Maximum length; lengths are uniform from zero. Zero for none.
+    /// Maximum length, uniform from zero; zero for none.
     pub longest: Nanos,
     /// Mean time from the end of a stall to the next.
     pub every: Nanos,
@@ -21,9 +21,9 @@ pub struct Stall {
 }
 
 const EVERY: Nanos = Nanos::from_secs(1);
-/// Shorter ones would make a run extremely long.
+/// Minimum: shorter ones would make runs extremely long.
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
-/// Longer ones are stalls.
+/// Maximum: longer ones are stalls.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {

@@ -16,7 +16,6 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Values may be in any order; `None` without values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let sorted = sorted(values);
         let at = |percent: usize| quantile(&sorted, percent);
@@ -39,31 +38,28 @@ pub struct Interval {
     pub runs: usize,
 }
 
-/// 97.5 % quantile of Student's t with 1, 2, .. degrees of freedom.
+/// 97.5 % quantile of Student's t by degrees of freedom.
 const T_975: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// 97.5 % quantile of the normal distribution.
 const Z_975: f64 = 1.959_964;
 
 impl Interval {
-    /// Returns the mean of one value per run, and Student's t times its standard error on either side; `None` for fewer than two. Values
-    /// must be normally distributed.
+    /// Returns the mean of one value per run with Student's t times its standard error; values must be normally distributed.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let runs = values.len();
         let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;
         let mean = mean(values.iter().copied())?;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let error = (squares / freedom as f64 / runs as f64).sqrt();
-        // Beyond the table the interval is slightly too wide, never too narrow.
+        // Beyond the table the interval is too wide, never too narrow.
         let half = T_975[freedom.min(T_975.len()) - 1] * error;
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
     }
 
-    /// Returns Wilson's score interval of a yes-or-no event; `None` for fewer than two runs. It stays within 0 and 1, and has a width even
-    /// if all runs agree.
+    /// Returns Wilson's score interval of a yes-or-no event. It stays within 0 and 1, and has a width even if all runs agree.
     pub fn of_share(values: &[f64]) -> Option<Interval> {
         let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
         let (runs, z) = (values.len() as f64, Z_975);
@@ -84,7 +80,7 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Returns a percentile of sorted values, interpolated linearly (Hyndman and Fan's type 7).
+/// Interpolates linearly (Hyndman and Fan's type 7).
 pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let (below, rest) = (last * percent / 100, last * percent % 100);
@@ -92,12 +88,10 @@ pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * rest as f64 / 100.0)
 }
 
-/// A main result of an experiment, with a confidence interval after several runs.
+/// A main result of an experiment.
 pub(crate) struct Headline<M> {
     pub title: &'static str,
-    /// Interval of one value per run.
     pub interval: fn(&[f64]) -> Option<Interval>,
-    /// Value of a run.
     pub value: fn(&M) -> Option<f64>,
 }
 
@@ -106,7 +100,7 @@ impl<M> Headline<M> {
         Headline { title, interval: Interval::of, value }
     }
 
-    /// For a yes-or-no event, 0 or 1 in each run.
+    /// Creates a headline of a yes-or-no event, 0 or 1 per run.
     pub(crate) const fn share(title: &'static str, value: fn(&M) -> Option<f64>) -> Headline<M> {
         Headline { title, interval: Interval::of_share, value }
     }
@@ -117,10 +111,10 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// By place in the JSON: `/sweep/2/goodput_mbps/p50`.
+/// Intervals by JSON path (`/sweep/2/goodput_mbps/p50`).
 pub type Intervals = BTreeMap<String, Interval>;
 
-/// Settings, counts and time series, which are no results of a run.
+/// Settings, counts and time series: no results of a run.
 const LEFT_OUT: [&str; 11] = [
     "senders",
     "light_percent",
@@ -137,7 +131,7 @@ const LEFT_OUT: [&str; 11] = [
 
 const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "runs_judged"];
 
-/// Returns the intervals of all numbers that each run measured. Panics if a value has no JSON form.
+/// Returns the intervals of all numbers of a run. Panics if a value has no JSON form.
 pub fn intervals<M: Serialize>(each: impl IntoIterator<Item = M>) -> Intervals {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in each {
@@ -207,7 +201,7 @@ mod tests {
     #[test]
     fn interval_uses_students_t() {
         let of = Interval::of(&[93.0, 95.0, 94.0]).unwrap();
-        // The deviation of these is 1, the error of their mean 1 / sqrt(3), and t with two degrees of freedom 4.303.
+        // Deviation 1, error 1 / sqrt(3), t with two degrees of freedom 4.303.
         let half = 4.303 / 3.0_f64.sqrt();
         assert_eq!((of.mean, of.runs), (94.0, 3));
         assert!((of.high - 94.0 - half).abs() < 1e-9 && (94.0 - of.low - half).abs() < 1e-9, "{of:?}");

@@ -1,5 +1,4 @@
-//! Forwarding table of a simulated router: a live one's data from kernel and FRR, as values. Routes to wires between other switches are
-//! left out, because no host sends there.
+//! Forwarding table of a simulated router. Routes to wires between other switches are left out: no host sends there.
 
 use xoff_config::Config;
 use xoff_dataplane::routing::Fib;
@@ -11,7 +10,6 @@ use crate::addresses::{Route, device_address};
 use crate::plan::{Plan, PortOf, SwitchId};
 
 impl Plan {
-    /// `None` for a bridge.
     pub(crate) fn fib(&self, switch: SwitchId, config: &Config, settings: &SwitchSettings) -> Option<Fib> {
         let spread = config.shell.router.as_ref()?.spread;
         let mut router = Router::new(settings, self.ports_of(switch).map(device_address));
@@ -56,7 +54,7 @@ mod tests {
         plan.fib(switch, &config, &config.switch).unwrap()
     }
 
-    /// Returns ports and next-hop addresses for a packet received at port 0, or why it is not forwarded.
+    /// Returns ports and next hops of a packet from port 0, or why it is punted.
     fn onward(fib: &Fib, dst: [u8; 4]) -> Result<BTreeSet<(PortId, [u8; 6])>, PuntReason> {
         let dst = Address::V4(u32::from_be_bytes(dst));
         let packet =
@@ -95,7 +93,7 @@ mod tests {
         plan
     }
 
-    /// Uses another algorithm than the plan.
+    /// Counts by another algorithm than the plan's.
     fn distances(plan: &Plan) -> Vec<Vec<usize>> {
         let count = plan.switches().count();
         let mut far = vec![vec![usize::MAX / 2; count]; count];

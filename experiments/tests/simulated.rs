@@ -18,7 +18,7 @@ fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
     experiment.run(&request, &mut |_| ()).unwrap()
 }
 
-/// Checks that two runs agree, the promise is kept, and no machine's disturbance appears.
+/// Checks that two runs agree and keep the promise without a machine's disturbance.
 fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
     let [first, second] = [(); 2].map(|()| run(name, policies, line, 7));
     assert_eq!(first.promise(), Promise::Kept, "{name}: {first}");
@@ -49,7 +49,7 @@ fn mbps(mbps: u64) -> BitRate {
     BitRate::from_mbps(mbps)
 }
 
-/// At 400 Gb/s everything except cable delay takes a 4,000th of its time at 100 Mb/s.
+/// At 400 Gb/s all but cable delay takes a 4,000th of its time at 100 Mb/s.
 // proves: experiment-parity
 #[test]
 fn incast_results_scale_with_line_rate() {
@@ -70,7 +70,7 @@ fn incast_results_scale_with_line_rate() {
     }
 }
 
-/// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes a second; a slower pipeline is the bottleneck.
+/// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes a second.
 // proves: experiments
 #[test]
 fn egress_fills_if_slower_than_pipeline() {
@@ -128,7 +128,6 @@ fn cascade_over_routers_follows_the_article() {
         for spine in 0..2 {
             let [holds, stops, relays, ends, halts] =
                 ["1-3", "4", "5-7", "8", "9"].map(|number| of_chain(number, spine));
-            // Begins of pauses are known to the nanosecond.
             assert!(
                 holds.0 < stops.0 && stops.0 < relays.0 && relays.0 < ends.0 && ends.0 < halts.0,
                 "{steps:?}"
@@ -143,7 +142,6 @@ fn cascade_over_routers_follows_the_article() {
                 halts.1
             );
             let [releases, resumes, last] = ["10-12", "13", "14"].map(|number| of_chain(number, spine).0);
-            // Ends of pauses are known to a sampling interval.
             assert!(holds.0 < releases && releases <= resumes && resumes <= last, "{steps:?}");
         }
     }
@@ -232,7 +230,7 @@ fn balance_is_simulated_without_tcp() {
     let pfc = &json["policies"]["pfc"];
     assert_eq!((pfc["spreads"].as_array().unwrap().len(), &pfc["tcp"]), (3, &Value::Array(Vec::new())));
     let reordered = |place: usize| pfc["spreads"][place]["reordered_percent"].as_f64().unwrap();
-    // Hosts send in lockstep over equal paths: round robin does not reorder.
+    // Hosts send in lockstep over equal paths.
     assert!(reordered(0) == 0.0 && reordered(1) == 0.0 && reordered(2) > 0.0, "{pfc}");
 }
 
@@ -269,7 +267,7 @@ fn simulated_machine_with_stalls_loses_nothing() {
     }
 }
 
-/// A sleeping switch notices a burst late, so it pauses its peer longer and less often.
+/// A sleeping switch notices a burst late, and pauses longer and less often.
 // proves: experiment-parity
 #[test]
 fn slow_wake_up_makes_pauses_fewer() {

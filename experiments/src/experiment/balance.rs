@@ -61,19 +61,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug, Serialize)]
 struct BalancePoint {
     spread: &'static str,
-    /// From when a message was due until its last frame arrived.
+    /// Time from when a message was due to its last frame's arrival.
     completion_ms: Option<Spread>,
     p99_ms: Option<f64>,
-    /// Layer 1 rate of all messages, first due time to last completion; one value per run.
+    /// Layer 1 rate from the first due time to the last completion; one value per run.
     goodput_mbps: Option<Spread>,
-    /// Jain's index of message rates; one value per run.
+    /// Jain's index over messages; one value per run.
     fairness: Option<Spread>,
     /// Jain's index of bytes by path; one value per run.
     path_fairness: Option<Spread>,
-    /// At the first leaf's uplinks, sampled.
     uplink_kilobytes: Option<Spread>,
     xoff_sent: u64,
-    /// Sum over ports.
     paused_ms: f64,
     reordered_percent: f64,
     broken: u64,
@@ -102,7 +100,6 @@ struct Messages {
     load: Load,
     scene: BalanceScene,
     account: Account,
-    /// Samples by uplink, KB.
     waiting: Vec<f64>,
 }
 
@@ -146,7 +143,7 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, BalanceScene) {
 }
 
 impl BalanceScene {
-    /// Each host has a message at a random time in each of equal intervals, so its messages do not overlap.
+    /// Puts each message of a host at a random time in its own interval, so that they do not overlap.
     fn load(&self, seed: u64) -> Load {
         let mut load = Load::default();
         let frames = self.line.size(Bytes(FRAMES)).0.max(FRAMES);
@@ -180,14 +177,12 @@ impl BalanceRun {
 }
 
 impl Messages {
-    /// Ignores reordering where the spreading method permits it.
     fn conduct(&self, way: &SpreadCase) -> Conduct {
         let totals = Totals::of(self.account.received(LOSSLESS));
         let reordered = if way.reorders { 0 } else { totals.reordered };
         Conduct::new(&self.account, Totals { reordered, ..totals }, self.account.held[LOSSLESS.index()])
     }
 
-    /// Milliseconds; `None` for messages that lost frames.
     fn completions(&self) -> Vec<Option<f64>> {
         let hosts = self.scene.senders.iter().zip(&self.scene.receivers);
         let numbers = (0..=u8::MAX).take(usize::try_from(MESSAGES).unwrap_or(usize::MAX));
@@ -215,7 +210,6 @@ fn completions(runs: &[BalanceRun], place: usize) -> Vec<f64> {
     runs.iter().flat_map(|run| run.messages[place].completions()).flatten().collect()
 }
 
-/// Returns the share of messages complete at each time in ms.
 fn shares(times: &[f64]) -> Vec<PlotPoint> {
     let times = sorted(times.iter().copied());
     let count = times.len().max(1) as f64;

@@ -55,30 +55,29 @@ const ROUTED: Experiment = Experiment {
 
 const ARTICLE: &str = "pfc";
 const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
-/// Duration, percent of its line that each sending GPU offers, and the receiver's line in percent of a sender's.
+/// Duration; offered percent of a sending GPU's line; receiver's line in percent of a sender's.
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Stall beyond which a run is not judged: a rail switch or spine receives half of XOFF from one sender in this time.
+/// Stall beyond which no run is judged: half of XOFF arrives from one sender meanwhile.
 const STALL: Nanos = Nanos::from_millis(5);
-/// Another class, which nobody pauses.
+/// Load of another class, which nobody pauses.
 const OTHER_PERCENT: u64 = 20;
-/// The lossless class in the uncongested reverse direction.
+/// Load of the lossless class in the uncongested direction.
 const BESIDE_PERCENT: u64 = 5;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
 struct CascadeResults {
     steps: Vec<StepTime>,
-    /// Where several paths exist; first run.
+    /// Flows with several possible paths; first run.
     flows: Vec<FlowPath>,
-    /// Runs in the article's order, and runs in which every pause but the first was a relay.
     runs_in_order: usize,
     runs_relayed: usize,
     /// Runs without stalls, steps early by at most a switch's stall, unobserved pauses, and flows on other paths.
     runs_judged: usize,
     deviations: Vec<String>,
-    /// Class 0 frames offered and delivered on the same wires.
+    /// Class 0 frames on the same wires.
     other_class_sent: u64,
     other_class_received: u64,
     timeline: Vec<PauseEvent>,
@@ -86,7 +85,6 @@ struct CascadeResults {
     end_ms: f64,
 }
 
-/// A flow and the UDP source port that selects its path.
 #[derive(Clone, Debug, Serialize)]
 struct FlowPath {
     from: String,
@@ -99,7 +97,6 @@ struct CascadeRun {
     account: Account,
     record: PauseRecord,
     flows: Vec<FlowPath>,
-    /// Descriptions of traffic that took another path.
     astray: Vec<String>,
     end: Nanos,
 }
@@ -125,12 +122,12 @@ fn measure(
     Ok(findings.with(text(sequence, request, &all), figure(sequence, request, &all)))
 }
 
-/// User settings change the switches under the same policy name.
+/// Excludes user settings, which change switches under the same policy name.
 fn is_article_policy(variant: &Variant, request: &Request) -> bool {
     variant.name == ARTICLE && request.given.is_empty()
 }
 
-/// Returns the deviations from the article. Without a conclusive run, marks the conduct as unproved.
+/// Returns deviations; without a conclusive run, marks the conduct as unproved.
 fn judge_against_article(sequence: &Sequence, runs: &[CascadeRun], conduct: &mut Conduct) -> Vec<String> {
     if !runs.iter().any(|run| run.is_judged(sequence)) {
         let order = "the order of the article's steps: in every run the machine stalled, a step was early by at most \
@@ -177,7 +174,7 @@ impl CascadeRun {
             text: format!("run {}{stall_note}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
-        // A switch reads its clock once per loop, before its rings, so its timestamps may be early by the length of a stall.
+        // A switch reads its clock before its rings, so timestamps may be early by a stall.
         let stall_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let order = sequence.out_of_order(&self.record).into_iter().map(|(text, by)| match by {
             Some(by) if by <= stall_ms => {
@@ -195,7 +192,7 @@ impl CascadeRun {
         self.astray.is_empty() && (sequence.matches(&self.record) || deviates())
     }
 
-    /// Returns whether a stall of a switch or host may have congested a switch.
+    /// Returns whether a stall may have congested a switch.
     fn is_stalled(&self) -> bool {
         self.account.longest_stall_nanos().max(self.account.longest_host_gap_nanos()) >= STALL.0
     }
@@ -228,7 +225,6 @@ impl CascadeResults {
 
 type PolicyResults = [Compared<CascadeRun, CascadeResults>];
 
-/// Maximum deviations in the text; the JSON has all.
 const DEVIATIONS_SHOWN: usize = 6;
 
 fn title(sequence: &Sequence, request: &Request) -> String {
@@ -271,7 +267,7 @@ fn figure(sequence: &Sequence, request: &Request, all: &PolicyResults) -> Figure
     Figure { title: title(sequence, request), panels: all.iter().map(panel).collect() }
 }
 
-/// Returns a row for each port that paused its peer, the last switch first. A pause without an observed end lasts to the end.
+/// Returns a row per pausing port, the last switch first. A pause without an observed end lasts to the end.
 fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for event in events {

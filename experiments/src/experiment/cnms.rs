@@ -12,23 +12,20 @@ const UNIT: i64 = 64;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReceivedCnm {
     pub at_ms: f64,
-    /// Index of the flow that has to slow down.
     #[serde(skip)]
     pub flow_index: usize,
     pub flow: &'static str,
-    /// Quantized, 1 to 63.
     pub feedback: u8,
-    /// Queue length above the set point.
+    /// Length above the set point.
     pub q_offset_bytes: i64,
     /// Growth since the previous sample.
     pub q_delta_bytes: i64,
     pub port: String,
 }
 
-/// Flow name, host, and number at that host.
 pub type FlowKey = (&'static str, HostId, u8);
 
-/// Returns the CNMs in order of arrival; destination and CN-TAG identify the flow.
+/// Returns CNMs in order of arrival; destination and CN-TAG identify the flow.
 pub fn received_cnms(account: &Account, begin: Nanos, flows: &[FlowKey]) -> Vec<ReceivedCnm> {
     let captured = account.hosts.iter().flat_map(|host| &host.cnms.captured);
     let mut cnms: Vec<ReceivedCnm> = captured
@@ -58,7 +55,7 @@ fn decode(frame: &[u8], at_ms: f64, flows: &[FlowKey], switches: &[Counted]) -> 
     })
 }
 
-/// Returns the congestion point's port, or its address if no switch has it.
+/// Returns the congestion point's port, or an unknown one's address.
 fn port(cnm: &Cnm, switches: &[Counted]) -> String {
     let [a, b, c, d, e, f, ..] = cnm.congestion_point.0;
     let address = MacAddr([a, b, c, d, e, f]);

@@ -8,13 +8,12 @@ use crate::statistics::Headline;
 use crate::{FabricError, Setup};
 
 pub(super) struct Compared<R, M> {
-    /// Display name; marks a policy that lost frames.
+    /// Display name, which marks a policy that lost frames.
     pub name: String,
     pub runs: Vec<R>,
     pub measured: M,
 }
 
-/// `conduct` and `measured` summarize the runs of a policy.
 pub(super) fn compare<R, M: Serialize>(
     experiment: &Experiment,
     (request, tell): (&Request, &mut Tell<'_>),
@@ -40,7 +39,7 @@ pub(super) fn compare<R, M: Serialize>(
     Ok((findings, all))
 }
 
-/// Alternates policies, so that disturbances by the machine affect all of them.
+/// Alternates policies, so that disturbances affect all of them.
 pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,

@@ -9,23 +9,20 @@ use xoff_wire::units::Class;
 use crate::statistics::{Spread, p50};
 use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
 
-/// Behaviour of hosts, switches and machine, summed over all runs of a policy; names are those of `xoff demo`.
+/// Behaviour of hosts, switches and machine over a policy's runs; names are those of `xoff demo`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conduct {
     pub lossless: Totals,
-    /// Lossless frames still queued at the end; they count as lost.
+    /// Lossless frames still queued at the end.
     pub held: u64,
-    /// Lossless frames lost and not queued.
     #[serde(skip)]
     pub unqueued_losses: u64,
     pub pfc: Pfc,
     pub halts: Halts,
-    /// Sum of all XDP and veth drop counters.
     pub xdp_drops: u64,
-    /// True if every frame is delivered, queued, or dropped for a named reason.
     pub ledger_balanced: bool,
     pub unproved: Vec<String>,
-    /// Minimum left; null without a class that has any.
+    /// Minimum left, if a class has any.
     pub least_headroom_bytes: Option<u64>,
     pub longest_stall_ms: f64,
     pub longest_host_gap_ms: f64,
@@ -35,7 +32,6 @@ pub struct Conduct {
     pub verdict: Verdict,
 }
 
-/// Halts of pipelines by full egress queues, all switches, classes and ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Halts {
     pub count: u64,
@@ -53,17 +49,17 @@ impl From<&Account> for Halts {
     }
 }
 
-/// For several runs, the worst.
+/// Verdict on runs: the worst counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Every frame arrived once and in order, or is still queued.
+    /// Every frame arrived once and in order, or is queued.
     #[default]
     Kept,
-    /// No known loss, but an unreadable loss counter.
+    /// Unreadable loss counter, no known loss.
     Unproved,
-    /// Frames lost, or none arrived; permitted to a policy without a promise.
+    /// Frames lost, or none arrived; permitted without a promise.
     Lossy,
-    /// Frames duplicated, reordered or unaccounted for; permitted to no policy.
+    /// Frames duplicated, reordered or unaccounted for; never permitted.
     Broken,
 }
 
@@ -78,7 +74,6 @@ impl Conduct {
         Conduct::new(account, totals.sum(), held)
     }
 
-    /// `held` of the lost frames are still queued.
     pub fn new(account: &Account, lossless: Totals, held: u64) -> Conduct {
         let ledger_balanced = account.is_balanced();
         let unproved = account.unproved();

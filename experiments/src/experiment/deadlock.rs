@@ -38,7 +38,6 @@ const HEADLINES: &[Headline<DeadlockResults>] = &[
 ];
 
 const SEND: Nanos = Nanos::from_millis(1500);
-/// Time after sending, after which remaining frames never leave.
 const SILENCE: Nanos = Nanos::from_millis(1000);
 const STEP: Nanos = Nanos::from_millis(50);
 const SAMPLE_EVERY: Duration = Duration::from_millis(2);
@@ -47,11 +46,9 @@ const PATIENCE: Duration = Duration::from_millis(10);
 #[derive(Debug, Serialize)]
 struct DeadlockResults {
     deadlocks: usize,
-    /// Arrival of a deadlocked run's last frame, after the start.
+    /// Time of a deadlocked run's last arrival.
     stopped_ms: Option<Spread>,
-    /// Received by all hosts while they sent; one value per run.
     delivered_mbps: Option<Spread>,
-    /// First cycle of waiting ports found.
     cycle: Vec<String>,
 }
 

@@ -19,29 +19,27 @@ use super::{Conduct, machine};
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
-/// Minimum use of the congested line for a rate to count as carried.
+/// Minimum use of the congested line at a carried rate.
 const CARRIED: f64 = 0.97;
 const PROBE: Nanos = Nanos::from_millis(1500);
 
 const LOSSY: Class = Class::ALL[0];
 const SENDERS: usize = 4;
-/// Percent of each sender's line; the sum exceeds the class's share of the congested port.
+/// Percent of a sender's line; the sum exceeds the class's share of the port.
 const LOSSY_PERCENT: u64 = 20;
 const VICTIM_PERCENT: u64 = 40;
-/// Delay of sending after all hosts are open.
 const HEAD_START: Nanos = Nanos::from_millis(100);
-/// Margin after the first and before the last frame, within which the congested port may not be full.
+/// Margins, in which the congested port may not be full.
 const RAMP: Nanos = Nanos::from_millis(200);
 const FALL: Nanos = Nanos::from_millis(100);
-/// Maximum time for queued frames to leave.
 const PATIENCE: Duration = Duration::from_secs(3);
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 const TICK: Nanos = Nanos::from_secs(1);
 
-/// Runs the demo for `seconds` at the rate that the machine carries; `tell` receives progress lines.
+/// Runs the demo for `seconds` at a rate that the machine carries; `tell` gets progress.
 ///
 /// # Errors
-/// Fails if the demo cannot run; the report has lost frames.
+/// Fails if the demo cannot run; lost frames are in the report.
 pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<DemoReport, FabricError> {
     let rate = probe(tell)?;
     tell(&format!("running {seconds} s at {rate} Mb/s"));
@@ -105,7 +103,7 @@ fn once(rate_mbps: u64, span: Nanos, tell: &mut dyn FnMut(&str)) -> Result<DemoR
     })
 }
 
-/// Returns the Mb/s of the congested line used while it is congested.
+/// Returns the rate of the congested line during congestion.
 fn watch(
     live: &Live<'_>,
     [receiver, bystander]: [HostId; 2],
@@ -140,22 +138,22 @@ fn watch(
 /// Result of a demo; its JSON is stable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DemoReport {
-    /// Class 3 (senders and victim), switch and machine.
+    /// Conduct of class 3, switch and machine.
     #[serde(flatten)]
     pub conduct: Conduct,
-    /// Frames of class 0.
+    /// Class 0's frames.
     pub lossy: LossyTotals,
-    /// Class 3 between two uncongested ports.
+    /// Class 3's stream between uncongested ports.
     pub victim: Victim,
-    /// Congested port's received layer 1 bits divided by its line rate.
+    /// Received layer 1 bits of the congested port by its line rate.
     pub goodput_ratio: f64,
-    /// Jain's index over the senders' lossless streams; null if nothing arrived.
+    /// Jain's index over the senders' lossless streams, if any arrived.
     pub fairness: Option<f64>,
-    /// Lossless class's headroom.
+    /// Headroom of class 3.
     pub headroom: Headroom,
-    /// Line rate, Mb/s; below 1000 if the machine cannot carry that.
+    /// Line rate; below 1000 if the machine cannot carry that.
     pub line_mbps: u64,
-    /// Duration of traffic, s.
+    /// Traffic's duration.
     pub seconds: f64,
 }
 
@@ -169,24 +167,24 @@ pub struct LossyTotals {
     pub dropped_by_switch: u64,
 }
 
-/// Stream that shares the congestion's class but not its port.
+/// Victim: a stream of the congested class through other ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Victim {
-    /// Offered layer 1 Mb/s.
+    /// Offered rate, layer 1.
     pub offered_mbps: f64,
-    /// Received layer 1 Mb/s.
+    /// Received rate, layer 1.
     pub received_mbps: f64,
 }
 
 /// Headroom of the lossless class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// Minimum at any port; null without headroom.
+    /// Minimum at any port, if any has headroom.
     pub least_free_bytes: Option<u64>,
 }
 
 impl DemoReport {
-    /// Returns whether the lossless class is clean, the ledger balanced, and all loss counters readable.
+    /// Returns the verdict: lossless class clean, ledger balanced, all loss counters readable.
     #[must_use]
     pub const fn promise(&self) -> Promise {
         match self.conduct.lossless.is_clean() && self.conduct.ledger_balanced {

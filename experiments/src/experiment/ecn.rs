@@ -41,7 +41,7 @@ const HEADLINES: &[Headline<EcnResults>] = &[
 ];
 
 const SENDERS: usize = 4;
-/// Time by which TCP rates have settled; measurements start here.
+/// Settling time of TCP, before measurements.
 const SETTLED: Nanos = Nanos::from_millis(1000);
 const STEP: Nanos = Nanos::from_millis(50);
 
@@ -54,11 +54,10 @@ struct EcnResults {
     flow_mbps: Option<Spread>,
     /// Jain's index over flows; one value per run.
     fairness: Option<Spread>,
-    /// Congested egress queue, sampled every ms; null without a sample.
+    /// Samples of the congested egress queue, every ms.
     queue_bytes: Option<EcnQueue>,
-    /// Of sending time; mean over senders and runs.
     paused_percent: Option<f64>,
-    /// Frames to the receiver, and marked ones; all counters cover all runs.
+    /// Frames to the receiver, and marked ones.
     frames: u64,
     marked_frames: u64,
     /// Packets that arrived marked at the receiver's kernel.
@@ -74,7 +73,7 @@ struct EcnQueue {
     mean: f64,
     #[serde(flatten)]
     spread: Spread,
-    /// Includes the time before flows have settled.
+    /// Maximum, including the settling time.
     peak: u64,
 }
 
@@ -158,7 +157,6 @@ impl EcnResults {
         }
     }
 
-    /// Returns `frames` as a percentage of frames to the receiver.
     fn percent(&self, frames: u64) -> f64 {
         100.0 * frames as f64 / (self.frames + self.dropped_frames).max(1) as f64
     }
@@ -184,7 +182,6 @@ impl EcnRun {
         self.queue.iter().filter(|sample| sample.0 >= SETTLED).map(|sample| sample.1)
     }
 
-    /// Points (s, KB) are means of a step.
     fn queue_over_time(&self) -> Vec<Point> {
         let step = |at: Nanos| at.0 / STEP.0;
         let steps = self.queue.chunk_by(|a, b| step(a.0) == step(b.0));
@@ -198,7 +195,7 @@ impl EcnRun {
     fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
         let paused = inputs.map(|&port| self.carried.account.class(port, LOSSLESS).held_nanos.get());
-        // A pause past the end of the programs counts slightly more than the run.
+        // A pause past the programs' end counts slightly more than the run.
         let lasted = self.carried.watched.lasted.0 as f64;
         Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / lasted).min(100.0))
     }

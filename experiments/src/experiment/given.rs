@@ -13,7 +13,7 @@ const POLICY: &str =
 
 const OF_FABRIC: &str = "whether switches route, and where their routes are, is the experiment's: `--routed` is how it is asked for";
 
-/// Parses a key and value that an experiment accepts.
+/// Parses a key and value.
 ///
 /// # Errors
 /// Fails without a key, or if the experiment itself sets the key.

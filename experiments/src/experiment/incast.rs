@@ -42,34 +42,32 @@ const HEADLINES: &[Headline<IncastResults>] = &[
 
 const SENDERS: [u8; 3] = [2, 4, 8];
 const ROUNDS: u8 = 4;
-/// 31.5 ms of a line of 100 Mb/s.
+/// Length of a flow: 31.5 ms at 100 Mb/s.
 const FRAMES: u64 = 256;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
-/// Maximum duration of a round.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Ethernet, IPv4 and UDP headers and FCS, bytes.
+/// Ethernet, IPv4 and UDP headers and FCS.
 const HEADERS: u64 = 18 + 20 + 8;
 
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// UDP payload by the round's duration and the port's credit; one value per round with arrivals.
+    /// UDP payload by the round's duration plus the port's credit; one value per round with arrivals.
     goodput_mbps: Option<Spread>,
     /// Jain's index over a round's flows.
     fairness: Option<Spread>,
-    /// From the round's first frame to the flow's last; one value per complete flow.
+    /// Time from the round's first frame; one value per complete flow.
     completion_ms: Option<Spread>,
     broken: usize,
-    /// For each 10^9 bytes received.
+    /// XOFFs per 10^9 bytes received.
     xoff_per_gb: Option<f64>,
-    /// Sum over senders and rounds.
     paused_ms: f64,
     queue_bytes: IncastQueue,
 }
 
 #[derive(Debug, Serialize)]
 struct IncastQueue {
-    /// From the first round's begin to the last one's end; null without samples.
+    /// Mean over all rounds and the time between.
     mean: Option<f64>,
     peak: u64,
 }
@@ -88,7 +86,7 @@ struct IncastRun {
 
 #[derive(Debug, PartialEq)]
 struct Round {
-    /// `None` if nothing arrived; also for `fairness`.
+    /// Rate; like `fairness`, `None` if nothing arrived.
     goodput_mbps: Option<f64>,
     fairness: Option<f64>,
     completion_ms: Vec<f64>,
@@ -149,7 +147,7 @@ fn run(setup: &Setup<'_>, count: u8) -> Result<IncastRun, FabricError> {
     Ok(IncastRun { rounds, queue, congested, account })
 }
 
-/// Stream `n` of each sender is its flow of round `n`; the interval is a quarter longer than a round needs.
+/// Makes stream `n` of each sender its flow of round `n`. The interval is a quarter longer than a round needs.
 fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 5 / 4);
@@ -164,7 +162,7 @@ fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
 }
 
 impl Round {
-    /// `credit` returns how far the port ran ahead of its line for a number of frames.
+    /// Computes a round; `credit` tells how far the port ran ahead over some frames.
     fn of(begin: Nanos, credit: impl Fn(u64) -> Nanos, flows: &[&ReceivedStream]) -> Round {
         let payload = u64::from(Stream::default().size) - HEADERS;
         let bits = |flow: &ReceivedStream| (flow.distinct() * payload * 8) as f64;
@@ -309,7 +307,7 @@ mod tests {
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
         for senders in SENDERS.map(u64::from) {
-            // The fastest possible port sends its saved credit in no time.
+            // The fastest port sends its saved credit in no time.
             let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
             let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
             let round = Round::of(BEGIN, |_| credit, &flows.iter().collect::<Vec<_>>());

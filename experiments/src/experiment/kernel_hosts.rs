@@ -23,22 +23,21 @@ use crate::{
 };
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
-/// Maximum time for sent frames to leave the switches.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Per flow at 100 Mb/s; at least half of it is window.
+/// Receive buffer per flow at 100 Mb/s; at least half of it is window.
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
-/// Queue of a NIC at 100 Mb/s, and its minimum. The queue holds a whole window, because a NIC never pauses its host. The minimum holds
+/// A NIC's queue at 100 Mb/s, and its minimum. The queue holds a whole window, because a NIC never pauses its host; the minimum holds
 /// TCP's initial window (ten segments), which a long delay would make TCP retransmit.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
 const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
-/// Two frames: a NIC does not run ahead of its line to catch up after a pause.
+/// Two frames: a NIC does not catch up after a pause.
 const NIC_BURST: Bytes = Bytes(3100);
 
 pub(super) fn one_class(settings: &mut Settings) -> &mut Settings {
     settings.set("defaults.trust", "port").set("defaults.default_class", u64::from(LOSSLESS.get()))
 }
 
-/// Returns the sender and its NIC's port at `switch`.
+/// Returns the sender and its NIC's port.
 pub(super) fn sender(plan: &mut Plan, number: usize, switch: SwitchId) -> (HostId, PortOf) {
     let nic = plan.nic(&format!("nic-{number}"));
     let host = plan.kernel_host(&format!("sender-{number}"), nic);
@@ -68,7 +67,7 @@ pub(super) struct Bulk {
 pub(super) struct TransferResults {
     pub account: Account,
     pub watched: TransferRecord,
-    /// Frames counted by the hosts' devices, which carry only TCP; reordered ones are segments before an earlier one.
+    /// Frames at the hosts' devices, which carry only TCP; segments before an earlier one are reordered.
     pub totals: Totals,
     pub at_senders: Counts,
     pub at_receivers: Counts,
@@ -77,15 +76,12 @@ pub(super) struct TransferResults {
 #[derive(Default)]
 pub(super) struct TransferRecord {
     pub congestion_control: &'static str,
-    /// Bytes read, by flow.
     pub flows: Vec<Series>,
     pub volumes: Vec<Volume>,
-    /// Time until the last byte was read.
     pub lasted: Nanos,
 }
 
 impl Bulk {
-    /// Calls `observe` every ms with the time since the begin.
     pub(super) fn run(
         &self,
         fabric: &Fabric,
@@ -150,7 +146,7 @@ fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result
 }
 
 impl TransferResults {
-    /// Ignores reordering where paths reorder, and after a loss, where retransmissions cause it.
+    /// Ignores reordering by paths, and by retransmissions after a loss.
     pub(super) fn conduct(&self, reorders: bool) -> Conduct {
         let observed = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
         let reordered = if observed.lost == 0 { observed.reordered } else { 0 };
@@ -159,7 +155,7 @@ impl TransferResults {
         Conduct { lossless: observed, ..conduct }
     }
 
-    /// Returns each flow's rate from `settled` on; `None` without samples.
+    /// Returns each flow's rate from `settled` on.
     pub(super) fn rates(&self, settled: Nanos) -> Option<Vec<f64>> {
         self.watched.flows.iter().map(|flow| flow.rate(settled, Nanos::NEVER)).collect()
     }

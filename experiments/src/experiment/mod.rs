@@ -76,9 +76,9 @@ pub struct Experiment {
 /// Duration per policy, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// Fixed.
+    /// Fixed duration.
     Fixed(u32),
-    /// Default of a request.
+    /// Default duration, which a request may change.
     Default(u32),
 }
 
@@ -119,7 +119,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
 /// Callback for lines of text.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
-/// An experiment cannot run under a policy.
+/// Error: an experiment cannot run under a policy.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot run under `{policy}`: {cause}")]
 #[diagnostic(help("`{experiment}` can run under {allowed}; `{policy}` can run in {other_experiments}"))]
@@ -131,7 +131,7 @@ pub struct UnsupportedPolicy {
     other_experiments: String,
 }
 
-/// An experiment cannot run in the simulator.
+/// Error: an experiment cannot run in the simulator.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot be simulated: {why}")]
 #[diagnostic(help(
@@ -143,7 +143,7 @@ pub struct NotSimulated {
     why: &'static str,
 }
 
-/// An experiment cannot run as requested.
+/// Error: an experiment cannot run as requested.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RequestError {
     /// Invalid configuration or missing program.
@@ -159,7 +159,7 @@ pub enum RequestError {
         /// Experiment name.
         experiment: &'static str,
     },
-    /// The key would change the class of probe frames.
+    /// The key would change probe frames' class.
     #[error(
         "`{path}`: with routers DSCP 8 has to be class 1, in which frames are sent to find out which way a flow takes"
     )]
@@ -170,7 +170,7 @@ pub enum RequestError {
     },
 }
 
-/// Parameters of a run.
+/// Parameters of an experiment's run.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Policies to compare.
@@ -179,13 +179,13 @@ pub struct Request {
     pub line: Line,
     /// Runs of each policy.
     pub runs: u32,
-    /// Duration per policy, s, if the experiment permits a choice.
+    /// Duration per policy, s, if variable.
     pub seconds: u32,
     /// First run's seed; each following run adds one.
     pub seed: u64,
     /// Stalls of simulated programs; `None` for ideal hardware.
     pub stall: Option<Stall>,
-    /// User settings, over those of experiment and variants.
+    /// User settings, which override all others.
     pub given: Vec<Given>,
     /// Raw data's destination.
     pub raw: Option<RawData>,
@@ -196,7 +196,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Creates a request of one run of each policy, one second long if permitted, without limits of a machine.
+    /// Creates a request of one run per policy, one second long if variable, without a machine's limits.
     #[must_use]
     pub fn new(policies: Vec<&'static Variant>, line: impl Into<Line>) -> Request {
         Request {
@@ -227,11 +227,11 @@ impl Experiment {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Checks that the experiment can run under `variant` with the custom policy `own`: switches must accept the settings and do more than
-    /// plain PFC. Sizes fit at every rate of [`LINES`].
+    /// Checks that switches accept the settings, and do more than plain PFC, under `variant` with custom policy `own`. Sizes fit at every
+    /// rate of [`LINES`].
     ///
     /// # Errors
-    /// Returns the reason, and variants and experiments that fit.
+    /// Returns the reason and alternatives.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
         self.check_variant(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.check_variant(other, own).is_ok();
@@ -256,7 +256,7 @@ impl Experiment {
         (self.plans)(variant, (*LINES.end()).into()).iter().any(Plan::has_trunks)
     }
 
-    /// Returns the variant with the same settings here, preferably a default one; the experiment's settings may hide the difference.
+    /// Returns the variant with the same settings here, preferably a default one; the experiment's settings may hide differences.
     fn twin(&self, variant: &Variant) -> Option<&'static str> {
         let settings_of = |of: &Variant| (self.settings)(of, (*LINES.end()).into());
         let is_same = |of: &Variant| settings_of(of).has_same_values(&settings_of(variant));
@@ -297,7 +297,7 @@ impl Experiment {
         (self.plans)(variant, request.line).iter().flat_map(of_plan).collect()
     }
 
-    /// Checks that every switch accepts the request's settings. `tell` receives warnings, and the places that keys reach.
+    /// Checks that every switch accepts the request's settings; `tell` gets warnings and the places that keys reach.
     ///
     /// # Errors
     /// Fails if a key does not apply, a configuration is invalid, or a program is missing.
@@ -330,7 +330,6 @@ impl Experiment {
         Ok(())
     }
 
-    /// Returns the places of keys that reach more than one.
     fn reaches(&self, request: &Request) -> Vec<String> {
         let mut reaches = ByPolicy::default();
         for variant in &request.policies {
@@ -360,13 +359,12 @@ impl Experiment {
         why.map_or(Ok(()), |why| Err(NotSimulated { experiment: self.name, why }))
     }
 
-    /// Returns whether lossless frames may not be lost under this variant.
+    /// Returns whether `variant` may lose no lossless frame.
     #[must_use]
     pub fn promises(&self, variant: &Variant) -> bool {
         variant.lossless && self.promises == Promises::Variants
     }
 
-    /// Returns policies that act as plain PFC here, with the reason.
     fn as_pfc(&self, request: &Request) -> BTreeMap<&'static str, &'static str> {
         let why = |variant: &&'static Variant| {
             let configs = self.configs(variant, request, &Machine::default()).ok()?;
@@ -390,10 +388,10 @@ impl Experiment {
         settings
     }
 
-    /// Runs the experiment; `tell` receives progress lines.
+    /// Runs the experiment; `tell` gets progress lines.
     ///
     /// # Errors
-    /// Fails if the experiment cannot run; the report has broken promises.
+    /// Fails if the experiment cannot run; broken promises are in the report.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))
@@ -401,10 +399,10 @@ impl Experiment {
 }
 
 /// Supported line rates. Below 5 Mb/s thresholds are less than two frames, and the slowest host (40 %) nears a switch's minimum of 1 Mb/s.
-/// Above 1 Gb/s a pause of 65535 quanta (33.5 ms) may end within a stall that switches have to survive (25 ms).
+/// Above 1 Gb/s a pause of 65535 quanta (33.5 ms) may end within a survivable stall (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
-/// Returns the default line rate: 50 Mb/s per core, which leaves time for hosts and switches, at most 1 Gb/s.
+/// Returns the default line rate: 50 Mb/s per core, at most 1 Gb/s, which leaves time for hosts and switches.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -414,7 +412,7 @@ pub fn rate_of_this_machine() -> BitRate {
 /// Line rates in the simulator.
 pub const SIMULATED_LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(400);
 
-/// Default rate in the simulator; sizes and times equal those of live lines.
+/// Default rate in the simulator, with live sizes and times.
 pub const SIMULATED_LINE: BitRate = Line::REFERENCE;
 
 #[cfg(test)]

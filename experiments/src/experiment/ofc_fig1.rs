@@ -41,18 +41,15 @@ const HEADLINES: &[Headline<Fig1Results>] = &[
     Headline::of("bursts, ms", |of| p50(of.burst_completion_ms)),
 ];
 
-/// Senders of bursts: F2 to F7.
 const BURSTS: usize = 6;
-/// Load of F0 and of F1, percent of their shared line.
 const LONG_PERCENT: u64 = 40;
-/// About 150 KB: 30 us of 40 Gb/s, the paper's longest.
+/// 150 KB: 30 us of 40 Gb/s, the paper's longest.
 const BURST_FRAMES: u64 = 100;
-/// Percent of the time that six bursts take on the receiver's line (74 ms at 100 Mb/s).
+/// Percent of the time that six bursts take (74 ms at 100 Mb/s).
 const BURST_EVERY_PERCENT: u64 = 135;
 const BEGIN: Nanos = Nanos::from_millis(600);
-/// End of F0 and F1 if nobody pauses them.
+/// End of unpaused F0 and F1.
 const END: Nanos = Nanos::from_millis(2200);
-/// Delay between a start and the measurement of rates.
 const RAMP: Nanos = Nanos::from_millis(100);
 const STEP: Nanos = Nanos::from_millis(50);
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
@@ -60,10 +57,9 @@ const PATIENCE: Duration = Duration::from_secs(6);
 
 #[derive(Debug, Serialize)]
 struct LongFlow {
-    /// Layer 1, before the bursts; one value per run.
     solo_mbps: Option<Spread>,
     mbps: Option<Spread>,
-    /// Rate during the bursts by the same run's solo rate.
+    /// Rate during the bursts by the solo rate.
     share_of_solo: Option<Spread>,
     /// Time until all frames arrived; 2200 ms without bursts.
     completion_ms: Option<Spread>,
@@ -73,7 +69,7 @@ struct LongFlow {
 struct Fig1Results {
     f0: LongFlow,
     f1: LongFlow,
-    /// F2 to F7, complete bursts: from when a burst was due until its last frame arrived.
+    /// Time from when a burst was due to its last frame's arrival; complete bursts.
     burst_completion_ms: Option<Spread>,
     bursts_broken: usize,
 }
@@ -89,7 +85,6 @@ struct Fig1Run {
 struct Fig1Hosts {
     long: [HostId; 2],
     bursts: Vec<HostId>,
-    /// Receiver of F0, and of all others.
     receivers: [HostId; 2],
 }
 

@@ -63,18 +63,15 @@ enum QcnScene {
     SharedInput,
 }
 
-/// Loads of f1 and f6 where they share an input, percent of the line.
+/// Loads of f1 and f6 at a shared input.
 const SHARED_PERCENT: [u64; 2] = [30, 70];
 const FIFTH: usize = 4;
 const SIXTH: usize = 5;
 const NAMES: [&str; 6] = ["f1", "f2", "f3", "f4", "f5", "f6"];
-/// Without f5, with f5, without f5.
 const PHASES: u64 = 3;
 const WITH_FIFTH: usize = 1;
-/// Per phase.
 const POINTS: u64 = 40;
 const SAMPLE_EVERY: Duration = Duration::from_millis(5);
-/// Maximum time for queued frames to arrive after all are sent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl QcnScene {
@@ -92,7 +89,6 @@ impl QcnScene {
         }
     }
 
-    /// `None` for line rate.
     fn offered(self, flow: usize, line: Line) -> Option<BitRate> {
         let percent = match (self, flow) {
             (QcnScene::SharedInput, 0) => SHARED_PERCENT[0],
@@ -103,12 +99,12 @@ impl QcnScene {
     }
 }
 
-/// A third of a run; rates are those of its second half, after limiters have settled.
+/// A third of a run; rates are those of its second half, when limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,
     end_ms: f64,
-    /// Layer 1, all flows at the congested port; one value per run.
+    /// Layer 1 rate at the congested port; one value per run.
     congested_mbps: Option<Spread>,
     fairness: Option<Spread>,
 }
@@ -116,13 +112,10 @@ struct Phase {
 #[derive(Debug, Serialize)]
 struct QcnFlow {
     flow: &'static str,
-    /// Layer 1, by phase.
     mbps: Vec<Option<Spread>>,
     cnms: usize,
-    /// Quantized feedback of the CNMs, and its mean.
     feedback: Option<Spread>,
     feedback_mean: Option<f64>,
-    /// Points (s, Mb/s), first run.
     rates: Vec<Point>,
 }
 
@@ -130,10 +123,9 @@ struct QcnFlow {
 struct QcnResults {
     phases: Vec<Phase>,
     flows: Vec<QcnFlow>,
-    /// CNMs received by all hosts, and malformed ones among them.
+    /// Received CNMs, and malformed ones among them.
     cnms: u64,
     cnms_malformed: u64,
-    /// First run.
     captured: Vec<ReceivedCnm>,
 }
 
@@ -144,7 +136,7 @@ struct QcnRun {
     cnms: Vec<ReceivedCnm>,
 }
 
-/// Duration of all phases together: the request's on lines of 100 Mb/s.
+/// Returns the whole duration, scaled from lines of 100 Mb/s.
 fn lasts(request: &Request) -> Nanos {
     request.line.span(Nanos::from_secs(request.seconds.into()))
 }
@@ -174,7 +166,6 @@ fn plan(scene: QcnScene, line: Line) -> (Plan, QcnHosts) {
     (plan, QcnHosts { senders, congested, free })
 }
 
-/// `phase` is the length of a third on lines of 100 Mb/s.
 fn run(scene: QcnScene, setup: &Setup<'_>, phase: Nanos) -> Result<QcnRun, FabricError> {
     let line = setup.line;
     let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
@@ -204,7 +195,7 @@ fn run(scene: QcnScene, setup: &Setup<'_>, phase: Nanos) -> Result<QcnRun, Fabri
     Ok(QcnRun { account, phase, rates, cnms })
 }
 
-/// No two flows have the same pair of sender and receiver.
+/// Samples arrivals; no two flows have the same pair of hosts.
 fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos, Vec<Series>) {
     let mut rates = vec![Series::default(); pairs.len()];
     live.every(SAMPLE_EVERY, limit, |now| {
@@ -216,13 +207,11 @@ fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos
 }
 
 impl QcnRun {
-    /// Mb/s in the second half of a phase.
     fn rate(&self, flow: usize, phase: u64) -> Option<f64> {
         let [from, to] = [2 * phase + 1, 2 * phase + 2].map(|half| Nanos(self.phase.0 / 2 * half));
         self.rates[flow].rate(from, to)
     }
 
-    /// Rates of active flows at the congested port; `None` without samples.
     fn congested(&self, phase: u64) -> Option<Vec<f64>> {
         let flows = if phase == 1 { FIFTH + 1 } else { FIFTH };
         (0..flows).map(|flow| self.rate(flow, phase)).collect()
@@ -277,7 +266,7 @@ type PolicyResults = [Compared<QcnRun, QcnResults>];
 
 fn title(scene: QcnScene, request: &Request) -> String {
     let line = request.line;
-    // To a tenth of a second on lines of 100 Mb/s, and as an integer if it is one.
+    // To a tenth of a second at 100 Mb/s, or as an integer.
     let [begin, end] = [1, 2].map(|phases| {
         let step = lasts(request).0 / u64::from(request.seconds).max(1) / 10;
         seconds(Nanos((lasts(request).0 * phases / PHASES + step / 2) / step * step))
@@ -331,7 +320,7 @@ fn figure(scene: QcnScene, request: &Request, all: &PolicyResults) -> Figure {
         let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
         let title = format!("{name}: rates");
         let rates = Panel::new(&title, "time (s)", "line rate used (Mb/s)", Content::Lines(rates));
-        // A vertical line, of minimum visible width.
+        // A vertical line of visible width.
         let width = f64::from(request.seconds) / 400.0;
         let of_flow = |(place, flow): (usize, &QcnFlow)| {
             let cnms = of.captured.iter().filter(|cnm| cnm.flow_index == place);

@@ -18,7 +18,6 @@ impl ByPolicy {
         }
     }
 
-    /// Names policies if a line does not apply to all of the request.
     pub(super) fn lines(&self, request: &Request) -> Vec<String> {
         let line = |(line, names): &(String, Vec<&str>)| {
             if names.len() == request.policies.len() {
@@ -40,7 +39,7 @@ pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
     .collect()
 }
 
-/// Returns why these switches act as plain PFC, if another policy is configured and none can do anything else.
+/// Returns why switches with another policy act as plain PFC.
 pub(super) fn plain_pfc_reason(configs: &[Config]) -> Option<&'static str> {
     let switches = || configs.iter().map(|config| &config.switch);
     let reasons: Option<Vec<&str>> = switches()

@@ -1,5 +1,3 @@
-//! Report of an experiment, as text and JSON.
-
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
@@ -114,11 +112,10 @@ pub struct Report {
     pub stall: Option<Stall>,
     #[serde(serialize_with = "by_path")]
     set: Vec<Given>,
-    /// Policies that act as plain PFC here, with the reason.
     as_pfc: BTreeMap<&'static str, &'static str>,
     #[serde(serialize_with = "by_policy")]
     policies: Vec<Outcome>,
-    /// Expected results that were not observed.
+    /// Unobserved expected results.
     pub unmet: Vec<String>,
     #[serde(skip)]
     text: String,
@@ -172,7 +169,7 @@ impl Report {
         }
     }
 
-    /// Returns whether each policy kept its promise, none did anything forbidden, and all expected results were observed.
+    /// Returns whether each policy kept its promise, none did anything forbidden, and all expectations were met.
     #[must_use]
     pub fn promise(&self) -> Promise {
         if !self.unmet.is_empty() {
@@ -189,7 +186,7 @@ impl Report {
         worst.unwrap_or(Promise::Kept)
     }
 
-    /// Returns a sentence for each broken or unproved promise and permitted loss.
+    /// Returns a sentence per broken or unproved promise and permitted loss.
     #[must_use]
     pub fn verdicts(&self) -> Vec<String> {
         let unmet = self.unmet.iter().map(|unmet| format!("NOT as it has to be: {unmet}"));
@@ -223,7 +220,7 @@ impl Report {
     }
 }
 
-/// Returns the mean and half the interval's width, or both ends of an asymmetric interval.
+/// Returns the mean and half the interval's width, or both ends of an asymmetric one.
 fn interval(of: Option<&Interval>) -> String {
     of.map_or_else(
         || "-".to_owned(),
@@ -307,7 +304,6 @@ pub(super) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Returns a dash for `None`.
 pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
     value.into().map_or_else(|| "-".to_owned(), |value| with_significance(value, decimals))
 }
@@ -335,7 +331,6 @@ pub(super) fn median(spread: Option<Spread>, decimals: usize) -> String {
     number(p50(spread), decimals)
 }
 
-/// Returns the median, and the minimum in brackets.
 pub(super) fn median_and_least(spread: Option<Spread>, decimals: usize) -> String {
     spread.map_or_else(
         || "-".to_owned(),

@@ -1,5 +1,3 @@
-//! Rate over time of a sampled counter.
-
 use xoff_wire::units::Nanos;
 
 use crate::plot::Point;
@@ -14,7 +12,7 @@ impl Series {
         self.samples.push((at, bytes));
     }
 
-    /// Returns the Mb/s from the last sample before `from` (or the first) to the last before `to`; `None` if no time lies between.
+    /// Returns the Mb/s from the last sample before `from` (or the first) to the last before `to`, if time lies between.
     pub fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
         let at =
             |time: Nanos| self.samples.iter().rev().find(|sample| sample.0 <= time).or(self.samples.first());
@@ -22,7 +20,7 @@ impl Series {
         (last.0 > first.0).then(|| (last.1 - first.1) as f64 * 8e3 / (last.0.0 - first.0.0) as f64)
     }
 
-    /// Returns points (s, Mb/s), one per step; a step without samples has no rate.
+    /// Returns points (s, Mb/s) per step; one without samples has no rate.
     pub fn points(&self, step: Nanos) -> Vec<Point> {
         let end = self.samples.last().map_or(Nanos::ZERO, |sample| sample.0);
         let steps = (1..).map(|number| Nanos(step.0 * number)).take_while(|&to| to <= end);

@@ -49,9 +49,7 @@ const HEADLINES: &[Headline<SharedMemoryResults>] = &[
 ];
 
 const HOSTS: usize = 8;
-/// Time during which flows begin.
 const SEND: Nanos = Nanos::from_millis(3000);
-/// Percent of each host's line.
 const LONG_PERCENT: u64 = 30;
 const SHORT_PERCENT: u64 = 15;
 const QUERY_EVERY: Nanos = Nanos::from_millis(30);
@@ -60,7 +58,7 @@ const SIZES: [(&str, u64); 12] = [
     ("memory.port_limit", 100),
     ("memory.egress_port_limit", 100),
     ("class.3.ingress_reserve", 8),
-    // In shared memory these three count on top of the reserve; the others do not.
+    // In shared memory these three count on top of the reserve.
     ("class.3.xoff", 30 - 8),
     ("class.3.xon", 20 - 8),
     ("class.3.headroom", 58),
@@ -91,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// 1 MB, 16 KB or 64 KB, and above 100 Mb/s in proportion to the line.
+    /// Returns the length of a flow, above 100 Mb/s in proportion to the line.
     fn frames(self, line: Line) -> u64 {
         let frames = match self {
             Kind::Long => 660,
@@ -109,7 +107,7 @@ impl Kind {
 
 #[derive(Debug, Serialize)]
 struct FlowResults {
-    /// From when a flow was due until its last frame arrived; one value per complete flow.
+    /// Time from when a flow was due to its last frame's arrival.
     completion_ms: Option<Spread>,
     broken: usize,
 }
@@ -120,10 +118,9 @@ struct SharedMemoryResults {
     query: FlowResults,
     short: FlowResults,
     frames_lost: u64,
-    /// XOFFs to hosts and total pause time, all classes and runs.
     xoff_sent: u64,
     held_ms: f64,
-    /// Longest sampled egress queue of a port, all classes together.
+    /// Longest sampled egress queue of a port, all classes.
     port_bytes_peak: u64,
 }
 
@@ -153,7 +150,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-/// The paper's values are minimums: smaller ones would be less than a frame on slow lines. By default a full queue stops the pipeline.
+/// Returns the paper's values as minimums: smaller ones would be below a frame on slow lines.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();
@@ -207,7 +204,7 @@ fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<PlannedFlow> {
     drawn
 }
 
-/// Leaves out the rare flows beyond [`STREAMS_MAX`] per host.
+/// Leaves out rare flows beyond [`STREAMS_MAX`] per host.
 fn numbered(drawn: Vec<PlannedFlow>, hosts: &[HostId]) -> Vec<DrawnFlow> {
     let mut counts = vec![0; hosts.len()];
     let number = |(start, kind, from, to): PlannedFlow| {
@@ -416,7 +413,7 @@ mod tests {
             busy[place] += (flow.kind.frames(line) * frame) as f64;
         }
         let percent = busy.map(|busy| 100.0 * busy / (SEND.0 * runs * HOSTS as u64) as f64);
-        // A query: seven answers of 11 frames, every 30 ms, to one of eight hosts.
+        // Seven answers of 11 frames, every 30 ms, to one of eight hosts.
         let query = 100.0 * (7 * 11 * frame) as f64 / (QUERY_EVERY.0 * HOSTS as u64) as f64;
         for (of, expected) in percent.into_iter().zip([LONG_PERCENT as f64, query, SHORT_PERCENT as f64]) {
             assert!((of - expected).abs() < expected / 10.0, "{percent:?}");

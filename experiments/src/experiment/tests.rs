@@ -1,5 +1,3 @@
-//! Properties of all experiments.
-
 use std::iter;
 
 use super::*;
@@ -22,7 +20,7 @@ fn experiment_names_are_unique() {
 fn every_policy_is_valid_or_refused() {
     for experiment in all() {
         for variant in VARIANTS {
-            // OFC and GFC do nothing with a single switch. OFC's nested queues exclude the VOQs of the QCN paper's switches.
+            // OFC and GFC do nothing with one switch. OFC's nested queues exclude VOQs.
             let trunks = ["cascade", "cascade --routed", "ofc-fig1", "deadlock", "balance"];
             let has_trunks = trunks.contains(&experiment.name);
             // Ingress congestion points need frames that count until they have left.

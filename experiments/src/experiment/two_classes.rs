@@ -39,15 +39,12 @@ const HEADLINES: &[Headline<TwoClassesResults>] = &[
 ];
 
 const LOWER: Class = Class::ALL[2];
-/// CS2.
 const LOWER_DSCP: u8 = 16;
 const SENDERS: u64 = 4;
-/// Total load, percent of the port; its share is half.
+/// Total load of the higher class, percent of the port; its share is half.
 const HIGHER_PERCENT: u64 = 60;
-/// Start of the lower class.
 const BEGIN: Nanos = Nanos::from_millis(600);
 const END: Nanos = Nanos::from_millis(2200);
-/// Delay between a start and the measurement of rates.
 const RAMP: Nanos = Nanos::from_millis(100);
 const STEP: Nanos = Nanos::from_millis(50);
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
@@ -55,16 +52,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
 struct ClassResults {
-    /// Layer 1 rate received while both classes send; one value per run.
+    /// Layer 1 rate while both classes send; one value per run.
     mbps: Option<Spread>,
     xoff_sent: u64,
-    /// Sum over senders.
     paused_ms: f64,
 }
 
 #[derive(Debug, Serialize)]
 struct TwoClassesResults {
-    /// Before the lower class begins.
     higher_alone_mbps: Option<Spread>,
     higher: ClassResults,
     lower: ClassResults,
@@ -77,7 +72,6 @@ struct TwoClassesRun {
 }
 
 impl TwoClassesRun {
-    /// Times are for lines of 100 Mb/s.
     fn rate(&self, place: usize, from: Nanos, to: Nanos) -> Option<f64> {
         self.rates[place].rate(self.line.span(from), self.line.span(to))
     }

@@ -23,15 +23,14 @@ enum Key {
     Word(&'static str),
     Yes,
     Classes(&'static [u8]),
-    /// Size at 100 Mb/s; proportional at other rates.
+    /// Size at 100 Mb/s, proportional to the rate.
     Kilobytes(u64),
-    /// Frames at 100 Mb/s; proportional at other rates.
+    /// Frames at 100 Mb/s, proportional to the rate.
     Frames(u64),
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
 
-/// CaPFC's Table II, at 100 Mb/s ([`Line::size`]): at most a tenth of the paper's rate, because software answers pauses later than
-/// hardware.
+/// CaPFC's Table II, at 100 Mb/s ([`Line::size`]), because software answers pauses later than hardware.
 const COMMON: &[(&str, Key)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
@@ -40,7 +39,7 @@ const COMMON: &[(&str, Key)] = &[
     ("class.3.egress_warn", Kilobytes(20)),
 ];
 
-/// The paper's values; the set point keeps the paper's ratio to XOFF (60 KB to 110 KB). Hosts have reaction points.
+/// The paper's values, with its ratio of set point to XOFF (60 KB to 110 KB).
 const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.set_point", Kilobytes(27)),
     ("qcn.sample_every", Kilobytes(150)),
@@ -51,18 +50,19 @@ const CONGESTION_POINTS: &[(&str, Key)] = &[
 /// rates.
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
-/// Default and minimum.
+/// Key, default patience and minimum of the watchdog.
 const WATCHDOG: &str = "class.3.watchdog";
 const WATCHDOG_PATIENCE: Nanos = Nanos::from_millis(200);
 const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
 
-/// OFC with a middle switch, if any, that supports only PFC.
+/// OFC with a middle switch that supports only PFC.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 
-/// Drops unmarkable packets; its senders cannot be marked.
+/// Variant that drops unmarkable packets; its senders cannot be marked.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
-/// For one switch and hosts with plain PFC: CaPFC and P-PFC with controls, and CaPFC on its paper's switch with the paper's comparisons.
+/// Variants for one switch and hosts with plain PFC: CaPFC and P-PFC with controls, and CaPFC on its paper's switch with the
+/// paper's comparisons.
 pub(super) const ON_ONE_SWITCH: &[&str] = &[
     "pfc",
     "pfc-control",
@@ -256,13 +256,13 @@ pub static OWN: Variant = Variant {
 };
 
 impl Variant {
-    /// Finds a variant by name.
+    /// Returns the variant of this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Variant> {
         VARIANTS.iter().chain([&OWN]).find(|variant| variant.name == name)
     }
 
-    /// Returns all variants, with the custom policy `own`.
+    /// Returns all variants, with custom policy `own`.
     pub fn all(own: Option<&OwnPolicy>) -> impl Iterator<Item = &'static Variant> + use<> {
         VARIANTS.iter().chain(own.map(|_| &OWN))
     }
@@ -291,7 +291,7 @@ impl Variant {
         settings
     }
 
-    /// Returns whether it differs from plain PFC only between switches that both support it; hosts support PFC.
+    /// Returns whether the variant differs from plain PFC only between supporting switches.
     #[must_use]
     pub fn is_for_trunks(&self) -> bool {
         self.keys.iter().any(|(path, value)| *path == "switch.policy" && matches!(value, Word("ofc" | "gfc")))
@@ -301,8 +301,7 @@ impl Variant {
         self.keys.iter().any(|(path, _)| path.starts_with("qcn."))
     }
 
-    /// Returns the settings with the buffers of the paper on QCN (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB, and VOQs served round
-    /// robin.
+    /// Returns the settings with the QCN paper's buffers (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB, and VOQs served round robin.
     #[must_use]
     pub fn voq_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -325,8 +324,8 @@ impl Variant {
     }
 }
 
-/// The standard's reaction point (10 Gb/s) scaled to `line`: rates are proportional, bytes scale as all sizes, and times are a
-/// hundredfold. In the simulator at 10 Gb/s it equals the standard's.
+/// Scales the standard's reaction point (10 Gb/s): rates are proportional, bytes scale as all sizes, times are a hundredfold. Simulated at
+/// 10 Gb/s it equals the standard's.
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {

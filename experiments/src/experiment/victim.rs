@@ -48,16 +48,13 @@ const HEADLINES: &[Headline<VictimResults>] = &[
 
 const HEAVY: usize = 6;
 const LIGHT: usize = 2;
-/// Load of each light sender to the congested port, percent of the line; the equal share is 12.5.
+/// Loads of each light sender to the congested port; the equal share is 12.5 %.
 const LOADS: [u64; 4] = [5, 10, 15, 20];
-/// Load of each light sender to the free port, percent.
 const VICTIM: u64 = 30;
-/// Message lengths, in frames.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     light: u64,
     victim: u64,
-    /// To the congested port, percent.
     loads: &'static [u64],
 }
 
@@ -65,15 +62,14 @@ struct Sizes {
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
 /// Half of that to the congested port: a host's number of streams excludes a load of 20 %. Slightly more than 64 KB to the free port.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
-/// Time that light senders are alone.
 const ALONE: Nanos = Nanos::from_millis(600);
-/// Time from the start of heavy senders until congestion.
+/// Time from heavy senders' start to congestion.
 const RAMP: Nanos = Nanos::from_millis(100);
 const END: Nanos = Nanos::from_millis(2200);
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Grows above 100 Mb/s with the line, as all sizes; messages stay within a host's limit.
+/// Returns a message's length, above 100 Mb/s in proportion to the line; the number stays within a host's limit.
 fn frames(at_100_mbps: u64, line: Line) -> u64 {
     line.size(Bytes(at_100_mbps)).0.max(at_100_mbps)
 }
@@ -86,9 +82,7 @@ fn message_interval(line: Line, frames: u64, percent: u64) -> Nanos {
 #[derive(Debug, Serialize)]
 struct Senders {
     xoff_sent: u64,
-    /// Percentage of the heavy senders' sending time.
     paused_percent: f64,
-    /// After the start of heavy senders; null without one.
     first_xoff_ms: Option<f64>,
 }
 
@@ -97,18 +91,16 @@ struct Delivery {
     /// Layer 1 rate without other traffic; one value per run.
     solo_mbps: Option<Spread>,
     mbps: Option<Spread>,
-    /// From when a message was due until its last frame arrived, without other traffic.
+    /// Time from when a message was due to its last frame's arrival, without other traffic.
     solo_completion_ms: Option<Spread>,
-    /// Under congestion, complete messages.
     completion_ms: Option<Spread>,
     broken: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct VictimPoint {
-    /// To the congested port, percent of the line.
+    /// Load to the congested port, percent of the line.
     light_percent: u64,
-    /// To the congested port and to the free one.
     message_frames: [u64; 2],
     heavy: Senders,
     light: Senders,
@@ -118,9 +110,7 @@ struct VictimPoint {
 
 #[derive(Debug, Serialize)]
 struct VictimResults {
-    /// Messages of 64 KB.
     sweep: Vec<VictimPoint>,
-    /// Smaller messages to the congested port.
     small: Vec<VictimPoint>,
 }
 
@@ -134,9 +124,8 @@ struct VictimRun {
 struct Observations {
     light: Series,
     victim: Series,
-    /// After the start of heavy senders, by port.
     first_xoff: Vec<Option<Nanos>>,
-    /// Total pause time (ns) by port, at the first and last sample of the heavy senders' sending time.
+    /// Total pause time (ns) by port, at the first and last sample of heavy senders' time.
     held: Vec<Option<[(Nanos, u64); 2]>>,
 }
 
@@ -198,7 +187,7 @@ impl VictimScene {
             for (length, percent, to) in kinds {
                 let length = frames(length, self.line);
                 let every = message_interval(self.line, length, percent);
-                // The two light senders do not start messages simultaneously.
+                // Light senders do not start messages simultaneously.
                 let shift = every.0 * place as u64 / self.light.len() as u64;
                 let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < end);
                 for start in starts {
@@ -244,7 +233,7 @@ impl VictimScene {
 }
 
 impl VictimRun {
-    /// Returns XOFFs, pause time (ns), observed time (ns), and the first XOFF.
+    /// Returns XOFFs, pause time (ns), observed time (ns), and first XOFF.
     fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));
@@ -255,7 +244,7 @@ impl VictimRun {
         (xoff, paused, time, self.samples.first_xoff[range].iter().copied().flatten().min())
     }
 
-    /// Returns completion times in ms before and during congestion, and the number of broken messages.
+    /// Returns completion times (ms) before and during congestion, and broken messages.
     fn completion(&self, to: HostId) -> (Vec<f64>, Vec<f64>, u64) {
         let (mut solo, mut congested, mut broken) = (Vec::new(), Vec::new(), 0);
         for &light in &self.scene.light {
@@ -291,7 +280,6 @@ impl VictimResults {
         VictimResults { sweep: of(0, LONG), small: of(1, SMALL) }
     }
 
-    /// Returns the points with messages of 64 KB and with small ones.
     fn at(&self, percent: u64) -> [Option<&VictimPoint>; 2] {
         [&self.sweep, &self.small].map(|of| of.iter().find(|point| point.light_percent == percent))
     }
@@ -319,7 +307,7 @@ impl Senders {
         let first = each.iter().zip(runs).filter_map(|(each, run)| Some(after(each.3?, run))).min();
         Senders {
             xoff_sent: each.iter().map(|run| run.0).sum(),
-            // A sample's time is taken before its counters.
+            // A sample's time precedes its counters.
             paused_percent: (100.0 * paused as f64 / time.max(1) as f64).min(100.0),
             first_xoff_ms: first.map(|first| first.0 as f64 / 1e6),
         }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use xoff_switch::control::{SwitchView, WorkerFacts};
 
-/// Counts by length, up to a moment.
 pub(super) struct Gaps(Vec<Vec<u64>>);
 
 impl Gaps {
@@ -13,7 +12,7 @@ impl Gaps {
         Gaps(workers(views).map(counts).collect())
     }
 
-    /// Returns the longest gap since then, ns; at most one eighth too high.
+    /// Returns the longest gap since then; at most one eighth too high.
     pub(super) fn longest_since(&self, views: &[Arc<SwitchView>]) -> u64 {
         let longest = |(facts, before): (&WorkerFacts, &Vec<u64>)| {
             let grown = facts.gaps.buckets().zip(before).filter(|((_, count), before)| count > before);

@@ -19,12 +19,12 @@ use crate::plan::{HostId, Plan, PortOf, Stack};
 use running::Running;
 pub(crate) use tcp::{Counts, Ecn, Flows, LossDetection, Options, Volume};
 
-/// Returns this machine's limits; devices in the caller's namespace do not matter.
+/// Returns this machine's limits, whatever devices the caller's namespace has.
 pub fn machine() -> Machine {
     machine::here().without_networks()
 }
 
-/// Checks the plan's requirements, except privileges and memory.
+/// Checks requirements, except privileges and memory.
 pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
     if plan.is_routed() { routing::look_for_frr() } else { Ok(()) }
 }
@@ -32,7 +32,6 @@ pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
 #[derive(Debug)]
 pub(crate) struct Network {
     switches: Vec<(Namespace, Config)>,
-    /// Empty if switches bridge.
     kernels: Vec<Namespace>,
     hosts: Vec<Device>,
     _lab: Lab,
@@ -98,7 +97,6 @@ impl Network {
         tcp::prepare(self.namespace(host), options)
     }
 
-    /// Connects all pairs of sender and receiver, then starts all transfers.
     pub(crate) fn transfer(&self, flows: &[(HostId, HostId)], ecn: Ecn) -> Result<Flows, LabError> {
         let pair = |&(from, to): &(HostId, HostId)| tcp::Pair {
             sender: self.namespace(from),
@@ -108,12 +106,10 @@ impl Network {
         Flows::start(&flows.iter().map(pair).collect::<Vec<_>>(), ecn)
     }
 
-    /// Since the host was created.
     pub(crate) fn counts(&self, host: HostId) -> Result<Counts, LabError> {
         tcp::counts(self.namespace(host))
     }
 
-    /// Returns the frames sent and received by a host's device.
     pub(crate) fn frames(&self, host: HostId) -> Result<[u64; 2], LabError> {
         let counters = self.hosts[host.index()].counters()?;
         Ok([counters.tx_packets, counters.rx_packets])

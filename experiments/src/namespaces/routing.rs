@@ -30,18 +30,16 @@ use xoff_switch::control::SwitchView;
 use xoff_switch::router::mirror::Page;
 use xoff_switch::router::tables::{Row, table};
 
-/// In the order of their start.
+/// Order of start.
 const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
-/// Existing directories of which a router's programs get private copies.
 const OWN: &[&str] = &["/run", "/var/tmp", "/var/lib/frr"];
 const STATE: &str = "/run/frr";
 const POLL_EVERY: Duration = Duration::from_millis(20);
 const LAST_LINES: usize = 3;
 const ROUTES_MAX: usize = 10_000;
-/// Private range; each switch has one.
+/// First AS number, private; each switch has one.
 const AS_BASE: usize = 64_512;
 
-/// Checks that FRR is installed completely.
 pub(super) fn look_for_frr() -> Result<(), RoutingError> {
     let is_there = |missing| program(missing).map(drop).ok_or(RoutingError::NoFrr { missing });
     DAEMONS.into_iter().try_for_each(is_there)?;
@@ -57,13 +55,13 @@ fn program(name: &str) -> Option<PathBuf> {
     PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.exists())
 }
 
-/// Creates the kernels' namespaces with FRR's configuration; none if switches bridge.
+/// Creates the kernels' namespaces with FRR's configuration.
 pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError> {
     let kernel = |switch: SwitchId| {
         let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
         let settings = [
             ("ipv4/ip_forward", "1"),
-            // With several paths the return path may differ.
+            // The return path may differ.
             ("ipv4/conf/all/rp_filter", "0"),
             ("ipv4/conf/default/rp_filter", "0"),
         ];
@@ -78,13 +76,12 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
     plan.switches().take_while(|_| plan.is_routed()).map(kernel).collect()
 }
 
-/// Routes carry their gateways: with the kernel's nexthop objects FRR 8.4 leaves a path unused after its link was down.
+/// Writes routes with gateways: with the kernel's nexthop objects FRR 8.4 leaves a path unused after its link was down.
 fn zebra(plan: &Plan, switch: SwitchId) -> String {
     let name = plan.switch_name(switch);
     format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")
 }
 
-/// Gives equal cost to paths over different switches.
 fn bgpd(plan: &Plan, switch: SwitchId) -> String {
     let mut text = format!("frr defaults datacenter\nhostname {}\n", plan.switch_name(switch));
     let id = Ipv4Addr::from_bits(
@@ -106,7 +103,6 @@ fn bgpd(plan: &Plan, switch: SwitchId) -> String {
     text + " address-family ipv4 unicast\n  redistribute connected\n  maximum-paths 16\n exit-address-family\nexit\n"
 }
 
-/// Running FRR programs; they are killed on drop.
 #[derive(Debug, Default)]
 pub(super) struct Routing(Vec<Daemon>);
 
@@ -126,7 +122,7 @@ impl Drop for Daemon {
 }
 
 impl Routing {
-    /// Starts routing, and waits until every switch forwards to every host by all shortest paths.
+    /// Starts routing; waits until switches forward by all shortest paths.
     pub(super) fn start(
         plan: &Plan,
         kernels: &[Namespace],
@@ -171,7 +167,7 @@ impl Routing {
         }
     }
 
-    /// Checks that all daemons run, and that all routes are installed or return within `patience`.
+    /// Checks that daemons run, and that routes are installed or return within `patience`.
     pub(super) fn check(
         &mut self,
         plan: &Plan,
@@ -205,8 +201,7 @@ impl Daemon {
         let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
         let error_output = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
         let mut command = enter::child();
-        // The process starts with its target group: a change of group would clear the parent-death signal. Setting the user also drops
-        // other groups.
+        // A later change of group would clear the parent-death signal. Setting the user also drops other groups.
         command.uid(0).gid(group()?).arg(program);
         command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
         command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);
@@ -216,7 +211,7 @@ impl Daemon {
         Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
     }
 
-    /// A daemon opens its terminal last.
+    /// Returns whether the daemon's terminal is open, the last step of its start.
     fn listens(&self) -> bool {
         self.kernel.has_file(Path::new(&format!("{STATE}/{}.vty", self.name)))
     }
@@ -264,7 +259,6 @@ fn page(view: &SwitchView) -> Option<Page> {
     runtime.block_on(asker.page(0, ROUTES_MAX))
 }
 
-/// Components that must have a route for it to count as installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
     Routes,
@@ -279,7 +273,7 @@ fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<S
     plan.switches().take_while(|_| plan.is_routed()).flat_map(of).collect()
 }
 
-/// A switch has to forward to every host by all shortest paths, and by no other.
+/// Requires all shortest paths to every host, and no others.
 fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> Vec<String> {
     let Some(page) = page else { return vec!["its router has ended".to_owned()] };
     let lack = |Route { host, network: (network, len), next_hops }: Route| {
@@ -307,7 +301,6 @@ fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> V
     missing
 }
 
-/// Returns the interfaces that currently forward packets.
 fn usable_interfaces(row: &Row) -> BTreeSet<&str> {
     let usable = row.via.iter().filter(|via| {
         let is_resolved = via.gateway.is_none() || via.station.is_some();

@@ -1,5 +1,3 @@
-//! Running switches and hosts: threads on this machine's clock.
-
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -39,7 +37,7 @@ enum Hosts {
         stop: Arc<AtomicBool>,
         gaps: Gaps,
     },
-    /// Hosts that have ended, with the longest scheduling gap of a switch meanwhile, ns.
+    /// Ended hosts, with a switch's longest scheduling gap meanwhile, ns.
     FinalReports {
         reports: Vec<Result<HostReport, HostError>>,
         longest_stall_nanos: u64,
@@ -83,7 +81,6 @@ fn proof(status: Status) -> Proof {
     }
 }
 
-/// Returns the data of a switch that outlive it; its view holds sockets and packet memory.
 fn counted(view: &SwitchView) -> (Arc<SwitchSettings>, Arc<Counters>) {
     (view.settings(), Arc::clone(&view.counters))
 }

@@ -26,8 +26,8 @@ pub enum Ecn {
 /// Method by which TCP detects lost segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
-    /// Linux' default (RACK, RFC 8985): a segment is lost if segments sent a reordering window later have arrived. The window grows by
-    /// quarters of the minimum round-trip time, up to one, when segments arrived late.
+    /// RACK (RFC 8985), Linux' default: a segment is lost if segments sent a reordering window later arrived. Late arrivals widen the
+    /// window by quarters of the minimum round-trip time, up to one.
     Rack,
     /// Three duplicate acknowledgements (`NewReno`, RFC 6582), never more.
     Dupack,
@@ -55,20 +55,18 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     pub written: u64,
-    /// Until the end of the flow.
     pub read: u64,
 }
 
-/// Counters since the host was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum)]
 pub struct Counts {
-    /// "Congestion experienced" (`IpExtInCEPkts`).
+    /// `IpExtInCEPkts`.
     pub marked: u64,
-    /// Each counted once (`TcpExtTCPOrigDataSent`).
+    /// `TcpExtTCPOrigDataSent`.
     pub segments: u64,
     /// `TcpRetransSegs`.
     pub retransmitted: u64,
-    /// Received before an earlier one (`TcpExtTCPOFOQueue`).
+    /// `TcpExtTCPOFOQueue`.
     pub out_of_order: u64,
     /// `TcpExtTCPRenoRecovery`.
     pub dupack_recoveries: u64,
@@ -76,7 +74,7 @@ pub struct Counts {
     pub sack_recoveries: u64,
     /// `TcpExtTCPTimeouts`.
     pub timeouts: u64,
-    /// Received segments for which a receive buffer had no room.
+    /// Segments without room in a receive buffer.
     pub refused: u64,
 }
 
@@ -87,7 +85,6 @@ const PIECE: usize = 65_536;
 /// More segments than any window has.
 const NEVER_SO_MANY: &str = "1000000";
 
-/// Value of `net.ipv4.tcp_ecn`.
 const fn mode(ecn: Ecn) -> &'static str {
     match ecn {
         Ecn::Capable => "1",
@@ -95,7 +92,7 @@ const fn mode(ecn: Ecn) -> &'static str {
     }
 }
 
-/// Best first. The kernel's default may ignore marks, as BBR does; every kernel has reno.
+/// Returns the best first. The kernel's default may ignore marks, as BBR does; every kernel has reno.
 const fn controls(ecn: Ecn) -> &'static [&'static str] {
     match ecn {
         Ecn::Capable => &["dctcp", "cubic", "reno"],
@@ -103,8 +100,8 @@ const fn controls(ecn: Ecn) -> &'static [&'static str] {
     }
 }
 
-/// Linux counts duplicate acknowledgements only without SACK; since 6.17 connections with SACK use RACK alone, whatever `tcp_recovery` is.
-/// After reordering Linux requires more than three, up to `tcp_max_reordering`.
+/// Returns the method's `net.ipv4` settings. Linux counts duplicate acknowledgements only without SACK; since 6.17 connections with SACK
+/// use RACK alone. After reordering Linux requires more than three, up to `tcp_max_reordering`.
 const fn settings(detection: LossDetection) -> [(&'static str, &'static str); 4] {
     let (sack, reordering, most) = match detection {
         LossDetection::Rack => ("1", "3", "300"),
@@ -134,7 +131,6 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Returns the sender's and the receiver's socket.
     fn connect(&self) -> Result<[TcpStream; 2], LabError> {
         let Pair { sender, receiver, address } = *self;
         let listener = receiver.run(|| TcpListener::bind((address, 0)));
@@ -160,7 +156,6 @@ struct Flow {
 }
 
 impl Flows {
-    /// Connects all pairs, then starts all transfers.
     pub(super) fn start(pairs: &[Pair<'_>], ecn: Ecn) -> Result<Flows, LabError> {
         let connections = pairs.iter().map(|pair| Ok((*pair, pair.connect()?)));
         let connections = connections.collect::<Result<Vec<_>, LabError>>()?;
@@ -183,7 +178,6 @@ impl Flows {
         self.flows.iter().map(|flow| flow.read.load(Ordering::Relaxed)).collect()
     }
 
-    /// Waits until all written data have been read.
     pub(crate) fn finish(self) -> Result<Vec<Volume>, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         self.flows.into_iter().map(Flow::finish).collect()
@@ -242,7 +236,7 @@ fn drain(mut into: TcpStream, count: &AtomicU64) -> io::Result<()> {
     }
 }
 
-/// One count is one segment, except that `OfoPruned` may stand for several.
+/// Counters of one segment each; `OfoPruned` may stand for several.
 const REFUSED: [&str; 5] = ["OfoPruned", "TCPBacklogDrop", "TCPOFODrop", "TCPRcvQDrop", "TCPZeroWindowDrop"];
 
 pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {
@@ -265,7 +259,6 @@ pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {
     })
 }
 
-/// Parses pairs of lines, names and values, that begin with the name of their group.
 fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(group));
     let place = lines.next()?.split_whitespace().position(|word| word == name)?;

@@ -1,5 +1,3 @@
-//! Drawing of a figure: panels in rows with axes, and a legend below.
-
 use std::ops::Range;
 
 use plotters::coord::types::RangedCoordf64;
@@ -15,13 +13,12 @@ const PANEL: (u32, u32) = (520, 330);
 const COLUMNS: usize = 2;
 const TITLE_TEXT_HEIGHT: i32 = 17;
 const TITLE_LINE_HEIGHT: i32 = 22;
-/// Assumed width of a title's character, for line breaks; the font's mean is less.
+/// Assumed width; the font's mean is less.
 const TITLE_CHARACTER_WIDTH: u32 = 9;
 const LEGEND_ROW_HEIGHT: u32 = 22;
 const LEGEND_COLUMN_WIDTH: u32 = 165;
 const LEGEND_LINE: i32 = 28;
 const CHARACTER_WIDTH: u32 = 7;
-/// Includes the gap to the next number.
 const NUMBER_WIDTH: u32 = 45;
 /// Maximum points of a line with markers.
 const MARKED: usize = 12;
@@ -74,7 +71,6 @@ impl Figure {
         Ok(())
     }
 
-    /// Panels with many names are higher.
     fn row_height(&self, first: usize, columns: usize) -> u32 {
         let names = |panel: &Panel| match &panel.content {
             Content::Lines(_) => 0,
@@ -85,7 +81,6 @@ impl Figure {
         PANEL.1.max(90 + 22 * u32::try_from(most).unwrap_or(0))
     }
 
-    /// Returns all names once, in order of appearance.
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for name in self.panels.iter().flat_map(Panel::names) {
@@ -96,7 +91,6 @@ impl Figure {
         names
     }
 
-    /// Boxes and spans have their names beside them.
     fn legend<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
         let is_line = |name: &str| {
             self.panels.iter().any(|panel| match &panel.content {
@@ -251,7 +245,7 @@ impl Panel {
         Ok(())
     }
 
-    /// The first name is at the top; see [`middle`].
+    /// Puts the first name at the top; see [`middle`].
     fn chart_of_rows<'a, 'b>(
         &self,
         area: &'b Area<'a>,
@@ -296,17 +290,16 @@ fn strokes(dashes: Dashes, length: i32) -> Vec<(i32, i32)> {
     (0..length).step_by(step).map(|from| (from, (from + dash).min(length))).collect()
 }
 
-/// Returns the vertical position of row `row`; the first is at the top.
+/// Returns the vertical position of a row, the first at the top.
 fn middle(row: usize, count: usize) -> f64 {
     (count - row) as f64 - 1.0
 }
 
-/// Returns the space for the right half of an axis's last number.
+/// Returns the space for half of an axis's last number.
 fn label_margin(last: &str) -> u32 {
     u32::try_from(last.len()).map_or(0, |len| CHARACTER_WIDTH * len / 2).max(12)
 }
 
-/// Breaks a text between words into lines of at most `most` characters.
 fn broken(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -318,7 +311,7 @@ fn broken(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// Never empty.
+/// Returns a range that is never empty.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (from, to) = values.fold((f64::MAX, f64::MIN), |(from, to), value| (from.min(value), to.max(value)));
     match (from, to) {
@@ -328,7 +321,6 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// Ticks of a logarithmic axis are rarely round.
 fn decade_label(value: f64) -> String {
     match value {
         small if small < 10.0 => number_label(&small),

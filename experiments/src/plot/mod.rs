@@ -23,20 +23,16 @@ pub struct Figure {
 #[derive(Clone, Debug)]
 pub struct Panel {
     pub title: String,
-    /// With unit.
     pub x: String,
-    /// With unit; not drawn for an axis of names.
+    /// Label, not drawn for an axis of names.
     pub y: String,
     pub content: Content,
-    /// Scale of lines' horizontal axis.
     pub scale: Scale,
     pub limits: Limits,
-    /// Note on missing values.
     pub absent: Option<&'static str>,
 }
 
 impl Panel {
-    /// Fits the axes to the content.
     #[must_use]
     pub fn new(title: &str, x: &str, y: &str, content: Content) -> Panel {
         let [title, x, y] = [title, x, y].map(str::to_owned);
@@ -63,29 +59,27 @@ impl Panel {
 pub enum Scale {
     #[default]
     Linear,
-    /// For positive quantities.
     Decades,
 }
 
-/// Fixed ends of axes, for panels to compare; `None` fits the content.
+/// Fixed ends of axes; `None` fits the content.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     pub x: Option<(f64, f64)>,
-    /// Upper end of a vertical axis of a quantity.
     pub top: Option<f64>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// A line for each name.
+    /// A line per name.
     Lines(Vec<(String, Vec<Point>)>),
-    /// A box for each name: extremes, quartiles, median.
+    /// A box per name: extremes, quartiles, median.
     Spreads(Vec<(String, Option<Spread>)>),
-    /// A row of spans (from, to) for each name.
+    /// A row of spans per name.
     Spans(Vec<(String, Vec<(f64, f64)>)>),
 }
 
-/// `None` is a gap.
+/// Coordinates; `None` is a gap.
 pub type Point = (f64, Option<f64>);
 
 /// Error of writing a figure.
@@ -100,7 +94,7 @@ impl PlotError {
 }
 
 impl Figure {
-    /// Checks that a figure can be written to `path`, before minutes of measurement; changes no file.
+    /// Checks that `path` can be written, before minutes of measurement; changes no file.
     ///
     /// # Errors
     /// Fails if the file cannot be written, or is no .svg.
@@ -139,7 +133,7 @@ impl Figure {
     }
 }
 
-/// Leaves a pipe alone, because its reader would see an end of file.
+/// Skips a pipe, whose reader would see an end of file.
 fn open(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.file_type().is_fifo() {
         return Ok(());

@@ -3,7 +3,7 @@
 
 use plotters::prelude::*;
 
-/// Distinguishable by colour-blind readers: Okabe and Ito's, and four more.
+/// Colours for colour-blind readers: Okabe and Ito's, and four more.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 0, 0),
     RGBColor(230, 159, 0),
@@ -49,7 +49,7 @@ const POLICIES: [(&str, usize); 27] = [
     ("custom", 11),
 ];
 
-/// Lengths of dashes and gaps; `None` for a solid line.
+/// Lengths of dashes and gaps.
 pub(super) type Dashes = Option<(u32, u32)>;
 
 const DASHES: [Dashes; 4] = [None, Some((9, 7)), Some((4, 6)), Some((2, 9))];

@@ -34,7 +34,7 @@ pub enum ChangeTarget {
     Switch(u32),
 }
 
-/// [`super::Source::changed`] returns the settings by the number of the change.
+/// Change of settings; [`super::Source::changed`] applies it by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub at: Nanos,
@@ -87,7 +87,6 @@ pub(super) fn read(
     Some(Change { at: keys.at?.value, of: keys.switch.map_or(ChangeTarget::All, |of| of.value) })
 }
 
-/// `changes` is the list of the file.
 pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, keys_of_kind: &mut TomlTable<'de>) {
     let change = changes.as_array().and_then(|all| all.get(number));
     let Some(mut over) = change.and_then(|change| table(copied(change).take())) else { return };
@@ -97,7 +96,7 @@ pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, keys_of_kind: &
         && !is_table(&over)
         && let Some(policy) = over.get_mut("policy")
     {
-        // If the table has parameters of policies, the choice of a policy is `policy.all`.
+        // Beside policies' parameters, the choice of a policy is `policy.all`.
         let all = Value::with_span(policy.take(), policy.span);
         let key = toml_span::value::Key { name: "all".into(), span: policy.span };
         policy.set(ValueInner::Table(TomlTable::from([(key, all)])));

@@ -11,17 +11,17 @@ use xoff_config::reader::{Problems, found};
 
 use crate::set::{self, Given, leaves, list, put};
 
-/// Lists whose entries are addressed by number.
+/// Lists with numbered entries.
 const LISTS: [&str; 4] = ["receiver", "load", "fault", "change"];
-/// Cannot be varied.
+/// Key that cannot be varied.
 const SEED: [&str; 2] = ["scenario", "seed"];
 /// Short for `switch.all.policy`.
 const POLICY: &str = "policy";
 
-/// Parses a key with its value that may override the scenario's file.
+/// Parses a key and value of a scenario.
 ///
 /// # Errors
-/// Fails if the key is not one of a scenario.
+/// Fails if no scenario has the key.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let parts = given.parts();
@@ -39,7 +39,7 @@ pub fn given(text: &str) -> Result<Given, String> {
     Ok(given)
 }
 
-/// `policy` is short for `switch.all.policy`, and `policy.all` stands for `policy`.
+/// Resolves `policy` to `switch.all.policy`, and `policy.all` to `policy`.
 fn canonical(path: &[String]) -> Vec<&str> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {
@@ -49,7 +49,6 @@ fn canonical(path: &[String]) -> Vec<&str> {
     }
 }
 
-/// Returns the kind of switches whose policy the path sets.
 fn policy_kind(path: &[String]) -> Option<&str> {
     match canonical(path)[..] {
         ["switch", kind, POLICY] => Some(kind),
@@ -73,7 +72,6 @@ impl Axis {
     }
 }
 
-/// Leaves out keys that the command line sets.
 pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
     let overridden = set::checked_values(root, canonical, problems);
     if let Some(value) =
@@ -143,7 +141,7 @@ fn label(value: &Value<'_>) -> String {
     value.as_str().map_or_else(|| found(value), str::to_owned)
 }
 
-/// Returns the index of each axis's value; the last varies fastest.
+/// Varies the last axis fastest.
 fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
     let mut places: Vec<usize> = axes
         .iter()
@@ -181,7 +179,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove(set::SET);
     top.remove("sweep");
     root.set(ValueInner::Table(top));
-    // The choice of a policy may go into a table of parameters, so it comes last.
+    // Last: the choice of a policy may go into a table of parameters.
     put_all.sort_by_key(|(path, _)| policy_kind(path).is_some());
     for (path, value) in put_all {
         let path = policy_kind(&path).map_or_else(|| path.clone(), |kind| policy_path(root, kind));
@@ -205,7 +203,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     }
 }
 
-/// The path is `policy.all` if parameters of policies exist.
+/// Returns `policy.all` if parameters of policies exist.
 fn policy_path(root: &Value<'_>, kind: &str) -> Vec<String> {
     let has_parameters =
         root.pointer(&format!("/switch/{kind}/{POLICY}")).is_some_and(|policy| policy.as_table().is_some());

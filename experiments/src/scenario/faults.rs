@@ -1,5 +1,3 @@
-//! Faults: links fail, recover, and lose or damage frames; switch drivers act late; switches restart.
-
 use std::ops::RangeInclusive;
 
 use toml_span::{Spanned, Value};
@@ -31,7 +29,7 @@ xoff_config::keys! {
     }
 }
 
-/// Shares of MAC control frames have steps.
+/// Parses a share of MAC control frames, which has steps.
 fn of_control(value: &Value<'_>) -> Parsed<f64> {
     let share = parse::share_or_none(value).ok();
     share.filter(|share| *share == 0.0 || *share >= CONTROL_STEP).ok_or_else(|| {
@@ -39,7 +37,6 @@ fn of_control(value: &Value<'_>) -> Parsed<f64> {
     })
 }
 
-/// Parses an end of a link in the notation of results, a switch, or all switches.
 fn place(value: &Value<'_>) -> Parsed<FaultLocation> {
     let place = value.as_str().and_then(|text| match text.split_at_checked(1)? {
         ("h", host) => host.parse().ok().map(|host| FaultLocation::End(At::Host(host))),
@@ -96,7 +93,6 @@ impl Choice for FaultKind {
 }
 
 impl FaultKind {
-    /// Returns the required and the optional keys.
     const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             FaultKind::Link => (
@@ -139,26 +135,23 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFault {
     pub at: At,
-    /// Both directions; `None` for never.
+    /// Failure time in both directions; `None` for never.
     pub down: Option<Nanos>,
     pub up: Option<Nanos>,
-    /// Share of frames leaving by this end.
     pub lost: f64,
-    /// Faults of MAC control frames leaving by this end.
     pub control: ControlFaults,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchFault {
-    /// `None` for all.
     pub switch: Option<u32>,
     pub what: Impairment,
     pub begin: Nanos,
-    /// No random stall begins at this time or later.
+    /// Time from which no stall begins.
     pub end: Nanos,
 }
 
-/// Action that a switch omits for a time.
+/// Omitted action of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Impairment {
     Stall,
@@ -167,7 +160,7 @@ pub enum Impairment {
         gap: Nanos,
         length: RangeInclusive<Nanos>,
     },
-    /// The line of a port accepts no frame.
+    /// A port's line accepts no frame.
     Refusal(u8),
     /// The driver gets no transmit completions.
     LateCompletions,
@@ -181,11 +174,10 @@ impl Fault {
     }
 }
 
-/// Delays, if set, are at most 10 us.
+/// No fault; delays, if set, are at most 10 us.
 const NO_CONTROL: ControlFaults =
     ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 
-/// Keys that do not describe a link's fault by themselves.
 const AROUND: [&str; 3] = ["kind", "at", "late_by"];
 
 pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problems) -> Vec<Fault> {

@@ -197,7 +197,6 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettin
     settings
 }
 
-/// `chosen` is the `control` in use.
 fn parameters<K: Default>(
     (table, chosen): (&Table<'_, '_>, &str),
     name: &'static str,

@@ -1,5 +1,3 @@
-//! Parsers of common values, and limits of times.
-
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -10,7 +8,6 @@ use xoff_config::reader::parse;
 use xoff_sim::Picos;
 use xoff_wire::units::Nanos;
 
-/// An hour.
 pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
 /// Highest seed: each run adds one, and sums must stay below TOML's largest integer.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
@@ -31,7 +28,7 @@ pub(super) fn positive(value: &Value<'_>) -> Parsed<f64> {
     number.filter(|number| *number > 0.0 && *number <= 1e6).ok_or_else(|| "a number above 0".into())
 }
 
-/// Parses host numbers with ranges as strings, such as `[0, "8-15"]`; each host once.
+/// Parses host numbers and ranges (`[0, "8-15"]`); each host once.
 pub(super) fn hosts(value: &Value<'_>) -> Parsed<Vec<u32>> {
     let range = |entry: &Value<'_>| {
         let range = match entry.as_ref() {

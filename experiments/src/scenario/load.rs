@@ -1,5 +1,3 @@
-//! Loads: senders, receivers and sizes of traffic.
-
 use std::path::PathBuf;
 
 use toml_span::Value;
@@ -43,10 +41,9 @@ xoff_config::keys! {
 
 type GapDistribution = fn(Picos) -> Times;
 
-/// Constant, or exponential with a mean.
 const GAPS: [(&str, GapDistribution); 2] = [("fixed", Times::Fixed), ("random", Times::Mean)];
 
-/// An offered share may exceed 1.
+/// Parses a share, which may exceed 1.
 fn offered(value: &Value<'_>) -> Parsed<f64> {
     positive(value)
         .ok()
@@ -98,19 +95,19 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
-    /// Random arrivals, independent of completions.
+    /// Arrivals independent of completions.
     Poisson,
-    /// Queries that many servers answer at once.
+    /// Queries to many servers at once.
     Incast,
     /// A flow from each host to one other.
     Permutation,
-    /// A flow from each host to the host `ahead` of it.
+    /// A flow from each host to the one `ahead`.
     Ring,
     OnOff,
-    /// A number of flows, assigned to pairs at random.
+    /// Flows between random pairs.
     Draw,
     Flows,
-    /// A file of ns-3's simulator for HPCC.
+    /// File of ns-3's simulator for HPCC.
     Hpcc,
 }
 
@@ -158,46 +155,40 @@ pub enum Size {
     Table(&'static str),
 }
 
-/// A load; fields that its kind does not use have defaults.
+/// A load; unused fields have defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSettings {
-    /// By default that of its kind.
     pub name: String,
     pub kind: LoadKind,
     pub class: Class,
-    /// `None` for all.
     pub hosts: Option<Vec<u32>>,
     /// Share of each host's line.
     pub load: f64,
     pub size: Size,
     pub between: Between,
     pub begin: Nanos,
-    /// Maximum random delay of each flow's start.
     pub jitter: Nanos,
-    /// Nothing begins from then on; `None` for the end of the run.
+    /// Time from which nothing begins; `None` for the run's end.
     pub end: Option<Nanos>,
-    /// Hosts that send queries; `None` for host 0.
+    /// Hosts that query; `None` for host 0.
     pub askers: Option<Vec<u32>>,
-    /// `None` for all hosts.
     pub servers: Option<Vec<u32>>,
-    /// Servers per query.
     pub fan_in: u32,
-    /// Size sent to each server; zero for none.
+    /// Bytes to each server; zero for none.
     pub question: Bytes,
     pub deadline: Option<Nanos>,
-    /// True if queries begin before earlier ones have ended.
+    /// True if queries may overlap.
     pub is_open: bool,
     pub gap: Times,
     pub flows: u32,
-    /// Maximum per flow, headers and gaps included; `None` for the host's rate.
+    /// Maximum per flow, headers and gaps included.
     pub rate: Option<BitRate>,
     pub pairs: Vec<(u32, u32)>,
-    /// Distance to the receiver on the ring, in hosts.
+    /// Distance to the receiver, in hosts.
     pub ahead: u32,
     pub file: PathBuf,
 }
 
-/// `times` are the duration and the latest end of the run.
 pub(super) fn all(
     tables: &[Table<'_, '_>],
     times: (Option<Nanos>, Nanos),
@@ -243,7 +234,7 @@ fn read(
         _ => [optional, &["kind", "name", "class", "jitter", "rate"]].concat(),
     };
     super::of_kind(table, "[[load]]", kind.word(), LoadKeys::KEYS, (required, &optional), problems);
-    // A closed load of queries without an end time has one query.
+    // A closed load without end has one query.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
     if kind.is_endless() && duration.is_none() && keys.end.is_none() && !once {
         problems.push(

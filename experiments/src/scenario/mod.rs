@@ -78,10 +78,10 @@ pub(crate) struct Scenario {
     pub name: String,
     pub about: String,
     pub point: Vec<(String, String)>,
-    /// `None`: until all flows have ended.
+    /// Duration; `None` until all flows end.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
-    /// Flows that begin earlier are not counted.
+    /// Time before counted flows.
     pub warm_up: Nanos,
     pub seed: u64,
     pub topology: Topology,
@@ -96,10 +96,10 @@ pub(crate) struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Output {
     pub begin: Nanos,
-    /// `None` for a sample at the end only.
+    /// Interval; `None` for a sample at the end.
     pub sample: Option<Nanos>,
     pub pauses: bool,
-    /// Flows, from the first, whose throughput is recorded.
+    /// Number of recorded flows, from the first.
     pub throughput_flows: u32,
 }
 
@@ -108,7 +108,7 @@ const SCENARIO: FileKind = FileKind {
     help: "give the path of a TOML file; sim/scenarios has some to start from",
     bytes_max: WRITTEN_MAX,
 };
-/// The latest end of a run.
+/// Default of the latest end.
 const LIMIT: Nanos = Nanos::from_secs(1);
 const THROUGHPUT_FLOWS: u32 = 16;
 const TABLES: &[&str] =
@@ -123,7 +123,7 @@ impl Source {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
-    /// Reads the file at `path`, or the text `alone`, with topology and flows of ns-3's simulator for HPCC.
+    /// Reads a file, or the text `alone`, with topology and flows of ns-3's simulator for HPCC.
     pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,
@@ -173,19 +173,17 @@ impl Source {
         &self.name
     }
 
-    /// Includes the values of the command line.
     #[must_use]
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// One without a sweep.
     #[must_use]
     pub(crate) fn points(&self) -> usize {
         self.axes.iter().map(Axis::len).product()
     }
 
-    /// The first point is the control; the others differ from it only in the varied keys.
+    /// Returns a point. The first is the control; others differ only in varied keys.
     pub(crate) fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
         self.read_with(|root, problems| read(root, edits::labels(&self.axes, point), problems), point)
     }
@@ -194,7 +192,7 @@ impl Source {
         self.read_with(|root, problems| switches::config(root, kind, ports, problems), point)
     }
 
-    /// Returns the configuration after the last of `changes`: indices of [`Scenario::changes`], in order of time.
+    /// Applies `changes`: indices of [`Scenario::changes`], in order of time.
     pub(crate) fn changed(
         &self,
         point: usize,
@@ -306,7 +304,7 @@ fn times(keys: &ScenarioKeys, duration: Option<Nanos>, problems: &mut Problems) 
     in_time(keys.warm_up.as_ref(), ["`warm_up`", "nothing would be counted"], end, problems);
 }
 
-/// Reports a time that is not before the run's end; the array has the subject and the label.
+/// Reports a time that is not before the run's end; the array has subject and label.
 fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nanos, problems: &mut Problems) {
     if let Some(late) = key.filter(|key| key.value >= run_end) {
         let [time, end] = [late.value, run_end].map(quantity::time);

@@ -28,7 +28,7 @@ pub struct Receiver {
 
 const BUFFER: Bytes = Bytes(1_000_000);
 
-/// `limits` is the longest frame and the latest end of the run; a host may appear once.
+/// Refuses a host twice; `limits` is the longest frame and the latest end.
 pub(super) fn read(all: &[Table<'_, '_>], limits: (Bytes, Nanos), problems: &mut Problems) -> Vec<Receiver> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for table in all {

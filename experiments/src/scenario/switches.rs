@@ -25,7 +25,6 @@ const ALL: &str = "all";
 /// Nanoseconds per metre.
 const PER_METRE: u64 = 5;
 
-/// `payload` is the bytes of a host's frame.
 pub(super) fn check(
     root: &mut Value<'_>,
     (topology, payload): (&Topology, u32),
@@ -67,7 +66,7 @@ pub(super) fn check(
         if let Some(config) = config_of(copied(root), kind, &lines, &[], problems) {
             check_mtu(root, (kind, &config), payload, problems);
         }
-        // The kind of a switch given by number is known only if there is one kind.
+        // A numbered switch's kind is known only if there is one kind.
         let own = |change: &Change| match &change.of {
             ChangeTarget::Switch(_) => kinds.len() == 1,
             _ => change.is_for(0, kind),
@@ -83,7 +82,7 @@ pub(super) fn check(
     }
 }
 
-/// The MTU must fit the hosts' longest frames.
+/// Checks that the MTU fits the hosts' frames.
 fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
     let most = config.switch.ports.iter().map(|port| port.mtu_frame).min().unwrap_or(u32::MAX);
     let len = frame_len(payload);
@@ -103,7 +102,6 @@ fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, pr
     }
 }
 
-/// Applies the last of `changes`; reports changes that need a restart.
 pub(super) fn changed(
     root: &mut Value<'_>,
     kind: &str,

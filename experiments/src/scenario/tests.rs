@@ -1,5 +1,3 @@
-//! Errors of a scenario name the place, the value found, and the allowed values.
-
 #![allow(clippy::unwrap_used)]
 
 mod faults;
@@ -18,7 +16,6 @@ fn read(text: &str) -> Result<Source, ConfigError> {
     Source::from_toml("test", text, &[])
 }
 
-/// Returns the line, message and help of the only problem.
 fn problem(text: &str) -> (Option<usize>, String, String) {
     let Err(ConfigError::Invalid(invalid)) = read(text) else { panic!("nothing is wrong with\n{text}") };
     let [problem] = invalid.problems() else { panic!("{:#?}", invalid.problems()) };
@@ -391,7 +388,7 @@ fn every_load_kind_accepts_begin() {
         let text = format!("{}begin = \"20us\"\n{keys}\n", FINE.replace("permutation", kind));
         let load = read(&text).unwrap().point(0).unwrap().loads.remove(0);
         assert_eq!(load.begin, Nanos::from_micros(20), "{kind}");
-        // A closed load of queries without an end has one query.
+        // A closed load without end has one query.
         assert_eq!(load.end == Some(Nanos(20_001)), kind == "incast", "{kind}");
     }
 }

@@ -12,7 +12,7 @@ use xoff_wire::units::{BitRate, Nanos};
 use super::keys::file;
 use super::of_kind;
 
-/// 100 m.
+/// Default delay: 100 m.
 pub(super) const DELAY: Nanos = Nanos(500);
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
 
@@ -54,19 +54,15 @@ fn lines(value: &Value<'_>) -> Parsed<Vec<(u8, u8)>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopologyKind {
     Single,
-    /// A host at either end.
     Chain,
-    /// The same number of hosts at each of two switches.
     Dumbbell,
-    /// A host at each switch.
     Ring,
     /// Fig. 1 of the paper on OFC.
     OfcFig1,
-    /// Each leaf is linked to every spine.
     LeafSpine,
     FatTree,
     Edges,
-    /// A file of ns-3's simulator for HPCC.
+    /// File of ns-3's simulator for HPCC.
     Hpcc,
 }
 
@@ -133,13 +129,12 @@ pub struct PortLine {
     pub gfc: bool,
 }
 
-/// A fabric; fields that its kind does not use have defaults.
+/// A fabric; unused fields have defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,
-    /// Of a single switch, on either side, or at each leaf or edge switch.
+    /// Number at a single switch, either side, or each leaf or edge switch.
     pub hosts: u32,
-    /// Of a chain or ring.
     pub switches: u32,
     pub leaves: u32,
     pub spines: u32,
@@ -148,12 +143,11 @@ pub struct Topology {
     pub aggregations: u32,
     pub cores: u32,
     pub host: PortLine,
-    /// Lines between switches, except to the core.
     pub fabric: PortLine,
     pub core: PortLine,
     pub spread: Spread,
     pub routed: bool,
-    /// Missing lines, by leaf and spine.
+    /// Missing lines by leaf and spine.
     pub failed: Vec<(u8, u8)>,
     pub file: PathBuf,
 }
@@ -235,7 +229,6 @@ fn failed(keys: &TopologyKeys, problems: &mut Problems) -> Vec<(u8, u8)> {
     failed.value.clone()
 }
 
-/// Reports a mixture of `k` and single counts.
 fn fat_tree_half(keys: &TopologyKeys, kind: TopologyKind, problems: &mut Problems) -> u32 {
     if kind != TopologyKind::FatTree {
         return 1;

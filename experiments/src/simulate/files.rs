@@ -1,5 +1,3 @@
-//! Names and limits of files: those beside a scenario, and those of earlier runs.
-
 use xoff_config::file::{DATA_MAX, FileKind};
 use xoff_wire::units::Bytes;
 

@@ -18,16 +18,14 @@ use xoff_wire::units::{Bytes, Class, PortId};
 use super::build::Import;
 use super::pauses::Pauses;
 
-/// Sender's port of the first flow of a pair of hosts.
 const PORT_FIRST: u32 = 10_000;
 const PAUSE_LEN: u32 = 60;
 const LENGTH_STEP: u64 = 1_000;
 
-/// Distribution, summed per port.
 #[derive(Debug, Default)]
 pub struct QueueLengths {
     last: Picos,
-    /// Sample counts by switch, port and length in kB.
+    /// Sample counts by switch, port and kB.
     counts: Vec<Vec<Vec<u32>>>,
 }
 
@@ -62,12 +60,11 @@ pub fn texts(
 
 pub const NAMES: [&str; 3] = ["fct", "pfc", "qlen"];
 
-/// Returns 11.x.y.1.
 fn address(node: u32) -> u32 {
     0x0b00_0001 + (node / 256) * 0x1_0000 + (node % 256) * 0x100
 }
 
-/// Formats finished flows in order of their ends.
+/// Formats flows in order of ends.
 fn flows(import: &Import, records: &[FlowRecord]) -> String {
     let mut next_port: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut next_of_load = vec![0; import.ports.len()];
@@ -93,7 +90,7 @@ fn flows(import: &Import, records: &[FlowRecord]) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Formats pauses at their arrival; a pause frame needs line time and delay.
+/// Formats pauses at arrival; a pause frame needs line time and delay.
 fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
     let mut lines = Vec::new();
     for (switch, pauses) in pauses.iter().enumerate() {
@@ -113,7 +110,7 @@ fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Formats queue lengths of the whole run, by node and interface; empty without samples.
+/// Formats queue lengths by node and interface.
 fn queues(import: &Import, lengths: &QueueLengths) -> String {
     let mut all = BTreeMap::new();
     for (switch, ports) in (0..).zip(&lengths.counts) {

@@ -15,9 +15,9 @@ use super::files::IMPORTED;
 use crate::Given;
 use crate::scenario::Source;
 
-/// KMIN and KMAX, bytes for each Gb/s of a host's line.
+/// KMIN and KMAX, bytes per Gb/s of a host's line.
 const ECN: [u64; 2] = [4_000, 16_000];
-/// Maximum duration after the start of the last flow.
+/// Duration after the last flow's start.
 const LIMIT: Nanos = Nanos::from_secs(10);
 
 /// Creates a scenario with this topology and these flows.
@@ -33,7 +33,7 @@ pub fn import(
         Some(_) => String::new(),
         None => alone(topology, flows)?,
     };
-    // Paths in a scenario are relative to its file, paths of the command line to the current directory.
+    // A scenario's paths are relative to its file, the command line's to the current directory.
     let place = |file: &Path| match scenario {
         Some(_) => std::path::absolute(file).map_err(|error| miette!("{}: {error}", file.display())),
         None => Ok::<PathBuf, miette::Report>(file.to_owned()),

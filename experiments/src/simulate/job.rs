@@ -25,7 +25,6 @@ use super::tables::{
 use crate::scenario::{Scenario, Source};
 use crate::statistics::{mean, quantile, sorted};
 
-/// The receiver has not yet processed received data.
 const SLOW_RECEIVER: &str = "slow_receiver";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,12 +44,10 @@ pub fn label(scenario: &Scenario) -> String {
     parts.join(";")
 }
 
-/// Parts of a run; progress is reported after each.
 const PARTS: u64 = 1_000;
-/// For progress of runs that end long before their limit.
+/// Maximum, for progress of runs that end long before their limit.
 const PART_MAX: Nanos = Nanos::from_micros(50);
 
-/// Counters at the end of the warm-up.
 #[derive(Clone, Default)]
 struct WarmUpCounts {
     xoffs: u64,
@@ -179,7 +176,7 @@ fn dropped(counters: &ClassCounters) -> u64 {
     counters.drops.iter().map(xoff_flow_control::counter::Counter::get).sum()
 }
 
-/// Returns how long the peer was paused, including a current pause, ns.
+/// Includes a current pause.
 fn held(counters: &ClassCounters, now: Nanos) -> u64 {
     let since = counters.held_since.get();
     counters.held_nanos.get() + if since > 0 { now.0.saturating_sub(since) } else { 0 }
@@ -212,7 +209,6 @@ fn dropped_by(host: &FlowHost) -> impl Iterator<Item = (Class, u64)> {
     Class::ALL.into_iter().map(|class| (class, host.dropped(class)))
 }
 
-/// Returns the useful received payload.
 fn came(model: &Model, record: &FlowRecord) -> u64 {
     let frames = u64::from(model.fabric.received(record.flow));
     (frames * u64::from(model.payload_max)).min(record.bytes)
@@ -341,7 +337,6 @@ fn drops(model: &Model, key: &[String; 2]) -> Vec<Row> {
     rows
 }
 
-/// Returns the cells that name a class of a port.
 fn place(model: &Model, switch: usize, port: PortId, class: Class) -> [String; 5] {
     [
         switch.to_string(),
@@ -364,7 +359,6 @@ fn switches(model: &Model, key: &[String; 2]) -> Vec<Row> {
     some.map(cells).collect()
 }
 
-/// Returns the rows of ends with lost, late or damaged frames.
 fn links(model: &Model, key: &[String; 2]) -> Vec<Row> {
     let some =
         model.fabric.fabric().fault_counts_by_end().filter(|(_, counts)| *counts != FaultCounts::default());
@@ -472,7 +466,7 @@ fn summary(
     rows[&RUNS] = vec![row(key, std::iter::once(duration).chain(overall).chain(totals))];
 }
 
-/// Summarizes counted flows and queries, and the payload received in `span`.
+/// Summarizes counted flows and queries, and payload in `span`.
 fn outcome<'a>(
     flows: impl Iterator<Item = &'a FlowRecord>,
     queries: impl Iterator<Item = &'a Query>,

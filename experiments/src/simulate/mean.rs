@@ -24,7 +24,7 @@ pub enum Statistic {
     Mean,
     /// Sum.
     Sum,
-    /// Percentile, 0 (minimum) to 100 (maximum).
+    /// Percentile, from 0 to 100.
     Percentile(usize),
 }
 
@@ -33,7 +33,7 @@ pub enum Statistic {
 pub struct Condition {
     /// Column name.
     pub column: String,
-    /// Required content.
+    /// Required cell content.
     pub wanted: CellCondition,
 }
 
@@ -76,11 +76,10 @@ pub struct StatisticQuery<'a> {
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupStatistic {
     pub point: String,
-    /// Values of the columns that define the group.
     pub of: Vec<String>,
-    /// Over the seeds, in the unit of the column.
+    /// Result over the seeds.
     pub measured: Estimate,
-    /// Difference seed by seed; `None` for the control, and if the control has no value.
+    /// Difference to the control, seed by seed; `None` for the control, and without a control's value.
     pub against_control_percent: Option<Estimate>,
     /// Rows without a value, over all seeds.
     pub without: usize,
@@ -93,18 +92,14 @@ pub struct Statistics {
     #[serde(skip)]
     by: Vec<String>,
     pub unit: &'static str,
-    /// Missing runs: those of other shards, or of an interrupted run.
+    /// Missing runs, of other shards or interrupted.
     pub missing_runs: usize,
-    /// By point, in the order of the table.
     pub answers: Vec<GroupStatistic>,
 }
 
-/// A group of rows, over all points and seeds.
 struct Group {
     of: Vec<String>,
-    /// Numbers of each run.
     by_run: BTreeMap<Job, Vec<f64>>,
-    /// Rows without a number, by point.
     without: Vec<usize>,
 }
 
@@ -279,7 +274,7 @@ pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<S
 }
 
 impl Statistics {
-    /// Formats the answers in Markdown, times in microseconds and sizes in thousands of bytes.
+    /// Formats answers in Markdown: microseconds and kB.
     #[must_use]
     pub fn text(&self) -> String {
         let (unit, by) = match self.unit {

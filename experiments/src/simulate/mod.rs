@@ -54,7 +54,7 @@ pub struct Shard {
 /// Parameters of a simulation.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Scenario.
+    /// Scenario to run.
     pub source: &'a Source,
     /// Path of the scenario's file.
     pub path: &'a Path,
@@ -68,7 +68,7 @@ pub struct Request<'a> {
     pub out: Option<&'a Path>,
 }
 
-/// Runs the simulation; `tell` receives warnings and names of files.
+/// Runs the simulation; `tell` gets warnings and names of files.
 ///
 /// # Errors
 /// Fails if the scenario is invalid or files cannot be written.
@@ -119,7 +119,6 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     Ok(summary)
 }
 
-/// Adds scenario and point to an error that does not name them.
 fn with_place(error: miette::Report, name: &str, point: &str) -> miette::Report {
     let at = if point.is_empty() { String::new() } else { format!(" at {point}") };
     if error.is::<ConfigError>() {

@@ -15,19 +15,18 @@ use xoff_wire::{Header, MacControl};
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
     pub start: Nanos,
-    /// Start of the XON's transmission, or loss of the link.
+    /// Start of the XON, or loss of the link.
     pub end: Option<Nanos>,
     pub port: PortId,
     pub class: Class,
     pub cause: Option<Cause>,
-    /// Repetitions of the XOFF.
     pub refreshes: u64,
 }
 
 #[derive(Debug, Default)]
 struct PauseList {
     pauses: Vec<Pause>,
-    /// Index of the current pause, by port and class.
+    /// Index of a current pause by port and class.
     open: BTreeMap<(u8, u8), usize>,
 }
 
@@ -39,7 +38,7 @@ impl PauseList {
     }
 }
 
-/// Pauses of one switch, in the order of their starts.
+/// A switch's pauses in order of start.
 #[derive(Clone, Debug, Default)]
 pub struct Pauses(Arc<Mutex<PauseList>>);
 

@@ -12,23 +12,18 @@ use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};
 use crate::plot::{Content, Figure, Limits, Panel, Point};
 use crate::statistics::{quantile, sorted};
 
-/// Maximum points of the sweep with a panel of their own.
 const POINTS_MAX: usize = 12;
-/// Maximum rows.
 const PAUSING_MAX: usize = 12;
-/// Maximum lines.
 const QUEUES_MAX: usize = 4;
-/// Maximum lines.
 const FLOWS_MAX: usize = 8;
 const BINS: usize = 16;
 const STEPS: usize = 200;
 
-/// Maps sizes and slowdowns of flows to points of a line.
 type ToPoints<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 
 pub const DIRECTORY: &str = "plots";
 
-/// Draws all figures that have data; returns the files.
+/// Draws figures with data; returns the files.
 pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf>> {
     let plots = directory.join(DIRECTORY);
     let mut written = Vec::new();
@@ -131,7 +126,7 @@ fn slowdown(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>>
     Ok(panels)
 }
 
-/// Returns one bin per size if there are few, otherwise bins of equal logarithmic width.
+/// Returns a bin per size if few, otherwise equal logarithmic widths.
 fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     let mut distinct = sizes.to_vec();
     distinct.dedup();
@@ -140,7 +135,7 @@ fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     }
     let (low, high) = (sizes[0].max(1.0).log10(), sizes[sizes.len() - 1].max(1.0).log10());
     let edge = |at: usize| 10_f64.powf(low + (high - low) * at as f64 / BINS as f64);
-    // Sizes are integers; one on an edge belongs to the bin above.
+    // A size on an edge belongs to the bin above.
     (0..BINS)
         .map(|at| (edge(at).ceil(), if at + 1 == BINS { high_end(sizes) } else { edge(at + 1).ceil() - 1.0 }))
         .collect()
@@ -188,7 +183,7 @@ fn queues(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
     let [time, switch, port, class, egress] =
         ["time_ns", "switch", "port", "class", "egress_bytes"].map(|name| QUEUES.at(name));
     let all = times(of.values().flatten(), time);
-    // A sample without a row for a queue means an empty queue; a sample of only empty queues has no rows.
+    // A missing row means an empty queue; a sample of only empty queues has no rows.
     let over_time =
         |(steps, times): (&Steps, &[u64]), lengths: &BTreeMap<u64, f64>, one: fn(&[f64]) -> f64| {
             let samples: Vec<(u64, f64)> =

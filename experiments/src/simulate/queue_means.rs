@@ -7,10 +7,9 @@ use xoff_wire::units::{Class, PortId};
 use super::build::Model;
 use super::tables::decimal;
 
-/// Sums over the samples after the warm-up.
+/// Sums over samples after the warm-up.
 pub struct QueueMeans {
     samples: u64,
-    /// By switch, port and class.
     bytes: Vec<Vec<[u64; Class::ALL.len()]>>,
 }
 
@@ -30,7 +29,7 @@ impl QueueMeans {
         }
     }
 
-    /// Bytes; empty without samples.
+    /// Returns bytes; empty without samples.
     pub fn mean(&self, switch: usize, port: PortId, class: Class) -> String {
         let sum = self.bytes[switch][port.index()][class.index()];
         if self.samples == 0 { String::new() } else { decimal(sum as f64 / self.samples as f64) }
@@ -41,10 +40,9 @@ const EVERY: Picos = Picos::from_micros(100);
 /// Time without departures after which a queue is stuck.
 const LONG: Picos = Picos::from_micros(1_000);
 
-/// Departures of each queue, and the last time of a departure or of an empty queue.
+/// Departures by queue, and the last time of one or of an empty queue.
 pub struct StuckQueues {
     next: Picos,
-    /// By switch, port and class.
     queues: Vec<(u64, Picos)>,
 }
 
@@ -70,7 +68,7 @@ impl StuckQueues {
         }
     }
 
-    /// Returns the bytes in stuck queues, and since when the first is stuck.
+    /// Returns bytes in stuck queues, and since when.
     pub fn cells(&self, model: &Model, now: Picos) -> [String; 2] {
         let stuck = self.queues.iter().zip(queues(model)).filter(|((sent, since), queue)| {
             queue.egress_bytes.get() > 0 && queue.tx_frames.get() == *sent && now.since(*since) >= LONG

@@ -13,10 +13,10 @@ use super::tables::Rows;
 use crate::scenario::Source;
 use xoff_config::format::{scaled, span};
 
-/// On a terminal, and elsewhere.
+/// Intervals on a terminal and elsewhere.
 const REPORT_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
-/// `take` receives the rows in the order of `jobs`.
+/// Passes rows to `take` in the order of `jobs`.
 pub fn run(
     source: &Source,
     path: &Path,
@@ -49,7 +49,7 @@ pub fn run(
             match results.recv_timeout(REPORT_EVERY[0]) {
                 Ok((number, made)) => _ = waiting.insert(number, made),
                 Err(RecvTimeoutError::Timeout) => {}
-                // A thread has panicked; the scope propagates the panic.
+                // The scope propagates a thread's panic.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             reporter.report(&progress);
@@ -68,7 +68,6 @@ pub fn run(
     })
 }
 
-/// Progress messages on standard error.
 struct Reporter {
     began: Instant,
     last_report: Option<Instant>,

@@ -2,18 +2,16 @@
 
 use crate::plot::Point;
 
-/// Approximate maximum of points of a line.
 const POINTS: u64 = 160;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// Sampling period, ns.
     period: u64,
     samples: u64,
 }
 
 impl Steps {
-    /// Samples at `times` are in ns, sorted, distinct, possibly with gaps; the axis covers `all` times.
+    /// Takes sorted, distinct `times` in ns, possibly with gaps; the axis covers `all`.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, gcd).max(1);
@@ -21,14 +19,13 @@ impl Steps {
         Steps { period, samples: span.div_ceil(period * POINTS) }
     }
 
-    /// Returns all sample times from the first to the last, including gaps.
+    /// Includes gaps.
     pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
         let end = times.last().map_or(0, |last| last + 1);
         let period = usize::try_from(self.period).unwrap_or(usize::MAX);
         (*times.first().unwrap_or(&0)..end).step_by(period)
     }
 
-    /// `one` names the function that combines samples.
     pub fn axis(&self, one: &str) -> String {
         match self.samples {
             1 => "time (us)".into(),
@@ -36,7 +33,7 @@ impl Steps {
         }
     }
 
-    /// Returns points (us) of time-ordered samples (ns), each at the end of its period; `one` combines values.
+    /// Returns points (us) of samples (ns) in order, each at its period's end.
     pub fn line(&self, samples: &[(u64, f64)], one: impl Fn(&[f64]) -> f64) -> Vec<Point> {
         let width = self.period * self.samples;
         let of_step = |chunk: &[(u64, f64)]| {

@@ -19,9 +19,9 @@ use crate::results::{cells, csv};
 pub struct RunMetadata {
     pub scenario: String,
     pub about: String,
-    /// The control first.
+    /// Points of the sweep, the control first.
     pub points: Vec<String>,
-    /// Includes those of other shards.
+    /// Seeds, other shards' included.
     pub seeds: Vec<u64>,
 }
 
@@ -36,7 +36,6 @@ impl RunMetadata {
         self.seeds.contains(&seed).then_some(Job { point, seed })
     }
 
-    /// A single run needs no suffix.
     fn file(&self, name: &str, Job { point, seed }: Job) -> String {
         match self.runs() {
             1 => format!("{name}.txt"),
@@ -45,7 +44,6 @@ impl RunMetadata {
     }
 }
 
-/// Maximum length of a row, bytes.
 const ROW_MAX: u64 = 1 << 20;
 const ABOUT: &str = "run.json";
 const SCENARIO: &str = "scenario.toml";
@@ -61,7 +59,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The directory must be new or empty.
+    /// Requires a new or empty directory.
     pub fn create(directory: &Path, about: &RunMetadata, scenario: &str) -> miette::Result<Store> {
         let holds = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
         if holds {
@@ -97,7 +95,7 @@ impl Store {
         Ok(Store { directory: directory.to_owned(), about: about.clone(), files })
     }
 
-    /// The row in [`RUNS`] is written last and marks a complete run.
+    /// Writes [`RUNS`] last, as the mark of a complete run.
     pub fn write(&mut self, job: Job, rows: &Rows) -> miette::Result<()> {
         for (name, text) in &rows.texts {
             let path = self.directory.join(self.about.file(name, job));
@@ -130,7 +128,7 @@ pub fn about(directory: &Path) -> miette::Result<(RunMetadata, String)> {
     Ok((about, read(SCENARIO)?))
 }
 
-/// Leaves out an incomplete last row, of an interrupted run.
+/// Skips an interrupted run's incomplete last row.
 pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miette::Result<()> {
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());

@@ -12,7 +12,6 @@ use super::store::RunMetadata;
 use super::tables::{LOADS, RUNS, Row, Table};
 use crate::statistics::{Interval, mean};
 
-/// Columns of [`RUNS`] in the text, with titles.
 const SHOWN: [(&str, &str); 11] = [
     ("flows", "flows"),
     ("flows_done", "done"),
@@ -27,14 +26,14 @@ const SHOWN: [(&str, &str); 11] = [
     ("lost_frames", "lost"),
 ];
 
-/// Columns, from the first, that the table of loads has too.
+/// Leading columns that the table of loads has too.
 const OF_LOADS: usize = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The value itself for a single run.
+    /// Mean, or the single value.
     pub mean: f64,
-    /// 95 % interval; `None` for a single run.
+    /// Lower end, with two runs or more.
     pub low: Option<f64>,
     pub high: Option<f64>,
     pub runs: usize,
@@ -68,11 +67,9 @@ impl Estimate {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PointSummary {
-    /// Varied keys with their values; empty without a sweep.
     pub point: String,
-    /// By column of `runs.csv`.
+    /// Estimates by column of `runs.csv`.
     pub measured: serde_json::Map<String, serde_json::Value>,
-    /// Difference to the control of the same seed, by column; empty for the control.
     pub against_control: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -80,7 +77,7 @@ pub struct PointSummary {
 pub struct LoadSummary {
     pub point: String,
     pub load: String,
-    /// By column of `loads.csv`.
+    /// Estimates by column of `loads.csv`.
     pub measured: serde_json::Map<String, serde_json::Value>,
     #[serde(skip)]
     cells: Vec<String>,
@@ -199,7 +196,6 @@ pub fn summary(about: &RunMetadata, rows: &[Row], loads: &[Row]) -> Summary {
     }
 }
 
-/// Describes significant differences.
 fn comparison(point: &str, against: &dyn Fn(usize) -> Option<Estimate>) -> Option<String> {
     let differences = SHOWN[2..].iter().filter_map(|(name, title)| {
         let of = against(RUNS.at(name))?;
@@ -249,7 +245,6 @@ impl Summary {
     }
 }
 
-/// Leaves out the first `skip` columns.
 fn table<'a>(
     words: &[&str],
     numbers: &[(&str, &str)],

@@ -1,5 +1,3 @@
-//! Tables of a run's results.
-
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 
@@ -41,7 +39,7 @@ pub const FLOWS: Table = Table {
     },
 };
 
-/// A row for each queue that was not empty at a sample.
+/// Rows by sample and non-empty queue.
 pub const QUEUES: Table = Table {
     name: "queues",
     columns: columns! {
@@ -55,7 +53,7 @@ pub const QUEUES: Table = Table {
     },
 };
 
-/// A row for each pause that a switch or slow receiver requested.
+/// Rows by pause of a switch or slow receiver.
 pub const PAUSES: Table = Table {
     name: "pauses",
     columns: columns! {
@@ -73,7 +71,7 @@ pub const PAUSES: Table = Table {
     },
 };
 
-/// A row for each active class of each port.
+/// Rows by port and active class.
 pub const CLASSES: Table = Table {
     name: "classes",
     columns: columns! {
@@ -101,7 +99,6 @@ pub const CLASSES: Table = Table {
     },
 };
 
-/// A row for each class of a port and reason.
 pub const DROPS: Table = Table {
     name: "drops",
     columns: columns! {
@@ -115,7 +112,7 @@ pub const DROPS: Table = Table {
     },
 };
 
-/// A row for each switch with faults or losses.
+/// Rows by switch with faults or losses.
 pub const SWITCHES: Table = Table {
     name: "switches",
     columns: columns! {
@@ -129,7 +126,7 @@ pub const SWITCHES: Table = Table {
     },
 };
 
-/// A row for each end with lost, late or damaged frames.
+/// Rows by end with lost, late or damaged frames.
 pub const LINKS: Table = Table {
     name: "links",
     columns: columns! {
@@ -141,7 +138,7 @@ pub const LINKS: Table = Table {
     },
 };
 
-/// A row for each of the first flows, at each sample.
+/// Rows by sample and flow, of the first flows.
 pub const THROUGHPUT: Table = Table {
     name: "throughput",
     columns: columns! {
@@ -152,7 +149,7 @@ pub const THROUGHPUT: Table = Table {
     },
 };
 
-/// A row for each run; the source of the summary.
+/// Rows by run, the source of the summary.
 pub const RUNS: Table = Table {
     name: "runs",
     columns: columns! {
@@ -207,7 +204,6 @@ pub const LOADS: Table = Table {
 pub const TABLES: [&Table; 10] =
     [&RUNS, &FLOWS, &CLASSES, &DROPS, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS, &SWITCHES, &LINKS];
 
-/// Formats nanoseconds, to the picosecond.
 pub fn nanos(time: Picos) -> String {
     match time.0 % 1_000 {
         0 => (time.0 / 1_000).to_string(),
@@ -215,7 +211,6 @@ pub fn nanos(time: Picos) -> String {
     }
 }
 
-/// Leaves out trailing zeros.
 pub fn decimal(number: f64) -> String {
     let text = format!("{number:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -224,9 +219,9 @@ pub fn decimal(number: f64) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     tables: [Vec<Row>; TABLES.len()],
-    /// Files in the format of another simulator: names without `.txt`, and texts.
+    /// Files in another simulator's format.
     pub texts: Vec<(&'static str, String)>,
-    /// Events after the end of the run.
+    /// Events after the run's end.
     pub unreached: BTreeSet<String>,
 }
 

@@ -1,5 +1,3 @@
-//! Results are documented, and depend only on the scenario and the seeds.
-
 #![allow(clippy::unwrap_used)]
 
 mod changes;
@@ -137,7 +135,7 @@ fn flow_times_follow_from_links() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
     let flow = |column: &str| rows[&FLOWS][0][FLOWS.at(column)].as_str();
-    // A frame of 1,538 bytes on each line: 123.04 ns twice at 100 Gb/s, 1230.4 ns at 10 Gb/s, and 2,000 ns of propagation.
+    // 1,538 bytes take 123.04 ns twice at 100 Gb/s and 1230.4 ns at 10 Gb/s; propagation takes 2,000 ns.
     assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.480", "1"));
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }
@@ -472,7 +470,7 @@ fn deadlock_is_reported_with_its_begin() {
 fn ledgers_of_shipped_scenarios_balance() {
     for name in scenarios() {
         let micros = if name.starts_with("capfc") { 2_000 } else { 100 };
-        // A run with a limit has no duration.
+        // A limited run has no duration.
         let key = if name == "ofc-deadlock" { "limit" } else { "duration" };
         let short = format!("scenario.{key}={micros}us");
         let last = if name == "qcn-leaf-spine" { "load.4.begin=0s" } else { "scenario.seed=1" };

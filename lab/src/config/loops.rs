@@ -74,7 +74,7 @@ impl Floods<'_> {
         Visits::Bounded(worst)
     }
 
-    /// `memo` maps unfinished ports to `None`.
+    /// Maps unfinished ports to `None` in `memo`.
     fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
         match memo.get(&at) {
             Some(Some(visits)) => return Visits::Bounded(visits.clone()),

@@ -73,7 +73,7 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
     hosts.collect()
 }
 
-/// A guest behind a TAP runs its own agent.
+/// Leaves out a guest behind a TAP, which runs its own agent.
 fn nic(file: &File, keys: Option<&HostKeys>, place: &Place) -> Option<NicSettings> {
     let own = keys.and_then(|keys| keys.nic.as_ref());
     let key = own.or(file.defaults.nic.as_ref());

@@ -215,6 +215,7 @@ fn classes(switches: &[Status]) -> String {
     table(&["switch", "class", "frames in", "out", "dropped", "pauses"], rows)
 }
 
+/// Formats a table with numbers to the right; empty without rows.
 pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

@@ -1,5 +1,3 @@
-//! Two leaves, four spines, and methods of spreading frames over the paths.
-
 use crate::{Plan, PortOf, SwitchId};
 
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +17,7 @@ pub(super) fn leaves(plan: &mut Plan) -> [SwitchId; 2] {
     ["leaf-1", "leaf-2"].map(|name| plan.switch(name))
 }
 
-/// Connects spines to both leaves; returns the first leaf's uplinks.
+/// Returns the first leaf's uplinks.
 pub(super) fn spread(plan: &mut Plan, leaves: [SwitchId; 2], by: &SpreadCase) -> Vec<PortOf> {
     let mut uplinks = [Vec::new(), Vec::new()];
     for number in 1..=SPINES {

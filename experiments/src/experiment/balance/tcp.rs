@@ -36,7 +36,7 @@ const CASES: [Case; 7] = [
     case(ADAPTIVE, LossDetection::Timeout),
 ];
 const LASTS: Nanos = Nanos::from_millis(2500);
-/// Time by which TCP rates have settled; measurements start here.
+/// Settling time of TCP, before measurements.
 const SETTLED: Nanos = Nanos::from_millis(500);
 
 #[derive(Debug, Serialize)]
@@ -50,24 +50,19 @@ pub(super) struct TcpPoint {
     flow_mbps: Option<Spread>,
     /// Jain's index over flows; one value per run.
     fairness: Option<Spread>,
-    /// At the first leaf's uplinks, sampled.
     uplink_kilobytes: Option<Spread>,
-    /// Sent by NICs and switches; all counters cover all runs.
+    /// XOFFs of NICs and switches.
     xoff_sent: u64,
-    /// Sum over ports.
     paused_ms: f64,
-    /// Each counted once.
     segments: u64,
-    /// Arrivals before an earlier segment, and their percentage.
+    /// Arrivals before an earlier segment.
     out_of_order_segments: u64,
     out_of_order_percent: f64,
     retransmitted_segments: u64,
     retransmitted_percent: f64,
-    /// TCP's loss recoveries, by detection method.
     dupack_recoveries: u64,
     sack_recoveries: u64,
     timeouts: u64,
-    /// Segments for which receivers' kernels had no room.
     refused_segments: u64,
     bytes_written: u64,
     bytes_read: u64,
@@ -76,7 +71,6 @@ pub(super) struct TcpPoint {
 pub(super) struct TcpRun {
     case: Case,
     carried: TransferResults,
-    /// Samples by uplink, KB.
     waiting: Vec<f64>,
 }
 
@@ -85,7 +79,7 @@ struct TcpScene {
     uplinks: Vec<PortOf>,
 }
 
-/// Returns each distinct plan once; loss detection does not change a switch. The simulator has no TCP.
+/// Returns each distinct plan once; loss detection changes no switch.
 pub(super) fn plans(line: Line) -> impl Iterator<Item = Plan> {
     let spreads = if line.is_simulated() { &[] } else { &SPREADS[..] };
     spreads.iter().map(move |spread| plan(line, spread).0)
@@ -106,7 +100,6 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, TcpScene) {
     (plan, TcpScene { flows, uplinks })
 }
 
-/// Runs nothing in the simulator.
 pub(super) fn run(setup: &Setup<'_>) -> Result<Vec<TcpRun>, FabricError> {
     let line = setup.line;
     let cases = if line.is_simulated() { &[] } else { &CASES[..] };
@@ -132,7 +125,6 @@ fn run_case(setup: &Setup<'_>, case: Case) -> Result<TcpRun, FabricError> {
 }
 
 impl TcpRun {
-    /// Ignores reordering where the spreading method permits it.
     pub(super) fn conduct(&self) -> Conduct {
         self.carried.conduct(self.case.spread.reorders)
     }

@@ -17,7 +17,7 @@ const HEADLINES: &[Headline<CascadeResults>] = &[
     Headline::of("14 rail-a\nreleases gpu-1", |of| of.at_ms("14", "gpu-1")),
 ];
 
-/// Returns the plan, senders, receiver, and both hosts of the other class.
+/// Returns the plan, senders, receiver, and the other class's hosts.
 pub(super) fn plan(line: Line) -> (Plan, [HostId; 2], HostId, [HostId; 2]) {
     let mut plan = Plan::new(line);
     let [rail_a, rail_b, spine, rail_c] =

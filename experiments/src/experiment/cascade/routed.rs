@@ -28,13 +28,13 @@ const HEADLINES: &[Headline<CascadeResults>] = &[
 
 pub(super) struct RoutedScene {
     pub(super) plan: Plan,
-    /// Each with the port of leaf-1 that its flow has to use.
+    /// Senders with the port of leaf-1 that each flow has to use.
     senders: [(HostId, PortOf); 2],
     gpu_3: HostId,
     other: HostId,
 }
 
-/// Frame sizes with FCS, by which counters distinguish the senders.
+/// Sizes with FCS, by which counters distinguish the senders.
 const SIZES: [u32; 2] = [1518, 1514];
 
 pub(super) fn plan(line: Line) -> RoutedScene {
@@ -87,7 +87,7 @@ fn run(setup: &Setup<'_>) -> Result<CascadeRun, FabricError> {
     Ok(CascadeRun { astray: astray.collect(), ..run })
 }
 
-/// Describes a difference between the host's frames and bytes and those that left by the flow's port.
+/// Describes frames and bytes that did not leave by the flow's port.
 fn astray(FlowPath { from, by, .. }: &FlowPath, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
     let [sent_text, left_text] =
         [sent, left].map(|(frames, bytes)| format!("{frames} frames ({bytes} bytes)"));

@@ -11,7 +11,7 @@ pub(super) struct Sequence {
     steps: Vec<Step>,
 }
 
-/// A path of pauses upstream through three switches, from the slow receiver to a sender.
+/// A path of pauses from the slow receiver through three switches to a sender.
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
     pub(super) sink: &'static str,
@@ -25,9 +25,7 @@ pub(super) struct Chain {
 struct Step {
     number: &'static str,
     what: String,
-    /// Event that shows the step.
     action: PortAction,
-    /// Event that has to come first.
     after: Option<PortAction>,
     cause: Option<ExpectedCause>,
 }
@@ -39,14 +37,14 @@ struct PortAction {
     kind: PauseAction,
 }
 
-/// Port with most of the queued frames, and whether its peer pauses it. Later pauses there have the same cause.
+/// Port with most queued frames, and whether its peer pauses it. Later pauses there have the same cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ExpectedCause {
     culprit: String,
     relayed: bool,
 }
 
-/// First observation of a step; null without one.
+/// First observation of a step, if any.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct StepTime {
     pub(super) step: &'static str,
@@ -55,9 +53,8 @@ pub(super) struct StepTime {
     pub(super) why: Option<String>,
 }
 
-/// The article's numbers of a chain's steps.
+/// The article's step numbers of a chain.
 const NUMBERS: [&str; 9] = ["1-3", "4", "5-7", "8", "9", "10-12", "13", "14", "14"];
-/// Index of each step's predecessor.
 const AFTER: [Option<usize>; 9] =
     [None, Some(0), Some(1), Some(2), Some(3), Some(0), Some(5), Some(6), Some(4)];
 
@@ -115,7 +112,7 @@ impl PortAction {
 }
 
 impl Sequence {
-    /// Common steps of both chains appear once.
+    /// Creates the steps; common ones of both chains appear once.
     pub(super) fn new(title: &'static str, chains: [Chain; 2]) -> Sequence {
         let mut steps: Vec<Step> = Vec::new();
         let chains = chains.map(|chain| chain.steps());
@@ -139,7 +136,7 @@ impl Sequence {
         self.steps.iter().map(step_time).collect()
     }
 
-    /// Returns steps before their predecessor, with the difference in ms, and missing steps.
+    /// Returns steps before their predecessor, by how many ms, and missing steps.
     pub(super) fn out_of_order(&self, record: &PauseRecord) -> Vec<(String, Option<f64>)> {
         let name = |of: &PortAction| {
             let number = self.steps.iter().find(|step| step.action == *of).map_or("", |step| step.number);
@@ -159,7 +156,7 @@ impl Sequence {
         missing.chain(against).collect()
     }
 
-    /// Returns pauses whose cause differs from the article's, and pauses of hosts that the article does not pause.
+    /// Returns pauses with another cause, and of other hosts, than the article's.
     pub(super) fn not_relayed(&self, record: &PauseRecord) -> Vec<String> {
         let holds = || self.steps.iter().filter_map(|step| Some((step, step.cause.as_ref()?)));
         let against = holds().flat_map(|(step, cause)| {
@@ -232,7 +229,6 @@ pub(super) mod tests {
     }
 
     impl Sequence {
-        /// Returns the steps as events one millisecond apart, with causes.
         pub(in super::super) fn expected_events(&self) -> Vec<PauseEvent> {
             let event = |(place, Step { action, cause, .. }): (usize, &Step)| PauseEvent {
                 culprit: cause.as_ref().map(|of| of.culprit.clone()),
@@ -305,7 +301,7 @@ pub(super) mod tests {
             (expected[release].action, expected[resume].action),
             (PauseAction::Releases, PauseAction::Resumes)
         );
-        // The sample that showed the release was late; the release may be older than the resume.
+        // The sample that showed the release was late.
         for (not_before, in_order) in [(9.0, true), (9.1, false)] {
             let mut events = expected.clone();
             (events[release].not_before_ms, events[release].at_ms) = (not_before, 9.2);

@@ -29,18 +29,17 @@ pub(super) enum PauseAction {
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PauseEvent {
-    /// Time after the first frame was due, ms; for an end, when it was observed.
+    /// Time after the first frame was due; for an end, when it was observed.
     pub(super) at_ms: f64,
-    /// Earliest possible time, ms; for an end, when the previous sample began.
+    /// Earliest possible time; for an end, when the previous sample began.
     #[serde(skip)]
     pub(super) not_before_ms: f64,
     pub(super) switch: String,
-    /// Port, named after its neighbour.
     pub(super) port: String,
     pub(super) action: PauseAction,
-    /// The switch's explanation of a pause that it sent.
+    /// The switch's explanation of a sent pause.
     pub(super) why: Option<String>,
-    /// For a pause sent: the port with most of the queued frames, and whether its own peer pauses it.
+    /// Culprit of a sent pause: the port with most queued frames, and whether its peer pauses it.
     pub(super) culprit: Option<String>,
     pub(super) relayed: Option<bool>,
 }
@@ -60,7 +59,7 @@ impl PauseRecord {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct PauseTrack {
-    /// Begin of the current pause; 0 without one.
+    /// Begin of the current pause, or 0.
     since: u64,
     begun: u64,
     sampled_at: Nanos,
@@ -69,16 +68,16 @@ struct PauseTrack {
 /// Result of a sample; times count from the first frame.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PauseChange {
-    /// Earliest and latest time of an end.
+    /// Earliest and latest end of a pause.
     end: Option<[Nanos; 2]>,
     begin: Option<Nanos>,
-    /// Time after which one more pause began and ended unobserved.
+    /// Time after which another pause passed unobserved.
     missed_after: Option<Nanos>,
 }
 
 impl PauseTrack {
-    /// Records a sample taken from `from` to `to`: the number of ended pauses, read first, and the begin of a current one, both by the
-    /// switch's clock, which stood at `origin` when the first frame was due.
+    /// Records a sample: the number of ended pauses, read first, and the begin of a current one. Both use the switch's clock, which
+    /// stood at `origin` when the first frame was due.
     fn sample(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> PauseChange {
         let mut found = PauseChange::default();
         if since != self.since {
@@ -92,7 +91,7 @@ impl PauseTrack {
             }
             self.since = since;
         }
-        // A switch counts an ended pause after it clears `since`: the sum may briefly be one too low, never too high.
+        // A switch counts an ended pause after clearing `since`: the sum may be one too low, never too high.
         let begun = ended + u64::from(since != 0);
         if begun > self.begun {
             found.missed_after = Some(self.sampled_at);
@@ -118,7 +117,6 @@ fn ports(plan: &Plan) -> Vec<WatchedPort> {
     plan.switches().flat_map(of).collect()
 }
 
-/// Records every change of pauses, for at most `patience`.
 pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> PauseRecord {
     let ports = ports(plan);
     let mut tracks = vec![[PauseTrack::default(); 2]; ports.len()];
@@ -148,7 +146,7 @@ pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> PauseRe
     record
 }
 
-/// Reads the numbers of ended pauses sent and obeyed, the begins of current ones, and the cause of the one sent.
+/// Reads the numbers of ended pauses sent and obeyed, the begins of current ones, and the sent one's cause.
 fn read(class: &ClassCounters) -> ([u64; 2], [u64; 2], Option<Cause>) {
     settled(|| {
         let ended = [&class.held_durations, &class.paused_durations].map(Histogram::count);
@@ -192,7 +190,6 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    /// Returns the results of samples, each one millisecond long.
     fn samples<const N: usize>(samples: [(u64, u64, u64); N]) -> [PauseChange; N] {
         let mut track = PauseTrack::default();
         samples.map(|(from, ended, since)| {

@@ -15,7 +15,7 @@ fn light_senders_stay_within_stream_limit() {
     }
 }
 
-/// Returns a run with three messages to the congested port: one alone and two under congestion, the last with a lost frame.
+/// Returns a run with three messages to the congested port: one alone, two under congestion, the last with a lost frame.
 fn run() -> VictimRun {
     let line = Line::from(BitRate::from_mbps(100));
     let (_, scene) = plan(line);

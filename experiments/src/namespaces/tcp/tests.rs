@@ -54,11 +54,10 @@ fn written_bytes_are_all_read() {
     assert_eq!(got.marked, 0);
 }
 
-/// A segment in `ONE_OF` is overtaken by `OVERTAKEN_BY` later ones.
+/// Reordering rate: a segment in `ONE_OF` is overtaken by `OVERTAKEN_BY` later ones.
 const ONE_OF: u64 = 40;
 const OVERTAKEN_BY: u64 = 6;
 
-/// TCP detects a loss earlier.
 const OVERTAKEN_MAX: u64 = 5_000;
 
 struct Relay {
@@ -108,7 +107,6 @@ fn packets_of(device: &Device) -> OwnedFd {
     })
 }
 
-/// Returns `None` when stopped.
 fn next(from: &OwnedFd, stop: &AtomicBool) -> Option<Vec<u8>> {
     let mut frame = vec![0; 2_000];
     while !stop.load(Ordering::Relaxed) {
@@ -147,7 +145,7 @@ fn relay_out_of_order(from: &OwnedFd, to: &OwnedFd, stop: &AtomicBool, overtaken
     }
 }
 
-/// Sends with reordering until `enough` accepts the sender's counters and the number of overtaken segments.
+/// Sends with reordering until `enough` accepts the counters.
 fn sent_out_of_order(detection: LossDetection, enough: impl Fn(Counts, u64) -> bool) {
     let mut lab = Lab::new();
     let [a, b, between] = ["a", "b", "between"].map(|name| lab.namespace(name).unwrap());

@@ -1,5 +1,3 @@
-//! Keys of `[[fault]]`.
-
 use super::*;
 
 // proves: sim-fabrics, scenarios

@@ -1,5 +1,3 @@
-//! Settings of a scenario's hosts.
-
 use miette::miette;
 use xoff_config::quantity;
 use xoff_sim::flows::{Control, FlowFabric, RoceSettings, Transport};
@@ -17,7 +15,7 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
         Transport::Roce(RoceSettings { ack_class, .. }) => (ack_class, None),
         Transport::LineRate => (None, None),
     };
-    // CNMs of switches are untagged and share the class of untagged frames.
+    // CNMs of switches are untagged.
     let cnms = scenario.hosts.qcn.map(|_| Class::ALL[0]);
     scenario.loads.iter().map(|load| load.class).chain(acks).chain(cnps).chain(cnms).collect()
 }

@@ -14,9 +14,7 @@ use crate::scenario::{self, LoadKind, Scenario};
 #[derive(Debug)]
 pub struct Import {
     pub nodes: Nodes,
-    /// By switch and port.
     pub ends: Vec<Vec<(At, Line)>>,
-    /// Receiver's port, by load and flow; empty for loads without a file.
     pub ports: Vec<Vec<u16>>,
 }
 

@@ -1,5 +1,3 @@
-//! Traffic of a scenario's hosts.
-
 use std::path::Path;
 
 use miette::miette;
@@ -45,7 +43,6 @@ pub(super) fn host_rate(plan: &Plan) -> BitRate {
     lines.map(|(.., line)| line.rate).min_by_key(|rate| rate.bits_per_second()).expect("a fabric has hosts")
 }
 
-/// Checks that a file has flows, each of which starts before the run ends.
 pub(super) fn check_start_times(
     file: &Path,
     starts: impl Iterator<Item = Picos>,

@@ -12,25 +12,22 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
-/// Measured bytes per frame slot of a switch (fat-trees with lines of 100 and 200 us compared), per port, and per known address (fat-trees
-/// of 4 to 32 ports per switch).
+/// Measured bytes per frame slot (fat-trees with lines of 100 and 200 us compared), port, and known address (fat-trees of 4 to 32 ports
+/// per switch).
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
-/// Measured bytes of a flow and its row of results: 80,000 to 5.5 million flows, open queries and Poisson arrivals.
+/// Measured bytes of a flow and its row: 80,000 to 5.5 million flows, open queries and Poisson arrivals.
 const FLOW: f64 = 1_450.0;
-/// Shortest likely line of a file of flows, bytes.
+/// Shortest likely line of a file.
 const LINE_LEN: u64 = 20;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// `None` if unknown.
     pub machine: Option<Bytes>,
-    /// Concurrent runs, which share the memory.
     pub runs: usize,
 }
 
-/// Checks that the fabric, with the flows of its loads, fits into the memory.
 pub(super) fn fit(
     kinds: &[Arc<SwitchKind>],
     hosts: u32,
@@ -70,7 +67,7 @@ pub(super) fn fit(
     })
 }
 
-/// Estimates the flows of each load, by name. `imported` has the numbers of flows already read, by load.
+/// Estimates flows by load; `imported` has numbers already read.
 pub(super) fn flows<'scenario>(
     scenario: &'scenario Scenario,
     plan: &Plan,
@@ -82,7 +79,7 @@ pub(super) fn flows<'scenario>(
     let hosts = f64::from(plan.hosts());
     let of = |load: &LoadSettings, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
-        // A closed load cannot be faster than the line.
+        // A closed load is no faster than the line.
         let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
         let rounds = |bytes: f64| {
             let takes = if load.is_open { 0.0 } else { bytes / line };

@@ -1,5 +1,3 @@
-//! Construction of a fabric and its loads from a scenario.
-
 mod components;
 mod hosts;
 mod import;
@@ -29,17 +27,16 @@ use crate::scenario::{self, Source};
 pub struct Model {
     pub fabric: FlowFabric,
     pub kinds: Vec<&'static str>,
-    /// By switch and port.
     pub peers: Vec<Vec<String>>,
     pub payload_max: u32,
-    /// Names by the tags of flows.
+    /// Names by flows' tags.
     pub loads: Vec<String>,
     pub schedule: Schedule,
     pub import: Option<Import>,
     pub warnings: Vec<String>,
 }
 
-/// `runs` is the number of concurrent runs. Paths of loads' files are relative to `path`.
+/// Resolves paths of loads' files relative to `path`; `runs` share the memory.
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path, runs: usize) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let bare = plan::plan(&scenario, path, &Build::ideal())?;

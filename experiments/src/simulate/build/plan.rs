@@ -1,5 +1,3 @@
-//! Switches, hosts and lines of a scenario.
-
 use std::path::Path;
 
 use miette::miette;
@@ -18,7 +16,7 @@ use crate::scenario::{self, PortLine, Scenario, TopologyKind};
 pub(super) struct Planned {
     pub plan: Plan,
     pub nodes: Option<Nodes>,
-    /// Ends whose frames are lost, with the share.
+    /// Ends with their share of lost frames.
     pub lossy: Vec<(At, f64)>,
 }
 
@@ -48,7 +46,6 @@ pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::R
     Ok(Planned { plan, nodes: None, lossy: Vec::new() })
 }
 
-/// Checks that no port group is larger than a switch supports.
 fn spreads(plan: &Plan) -> miette::Result<()> {
     let ways = plan.forwarding().flat_map(|of| of.groups.iter().map(|group| group.members.len())).max();
     match ways.filter(|ways| *ways > MEMBERS_MAX) {

@@ -19,7 +19,6 @@ pub struct Revision {
     pub at: Nanos,
     pub change: usize,
     pub switch: u32,
-    /// All settings of the switch's kind.
     pub settings: Arc<SwitchSettings>,
 }
 
@@ -36,7 +35,6 @@ pub struct Schedule {
     plan: Plan,
     seed: Seed,
     faults: Vec<Fault>,
-    /// Index of the latest settings, by switch.
     current: BTreeMap<u32, usize>,
     revisions: Vec<Revision>,
     /// Future events, the next last.
@@ -44,7 +42,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Losses and damage apply from now on.
+    /// Applies losses and damage from now on.
     pub(super) fn new(
         (faults, revisions): (Vec<Fault>, Vec<Revision>),
         plan: Plan,
@@ -100,7 +98,7 @@ impl Schedule {
         self.pending.iter().rev().filter_map(description)
     }
 
-    /// Runs all due events; returns the ends that have lost their link.
+    /// Returns the ends that have lost their link.
     pub fn run_due(&mut self, fabric: &mut FlowFabric) -> Vec<At> {
         let mut without_link = Vec::new();
         while self.next() <= fabric.fabric().now()
@@ -166,7 +164,6 @@ fn end(fault: &LinkFault, plan: &Plan) -> miette::Result<At> {
     link(at, plan).map(|_| at).ok_or_else(|| miette!("a [[fault]] names {at}, which there is not"))
 }
 
-/// Checks that an earlier fault of the same link does not conflict.
 fn check_conflict(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
     let Fault::Link(before) = before else { return Ok(()) };
     let here = fault.at;

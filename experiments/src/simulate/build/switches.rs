@@ -1,5 +1,3 @@
-//! Configurations of a scenario's switches, and their changes.
-
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -15,7 +13,7 @@ use crate::scenario::{Change, ChangeTarget, PortLine, Source};
 
 #[derive(Default)]
 pub(super) struct Configured {
-    /// Initial kinds, by switch; identical switches share one.
+    /// Initial kinds by switch; identical switches share one.
     pub kinds: Vec<Arc<SwitchKind>>,
     pub revisions: Vec<Revision>,
     pub warnings: Vec<String>,
@@ -70,8 +68,7 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// Packet memory fits the traffic that each configuration admits before the next pauses; the forwarding database has the largest capacity
-/// of all.
+/// Sizes packet memory for what each configuration admits before the next pauses; the forwarding database has the largest capacity.
 fn of_kind(configs: &[Config], lossy: ClassSet) -> KindAndChanges {
     let mut kinds: Vec<SwitchKind> = configs.iter().map(|config| ideal::kind(config, lossy)).collect();
     let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);

@@ -1,5 +1,3 @@
-//! Settings that change during a run apply from that time on.
-
 use super::*;
 
 const INCAST: &str = "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 3\n\

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Four hosts of one switch send to a fifth through another switch, without retransmissions.
+/// Returns four hosts of one switch that send to a fifth through another, without retransmissions.
 fn scenario(duration: &str, more: &str) -> String {
     format!(
         "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"dumbbell\"\nhosts = 4\n\
@@ -50,7 +50,7 @@ fn stall_losses_have_a_reason() {
     assert!(dropped > 0 && drops(&rows) == dropped, "{:?}", rows[&tables::DROPS]);
     let reasons = rows[&tables::DROPS].iter().map(|row| row[tables::DROPS.at("reason")].as_str());
     assert!(reasons.into_iter().all(|reason| reason == "headroom_exhausted"), "{:?}", rows[&tables::DROPS]);
-    // With a stall budget nothing is lost, whichever switch stalls.
+    // A stall budget prevents losses, whichever switch stalls.
     for at in ["s0", "s1"] {
         let budget = "[switch.all]\nstall_budget = \"40us\"\n";
         let stall = fault("stall", at, "begin = \"100us\"\nend = \"140us\"");
@@ -108,12 +108,12 @@ fn restarted_switch_loses_frames_not_settings() {
     let rows = run_of(&scenario("300us", &restart), &[]);
     let [_, _, unseen, restarts, frames] = switch_row(&rows);
     assert_eq!((unseen, restarts), (0, 1));
-    // Frames within the switch's thresholds, and 20 us of four lines at 100 Gb/s.
+    // Frames within thresholds, and 20 us of four lines at 100 Gb/s.
     let lines = 4 * 20_000 * 100 / 8 / 1_538;
     assert!((lines..lines + 500).contains(&frames), "{frames}");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
     assert_eq!(lost(&rows), frames + dropped);
-    // A restarted switch has the thresholds of an earlier change.
+    // A restarted switch keeps an earlier change.
     let low = "[[change]]\nat = \"10us\"\nswitch = 0\nclass.3.xoff = \"45KB\"\nclass.3.xon = \"43KB\"\n";
     let pauses = |more: &str| {
         let rows = run_of(&scenario("300us", more), &[]);
@@ -168,7 +168,7 @@ fn link_losses_are_listed_by_end() {
     assert!(of(&rows, "s0p0")[2] > 0 && of(&rows, "s0p0")[..2] == [0, 0]);
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_harmed = 1.0\n"), &[]);
     assert!(of(&rows, "s0p0")[3] > 0 && of(&rows, "s0p0")[..3] == [0; 3]);
-    // 500 ns of a line, in both directions.
+    // 500 ns of a line, both directions.
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"h0\"\ndown = \"100us\"\nup = \"110us\"\n"), &[]);
     let [on_their_way, ..] = of(&rows, "h0");
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");

@@ -4,7 +4,7 @@ use std::env;
 
 use super::*;
 
-/// Makes the test write the tables instead of comparing them.
+/// Variable that makes the test write tables instead of comparing.
 const WRITE: &str = "XOFF_WRITE_GOLDEN";
 
 fn directory(name: &str) -> PathBuf {

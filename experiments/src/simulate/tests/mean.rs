@@ -1,5 +1,3 @@
-//! Statistics of tables over the seeds of a run.
-
 use std::io::Write as _;
 
 use super::super::mean::{GroupStatistic, Statistics};
@@ -75,7 +73,7 @@ fn statistic_has_one_number_per_seed() {
     );
 }
 
-/// Writes two points with four seeds; the last run was interrupted.
+/// Writes two points with four seeds, the last run interrupted.
 fn two_points(out: &Path) {
     let points = ["policy=pfc", "policy=ofc"].map(str::to_owned);
     let about = RunMetadata {
