@@ -8,7 +8,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 /// NLMSG_HDRLEN.
 pub(crate) const HEADER: usize = 16;
 
-/// Returns a message that lacks only its sequence number.
+/// Returns a message without sequence number.
 pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(HEADER + body.len()).expect("messages are small");
     [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
@@ -54,7 +54,6 @@ impl Attributes {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    /// Appends a text with a zero byte.
     pub(crate) fn text(self, kind: u16, value: &str) -> Attributes {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat())
     }
@@ -63,12 +62,10 @@ impl Attributes {
         self.bytes(kind | NLA_F_NESTED, &inner.0)
     }
 
-    /// Appends a C struct of 32-bit numbers.
     pub(crate) fn words(self, kind: u16, words: &[u32]) -> Attributes {
         self.bytes(kind, Attributes::plain(words).as_bytes())
     }
 
-    /// Encodes 32-bit numbers without attribute headers.
     pub(crate) fn plain(words: &[u32]) -> Attributes {
         Attributes(words.iter().copied().flat_map(u32::to_ne_bytes).collect())
     }
@@ -82,7 +79,6 @@ impl Attributes {
     }
 }
 
-/// Returns kind and value of each attribute.
 pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     NlasIterator::new(bytes).map_while(Result::ok).map(|attribute| {
         let (kind, len) = (attribute.kind(), usize::from(attribute.length()));
@@ -99,12 +95,12 @@ pub(crate) fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
-/// Returns the `index`th 32-bit number; 0 if `value` is too short.
+/// Returns 0 if `value` is too short.
 pub(crate) fn word(value: &[u8], index: usize) -> u32 {
     value.get(index * 4..).and_then(<[u8]>::first_chunk).map_or(0, |&bytes| u32::from_ne_bytes(bytes))
 }
 
-/// Returns the first 64-bit number; 0 if `value` is too short.
+/// Returns 0 if `value` is too short.
 pub(crate) fn long(value: &[u8]) -> u64 {
     value.first_chunk().map_or(0, |&bytes| u64::from_ne_bytes(bytes))
 }

@@ -13,18 +13,18 @@ use nix::errno::Errno;
 
 use crate::attributes::{HEADER, find, messages, read, text, word};
 
-/// Flag and attribute of the kernel's error message (extended ACK).
+/// Extended ACK.
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Flag of a dump during which the table changed.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
-/// Maximum bytes of a datagram; the kernel splits a dump into pieces of 32 KiB.
+/// Maximum bytes of a datagram; the kernel splits dumps at 32 KiB.
 pub(crate) const DATAGRAM: usize = 1 << 16;
 
 static UNREADABLE: Once = Once::new();
 
-/// A blocking socket that sends one request at a time.
+/// Blocking socket for one request at a time.
 #[derive(Debug)]
 pub struct Conversation {
     socket: Socket,
@@ -34,19 +34,19 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Opens a conversation over rtnetlink, in the network namespace of the calling thread.
+    /// Opens rtnetlink, in the calling thread's network namespace.
     ///
     /// # Errors
-    /// Returns an error if the system cannot open a socket.
+    /// No socket.
     pub fn open() -> io::Result<Conversation> {
         Conversation::marked(0)
     }
 
-    /// Opens a conversation with `mark` as the upper half of its sequence numbers. The kernel repeats the number in
-    /// notifications, so that a listener can skip its own program's changes.
+    /// Opens rtnetlink with `mark` as the upper half of sequence numbers. Notifications repeat it, so that a listener
+    /// can skip its own program's changes.
     ///
     /// # Errors
-    /// Returns the errors of [`Conversation::open`].
+    /// No socket.
     pub fn marked(mark: u16) -> io::Result<Conversation> {
         Conversation::over(NETLINK_ROUTE, mark)
     }
@@ -63,7 +63,7 @@ impl Conversation {
     /// Sends a request with additional `flags`, and waits for the reply.
     ///
     /// # Errors
-    /// Returns the kernel's refusal with its message.
+    /// The kernel's refusal.
     pub fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.exchange(message, NLM_F_ACK | flags, |_| {})?.accepted().map(drop)
     }
@@ -71,7 +71,7 @@ impl Conversation {
     /// Reads one object; returns `None` if its device does not exist.
     ///
     /// # Errors
-    /// Returns the errors of [`Conversation::request`].
+    /// Those of [`Conversation::request`].
     pub fn get(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
         let mut object = None;
         match self.exchange(message, NLM_F_ACK, |message| object = Some(message))? {
@@ -80,10 +80,10 @@ impl Conversation {
         }
     }
 
-    /// Reads a table; skips messages that cannot be parsed. Returns false if the table changed meanwhile.
+    /// Reads a table; skips unparsable messages. Returns false if the table changed meanwhile.
     ///
     /// # Errors
-    /// Returns the errors of [`Conversation::request`].
+    /// Those of [`Conversation::request`].
     pub fn dump(
         &mut self,
         message: RouteNetlinkMessage,
@@ -114,7 +114,7 @@ impl Conversation {
         })
     }
 
-    /// Sends a message and reads the whole reply; passes each message before the last to `part`.
+    /// Passes each message before the last to `part`.
     pub(crate) fn converse(
         &mut self,
         message: &mut [u8],
@@ -150,7 +150,7 @@ fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<()> 
     }
 }
 
-/// End of a reply: error number or 0, the kernel's message, and the flags of all messages.
+/// End of a reply: error number or 0, the message, and the flags of all messages.
 pub(crate) struct Acknowledgement {
     error: i32,
     words: String,
@@ -158,7 +158,6 @@ pub(crate) struct Acknowledgement {
 }
 
 impl Acknowledgement {
-    /// Parses the last message, whose attributes begin at `attributes`.
     fn read(message: &NetlinkBuffer<&[u8]>, attributes: usize, flags: u16) -> Acknowledgement {
         let error = word(message.payload(), 0).cast_signed().wrapping_neg();
         let words = message.payload().get(attributes..).filter(|_| message.flags() & NLM_F_ACK_TLVS != 0);

@@ -1,14 +1,13 @@
 //! Netlink: requests to the kernel, its notifications, and Linux traffic control.
 //!
 //! ```text
-//!   Conversation    requests and dumps, one at a time, each until the kernel's reply is complete
+//!   Conversation    requests and dumps, one at a time
 //!   Notifications   messages of multicast groups, without blocking
-//!   QueueMonitor    notifications of changed numbers of queues, over ethtool's generic netlink family
+//!   QueueMonitor    notifications of changed numbers of queues (ethtool)
 //!   tc              queueing disciplines, classes and filters as encoded requests
 //! ```
 //!
-//! Every socket belongs to the network namespace of the thread that opened it, and may be used from any thread.
-//! Messages of rtnetlink are those of [`packet_route`].
+//! A socket belongs to the network namespace of the thread that opened it.
 
 #![forbid(unsafe_code)]
 

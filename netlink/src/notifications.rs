@@ -1,5 +1,4 @@
-//! Notifications of the kernel, read on demand: memory is bounded, because the kernel drops notifications that do not
-//! fit. It reports the loss, and the reader dumps everything again.
+//! Notifications of the kernel. It drops those that do not fit and reports the loss; the reader then dumps everything again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,31 +33,31 @@ pub enum Group {
 /// A notification of rtnetlink.
 #[derive(Debug)]
 pub enum Notification {
-    /// A message and its flags.
+    /// Message and flags.
     Message(RouteNetlinkMessage, u16),
-    /// A change of some next-hop object.
+    /// Change of a next-hop object.
     Nexthop,
-    /// Notifications that were lost or cannot be parsed.
+    /// Loss, or a notification that cannot be parsed.
     Lost,
 }
 
-/// A subscription to groups of rtnetlink. Its descriptor is readable while notifications are pending.
+/// Subscription to groups of rtnetlink; readable while notifications are pending.
 #[derive(Debug)]
 pub struct Notifications(Subscription);
 
 impl Notifications {
-    /// Subscribes in the network namespace of the calling thread, with a buffer of `bytes`.
+    /// Subscribes in the calling thread's network namespace, with a buffer of `bytes`.
     ///
     /// # Errors
-    /// Returns an error if the system cannot open a socket.
+    /// No socket.
     pub fn open(groups: &[Group], bytes: usize) -> io::Result<Notifications> {
         Subscription::open(NETLINK_ROUTE, groups.iter().map(|&group| group as u32), bytes).map(Notifications)
     }
 
-    /// Reads all pending notifications without blocking.
+    /// Reads pending notifications without blocking.
     ///
     /// # Errors
-    /// Returns an error if the socket fails.
+    /// The socket fails.
     pub fn read(&mut self, mut give: impl FnMut(Notification)) -> io::Result<()> {
         self.0.read(|message| {
             give(match message.map(|message| (message, read(message))) {

@@ -1,7 +1,6 @@
 //! Notifications of changed numbers of queues, from ethtool's netlink group `monitor`.
 //!
-//! rtnetlink reports only the maximum of a device (IFLA_NUM_RX_QUEUES). A poll misses a number that lasts less than
-//! its interval, although frames are lost meanwhile.
+//! rtnetlink reports only a device's maximum (IFLA_NUM_RX_QUEUES). A poll misses short changes, although frames are lost meanwhile.
 
 use std::io;
 
@@ -12,7 +11,7 @@ use crate::attributes::{Attributes, attributes, find, message, text, word};
 use crate::conversation::Conversation;
 use crate::notifications::Subscription;
 
-/// GENL_ID_CTRL, CTRL_CMD_GETFAMILY and its attributes (linux/genetlink.h).
+/// linux/genetlink.h.
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -20,7 +19,7 @@ const FAMILY_NAME: u16 = 2;
 const FAMILY_GROUPS: u16 = 7;
 const GROUP_NAME: u16 = 1;
 const GROUP_ID: u16 = 2;
-/// ETHTOOL_MSG_CHANNELS_NTF and its attributes (linux/ethtool_netlink.h).
+/// linux/ethtool_netlink.h.
 const CHANNELS_CHANGED: u8 = 19;
 const CHANNELS_HEADER: u16 = 1;
 const CHANNELS_RX: u16 = 6;
@@ -28,24 +27,24 @@ const CHANNELS_COMBINED: u16 = 9;
 const HEADER_INDEX: u16 = 1;
 /// GENL_HDRLEN.
 const HEAD: usize = 4;
-/// Bytes of buffer, for more than a thousand notifications.
+/// Bytes for more than a thousand notifications.
 const ROOM: usize = 1 << 20;
 
 /// A notification about a device's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueEvent {
-    /// The number of a device's queues changed.
+    /// Change of a device.
     Changed {
         /// Index of the device.
         ifindex: u32,
-        /// Number of receive queues after the change.
+        /// Receive queues after the change.
         rx_queues: u32,
     },
-    /// The socket's buffer overflowed: any device may have changed.
+    /// Overflow: any device may have changed.
     Missed,
 }
 
-/// Receives queue notifications of the opening thread's network namespace.
+/// Queue notifications of the opening thread's network namespace.
 #[derive(Debug)]
 pub struct QueueMonitor {
     subscription: Subscription,
@@ -53,20 +52,20 @@ pub struct QueueMonitor {
 }
 
 impl QueueMonitor {
-    /// Subscribes; returns `None` if the kernel is built without ETHTOOL_NETLINK.
+    /// Subscribes; returns `None` for a kernel without ETHTOOL_NETLINK.
     ///
     /// # Errors
-    /// Returns an error if the system cannot open a socket.
+    /// No socket.
     pub fn open() -> io::Result<Option<QueueMonitor>> {
         let Some((family, group)) = family()? else { return Ok(None) };
         let subscription = Subscription::open(NETLINK_GENERIC, [group], ROOM)?;
         Ok(Some(QueueMonitor { subscription, family }))
     }
 
-    /// Returns all pending events without blocking.
+    /// Returns pending events without blocking.
     ///
     /// # Errors
-    /// Returns an error if the socket fails.
+    /// The socket fails.
     pub fn take(&mut self) -> io::Result<Vec<QueueEvent>> {
         let mut events = Vec::new();
         self.subscription.read(|message| match message {
@@ -94,7 +93,7 @@ fn family() -> io::Result<Option<(u16, u32)>> {
             found = id.zip(monitor.map(|(_, number)| word(number, 0)));
         },
     )?;
-    Ok(found) // the kernel's refusal means that the family does not exist
+    Ok(found) // a refusal means that the family does not exist
 }
 
 fn event(body: &[u8]) -> Option<QueueEvent> {

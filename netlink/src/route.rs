@@ -10,7 +10,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::Conversation;
 
-/// Returns an otherwise empty message that names a device by its index.
+/// Returns a message that names a device by its index.
 #[must_use]
 pub fn link_at(index: u32) -> LinkMessage {
     let mut link = LinkMessage::default();
@@ -18,7 +18,7 @@ pub fn link_at(index: u32) -> LinkMessage {
     link
 }
 
-/// Returns an otherwise empty message that names a device.
+/// Returns a message that names a device.
 #[must_use]
 pub fn link_named(name: &str) -> LinkMessage {
     let mut link = LinkMessage::default();
@@ -26,7 +26,7 @@ pub fn link_named(name: &str) -> LinkMessage {
     link
 }
 
-/// Sets the device up or down in a message.
+/// Sets the message's device up or down.
 #[must_use]
 pub fn set_up(mut link: LinkMessage, up: bool) -> LinkMessage {
     link.header.flags.set(LinkFlags::Up, up);
@@ -34,7 +34,7 @@ pub fn set_up(mut link: LinkMessage, up: bool) -> LinkMessage {
     link
 }
 
-/// Returns an otherwise empty message that names a neighbour by device and address.
+/// Returns a message that names a neighbour.
 #[must_use]
 pub fn neighbour(index: u32, address: IpAddr) -> NeighbourMessage {
     let mut message = NeighbourMessage::default();
@@ -49,10 +49,10 @@ pub fn neighbour(index: u32, address: IpAddr) -> NeighbourMessage {
 }
 
 impl Conversation {
-    /// Reads the device that `link` names; returns `None` if it does not exist.
+    /// Reads the device that `link` names, if it exists.
     ///
     /// # Errors
-    /// Returns the errors of [`Conversation::request`].
+    /// Those of [`Conversation::request`].
     pub fn link(&mut self, link: LinkMessage) -> io::Result<Option<LinkMessage>> {
         Ok(self.get(RouteNetlinkMessage::GetLink(link))?.and_then(|message| match message {
             RouteNetlinkMessage::NewLink(link) => Some(link),
@@ -60,18 +60,18 @@ impl Conversation {
         }))
     }
 
-    /// Changes the device that `link` names, according to the rest of the message.
+    /// Changes the device that `link` names.
     ///
     /// # Errors
-    /// Returns the errors of [`Conversation::request`].
+    /// Those of [`Conversation::request`].
     pub fn set_link(&mut self, link: LinkMessage) -> io::Result<()> {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Reads all devices; returns as [`Conversation::dump`] does.
+    /// Reads all devices, as [`Conversation::dump`] does.
     ///
     /// # Errors
-    /// Returns the errors of [`Conversation::request`].
+    /// Those of [`Conversation::request`].
     pub fn links(&mut self, mut give: impl FnMut(LinkMessage)) -> io::Result<bool> {
         self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
             if let RouteNetlinkMessage::NewLink(link) = message {
@@ -80,10 +80,10 @@ impl Conversation {
         })
     }
 
-    /// Reads the routes of both families in all tables; returns as [`Conversation::dump`] does.
+    /// Reads the routes of both families, as [`Conversation::dump`] does.
     ///
     /// # Errors
-    /// Returns the errors of [`Conversation::request`].
+    /// Those of [`Conversation::request`].
     pub fn routes(&mut self, mut give: impl FnMut(RouteMessage)) -> io::Result<bool> {
         let mut is_consistent = true;
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {

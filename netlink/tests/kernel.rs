@@ -1,4 +1,4 @@
-//! Tests against a real kernel, in network namespaces of their own. They need root and fail without it.
+//! Tests against a real kernel, in own network namespaces; they need root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -150,7 +150,7 @@ fn queued_and_dropped_frames_are_counted() {
         run("ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev v0");
         let socket = std::net::UdpSocket::bind("10.0.0.1:0").unwrap();
         for _ in 0..5 {
-            let _ = socket.send_to(&[0; 58], "10.0.0.2:9"); // a frame of 100 bytes
+            let _ = socket.send_to(&[0; 58], "10.0.0.2:9");
         }
         let statistics = tc.qdiscs(DEVICE).unwrap()[0].statistics;
         let counted =
@@ -159,7 +159,7 @@ fn queued_and_dropped_frames_are_counted() {
         let rate = Rate { bytes_per_second: 1_000_000_000, overhead: 0, least: 0 };
         let open = Bucket::Open { rate, burst: 1600 };
         tc.send(&mut Qdisc::Tbf { bucket: open, limit: 250 }.change(place)).unwrap();
-        let _ = socket.send_to(&[0; 58], "10.0.0.2:9"); // no room for this frame, but the kernel polls the queue again
+        let _ = socket.send_to(&[0; 58], "10.0.0.2:9"); // no room, but the kernel polls the queue again
         let statistics = tc.qdiscs(DEVICE).unwrap()[0].statistics;
         assert_eq!((statistics.qlen, statistics.frames, statistics.bytes), (0, 2, 200));
     });

@@ -1,5 +1,3 @@
-//! Rates, and the classes of an HTB.
-
 use netlink_packet_core::NLM_F_CREATE;
 
 use super::node::Node;
@@ -14,14 +12,14 @@ const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 
-/// A rate, with the bytes that each frame is charged.
+/// Rate, with the bytes charged for each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Bytes per second; not zero.
+    /// Bytes per second, not zero.
     pub bytes_per_second: u64,
-    /// Bytes charged for each frame beyond its length (FCS, preamble, gap).
+    /// Bytes charged beyond a frame's length.
     pub overhead: u16,
-    /// Minimum bytes charged for a frame, overhead included. 0 before Linux 5.16.
+    /// Minimum bytes charged, overhead included; 0 before Linux 5.16.
     pub least: u16,
 }
 
@@ -42,7 +40,7 @@ impl RateBytes {
     /// TC_LINKLAYER_ETHERNET: the kernel computes times without a table.
     const ETHERNET: u8 = 1;
 
-    /// Minimum size, which kernels before Linux 5.16 ignore and report as 0.
+    /// Minimum size; 0 before Linux 5.16.
     const LEAST: std::ops::Range<usize> = 6..8;
 
     pub(crate) fn agrees_with(self, actual: &[u8]) -> bool {
@@ -62,8 +60,8 @@ impl RateBytes {
     }
 }
 
-/// A class of an HTB, always served up to its rate. Up to its ceil, it borrows what its parent has left, in the order
-/// of `priority`, round robin among equals.
+/// Class of an HTB, always served up to its rate. Up to its ceil, it borrows from its parent, in the order of
+/// `priority`, round robin among equals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HtbClass {
     /// Guaranteed rate.
@@ -74,18 +72,18 @@ pub struct HtbClass {
     pub burst: u32,
     /// Maximum bytes ahead of `ceil`.
     pub ceil_burst: u32,
-    /// Priority, 0..=7; 0 is served first.
+    /// 0 (served first) to 7.
     pub priority: u32,
-    /// Bytes of a turn among classes of equal priority.
+    /// Bytes of a turn among equal priorities.
     pub quantum: u32,
 }
 
 impl HtbClass {
-    /// Returns a request to create or change the class; queued frames stay.
+    /// Builds a request to create or change the class, with its queue.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let HtbClass { rate, ceil, priority, quantum, .. } = *self;
-        // struct tc_htb_opt: rate, ceil, depths, quantum, level, priority.
+        // struct tc_htb_opt.
         let [depth, ceil_depth] = self.depths();
         let mut parameters = [RateBytes::of(rate).0, RateBytes::of(ceil).0].concat();
         parameters.extend([depth, ceil_depth, quantum, 0, priority].map(u32::to_ne_bytes).concat());
@@ -102,8 +100,7 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// Checks that the kernel reports the class as [put](Self::put), except the quantum: the kernel keeps the first
-    /// one of a class with children.
+    /// Checks that the kernel reports the class as [put](Self::put), except the quantum, which stays the first for a class with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;
@@ -121,7 +118,7 @@ impl HtbClass {
             && number(4) == self.priority
     }
 
-    /// Returns a request to remove a class with its queued frames.
+    /// Builds a request to remove a class and its queue.
     #[must_use]
     pub fn delete(place: Place) -> Request {
         Request::new(RTM_DELTCLASS, 0, place, 0, None, description("remove", "class", place))

@@ -1,5 +1,3 @@
-//! Requests and dumps of traffic control in a conversation.
-
 use std::io::{self, ErrorKind};
 
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST};
@@ -18,7 +16,7 @@ const RTM_GETTFILTER: u16 = 46;
 pub struct TcError {
     /// Description of the request.
     pub what: String,
-    /// The kernel's error, with its message.
+    /// Kernel's error and message.
     pub source: io::Error,
 }
 
@@ -37,34 +35,34 @@ impl From<TcError> for io::Error {
 }
 
 impl Conversation {
-    /// Sends a request and waits for the kernel's reply, which is available when the first system call returns.
+    /// Sends a request and waits for the reply.
     ///
     /// # Errors
-    /// Returns the kernel's refusal with its message.
+    /// The kernel's refusal.
     pub fn send(&mut self, request: &mut Request) -> Result<(), TcError> {
         self.nodes(request, |_| {})
     }
 
-    /// Reads the queueing disciplines of a device, including children of others.
+    /// Reads all queueing disciplines of a device.
     ///
     /// # Errors
-    /// Returns the errors of [`Conversation::send`].
+    /// Those of [`Conversation::send`].
     pub fn qdiscs(&mut self, ifindex: i32) -> Result<Vec<Node>, TcError> {
         self.dump_nodes(RTM_GETQDISC, ifindex, Handle::NONE, "read the queueing disciplines")
     }
 
-    /// Reads the classes of all queueing disciplines of a device.
+    /// Reads all classes of a device.
     ///
     /// # Errors
-    /// Returns the errors of [`Conversation::send`].
+    /// Those of [`Conversation::send`].
     pub fn classes(&mut self, ifindex: i32) -> Result<Vec<Node>, TcError> {
         self.dump_nodes(RTM_GETTCLASS, ifindex, Handle::NONE, "read the classes")
     }
 
-    /// Reads a device's filters below `parent`: a queueing discipline, or [`Handle::INGRESS`] of a clsact.
+    /// Reads a device's filters below `parent`.
     ///
     /// # Errors
-    /// Returns the errors of [`Conversation::send`].
+    /// Those of [`Conversation::send`].
     pub fn filters(&mut self, ifindex: i32, parent: Handle) -> Result<Vec<Node>, TcError> {
         self.dump_nodes(RTM_GETTFILTER, ifindex, parent, "read the filters")
     }

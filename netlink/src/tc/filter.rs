@@ -22,30 +22,30 @@ const TCA_MIRRED_PARMS: u16 = 2;
 const ACT_STOLEN: u32 = 4;
 const REDIRECT_OUT: u32 = 1;
 
-/// A filter (cls_bpf) that runs a program on frames of every EtherType.
+/// A filter (cls_bpf) for frames of every EtherType.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Priority among the filters of one place; lower priorities run first.
+    /// Priority in its place; lower runs first.
     pub priority: u16,
-    /// Program in classic BPF.
+    /// Classic BPF.
     pub program: Vec<BpfInstruction>,
-    /// Meaning of the number that the program returns.
+    /// Meaning of the program's result.
     pub answer: Answer,
 }
 
-/// Meaning of the number that a [`Filter`]'s program returns.
+/// Meaning of the result of a [`Filter`]'s program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Class of the frame; 0 passes the frame to the next filter.
+    /// Class of the frame; 0 passes it to the next filter.
     Class,
-    /// Action on the frame: -1 passes it to the next filter, 4 (TC_ACT_STOLEN) drops it.
+    /// Action: -1 passes the frame to the next filter, 4 (TC_ACT_STOLEN) drops it.
     Verdict,
-    /// Redirection (mirred) to the device of this index if the number is -1; 0 passes the frame to the next filter.
+    /// Redirection (mirred) to the device of this index at -1; 0 passes the frame to the next filter.
     RedirectTo(i32),
 }
 
 impl Filter {
-    /// Returns a filter that redirects every frame to a device.
+    /// Returns a filter that redirects every frame.
     #[must_use]
     pub fn redirect(priority: u16, ifindex: i32) -> Filter {
         const RETURN: u16 = 0x06;
@@ -53,7 +53,7 @@ impl Filter {
         Filter { priority, program, answer: Answer::RedirectTo(ifindex) }
     }
 
-    /// Returns a request to create the filter at `place`, or to replace that of the same handle.
+    /// Builds a request to create or replace the filter.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let len = u16::try_from(self.program.len()).expect("the kernel takes 4,096 instructions");
@@ -71,7 +71,7 @@ impl Filter {
         Request::new(RTM_NEWTFILTER, NLM_F_CREATE, place, info, Some(("bpf", &options)), what)
     }
 
-    /// Checks that the kernel reports the filter as it was [put](Self::put).
+    /// Checks that the kernel reports the filter as [put](Self::put).
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let flags = find(&node.options, TCA_BPF_FLAGS).map_or(0, |flags| word(flags, 0));
@@ -84,7 +84,7 @@ impl Filter {
             && node.program() == self.program
     }
 
-    /// Returns a request to remove a filter. A node without handle stands for all of its priority and protocol.
+    /// Builds a request to remove a filter; without handle, all of its priority and protocol.
     #[must_use]
     pub fn delete(ifindex: i32, node: &Node) -> Request {
         let place = Place { ifindex, parent: node.parent, handle: node.handle };
@@ -94,7 +94,7 @@ impl Filter {
 }
 
 fn redirection(ifindex: i32) -> Attributes {
-    // struct tc_mirred: index, capabilities, verdict, references, bindings, action, device.
+    // struct tc_mirred.
     let parameters = [0, 0, ACT_STOLEN, 0, 0, REDIRECT_OUT, ifindex.cast_unsigned()];
     let options = Attributes::default().words(TCA_MIRRED_PARMS, &parameters);
     Attributes::default().text(TCA_ACT_KIND, "mirred").nested(TCA_ACT_OPTIONS, &options)

@@ -5,9 +5,8 @@
 //!                               Conversation::qdiscs, filters --> Node
 //! ```
 //!
-//! A [`Request`] is encoded in advance by time-critical callers. [`Conversation::send`](crate::Conversation::send)
-//! then makes two system calls, to send it and to read the reply, and allocates nothing. The kernel's names are kept
-//! (`htb`, `tbf`, `plug`).
+//! Time-critical callers encode a [`Request`] in advance. [`Conversation::send`](crate::Conversation::send) then makes
+//! two system calls and allocates nothing.
 
 mod bpf;
 mod class;

@@ -1,5 +1,3 @@
-//! Queueing disciplines, classes and filters as the kernel reports them, with their counters.
-
 use super::bpf::{ALL_PROTOCOLS, BpfInstruction, TCA_BPF_OPS};
 use super::request::{Handle, TC_HEADER};
 use crate::attributes::{find, long, text, word};
@@ -12,18 +10,18 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
 
-/// A queueing discipline, a class or a filter, as reported by the kernel.
+/// Object of traffic control, as reported by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Kind of the object, such as `htb` or `bpf`.
+    /// Kind, such as `htb` or `bpf`.
     pub kind: String,
     /// Handle of the parent.
     pub parent: Handle,
-    /// Handle of the object.
+    /// Own handle.
     pub handle: Handle,
     /// Priority and protocol of a filter; handle of a class's queueing discipline.
     pub info: u32,
-    /// Chain of a filter. The kernel runs chain 0, and others only after a jump.
+    /// Chain of a filter; the kernel runs others than 0 only after a jump.
     pub chain: u32,
     /// Options, encoded by the kernel.
     pub options: Vec<u8>,
@@ -31,14 +29,14 @@ pub struct Node {
     pub statistics: Statistics,
 }
 
-/// Counters of a queueing discipline since its creation, and its backlog.
+/// Counters since creation, and backlog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Bytes sent.
     pub bytes: u64,
     /// Frames sent.
     pub frames: u64,
-    /// Frames dropped; the kernel's counter wraps at 2^32.
+    /// Frames dropped; wraps at 2^32.
     pub drops: u32,
     /// Bytes queued.
     pub backlog: u32,
@@ -47,7 +45,7 @@ pub struct Statistics {
 }
 
 impl Node {
-    /// Returns `None` for an object of another device.
+    /// Returns `None` for another device.
     pub(crate) fn read(body: &[u8], ifindex: i32) -> Option<Node> {
         let (head, attributes) = body.split_at_checked(TC_HEADER)?;
         if word(head, 1) != ifindex.cast_unsigned() {
@@ -70,13 +68,13 @@ impl Node {
         Handle(self.info).major()
     }
 
-    /// Returns true if a filter runs a program on frames of every EtherType.
+    /// Returns true for a filter on every EtherType.
     #[must_use]
     pub fn is_program(&self) -> bool {
         self.kind == "bpf" && self.info & 0xffff == u32::from(ALL_PROTOCOLS.to_be())
     }
 
-    /// Returns the filter's program in classic BPF; empty if it has none.
+    /// Returns the filter's classic BPF; empty without.
     #[must_use]
     pub fn program(&self) -> Vec<BpfInstruction> {
         let bytes = find(&self.options, TCA_BPF_OPS).unwrap_or_default();
@@ -88,7 +86,7 @@ impl Statistics {
     fn read(attributes: &[u8]) -> Statistics {
         let basic = find(attributes, TCA_STATS_BASIC).unwrap_or_default();
         let queue = find(attributes, TCA_STATS_QUEUE).unwrap_or_default();
-        // A 64-bit count of frames has its own attribute.
+        // A 64-bit count has its own attribute.
         let frames = find(attributes, TCA_STATS_PKT64).map_or(u64::from(word(basic, 2)), long);
         Statistics {
             bytes: long(basic),

@@ -1,5 +1,3 @@
-//! Queueing disciplines, and the messages that create, change and remove them.
-
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 
 use super::class::{Rate, RateBytes};
@@ -19,8 +17,7 @@ const TCA_TBF_BURST: u16 = 6;
 /// A queueing discipline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Qdisc {
-    /// Hierarchical token buckets; see [`crate::tc::HtbClass`]. Frames without a class leave at once, before all
-    /// others.
+    /// Hierarchical token buckets ([`crate::tc::HtbClass`]). Frames without a class leave first.
     Htb,
     /// A token bucket.
     Tbf {
@@ -29,15 +26,15 @@ pub enum Qdisc {
         /// Maximum bytes queued.
         limit: u32,
     },
-    /// A queue that blocks and releases on command. A new plug is blocked.
+    /// Queue that blocks and releases on command; initially blocked.
     Plug(Plug),
-    /// The place of filters that run before a device's queues and on receipt, below [`crate::tc::Handle::CLSACT`].
+    /// Place of filters before a device's queues and on receipt.
     Clsact,
     /// Any other queueing discipline, with options in the kernel's encoding.
     Other {
         /// Name of the kind.
         kind: String,
-        /// Content of the options attribute.
+        /// Options attribute.
         options: Vec<u8>,
     },
 }
@@ -45,18 +42,16 @@ pub enum Qdisc {
 /// Admission of frames by a [`Qdisc::Tbf`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// Passes frames at a rate, at most `burst` bytes ahead of it. The kernel drops longer frames, and segments
-    /// superframes.
+    /// Passes frames up to `burst` bytes ahead of a rate. The kernel drops longer frames, and segments superframes.
     Open {
         /// Rate of the bucket.
         rate: Rate,
-        /// Depth of the bucket and maximum length of a frame, in bytes.
+        /// Depth and maximum frame length, in bytes.
         burst: u32,
     },
-    /// Passes no frame, because each costs more than the bucket holds. Linux before 5.16 passes one bucket of `burst`
-    /// bytes, then a few bytes per second.
+    /// Passes no frame: each costs more than the bucket holds. Linux before 5.16 passes `burst` bytes, then a few bytes per second.
     Shut {
-        /// Maximum bytes of a queued frame; less than 65,535.
+        /// Maximum bytes of a frame; less than 65,535.
         burst: u32,
     },
 }
@@ -68,12 +63,12 @@ pub enum Plug {
     Block,
     /// Releases all queued and future frames.
     Release,
-    /// Sets the maximum bytes queued. A new plug needs it.
+    /// Sets the maximum bytes queued; needed for a new plug.
     Limit(u32),
 }
 
 impl Qdisc {
-    /// Returns the kernel's name of the kind.
+    /// Returns the kernel's name.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -85,34 +80,32 @@ impl Qdisc {
         }
     }
 
-    /// Returns a request to create the queueing discipline, which fails if one was configured there.
+    /// Builds a request to create it; fails if one is configured.
     #[must_use]
     pub fn add(&self, place: Place) -> Request {
         self.message("add", NLM_F_CREATE | NLM_F_EXCL, place)
     }
 
-    /// Returns a request to create it, or to replace the present one and drop its frames. One of the same kind and
-    /// handle is changed.
+    /// Builds a request to create it, or to replace the present one with its frames. One of the same kind and handle is changed.
     #[must_use]
     pub fn replace(&self, place: Place) -> Request {
         self.message("put", NLM_F_CREATE | NLM_F_REPLACE, place)
     }
 
-    /// Returns a request to change one of the same kind and handle; queued frames stay.
+    /// Builds a request to change one of the same kind and handle, with its queue.
     #[must_use]
     pub fn change(&self, place: Place) -> Request {
         self.message("change", 0, place)
     }
 
-    /// Returns a request to remove one. A device reverts to its default, a class to a pfifo.
+    /// Builds a request to remove one; a default follows.
     #[must_use]
     pub fn delete(place: Place) -> Request {
         let what = description("remove", "the queueing discipline", place);
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// Checks that the kernel reports it as created or changed, except the state of a plug and a tbf's maximum frame
-    /// length.
+    /// Checks that the kernel reports it as configured, except a plug's state and a tbf's maximum frame length.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {
@@ -152,7 +145,7 @@ impl Bucket {
         match self {
             Bucket::Open { rate, .. } => rate,
             // The kernel computes the maximum frame length from the depth, ignores the minimum size there, and counts
-            // at most 2^32 ns of depth. So this is the slowest rate at which `burst` bytes take 4 s.
+            // at most 2^32 ns of depth. This is the slowest rate at which `burst` bytes take 4 s.
             Bucket::Shut { burst } => {
                 Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
             }
@@ -169,7 +162,7 @@ impl Bucket {
             && word(rest, RateBytes::LEN / 4) == limit
     }
 
-    /// Encodes struct tc_tbf_qopt: rate, peak rate, limit, depth, depth at the peak rate.
+    /// Encodes struct tc_tbf_qopt.
     fn options(self, limit: u32) -> Attributes {
         let parameters = |rate: Rate, depth: u32| {
             let mut parameters = RateBytes::of(rate).0.to_vec();

@@ -1,4 +1,4 @@
-//! Encoded messages, and the handles by which the kernel names objects.
+//! Encoded messages and handles.
 
 use std::fmt;
 
@@ -12,29 +12,29 @@ pub(crate) const TC_HEADER: usize = 20;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 
-/// Number of a queueing discipline (minor 0), a class or a filter; `tc` shows it as hexadecimal `major:minor`.
+/// Number of an object; `tc` shows hexadecimal `major:minor`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u32);
 
 impl Handle {
-    /// No handle: nothing exists, or the kernel chooses a handle.
+    /// No object, or one that the kernel chooses.
     pub const NONE: Handle = Handle(0);
-    /// Parent of the queueing discipline at the root of a device.
+    /// Parent of a device's root queueing discipline.
     pub const ROOT: Handle = Handle(0xffff_ffff);
     /// Parent of a clsact.
     pub const CLSACT: Handle = Handle(0xffff_fff1);
-    /// Parent of a clsact's filters on frames to send.
+    /// Parent of a clsact's egress filters.
     pub const EGRESS: Handle = Handle(0xffff_fff3);
-    /// Parent of a clsact's filters on received frames.
+    /// Parent of a clsact's ingress filters.
     pub const INGRESS: Handle = Handle(0xffff_fff2);
 
-    /// Combines the two halves of a handle.
+    /// Combines both halves.
     #[must_use]
     pub const fn new(major: u16, minor: u16) -> Handle {
         Handle((major as u32) << 16 | minor as u32)
     }
 
-    /// Returns the half that a queueing discipline shares with its classes.
+    /// Returns the half shared with classes.
     #[must_use]
     pub const fn major(self) -> u16 {
         let [high, low, ..] = self.0.to_be_bytes();
@@ -53,18 +53,18 @@ impl fmt::Display for Handle {
     }
 }
 
-/// The place of a queueing discipline, class or filter: its device, parent and handle.
+/// Device, parent and handle of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Index of the device in its network namespace.
+    /// Index in the network namespace.
     pub ifindex: i32,
-    /// Handle of the parent: [`Handle::ROOT`], or a queueing discipline or class.
+    /// Parent: [`Handle::ROOT`], a queueing discipline or a class.
     pub parent: Handle,
-    /// Handle of the object; [`Handle::NONE`] lets the kernel choose.
+    /// Own handle; [`Handle::NONE`] lets the kernel choose.
     pub handle: Handle,
 }
 
-/// An encoded message that can be [sent](crate::Conversation::send) any number of times.
+/// Encoded message, to be [sent](crate::Conversation::send) any number of times.
 #[derive(Clone, Debug)]
 pub struct Request {
     what: String,
@@ -72,7 +72,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// `info` has priority and protocol of a filter, and is 0 for others.
+    /// Creates a request; `info` has a filter's priority and protocol, otherwise 0.
     pub(crate) fn new(
         kind: u16,
         flags: u16,
@@ -104,7 +104,7 @@ impl Request {
         Request { what, bytes }
     }
 
-    /// Returns a description for messages: "add tbf 7873: below 786e:13 at device 4".
+    /// Returns a text such as "add tbf 7873: below 786e:13 at device 4".
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
@@ -115,7 +115,6 @@ impl Request {
     }
 }
 
-/// Formats "add tbf 7873: below 786e:13 at device 4".
 pub(crate) fn description(verb: &str, kind: &str, place: Place) -> String {
     let Place { ifindex, parent, handle } = place;
     let number = if handle == Handle::NONE { String::new() } else { format!(" {handle}") };
