@@ -1,7 +1,5 @@
-//! Counters of the frames that the XDP program receives, by DSCP and PCP.
-//!
-//! An AF_XDP socket counts its drops, but not by class. The program receives every frame before a socket does. So a
-//! class whose counter did not grow lost no frame in a socket.
+//! Counters of received frames by DSCP and PCP. An AF_XDP socket does not count its drops by class; the XDP program
+//! receives every frame before. A class whose counter did not grow lost no frame in a socket.
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 
@@ -17,16 +15,16 @@ pub struct Arrivals(Box<[u64; KINDS]>);
 /// The header fields that determine a frame's class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Head {
-    /// DSCP and PCP, if the frame has them.
+    /// DSCP and PCP, where present.
     Marks {
-        /// DSCP of an IP packet, 0 to 63.
+        /// 0 to 63.
         dscp: Option<u8>,
-        /// PCP of a tagged frame, 0 to 7.
+        /// 0 to 7.
         pcp: Option<u8>,
     },
-    /// A MAC control frame, such as a pause frame.
+    /// MAC control, such as pause.
     Control,
-    /// A frame that is too short, or whose header is fragmented in memory.
+    /// Too short, or with a fragmented header.
     Unreadable,
 }
 
@@ -64,7 +62,7 @@ impl Default for Arrivals {
 }
 
 impl Arrivals {
-    /// Adds frames of one kind to the counters.
+    /// Adds frames of one kind.
     #[must_use]
     pub fn with(mut self, head: Head, frames: u64) -> Arrivals {
         self.0[head.number()] += frames;
@@ -78,14 +76,14 @@ impl Arrivals {
         self
     }
 
-    /// Returns the kinds with more frames than `before`, and the difference.
+    /// Returns the kinds with more frames than `before`.
     pub fn since<'a>(&'a self, before: &'a Arrivals) -> impl Iterator<Item = (Head, u64)> + 'a {
         let more = self.0.iter().zip(before.0.iter()).map(|(now, before)| now.saturating_sub(*before));
         Head::all().zip(more).filter(|(_, frames)| *frames > 0)
     }
 }
 
-/// Handle of the XDP program's map of received frames.
+/// The XDP program's map of received frames.
 #[derive(Debug)]
 pub struct Arrived(pub(crate) MapHandle);
 
@@ -93,7 +91,7 @@ impl Arrived {
     /// Reads the frames received since the program was loaded.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses, or returns too few entries.
+    /// The kernel's refusal, or missing entries.
     pub fn read(&self) -> libbpf_rs::Result<Arrivals> {
         const EIO: i32 = 5;
         let (mut sum, mut read) = (Arrivals::default(), 0);
@@ -106,7 +104,7 @@ impl Arrived {
                 read += 1;
             }
         }
-        // Missing entries are an error, because a missing counter is not zero.
+        // A missing counter is not zero.
         if read == KINDS { Ok(sum) } else { Err(libbpf_rs::Error::from_raw_os_error(EIO)) }
     }
 }

@@ -26,8 +26,7 @@ mod skeleton {
 const PROGRAM_NAME: &str = "xoff_receive";
 const EOPNOTSUPP: i32 = 95;
 
-/// A program attached to an interface; dropping it detaches the program. In generic mode, drop it in the network
-/// namespace in which it was attached.
+/// A program attached to an interface; dropping it detaches the program (in generic mode only in its network namespace).
 #[derive(Debug)]
 pub struct Attached {
     program: Arc<Program>,
@@ -37,28 +36,28 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Returns the mode in which the program is attached.
+    /// Returns the mode of the program.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.program.mode()
     }
 
-    /// Returns the egress filter, which stops the machine's own stack from sending.
+    /// Returns the egress filter.
     #[must_use]
     pub fn filter(&self) -> &Filtered {
         &self.filter
     }
 
-    /// Returns the program, for a watcher of its place.
+    /// Returns the program, for a watcher.
     #[must_use]
     pub fn program(&self) -> Arc<Program> {
         Arc::clone(&self.program)
     }
 
-    /// Returns the counters of dropped frames, readable even after the program is detached.
+    /// Returns the counters of dropped frames, readable even after detaching.
     ///
     /// # Errors
-    /// Returns an error if no file descriptor is free.
+    /// No file descriptor is free.
     pub fn dropped(&self) -> Result<Dropped, EbpfError> {
         let doing = "keep the counters of";
         let map = MapHandle::try_from(&self.dropped);
@@ -66,10 +65,10 @@ impl Attached {
         map.map(Dropped).map_err(refused)
     }
 
-    /// Returns the counters of received frames, readable even after the program is detached.
+    /// Returns the counters of received frames, readable even after detaching.
     ///
     /// # Errors
-    /// Returns an error if no file descriptor is free.
+    /// No file descriptor is free.
     pub fn arrived(&self) -> Result<Arrived, EbpfError> {
         let doing = "keep the counters of";
         let refused = |source| EbpfError::Refused { doing, device: "the XDP program".to_owned(), source };
@@ -77,15 +76,15 @@ impl Attached {
     }
 }
 
-/// Counters of the frames that the programs dropped, by reason.
+/// Counters of dropped frames, by reason.
 #[derive(Debug)]
 pub struct Dropped(MapHandle);
 
 impl Dropped {
-    /// Returns the frames received by a hardware queue without a socket.
+    /// Returns the frames of hardware queues without a socket.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses.
+    /// The kernel's refusal.
     pub fn unclaimed(&self) -> libbpf_rs::Result<u64> {
         self.count(0)
     }
@@ -93,15 +92,15 @@ impl Dropped {
     /// Returns the frames longer than the packet memory accepts.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses.
+    /// The kernel's refusal.
     pub fn too_long(&self) -> libbpf_rs::Result<u64> {
         self.count(1)
     }
 
-    /// Returns the frames of the machine's own stack that the filter stopped.
+    /// Returns the frames of the machine's own stack.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses.
+    /// The kernel's refusal.
     pub fn held_back(&self) -> libbpf_rs::Result<u64> {
         self.count(2)
     }
@@ -122,12 +121,12 @@ impl Drop for Attached {
 
 /// Loads the program and attaches it to the claimed interface.
 ///
-/// * `sockets`: hardware queues with their AF_XDP sockets.
+/// * `sockets`: hardware queues with their sockets.
 /// * `mode`: `None` prefers native mode.
-/// * `longest`: maximum bytes of a frame in one chunk; `None` if a frame may occupy several.
+/// * `longest`: maximum bytes of a frame in one chunk; `None`: several chunks.
 ///
 /// # Errors
-/// Returns [`EbpfError`] and leaves the interface unchanged.
+/// [`EbpfError`]; the interface is unchanged.
 pub fn attach(
     claim: &Claim,
     sockets: &[(u32, BorrowedFd<'_>)],
@@ -135,7 +134,7 @@ pub fn attach(
     longest: Option<u32>,
     clsact: Clsact,
 ) -> Result<Attached, EbpfError> {
-    // libbpf's messages are repeated in its errors, or expected: the debug level is enough for them.
+    // libbpf repeats its messages in its errors, or they are expected.
     set_print(Some((PrintLevel::Info, |_, line| tracing::debug!("{}", line.trim_end()))));
     let (device, ifindex) = (claim.device(), claim.ifindex());
     let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
@@ -199,14 +198,14 @@ fn load(
     open.load()
 }
 
-/// Detaches the XDP program that a killed xoff left on the interface.
+/// Detaches a killed xoff's program.
 ///
 /// # Errors
-/// Returns the errors of [`may_replace`], and [`EbpfError`] if the kernel refuses.
+/// Those of [`may_replace`], and the kernel's refusal.
 pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     let ifindex = claim.ifindex();
     let stdin = io::stdin();
-    let xdp = Xdp::new(stdin.as_fd()); // any descriptor: queries and detaching use no program
+    let xdp = Xdp::new(stdin.as_fd()); // any descriptor will do
     let id = match xdp.query_id(ifindex, XdpFlags::NONE) {
         Ok(0) | Err(_) => return Ok(()),
         Ok(id) => id,
@@ -214,7 +213,7 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     may_replace(claim, id)?;
     let (device, mode) = (claim.device().to_owned(), mode_of(&xdp, ifindex));
     xdp.detach(ifindex, mode.flag()).map_err(|source| match mode {
-        // The kernel refuses because the program is attached by a link, and a living process holds that link.
+        // The program is attached by a link, and a living process holds it.
         Mode::Native => EbpfError::AnotherXoff { device, process: None },
         Mode::Generic => {
             let doing = "take off the XDP program that a killed xoff left";
@@ -223,10 +222,10 @@ pub fn take_off_leftover(claim: &Claim) -> Result<(), EbpfError> {
     })
 }
 
-/// Checks that the interface's program `id` is a leftover of a killed xoff; [`attach`] replaces no other.
+/// Checks that program `id` is a leftover of a killed xoff; [`attach`] replaces no other.
 ///
 /// # Errors
-/// Returns [`EbpfError::Stranger`] for another program, and [`EbpfError::Unknown`] if a capability is missing.
+/// [`EbpfError::Stranger`] for another program, [`EbpfError::Unknown`] without a needed capability.
 pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
     let device = claim.device().to_owned();
     let name = if claim.left() == Some(id) { Some(PROGRAM_NAME.to_owned()) } else { name_of(id) };

@@ -1,18 +1,15 @@
 //! Exclusive claims on interfaces, released when the process ends.
 //!
-//! A program in generic mode outlives its process, so its presence does not prove a running switch. A file lock does,
-//! because the kernel releases it with the process. Each network namespace has a lock file. Only root, or the user of
-//! all xoff services, may enter its directory: no other user can block a switch.
+//! A program in generic mode outlives its process, so its presence does not prove a running switch; a file lock does.
+//! Each network namespace has a lock file, in a directory that only root or the user of all xoff services may enter.
 //!
 //! An interface has an entry of four 32-bit words at 16 times its index. The owner locks the entry and writes its
-//! process id and the id of its program; two words are free. The next owner thus recognizes a killed process's
-//! program without CAP_SYS_ADMIN.
+//! process id and its program's id; two words are free. The next owner recognizes a killed process's program without
+//! CAP_SYS_ADMIN. The journal has a page for each interface: the owner records a change there before making it. A
+//! killed process has written a page completely or not at all.
 //!
-//! The namespace's journal has a page for each interface. The owner records a change there before making it. A killed
-//! process has written a page completely or not at all.
-//!
-//! A process opens these files once and keeps them open, because it cannot open them without its privileges. It lists
-//! its own claims, because the kernel refuses a lock only to another open file.
+//! A process keeps these files open, because it cannot open them without its privileges. It lists its own claims,
+//! because the kernel refuses a lock only to another open file.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -40,13 +37,12 @@ const RETRY_EVERY: Duration = Duration::from_millis(5);
 
 static TABLES: Mutex<BTreeMap<u64, Table>> = Mutex::new(BTreeMap::new());
 
-/// An exclusive claim on an interface, released when dropped.
+/// Exclusive claim on an interface, released when dropped.
 #[derive(Debug)]
 pub struct Claim {
     device: String,
     ifindex: i32,
     namespace: u64,
-    /// Program of the previous owner.
     left: Option<u32>,
 }
 
@@ -54,7 +50,6 @@ pub struct Claim {
 struct Table {
     file: File,
     journal: File,
-    /// Interfaces claimed by this process.
     ours: BTreeSet<i32>,
 }
 
@@ -64,19 +59,18 @@ enum Refused {
 }
 
 impl Claim {
-    /// Claims the interface `device`, of index `ifindex` in the network namespace of the calling thread.
+    /// Claims the interface of index `ifindex` in the calling thread's network namespace.
     ///
     /// # Errors
-    /// Returns [`EbpfError::AnotherXoff`] for a claimed interface, and [`EbpfError::Unclaimed`] if the system
-    /// refuses.
+    /// [`EbpfError::AnotherXoff`] for a claimed interface, [`EbpfError::Unclaimed`] if the system refuses.
     pub fn take(device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
         Claim::take_within(Duration::ZERO, device, ifindex)
     }
 
-    /// Claims an interface, and waits up to `patience` for its owner to release it.
+    /// Claims an interface; waits up to `patience` for its release.
     ///
     /// # Errors
-    /// Returns the errors of [`Claim::take`].
+    /// Those of [`Claim::take`].
     pub fn take_within(patience: Duration, device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
         let (device, deadline) = (device.to_owned(), Instant::now() + patience);
         loop {
@@ -91,7 +85,7 @@ impl Claim {
         }
     }
 
-    /// Returns the interface's name at the time of the claim.
+    /// Returns the interface's name when claimed.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device
@@ -101,12 +95,12 @@ impl Claim {
         self.ifindex
     }
 
-    /// Returns the id of the previous owner's last program: a leftover if the interface still runs it.
+    /// Returns the previous owner's last program: a leftover if it is still attached.
     pub(crate) fn left(&self) -> Option<u32> {
         self.left
     }
 
-    /// Returns the interface's page of the journal, empty if none was written.
+    /// Returns the interface's page of the journal.
     #[must_use]
     pub fn journal(&self) -> Vec<u8> {
         tables().get(&self.namespace).map(|table| table.page(self.ifindex)).unwrap_or_default()
@@ -115,14 +109,13 @@ impl Claim {
     /// Overwrites the interface's page of the journal.
     ///
     /// # Errors
-    /// Returns an error if the text exceeds 4096 bytes, or the write fails.
+    /// More than 4096 bytes, or a failed write.
     pub fn write_journal(&self, text: &[u8]) -> io::Result<()> {
         let tables = tables();
         let table = tables.get(&self.namespace).ok_or(io::ErrorKind::NotFound)?;
         table.write_page(self.ifindex, text)
     }
 
-    /// Records the attached program for the interface's next owner.
     pub(crate) fn attached(&self, program: u32) {
         self.write(PROGRAM, program);
     }
@@ -167,7 +160,7 @@ impl Table {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let made = fs::metadata(directory)?; // follows a link, which a service manager may have made
+        let made = fs::metadata(directory)?; // follows a link
         if !made.is_dir() || made.mode() & 0o077 != 0 {
             return Err(io::Error::other("others may enter that directory"));
         }
@@ -175,7 +168,7 @@ impl Table {
             let mut open = OpenOptions::new();
             let open = open.read(true).write(true).create(true).truncate(false).mode(0o600);
             let file = open.open(directory.join(name))?;
-            // Root may start a switch by hand while a service manager starts the others as another user.
+            // Root may start one switch by hand, and a service manager others as another user.
             if file.metadata()?.uid() != made.uid() {
                 fchown(&file, Some(made.uid()), Some(made.gid()))?;
             }
@@ -187,7 +180,7 @@ impl Table {
 
     fn page(&self, ifindex: i32) -> Vec<u8> {
         let mut page = vec![0; PAGE];
-        // The journal is shorter than this page if no owner has written so far.
+        // Shorter than this page if no owner has written.
         let len = self.journal.read_at(&mut page, page_of(ifindex)).unwrap_or(0);
         page.truncate(len);
         page.truncate(page.iter().position(|&byte| byte == 0).unwrap_or(len));
@@ -224,7 +217,7 @@ impl Table {
     }
 
     fn lock(&self, ifindex: i32, kind: i32) -> nix::Result<()> {
-        #[allow(clippy::cast_possible_truncation)] // one of two small numbers
+        #[allow(clippy::cast_possible_truncation)]
         let lock = libc::flock {
             l_type: kind as i16,
             l_whence: libc::SEEK_SET as i16,
@@ -241,7 +234,7 @@ impl Table {
         Some(u32::from_ne_bytes(word)).filter(|&word| word > 0)
     }
 
-    /// Ignores failure: the lock makes the claim, the word only names its owner.
+    /// Ignores failure: the word only names the owner of the lock.
     fn write(&self, place: u64, word: u32) {
         let _ = self.file.write_all_at(&word.to_ne_bytes(), place);
     }
@@ -267,7 +260,7 @@ mod tests {
     // proves: start-stop
     #[test]
     fn interface_has_one_claim() {
-        let index = i32::MAX; // of no interface
+        let index = i32::MAX;
         let claim = Claim::take("eth1", index).unwrap();
         let again = Claim::take("eth1", index).unwrap_err();
         assert_eq!(
@@ -295,7 +288,6 @@ mod tests {
         assert!(second.take(3).is_ok());
     }
 
-    /// The next process learns what the killed one attached, of that interface only.
     // proves: own-stack, start-stop
     #[test]
     fn killed_process_leaves_its_program_id() {
@@ -304,7 +296,7 @@ mod tests {
         let mut killed = open();
         assert!(killed.take(3).is_ok_and(|left| left.is_none()));
         killed.write(place(3) + PROGRAM, 42);
-        drop(killed); // without a release
+        drop(killed);
         let mut next = open();
         assert!(next.take(3).is_ok_and(|left| left == Some(42)));
         assert!(next.take(4).is_ok_and(|left| left.is_none()));

@@ -1,77 +1,75 @@
-//! Errors of attaching a program.
-
 /// Error of attaching a program to an interface.
 #[derive(Debug, thiserror::Error)]
 pub enum EbpfError {
-    /// The interface runs a program that is not xoff's.
+    /// The interface runs a foreign program.
     #[error(
         "{device} already runs XDP program \"{name}\" (id {id}), which is not xoff's; \
          take it off with `ip link set dev {device} xdp off` or choose another interface"
     )]
     Stranger {
-        /// Name of the interface.
+        /// Interface.
         device: String,
-        /// Name of the program.
+        /// Program.
         name: String,
-        /// Id of the program.
+        /// Program's id.
         id: u32,
     },
-    /// The owner of the interface's program cannot be identified without CAP_SYS_ADMIN.
+    /// The program's owner cannot be identified without CAP_SYS_ADMIN.
     #[error(
         "{device} already runs an XDP program (id {id}); to see whether it is one that a killed xoff left \
          takes cap_sys_admin. Run xoff as root, or take the program off with `ip link set dev {device} xdp off`"
     )]
     Unknown {
-        /// Name of the interface.
+        /// Interface.
         device: String,
-        /// Id of the program.
+        /// Program's id.
         id: u32,
     },
     /// Another living xoff process uses the interface.
     #[error("{}", held(device, *process))]
     AnotherXoff {
-        /// Name of the interface.
+        /// Interface.
         device: String,
-        /// Id of the other process, if readable.
+        /// Process id, if readable.
         process: Option<u32>,
     },
-    /// The claim cannot be recorded in its directory.
+    /// The claim cannot be recorded.
     #[error(
         "cannot claim {device} in {directory}: {source}. Only who runs xoff may enter that directory: \
          `install -d -m 700 -o USER {directory}` makes it for a user that is not root"
     )]
     Unclaimed {
-        /// Name of the interface.
+        /// Interface.
         device: String,
-        /// Path of the directory of claims.
+        /// Directory of claims.
         directory: &'static str,
-        /// The system's error.
+        /// System's error.
         source: std::io::Error,
     },
-    /// The driver has no native XDP, or not in the current setup.
+    /// No native XDP in this driver or setup.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
     NotNative {
-        /// Name of the interface.
+        /// Interface.
         device: String,
-        /// The kernel's error.
+        /// Kernel's error.
         source: libbpf_rs::Error,
     },
     /// The kernel rejects the program.
     #[error("cannot load the XDP program for {device}: {source:#}; it needs Linux 5.18 or newer")]
     NotLoaded {
-        /// Name of the interface.
+        /// Interface.
         device: String,
-        /// The kernel's error.
+        /// Kernel's error.
         source: libbpf_rs::Error,
     },
     /// The kernel refused another action.
     #[error("cannot {doing} for {device}: {source:#}")]
     Refused {
-        /// Phrase that names the refused action.
+        /// Phrase that names the action.
         doing: &'static str,
-        /// Name of the interface.
+        /// Interface.
         device: String,
-        /// The kernel's error.
+        /// Kernel's error.
         source: libbpf_rs::Error,
     },
 }

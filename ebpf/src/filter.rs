@@ -1,33 +1,31 @@
-//! The egress filter, which stops the machine's own stack from sending on a switch's port.
-//!
-//! The filter needs the interface's clsact. After a killed process it passes every frame, because its sockets are
-//! gone. The next switch replaces it.
+//! The egress filter, which stops the machine's own stack from sending on a switch's port. A killed process's filter
+//! passes every frame, because its sockets are gone.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::{Program, TC_EGRESS, TcHook, TcHookBuilder};
 
-/// Priority of the filter, chosen to collide with no other program.
+/// Priority that collides with no other program.
 pub const FILTER_PRIORITY: u16 = 0x786f;
 const HANDLE: u32 = 0x6666;
 
 /// Origin of the interface's clsact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clsact {
-    /// This process created the clsact for the filter.
+    /// Created for the filter.
     New,
-    /// The clsact existed, perhaps with the filter of a killed xoff.
+    /// Present before, perhaps with a killed xoff's filter.
     Found,
 }
 
 /// Result of attaching the filter.
 #[derive(Debug)]
 pub enum Filtered {
-    /// The filter is attached.
+    /// First filter of the interface.
     New(Filter),
-    /// The filter is attached and replaces that of a killed xoff.
+    /// Replacement of a killed xoff's filter.
     Replaced(Filter),
-    /// The kernel refused the filter.
+    /// Kernel's refusal.
     Refused(libbpf_rs::Error),
 }
 

@@ -1,13 +1,11 @@
 //! xoff's kernel programs (`xoff.bpf.c`) and the guard that attaches them.
 //!
 //! The XDP program redirects every frame to the AF_XDP socket of its hardware queue. A [filter](Filter) drops frames
-//! that the machine's own stack sends. [`attach`] loads both for one interface and returns a guard, [`Attached`],
-//! which detaches them.
+//! that the machine's own stack sends. [`attach`] loads both and returns the guard.
 //!
-//! The kernel removes a native program's bpf link with the process, even after `kill -9`. A generic program has no
-//! such link in libbpf-rs and survives, as does one [attached again](Program::attach_again). The next [`attach`], or
-//! [`take_off_leftover`], recognizes a leftover by its name, and by a [`Claim`] that excludes a living xoff. A
-//! program that is not xoff's stays.
+//! The kernel removes a native program with the process. A generic program survives, as does one [attached
+//! again](Program::attach_again). The next [`attach`], or [`take_off_leftover`], recognizes a leftover by its name, and
+//! by a [`Claim`] that excludes a living xoff.
 
 #![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
 

@@ -1,8 +1,5 @@
-//! An attached program, and the check that it is still attached.
-//!
-//! Any privileged process can detach it (`ip link set dev X xdpgeneric off`) or replace it. Frames then silently
-//! bypass the sockets. So a watcher polls [`Program::place`] and restores the program, unless another one has its
-//! place.
+//! An attached program. Any privileged process can detach or replace it; frames then silently bypass the sockets. A
+//! watcher polls [`Program::place`] and restores the program, unless another one has its place.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,9 +12,9 @@ use crate::{Claim, EbpfError};
 /// Mode in which a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// XDP in the driver, before the kernel allocates its own packet.
+    /// XDP in the driver.
     Native,
-    /// XDP in the kernel's network stack: slower, but works with every driver.
+    /// XDP in the network stack: slower.
     Generic,
 }
 
@@ -42,21 +39,22 @@ impl Mode {
 #[derive(Debug)]
 enum Hold {
     /// The kernel removes a link with the process.
-    Link { _link: Link },
+    Link {
+        _link: Link,
+    },
     /// Attached without a link, until detached.
     Interface,
-    /// Detached for good.
     None,
 }
 
-/// The owner of the program that receives an interface's frames.
+/// Owner of an interface's XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// This program.
     Ours,
     /// No program.
     Empty,
-    /// Another program, with its id.
+    /// Another program, by id.
     Taken(u32),
 }
 
@@ -92,13 +90,13 @@ impl Program {
         self.id
     }
 
-    /// Returns the mode in which the program is attached.
+    /// Returns the mode of the program.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Interprets the id of the interface's current program, where 0 means none.
+    /// Interprets the id of the interface's program, 0 for none.
     #[must_use]
     pub fn place(&self, id: u32) -> Place {
         match id {
@@ -108,11 +106,10 @@ impl Program {
         }
     }
 
-    /// Attaches the program again to its interface in the calling thread's network namespace. Does nothing after
-    /// [`Attached`](crate::Attached) was dropped.
+    /// Attaches the program again, in the calling thread's network namespace, unless [`Attached`](crate::Attached) was dropped.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses, for example because of another program.
+    /// The kernel's refusal.
     pub fn attach_again(&self) -> Result<(), EbpfError> {
         let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*hold, Hold::None) {
@@ -152,7 +149,6 @@ mod tests {
     use super::*;
     use crate::{Attached, Clsact, Filtered, attach};
 
-    /// Runs `test` in a new network namespace with a veth pair of indexes 10 and 11.
     fn with_devices(test: impl FnOnce([i32; 2]) + Send + 'static) {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
