@@ -1,8 +1,8 @@
 //! Wakes a sleeping worker; costs a sender one fence while the worker is awake.
 //!
 //! The worker announces its sleep, then checks for messages once more. A sender stores its message, then checks whether
-//! the worker sleeps. Each executes a fence between its two steps, so at least one of them sees what the other did.
-//! `tests/bell.rs` runs this file in every order that the memory model allows.
+//! the worker sleeps. Each executes a fence in between, so at least one sees what the other did. `tests/bell.rs` runs
+//! this file in every order that the memory model allows.
 
 use std::io;
 
@@ -23,14 +23,13 @@ impl Bell {
         Ok(Bell { asleep: AtomicBool::new(false), event })
     }
 
-    /// Returns the descriptor that becomes readable when the bell rings.
+    /// Returns the descriptor, readable when the bell rings.
     #[must_use]
     pub fn event(&self) -> &EventFd {
         &self.event
     }
 
-    /// Announces that the worker is about to sleep: from here on a message rings the bell. The worker must check for
-    /// messages once more before it sleeps.
+    /// Announces the worker's sleep, after which messages ring the bell. The worker must check for messages once more.
     pub fn close_eyes(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -41,13 +40,12 @@ impl Bell {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Clears the bell after it woke the worker, which must check for messages before its next sleep. Until this call,
-    /// a bell that rang ends every sleep at once.
+    /// Clears the bell. The worker must then check for messages before it sleeps.
     pub fn acknowledge(&self) {
-        let _ = self.event.read(); // fails if the bell did not ring
+        let _ = self.event.read(); // fails if it did not ring
     }
 
-    /// Wakes the worker if it sleeps. Costs one fence otherwise.
+    /// Wakes the worker if it sleeps; costs one fence otherwise.
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
@@ -55,9 +53,8 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker, or prevents its next sleep. Needed for events that the worker does not check again before it
-    /// sleeps.
+    /// Wakes the worker, or prevents its next sleep, for events that it does not check before.
     pub fn wake(&self) {
-        let _ = self.event.write(1); // fails if the counter is full: the bell has rung
+        let _ = self.event.write(1); // fails if full: it has rung
     }
 }

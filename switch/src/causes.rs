@@ -1,14 +1,14 @@
 //! Causes of pauses across several switches: the chain from each XOFF to its root.
 //!
 //! A switch holds the peer of a port while egress queues are full of frames received there. An egress queue is full
-//! because its line is slow, or because its own peer holds it. That peer may be a port of another switch, identified by
-//! the source address of its pauses. The [`Waits`] of several switches form a graph:
+//! because its line is slow, or because its own peer holds it: perhaps a port of another switch, identified by the
+//! source address of its pauses.
 //!
 //! ```text
 //!   held port --> egress queue --> held port of the next switch --> ... --> a queue with a slow line
 //! ```
 //!
-//! A cycle in the graph is a deadlock if it lasts. The answers of different switches may be milliseconds apart.
+//! A cycle is a deadlock if it lasts. The answers of different switches may be milliseconds apart.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,44 +23,44 @@ use serde::Serialize;
 /// Waits within a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// Name of the switch.
+    /// Switch.
     pub switch: String,
-    /// Ports of the switch.
+    /// Ports.
     pub ports: Vec<PortWaits>,
 }
 
 /// Waits at a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortWaits {
-    /// Name of the port.
+    /// Port.
     pub name: String,
-    /// MAC address of the port.
+    /// MAC address.
     pub mac: String,
-    /// Source address of the last pause frame obeyed; `None` if there was none.
+    /// Source of the last pause frame obeyed.
     pub pause_peer: Option<String>,
-    /// Classes of the port.
+    /// Classes.
     pub classes: Vec<ClassWaits>,
 }
 
 /// Waits at a port in a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassWaits {
-    /// Class, 0 to 7.
+    /// 0 to 7.
     pub class: u8,
     /// True while the port holds its peer.
     pub holds: bool,
-    /// Egress queues with frames received by this port, the fullest first; empty unless the peer is held.
+    /// Egress queues with frames from here, the fullest first; empty unless `holds`.
     pub culprits: Vec<FullQueue>,
-    /// True while the peer pauses the egress queue, or a flow in it.
+    /// True while the peer pauses the egress queue, or a flow of it.
     pub is_held: bool,
 }
 
 /// Egress queue with frames received by a given port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FullQueue {
-    /// Name of the egress port.
+    /// Egress port.
     pub port: String,
-    /// Class, 0 to 7.
+    /// 0 to 7.
     pub class: u8,
     /// Bytes received by the given port.
     pub bytes: u64,
@@ -72,27 +72,27 @@ pub struct FullQueue {
 pub enum CauseNode {
     /// Port that holds its peer.
     Port {
-        /// Name of the switch.
+        /// Switch.
         switch: String,
-        /// Name of the port.
+        /// Port.
         port: String,
-        /// Class, 0 to 7.
+        /// 0 to 7.
         class: u8,
     },
     /// Egress queue of a port.
     Queue {
-        /// Name of the switch.
+        /// Switch.
         switch: String,
-        /// Name of the port.
+        /// Port.
         port: String,
-        /// Class, 0 to 7.
+        /// 0 to 7.
         class: u8,
     },
-    /// Sender of pauses outside the given switches: a host, or another switch.
+    /// Sender of pauses outside the given switches.
     Station {
-        /// MAC address of the sender.
+        /// MAC address.
         mac: String,
-        /// Class, 0 to 7.
+        /// 0 to 7.
         class: u8,
     },
 }
@@ -117,7 +117,7 @@ impl std::fmt::Display for CauseNode {
 pub enum WaitReason {
     /// The egress queue contains frames received by the held port.
     Holds {
-        /// Bytes received by the held port that are in the queue.
+        /// Bytes of these frames in the queue.
         bytes: u64,
     },
     /// The place has paused the egress queue.
@@ -156,7 +156,7 @@ impl Causes {
         causes
     }
 
-    /// Returns the cycles: each a list of places, of which every one waits for the next and the last for the first.
+    /// Returns the cycles, each in the order of waiting.
     #[must_use]
     pub fn cycles(&self) -> Vec<Vec<CauseNode>> {
         let knots = tarjan_scc(&self.graph).into_iter().filter(|knot| knot.len() > 1);
@@ -169,7 +169,7 @@ impl Causes {
         self.graph.node_count() == 0
     }
 
-    /// Returns the graph as indented text: each held port, and below it the causes down to the root.
+    /// Returns indented text: each held port, and its causes down to the root.
     #[must_use]
     pub fn text(&self) -> String {
         if self.is_empty() {
@@ -190,7 +190,7 @@ impl Causes {
         text
     }
 
-    /// Returns the graph in the language of Graphviz, with cycles in red.
+    /// Returns the graph for Graphviz, with cycles in red.
     #[must_use]
     pub fn dot(&self) -> String {
         let in_circle: Vec<NodeIndex> =
@@ -277,7 +277,6 @@ impl Causes {
         }
     }
 
-    /// Returns one cycle within a strongly connected component.
     fn round(&self, knot: &[NodeIndex]) -> Vec<CauseNode> {
         let mut path = vec![knot[knot.len() - 1]];
         loop {
@@ -301,7 +300,7 @@ fn of_port(switch: &Waits, port: &PortWaits, class: &ClassWaits) -> CauseNode {
 mod tests {
     use super::*;
 
-    /// Returns a switch with ports `left` and `right`, whose addresses end in `number` and 1 or 2.
+    /// Returns a switch whose ports' addresses end in `number` and 1 or 2.
     fn switch(number: u8) -> Waits {
         let class = |class| ClassWaits { class, holds: false, culprits: Vec::new(), is_held: false };
         let port = |(name, end): (&str, u8)| PortWaits {
@@ -317,14 +316,12 @@ mod tests {
         format!("02:00:00:00:{number:02}:{end:02}")
     }
 
-    /// Makes `left` hold its peer because of `right`.
     fn hold(waits: &mut Waits, bytes: u64) {
         let class = &mut waits.ports[0].classes[3];
         class.holds = true;
         class.culprits = vec![FullQueue { port: "right".into(), class: class.class, bytes }];
     }
 
-    /// Makes a port with address `peer` pause `right`.
     fn held_by(waits: &mut Waits, peer: String) {
         waits.ports[1].pause_peer = Some(peer);
         waits.ports[1].classes[3].is_held = true;

@@ -1,5 +1,5 @@
-//! Requests of commands to a running switch: HTTP to an address or a Unix socket. A proxy in the environment is
-//! ignored, because it does not know this machine's addresses.
+//! Requests to a running switch: HTTP to an address or a Unix socket. A proxy in the environment is ignored, because it
+//! does not know this machine's addresses.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -22,10 +22,10 @@ const UNIX: &str = "unix:";
 /// Default URL of a switch's HTTP server.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 
-/// Parses the URL of a switch from the command line, and adds `http://` if it has no scheme.
+/// Parses a switch's URL; adds `http://` if it has no scheme.
 ///
 /// # Errors
-/// Returns the allowed forms if `text` has another scheme or a relative path.
+/// The allowed forms, if `text` has another scheme or a relative path.
 pub fn url(text: &str) -> Result<String, String> {
     if let Some(path) = text.strip_prefix(UNIX) {
         let path = path.strip_prefix("//").unwrap_or(path);
@@ -49,7 +49,7 @@ pub fn url(text: &str) -> Result<String, String> {
 pub struct Silent {
     /// URL of the request.
     pub url: String,
-    /// Error of the network.
+    /// Network error.
     pub error: Box<Error>,
 }
 
@@ -60,8 +60,7 @@ impl Silent {
     }
 }
 
-/// Returns a message that no `server` ("switch", "agent") answers at `url`, why, and what to do. `start` is the advice
-/// if no process listens there.
+/// Returns a message that no `server` ("switch", "agent") answers, why, and what to do; `start` is the advice if no process listens.
 #[must_use]
 pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     match error {
@@ -76,35 +75,33 @@ pub fn silence(url: &str, error: &Error, server: &str, start: &str) -> String {
     }
 }
 
-/// Process that listens at a socket and is stopped, by its id.
 #[derive(Debug, thiserror::Error)]
 #[error("process {0} is stopped; continue it with `kill -CONT {0}`, or end it with `kill -KILL {0}`")]
 struct Stopped(i32);
 
-/// Reason for which a request failed.
+/// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// No server answers.
     #[error(transparent)]
     Silent(#[from] Silent),
-    /// The switch refused the request.
+    /// Refusal by the switch.
     #[error("{0}")]
     Refused(String),
-    /// Another program or version answers.
+    /// Answer of another program or version.
     #[error("what answers at {url} is no switch of this version of xoff: {error}")]
     Foreign {
         /// URL of the request.
         url: String,
-        /// Error of the answer's parser.
+        /// Parser's error.
         error: serde_json::Error,
     },
 }
 
-/// Sends a request to the server at `url` (as returned by [`url`]) and parses its answer. `send` gets an agent and the
-/// base URL; `timeout` limits the whole exchange.
+/// Sends a request to the server at `url` (from [`url`]) and parses its answer. `send` gets an agent and the base URL.
 ///
 /// # Errors
-/// Returns an [`AskError`] if no answer arrives, or the answer is a refusal or invalid.
+/// No answer within `timeout`, a refusal, or an invalid answer.
 pub fn ask<T: DeserializeOwned>(
     url: &str,
     timeout: Duration,
@@ -119,25 +116,22 @@ pub fn ask<T: DeserializeOwned>(
     serde_json::from_str(&body).map_err(|error| AskError::Foreign { url: url.into(), error })
 }
 
-/// Requests `path` from the server at `base` (as returned by [`url`]). An answer with any status is a success;
-/// `timeout` limits the whole exchange.
+/// Requests `path` from the server at `base` (from [`url`]); any status is a success.
 ///
 /// # Errors
-/// Returns an error if no server answers.
+/// No complete answer within `timeout`.
 pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, Error> {
     let (agent, base) = agent(base, timeout);
     agent.get(format!("{base}{path}")).call()
 }
 
-/// Returns an HTTP agent for the server at `base`, and the base URL for its requests. `timeout` limits the whole
-/// exchange.
+/// Returns an agent and the base URL. `timeout` limits the whole exchange.
 #[must_use]
 pub fn agent(base: &str, timeout: Duration) -> (Agent, String) {
     of(base, Agent::config_builder().timeout_global(Some(timeout)))
 }
 
-/// Returns an HTTP agent for endless answers, and the base URL for its requests. `timeout` limits the connection and
-/// the start of the answer.
+/// Returns an agent for endless answers, and the base URL. `timeout` limits the start of the answer.
 #[must_use]
 pub fn endless(base: &str, timeout: Duration) -> (Agent, String) {
     let config = Agent::config_builder().timeout_connect(Some(timeout)).timeout_recv_response(Some(timeout));
@@ -149,13 +143,12 @@ fn of(base: &str, config: ConfigBuilder<AgentScope>) -> (Agent, String) {
     match base.strip_prefix(UNIX) {
         Some(path) => {
             let agent = Agent::with_parts(config, Socket(path.into()), DefaultResolver::default());
-            (agent, "http://127.0.0.1".to_owned()) // a host name that every switch accepts
+            (agent, "http://127.0.0.1".to_owned()) // accepted by every switch
         }
         None => (config.new_agent(), base.trim_end_matches('/').to_owned()),
     }
 }
 
-/// Connector to a Unix socket, which ignores the requested address.
 #[derive(Debug)]
 struct Socket(PathBuf);
 
@@ -202,7 +195,7 @@ impl Transport for Connection {
     }
 
     fn is_open(&mut self) -> bool {
-        false // each connection serves one request
+        false // one request per connection
     }
 }
 

@@ -1,5 +1,4 @@
-//! The number of open files that a switch needs. The switch raises its limit, or fails, before it attaches anything: a
-//! later failure would leave it with some of its ports, or without HTTP.
+//! The number of open files that a switch needs: it raises its limit, or fails, before it attaches anything.
 
 use std::fs;
 
@@ -8,18 +7,18 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::control::CONNECTIONS_MAX;
 
-/// Files per socket: the socket, its duplicate for sleeping, and one for its counters.
+/// Files per socket: the socket, a duplicate for sleeping, and its counters.
 const BY_SOCKET: u64 = 3;
 /// Files per port: program, maps, link, and two netlink sockets.
 const BY_PORT: u64 = 16;
-/// Files per worker: its wake-up descriptors, and duplicates of them.
+/// Files per worker: wake-up descriptors and duplicates.
 const BY_WORKER: u64 = 6;
-/// Other files: HTTP, netlink, timers, signals, and short-lived files.
+/// Other files: HTTP, netlink, timers, signals, and short-lived ones.
 const ALWAYS: u64 = 32;
-/// Served connections, and rejected ones.
+/// Served and rejected connections.
 const CONNECTIONS: u64 = 2 * CONNECTIONS_MAX as u64;
 
-/// Reason for which the switch cannot open as many files as it needs.
+/// Error of the limit of open files.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptorError {
     /// The hard limit is too low.
@@ -29,34 +28,34 @@ pub enum DescriptorError {
          LimitNOFILE={needed} for systemd), or list fewer `queues`"
     )]
     TooFew {
-        /// Number of open files needed, including those already open.
+        /// Files needed, including open ones.
         needed: u64,
-        /// Number of port sockets among the files.
+        /// Port sockets among them.
         sockets: u64,
-        /// Number of ports.
+        /// Ports.
         ports: usize,
-        /// Hard limit of open files.
+        /// Hard limit.
         allowed: u64,
     },
     /// The system refused to read or raise the limit.
     #[error("cannot raise the limit of open files to {allowed}: {error}")]
     System {
-        /// Hard limit of open files; zero if unknown.
+        /// Hard limit; zero if unknown.
         allowed: u64,
-        /// Error of the system.
+        /// System's error.
         error: Errno,
     },
 }
 
-/// Number of files that the process may open.
+/// Files that the process may open.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowed(u64);
 
 impl Allowed {
-    /// Raises the soft limit of open files to the hard limit, and returns it.
+    /// Raises the soft limit to the hard limit, and returns it.
     ///
     /// # Errors
-    /// Returns an error if the system refuses.
+    /// The system refuses.
     pub fn raise() -> Result<Allowed, DescriptorError> {
         let system = |allowed| move |error| DescriptorError::System { allowed, error };
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(system(0))?;
@@ -66,11 +65,10 @@ impl Allowed {
         Ok(Allowed(hard))
     }
 
-    /// Checks that a switch can open its files beside those already open. `queues` has the number of queues of each
-    /// port; one is assumed for `None`.
+    /// Checks the limit; `queues` has the queues of each port, one for `None`.
     ///
     /// # Errors
-    /// Returns [`DescriptorError::TooFew`] if the limit is too low.
+    /// [`DescriptorError::TooFew`].
     pub fn suffices(self, queues: &[Option<u32>], workers: usize) -> Result<(), DescriptorError> {
         let sockets: Vec<u64> = queues.iter().map(|queues| u64::from(queues.unwrap_or(1))).collect();
         let (needed, allowed) = (open() + needed(&sockets, workers), self.0);
@@ -82,8 +80,7 @@ impl Allowed {
     }
 }
 
-/// Returns the number of files for these numbers of sockets. The largest port counts twice, because its old sockets may
-/// be open when it is reopened.
+/// Counts the largest port twice: when it is reopened, its old sockets may be open.
 fn needed(sockets: &[u64], workers: usize) -> u64 {
     let ports = sockets.iter().chain(sockets.iter().max()).map(|sockets| sockets * BY_SOCKET + BY_PORT);
     ports.sum::<u64>() + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS

@@ -8,11 +8,9 @@
 //! | some  | may send | takes the oldest |
 //! | full  | keeps its message, which stays counted at its ingress | takes the oldest |
 //!
-//! A sender must not take a message from the dataplane without room for it here: the message would be lost. A receiver
-//! must not sleep without a check after [`Bell::close_eyes`]: a message might wait forever.
-//!
-//! Returns have a separate queue, so that a receiver without room for frames still gets its slots back. Otherwise two
-//! workers could wait for each other forever.
+//! A sender must not take a message from the dataplane without room for it here. Returns have a separate queue, so that
+//! a receiver without room for frames still gets its slots back; otherwise two workers could wait for each other
+//! forever.
 
 use std::io;
 use std::iter;
@@ -29,7 +27,7 @@ use xoff_xdp::Store;
 
 use crate::bell::Bell;
 
-/// Number of messages per queue: a few batches.
+/// Messages per queue: a few batches.
 pub(crate) const CAPACITY: usize = HANDOVER_QUEUE as usize;
 
 /// Bells of all workers.
@@ -37,22 +35,22 @@ pub(crate) const CAPACITY: usize = HANDOVER_QUEUE as usize;
 pub struct Bells(Box<[Bell]>);
 
 impl Bells {
-    /// Creates a bell for each of `workers` workers.
+    /// Creates the bells.
     ///
     /// # Errors
-    /// Returns an error if the process has no free descriptors.
+    /// No free descriptor.
     pub fn new(workers: usize) -> io::Result<Arc<Bells>> {
         let bells = (0..workers).map(|_| Bell::new()).collect::<io::Result<_>>()?;
         Ok(Arc::new(Bells(bells)))
     }
 
-    /// Returns the bell of a worker.
+    /// Returns a worker's bell.
     #[must_use]
     pub fn of(&self, worker: WorkerId) -> &Bell {
         &self.0[worker.index()]
     }
 
-    /// Wakes every worker, for an event that is not a message.
+    /// Wakes every worker, for other events than messages.
     pub fn wake_all(&self) {
         self.0.iter().for_each(Bell::wake);
     }
@@ -62,8 +60,7 @@ impl Bells {
     }
 }
 
-/// Message in a queue. Messages left at the end of the switch must not be dropped: frames end with its buffer memory,
-/// and the ledger counts them as handed over.
+/// Message that must not be dropped at the end: frames end with the buffer memory, counted as handed over.
 type Message<T> = ManuallyDrop<T>;
 
 #[derive(Debug)]
@@ -101,7 +98,7 @@ struct OtherWorker {
     from: Incoming,
 }
 
-/// Ends of a worker in the queues between all workers.
+/// A worker's ends of all queues.
 #[derive(Debug)]
 pub struct Handoff {
     bells: Arc<Bells>,
@@ -110,7 +107,7 @@ pub struct Handoff {
 }
 
 impl Handoff {
-    /// Creates the queues of every worker that has a bell, in the order of workers.
+    /// Creates the queues of all workers, in order.
     #[must_use]
     pub fn for_each(bells: &Arc<Bells>) -> Vec<Handoff> {
         let mut handoffs: Vec<Handoff> =
@@ -132,7 +129,7 @@ impl Handoff {
         self.bells.of(self.me)
     }
 
-    /// Sends the dataplane's messages while there is room, and takes the messages of other workers.
+    /// Sends the dataplane's messages while there is room, and takes others'.
     pub fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Progress {
         if self.others.is_empty() {
             return Progress::default();
@@ -154,7 +151,7 @@ impl Handoff {
         any
     }
 
-    /// Sends learned addresses when all workers have room. A worker that missed a move would send to the old port.
+    /// Sends to all or none: a worker that missed a move would send to the old port.
     fn send_learned(&mut self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         while self.others.iter().all(|other| !other.to.learned.is_full())
@@ -173,7 +170,7 @@ impl Handoff {
         for OtherWorker { from, .. } in &mut self.others {
             let mut messages = drain(&mut from.returns, |back| batch.take_back(back, store));
             let frames = drain(&mut from.frames, |handover| batch.take_over(handover, store));
-            // Addresses are sent before frames and taken after them: a reply never overtakes its address.
+            // Addresses are sent before frames and taken after them, so no reply overtakes its address.
             messages += drain(&mut from.learned, |update| batch.apply_learned(&update));
             taken.is_busy |= messages + frames > 0;
             taken.received += frames;
@@ -188,7 +185,6 @@ impl Handoff {
     }
 }
 
-/// Returns the next frame for another worker, with its bytes in shared memory.
 fn next_settled(batch: &mut Batch<'_>, store: &mut Store, worker: WorkerId) -> Option<Handover> {
     batch.next_handover(worker).filter(|&slot| store.can_settle(slot))?;
     let handover = batch.hand_over(worker)?;
@@ -197,7 +193,6 @@ fn next_settled(batch: &mut Batch<'_>, store: &mut Store, worker: WorkerId) -> O
     Some(handover)
 }
 
-/// Sends messages while there is room, and returns whether there were any.
 fn fill<T>(queue: &mut Producer<Message<T>>, mut next: impl FnMut() -> Option<T>) -> bool {
     let mut any = false;
     while !queue.is_full()
@@ -215,7 +210,6 @@ fn push<T>(queue: &mut Producer<Message<T>>, message: T) {
     }
 }
 
-/// Takes the queued messages, and returns their number.
 fn drain<T>(queue: &mut Consumer<Message<T>>, take: impl FnMut(T)) -> u32 {
     let messages = iter::from_fn(|| queue.pop().ok()).take(CAPACITY);
     messages.map(Message::into_inner).map(take).map(|()| 1).sum()
@@ -274,7 +268,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Returns two workers with one port each; host n is behind port n - 1.
+    /// Returns workers with one port each; host n is behind port n - 1.
     pub(crate) fn two_workers(port_b: &str) -> (Node, Node) {
         let text = format!(
             "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\nmtu = 9000\n\
@@ -334,8 +328,7 @@ pub(crate) mod tests {
         assert!(!a.switch.waits_for_workers());
     }
 
-    /// A lossy class counts only in its queue, so its frames in an outbox are bounded. Lossless frames count at their
-    /// ingress.
+    /// A lossy class counts only in its queue; lossless frames count at their ingress.
     // proves: shared-memory
     #[test]
     fn outbox_bounds_lossy_frames_only() {
@@ -395,7 +388,7 @@ pub(crate) mod tests {
     #[test]
     fn a_worker_that_is_about_to_sleep_is_woken_too() {
         let bell = Bell::new().unwrap();
-        bell.wake(); // between its check of the stop flag and close_eyes
+        bell.wake(); // between its check and close_eyes
         bell.close_eyes();
         assert_eq!(bell.event().read().unwrap(), 1, "its sleep ends at once");
     }

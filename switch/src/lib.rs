@@ -1,5 +1,4 @@
-//! The switch process around the dataplane: workers and their queues, control thread and HTTP, the mirror of the
-//! kernel's routes, LLDP, capture, and privileges.
+//! The switch process around the dataplane: workers, control, HTTP, routes, LLDP, capture, and privileges.
 
 #![forbid(unsafe_code)]
 

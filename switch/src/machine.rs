@@ -1,4 +1,4 @@
-//! Facts about this machine, against which configurations are checked.
+//! This machine, against which configurations are checked.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -11,7 +11,7 @@ use xoff_flow_control::settings::HashSeed;
 use xoff_wire::units::Bytes;
 use xoff_xdp::Interface;
 
-/// Returns what this process may use. Devices are those in the network namespace of the calling thread.
+/// Returns what this process may use, in the calling thread's network namespace.
 #[must_use]
 pub fn here() -> Machine {
     Machine {
@@ -34,7 +34,7 @@ fn device(name: &str) -> Device {
     Device::Has { index, queues, mtu, uses: Uses { loopback, master, default_route, addresses } }
 }
 
-/// Returns whether `path` is on the namespaces' file system. A namespace of another kind is refused when it is entered.
+/// Checks the file system; entering refuses other kinds of namespaces.
 fn is_netns(path: &Path) -> bool {
     let file_system = |path: &Path| fs::metadata(path).map(|file| file.dev());
     match (file_system(path), file_system(Path::new("/proc/thread-self/ns/net"))) {
@@ -44,20 +44,20 @@ fn is_netns(path: &Path) -> bool {
     }
 }
 
-/// Returns a random seed, different at each call: the operating system seeds the hashers of the standard library.
+/// Returns a random seed, different at each call.
 #[must_use]
 pub fn secret() -> HashSeed {
     let state = RandomState::new();
     HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
-/// Returns the size of the machine's memory, or `None` if unknown.
+/// Returns the machine's memory, if known.
 #[must_use]
 pub fn memory() -> Option<Bytes> {
     Some(Bytes(sysinfo().ok()?.ram_total()))
 }
 
-/// Returns the memory that programs can still allocate, or `None` if unknown.
+/// Returns the memory still available to programs, if known.
 #[must_use]
 pub fn available_memory() -> Option<Bytes> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
@@ -65,7 +65,7 @@ pub fn available_memory() -> Option<Bytes> {
     Some(Bytes(kibibytes.trim().parse::<u64>().ok()? << 10))
 }
 
-/// Returns the cores that `taskset`, cpusets and `isolcpus` leave to this thread.
+/// Returns the cores that `taskset`, cpusets and `isolcpus` leave.
 fn cores() -> Vec<u16> {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     cores.into_iter().filter_map(|core| u16::try_from(core.id).ok()).collect()

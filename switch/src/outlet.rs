@@ -1,7 +1,5 @@
-//! A file or pipe, written by a separate thread, whose reader may have stopped.
-//!
-//! A blocked write cannot be interrupted, so the thread is joined only while its reader makes progress. After that the
-//! thread is abandoned until the process ends.
+//! A file or pipe, written by a separate thread. A blocked write cannot be interrupted, so the thread is joined only
+//! while its reader makes progress, and then abandoned.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,22 +8,20 @@ use std::time::{Duration, Instant};
 
 use xoff_flow_control::counter::Counter;
 
-/// Maximum bytes per write, so that progress of a slow reader is visible.
+/// Maximum bytes of a write, which shows a slow reader's progress.
 const PIECE: usize = 64 << 10;
-/// Maximum time for one write.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum time for all writes: less than the stop timeout of service managers.
 const ALL_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Writer that counts the bytes written.
+/// Counts the bytes written.
 #[derive(Debug)]
 pub struct Outlet<W> {
     out: W,
     bytes: Arc<Counter>,
 }
 
-/// Count of the bytes that an [`Outlet`] has written.
 #[derive(Debug)]
 pub struct Progress {
     bytes: Arc<Counter>,
@@ -33,22 +29,20 @@ pub struct Progress {
     all_within: Duration,
 }
 
-/// Reason for which the remaining bytes are abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// The reader made no progress.
+    /// No progress.
     #[error("nobody has read it for {} s", .0.as_secs())]
     Unread(Duration),
-    /// The reader was too slow.
+    /// Too slow.
     #[error("its reader has not taken all of it within {} s", .0.as_secs())]
     Slow(Duration),
-    /// A second signal was received.
+    /// Second signal.
     #[error("a second signal ended the switch before all of it was read")]
     Hurried,
 }
 
 impl<W: Write> Outlet<W> {
-    /// Creates a writer to `out`, and its progress.
     pub fn new(out: W) -> (Outlet<W>, Progress) {
         let bytes = Arc::<Counter>::default();
         let progress =
@@ -70,10 +64,7 @@ impl<W: Write> Write for Outlet<W> {
 }
 
 impl Progress {
-    /// Waits for the end of the writing thread while its reader makes progress.
-    ///
-    /// # Errors
-    /// Returns the reason for which the thread is abandoned.
+    /// Waits for the thread while its reader makes progress.
     pub fn wait_for<T>(
         &self,
         thread: JoinHandle<T>,
@@ -108,7 +99,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns a pipe's reader, and the progress of a thread that overfills the pipe.
     fn full_pipe() -> (io::PipeReader, Progress, JoinHandle<io::Result<()>>) {
         let (reader, writer) = io::pipe().unwrap();
         let (mut outlet, progress) = Outlet::new(writer);
@@ -140,7 +130,6 @@ mod tests {
         assert_eq!(read.join().unwrap().unwrap(), 4 << 20);
     }
 
-    /// Each write is on time, but the total time is exceeded.
     #[test]
     fn slow_reader_given_up() {
         let (mut reader, progress, thread) = full_pipe();

@@ -1,5 +1,3 @@
-//! Translation of the configuration into options of AF_XDP ports.
-
 use xoff_config::memory::WINDOW;
 use xoff_config::shell::{
     Chunks, Mode, PortShell, Queues, ReceiveChunks, Rings as RingSizes, ShellSettings, ZeroCopy,

@@ -1,5 +1,3 @@
-//! The verdict on losslessness of a switch, a network of switches, or an experiment.
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -18,36 +18,36 @@ use crate::confine::{ConfineError, Part, Privileges};
 use crate::outlet::{Outlet, Progress};
 use xoff_xdp::clock;
 
-/// Size of the ring: a fifth of a second of a 1 Gb/s port with the shortest frames.
+/// Size of the ring: a fifth of a second at 1 Gb/s with the shortest frames.
 const RING_BYTES: usize = 64 << 20;
 
-/// Recording to begin when the switch starts.
+/// File of a recording.
 #[derive(Debug)]
 pub struct RecordingFile {
     file: File,
     path: PathBuf,
-    /// Name and text of the configuration.
+    /// Configuration's name and text.
     text: (String, String),
 }
 
-/// Reason for which a recording cannot be made.
+/// Error of a recording.
 #[derive(Debug, thiserror::Error)]
 pub enum CannotRecord {
     /// The file cannot be created.
     #[error("cannot write {}: {error}", path.display())]
     File {
-        /// Path of the file.
+        /// File.
         path: PathBuf,
-        /// Error of the system.
+        /// System's error.
         error: io::Error,
     },
-    /// The switch has several workers.
+    /// Several workers.
     #[error(
         "--record is for a switch of one worker, and this one has {0}: what several of them hand to each other depends on how fast each \
          is; write `workers = 1`"
     )]
     Workers(usize),
-    /// The switch routes.
+    /// Router.
     #[error(
         "--record is for a switch that bridges: the kernel's routes, which a router follows, are not recorded"
     )]
@@ -58,19 +58,19 @@ pub enum CannotRecord {
 }
 
 impl RecordingFile {
-    /// Creates or truncates the file at `path`. The second argument is the name and text of the configuration.
+    /// Creates or truncates the file; the second argument is the configuration.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be created.
+    /// The file cannot be created.
     pub fn create(path: &Path, (name, text): (&str, &str)) -> Result<RecordingFile, CannotRecord> {
         let file = File::create(path).map_err(|error| CannotRecord::File { path: path.to_owned(), error })?;
         Ok(RecordingFile { file, path: path.to_owned(), text: (name.to_owned(), text.to_owned()) })
     }
 
-    /// Checks that a switch with this configuration can be recorded.
+    /// Checks that such a switch can be recorded.
     ///
     /// # Errors
-    /// Returns an error if it has several workers, or routes.
+    /// Several workers, or a router.
     pub fn check(config: &Config, workers: usize) -> Result<(), CannotRecord> {
         let routes = config.shell.router.is_some() || !config.switch.routed_vlans.is_empty();
         match workers {
@@ -80,11 +80,10 @@ impl RecordingFile {
         }
     }
 
-    /// Starts the writing thread, for a switch with these settings and packet slots. Returns the ring for the worker's
-    /// records, and the handle that ends the recording.
+    /// Starts the thread, for a switch with these settings and packet slots. Returns the ring for records, and a handle.
     ///
     /// # Errors
-    /// Returns an error if the thread cannot start.
+    /// No thread.
     pub fn begin(
         self,
         settings: &SwitchSettings,
@@ -123,9 +122,7 @@ impl RecordingFile {
 #[derive(Clone, Debug)]
 struct Extent {
     path: String,
-    /// Records produced by the worker.
     put: Arc<Counter>,
-    /// Records in the file, by the recorder.
     written: Arc<Counter>,
 }
 
@@ -151,13 +148,12 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Ends the recording, with the final books of the switch, or `None` if one of its threads failed.
+    /// Ends the recording, with the switch's final books, if any.
     pub fn stop(&self, books: Option<String>) {
         let _ = self.end.send(books); // fails if the recorder has ended
     }
 
-    /// Waits until all records are written, while the file's reader makes progress and `is_hurried` returns false. Logs
-    /// what was written.
+    /// Waits for the writing, while the reader makes progress and `is_hurried` returns false.
     pub fn wait(self, is_hurried: impl FnMut() -> bool) {
         match self.progress.wait_for(self.thread, is_hurried) {
             Ok(_) => {} // its panic is on standard error

@@ -1,7 +1,5 @@
-//! Start and stop of a switch: opens ports, starts threads, and closes the books at the end.
-//!
-//! A start is all or nothing: everything that can fail is done before the workers run, and a failure closes what was
-//! opened.
+//! Start and stop of a switch. A start is all or nothing: everything that can fail is done before the workers run, and
+//! a failure closes what was opened.
 
 mod open;
 
@@ -53,16 +51,16 @@ use crate::worker::{Connections, Outcome, Worker};
 use open::{OpenedPorts, in_terms_of, open, owner, shares};
 use xoff_xdp::clock;
 
-/// Reason for which a switch cannot start.
+/// Error of a start.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A port or the buffer memory failed.
+    /// Port or buffer memory.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// HTTP or netlink failed.
+    /// HTTP or netlink.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Privileges cannot be dropped.
+    /// Privileges.
     #[error(transparent)]
     Privileges(#[from] ConfineError),
     /// The kernel is too old for an MTU.
@@ -71,84 +69,84 @@ pub enum RunError {
          newer (AF_XDP frames of several chunks): write mtu = {most} or less for all ports"
     )]
     LongFrames {
-        /// Device whose kernel driver refused.
+        /// Device.
         device: String,
-        /// Largest configured MTU of a port, in bytes.
+        /// Largest configured MTU, in bytes.
         mtu: u32,
-        /// Largest MTU that works, in bytes.
+        /// Largest working MTU, in bytes.
         most: u32,
     },
-    /// The kernel is too old for small receive chunks.
+    /// No small receive chunks in this kernel.
     #[error(
         "{device} is to receive in chunks of 512 bytes, which take Linux 6.6 or newer: write receive_chunks = \"whole\" in [memory]"
     )]
     SmallChunks {
-        /// Device whose kernel refused.
+        /// Device.
         device: String,
     },
-    /// The machine lacks resources that the devices need.
+    /// Missing resources of the machine.
     #[error("{}; {}", misfit.message, misfit.help.as_deref().unwrap_or_default())]
     Misfit {
-        /// Description of the missing resource.
+        /// Resource.
         misfit: Problem,
     },
-    /// The limit of open files is too low.
+    /// Open files.
     #[error(transparent)]
     Descriptors(#[from] DescriptorError),
-    /// The buffer memory has more frames or cells than 32 bits can number.
+    /// More than 2^32 frames or cells of buffer memory.
     #[error(
         "the configuration asks for more than 2^32 frames, or cells, of buffer memory; `xoff check` shows for what"
     )]
     TooMuchMemory,
-    /// The recording cannot be made.
+    /// Recording.
     #[error(transparent)]
     Recording(#[from] CannotRecord),
-    /// The router cannot start.
+    /// Router.
     #[error(transparent)]
     Router(#[from] RouterError),
-    /// A worker thread or its resources cannot be created.
+    /// Worker thread or its resources.
     #[error("cannot start a worker: {0}")]
     Thread(#[from] io::Error),
 }
 
-/// Reason for which a thread of a switch ended early.
+/// Early end of a thread.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
-    /// A system call for sleeping failed.
+    /// Failed system call for sleeping.
     #[error("worker {worker} ended: {source}")]
     System {
-        /// Number of the worker.
+        /// Worker.
         worker: usize,
-        /// Error of the system.
+        /// System's error.
         source: io::Error,
     },
-    /// The worker panicked: a bug of xoff. The panic message is on standard error.
+    /// Panic of the worker: a bug of xoff.
     #[error("worker {worker} panicked, which is a bug of xoff; its peers were resumed")]
     Panicked {
-        /// Number of the worker.
+        /// Worker.
         worker: usize,
     },
-    /// The program's custom policy panicked.
+    /// Panic of the program's custom policy.
     #[error(
         "worker {worker} ended because the custom policy of this program panicked ({message}); its peers were resumed"
     )]
     CustomPolicy {
-        /// Number of the worker.
+        /// Worker.
         worker: usize,
-        /// Panic message of the policy.
+        /// Panic message.
         message: String,
     },
-    /// The control thread ended, and with it HTTP and the tracking of links. The workers were stopped without loss.
+    /// End of the control thread; workers stopped without loss.
     #[error("{error}; the switch was stopped")]
     Control {
-        /// End of the control thread.
+        /// Reason of the end.
         error: ControlEnded,
-        /// Status of the switch when it was stopped.
+        /// Status when stopped.
         status: Box<Status>,
     },
 }
 
-/// Running switch. Dropping it stops the switch.
+/// Running switch; dropping it stops it.
 #[derive(Debug)]
 pub struct Running {
     view: Arc<SwitchView>,
@@ -157,50 +155,50 @@ pub struct Running {
     workers: Vec<JoinHandle<(Worker, Outcome)>>,
     wake: Sender<Wake>,
     woken: Receiver<Wake>,
-    /// Host path; sends its last frames before the workers stop.
+    /// Sends its last frames before the workers stop.
     host_path: Option<HostPath>,
     mirroring: Option<Mirroring>,
     control: Option<ControlHandle>,
-    /// Thread that opens ports; ends after the control thread.
+    /// Ends after the control thread.
     opening: Option<JoinHandle<()>>,
     reloads: Option<Reloads>,
     recording: Option<Recording>,
 }
 
 impl Running {
-    /// Returns the view of the switch.
+    /// Returns the switch's view.
     #[must_use]
     pub fn view(&self) -> &Arc<SwitchView> {
         &self.view
     }
 
-    /// Returns the address of the HTTP server.
+    /// Returns the HTTP server's address.
     #[must_use]
     pub fn http(&self) -> Option<&HttpAt> {
         self.control.as_ref().and_then(ControlHandle::at)
     }
 
-    /// Returns a handle that ends [`Running::wait`] from another thread.
+    /// Returns a handle that ends [`Running::wait`].
     #[must_use]
     pub fn end(&self) -> End {
         End(self.wake.clone())
     }
 
-    /// Returns the handle for reloads, if the configuration is from a file.
+    /// Returns the handle for reloads, if any.
     #[must_use]
     pub fn reloads(&self) -> Option<&Reloads> {
         self.reloads.as_ref()
     }
 
-    /// Waits until [`End::now`] is called, or a thread has ended.
+    /// Waits for [`End::now`], or a thread's end.
     pub fn wait(&self) {
-        let _ = self.woken.recv(); // fails only without senders, and this has one
+        let _ = self.woken.recv();
     }
 
-    /// Stops the switch: sends XON for every held class, detaches the XDP programs, and closes the books.
+    /// Sends XON for every held class, detaches the XDP programs, and closes the books.
     ///
     /// # Errors
-    /// Returns an error if a thread ended early; the other threads have stopped normally.
+    /// A thread ended early; the others have stopped normally.
     pub fn stop(mut self) -> Result<Status, ThreadError> {
         self.finish()
     }
@@ -210,7 +208,7 @@ impl Running {
         if let Some(opening) = self.opening.take() {
             let _ = opening.join(); // its panic is on standard error
         }
-        // The devices are restored by now: a slow reader of the recording delays no peer.
+        // The devices are restored first: a slow reader delays no peer.
         if let Some(recording) = self.recording.take() {
             recording.wait(|| self.woken.try_iter().any(|wake| wake == Wake::Requested));
         }
@@ -222,7 +220,6 @@ impl Running {
         drop(self.host_path.take());
         self.stop.store(true, Ordering::Relaxed);
         self.bells.wake_all();
-        // Join all workers, even if one failed.
         let ended: Vec<Result<Worker, ThreadError>> =
             self.workers.drain(..).enumerate().map(|(worker, thread)| join(worker, thread)).collect();
         let workers: Result<Vec<Worker>, ThreadError> = ended.into_iter().collect();
@@ -234,7 +231,7 @@ impl Running {
         let workers = workers?;
         let ledgers: Vec<_> = workers.iter().map(|worker| Answer::Given(worker.switch.ledger())).collect();
         let status = snapshot(&self.view, &ledgers);
-        drop(workers); // not before: losses of a device count only while it is a port
+        drop(workers); // not before: a device's losses count only while it is a port
         match control {
             Ok(()) => Ok(status),
             Err(error) => Err(ThreadError::Control { error, status: Box::new(status) }),
@@ -248,18 +245,18 @@ enum Wake {
     ThreadEnded,
 }
 
-/// Handle that ends a [`Running::wait`]. A second call ends the wait for the reader of a recording.
+/// Ends a [`Running::wait`]; a second call, also the wait for a recording's reader.
 #[derive(Clone, Debug)]
 pub struct End(Sender<Wake>);
 
 impl End {
     /// Requests the end.
     pub fn now(&self) {
-        let _ = self.0.send(Wake::Requested); // fails if the switch has ended
+        let _ = self.0.send(Wake::Requested);
     }
 }
 
-/// Guard that reports the end of its thread, even after a panic.
+/// Reports the end of its thread, even after a panic.
 #[derive(Clone)]
 struct ReportEnd(Sender<Wake>);
 
@@ -279,18 +276,18 @@ impl Drop for Running {
     }
 }
 
-/// Starts a switch in the network namespace of the calling thread.
+/// Starts a switch in the calling thread's network namespace.
 ///
 /// # Errors
-/// Returns an error if a part cannot start; then nothing is left open.
+/// A part cannot start; nothing is left open.
 pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunError> {
     start_from(None, config, None, privileges)
 }
 
-/// Starts a switch whose configuration can be reloaded from `source`, and records it if `wanted` is given.
+/// Starts a switch to be reloaded from `source`, and records it if `wanted`.
 ///
 /// # Errors
-/// Returns an error as [`start`] does.
+/// Those of [`start`].
 pub fn start_from(
     source: Option<Source>,
     config: &Config,
@@ -380,7 +377,7 @@ pub fn start_from(
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
-    // Before the first frame: netlink may report the link later.
+    // netlink may report the link later.
     for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
             let Worker { switch, store, recorder, .. } = worker;
@@ -396,8 +393,8 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on the rings receive frames; earlier frames are no loss, so this precedes the first loss count. Until
-    // the workers run, the rings have room for one stall, however long the start of the control thread takes.
+    // From here on the rings receive frames; this precedes the first loss count, because earlier frames are no loss.
+    // Until the workers run, the rings have room for one stall.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (id, port) in ports {
             port.begin(*id, store);
@@ -415,7 +412,7 @@ pub fn start_from(
     });
     let interfaces = interfaces.transpose()?;
     running.host_path = Some(host_path::start(host_end, &bell, (speakers, interfaces), privileges)?);
-    // Last: `/healthz` answers 200 once the workers run, and every thread has dropped its privileges by then.
+    // Last: `/healthz` then answers 200, and every thread has dropped its privileges.
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), ReportEnd(running.wake.clone()));
         running.workers.push(spawn(worker, core, stop, end, privileges)?);
@@ -423,7 +420,7 @@ pub fn start_from(
     Ok(running)
 }
 
-/// Adds the values that are known only at a start: a random seed, and the devices' addresses.
+/// Adds a random seed, and the devices' addresses.
 fn settings_here(
     configured: &SwitchSettings,
     macs: impl Iterator<Item = (PortId, MacAddr)>,
@@ -436,7 +433,6 @@ fn settings_here(
     settings
 }
 
-/// Starts the control thread, and returns a switch whose workers do not run yet.
 fn with_control(
     view: Arc<SwitchView>,
     bells: Arc<Bells>,
@@ -467,7 +463,7 @@ fn with_control(
     })
 }
 
-/// Joins a worker's thread. This thread has the privileges to close the ports of a failed worker.
+/// Joins here, because this thread may close a failed worker's ports.
 fn join(worker: usize, thread: JoinHandle<(Worker, Outcome)>) -> Result<Worker, ThreadError> {
     match thread.join().and_then(|(owned, outcome)| outcome.map(|ended| ended.map(|()| owned))) {
         Ok(ended) => ended.map_err(|source| ThreadError::System { worker, source }),

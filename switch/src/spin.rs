@@ -1,36 +1,34 @@
 //! Adaptive polling: the time that an idle worker polls before it sleeps.
 //!
-//! A sleeping worker resumes late; a polling worker occupies a core. If frames arrive at intervals of up to
-//! `idle_after`, the worker polls for twice the interval before it sleeps, at most for `idle_after`. After a longer
-//! interval it sleeps at once. A switch under load therefore never sleeps, and an occasional frame costs one sleep and
-//! no polling. KVM polls in the same way before it halts a virtual core.
+//! If frames arrive at intervals of up to `idle_after`, the worker polls for twice the interval, at most for
+//! `idle_after`. After a longer interval it sleeps at once. A switch under load never sleeps, and an occasional frame
+//! costs one sleep.
 //!
 //! A worker that wakes late finds several frames, so the interval is the silence divided by the number of frames. Work
-//! without frames (timers, completions, messages) does not predict the next arrival.
+//! without frames does not predict the next arrival.
 
 use xoff_wire::units::Nanos;
 
-/// Approximate time to fall asleep and wake. A shorter sleep is not worth it, and this is the minimum time of polling.
+/// Time to fall asleep and wake: minimum of a sleep and of polling.
 const WORTH_A_SLEEP: Nanos = Nanos::from_micros(10);
 
-/// Adaptive limit of a worker's polling time.
+/// Limit of a worker's polling time.
 #[derive(Clone, Debug)]
 pub struct SpinWindow {
     most: Nanos,
     window: Nanos,
     idle_since: Option<Nanos>,
-    /// Time since which no frames arrived.
     silent_since: Option<Nanos>,
 }
 
 impl SpinWindow {
-    /// Creates a window of `most`, which is also its maximum.
+    /// Creates a window of `most`, its maximum.
     #[must_use]
     pub const fn new(most: Nanos) -> SpinWindow {
         SpinWindow { most, window: most, idle_since: None, silent_since: None }
     }
 
-    /// Records that there was work at `now`, with `frames` received.
+    /// Records work at `now`, with `frames` received.
     #[inline]
     pub fn busy(&mut self, now: Nanos, frames: u32) {
         self.idle_since = None;
@@ -46,7 +44,7 @@ impl SpinWindow {
         }
     }
 
-    /// Records that there was no work at `now`. Returns true if the worker has been idle for long enough to sleep.
+    /// Records that there was no work. Returns true if it is time to sleep.
     #[inline]
     #[must_use]
     pub fn idle(&mut self, now: Nanos) -> bool {
@@ -55,7 +53,7 @@ impl SpinWindow {
         now.since(idle_since) >= self.window
     }
 
-    /// Returns whether a sleep from `now` to `deadline` is long enough to be worth it.
+    /// Returns whether a sleep until `deadline` is worth it.
     #[must_use]
     pub fn is_worth_it(&self, now: Nanos, deadline: Nanos) -> bool {
         deadline.since(now) >= WORTH_A_SLEEP.min(self.most)
@@ -68,7 +66,7 @@ mod tests {
 
     const MOST: Nanos = Nanos::from_micros(50);
 
-    /// Returns the polling time after waits of these lengths (microseconds), each ended by this number of frames.
+    /// Applies waits in microseconds, each ended by this number of frames.
     fn polling_time(waits: &[(u64, u32)]) -> Nanos {
         let mut spin = SpinWindow::new(MOST);
         let mut now = Nanos(0);

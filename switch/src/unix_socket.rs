@@ -1,4 +1,4 @@
-//! Non-blocking connections to Unix sockets, and the state of the process at the other end.
+//! Non-blocking connections to Unix sockets.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,11 +9,10 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use procfs::process::Process;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Connects to the socket at `path` without waiting.
+/// Connects without waiting.
 ///
 /// # Errors
-/// Returns `WouldBlock` if the listener's connection queue is full, because its process is stopped or hangs. Other
-/// errors are those of [`UnixStream::connect`].
+/// `WouldBlock` if the listener's queue is full, because its process is stopped or hangs; else those of [`UnixStream::connect`].
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -22,7 +21,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Returns whether a process listens at `path`, even if it does not accept connections now.
+/// Returns whether a process listens, even if it accepts nothing now.
 #[must_use]
 pub fn has_listener(path: &Path) -> bool {
     match connect(path) {
@@ -31,7 +30,7 @@ pub fn has_listener(path: &Path) -> bool {
     }
 }
 
-/// Returns the id of the process that listens at the other end of `stream`, if a signal or a debugger has stopped it.
+/// Returns the listening process, if stopped by a signal or debugger.
 #[must_use]
 pub fn stopped_peer(stream: &UnixStream) -> Option<i32> {
     let pid = getsockopt(stream, PeerCredentials).ok()?.pid();

@@ -1,10 +1,6 @@
-//! A worker: a thread that owns some ports and runs their frames to completion.
-//!
-//! The loop is in [`Driver`]; [`Connections`] lead to the other threads. A turn without work is idle. With adaptive
-//! polling an idle worker sleeps until a frame, a message or the next deadline; [`SpinWindow`] decides when.
-//!
-//! The worker measures its own stalls: the longest delay of a turn, and the number of delays beyond the stall budget.
-//! Rings and headroom are sized for that budget.
+//! A worker: a thread that owns some ports and runs their frames to completion, by the loop in [`Driver`]. With
+//! adaptive polling an idle worker sleeps until a frame, a message or the next deadline ([`SpinWindow`]). The worker
+//! counts delays beyond the stall budget, for which rings and headroom are sized.
 
 mod connections;
 
@@ -29,59 +25,55 @@ use xoff_xdp::sleeper::{Sleeper, duplicates};
 
 pub use connections::Connections;
 
-/// Maximum sleep while something waits for an event without wake-up: frames sent, or room in a driver or in a queue to
-/// another worker.
+/// Maximum sleep while something waits for an event without wake-up.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
-/// Maximum sleep while frames are in flight and only their counters wait.
+/// Maximum sleep while only counters wait.
 const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
 
-/// Interval at which counters that need a walk over all queues are published.
+/// Interval of counters that need a walk over all queues.
 const SHOW_PERIOD: Nanos = Nanos::from_millis(200);
 
-/// Indexes of two descriptors among those that end a sleep.
 const BELL: usize = 0;
 const INBOX: usize = 1;
 
-/// Maximum time for the kernel to take the last XON when a switch stops.
+/// Maximum time for the kernel to take the last XON.
 const LAST_WAIT: Nanos = Nanos::from_millis(100);
 
 /// Worker with everything that it owns.
 pub struct Worker {
-    /// Dataplane of the worker.
+    /// Dataplane.
     pub switch: Switch,
-    /// Worker's share of the buffer memory, and packet memory of its ports.
+    /// Buffer memory, and ports' packet memory.
     pub store: Store,
-    /// Ports of the worker.
+    /// Ports.
     pub ports: Vec<(PortId, Port)>,
-    /// Connections to other threads.
+    /// Other threads.
     pub connections: Connections,
-    /// Behaviour when idle.
+    /// Idle behaviour.
     pub poll: Poll,
     /// Longest stall for which rings and headroom are sized.
     pub stall_budget: Nanos,
-    /// Recorder of the calls to the dataplane, if enabled.
+    /// Recorder of calls to the dataplane.
     pub recorder: Option<Box<Recorder<Ring>>>,
 }
 
-/// Result of a worker: success, an error of a system call for sleeping, or a panic.
+/// Success, an error of sleeping, or a panic.
 pub type Outcome = thread::Result<io::Result<()>>;
 
-/// Events that end no sleep, and for which the worker must poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DriverBacklog {
     Nothing,
-    /// Frames are in flight, and only their counters wait.
+    /// Only counters of frames in flight wait.
     Leaving,
     /// Something waits for room.
     Room,
 }
 
 impl DriverBacklog {
-    /// Returns the events to poll for. `is_awaited`: something waits for sent frames. `for_workers`: something waits
-    /// for other workers.
+    /// Creates the backlog; something waits for sent frames (`is_awaited`) or other workers (`for_workers`).
     const fn of(in_flight: bool, is_awaited: bool, for_workers: bool) -> DriverBacklog {
         match (in_flight, is_awaited, for_workers) {
             (_, _, true) | (true, true, _) => DriverBacklog::Room,
@@ -100,8 +92,7 @@ impl DriverBacklog {
 }
 
 impl Worker {
-    /// Runs until `stop`, then sends XON for every held class, also after a panic. Returns the worker, with its frames,
-    /// to a thread that may close its ports.
+    /// Runs until `stop`, then sends XON for every held class, also after a panic. Returns the worker, so that its ports can be closed.
     pub fn run(mut self, stop: &AtomicBool) -> (Worker, Outcome) {
         let outcome = match self.recorder.take() {
             None => self.run_by(&mut Direct, stop),
@@ -131,7 +122,7 @@ impl Worker {
         while !stop.load(Ordering::Relaxed) {
             if std::mem::take(&mut self.connections.has_other_ports) {
                 drop(sleeper);
-                drop(wakers); // first: there may be no spare descriptors
+                drop(wakers); // before new ones: descriptors may be scarce
                 self.connections.hand_out();
                 wakers = self.wakers()?;
                 sleeper = Sleeper::new(&wakers);
@@ -141,7 +132,7 @@ impl Worker {
                 by.was_away(&mut self.switch, now);
             }
             let turn = self.turn(by, now, watch.previous);
-            // A loop is published at once, because a log line waits for it.
+            // A log line waits for a loop.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();
@@ -162,15 +153,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the descriptors that end a sleep, those at [`BELL`] and [`INBOX`] first.
     fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
         let sockets = self.ports.iter().flat_map(|(_, port)| port.sockets());
         let Connections { handoff, inbox, .. } = &self.connections;
         duplicates([handoff.bell().event().as_fd(), inbox.fd()].into_iter().chain(sockets))
     }
 
-    /// Sleeps until `until` at the latest. Returns when the worker should have run again (the deadline or an earlier
-    /// wake-up), or `None` if no sleep was worth it.
+    /// Returns when the worker should have run again, or `None` if no sleep was worth it.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
         let Connections { handoff, host, inbox, commit_time, .. } = &self.connections;
@@ -183,7 +172,7 @@ impl Worker {
         bell.close_eyes();
         if !handoff.waiting() && !host.waiting() {
             sleeper.sleep(deadline.since(now))?;
-            // Frames wait, so make only the necessary system calls.
+            // Frames wait: only necessary system calls.
             if sleeper.found_readable(BELL) {
                 bell.acknowledge();
             }
@@ -222,7 +211,7 @@ impl Worker {
         show(&self.connections.facts, &self.switch, &self.store);
     }
 
-    /// Sends XON for every held class, cancels requested rates, and waits until the kernel has taken the frames.
+    /// Sends XON for every held class, cancels rates, and waits for the kernel.
     fn release_peers(&mut self, by: &mut impl Boundary) {
         let begin = clock::now();
         self.driver(by, begin).0.release_peers();
@@ -232,7 +221,6 @@ impl Worker {
     }
 }
 
-/// Updates the counters that need a walk over all queues.
 fn show(facts: &WorkerFacts, switch: &Switch, store: &Store) {
     switch.show_addresses();
     let missing = switch.ledger().missing().unsigned_abs();

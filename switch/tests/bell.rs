@@ -1,5 +1,4 @@
-//! Model check of `bell.rs`: senders and a worker about to sleep, in every order that the memory model allows. The
-//! tested file is the binary's own; loom's atomics replace the processor's.
+//! Model check of `bell.rs`, in every order that the memory model allows; loom's atomics replace the processor's.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -32,14 +31,12 @@ impl Shared {
         self.bell.ring();
     }
 
-    /// Returns for each message whether the worker sees it.
     fn look(&self) -> Vec<bool> {
         self.messages.iter().map(|message| message.load(Ordering::Relaxed)).collect()
     }
 }
 
-/// Runs a worker that goes to sleep while `senders` threads send. Each of `naps` is an earlier sleep; its value tells
-/// whether the worker acknowledged the bell after it.
+/// Runs a worker that falls asleep while `senders` threads send; `naps` are earlier sleeps, acknowledged or not.
 fn sleeps(senders: usize, naps: &'static [bool]) {
     loom::model(move || {
         let shared = Shared::new(senders);

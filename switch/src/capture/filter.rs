@@ -1,10 +1,8 @@
-//! Selection of the frames of a capture.
-
 use xoff_dataplane::tap::Sighting;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::units::{Class, ClassSet};
 
-/// Names of all drop reasons, as in the command line and in output.
+/// Names of all drop reasons.
 pub const REASONS: [&str; DropReason::COUNT] = {
     let mut names = [""; DropReason::COUNT];
     let mut at = 0;
@@ -36,16 +34,15 @@ impl FromIterator<DropReason> for Reasons {
     }
 }
 
-/// Selection of frames by class, drop reason, and kind.
+/// Selection of frames by class, drop reason and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
     classes: ClassSet,
-    /// Drop reasons of the wanted frames; `None`: all frames of the classes.
     dropped: Option<Reasons>,
     control: bool,
 }
 
-/// Reason for which a filter is invalid.
+/// Error of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
     /// Not a class.
@@ -60,12 +57,12 @@ impl Filter {
     #[cfg(test)]
     pub(crate) const ALL: Filter = Filter { classes: ClassSet::ALL, dropped: None, control: true };
 
-    /// Creates a filter. It selects frames of `classes` (empty: all) that are `dropped` for one of these reasons
-    /// (`Some` of none: any reason), and control frames if `control` is set. Without any condition it selects all
-    /// frames; with `control` alone, only control frames.
+    /// Creates a filter for frames of `classes` (empty: all) that are `dropped` for one of these reasons (`Some` of
+    /// none: any), and for control frames if `control` is set. Without conditions it selects all frames; with `control`
+    /// alone, only control frames.
     ///
     /// # Errors
-    /// Returns an error if a class or reason does not exist.
+    /// A class or reason does not exist.
     pub fn new(classes: &[&str], dropped: Option<&[&str]>, control: bool) -> Result<Filter, FilterError> {
         let class = |text: &&str| {
             let class = text.parse().ok().and_then(Class::new);
@@ -124,8 +121,8 @@ mod tests {
             frame(Some(4), false, None),
             frame(Some(3), false, Some(DropReason::EgressFull)),
             frame(Some(4), false, Some(DropReason::TooLong)),
-            frame(None, true, None),    // PFC
-            frame(Some(4), true, None), // a CNM in transit
+            frame(None, true, None),
+            frame(Some(4), true, None),
         ];
         let wanted = |classes: &[&str], dropped, control| {
             let filter = Filter::new(classes, dropped, control).unwrap();

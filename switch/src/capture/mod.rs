@@ -1,8 +1,7 @@
 //! Captures: copies of frames, from the workers to a client.
 //!
-//! In a worker a capture is a [`Probe`], a tap on its dataplane. The probe copies the first bytes of each
-//! [selected](Filter) frame into a ring, which the control thread reads. If the ring is full, the frame counts as
-//! missed: a slow client costs copies, never a frame.
+//! A [`Probe`] copies the first bytes of each [selected](Filter) frame into a ring. If the ring is full, the frame
+//! counts as missed: a slow client costs copies, never a frame.
 //!
 //! ```text
 //!   worker    dataplane -> Probe -> ring --.

@@ -1,5 +1,4 @@
-//! Ring of bytes from a worker to the control thread: each record is a fixed-length head and the first bytes of a
-//! frame.
+//! Ring from a worker to the control thread: each record is a fixed-length head and the first bytes of a frame.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,42 +13,41 @@ use xoff_wire::units::{Class, Nanos, PortId, PortSet};
 
 use super::filter::Filter;
 
-/// Maximum number of bytes kept of a frame: more than any MTU.
+/// Maximum bytes kept of a frame: more than any MTU.
 const FRAME_MAX: usize = 16 << 10;
 
 const HEAD: usize = 40;
 
-/// Value of an absent field in a head.
 const NONE: u8 = u8::MAX;
 
 const RECEIVED: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// Frames of a capture by port. A probe's counts are written by the worker that owns the port.
+/// Frames of a capture by port. The owner of a port writes its counts.
 #[derive(Debug)]
 pub struct CaptureCounts(Box<[(Counter, Counter)]>);
 
 impl CaptureCounts {
-    /// Creates the counts of a switch with this number of ports.
+    /// Creates the counts for this number of ports.
     #[must_use]
     pub fn new(ports: usize) -> Arc<CaptureCounts> {
         Arc::new(CaptureCounts((0..ports).map(|_| Default::default()).collect()))
     }
 
-    /// Returns the number of selected frames at `port`.
+    /// Returns the selected frames at `port`.
     #[must_use]
     pub fn wanted(&self, port: PortId) -> u64 {
         self.0[port.index()].0.get()
     }
 
-    /// Returns the number of selected frames at `port` that found no room.
+    /// Returns the selected frames that found no room.
     #[must_use]
     pub fn missed(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()
     }
 
-    /// Adds to the counts of `port`. Only their writer may call it.
+    /// Adds to the counts of `port`; only for their writer.
     pub fn add(&self, port: PortId, wanted: u64, missed: u64) {
         let counts = &self.0[port.index()];
         counts.0.add(wanted);
@@ -62,10 +60,8 @@ pub struct Probe {
     ports: PortSet,
     filter: Filter,
     ring: Producer<u8>,
-    /// Room for a head and the kept bytes of a frame.
     scratch: Box<[u8]>,
     counts: Arc<CaptureCounts>,
-    /// Frames missed since the last record, by port.
     missed: Box<[u32]>,
 }
 
@@ -85,8 +81,7 @@ pub struct CaptureReader {
     bytes: Vec<u8>,
 }
 
-/// Creates the worker's end and the control thread's end of a ring of `room` bytes. At most `snap` bytes of a frame are
-/// kept.
+/// Creates a ring of `room` bytes, which keeps at most `snap` bytes of a frame.
 #[must_use]
 pub fn channel(
     ports: PortSet,
@@ -96,7 +91,7 @@ pub fn channel(
     counts: Arc<CaptureCounts>,
 ) -> (Probe, CaptureReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
-    // Touch every page before the worker writes to it.
+    // Touch every page before the worker does.
     if let Ok(all) = producer.write_chunk(room) {
         all.commit_all();
     }
@@ -141,7 +136,7 @@ fn write_head(head: &mut [u8], sighting: &Sighting, len: u32, kept: usize, misse
         FrameEvent::Sent { after } => (SENT, None, after),
         FrameEvent::Dropped { reason, after } => (DROPPED, Some(reason), after),
     };
-    #[allow(clippy::cast_possible_truncation)] // few, and no longer than FRAME_MAX
+    #[allow(clippy::cast_possible_truncation)] // few, and at most FRAME_MAX
     let (reason, kept) = (reason.map_or(NONE, |reason| reason.index() as u8), kept as u32);
     head[..8].copy_from_slice(&sighting.at.0.to_ne_bytes());
     head[8..16].copy_from_slice(&after.0.to_ne_bytes());
@@ -152,7 +147,6 @@ fn write_head(head: &mut [u8], sighting: &Sighting, len: u32, kept: usize, misse
     head[28..33].copy_from_slice(&[sighting.port.0, class, sighting.is_control.into(), what, reason]);
 }
 
-/// Parses the first record of `bytes`, and returns the remaining bytes.
 fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
     let long = |at: usize| u64::from_ne_bytes(std::array::from_fn(|index| head[at + index]));
@@ -175,10 +169,10 @@ fn read(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
 }
 
 impl CaptureReader {
-    /// Takes the available records, which [`CaptureReader::records`] then returns. Returns false if there were none.
+    /// Takes the available records for [`CaptureReader::records`]. Returns false if there were none.
     pub fn take(&mut self) -> bool {
         self.bytes.clear();
-        // Records are never partial: each is written at once.
+        // Records are never partial.
         if let Ok(chunk) = self.ring.read_chunk(self.ring.slots()) {
             let (first, second) = chunk.as_slices();
             self.bytes.extend_from_slice(first);
@@ -207,7 +201,6 @@ mod tests {
     use super::*;
 
     const PORT: PortId = PortId(1);
-    /// Room for four frames of 60 bytes, not for five.
     const ROOM: usize = 4 * (HEAD + 60) + 99;
 
     fn pair(snap: usize) -> (Probe, CaptureReader, Arc<CaptureCounts>) {

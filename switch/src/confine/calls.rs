@@ -1,11 +1,10 @@
 //! Limits on the system calls of each part, by seccomp.
 //!
-//! Parts that open nothing (workers, HTTP, host path, log) have a list of allowed calls. Parts that open devices use
-//! libraries (libbpf, netlink, libc) whose calls change with their versions, and a missing call would be a device that
-//! cannot be reopened. So they have a list of forbidden calls: those that leave the process, and those that change
-//! files in ways that Landlock does not cover.
+//! Parts that open nothing have a list of allowed calls. Parts that open devices use libraries whose calls change with
+//! their versions, and a missing call would be a device that cannot be reopened. They have a list of forbidden calls:
+//! those that leave the process, and those that change files in ways that Landlock does not cover.
 //!
-//! A refused call fails with EPERM and kills nothing: a killed forwarding thread would lose frames.
+//! A refused call fails with EPERM: a killed forwarding thread would lose frames.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +18,13 @@ use xoff_xdp::HostInterface;
 
 use super::{ConfineError, Part};
 
-/// Calls by number, with alternative rules for their arguments; a call without rules always matches.
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 
 pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let error = SeccompAction::Errno;
     let (refused, unknown) = (error(libc::EPERM.cast_unsigned()), error(libc::ENOSYS.cast_unsigned()));
     let filters = match part {
-        // seccomp cannot read the arguments of clone3. Without clone3, the C library starts threads by clone.
+        // seccomp cannot read the arguments of clone3; without it, the C library uses clone.
         Part::Owner | Part::Opener => {
             vec![(forbidden()?, SeccompAction::Allow, refused), (clone3(), SeccompAction::Allow, unknown)]
         }
@@ -56,7 +54,6 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     Ok(())
 }
 
-/// Calls of every thread: memory, time, locks, the thread's own end, and writes to open files.
 const EVERYBODY: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_gettime,
@@ -89,7 +86,6 @@ const EVERYBODY: &[c_long] = &[
     libc::SYS_poll,
 ];
 
-/// Calls on open AF_XDP sockets (wake, query, wait), and pinning.
 const WORKER: &[c_long] = &[
     libc::SYS_getsockopt,
     libc::SYS_recvfrom,
@@ -100,7 +96,6 @@ const WORKER: &[c_long] = &[
     libc::SYS_setsockopt,
 ];
 
-/// Calls to serve connections and to read the process's own facts.
 const HTTP: &[c_long] = &[
     libc::SYS_accept4,
     libc::SYS_epoll_ctl,
@@ -136,8 +131,8 @@ const HTTP: &[c_long] = &[
     libc::SYS_readlink,
 ];
 
-/// Calls that a switch never needs: start a program or process, inspect or signal another, leave namespaces, mount,
-/// change the kernel or the clock, change permissions of files.
+/// Calls to start a program or process, inspect or signal another, leave namespaces, mount, change the kernel, the
+/// clock or permissions of files.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -230,14 +225,13 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_vfork,
 ];
 
-/// fchmodat2, setxattrat, removexattrat, open_tree_attr, file_setattr: newer than the C library's list; the numbers are
-/// identical on all architectures.
+/// fchmodat2, setxattrat, removexattrat, open_tree_attr, file_setattr.
 const NEWER: [c_long; 5] = [452, 463, 466, 467, 469];
 
-/// BPF_MAP_LOOKUP_ELEM, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_LOOKUP_BATCH: commands to read a program's counters.
+/// BPF_MAP_LOOKUP_ELEM, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_LOOKUP_BATCH.
 const BPF_READS: [u64; 3] = [1, 15, 24];
 
-/// In x32, another ABI of the same processor, call numbers have this bit, and some calls have numbers of their own.
+/// Bit of call numbers in x32, another ABI of the same processor.
 #[cfg(target_arch = "x86_64")]
 const X32: c_long = 0x4000_0000;
 #[cfg(target_arch = "x86_64")]
@@ -256,8 +250,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, ConfineEr
     rule.map_err(|error| seccompiler::Error::from(error).into())
 }
 
-/// Returns calls for all parts with restricted arguments: no executable memory, signals only to its own process (an
-/// abort), no F_SETOWN.
+/// Restricts calls of all parts: no executable memory, signals only to its own process (an abort), no F_SETOWN.
 fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let exec = u64::from(libc::PROT_EXEC.cast_unsigned());
     let no_program = || rule(&[(2, SeccompCmpOp::MaskedEq(exec), 0)]);
@@ -272,21 +265,17 @@ fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     ])
 }
 
-/// Returns calls of a worker with restricted arguments: precise timers.
 fn worker() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let slack = u64::from(libc::PR_SET_TIMERSLACK.cast_unsigned());
     Ok(vec![(libc::SYS_prctl, vec![rule(&[(0, SeccompCmpOp::Eq, slack)])?])])
 }
 
-/// Returns calls of the host path with restricted arguments: precise timers, and the carrier of host interfaces.
 fn host_path() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let mut calls = worker()?;
     calls.push((libc::SYS_ioctl, vec![rule(&[(1, SeccompCmpOp::Eq, HostInterface::SET_CARRIER)])?]));
     Ok(calls)
 }
 
-/// Returns calls of HTTP with restricted arguments: open files for reading, make descriptors non-blocking, read a
-/// program's counters.
 fn http() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let number = |value: i32| u64::from(value.cast_unsigned());
     let to_read = rule(&[(

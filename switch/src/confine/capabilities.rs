@@ -25,7 +25,6 @@ pub const OWNER: [Capability; 1] = [Capability::CAP_NET_ADMIN];
 pub const OPENER: [Capability; 4] =
     [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_BPF, Capability::CAP_IPC_LOCK];
 
-/// Drops the calling thread's unneeded capabilities permanently.
 pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let needed: CapsHashSet = match part {
         Part::Owner => OWNER.into(),
@@ -35,7 +34,7 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let permitted = caps::read(None, CapSet::Permitted)?;
     let kept: CapsHashSet = permitted.intersection(&needed).copied().collect();
     if permitted.contains(&Capability::CAP_SETPCAP) {
-        // CAP_SETPCAP must be effective, and a change of the user cleared the effective set.
+        // CAP_SETPCAP must be effective again after the change of user.
         caps::set(None, CapSet::Effective, &permitted)?;
         for capability in caps::read(None, CapSet::Bounding)?.difference(&kept) {
             caps::drop(None, CapSet::Bounding, *capability)?;

@@ -1,5 +1,5 @@
-//! Limits on the files of each part, by Landlock: none for writing, few for reading. Landlock also forbids TCP
-//! connections and new listeners. Without Landlock, or with an older one, only the user's own rights apply.
+//! Limits on the files of each part, by Landlock: none for writing, few for reading; no TCP connections or new
+//! listeners. Without Landlock, or with an older one, only the user's own rights apply.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,13 @@ use landlock::{
 
 use super::{ConfineError, Part};
 
-/// Newest ABI that these rules use; an older kernel applies the rules that it knows.
+/// Newest ABI of these rules; an older kernel applies those that it knows.
 const NEWEST_ABI: ABI = ABI::V6;
 
-/// Directory of the CPUs, whose number is needed to read a per-CPU map.
+/// Directory of the CPUs, needed to read a per-CPU map.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Keeps /proc/self open. A rule applies to an inode, and under memory pressure /proc recreates directories that nobody
-/// has open.
+/// Keeps /proc/self open: a rule applies to an inode, and /proc may recreate directories that nobody has open.
 fn keep_own_proc() {
     static OPEN: OnceLock<Option<File>> = OnceLock::new();
     OPEN.get_or_init(|| File::open("/proc/self").ok());
@@ -33,7 +32,7 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
         Part::Http => vec![Path::new("/proc/self"), Path::new(CPUS)],
         Part::Worker | Part::HostPath | Part::Log => Vec::new(),
     };
-    // A panic reads function names from the program's file.
+    // For function names in a panic.
     let program = std::env::current_exe().ok().filter(|_| !paths.is_empty());
     paths.extend(program.as_deref());
     let mut rules = Ruleset::default()
@@ -41,7 +40,7 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
         .handle_access(AccessNet::from_all(NEWEST_ABI))?
         .scope(Scope::Signal)?;
     if !matches!(part, Part::Owner | Part::Opener) {
-        rules = rules.scope(Scope::AbstractUnixSocket)?; // the owner notifies a service manager by such a socket
+        rules = rules.scope(Scope::AbstractUnixSocket)?; // for service managers
     }
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     if part == Part::Http {

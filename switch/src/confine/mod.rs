@@ -1,5 +1,4 @@
-//! Privileges of a switch. It starts with the privileges for opening devices; then each thread drops those that it does
-//! not need.
+//! Privileges of a switch. Each thread drops those that it does not need once devices are open.
 //!
 //! | part | capabilities | system calls | reads |
 //! |---|---|---|---|
@@ -11,10 +10,9 @@
 //! | [`Part::Log`]: writes log lines | none | a known list | nothing |
 //!
 //! The parts share one memory, so an attacker who executes code in one of them can control another. The limits stop
-//! everything short of that, such as a wrong path or an unintended call.
+//! everything short of that, such as a wrong path or an unintended call. SECURITY.md gives the reasons.
 //!
-//! All parts have `no_new_privs` and the configured user, if any. None of them opens a file for writing or connects by
-//! TCP. SECURITY.md gives the reasons.
+//! All parts have `no_new_privs` and the configured user, if any. None opens a file for writing or connects by TCP.
 
 mod calls;
 mod capabilities;
@@ -35,23 +33,22 @@ pub use user::{User, UserError};
 /// Task of a thread, which determines its privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Manages devices, and restores their settings.
+    /// Device management, and restoring settings.
     Owner,
-    /// Opens devices while the switch runs.
+    /// Opening of devices while the switch runs.
     Opener,
-    /// Forwards frames by open sockets.
+    /// Forwarding.
     Worker,
-    /// Answers HTTP clients.
+    /// HTTP.
     Http,
-    /// Handles punted frames, and sends the answers.
+    /// Punted frames and their answers.
     HostPath,
-    /// Writes log lines.
+    /// Log lines.
     Log,
 }
 
 impl Part {
-    /// Returns the builder of a thread. Stacks are small where possible, because an agent locks its memory and a lab
-    /// has many agents.
+    /// Uses small stacks: an agent locks its memory, and a lab has many agents.
     fn thread(self, name: &str) -> thread::Builder {
         const SMALL_STACK: usize = 512 << 10;
         let thread = thread::Builder::new().name(name.into());
@@ -62,55 +59,54 @@ impl Part {
     }
 }
 
-/// Settings that all threads of a process share when they drop privileges.
+/// Settings of all threads that drop privileges.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
     /// User to become; `None`: the current user.
     pub user: Option<User>,
-    /// Directories or files that the owner may read beside /proc and /sys.
+    /// Paths readable by the owner beside /proc and /sys.
     pub readable: Vec<PathBuf>,
-    /// Directory in which the owner may remove a file: that of the HTTP socket.
+    /// Directory of the HTTP socket, removable by the owner.
     pub removable: Option<PathBuf>,
 }
 
 /// Treatment of the process's privileges.
 #[derive(Clone, Debug)]
 pub enum Privileges {
-    /// All threads but HTTP keep them: the switch is part of a larger program.
+    /// All threads but HTTP keep them, within a larger program.
     Keep,
-    /// Each thread drops what it does not need, before the first frame is received.
+    /// Each thread drops what it does not need.
     Drop(Confinement),
 }
 
-/// Reason for which a thread could not drop its privileges.
+/// Error of dropping privileges.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// The kernel refused to change a capability set.
+    /// The capability set.
     #[error("cannot drop capabilities: {0}")]
     Capabilities(#[from] caps::errors::CapsError),
-    /// The kernel refused `no_new_privs`.
+    /// The `no_new_privs` flag.
     #[error("cannot set no_new_privs: {0}")]
     NoNewPrivileges(#[from] Errno),
-    /// The thread cannot become the configured user.
+    /// The configured user.
     #[error(transparent)]
     User(#[from] UserError),
-    /// Landlock refused the limits on files.
+    /// Landlock.
     #[error("cannot limit which files are reached (Landlock): {0}")]
     Files(#[from] landlock::RulesetError),
-    /// seccomp refused the limits on system calls.
+    /// seccomp.
     #[error("cannot limit which system calls are made (seccomp): {0}")]
     Calls(#[from] seccompiler::Error),
-    /// The thread cannot start.
+    /// The thread's start.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
 
 impl Confinement {
-    /// Drops all privileges that `part` does not need, permanently, for the calling thread and the threads that it
-    /// starts from now on.
+    /// Drops permanently what `part` does not need, for the calling thread and later threads of it.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses; some privileges may be gone by then.
+    /// The kernel's refusal; some privileges may be gone.
     pub fn enter(&self, part: Part) -> Result<(), ConfineError> {
         nix::sys::prctl::set_no_new_privs()?;
         files::limit(part, &self.readable, self.removable.as_deref())?;
@@ -119,10 +115,10 @@ impl Confinement {
         calls::limit(part)
     }
 
-    /// Starts a thread of that part. When this returns, the thread has dropped its privileges.
+    /// Starts a thread of that part, which has dropped its privileges when this returns.
     ///
     /// # Errors
-    /// Returns an error as [`Confinement::enter`] does, or if the thread cannot start.
+    /// Those of [`Confinement::enter`], or no thread.
     pub fn spawn<T: Send + 'static>(
         &self,
         part: Part,
@@ -133,8 +129,8 @@ impl Confinement {
         let confinement = self.clone();
         let thread = part.thread(name).spawn(move || {
             if let Err(error) = confinement.enter(part) {
-                let _ = report.send(Err(error)); // received by the starting thread
-                panic::resume_unwind(Box::new(())); // no second report of the error
+                let _ = report.send(Err(error));
+                panic::resume_unwind(Box::new(())); // no second report
             }
             let _ = report.send(Ok(()));
             work()
@@ -148,7 +144,7 @@ impl Privileges {
     /// Starts a thread of part `part`.
     ///
     /// # Errors
-    /// Returns an error as [`Confinement::spawn`] does.
+    /// Those of [`Confinement::spawn`].
     pub fn spawn<T: Send + 'static>(
         &self,
         part: Part,
@@ -161,7 +157,6 @@ impl Privileges {
         }
     }
 
-    /// Returns the confinement of HTTP, which needs no privileges.
     pub(crate) fn of_http(&self) -> Confinement {
         match self {
             Privileges::Keep => Confinement::default(),

@@ -1,7 +1,4 @@
-//! Change of the user, thread by thread.
-//!
-//! The C library changes the user of all threads at once, and ends the process if one of them may not. Here each thread
-//! changes its own user when it drops its privileges.
+//! Change of the user, thread by thread. The C library changes all threads at once, and ends the process if one may not.
 
 use std::io;
 
@@ -16,43 +13,43 @@ pub struct User {
     gid: u32,
 }
 
-/// Reason for which a thread cannot become a user.
+/// Error of changing the user.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
-    /// The user does not exist.
+    /// No such user.
     #[error(
         "user = {name:?}: there is no such user on this machine; `useradd --system {name}` makes one, and without `user` a \
          switch stays who started it"
     )]
     Unknown {
-        /// Name of the user.
+        /// User.
         name: String,
     },
-    /// The system cannot look up the user.
+    /// Failed look-up.
     #[error("user = {name:?}: this machine does not say who that is: {error}")]
     Unread {
-        /// Name of the user.
+        /// User.
         name: String,
-        /// Error of the system.
+        /// System's error.
         error: nix::errno::Errno,
     },
-    /// The system refused the change.
+    /// Refused change.
     #[error(
         "cannot become user {name} ({error}); start xoff as root, or leave `user` out where a service manager sets it"
     )]
     Refused {
-        /// Name of the user.
+        /// User.
         name: String,
-        /// Error of the system.
+        /// System's error.
         error: io::Error,
     },
 }
 
 impl User {
-    /// Looks up a user by name.
+    /// Looks up a user.
     ///
     /// # Errors
-    /// Returns an error if the user does not exist or cannot be looked up.
+    /// No such user, or a failed look-up.
     pub fn named(name: &str) -> Result<User, UserError> {
         let name = name.to_owned();
         match nix::unistd::User::from_name(&name) {
@@ -68,8 +65,7 @@ impl User {
     }
 }
 
-/// Makes the calling thread `user`'s, without supplementary groups. The thread keeps its permitted capabilities, with
-/// none of them effective.
+/// Changes the calling thread, without supplementary groups. Permitted capabilities stay, none effective.
 pub(super) fn become_user(user: Option<&User>) -> Result<(), UserError> {
     let Some(user) = user.filter(|user| !user.is_here()) else { return Ok(()) };
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));

@@ -1,8 +1,6 @@
-//! `/acknowledge`: an operator accepts past gaps in the proof of losslessness.
-//!
-//! A device that vanished took its last drop counters with it. Without an acknowledgement, the switch would report "not
-//! proved" forever. Current gaps and real losses cannot be acknowledged. As `/policy`, this takes `PUT` from this
-//! machine ([`super::trust`]).
+//! `/acknowledge`: an operator accepts past gaps in the proof of losslessness, by `PUT` from this machine
+//! ([`super::trust`]). A vanished device took its last drop counters with it. Current gaps and real losses cannot be
+//! acknowledged.
 
 use std::sync::Arc;
 
@@ -15,12 +13,12 @@ use super::caller::Caller;
 use super::trust::{self, Names};
 use super::{SwitchView, proof};
 
-/// Answer to `PUT /acknowledge`, in the words of `/status`.
+/// Answer to `PUT /acknowledge`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcknowledgedNow {
     /// Gaps acknowledged by this request.
     pub acknowledged: Vec<String>,
-    /// Gaps that remain.
+    /// Remaining gaps.
     pub unproved: Vec<String>,
 }
 

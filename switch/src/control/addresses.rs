@@ -1,8 +1,7 @@
 //! `/addresses`: the forwarding database, in pages sorted by VLAN and address.
 //!
-//! A table may hold a million addresses, so a worker scans a bounded part of its table per request. Sorted pages make a
-//! walk complete while the table changes. They also hide the table's own order, which would help an attacker to evict
-//! an address.
+//! A worker scans a bounded part of its table per request. Sorted pages make a walk complete while the table changes,
+//! and hide the table's order, which would help an attacker to evict an address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,19 +23,17 @@ use super::view::SwitchView;
 const PAGE: usize = 1_000;
 const PAGE_MAX: usize = 10_000;
 const EXAMPLE: &str = "/addresses?after=1-02:00:00:00:00:01&limit=100";
-/// Maximum time for one part of a worker's table, and for a page.
 const PART_WITHIN: Duration = Duration::from_secs(1);
 const PAGE_WITHIN: Duration = Duration::from_secs(3);
 
 /// Answer to `GET /addresses`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressPage {
-    /// Addresses, sorted by VLAN and address.
+    /// Sorted by VLAN and address.
     pub addresses: Vec<FdbEntry>,
-    /// Value of `after` for the next page; `None` for the last page.
+    /// `after` of the next page; `None` for the last page.
     pub next: Option<String>,
-    /// Number of all addresses. Unless this page has all of them, the number is up to a second old and includes expired
-    /// addresses.
+    /// All addresses. Unless this page has all, up to a second old and with expired ones.
     pub total: u64,
 }
 
@@ -84,10 +81,6 @@ fn bad(message: String) -> (StatusCode, String) {
     (StatusCode::BAD_REQUEST, message + "\n")
 }
 
-/// Parses the number of addresses in parameter `name`; [`PAGE`] if missing.
-///
-/// # Errors
-/// Returns the allowed range.
 pub(super) fn limit(name: &str, text: Option<&str>, least: usize) -> Result<usize, (StatusCode, String)> {
     let Some(text) = text else { return Ok(PAGE) };
     let limit = text.parse().ok().filter(|limit| (least..=PAGE_MAX).contains(limit));
@@ -96,10 +89,7 @@ pub(super) fn limit(name: &str, text: Option<&str>, least: usize) -> Result<usiz
     })
 }
 
-/// Returns up to `limit` addresses after `after`.
-///
-/// # Errors
-/// Returns the silent worker.
+/// Returns up to `limit` addresses after `after`, or the silent worker.
 pub(super) async fn page(
     view: &SwitchView,
     after: Option<AddressKey>,
@@ -123,7 +113,6 @@ pub(super) async fn page(
     Ok(AddressPage { addresses: found.into_values().map(name).collect(), next, total })
 }
 
-/// Gathers up to one address more than `limit`.
 async fn gather(
     view: &SwitchView,
     after: Option<AddressKey>,
@@ -141,7 +130,7 @@ async fn gather(
                     Answer::Ended => return Err(format!("worker {number} has ended")),
                 };
             for address in part.addresses {
-                // Other workers learned this address from the owner of its port.
+                // Only the port's owner learned it itself.
                 if view.ports[address.port.index()].worker == number {
                     found.insert(address.key(), address);
                 } else {

@@ -1,4 +1,4 @@
-//! Adoption of an open port by its worker, at a reload or when its device returns.
+//! Adoption of an open port by its worker.
 
 use tokio::sync::oneshot;
 use xoff_wire::units::PortId;
@@ -23,19 +23,19 @@ pub(crate) fn log_open(facts: &Facts) {
     );
 }
 
-/// Gives an open port to its worker, and returns its device. Earlier losses of the device do not count.
+/// Gives an open port to its worker; earlier losses do not count.
 pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> PortDevice {
     log_open(opened.facts());
     let (device, monitor) = (PortDevice::of(&opened), opened.monitor());
     let (done, adopted) = oneshot::channel();
     let worker = &view.workers[view.ports[id.index()].worker];
-    let _ = worker.mailbox.send(Request::Adopt { port: id, opened, done }); // fails if the worker has ended
-    let _ = adopted.await; // fails if the worker has ended
+    let _ = worker.mailbox.send(Request::Adopt { port: id, opened, done }); // fails if the worker has ended, as the next line
+    let _ = adopted.await;
     monitor.begin();
     device
 }
 
-/// Adopts a port whose device returned, unless the port was removed in the meantime. Returns the name of its device.
+/// Adopts a port whose device returned, unless it was removed, and returns the device's name.
 pub(super) async fn return_to(
     view: &SwitchView,
     opener: &Opener,
@@ -50,7 +50,7 @@ pub(super) async fn return_to(
     let name = opened.facts().device.clone();
     let device = adopt(view, id, opened).await;
     if !port.is_there() {
-        // The removal asked the worker for the port before it was adopted.
+        // The removal asked the worker before the adoption.
         give_up(view, opener, id);
         return None;
     }

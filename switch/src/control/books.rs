@@ -1,5 +1,3 @@
-//! Ledgers of workers as a part of `/status`.
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;

@@ -1,22 +1,18 @@
-//! Permission to see frames: root and the user of the switch, on this machine. Any local user can connect to HTTP, but
-//! not capture on a device.
-//!
-//! The kernel knows the owner of a local connection: as peer credentials of a Unix socket, and in `/proc/net/tcp`.
+//! Permission to see frames: root and the user of the switch, on this machine. The kernel knows the owner of a local
+//! connection: by a Unix socket's peer credentials, and in `/proc/net/tcp`.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nix::unistd::geteuid;
 
-/// Address that stands for a client of the Unix socket.
+/// Address of clients of the Unix socket.
 const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Client of a connection; an extension of each request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Caller {
-    /// Client's address, and the local address of the connection.
     Tcp { peer: SocketAddr, here: SocketAddr },
-    /// User id of the client of the Unix socket.
     Unix { uid: u32 },
 }
 
@@ -31,14 +27,9 @@ impl Caller {
 
 const ESTABLISHED: &str = "01";
 
-/// Maximum number of reads. The kernel writes the list in parts, so a line may be missing or duplicate while
-/// connections change.
+/// Maximum reads: the kernel writes the list in parts, so a line may be missing.
 const LOOKS_MAX: usize = 5;
 
-/// Checks that a client may see frames.
-///
-/// # Errors
-/// Returns the permitted users.
 pub(super) fn may_look(caller: Caller) -> Result<(), String> {
     let users = match caller {
         Caller::Unix { uid } => vec![uid],
@@ -47,7 +38,6 @@ pub(super) fn may_look(caller: Caller) -> Result<(), String> {
     judge(&users, geteuid().as_raw())
 }
 
-/// Returns whether the client's socket is in this network namespace.
 pub(super) fn is_of_this_machine(peer: SocketAddr, here: SocketAddr) -> bool {
     !owners_of(peer, here).is_empty()
 }
@@ -58,7 +48,7 @@ fn owners_of(peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
 }
 
 fn lists() -> String {
-    // This thread's namespace may differ from that of the first thread.
+    // Perhaps not the first thread's namespace.
     let lists = ["tcp", "tcp6"].map(|list| fs::read_to_string(format!("/proc/thread-self/net/{list}")));
     lists.map(Result::unwrap_or_default).concat()
 }
@@ -74,8 +64,7 @@ fn judge(users: &[u32], us: u32) -> Result<(), String> {
     }
 }
 
-/// Returns the owners of the client's socket. Sockets with the same port may have other peers, so both addresses must
-/// match.
+/// Compares both addresses: sockets with the same port may have other peers.
 fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     let client = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
     let owner = |line: &str| {
@@ -89,7 +78,7 @@ fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
     owners
 }
 
-/// Parses the kernel's notation: hexadecimal words in native byte order.
+/// Parses hexadecimal words in native byte order.
 fn read(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let word =
@@ -115,10 +104,8 @@ mod tests {
 
     use super::*;
 
-    /// Local port 9464 in the kernel's notation.
     const HERE: &str = "0100007F:24F8";
 
-    /// Formats sockets as the kernel does.
     fn list(sockets: &[(&str, &str, &str, u32)]) -> String {
         let line = |(local, remote, state, uid): &(&str, &str, &str, u32)| {
             format!(
@@ -159,7 +146,7 @@ mod tests {
         let found = |sockets: &[_]| of("127.0.0.1:50000", "127.0.0.1:9464", &list(sockets));
         assert_eq!(found(&[(port, other_address, "01", 0), (port, HERE, "01", 1000)]), [1000]);
         assert_eq!(found(&[(port, HERE, "01", 0), (port, other_address, "01", 1000)]), [0]);
-        // The client's socket is half closed, and root's socket has another peer.
+        // Half closed, and with another peer.
         assert!(found(&[(port, other_address, "01", 0), (port, HERE, "05", 1000)]).is_empty());
         assert_eq!(found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]), [0, 1000], "two devices");
     }

@@ -1,7 +1,5 @@
-//! HTTP connections: their number, and the time that each may take.
-//!
-//! A slow client occupies the memory of one answer, so the number of connections is limited. Clients beyond the limit
-//! get status 503; beyond a second limit they wait. A connection whose answer is not read in time is closed.
+//! HTTP connections: their number, and the time that each may take. Clients beyond the limit get status 503; beyond a
+//! second limit they wait. A connection whose answer is not read in time is closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +17,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::caller::Caller;
 use super::listen::{Registered, Stream};
 
-/// Maximum number of served connections. An equal number can be rejected at the same time.
+/// Maximum served connections; as many may be rejected at the same time.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// Maximum time for a request's head, and for an idle connection.
+/// Maximum time for a request's head, or for an idle connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum time from a request's head until its answer is read.
@@ -31,17 +29,15 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Deadline of an answer; an extension of each request, for endless answers with limits of their own.
+/// Extension of each request, for endless answers.
 #[derive(Clone, Debug)]
 pub(super) struct Deadline(watch::Sender<Instant>);
 
 impl Deadline {
-    /// Suspends the deadline.
     pub(super) fn lift(&self) {
         self.0.send_replace(Instant::now() + FOR_EVER);
     }
 
-    /// Restores the deadline for the rest of the answer.
     pub(super) fn restore(&self) {
         self.0.send_replace(Instant::now() + ANSWERED_WITHIN);
     }
@@ -61,7 +57,6 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
     loop {
         let (stream, caller) = match listener.accept().await {
             Ok(accepted) => accepted,
-            // For example, no free file descriptors.
             Err(error) => {
                 tracing::warn!("cannot take a connection for metrics or status: {error}");
                 sleep(ACCEPT_AGAIN_AFTER).await;
@@ -82,7 +77,6 @@ pub(super) async fn serve(listener: Registered, routes: Router) {
     }
 }
 
-/// Serves one connection until the client closes it, sends no complete request, or reads an answer too slowly.
 async fn answer(stream: impl Stream, caller: Caller, routes: Router, within: Duration) {
     let peer = caller.address();
     let (begin, deadline) = watch::channel(Instant::now() + within);
@@ -105,7 +99,6 @@ async fn answer(stream: impl Stream, caller: Caller, routes: Router, within: Dur
     }
 }
 
-/// Waits for a deadline that may move.
 async fn passed(mut deadline: watch::Receiver<Instant>) {
     loop {
         let at = *deadline.borrow_and_update();

@@ -1,8 +1,8 @@
-//! Value that is replaced as a whole; readers keep the version that they have.
+//! Cell for a value that is replaced as a whole.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Value with one writer and any number of readers. May block for a moment, so not for a thread that forwards frames.
+/// Value replaced as a whole; readers keep their version. May block, so not for forwarding threads.
 #[derive(Debug)]
 pub struct Current<T>(RwLock<Arc<T>>);
 

@@ -1,7 +1,5 @@
-//! Text formats of Prometheus and OpenMetrics, by the formatting functions of metrics-exporter-prometheus.
-//!
-//! The recorder of that crate is not used: it keeps histograms as single samples, and counters as integers (pauses are
-//! seconds). A scrape formats the atomics directly, with exact buckets and sums.
+//! Text formats of Prometheus and OpenMetrics. The recorder of metrics-exporter-prometheus keeps histograms as single
+//! samples and counters as integers, so only its formatting functions are used.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -13,7 +11,7 @@ use metrics_exporter_prometheus::LabelSet;
 use metrics_exporter_prometheus::formatting::{write_help_line, write_metric_line, write_type_line};
 use xoff_flow_control::counter::Histogram;
 
-/// Bounds of the buckets, in nanoseconds: from about a microsecond to about a second.
+/// Bounds of buckets in nanoseconds: about 1 µs to 1 s.
 const BOUNDS: RangeInclusive<u64> = (1 << 10) - 1..=(1 << 30) - 1;
 
 /// Text format of an exposition.
@@ -55,7 +53,7 @@ impl Format {
 pub enum Kind {
     /// Value that only grows.
     Counter,
-    /// Current value.
+    /// Type of a metric.
     Gauge,
     /// Distribution of values.
     Histogram,
@@ -77,7 +75,7 @@ impl Exposition {
         Exposition { format, text: String::new(), everywhere: owned(everywhere).collect() }
     }
 
-    /// Begins a family; its samples must follow before the next family.
+    /// Begins a family, whose samples must follow.
     pub fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
         // In OpenMetrics `_total` is part of a counter's sample, and not of its family.
         let family = match self.format {
@@ -116,7 +114,7 @@ impl Family<'_> {
         self.line(None, &self.labels(labels), None::<(_, f64)>, value);
     }
 
-    /// Adds a histogram of nanoseconds, converted to seconds.
+    /// Adds nanoseconds, converted to seconds.
     pub fn histogram<const STEPS: usize>(&mut self, labels: Labels<'_>, histogram: &Histogram<STEPS>) {
         let labels = self.labels(labels);
         let mut count = 0;

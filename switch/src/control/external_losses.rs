@@ -2,19 +2,16 @@
 //!
 //! No socket or device counts drops by class. Arrivals and departures during the loss show the possible classes:
 //!
-//! * Behind the XDP program (sockets, queues without a socket): the program has counted every frame by PCP and DSCP
-//!   before the drop. If no lossless frame came, the loss is proved to be lossy; otherwise it counts as lossless.
-//! * Received in a form that the switch cannot read: the frame may have come long before, and counts as lossless.
-//! * Before the program (the device): only the frames that the program counted around that time are known. If lossy
-//!   frames came and no lossless ones, the class is not proved; otherwise, also if nothing came, the loss counts as
-//!   lossless.
-//! * Sent: the dataplane counts by class the frames sent and those that the kernel holds. If only lossy frames were
-//!   sent, the loss is proved to be lossy; otherwise it counts as lossless.
+//! * Behind the XDP program (sockets, queues without a socket): the program counted every frame by PCP and DSCP before
+//!   the drop. If no lossless frame came, the loss is proved to be lossy; otherwise it counts as lossless.
+//! * Received in an unreadable form: the frame may have come long before, and counts as lossless.
+//! * Before the program (the device): only the frames that the program counted are known. If lossy ones came and no
+//!   lossless ones, the class is not proved; otherwise, also if nothing came, the loss counts as lossless.
+//! * Sent: if only lossy frames were sent, the loss is proved to be lossy; otherwise it counts as lossless.
 //!
-//! The control thread reads the counters once a second, and each client's request reads them, too. A loss may show in a
-//! counter after the reading that counted its frame, so arrivals and departures count from a reading at least [`SPAN`]
-//! old. A loss keeps its first classification. Pause frames and unreadable heads count as lossless: without a pause
-//! frame the peer overruns a buffer.
+//! A loss may show after the reading that counted its frame, so arrivals and departures count from a reading at least
+//! [`SPAN`] old. A loss keeps its first classification. Pause frames and unreadable heads count as lossless: without a
+//! pause frame the peer overruns a buffer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,23 +23,22 @@ use xoff_flow_control::settings::SwitchSettings;
 use xoff_wire::units::{Class, Nanos, PortId};
 use xoff_xdp::{Arrivals, Head, Losses};
 
-/// Frames of a port lost outside the switch, each counted once, by certainty of their class.
+/// Frames of a port lost outside the switch, by certainty of their class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExternalLosses {
-    /// Frames that may include lossless ones.
+    /// Possibly lossless.
     pub lossless: u64,
-    /// Frames that the device lost before the XDP program, while only lossy classes arrived: their class is not proved.
+    /// Lost before the XDP program while only lossy classes arrived.
     pub unknown: u64,
-    /// Frames proved to be of lossy classes.
+    /// Proved to be lossy.
     pub lossy: u64,
-    /// Drops of the device that may be the same frames as drops of its sockets.
+    /// Possibly drops of its sockets.
     pub ambiguous: u64,
-    /// True if the counts are lower bounds.
+    /// Counts are lower bounds.
     pub at_least: bool,
 }
 
 impl ExternalLosses {
-    /// Describes the lossy losses, if any.
     pub fn lossy_in_words(&self, port: &str) -> Option<String> {
         let frames = frames_in_words(self.lossy, self.at_least)?;
         Some(format!(
@@ -50,7 +46,6 @@ impl ExternalLosses {
         ))
     }
 
-    /// Returns the gaps that the losses of unknown class leave in the proof.
     pub fn unproved_in_words(&self) -> impl Iterator<Item = String> {
         let unknown = frames_in_words(self.unknown, self.at_least).map(|frames| {
             format!(
@@ -67,7 +62,6 @@ impl ExternalLosses {
         unknown.into_iter().chain(ambiguous)
     }
 
-    /// Returns the losses without the acknowledged ones.
     pub fn without(&self, acknowledged: &Acknowledged) -> ExternalLosses {
         ExternalLosses {
             unknown: self.unknown.saturating_sub(acknowledged.unknown.get()),
@@ -77,20 +71,14 @@ impl ExternalLosses {
     }
 }
 
-/// Numbers of acknowledged gaps of a port. Written by the HTTP thread.
+/// Acknowledged gaps, written by the HTTP thread.
 #[derive(Debug, Default)]
 pub struct Acknowledged {
-    /// Times that the device was gone.
     pub returns: Counter,
-    /// Times that the XDP program was off.
     pub program_detached: Counter,
-    /// Times that the sockets did not follow the queues.
     pub requeued: Counter,
-    /// Removals of the port with unreadable counters.
     pub removed_unread: Counter,
-    /// Lost frames of unknown class.
     pub unknown: Counter,
-    /// Ambiguous drops of the device.
     pub ambiguous: Counter,
 }
 
@@ -100,8 +88,7 @@ fn frames_in_words(frames: u64, at_least: bool) -> Option<String> {
     (frames > 0).then(|| format!("{at_least}{} {is}", grouped(frames)))
 }
 
-/// Minimum time over which arrivals and departures are compared with losses.
-const SPAN: Nanos = Nanos::from_millis(900); // the control thread reads about once a second
+const SPAN: Nanos = Nanos::from_millis(900); // readings are a second apart
 
 #[derive(Debug, Default)]
 pub(super) struct LossClassifier(Mutex<LossClassification>);
@@ -110,7 +97,6 @@ pub(super) struct LossClassifier(Mutex<LossClassification>);
 struct LossClassification {
     unseen: ExternalLosses,
     last: Option<Reading>,
-    /// Reading at least [`SPAN`] before `recent`.
     early: Option<Reading>,
     /// First reading at least [`SPAN`] after `early`.
     recent: Option<Reading>,
@@ -120,7 +106,7 @@ struct LossClassification {
 pub(super) struct Reading {
     pub at: Nanos,
     pub losses: Losses,
-    /// Arrivals read before and after the losses.
+    /// Read before and after the losses.
     pub came: [Arrivals; 2],
     pub sent: [Sent; 2],
     pub settings: Arc<SwitchSettings>,
@@ -135,7 +121,6 @@ pub(super) struct Sent {
 }
 
 impl LossClassifier {
-    /// Reads the port's counters, classifies the losses since the last reading, and returns all up to now.
     pub fn look(&self, id: PortId, read: impl FnOnce() -> Option<Reading>) -> ExternalLosses {
         let mut judged = self.lock();
         if let Some(reading) = read() {
@@ -161,7 +146,7 @@ impl Sent {
         let of = |class| counters.class(id, class);
         let port = counters.port(id);
         Sent {
-            bytes: Class::ALL.map(|class| of(class).egress_bytes.get()), // before `frames`: frames sent in between are counted below
+            bytes: Class::ALL.map(|class| of(class).egress_bytes.get()), // before `frames`, which has later ones
             frames: Class::ALL.map(|class| of(class).tx_frames.get()),
             pauses: port.pause_frames_sent.get() + port.rate_frames_sent.get(),
         }
@@ -223,7 +208,7 @@ fn is_any_lossless(settings: &SwitchSettings, id: PortId) -> bool {
     settings.ports[id.index()].classes.iter().any(|class| class.lossless)
 }
 
-/// Returns the kinds of classes of arrived frames; a class is lossless if any of the settings says so.
+/// Returns the arrived kinds; a class is lossless if any of the settings says so.
 fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item = Head>) -> ArrivedClasses {
     let ports = settings.map(|settings| &settings.ports[id.index()]);
     let classifiers = ports.map(Classifier::new);
@@ -237,8 +222,7 @@ fn came(id: PortId, settings: &[&SwitchSettings; 4], heads: impl Iterator<Item =
     ArrivedClasses::of(heads.map(is_lossless))
 }
 
-/// Returns the kinds of classes of sent frames; a class is lossless if it is so at any port, because its frames came in
-/// somewhere.
+/// Returns the sent kinds; a class is lossless if it is so at any port.
 fn sent(settings: &[&SwitchSettings; 4], before: &Sent, now: &Sent) -> ArrivedClasses {
     let of_class = |class: Class| {
         let at = class.index();
@@ -261,7 +245,6 @@ mod tests {
         Head::Marks { dscp: None, pcp: Some(pcp) }
     }
 
-    /// Series of readings of a port whose class 3 is lossless.
     struct LossHistory {
         judged: LossClassification,
         settings: Arc<SwitchSettings>,
@@ -294,18 +277,16 @@ mod tests {
             self.sent.frames[class] += 1;
         }
 
-        /// Adds a reading, and returns the lossless, unknown and lossy losses so far.
+        /// Returns lossless, unknown and lossy losses.
         fn read(&mut self) -> [u64; 3] {
             self.read_as(self.came.clone())
         }
 
-        /// Adds a reading with earlier arrivals before the losses were read.
         fn read_as(&mut self, before: Arrivals) -> [u64; 3] {
             self.at = self.at.after(SPAN);
             self.read_now(before)
         }
 
-        /// Adds a reading at the time of the last one.
         fn read_now(&mut self, before: Arrivals) -> [u64; 3] {
             let came = [before, self.came.clone()];
             let (at, losses, settings) = (self.at, self.losses, Arc::clone(&self.settings));
@@ -340,7 +321,6 @@ mod tests {
         assert_eq!(story.read(), [11, 0, 40], "nothing came: nobody knows what it was");
     }
 
-    /// Frames that arrive during a reading may be lost before the next one.
     #[test]
     fn arrivals_during_a_reading_count_for_both() {
         let mut story = LossHistory::new();
@@ -367,7 +347,7 @@ mod tests {
         assert_eq!(story.read(), [1, 0, 0]);
     }
 
-    /// Ambiguous losses may be those of the sockets, and count in no total.
+    /// Ambiguous losses count in no total.
     #[test]
     fn ambiguous_losses_are_apart() {
         let mut story = LossHistory::new();
@@ -459,7 +439,7 @@ mod tests {
         assert_eq!(story.read(), [3, 0, 5]);
     }
 
-    /// Readings by clients change neither the class of losses nor the time over which arrivals count.
+    /// Requests of clients are readings, too.
     // proves: kernel-drops
     #[test]
     fn readings_between_change_no_class() {

@@ -1,5 +1,3 @@
-//! Groups of equal-cost ports as a part of `/status`.
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::settings::{GroupSettings, Spread};

@@ -1,5 +1,4 @@
-//! `/healthz`: readiness of each port, worker and host interface. A link that is down is no fault, because the peer may
-//! be off.
+//! `/healthz`: readiness of ports, workers and host interfaces. A link that is down is no fault: the peer may be off.
 
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -20,7 +19,7 @@ pub struct Health {
     pub ports: Vec<PartHealth>,
     /// Workers, by number.
     pub workers: Vec<PartHealth>,
-    /// Host interfaces of the router, in the order of the configuration. One that is down is no fault.
+    /// Host interfaces, as configured; a lower one is no fault.
     #[serde(default)]
     pub interfaces: Vec<PartHealth>,
 }
@@ -28,11 +27,11 @@ pub struct Health {
 /// Readiness of one part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartHealth {
-    /// Name of the port or interface, or number of the worker.
+    /// Port, interface, or number of a worker.
     pub name: String,
     /// True if the part works, or could.
     pub ready: bool,
-    /// Fault or remark, if any.
+    /// Fault or remark.
     pub note: Option<String>,
 }
 
@@ -67,7 +66,7 @@ impl Health {
         Health { ready, ports, workers, interfaces }
     }
 
-    /// Returns the readiness as text, with `ok` or `not ok` in the first line.
+    /// Returns text, with `ok` or `not ok` in the first line.
     #[must_use]
     pub fn text(&self) -> String {
         let ports = self.ports.iter().map(|port| port.line("port"));

@@ -1,8 +1,7 @@
-//! Transfer between workers and host interfaces, in the [host path](crate::host_path)'s thread: punted packets go to
-//! the TAP of their interface, and packets from the kernel go to the worker of their port.
+//! Host interfaces, in the [host path](crate::host_path)'s thread: between their TAPs and the workers.
 //!
-//! Neither side waits for the other. A TAP that is down refuses frames, which are counted. Frames from the kernel are
-//! read only while there is room; others wait in the TAP's queue, where the kernel limits and counts them.
+//! Neither side waits. A TAP that is down refuses frames, which are counted. Frames from the kernel are read only while
+//! there is room; others wait in the TAP's queue, where the kernel limits and counts them.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,7 +25,6 @@ use crate::host_path::ring::FRAME_MAX;
 use crate::router::mirror::MirrorHandle;
 use crate::router::{InterfaceCounts, InterfaceView};
 
-/// Maximum number of frames per host interface and turn.
 const BATCH: usize = 64;
 
 const TAG: std::ops::Range<usize> = 12..16;
@@ -38,16 +36,15 @@ pub struct HostInterfaces {
     interfaces: Vec<Open>,
     by_site: HashMap<Site, usize>,
     view: Arc<SwitchView>,
-    /// Handle that reports changes of interfaces at once.
+    /// Reporter of interface changes.
     mirror: MirrorHandle,
     frame: Box<[u8]>,
-    /// True if an interface has vanished since the last `has_other_wakers`.
+    /// True after a loss since the last `has_other_wakers`.
     has_lost: bool,
 }
 
 struct Open {
     site: Site,
-    /// Port at which the frames are counted.
     port: PortId,
     tap: HostInterface,
     is_deleted: bool,
@@ -57,7 +54,7 @@ struct Open {
 }
 
 impl HostInterfaces {
-    /// Creates the host interfaces of the router in `view`, in its order.
+    /// Creates the router's host interfaces, ordered as in `view`.
     #[must_use]
     pub fn new(
         taps: Vec<(RouterInterface, HostInterface)>,
@@ -81,7 +78,7 @@ impl HostInterfaces {
         }
     }
 
-    /// Sets the carriers to the state of the links, so that routing daemons notice a lost link at once.
+    /// Sets the carriers to the links' state: routing daemons then notice a lost link at once.
     fn show_links(&mut self) {
         for open in self.interfaces.iter_mut().filter(|open| !open.is_deleted) {
             let has_carrier = match open.site {

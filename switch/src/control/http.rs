@@ -1,4 +1,4 @@
-//! HTTP paths of a switch. The page at `/` is in [`page`].
+//! HTTP paths of a switch.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reload
 
 pub(super) fn by_name(routes: Router, names: Names) -> Router {
     let names = Arc::new(names);
-    // The compressor would delay a capture, and a capture's compression would delay other answers.
+    // It would delay a capture, and a capture others.
     let compressed = DefaultPredicate::new().and(NotForContentType::new(capture::MEDIA_TYPE));
     let routes = routes.layer(CompressionLayer::new().compress_when(compressed));
     routes.layer(from_fn_with_state(Arc::clone(&names), by_a_name_of_ours)).layer(Extension(names))
@@ -68,7 +68,7 @@ async fn by_a_name_of_ours(State(names): State<Arc<Names>>, request: Request, ne
     }
 }
 
-/// Permits a page of another origin to read the answer; without this header a browser refuses.
+/// Permits a page of another origin to read.
 fn readable_by(origin: Option<HeaderValue>, response: &mut Response) {
     let headers = response.headers_mut();
     headers.append(header::VARY, HeaderValue::from_static("accept, origin"));
@@ -85,7 +85,7 @@ pub fn exposed(headers: &HeaderMap, render: impl FnOnce(Format) -> String) -> Re
     ([(header::CONTENT_TYPE, format.media_type())], render(format)).into_response()
 }
 
-/// Parameters of `/status`; others are ignored, because they may be for caches in between.
+/// Parameters of `/status`; others, perhaps for caches, are ignored.
 #[derive(Debug, Deserialize)]
 struct StatusQuery {
     addresses: Option<String>,

@@ -1,5 +1,3 @@
-//! Current conditions and mismatched peers as parts of `/status`.
-
 use std::sync::{Mutex, PoisonError};
 
 use schemars::JsonSchema;
@@ -85,7 +83,7 @@ pub struct UnseenStatus {
 }
 
 impl UnseenStatus {
-    /// Returns the sum of all three.
+    /// Returns the sum.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.lossless + self.unknown + self.lossy

@@ -1,11 +1,7 @@
-//! Follows the links of the ports by netlink: RTM_NEWLINK and RTM_DELLINK, and a dump at the start and after lost
-//! messages.
+//! Follows the links of the ports by netlink: messages, and a dump at the start and after lost messages.
 //!
-//! The device of each port is also checked every second and at each message about it. Changes of XDP programs are not
-//! always reported, and lost messages may hide a replaced device.
-//!
-//! When a device vanishes, its worker gives the port away and the port is closed. When a device of its name appears,
-//! the port is reopened ([`super::opener`]) and given to its worker.
+//! Devices are also checked every second, because changes of XDP programs are not always reported. When a device
+//! vanishes, its port is closed. When a device of its name appears, the port is reopened ([`super::opener`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -36,24 +32,21 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 const DEVICE_MISSING: &str = "device gone; port closed, its frames are dropped: create a device of the configured name to open the port again";
 
-/// Buffer for notifications, in bytes: some hundreds.
 const ROOM: usize = 1 << 20;
 
-/// Port, and the name of its reopened device; `None` if the port was removed in the meantime.
+/// Name of the reopened device; `None`: the port was removed meanwhile.
 type ReopenResult = (PortId, Result<Option<String>, NotOpened>);
 
-/// Keeps [`PortView::link`](super::PortView::link) current and reports every change to the workers.
 pub(super) struct Follower {
     links: Links,
     notifications: Notifications,
-    /// Duplicate of the notification socket, for the runtime to wait on. The runtime takes other kinds of sockets by
-    /// `unsafe` code only.
+    /// Duplicate of the socket: the runtime takes other kinds by `unsafe` code only.
     readiness: UnixDatagram,
     queue_events: QueueEvents,
 }
 
 impl Follower {
-    /// Subscribes. Must be called inside the runtime. `opener` reopens devices that come back.
+    /// Subscribes, inside the runtime. `opener` reopens devices.
     pub fn open(view: Arc<SwitchView>, opener: Option<Opener>) -> io::Result<Follower> {
         let notifications = Notifications::open(&[Group::Link], ROOM)?;
         let readiness = UnixDatagram::from_std(notifications.as_fd().try_clone_to_owned()?.into())?;
@@ -61,7 +54,7 @@ impl Follower {
         Ok(Follower { links, notifications, readiness, queue_events })
     }
 
-    /// Follows until dropped, or until netlink closes its socket.
+    /// Returns when netlink closes its socket.
     pub async fn follow(self) {
         let Follower { mut links, mut notifications, readiness, mut queue_events } = self;
         let opener = links.opener.clone();
@@ -73,7 +66,7 @@ impl Follower {
                 ready = readiness.readable() => {
                     let read = || {
                         notifications.read(|notification| links.notified(notification))?;
-                        Err::<(), _>(io::ErrorKind::WouldBlock.into()) // all messages are read: wait for the next
+                        Err::<(), _>(io::ErrorKind::WouldBlock.into()) // all are read: wait for the next
                     };
                     let result = ready.and_then(|()| readiness.try_io(Interest::READABLE, read));
                     if result.is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
@@ -88,7 +81,7 @@ impl Follower {
                 () = joined(opener.as_ref()) => links.read_all(),
                 Some(opened) = links.opening.next() => {
                     if links.opened(opened) {
-                        links.read_all(); // messages from before it was a port's device
+                        links.read_all(); // older messages
                     }
                 }
             }
@@ -103,7 +96,7 @@ async fn joined(opener: Option<&Opener>) {
     }
 }
 
-/// Returns whether the message is about the device itself: the kernel's bridge uses the same type for its ports.
+/// Excludes messages of the kernel's bridge, which have the same type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }
@@ -119,9 +112,8 @@ struct Links {
     opener: Option<Opener>,
     opening: FuturesUnordered<BoxFuture<'static, ReopenResult>>,
     are_opening: BTreeSet<PortId>,
-    /// Changes of queues, of any device, that were reported while these ports were being reopened.
+    /// Changes of any device, while these ports were being reopened.
     queues_meanwhile: BTreeMap<PortId, Vec<QueueEvent>>,
-    /// Last logged refusal, by port.
     refused: BTreeMap<PortId, String>,
 }
 
@@ -185,7 +177,7 @@ impl Links {
         }
     }
 
-    /// Processes a deleted device. A port's device is gone if its sockets are unbound, which precedes this message.
+    /// Closes ports whose sockets are unbound, which precedes this message.
     fn lost(&self, ifindex: u32) {
         self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }
@@ -194,7 +186,6 @@ impl Links {
         self.view.ports().filter(move |(_, port)| port.now().ifindex == ifindex)
     }
 
-    /// Checks the devices of all ports, and reopens ports whose devices are back.
     fn look_at_all(&mut self) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
@@ -212,7 +203,7 @@ impl Links {
         match port.now().driver.look() {
             Look::Gone => self.set(id, port, Link::Gone),
             Look::There(place) => program::found(&self.view, id, port, place),
-            Look::Unknown(_) => {} // the verdict reports it
+            Look::Unknown(_) => {}
         }
     }
 
@@ -240,7 +231,7 @@ impl Links {
 
     fn tell_workers(&self, port: PortId, up: bool) {
         for worker in &self.view.workers {
-            // Fails if the worker has ended, which forwards nothing.
+            // Fails if the worker has ended.
             let _ = worker.mailbox.send(Request::Link { port, up });
         }
     }
@@ -257,7 +248,6 @@ impl Links {
         self.are_opening.insert(id);
     }
 
-    /// Compares the receive queues of devices with the sockets of their ports.
     fn follow_queues(&mut self) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports().filter(|(_, port)| port.link.get() != Link::Gone) {
@@ -269,17 +259,16 @@ impl Links {
         }
     }
 
-    /// Processes a change of receive queues. Even a short-lived number counts, because the driver may have recreated
-    /// queues without the program.
+    /// Marks a change, however short: the driver may have recreated queues without the program.
     fn queues_changed(&mut self, event: QueueEvent) {
         let view = Arc::clone(&self.view);
         for (id, port) in view.ports() {
             let now = port.now();
             if port.link.get() == Link::Gone && !self.are_opening.contains(&id) {
-                continue; // its return opens all its queues
+                continue;
             }
             if self.are_opening.contains(&id) {
-                self.queues_meanwhile.entry(id).or_default().push(event); // the device is known once the port is open
+                self.queues_meanwhile.entry(id).or_default().push(event); // the device is not known yet
                 continue;
             }
             match event {
@@ -302,7 +291,6 @@ impl Links {
         self.are_opening.insert(id);
     }
 
-    /// Processes the result of reopening a port. Returns true on success.
     fn opened(&mut self, (id, opened): ReopenResult) -> bool {
         self.are_opening.remove(&id);
         let meanwhile = self.queues_meanwhile.remove(&id).unwrap_or_default();
@@ -324,7 +312,7 @@ impl Links {
                 self.refused.remove(&id);
                 let port = &self.view.ports[id.index()];
                 if port.link.get() != Link::Gone {
-                    queues::refused(&self.view, id, &NotOpened::Missing); // its device was renamed
+                    queues::refused(&self.view, id, &NotOpened::Missing);
                 } else if port.unfollowed.replace(None).is_some() {
                     tracing::error!(port = %name, device = %port.device.get(), "{DEVICE_MISSING}");
                 }
@@ -354,8 +342,7 @@ impl Links {
     }
 }
 
-/// Returns the number of receive queues for which a port must be reopened, if `events` during its opening on device
-/// `ifindex` differ from `opened_with`.
+/// Returns the receive queues for which to reopen, if `events` differ from `opened_with`.
 fn changed_meanwhile(events: &[QueueEvent], ifindex: u32, opened_with: u32) -> Option<u32> {
     events.iter().find_map(|event| match *event {
         QueueEvent::Changed { ifindex: of, rx_queues } => {

@@ -1,8 +1,7 @@
-//! HTTP listener: an address, possibly in another network namespace, or a Unix socket, which is a file and independent
-//! of namespaces.
+//! HTTP listener: an address, possibly in another network namespace, or a Unix socket.
 //!
 //! A socket without a listener is left over from a killed switch, and is replaced. A listener is queried for its
-//! identity, so that the second start of a switch gets a clear error.
+//! identity, for the error of a second start.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -27,7 +26,7 @@ const MODE: u32 = 0o660;
 /// Maximum time for an existing listener to identify itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// HTTP listener, and the names under which it may be addressed.
+/// HTTP listener and its accepted names.
 #[derive(Debug)]
 pub struct Http {
     listener: Listener,
@@ -41,11 +40,11 @@ pub(super) enum Listener {
     Unix(UnixListener),
 }
 
-/// Address of the listener. Dropping it removes its own socket file, but no replacement.
+/// Address whose own socket file is removed when dropped.
 #[derive(Debug)]
 pub(super) struct BoundAddress {
     at: HttpAt,
-    /// Device and inode of the socket file, which are unique while the listener is open.
+    /// Device and inode.
     file: Option<(u64, u64)>,
 }
 
@@ -58,12 +57,11 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Opens the listener for [`start`](super::start) in network namespace `netns` (`None`: that of the calling thread). A
-/// port below 1024 needs a privilege here, which serving does not. `names` are accepted host names beside `localhost`,
-/// the machine's own, and addresses.
+/// Opens the listener for [`start`](super::start) in network namespace `netns` (`None`: the calling thread's). A port
+/// below 1024 needs a privilege here. `names` are further accepted host names.
 ///
 /// # Errors
-/// Returns [`ControlError::Listen`] or [`ControlError::Running`].
+/// [`ControlError::Listen`] or [`ControlError::Running`].
 pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Http, ControlError> {
     bound(at, netns, names).map_err(|error| {
         let running_switch = if error.kind() == io::ErrorKind::AddrInUse {
@@ -111,7 +109,6 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Creates a socket at `path`, and replaces one without a listener.
 fn socket(path: &Path) -> io::Result<UnixListener> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
@@ -125,7 +122,6 @@ fn socket(path: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(path)
 }
 
-/// Runs `work` in a network namespace, by a separate thread.
 fn inside<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(netns) = netns else { return Ok(work()) };
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", netns.display()));
@@ -169,13 +165,13 @@ impl Drop for BoundAddress {
         if let HttpAt::Unix(path) = &self.at
             && self.file.is_some_and(|file| identity(path) == Some(file))
         {
-            let _ = fs::remove_file(path); // a leftover file is replaced by the next switch
+            let _ = fs::remove_file(path); // the next switch replaces it
         }
     }
 }
 
 impl Listener {
-    /// Must be called inside the runtime.
+    /// Registers, inside the runtime.
     pub(super) fn registered(self) -> io::Result<Registered> {
         Ok(match self {
             Listener::Tcp(listener) => Registered::Tcp(tokio::net::TcpListener::from_std(listener)?),
@@ -204,7 +200,7 @@ impl Registered {
 /// Directory of the sockets that `xoff status --all` shows.
 pub const DIRECTORY: &str = "/run/xoff";
 
-/// Returns the sockets in `directory`, sorted by name.
+/// Returns the sockets in `directory`, sorted.
 #[must_use]
 pub fn sockets(directory: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|file| file.path());

@@ -1,5 +1,3 @@
-//! LLDP of ports as a part of `/status`.
-
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;

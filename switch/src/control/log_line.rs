@@ -1,4 +1,4 @@
-//! Form of log lines: text or JSON, with a priority prefix for the systemd journal.
+//! Form of log lines: text or JSON.
 
 use std::fmt;
 use std::os::fd::AsFd;
@@ -14,27 +14,25 @@ use xoff_config::LogFormat;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Line {
     format: LogFormat,
-    /// True if the systemd journal reads the log and expects a priority prefix (`sd-daemon(3)`).
+    /// The systemd journal expects a priority prefix (`sd-daemon(3)`).
     journal: bool,
 }
 
 impl Line {
-    /// Returns the form of lines written to `out`.
     pub fn of(format: LogFormat, out: &impl AsFd) -> Line {
         let place = fstat(out.as_fd()).map(|stat| format!("{}:{}", stat.st_dev, stat.st_ino));
         let journal = std::env::var("JOURNAL_STREAM").ok();
         Line { format, journal: journal.is_some() && journal == place.ok() }
     }
 
-    /// Wraps the formatter `inner` of the text.
     pub fn around<F>(self, inner: F) -> LineFormatter<F> {
         LineFormatter { line: self, inner }
     }
 
-    /// Returns a complete line with a warning, outside the logging framework.
+    /// Returns a complete line, outside the logging framework.
     pub fn warning(self, message: &str) -> String {
         let mut time = String::new();
-        let _ = SystemTime.format_time(&mut Writer::new(&mut time)); // a line without a time is good enough
+        let _ = SystemTime.format_time(&mut Writer::new(&mut time));
         let priority = self.priority(Level::WARN);
         match self.format {
             LogFormat::Text => format!("{priority}{time}  WARN {message}\n"),
@@ -56,7 +54,6 @@ impl Line {
     }
 }
 
-/// Formatter that adds the priority prefix.
 #[derive(Debug)]
 pub(super) struct LineFormatter<F> {
     line: Line,

@@ -1,8 +1,6 @@
-//! Queue of log lines to a writing thread, so that logging neither blocks nor fails.
-//!
-//! An unread pipe would block the control thread; a full disk would end it. Lines that find no room or cannot be
-//! written are dropped and counted, and a later line reports their number. The thread also keeps the last lines for
-//! `/log`.
+//! Queue of log lines to a writing thread, so that logging neither blocks nor fails: an unread pipe would block the
+//! control thread. Lines without room or that cannot be written are dropped, counted, and reported later. The last
+//! lines are kept for `/log`.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -17,14 +15,12 @@ use super::log_line::Line;
 use crate::confine::{ConfineError, Confinement, Part};
 
 const LINES_MAX: usize = 1024;
-/// Maximum bytes of a line; longer lines are truncated.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// Maximum number of kept lines, and of bytes of each.
+/// Kept lines, and bytes of each.
 const KEPT_MAX: usize = 200;
 const KEPT_BYTES_MAX: usize = 1 << 10;
 
-/// Last lines of the log, without colours.
 #[derive(Debug)]
 pub(super) struct Recent(Mutex<VecDeque<String>>);
 
@@ -33,7 +29,6 @@ impl Recent {
         Recent(Mutex::new(VecDeque::new()))
     }
 
-    /// Returns the lines, the oldest first.
     pub fn text(&self) -> String {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().map(String::as_str).collect()
@@ -55,11 +50,11 @@ impl Recent {
 
 enum Message {
     Line(Box<[u8]>),
-    /// Report when all preceding lines are written or dropped.
+    /// Reported after preceding lines.
     Flush(Sender<()>),
 }
 
-/// Sender's end of the queue; each `write` is one line.
+/// Sender's end; each `write` is one line.
 #[derive(Clone, Debug)]
 pub(super) struct LogQueue {
     messages: Sender<Message>,
@@ -67,11 +62,7 @@ pub(super) struct LogQueue {
 }
 
 impl LogQueue {
-    /// Creates a queue whose lines are written to `out`. The last lines are kept in `recent`; lines that cannot be
-    /// written are counted in `dropped`.
-    ///
-    /// # Errors
-    /// Returns an error if there is no thread, or its privileges cannot be dropped.
+    /// Creates a queue to `out`; `dropped` counts unwritten lines.
     pub fn new(
         out: impl Write + Send + 'static,
         dropped: &'static AtomicU64,
@@ -85,7 +76,7 @@ impl LogQueue {
         Ok(LogQueue { messages, dropped })
     }
 
-    /// Waits up to `within` until the queued lines are written or dropped. Returns true if they are.
+    /// Waits up to `within`; returns true if all lines are written or dropped.
     pub fn flush(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         let (done, flushed) = bounded(1);
@@ -116,7 +107,7 @@ struct LineWriter<W> {
     dropped: &'static AtomicU64,
     recent: &'static Recent,
     line: Line,
-    /// Number of dropped lines that the log has reported.
+    /// Dropped lines already reported.
     reported: u64,
     is_cut: bool,
 }
@@ -131,7 +122,7 @@ impl<W: Write> LineWriter<W> {
             match message {
                 Message::Line(line) if !self.put(&line) => drop(self.dropped.fetch_add(1, Relaxed)),
                 Message::Line(_) => {}
-                Message::Flush(done) => drop(done.send(())), // fails if nobody waits
+                Message::Flush(done) => drop(done.send(())),
             }
         }
     }
@@ -147,7 +138,6 @@ impl<W: Write> LineWriter<W> {
         }
     }
 
-    /// Writes a line. Returns true if it was written completely.
     fn put(&mut self, line: &[u8]) -> bool {
         let whole = if self.is_cut { &[b"\n", line].concat() } else { line };
         let mut rest = whole;
@@ -173,7 +163,6 @@ mod tests {
 
     use super::*;
 
-    /// Writer that takes lines at the test's command: a number of bytes, or none.
     struct ControlledOutput {
         takes: mpsc::Receiver<io::Result<usize>>,
         written: mpsc::Sender<Vec<u8>>,
@@ -220,9 +209,8 @@ mod tests {
     fn dropped_lines_reported_once_writing_recovers() {
         let (mut queue, say, read, dropped) = queue();
         for number in 0..2 * LINES_MAX {
-            queue.write_all(format!("{number}\n").as_bytes()).unwrap(); // does not block without a reader
+            queue.write_all(format!("{number}\n").as_bytes()).unwrap();
         }
-        // The writer may have taken one line already.
         let missing = dropped.load(Relaxed);
         assert!([LINES_MAX, LINES_MAX - 1].map(|it| it as u64).contains(&missing), "{missing}");
         drop(say);
@@ -241,7 +229,7 @@ mod tests {
         [full(), Ok(3), full(), full()].into_iter().for_each(|it| say.send(it).unwrap());
         drop(say);
         queue.write_all(b"first\n").unwrap();
-        assert!(queue.flush(LONG)); // the notice is cut after three bytes, then fails
+        assert!(queue.flush(LONG)); // the notice fails after three bytes
         queue.write_all(b"second\n").unwrap();
         assert!(queue.flush(LONG));
         let text = text(&read);

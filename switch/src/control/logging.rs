@@ -1,5 +1,5 @@
-//! Log of the process: to standard error, in the form of `log_format`. The filter is `RUST_LOG` if set, else the
-//! configured `log`. Logging never blocks ([`LogQueue`]), and a panic is logged as other lines are.
+//! The process's log, to standard error. The filter is `RUST_LOG` if set, else the configured `log`. Logging never
+//! blocks ([`LogQueue`]); a panic is logged, too.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fs::File;
@@ -22,27 +22,26 @@ use super::log_line::Line;
 use super::log_queue::{LogQueue, Recent};
 use crate::confine::{ConfineError, Confinement};
 
-/// Maximum time for the log's reader at the end of the process. A pipe that is full is checked once.
+/// Maximum time for the log's reader. A full pipe is checked once.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The process has one log.
 static LINES_DROPPED: AtomicU64 = AtomicU64::new(0);
 static RECENT: Recent = Recent::new();
 
-/// Returns the number of log lines dropped because they could not be written, or not fast enough.
+/// Returns the log lines dropped because they could not be written in time.
 #[must_use]
 pub fn lines_dropped() -> u64 {
     LINES_DROPPED.load(Relaxed)
 }
 
-/// Returns the last lines of the log, the oldest first.
+/// Returns the last log lines, the oldest first.
 #[must_use]
 pub fn recent() -> String {
     RECENT.text()
 }
 
-/// Log of the process. Dropping it waits up to a second until it is written.
+/// Log of the process; dropping it flushes.
 #[derive(Debug)]
 pub struct Log {
     queue: LogQueue,
@@ -50,7 +49,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Waits up to a second until all lines are written. Does not wait for a full pipe, because nobody reads it.
+    /// Waits up to a second for the writing, but not for a full pipe.
     pub fn flush(&self) {
         let deadline = Instant::now() + FLUSH_WITHIN;
         while !self.queue.flush(LOOK_EVERY) && takes_more(self.stderr.as_fd()) && Instant::now() < deadline {}
@@ -68,10 +67,10 @@ impl Drop for Log {
     }
 }
 
-/// Reason for which logging cannot start.
+/// Error of starting the log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The filter is invalid.
+    /// Invalid filter.
     #[error(
         "{given_as} = {filter:?} is no log filter ({error}); give error, warn, info, debug or trace, or TARGET=LEVEL pairs"
     )]
@@ -80,13 +79,13 @@ pub enum LogError {
         given_as: &'static str,
         /// Value of the setting.
         filter: String,
-        /// Error of the parser.
+        /// Parser's error.
         error: tracing_subscriber::filter::ParseError,
     },
-    /// The thread cannot start, or its privileges cannot be dropped.
+    /// The thread, or its privileges.
     #[error("cannot start to log: {0}")]
     Confine(#[from] ConfineError),
-    /// The process has no free descriptor.
+    /// No free descriptor.
     #[error("cannot start to log: {0}")]
     System(#[from] io::Error),
     /// Logging is already set up.
@@ -94,16 +93,16 @@ pub enum LogError {
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Starts logging for the whole process, by a thread with this confinement.
+/// Starts the process's log, by a confined thread.
 ///
 /// # Errors
-/// Returns an error if the filter is invalid, or logging is already set up.
+/// The filter is invalid, or logging is already set up.
 pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> Result<Log, LogError> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !parts(&filter).is_empty() => parse("RUST_LOG", &filter)?,
         _ => parse("log", configured)?,
     };
-    // A separate descriptor, because `io::stderr` is locked during a write.
+    // `io::stderr` is locked during a write.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let line = Line::of(format, &stderr);
     let queue = LogQueue::new(stderr.try_clone()?, &LINES_DROPPED, &RECENT, line, confinement)?;
@@ -121,27 +120,27 @@ pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> 
         }
     };
     dispatch.try_init()?;
-    let _ = FILTER.set(handle); // fails for a second log, which was refused above
+    let _ = FILTER.set(handle); // fails for a second log
     panic::set_hook(Box::new(log_panic));
     Ok(Log { queue, stderr })
 }
 
 static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
-/// Applies a new `log` setting. `RUST_LOG` takes precedence if set.
+/// Replaces the filter, unless `RUST_LOG` is set.
 pub(crate) fn set_filter(configured: &str) {
     if std::env::var("RUST_LOG").is_ok_and(|filter| !parts(&filter).is_empty()) {
         tracing::warn!("RUST_LOG is set, and decides what is logged instead of `log`");
         return;
     }
-    let Some(log) = FILTER.get() else { return }; // the program has a log of its own
+    let Some(log) = FILTER.get() else { return }; // the program has its own log
     let filter = parse("log", configured).map_err(|error| error.to_string());
     if let Err(error) = filter.and_then(|filter| log.reload(filter).map_err(|error| error.to_string())) {
         tracing::error!("what is logged stays as it was: {error}");
     }
 }
 
-/// Logs a panic. The standard hook could block on an unread pipe before a worker sends its last XON.
+/// Logs a panic. The standard hook could block before a worker sends its last XON.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     match backtrace.status() {
@@ -150,7 +149,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Removes spaces and empty parts from a filter; `Targets` would read them as level ERROR.
+/// Removes spaces and empty parts, which `Targets` would read as level ERROR.
 fn parts(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     parts.join(",")

@@ -1,7 +1,5 @@
-//! Losses of lossless classes, for classes that a reload makes lossless or lossy.
-//!
-//! Only losses while a class is lossless count, and they count forever. A port that is being removed stays lossless for
-//! the frames that it has to send, but not for frames that it still receives.
+//! Losses of lossless classes, which count forever, for classes that a reload makes lossless or lossy. A port being
+//! removed is lossless for frames to send, not for frames received.
 
 use xoff_flow_control::counter::Counter;
 use xoff_flow_control::counters::{ClassCounters, Counters};
@@ -12,21 +10,20 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, PortId};
 /// Losses of lossless classes. One thread writes, any reads.
 #[derive(Debug)]
 pub struct LossBooks {
-    /// Losses of a class before it became lossless, by port and class.
+    /// Losses before a class became lossless.
     before: Vec<[Counter; CLASSES]>,
-    /// Losses of classes that have become lossy.
+    /// Losses of classes that became lossy.
     closed: Counter,
-    /// State of the removal, by port.
     leaving: Vec<Leaving>,
-    /// Minimum headroom left plus one, in bytes, in classes that have become lossy; 0 if there were none.
+    /// Minimum headroom left in classes that became lossy, in bytes plus one; 0 if none.
     headroom_free_min: Counter,
 }
 
 #[derive(Debug, Default)]
 struct Leaving {
-    /// Former lossless classes, as a [`ClassSet`]; none if the port stays.
+    /// Former lossless classes ([`ClassSet`]); none if the port stays.
     classes: Counter,
-    /// Losses of frames to send before the removal, by class.
+    /// Losses of frames to send before the removal.
     before: [Counter; CLASSES],
 }
 
@@ -42,12 +39,11 @@ impl LossBooks {
         }
     }
 
-    /// Returns the losses of a class since it became lossless.
+    /// Returns losses since the class became lossless.
     pub(super) fn of(&self, counters: &Counters, port: PortId, class: Class) -> u64 {
         counters.class(port, class).lost().saturating_sub(self.before[port.index()][class.index()].get())
     }
 
-    /// Returns the losses of classes that have become lossy or are being removed.
     pub(super) fn closed_ones(&self, counters: &Counters) -> u64 {
         let ports = (0..=u8::MAX).map(PortId).take(self.leaving.len());
         let leaving = ports.flat_map(|port| self.owed(counters, port));
@@ -61,7 +57,6 @@ impl LossBooks {
         }
     }
 
-    /// Records that a port is about to be removed, with its lossless classes.
     pub(super) fn leaves(&self, counters: &Counters, port: PortId, lossless: ClassSet) {
         let leaving = &self.leaving[port.index()];
         for class in lossless.iter() {
@@ -70,7 +65,6 @@ impl LossBooks {
         leaving.classes.set(lossless.0.into());
     }
 
-    /// Records that a port is removed. Returns the losses since its removal began, by class.
     pub(super) fn left(&self, counters: &Counters, port: PortId) -> Vec<(Class, u64)> {
         let lost: Vec<_> = self.owed(counters, port).filter(|(_, frames)| *frames > 0).collect();
         lost.iter().for_each(|(_, frames)| self.closed.add(*frames));
@@ -78,7 +72,7 @@ impl LossBooks {
         lost
     }
 
-    /// Records the headroom left in classes that became lossy or were removed.
+    /// Records headroom of classes that became lossy or were removed.
     pub(super) fn headroom_closed(&self, counters: &Counters, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, true) {
             let headroom = old.ports[port.index()].classes[class.index()].headroom;
@@ -108,14 +102,13 @@ impl LossBooks {
     }
 }
 
-/// Returns the losses without those of frames that were refused on arrival.
+/// Excludes frames refused on arrival.
 fn lost_of_owed(counters: &ClassCounters) -> u64 {
     let came_in = [DropReason::IngressFull, DropReason::HeadroomExhausted];
     let refused: u64 = came_in.map(|reason| counters.drops[reason.index()].get()).iter().sum();
     counters.lost().saturating_sub(refused)
 }
 
-/// Returns the classes that changed from `was_lossless` to the opposite.
 fn differing<'a>(
     old: &'a SwitchSettings,
     new: &'a SwitchSettings,

@@ -1,10 +1,5 @@
-//! Requests of the control thread to a worker.
-//!
-//! The worker polls once per loop ([`Inbox::take`]: two loads if empty). [`Inbox::fd`] wakes a sleeping worker. Answers
-//! return through the request itself, so a worker never waits for a client. A worker has at most one pending query of
-//! each kind, however many clients wait.
-//!
-//! [`Mailbox::send`] fails if the worker has ended.
+//! Requests of the control thread to a worker, which polls once per loop ([`Inbox::take`]: two loads if empty). Answers
+//! return through the request, so a worker never waits for a client. It has at most one pending query of each kind.
 
 use std::io;
 use std::ops::{Bound, Range, RangeBounds as _};
@@ -23,17 +18,17 @@ use xoff_dataplane::tap::{Tap, TapId};
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 use xoff_xdp::Port;
 
-/// Entries of the forwarding database scanned per request: some microseconds.
+/// Entries scanned per request: some microseconds.
 const PLACES_AT_ONCE: usize = 4_096;
 
-/// Treatment of the queued frames of a port that its worker gives away.
+/// Treatment of a given-away port's queued frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
-    /// Frames are sent first.
+    /// Sent first.
     Sent,
-    /// Frames stay queued for the port adopted in its place.
+    /// Kept for the port adopted in its place.
     Kept {
-        /// Gives the port away even if the kernel has not taken some of its frames, which are then dropped.
+        /// Drops frames that the kernel has not taken.
         even_unsent: bool,
     },
 }
@@ -41,69 +36,68 @@ pub enum Backlog {
 /// Request to a worker.
 #[derive(Debug)]
 pub enum Request {
-    /// Reports a change of a port's link.
+    /// A change of a port's link.
     Link {
         /// Port of any worker.
         port: PortId,
-        /// True if frames can pass.
+        /// Frames can pass.
         up: bool,
     },
-    /// Gives away one of the worker's ports, with nothing left in the rings.
+    /// Gives away a port, with empty rings.
     GiveUp {
         /// Port to give away.
         port: PortId,
-        /// Treatment of the port's queued frames.
+        /// Treatment of queued frames.
         backlog: Backlog,
-        /// Receives the port, or `None` while its device exists and has frames to send. Dropped if the worker has no
-        /// such port.
+        /// Receives the port, or `None` while its device exists and has frames to send. Dropped without such a port.
         done: oneshot::Sender<Option<Box<Port>>>,
     },
-    /// Adopts an opened port and supplies its receive chunks.
+    /// Adopts an opened port and its receive chunks.
     Adopt {
-        /// Index of the port.
+        /// Index.
         port: PortId,
-        /// Opened port.
+        /// Port.
         opened: Box<Port>,
-        /// Notified after the adoption.
+        /// Notified afterwards.
         done: oneshot::Sender<()>,
     },
-    /// Replaces the policy of a class.
+    /// Replaces a class's policy.
     SetPolicy {
-        /// New policy and its class, allocated by the sender.
+        /// New policy and its class.
         swap: Box<PolicySwap>,
-        /// Receives the remains of the old policy.
+        /// Receives the old policy's remains.
         done: oneshot::Sender<Box<PolicySwap>>,
     },
     /// Replaces the settings.
     Revise {
-        /// New settings, allocated by the sender.
+        /// New settings.
         revision: Box<Revision>,
-        /// New value of [`crate::worker::Connections::commit_time`].
+        /// New [`crate::worker::Connections::commit_time`].
         commit_time: Nanos,
-        /// Receives the remains of the old settings.
+        /// Receives the old settings' remains.
         done: oneshot::Sender<Box<Revision>>,
     },
-    /// Replaces the table of routes.
+    /// Replaces the routes.
     SetFib {
-        /// New table, allocated by the sender.
+        /// New table.
         fib: Arc<Fib>,
         /// Receives the old table.
         done: oneshot::Sender<Arc<Fib>>,
     },
-    /// Installs a tap; returns it if there are too many.
+    /// Installs a tap, if there are not too many.
     PutTap {
-        /// Id of the tap.
+        /// Id.
         id: TapId,
-        /// Tap, allocated by the sender.
+        /// Tap.
         tap: Box<dyn Tap>,
         /// Receives the result.
         done: oneshot::Sender<Result<(), Box<dyn Tap>>>,
     },
     /// Removes a tap.
     TakeTap {
-        /// Id of the tap.
+        /// Id.
         id: TapId,
-        /// Receives the tap, to be dropped.
+        /// Receives the tap.
         done: oneshot::Sender<Option<Box<dyn Tap>>>,
     },
     /// Returns the ledger.
@@ -115,11 +109,11 @@ pub enum Request {
 /// Result of a query to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
-    /// Answer of the worker.
+    /// Worker's answer.
     Given(T),
     /// No answer in time.
     Silent,
-    /// The worker has ended.
+    /// End of the worker.
     Ended,
 }
 
@@ -133,18 +127,17 @@ impl<T> Answer<T> {
     }
 }
 
-/// Query for a part of the addresses.
+/// Query for addresses.
 #[derive(Debug)]
 pub struct AddressesRequest {
     from: usize,
     wanted: AddressRange,
-    /// Room allocated by the sender.
     room: Vec<Address>,
     answer: oneshot::Sender<AddressPart>,
 }
 
 impl AddressesRequest {
-    /// Answers from a table with this number of entries; `at` returns the addresses in a range of entries.
+    /// Answers from a table of `places` entries; `at` returns addresses in a range.
     pub fn answer<I>(self, places: usize, at: impl FnOnce(Range<usize>) -> I)
     where
         I: Iterator<Item = Address>,
@@ -160,13 +153,13 @@ impl AddressesRequest {
 /// Addresses in a part of a worker's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressPart {
-    /// Requested addresses, unsorted.
+    /// Unsorted addresses.
     pub addresses: Vec<Address>,
-    /// Entry at which the next part begins; `None` at the end of the table.
+    /// Entry of the next part; `None` at the end.
     pub next: Option<usize>,
 }
 
-/// Sort key of addresses: VLAN and MAC address.
+/// Sort key: VLAN and MAC address.
 pub type AddressKey = (u16, MacAddr);
 
 type AddressRange = (Bound<AddressKey>, Bound<AddressKey>);
@@ -174,13 +167,13 @@ type AddressRange = (Bound<AddressKey>, Bound<AddressKey>);
 /// Address that a worker knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// VLAN of the address.
+    /// VLAN.
     pub vid: u16,
     /// MAC address.
     pub mac: MacAddr,
-    /// Port of the address.
+    /// Port.
     pub port: PortId,
-    /// True for a configured address, false for a learned one.
+    /// Configured rather than learned.
     pub fixed: bool,
 }
 
@@ -201,7 +194,6 @@ pub struct Mailbox {
     addresses: PendingQuery<AddressPart>,
 }
 
-/// Pending query of one kind; its caller may have gone.
 type PendingQuery<T> = Mutex<Option<oneshot::Receiver<T>>>;
 
 /// Error: the worker has ended.
@@ -212,7 +204,7 @@ impl Mailbox {
     /// Creates both ends.
     ///
     /// # Errors
-    /// Returns an error if the process has no free descriptors.
+    /// No free descriptor.
     pub fn new() -> io::Result<(Mailbox, Inbox)> {
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let (sender, receiver) = unbounded();
@@ -226,10 +218,10 @@ impl Mailbox {
         Ok((mailbox, Inbox { requests: receiver, wake }))
     }
 
-    /// Sends a request, and wakes the worker if it sleeps.
+    /// Sends a request, and wakes the worker.
     ///
     /// # Errors
-    /// Returns an error if the worker has ended.
+    /// The worker has ended.
     pub fn send(&self, request: Request) -> Result<(), Ended> {
         self.requests.send(request).map_err(|_| Ended)?;
         match self.wake.write(1) {
@@ -242,7 +234,6 @@ impl Mailbox {
         self.ask(&self.ledgers, deadline, Request::Ledger).await
     }
 
-    /// Queries addresses from entry `from` of the table, after `after` and up to `last`.
     pub(super) async fn addresses(
         &self,
         from: usize,
@@ -256,7 +247,7 @@ impl Mailbox {
         self.ask(&self.addresses, deadline, request).await
     }
 
-    /// Sends a query once the pending one of its kind is answered, and waits for the answer.
+    /// Sends a query after the pending one of its kind.
     async fn ask<T>(
         &self,
         pending: &PendingQuery<T>,
@@ -273,7 +264,7 @@ impl Mailbox {
     ) -> Answer<T> {
         let mut pending = pending.lock().await;
         if let Some(earlier) = pending.as_mut() {
-            let _ = earlier.await; // outdated: it answers an earlier query
+            let _ = earlier.await;
             *pending = None;
         }
         let (sender, answer) = oneshot::channel();
@@ -301,15 +292,14 @@ impl Inbox {
         if self.requests.is_empty() { None } else { self.requests.try_recv().ok() }
     }
 
-    /// Returns the descriptor that is readable if a request has arrived since the last [`Inbox::acknowledge`].
+    /// Returns a descriptor that is readable after a request, until [`Inbox::acknowledge`].
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// Clears [`Inbox::fd`]; must precede [`Inbox::take`] if the descriptor was readable.
+    /// Clears [`Inbox::fd`]; must precede [`Inbox::take`].
     pub fn acknowledge(&self) {
-        // Fails if it was not readable.
         let _ = self.wake.read();
     }
 }
@@ -380,7 +370,6 @@ mod tests {
         let first = question().unwrap();
         assert!(question().is_none());
         first.send(Ledger::default()).unwrap();
-        // The next caller gets a new answer, not this one.
         let ledger = Ledger { received: 7, ..Ledger::default() };
         let query = mailbox.ledger(Instant::now() + std::time::Duration::from_secs(20));
         let worker = async { question().unwrap().send(ledger).unwrap() };

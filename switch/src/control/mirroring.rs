@@ -1,4 +1,4 @@
-//! Thread that mirrors the kernel's routes and gives the tables to all workers.
+//! Thread that mirrors the kernel's routes to all workers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::router::{Presence, RouterView};
 
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
-/// Running mirror. Dropping it ends the thread.
+/// Running mirror; dropping it ends the thread.
 #[derive(Debug)]
 pub struct Mirroring {
     handle: MirrorHandle,
@@ -29,7 +29,7 @@ pub struct Mirroring {
 /// Starts the mirror for the workers of `view`.
 ///
 /// # Errors
-/// Returns an error if the thread cannot start, or its privileges cannot be dropped.
+/// No thread, or privileges that cannot be dropped.
 pub fn start(
     mirror: Mirror,
     handle: MirrorHandle,
@@ -71,9 +71,8 @@ impl Publish for ToWorkers {
                 left.push(before);
             }
         }
-        // A worker that panicked does not answer; then the switch ends.
+        // A panicked worker does not answer.
         for mut before in left {
-            // The old table is dropped by this thread, which has time.
             while matches!(before.try_recv(), Err(TryRecvError::Empty)) && !self.handle.is_over() {
                 thread::sleep(LOOK_AGAIN);
             }
@@ -92,7 +91,6 @@ impl Publish for ToWorkers {
     }
 }
 
-/// Records the state of an interface, and logs a change.
 fn note(router: &RouterView, site: Site, presence: Presence) {
     for view in router.interfaces.iter().filter(|view| view.interface.site == site) {
         let (name, before) = (&view.interface.name, view.set_presence(presence));
@@ -120,7 +118,7 @@ mod tests {
     use crate::control::testing::view;
     use crate::router::tables::Configured;
 
-    /// Starts and stops a mirror with a limit on open files, and checks that its resources are freed.
+    /// Checks that a mirror with a limit on open files frees its resources.
     fn resources_freed_after<T>(files_max: Option<u64>, meanwhile: impl FnOnce(&Mirroring, &Inbox) -> T) {
         let (view, inbox) = view();
         let runtime = runtime::Builder::new_current_thread().build().unwrap();

@@ -1,9 +1,8 @@
 //! Control of a switch, outside the forwarding threads.
 //!
-//! One thread serves HTTP without any privileges ([`crate::confine`]); the control thread follows the links of the
-//! ports by netlink. Both share a [`SwitchView`]: settings, counters that workers write, and handles that query a
-//! port's driver without its worker. A scrape of `/metrics` therefore never touches a forwarding thread. Only requests
-//! that a worker must execute use its [`mailbox`].
+//! One thread serves HTTP without any privileges ([`crate::confine`]); the control thread follows the ports' links.
+//! Both share a [`SwitchView`]. A scrape of `/metrics` never touches a forwarding thread. Requests to workers use their
+//! [`mailbox`].
 //!
 //! ```no_run
 //! # fn example(view: std::sync::Arc<xoff_switch::control::SwitchView>) -> Result<(), xoff_switch::control::ControlError> {
@@ -99,10 +98,10 @@ pub use snapshot::ask;
 pub use snapshot::snapshot;
 pub use view::{Link, PortDevice, PortView, ProgramState, SwitchView, WorkerFacts, WorkerView};
 
-/// Reason for which the control thread cannot start.
+/// Error of starting the control thread.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The listener cannot be created.
+    /// The listener.
     #[error(
         "cannot serve metrics and status on {listen}: {error}; set `http` to a free address of this \
          machine, to \"unix:/run/xoff/NAME.sock\", or to \"off\""
@@ -110,7 +109,7 @@ pub enum ControlError {
     Listen {
         /// Configured address.
         listen: HttpAt,
-        /// Error of the system.
+        /// System's error.
         error: io::Error,
     },
     /// Another switch serves there.
@@ -120,34 +119,34 @@ pub enum ControlError {
     Running {
         /// Configured address.
         listen: HttpAt,
-        /// Name of the other switch.
+        /// Other switch.
         name: String,
-        /// Process id of the other switch.
+        /// Other process's id.
         process: u32,
     },
-    /// The netlink socket cannot be created.
+    /// The netlink socket.
     #[error("cannot follow the links of the ports over netlink: {0}")]
     Netlink(io::Error),
-    /// The thread's runtime cannot be created.
+    /// The thread's runtime.
     #[error("cannot start the control thread: {0}")]
     Thread(io::Error),
-    /// The thread cannot start, or its privileges cannot be dropped.
+    /// The thread, or its privileges.
     #[error(transparent)]
     Confine(#[from] ConfineError),
 }
 
-/// Early end of the control thread or of the HTTP thread.
+/// Early end of a control or HTTP thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlEnded {
     /// The kernel closed the netlink socket.
     #[error("the control thread ended: netlink closed its socket, and links could not be followed any more")]
     ByItself,
-    /// The thread panicked: a bug of xoff. The panic message is in the log.
+    /// Panic: a bug of xoff.
     #[error("the control thread panicked, which is a bug of xoff")]
     Panicked,
 }
 
-/// Running threads of control and HTTP. Dropping it stops them.
+/// Threads of control and HTTP; dropping it stops them.
 #[derive(Debug)]
 pub struct ControlHandle {
     at: Option<BoundAddress>,
@@ -172,7 +171,7 @@ impl Service {
 }
 
 impl ControlHandle {
-    /// Returns the listening address, with the actual port for port 0; `None` for a Unix socket.
+    /// Returns the address, with the actual port for port 0; `None` for a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.at.as_ref()?.at() {
@@ -181,23 +180,23 @@ impl ControlHandle {
         }
     }
 
-    /// Returns the listening address or socket.
+    /// Returns the address or socket.
     #[must_use]
     pub fn at(&self) -> Option<&HttpAt> {
         self.at.as_ref().map(BoundAddress::at)
     }
 
-    /// Stops the threads, with open requests, and waits for their end.
+    /// Stops the threads, with open requests.
     ///
     /// # Errors
-    /// Returns an error if a thread had ended early.
+    /// A thread had ended early.
     pub fn stop(mut self) -> Result<(), ControlEnded> {
         self.finish()
     }
 
     fn finish(&mut self) -> Result<(), ControlEnded> {
-        self.at = None; // no new clients of a switch that stops
-        let ended: Vec<_> = self.running.drain(..).map(Service::finish).collect(); // all of them, even if one failed
+        self.at = None; // no new clients
+        let ended: Vec<_> = self.running.drain(..).map(Service::finish).collect(); // all, even if one failed
         ended.into_iter().collect()
     }
 }
@@ -210,12 +209,12 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control thread, and a thread that serves `http` if given, both in the calling thread's network namespace.
-/// The control thread keeps the links of `view` current, reopens returning devices by `opener` (`None`: never), and
-/// executes `reload`. Each thread drops its `ended` when it ends.
+/// Starts the control thread, and a thread that serves `http`, in the calling thread's network namespace. The control
+/// thread keeps the links of `view` current, reopens devices by `opener`, and executes `reload`. Each thread drops its
+/// `ended` when it ends.
 ///
 /// # Errors
-/// Returns an error if anything cannot start; later steps cannot fail.
+/// Anything cannot start; later steps cannot fail.
 pub fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,
@@ -256,10 +255,10 @@ pub fn start(
     Ok(ControlHandle { at, running })
 }
 
-/// Serves these routes by HTTP in a separate thread without privileges.
+/// Serves these routes in a thread without privileges.
 ///
 /// # Errors
-/// Returns an error if the thread or its runtime cannot be created.
+/// No thread or runtime.
 pub fn serve_routes(http: Http, routes: Router) -> Result<ControlHandle, ControlError> {
     let ((listener, names), place) = http.apart();
     let service = serve(listener, http::by_name(routes, names), &Confinement::default(), ())?;

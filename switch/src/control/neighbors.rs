@@ -1,5 +1,5 @@
-//! LLDP of all ports: a [`Host`] of the host path. Frames follow from the settings. Announcements of neighbors are
-//! stored in [`SwitchView::neighbors`], logged when they change, and passed on if settings follow them.
+//! LLDP of all ports: a [`Host`] of the host path. Announcements are stored in [`SwitchView::neighbors`], logged when
+//! they change, and passed on if settings follow.
 
 use std::sync::Arc;
 
@@ -16,27 +16,23 @@ use crate::lldp::dcbx::{self, Speaker};
 use crate::lldp::table::{Neighbor, NeighborChange};
 use crate::lldp::timer::TTL;
 
-/// Maximum number of log lines per port in the following period.
 const LINES_MAX: u32 = 20;
 const LINES_EVERY: Nanos = Nanos::from_secs(10);
 
-/// LLDP of all ports of a switch.
+/// LLDP of all ports.
 #[derive(Debug)]
 pub struct Speakers {
     view: Arc<SwitchView>,
     reloads: Option<Reloads>,
     counts: Arc<SendCounts>,
-    /// Settings from which the frames were made.
     settings: Arc<SwitchSettings>,
-    /// Last frame, and the count of unsent frames at that time, by port.
+    /// Last frame and count of unsent frames.
     last_frames: Vec<(Vec<u8>, u64)>,
-    /// Start of the period and number of log lines, by port.
     lines: Vec<(Nanos, u32)>,
 }
 
 impl Speakers {
-    /// Creates the LLDP state of this switch. `reloads` applies neighbors' announcements; `counts` has the outcomes of
-    /// frames.
+    /// Creates the LLDP state. `reloads` applies announcements; `counts` has the outcomes of frames.
     #[must_use]
     pub fn new(view: Arc<SwitchView>, reloads: Option<Reloads>, counts: Arc<SendCounts>) -> Speakers {
         let settings = view.settings();
@@ -45,7 +41,6 @@ impl Speakers {
         Speakers { view, reloads, counts, settings, last_frames, lines }
     }
 
-    /// Returns whether a port sends LLDP, by its settings and link.
     fn is_on(&self, id: PortId, port: &PortView) -> bool {
         port.is_there() && port.link.get() == Link::Up && self.settings.ports[id.index()].lldp == Lldp::Switch
     }
@@ -60,7 +55,6 @@ impl Speakers {
         dcbx::frame(&speaker, &self.settings.ports[id.index()], ttl)
     }
 
-    /// Does the pending work at a port, and returns when the next is due.
     fn look(&mut self, now: Nanos, id: PortId, is_new: bool, outbox: &mut Outbox) -> Nanos {
         let view = Arc::clone(&self.view);
         let is_on = self.is_on(id, &view.ports[id.index()]);
@@ -126,7 +120,7 @@ impl Speakers {
         }
     }
 
-    /// Compares the settings of a port with its neighbor, and requests settings that follow.
+    /// Compares settings with the neighbor's, and requests those that follow.
     fn compare(&self, id: PortId, at: &mut Port) {
         let (settings, only) = (&self.settings.ports[id.index()], at.table.only());
         let announced = only.map(|neighbor| &neighbor.announced);
@@ -174,7 +168,7 @@ impl Host for Speakers {
     fn stop(&mut self, now: Nanos, outbox: &mut Outbox) {
         for id in (0..=u8::MAX).map(PortId).take(self.view.ports.len()) {
             if self.is_on(id, &self.view.ports[id.index()]) {
-                outbox.tell(now, id, &self.frame(id, 0)); // without room, the neighbor expires
+                outbox.tell(now, id, &self.frame(id, 0)); // without room, it expires
             }
         }
     }

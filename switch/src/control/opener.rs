@@ -1,7 +1,5 @@
-//! Thread that opens and closes ports while the switch runs, when devices return or vanish, or at a reload.
-//!
-//! These system calls are slow, and opening needs capabilities that no other thread keeps. A port is opened as
-//! configured, with packet memory of its own; a device that does not fit is refused.
+//! Thread that opens and closes ports while the switch runs, because these system calls are slow, and opening needs
+//! capabilities that no other thread keeps. A device that does not fit the configuration is refused.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,19 +15,19 @@ use super::current::Current;
 use crate::confine::{ConfineError, Part, Privileges};
 use crate::{machine, port_options};
 
-/// Reason for which a port is not open.
+/// Error of opening a port.
 #[derive(Debug, thiserror::Error)]
 pub enum NotOpened {
-    /// The device does not exist.
+    /// No such device.
     #[error("there is no such device")]
     Missing,
     /// The device does not fit the configuration.
     #[error("{}", .0.help.as_ref().map_or_else(|| .0.message.clone(), |help| format!("{}; {help}", .0.message)))]
     Misfit(Problem),
-    /// The kernel refused.
+    /// The kernel's refusal.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// The thread panicked: a bug of xoff.
+    /// Panic: a bug of xoff.
     #[error("the thread that opens ports has panicked, which is a bug of xoff")]
     Panicked,
 }
@@ -51,7 +49,7 @@ enum Closing {
     InHand(Box<Port>, oneshot::Sender<()>),
 }
 
-/// Handle of the thread, which ends when all handles are dropped.
+/// Handle of the thread, which ends with the last one.
 #[derive(Clone, Debug)]
 pub struct Opener {
     orders: Sender<Order>,
@@ -60,7 +58,7 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// Returns the configured device name of a port.
+    /// Returns a port's configured device.
     #[must_use]
     pub fn device(&self, port: PortId) -> String {
         self.configured.get().shell.ports[port.index()].device.clone()
@@ -71,7 +69,7 @@ impl Opener {
         self.configured.set(Arc::clone(config));
     }
 
-    /// Signals that an opened port takes part from now on. Earlier notifications did not find a port for its device.
+    /// Signals that an opened port takes part; earlier notifications found no port for its device.
     pub fn joined(&self) {
         self.joined.notify_one();
     }
@@ -81,27 +79,27 @@ impl Opener {
         self.joined.notified().await;
     }
 
-    /// Returns the facts of a device, by the thread because this is slow.
+    /// Returns the facts of a device.
     pub async fn look(&self, device: &str) -> Device {
         let (answer, facts) = oneshot::channel();
-        let _ = self.orders.send(Order::Look(device.to_owned(), answer)); // returns `Unknown` if the thread has ended
+        let _ = self.orders.send(Order::Look(device.to_owned(), answer)); // `Unknown` if the thread has ended
         facts.await.unwrap_or(Device::Unknown)
     }
 
-    /// Checks that a port's device fits the configuration and the reserved memory.
+    /// Checks a port's device and the reserved memory.
     pub fn fits(&self, port: PortId) -> oneshot::Receiver<Result<(), NotOpened>> {
         let (answer, fits) = oneshot::channel();
         let wanted = PortRequest { port, config: Arc::clone(&self.configured.get()) };
-        let _ = self.orders.send(Order::Fit(wanted, answer)); // the receiver reports the end of the thread
+        let _ = self.orders.send(Order::Fit(wanted, answer));
         fits
     }
 
-    /// Opens a port by the current configuration.
+    /// Opens a port as currently configured.
     pub fn open(&self, port: PortId) -> oneshot::Receiver<Result<Box<Port>, NotOpened>> {
         self.open_as(port, &self.configured.get())
     }
 
-    /// Opens a port by the given configuration.
+    /// Opens a port as configured here.
     pub fn open_as(
         &self,
         port: PortId,
@@ -109,27 +107,27 @@ impl Opener {
     ) -> oneshot::Receiver<Result<Box<Port>, NotOpened>> {
         let (answer, opened) = oneshot::channel();
         let wanted = PortRequest { port, config: Arc::clone(config) };
-        let _ = self.orders.send(Order::Open(wanted, answer)); // the receiver reports the end of the thread
+        let _ = self.orders.send(Order::Open(wanted, answer)); // the receiver reports the end, as above
         opened
     }
 
-    /// Closes a port that its worker is about to give away.
+    /// Closes a port about to be given away.
     pub fn close(&self, port: oneshot::Receiver<Option<Box<Port>>>) {
-        let _ = self.orders.send(Order::Close(Closing::GivenUp(port))); // dropping it closes the port
+        let _ = self.orders.send(Order::Close(Closing::GivenUp(port))); // dropping it closes the port, as below
     }
 
-    /// Closes a port without a worker. The receiver is notified when the device is restored.
+    /// Closes a port; notifies when the device is restored.
     pub fn close_now(&self, port: Box<Port>) -> oneshot::Receiver<()> {
         let (done, closed) = oneshot::channel();
-        let _ = self.orders.send(Order::Close(Closing::InHand(port, done))); // dropping it closes the port
+        let _ = self.orders.send(Order::Close(Closing::InHand(port, done)));
         closed
     }
 }
 
-/// Starts the thread in the network namespace of the calling thread.
+/// Starts the thread in the calling thread's network namespace.
 ///
 /// # Errors
-/// Returns an error if the thread cannot start, or its privileges cannot be dropped.
+/// No thread, or privileges that cannot be dropped.
 pub fn start(config: &Config, privileges: &Privileges) -> Result<(Opener, JoinHandle<()>), ConfineError> {
     let (orders, received) = channel();
     let configured = Arc::new(Current::new(Arc::new(config.clone())));
@@ -145,7 +143,7 @@ fn obey(orders: &Receiver<Order>) {
             Order::Open(wanted, answer) => drop(answer.send(open(&wanted))),
             Order::Close(Closing::InHand(port, done)) => {
                 port.close();
-                let _ = done.send(()); // fails if nobody waits
+                let _ = done.send(());
             }
             Order::Close(Closing::GivenUp(port)) => {
                 if let Ok(Some(port)) = port.blocking_recv() {

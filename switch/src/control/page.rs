@@ -1,7 +1,4 @@
-//! Live page at `/` for browsers; other clients get a list of paths.
-//!
-//! The page is part of the program and loads nothing from elsewhere (`Content-Security-Policy`), so it works without
-//! other networks. It renders `/status` once a second, and `/log`.
+//! Live page at `/` for browsers; other clients get a list of paths. It loads nothing from elsewhere (`Content-Security-Policy`).
 
 use axum::Router;
 use axum::http::{HeaderMap, header};
@@ -22,7 +19,7 @@ xoff
 /capture      frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
 ";
 
-/// Policy: only files of this switch, and data of other switches that the page joins.
+/// Policy: own files, and data of other switches that the page joins.
 const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src http: https:; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -51,7 +48,7 @@ async fn root(headers: HeaderMap) -> Response {
     }
 }
 
-/// Answers with a file. No cache, because an updated switch must not be shown by its old page.
+/// Answers without cache: an updated switch must not show its old page.
 fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
     let headers = [
         (header::CONTENT_TYPE, kind),

@@ -1,5 +1,3 @@
-//! Pipeline between ingress and egress queues, and its halts, as parts of `/status`.
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::settings::{PipelineSettings, SwitchSettings};

@@ -1,6 +1,4 @@
-//! `/policy`: the flow-control policy of each class, and its replacement in a running switch.
-//!
-//! A change affects everybody's frames, so this takes `PUT` from this machine only, wherever the switch listens
+//! `/policy`: the flow-control policy of each class, and its replacement, by `PUT` from this machine only
 //! ([`super::trust`]). Changes are executed one after the other, each completely, even if the client disconnects.
 
 use std::sync::Arc;
@@ -24,7 +22,6 @@ use super::policy_cells::PolicyNames;
 use super::trust::Names;
 use super::{SwitchView, trust};
 
-/// Maximum size and transfer time of a request.
 pub(super) const BODY_MAX: usize = 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(2);
 
@@ -37,9 +34,9 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
-    /// Name of the policy.
+    /// Policy.
     pub policy: String,
-    /// Class to change; `None`: all classes.
+    /// Class to change; `None`: all.
     #[serde(default)]
     pub class: Option<u8>,
 }
@@ -82,13 +79,12 @@ pub(super) async fn put(
             return Err((StatusCode::CONFLICT, message));
         }
     }
-    // A separate task, which continues if this request is aborted.
+    // Continues if this request is aborted.
     let changed = tokio::spawn(async move { replace(&view, &classes, kind).await }).await;
     let failed = |error| (StatusCode::INTERNAL_SERVER_ERROR, format!("the change was not made: {error}\n"));
     changed.map_err(failed)?.map(Json)
 }
 
-/// Reads the body of a request within a limit of time; `example` is for error messages.
 pub(super) async fn read(request: extract::Request, example: &str) -> Result<Bytes, (StatusCode, String)> {
     match timeout(BODY_WITHIN, Bytes::from_request(request, &())).await {
         Ok(Ok(body)) => Ok(body),
@@ -103,7 +99,7 @@ pub(super) async fn read(request: extract::Request, example: &str) -> Result<Byt
     }
 }
 
-/// Gives all these classes the policy, without another change in between.
+/// Replaces policies without another change in between.
 pub(super) async fn replace(
     view: &SwitchView,
     classes: &[Class],
@@ -116,7 +112,7 @@ pub(super) async fn replace(
     Ok(view.policies.names())
 }
 
-/// Returns the error message for an unknown policy.
+/// Returns the error for an unknown policy.
 #[must_use]
 pub fn unknown(name: &str, policies: &PolicySettings) -> String {
     let valid: Vec<&str> = policies.kinds().map(PolicyKind::name).collect();
@@ -145,7 +141,7 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    // An unchanged policy is sent to the workers, too: an earlier change may have been incomplete.
+    // An earlier change may have been incomplete.
     if kind != before {
         tracing::info!("class {class}: policy {} instead of {}", kind.name(), before.name());
     }

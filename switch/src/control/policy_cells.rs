@@ -6,10 +6,10 @@ use tokio::sync::Mutex;
 use xoff_flow_control::settings::PolicyKind;
 use xoff_wire::units::{CLASSES, Class};
 
-/// Answer to `GET /policy` and `PUT /policy`: names of the policies of classes 0 to 7.
+/// Policies of classes 0 to 7, as answered to `/policy`.
 pub type PolicyNames = [String; CLASSES];
 
-/// Policy of each class, as confirmed by the workers. One thread writes, any reads.
+/// Policy of each class, confirmed by the workers. One thread writes.
 #[derive(Debug)]
 pub struct PolicyCells {
     kinds: [AtomicUsize; CLASSES],

@@ -1,4 +1,4 @@
-//! Port as the control thread sees it: whether it exists, and its current and former devices.
+//! Port as the control thread sees it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -17,44 +17,43 @@ use super::external_losses::{Acknowledged, ExternalLosses, LossClassifier, Readi
 /// Port and its device.
 #[derive(Debug)]
 pub struct PortView {
-    /// Name of the port, permanent once set.
+    /// Name, permanent once set.
     name: OnceLock<String>,
-    /// Current name of the Linux interface.
+    /// Current Linux interface.
     pub device: DeviceName,
-    /// Index of the worker that owns the port.
+    /// Worker that owns the port.
     pub worker: usize,
-    /// Written by the control thread.
     is_there: AtomicBool,
-    /// State of the link. Written by the control thread.
+    /// Link. Written by the control thread.
     pub link: LinkCell,
-    /// State of the XDP program. Written by the control thread.
+    /// XDP program. Written by the control thread.
     pub program: ProgramCell,
-    /// Times that the XDP program was found off its device.
+    /// Times that the XDP program was found off.
     pub program_detached: Counter,
-    /// Times that the device has come back since the start.
+    /// Times that the device came back.
     pub returns: Counter,
-    /// Times that the device's number of receive queues differed from that of the sockets.
+    /// Times that sockets and receive queues differed.
     pub requeued: Counter,
-    /// Reason for which the sockets do not follow the device's receive queues, if so. Written by the control thread.
+    /// Reason why sockets do not follow the receive queues, by the control thread.
     pub unfollowed: Reason,
-    /// Times that the port was removed and its last drop counters could not be read.
+    /// Removals of the port with unreadable drop counters.
     pub removed_unread: Counter,
-    /// Acknowledged gaps of the proof.
+    /// Acknowledged gaps.
     pub acknowledged: Acknowledged,
     /// Written by the control thread.
     unseen: LossClassifier,
     devices: Mutex<Devices>,
-    /// Bytes that the peer sent beyond the line rate. Written by the control thread.
+    /// Bytes beyond the line rate, by the control thread.
     pub overspeed_bytes: Counter,
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }
 
-/// Text of a fault, if any.
+/// Text of a fault.
 #[derive(Debug, Default)]
 pub struct Reason(Mutex<Option<String>>);
 
 impl Reason {
-    /// Returns the fault's text.
+    /// Returns the text.
     #[must_use]
     pub fn get(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -65,22 +64,22 @@ impl Reason {
     }
 }
 
-/// Facts about the device of a port.
+/// Device of a port.
 #[derive(Clone, Debug)]
 pub struct PortDevice {
     /// Index in the switch's network namespace.
     pub ifindex: u32,
     /// MAC address.
     pub mac: MacAddr,
-    /// True if the XDP program runs in the driver; otherwise in the network stack (generic).
+    /// XDP in the driver, otherwise in the stack.
     pub native: bool,
-    /// True if frames pass without a copy.
+    /// Frames pass without a copy.
     pub zero_copy: bool,
-    /// Number of hardware queues with a socket.
+    /// Hardware queues with a socket.
     pub queues: u32,
-    /// Losses of the sockets that the device counts, too.
+    /// Losses that both sockets and device count.
     pub overlap: Overlap,
-    /// Access to the counters of sockets and device.
+    /// Counters of sockets and device.
     pub driver: Arc<dyn PortDriver>,
 }
 
@@ -113,7 +112,6 @@ impl PortDevice {
     }
 }
 
-/// Driver of a vacant place, where nothing is lost.
 #[derive(Debug)]
 struct NoDevice;
 
@@ -135,16 +133,12 @@ impl PortDriver for NoDevice {
     }
 }
 
-/// Current and former devices of a port.
 #[derive(Debug)]
 struct Devices {
-    /// Current or last device.
     now: PortDevice,
-    /// Counts of the former devices.
     before: Counted,
-    /// Counts at the last successful reading.
     last: Counted,
-    /// Counters when the removal of the port began.
+    /// Counts at the removal's start.
     leaving: Option<Counted>,
 }
 
@@ -180,8 +174,7 @@ impl Devices {
     }
 
     fn losses(&mut self) -> io::Result<Losses> {
-        // In this order: a socket counts a loss before its device does, and no such loss may seem to be the device's
-        // alone.
+        // A socket counts a loss before its device does; no such loss may seem the device's alone.
         let device = self.now.driver.device_drops().unwrap_or_else(|unread| unread.last);
         let sockets = self.now.driver.xdp_statistics()?;
         let read = Losses::of(&sockets, &device, self.now.overlap).and(self.before.losses);
@@ -196,8 +189,7 @@ impl Devices {
         Ok(read)
     }
 
-    /// Reads all counters; an unreadable one keeps its last value. Returns true if both sockets and device were
-    /// readable.
+    /// Returns true if sockets and device were readable; unreadable counters stay.
     fn read(&mut self) -> bool {
         let _ = (self.losses(), self.arrivals());
         let (sockets, device) = (self.sockets(), self.device());
@@ -206,7 +198,7 @@ impl Devices {
 }
 
 impl PortView {
-    /// Creates a port with link up, on interface `device`, owned by worker `worker`.
+    /// Creates a port with link up, on interface `device`, owned by `worker`.
     #[must_use]
     pub fn new(device: &str, worker: usize, now: PortDevice) -> PortView {
         PortView {
@@ -229,7 +221,6 @@ impl PortView {
         }
     }
 
-    /// Returns the frames that the port has lost outside the switch.
     pub(super) fn unseen(
         &self,
         id: PortId,
@@ -253,7 +244,7 @@ impl PortView {
         self
     }
 
-    /// Creates a vacant place for a port of worker `worker`.
+    /// Creates a vacant place at `worker`.
     #[must_use]
     pub fn spare(worker: usize) -> PortView {
         let place = PortView::new("", worker, PortDevice::none());
@@ -262,28 +253,28 @@ impl PortView {
         place
     }
 
-    /// Returns whether the port exists; otherwise the place is vacant.
+    /// Returns whether the port exists.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.is_there.load(Relaxed)
     }
 
-    /// Returns the port's name; empty if the place was always vacant.
+    /// Returns the name; empty if always vacant.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.get().map_or("", String::as_str)
     }
 
-    /// Returns the current device, or the last one.
+    /// Returns the current or last device.
     #[must_use]
     pub fn now(&self) -> PortDevice {
         self.devices().now.clone()
     }
 
-    /// Reads the XDP statistics of current and former sockets.
+    /// Reads the statistics of current and former sockets.
     ///
     /// # Errors
-    /// Returns the error of the system.
+    /// The system's error.
     pub fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
         self.devices().sockets()
     }
@@ -291,29 +282,21 @@ impl PortView {
     /// Reads the drops of current and former devices.
     ///
     /// # Errors
-    /// Returns [`Unread`] with the last values.
+    /// [`Unread`] with the last values.
     pub fn device_drops(&self) -> Result<DeviceDrops, Unread> {
         self.devices().device()
     }
 
-    /// Returns the losses of current and former sockets and devices, each frame counted once. An unreadable device
-    /// keeps its last values.
-    ///
-    /// # Errors
-    /// Returns an error if the sockets are unreadable.
+    /// Returns the losses of current and former sockets and devices, each frame once. An unreadable device keeps its last values.
     pub(super) fn losses(&self) -> io::Result<Losses> {
         self.devices().losses()
     }
 
-    /// Returns the frames seen by current and former XDP programs.
-    ///
-    /// # Errors
-    /// Returns an error of the system.
     pub(super) fn arrivals(&self) -> io::Result<Arrivals> {
         self.devices().arrivals()
     }
 
-    /// Attaches the reopened device. Returns true if the device had been gone, false if its queues had changed.
+    /// Returns true if the device had been gone, false for changed queues.
     pub(super) fn returned(&self, name: &str, device: PortDevice) -> bool {
         self.has_now(name, device);
         let was_missing = self.unfollowed.replace(None).is_none();
@@ -321,7 +304,6 @@ impl PortView {
         was_missing
     }
 
-    /// Records that the port closes, to be reopened on its device.
     pub(super) fn is_closed(&self) {
         let name = self.device.get();
         self.has_now(&name, PortDevice::none());
@@ -334,7 +316,7 @@ impl PortView {
         self.is_there.store(true, Relaxed);
     }
 
-    /// Begins the removal: later receive losses do not count.
+    /// Begins a removal: later receive losses do not count.
     pub(super) fn begin_to_leave(&self) {
         let mut devices = self.devices();
         if !devices.read() {
@@ -343,7 +325,7 @@ impl PortView {
         devices.leaving = Some(devices.last.clone());
     }
 
-    /// Ends the removal, and keeps losses and unreadable counters.
+    /// Keeps losses and unreadable counters.
     pub(super) fn removed(&self) {
         let is_read = self.devices().read();
         if !is_read || self.link.get() == Link::Gone {
@@ -371,7 +353,7 @@ impl PortView {
     }
 }
 
-/// Name of a device, which may change.
+/// A device's name, which may change.
 #[derive(Debug)]
 pub struct DeviceName(Mutex<String>);
 
@@ -412,7 +394,7 @@ pub enum Link {
     Gone,
 }
 
-/// [`Link`] with one writer and any number of readers. The state `Gone` lasts until [`PortView`] has another device.
+/// [`Link`] with one writer; `Gone` lasts until [`PortView`] has another device.
 #[derive(Debug, Default)]
 pub struct LinkCell(AtomicU8);
 
@@ -457,7 +439,7 @@ pub enum ProgramState {
     Replaced,
 }
 
-/// [`ProgramState`] with one writer and any number of readers.
+/// [`ProgramState`] with one writer.
 #[derive(Debug, Default)]
 pub struct ProgramCell(AtomicU8);
 
@@ -479,21 +461,17 @@ impl ProgramCell {
     }
 }
 
-/// Total pause times, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PauseTimes {
-    /// Pauses of the peer by this port.
     pub sent: u64,
-    /// Pauses of this port by the peer.
     pub received: u64,
-    /// Pauses of this port that were a storm.
+    /// Storms.
     pub stormed: u64,
-    /// Halts of the pipeline because the egress queue was full.
+    /// Halts by a full egress queue.
     pub halted: u64,
 }
 
 impl PortView {
-    /// Returns the total pause times of a class, current pauses included.
     pub(super) fn pause_times(&self, now: Nanos, class: Class, counters: &ClassCounters) -> PauseTimes {
         let totals = &self.pause_totals[class.index()];
         PauseTimes {
@@ -505,8 +483,7 @@ impl PortView {
     }
 }
 
-/// Maximum total returned so far. A worker ends a pause in two steps (clears its start, adds its length to the total);
-/// a reader in between must not see the time decrease.
+/// Maximum total returned so far. A worker ends a pause in two steps; a reader in between must not see time decrease.
 #[derive(Debug, Default)]
 struct PauseTotal(AtomicU64);
 

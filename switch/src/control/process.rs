@@ -1,4 +1,4 @@
-//! Resource usage of the process, in the metric names of Prometheus' client libraries.
+//! Resource usage of the process, as in Prometheus' client libraries.
 
 use nix::time::{ClockId, clock_gettime};
 use procfs::process::{LimitValue, Process};
@@ -6,19 +6,19 @@ use procfs::{ProcError, ProcResult, WithCurrentSystemInfo as _, ticks_per_second
 
 use super::exposition::{Exposition, Kind};
 
-/// Caches values that the confined HTTP thread cannot read.
+/// Caches what the HTTP thread cannot read.
 pub(super) fn prepare() {
     let _ = (procfs::page_size(), ticks_per_second());
 }
 
-/// Writes the metrics; unreadable ones are left out.
+/// Writes the readable metrics.
 pub fn write(text: &mut Exposition) {
     for (name, kind, help, value) in facts().unwrap_or_default() {
         text.family(name, kind, help).sample(&[], value);
     }
 }
 
-/// Returns the boot time in Unix time; not from /proc, which the HTTP thread cannot read.
+/// Avoids /proc, which the HTTP thread cannot read.
 fn booted() -> ProcResult<f64> {
     let [now, since] = [ClockId::CLOCK_REALTIME, ClockId::CLOCK_BOOTTIME].map(|clock| {
         let time = clock_gettime(clock).map_err(|error| ProcError::Other(error.to_string()))?;

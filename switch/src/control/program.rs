@@ -1,15 +1,11 @@
-//! Supervision of the XDP programs of ports.
-//!
-//! A network administrator can remove or replace a port's program. Frames then bypass the switch. A removed program is
-//! attached again; a foreign program stays. Frames in the meantime are not counted, so such a switch cannot prove that
-//! it lost nothing.
+//! Supervision of XDP programs. Without its program, a port's frames bypass the switch uncounted. A removed program is
+//! attached again; a foreign program stays.
 
 use xoff_ebpf::Place;
 use xoff_wire::units::PortId;
 
 use super::view::{PortView, ProgramState, SwitchView};
 
-/// Processes the state of a port's program.
 pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place) {
     let refused = match place {
         Place::Empty => port.now().driver.attach_again().err(),

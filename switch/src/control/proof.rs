@@ -1,5 +1,4 @@
-//! Gaps in the proof that a switch lost nothing: an unreadable counter is not zero. A past gap can be acknowledged; it
-//! then no longer counts, but is still reported.
+//! Gaps in the proof that a switch lost nothing: an unreadable counter is not zero. An acknowledged past gap no longer counts.
 
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::PortId;
@@ -7,7 +6,6 @@ use xoff_wire::units::PortId;
 use super::external_losses::{Acknowledged, ExternalLosses};
 use super::view::{Link, PortView, ProgramState, SwitchView};
 
-/// Returns the unacknowledged gaps of each place, in words. `unseen` has the losses at each place.
 pub(super) fn gaps(view: &SwitchView, unseen: &[ExternalLosses]) -> Vec<Vec<String>> {
     view.places().map(|(id, port)| of_port(port, unseen[id.index()])).collect()
 }
@@ -29,7 +27,7 @@ pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
     })
 }
 
-/// Acknowledges past gaps, and returns the new ones. Only for the HTTP thread.
+/// Acknowledges past gaps, for the HTTP thread, and returns them.
 pub(super) fn acknowledge(view: &SwitchView) -> Vec<String> {
     let of_port = |id, port: &PortView| {
         let over = past(port).into_iter().filter(|past| !past.lasts);
@@ -68,7 +66,6 @@ fn of_port(port: &PortView, unseen: ExternalLosses) -> Vec<String> {
 struct PastGaps<'a> {
     times: u64,
     acknowledged: &'a Counter,
-    /// True if the gap exists now.
     lasts: bool,
     what: &'static str,
     and: &'static str,

@@ -1,9 +1,8 @@
-//! Changes of the number of receive queues of ports' devices (`ethtool -L`) while the switch runs.
+//! Changes of the number of receive queues (`ethtool -L`).
 //!
-//! Sockets and XDP program exist only on the queues that existed when the port was opened. On veth, frames of a later
-//! queue go to the kernel's own stack, and no counter shows it. So the port is reopened with sockets for all queues. If
-//! the device does not fit the configuration, the port keeps its sockets. In both cases the frames in the meantime are
-//! a gap in the proof, and `/healthz` reports it while it lasts.
+//! On veth, frames of a queue without socket and XDP program go to the kernel's own stack, and no counter shows it. So
+//! the port is reopened with sockets for all queues; one that does not fit the configuration keeps its sockets. Both
+//! are a gap in the proof, and `/healthz` reports it while it lasts.
 
 use std::io;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use super::opener::{NotOpened, Opener};
 use super::reload::ports::{cut, given_up};
 use super::view::{Link, SwitchView};
 
-/// Interval at which announcements are read; the socket buffers them.
+/// Interval of reading; announcements are buffered.
 const TAKE_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct QueueEvents {
@@ -27,7 +26,7 @@ pub(super) struct QueueEvents {
 }
 
 impl QueueEvents {
-    /// Subscribes, if the kernel has such announcements. Must be called inside the runtime.
+    /// Subscribes inside the runtime, if the kernel has announcements.
     pub fn open() -> io::Result<QueueEvents> {
         let monitor = QueueMonitor::open()?;
         if monitor.is_none() {
@@ -41,7 +40,6 @@ impl QueueEvents {
         Ok(QueueEvents { monitor, times })
     }
 
-    /// Waits, and returns the new announcements.
     pub async fn next(&mut self) -> Vec<QueueEvent> {
         let Some(monitor) = &mut self.monitor else { return std::future::pending().await };
         self.times.tick().await;
@@ -56,7 +54,6 @@ impl QueueEvents {
     }
 }
 
-/// Records that the device of a port changed to `queues` receive queues: the port is unproved until it is reopened.
 pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     let (port, name) = (&view.ports[id.index()], view.name_of(id));
     let (device, had) = (port.device.get(), port.now().driver.queues_at_open());
@@ -71,8 +68,8 @@ pub(super) fn begin(view: &SwitchView, id: PortId, queues: u32) {
     port.requeued.add(1);
 }
 
-/// Reopens a port with a socket for each receive queue, and returns the name of its device. Queued frames wait in the
-/// meantime. If the device does not fit the configuration, nothing changes.
+/// Reopens a port with a socket for each receive queue, and returns its device. Queued frames wait; if the device does
+/// not fit, nothing changes.
 pub(super) async fn reopen(
     view: &SwitchView,
     opener: &Opener,
@@ -81,10 +78,10 @@ pub(super) async fn reopen(
     opener.fits(id).await.unwrap_or(Err(NotOpened::Panicked))?;
     let port = &view.ports[id.index()];
     let backlog = Backlog::Kept { even_unsent: false };
-    let Some(old) = given_up(view, id, backlog).await else { return Ok(None) }; // its device is gone, or it was removed
+    let Some(old) = given_up(view, id, backlog).await else { return Ok(None) }; // device gone, or port removed
     let link = port.link.get();
     if link == Link::Gone {
-        let _ = opener.close_now(old).await; // the device vanished before the worker gave the port away
+        let _ = opener.close_now(old).await; // the device vanished
         return Ok(None);
     }
     port.is_closed();
@@ -93,12 +90,12 @@ pub(super) async fn reopen(
         Ok(opened) => {
             let device = return_to(view, opener, id, opened).await;
             if device.is_some() {
-                port.link.set(link); // the workers know this state: they get changes only
+                port.link.set(link); // workers get changes only
             }
             Ok(device)
         }
         Err(why) => {
-            cut(view, id); // frames cannot wait for a port that may not come back
+            cut(view, id); // the port may not come back
             Err(why)
         }
     }

@@ -1,4 +1,4 @@
-//! Router as a part of `/status`, and its routes by pages at `/routes`.
+//! Router in `/status`, and its routes by pages at `/routes`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::router::{InterfaceView, Presence, RouterView};
 
 const PAGE: usize = 1_000;
 const PAGE_MAX: usize = 10_000;
-/// Maximum time for the mirror to answer, which may be building a table.
+/// Maximum time for the mirror, which may be building a table.
 const WITHIN: Duration = Duration::from_secs(3);
 
 /// Router of a switch.
@@ -62,9 +62,9 @@ pub struct InterfaceStatus {
 /// Answer to `GET /routes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutePage {
-    /// Routes of the kernel, sorted by table, prefix and metric.
+    /// Sorted by table, prefix and metric.
     pub routes: Vec<Row>,
-    /// Value of `from` for the next page; `None` for the last page.
+    /// `from` of the next page; `None` for the last page.
     pub next: Option<usize>,
     /// Number of all routes.
     pub total: usize,

@@ -1,4 +1,4 @@
-//! JSON Schemas of `/status` and its parts, generated from their types: type and meaning of each key.
+//! JSON Schemas of `/status` and its parts, generated from their types.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};

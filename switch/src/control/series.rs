@@ -1,5 +1,4 @@
-//! Metrics that are fields of `/status`. A table names each metric beside its field; help, unit and value are those of
-//! the field.
+//! Metrics that are fields of `/status`: a table names each beside its field, whose help, unit and value it has.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,17 +8,17 @@ use serde_json::Value;
 use super::exposition::{Exposition, Kind, seconds};
 use super::schema::schema_of;
 
-/// The metric of one field of `T`, a part of `/status`.
+/// Metric of a field of `T`.
 pub struct Series<T> {
-    /// Name of the metric, without the prefix of its family.
+    /// Name without its family's prefix.
     pub metric: &'static str,
-    /// Type of the metric.
+    /// Type.
     pub kind: Kind,
-    /// Path of the field in JSON, such as `ingress.bytes`. Its last word is the unit.
+    /// Path in JSON, such as `ingress.bytes`. Its last word is the unit.
     pub field: &'static str,
-    /// Returns the value of the field; `None`: the metric has no sample.
+    /// Value; `None`: no sample.
     pub value: fn(&T) -> Option<u64>,
-    /// Help of a metric whose field serves several; `None`: the documentation of the field.
+    /// Help, if not the field's documentation.
     pub help: Option<&'static str>,
 }
 
@@ -38,9 +37,9 @@ macro_rules! series {
 }
 pub use series;
 
-/// Type of a field that is a metric.
+/// Type of fields that are metrics.
 pub trait Number {
-    /// Returns the value as an integer, if any.
+    /// Returns the integer value, if any.
     fn number(self) -> Option<u64>;
 }
 
@@ -62,15 +61,15 @@ impl Number for Option<u64> {
     }
 }
 
-/// A part of `/status` with the labels of its samples.
+/// Part of `/status`, with the labels of its samples.
 pub type Part<'a, T> = (Vec<(&'static str, &'a str)>, &'a T);
 
-/// The beginning of names of metrics, and of their help.
+/// Beginning of names and help.
 #[derive(Clone, Copy)]
 pub struct Prefix {
-    /// Beginning of the names.
+    /// Prefix of names.
     pub name: &'static str,
-    /// Beginning of the help.
+    /// Prefix of help.
     pub help: &'static str,
 }
 
@@ -81,13 +80,13 @@ pub struct Table<T: 'static> {
 }
 
 impl<T: JsonSchema> Table<T> {
-    /// Creates the table, with the documentation of the fields.
+    /// Creates the table, with the fields' documentation.
     #[must_use]
     pub fn new(series: &'static [Series<T>]) -> Table<T> {
         Table { series, schema: schema_of::<T>() }
     }
 
-    /// Writes each metric that has a sample, with one sample per part that has a value.
+    /// Writes each metric with one sample per part that has a value.
     pub fn write(&self, text: &mut Exposition, prefix: Prefix, parts: &[Part<'_, T>]) {
         for Series { metric, kind, field, value, help } in self.series {
             let unit = Unit::of(field);
@@ -104,7 +103,7 @@ impl<T: JsonSchema> Table<T> {
         }
     }
 
-    /// Returns the documentation of a field, without the condition for null.
+    /// Returns a field's documentation, without the condition for null.
     #[must_use]
     pub fn help(&self, field: &str) -> String {
         let root = self.schema.as_value();
@@ -122,7 +121,6 @@ impl<T: JsonSchema> Table<T> {
     }
 }
 
-/// Returns the schema that `of` refers to in `root`, and whether the value may be null.
 pub(super) fn resolved<'a>(root: &'a Value, of: &'a Value) -> (&'a Value, bool) {
     if let Some(path) = of["$ref"].as_str() {
         return (&root["$defs"][path.trim_start_matches("#/$defs/")], false);
@@ -133,7 +131,6 @@ pub(super) fn resolved<'a>(root: &'a Value, of: &'a Value) -> (&'a Value, bool) 
     }
 }
 
-/// Unit of a field in `/status`; metrics have base units.
 #[derive(Clone, Copy)]
 enum Unit {
     Nanoseconds,
@@ -150,7 +147,7 @@ impl Unit {
         }
     }
 
-    /// Returns the sample for null: 0 for a rate, which means no limit.
+    /// Returns 0 for an unlimited rate.
     const fn missing(self) -> Option<u64> {
         match self {
             Unit::BitsPerSecond => Some(0),
@@ -169,7 +166,7 @@ impl Display for Quantity {
         match self.unit {
             Unit::Nanoseconds => seconds(self.value).fmt(f),
             Unit::BitsPerSecond => (self.value as f64 / 8.0).fmt(f),
-            Unit::Other => self.value.fmt(f), // exact beyond 53 bits
+            Unit::Other => self.value.fmt(f),
         }
     }
 }

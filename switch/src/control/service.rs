@@ -1,4 +1,4 @@
-//! Notifications to a service manager (systemd): ready, status, alive, stopping. Without one, nothing happens.
+//! Notifications to a service manager (systemd), if any.
 
 use std::time::Duration;
 
@@ -8,18 +8,16 @@ use super::{Answer, SwitchView, ask};
 
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Notifies the service manager that the process is ready, with a line of status.
+/// Notifies that the process is ready, with a line of status.
 pub fn runs(what: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(what)]);
 }
 
-/// Notifies the service manager that the process is stopping.
+/// Notifies that the process is stopping.
 pub fn ends() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// Notifies the service manager at each interval if every worker answers. A missing answer is soon requested again.
-/// Never returns.
 pub(crate) async fn lives(view: &SwitchView) {
     let Some(every) = interval() else { return std::future::pending().await };
     let mut next = every;
@@ -33,13 +31,13 @@ pub(crate) async fn lives(view: &SwitchView) {
     }
 }
 
-/// Returns half of the watchdog period of the service manager; `None` without one.
+/// Returns half of the watchdog period, if any.
 #[must_use]
 pub fn interval() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|within| within / 2)
 }
 
-/// Notifies the service manager that the process is alive.
+/// Notifies that the process is alive.
 pub fn notify_alive() {
     tell(&[NotifyState::Watchdog]);
 }

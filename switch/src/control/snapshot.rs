@@ -1,4 +1,4 @@
-//! Builds the [`Status`] of a running switch from its counters and the workers' answers.
+//! Builds the [`Status`] of a running switch.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,17 +26,16 @@ use super::status::{
 use super::view::{PortView, SwitchView, WorkerView};
 use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
 
-/// Maximum time for the workers to answer. A healthy worker needs one loop; a stalled virtual machine may need much
-/// longer than any stall budget.
+/// Maximum time for the workers, beyond any stall budget: a virtual machine may stall.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Queries the ledgers of all workers in parallel.
+/// Queries all workers' ledgers in parallel.
 pub async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     join_all(view.workers.iter().map(|worker| worker.mailbox.ledger(deadline))).await
 }
 
-/// Returns the status of a switch, given one answer per worker, without addresses.
+/// Returns the status for one answer per worker.
 #[must_use]
 pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     let fdb_total = addresses::address_count(view);
@@ -291,7 +290,6 @@ fn peer(packed: u64) -> Option<String> {
     (packed != 0).then(|| MacAddr::from_number(packed).to_string())
 }
 
-/// Converts a worker's time (zero: none) to the time since the start.
 fn after_start(view: &SwitchView, at: u64) -> Option<u64> {
     (at != 0).then(|| Nanos(at).since(view.started_at).0)
 }
@@ -381,12 +379,12 @@ fn nonzero(counter: &Counter) -> Option<u64> {
     Some(counter.get()).filter(|&value| value > 0)
 }
 
-/// Returns the values of counters by name.
+/// Returns counters by name.
 pub fn by_name<const N: usize>(names: [&'static str; N], counters: &[Counter; N]) -> BTreeMap<String, u64> {
     names.into_iter().map(String::from).zip(counters.iter().map(Counter::get)).collect()
 }
 
-/// Returns the distribution of a histogram.
+/// Returns a histogram's distribution.
 pub fn spread<const STEPS: usize>(histogram: &Histogram<STEPS>) -> Spread {
     Spread {
         count: histogram.count(),

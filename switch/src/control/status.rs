@@ -1,8 +1,5 @@
-//! Content of `/status` as JSON: all counters, exact, for programs and tests.
-//!
-//! Keys are only added, never removed. Units are the last word of a name: bytes include the FCS, nanos are nanoseconds.
-//! Counters count from the start of the switch; `_max` and `_min` are the extremes since then. A map by reason has
-//! every reason, with zeros.
+//! Content of `/status` as JSON. Keys are only added. Units are the last word of a name: bytes include the FCS.
+//! Counters count from the start of the switch; `_max` and `_min` are extremes. A map by reason has every reason.
 
 use std::collections::BTreeMap;
 

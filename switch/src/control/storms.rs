@@ -1,5 +1,3 @@
-//! Pause storms of a class, for `/status`.
-
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::WatchdogSettings;

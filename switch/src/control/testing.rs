@@ -1,4 +1,4 @@
-//! Switch whose counters are filled by hand, for tests of this crate and others.
+//! Switch with counters filled by hand, for tests of several crates.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
@@ -24,9 +24,9 @@ use super::*;
 use crate::bell::Bell;
 use crate::lldp::Neighbors;
 
-/// Lossless class of the switch.
+/// Lossless class.
 pub const CLASS_3: Class = Class::ALL[3];
-/// Time by the clock of the switch.
+/// Time by the switch's clock.
 pub const NOW: Nanos = Nanos(5_000_000_000);
 
 struct FakeDriver;
@@ -83,13 +83,13 @@ fn port_settings(name: &str) -> PortSettings {
     PortSettings::plain(name, mac, BitRate::from_gbps(1), std::array::from_fn(class_settings))
 }
 
-/// Returns a switch of two ports and one worker, and that worker's inbox. Both devices are `lo`.
+/// Returns a switch of two ports on `lo`, and its worker's inbox.
 #[must_use]
 pub fn view() -> (Arc<SwitchView>, Inbox) {
     view_on([1; 2])
 }
 
-/// Returns a switch as [`view()`] does, on devices with these indexes.
+/// Returns a switch on these devices.
 #[must_use]
 pub fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let mut settings = SwitchSettings::plain(["left", "right"].map(port_settings).into());
@@ -144,7 +144,7 @@ fn fill(view: &SwitchView) {
     class.held_since.set(NOW.0 - 1_000_000_000);
     class.held_durations.record(250_000_000);
     class.headroom_watermark.raise(12_345);
-    class.held_cause.set(1 << 40 | 3 << 32 | 1 << 16 | 1 << 8 | 1); // class 3: the egress queue of port 1
+    class.held_cause.set(1 << 40 | 3 << 32 | 1 << 16 | 1 << 8 | 1); // class 3 of port 1
     class.xoff_causes.own[1].add(2);
     view.counters.between(PortId(0), PortId(1), CLASS_3).add(7_000);
     let shadow = &view.counters.shadow(0)[0][3];

@@ -1,8 +1,8 @@
 //! Access to a running switch: host names by which it may be addressed, and changes only from this machine.
 //!
-//! A web page may send requests to this machine under a name that its owner has pointed here (DNS rebinding), and then
-//! read the answers. A browser puts that name into `HostHeader`, so a name must be one of the switch's own. An address cannot
-//! be redirected. A client without `HostHeader` is no browser.
+//! A web page may send requests here under a name that its owner has pointed here (DNS rebinding), and read the
+//! answers. A browser puts that name into `HostHeader`, so it must be one of the switch's own. An address cannot be
+//! redirected. A client without `HostHeader` is no browser.
 
 use std::net::IpAddr;
 
@@ -13,10 +13,7 @@ use super::caller::{Caller, is_of_this_machine};
 
 const LOCALHOST: &str = "localhost";
 
-/// Returns the requested host; an invalid one becomes the empty name, which matches nothing.
-///
-/// # Errors
-/// Returns an error if there are several, because a proxy may have used another one.
+/// Returns the empty name for an invalid host, and an error for several: a proxy may have used another one.
 pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -32,7 +29,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Creates the names of a switch that listens on `listen`: `localhost`, the machine's name, and those `configured`.
+    /// Creates names: `localhost`, the machine's, the `configured`.
     pub fn new(listen: IpAddr, configured: &[String]) -> Names {
         let machine = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
         let own = [LOCALHOST.to_owned()].into_iter().chain(machine);
@@ -41,9 +38,6 @@ impl Names {
     }
 
     /// Checks that the switch may be addressed as `host`.
-    ///
-    /// # Errors
-    /// Returns the accepted names.
     pub fn may_ask(&self, host: Option<&str>) -> Result<(), String> {
         let Some(host) = host else { return Ok(()) };
         match HostHeader::read(host) {
@@ -56,8 +50,7 @@ impl Names {
         }
     }
 
-    /// Returns whether a page of `origin` may read answers to requests for `host`. True for pages of a switch on the
-    /// same machine or on a configured one, which show several switches together.
+    /// Checks that pages of `origin` may read answers for `host`: a page of a configured switch shows several together.
     pub fn may_read(&self, origin: &HeaderValue, host: Option<&str>) -> bool {
         let uri: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
         let Some(from) = uri.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase) else { return false };
@@ -68,10 +61,7 @@ impl Names {
                 && (host == from_host || [&host, &from_host].into_iter().flatten().all(HostHeader::is_here))
     }
 
-    /// Checks that a client that uses the name `host` may do `what`, which is reserved to clients on this machine.
-    ///
-    /// # Errors
-    /// Returns the permitted clients or names.
+    /// Checks that a client may do `what`: on this machine, under its name `host`.
     pub fn may(&self, caller: Caller, host: Option<&str>, what: &str) -> Result<(), String> {
         let reached = match caller {
             Caller::Tcp { here, .. } => Some(here.ip().to_canonical()),
@@ -97,8 +87,7 @@ impl Names {
         }
     }
 
-    /// Returns whether the client is on this machine. The kernel drops packets from outside that have one of its own
-    /// addresses as source.
+    /// Checks the source, which the kernel does not accept from outside for its own addresses.
     fn is_here(&self, caller: Caller) -> bool {
         let Caller::Tcp { peer, here } = caller else { return true };
         let address = peer.ip().to_canonical();
@@ -185,7 +174,7 @@ mod tests {
             assert!(names().may_ask(Some(host)).is_err(), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
-        // Other addresses may be used for reading: an address cannot be redirected.
+        // For reading: an address cannot be redirected.
         for host in ["10.0.0.2", "[::2]:9464"] {
             assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
             assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
@@ -239,7 +228,6 @@ mod tests {
         assert!(at_home.ends_with("call it localhost, 127.0.0.1 or [::1] to change a policy"), "{at_home}");
     }
 
-    /// A switch that listens on all addresses is reached by each of them.
     #[test]
     fn other_address_of_this_machine_may_change() {
         let names = Names::new([0, 0, 0, 0].into(), &[]);
@@ -252,7 +240,6 @@ mod tests {
         assert!(may(reached(ours, [10, 0, 0, 4]), "10.0.0.4").is_err(), "from elsewhere");
     }
 
-    /// A client with any source address is local if the kernel lists its socket.
     #[test]
     fn connection_of_this_machine_may_change() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

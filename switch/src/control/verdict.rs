@@ -1,5 +1,3 @@
-//! Verdict on a switch as a part of `/status`.
-
 use crate::Promise;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +46,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns the frames lost before or behind the switch, of any class.
+    /// Returns all frames lost before or behind the switch.
     #[must_use]
     pub const fn unseen_total(&self) -> u64 {
         self.unseen_lost + self.unseen_unknown + self.unseen_lossy

@@ -1,5 +1,3 @@
-//! Running switch as the control thread sees it, and the writer of each part.
-
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -24,25 +22,25 @@ pub use super::port_view::{Link, PortDevice, PortView, ProgramState};
 /// Running switch as seen from outside its workers.
 #[derive(Debug)]
 pub struct SwitchView {
-    /// Name of the switch.
+    /// Switch.
     pub name: String,
-    /// Current settings of the dataplane.
+    /// Dataplane settings.
     pub configured: Current<SwitchSettings>,
-    /// Current policy of each class.
+    /// Policy of each class.
     pub policies: PolicyCells,
     /// Counters. Written by the workers.
     pub counters: Arc<Counters>,
-    /// Ports by index, vacant places included.
+    /// Ports and vacant places.
     pub ports: Vec<PortView>,
-    /// Forwarding threads.
+    /// Workers.
     pub workers: Vec<WorkerView>,
-    /// Longest stall of a worker without loss in a lossless class.
+    /// Longest stall without loss in a lossless class.
     pub stall_budget: Nanos,
     /// Clock of the workers.
     pub clock: fn() -> Nanos,
-    /// Start of the switch, by that clock.
+    /// Start by that clock.
     pub started_at: Nanos,
-    /// Start of the switch, by the wall clock, which may have been set since.
+    /// Start by the wall clock, possibly set since.
     pub started: SystemTime,
     /// Router, if any.
     pub router: Option<RouterView>,
@@ -50,20 +48,20 @@ pub struct SwitchView {
     pub books: LossBooks,
     /// Current conditions. Written by the control thread.
     pub ongoing: OngoingConditions,
-    /// LLDP state of the ports. Written by the host path.
+    /// LLDP of the ports. Written by the host path.
     pub neighbors: Neighbors,
-    /// Bell that wakes the host path.
+    /// Wakes the host path.
     pub host_bell: Arc<Bell>,
 }
 
 impl SwitchView {
-    /// Returns the current settings of the dataplane.
+    /// Returns the dataplane's settings.
     #[must_use]
     pub fn settings(&self) -> Arc<SwitchSettings> {
         self.configured.get()
     }
 
-    /// Returns the name of a port.
+    /// Returns a port's name.
     #[must_use]
     pub fn name_of(&self, port: PortId) -> &str {
         self.ports[port.index()].name()
@@ -74,7 +72,7 @@ impl SwitchView {
         self.places().filter(|(_, port)| port.is_there())
     }
 
-    /// Returns all places for ports, vacant ones included.
+    /// Returns all ports and vacant places.
     pub fn places(&self) -> impl Iterator<Item = (PortId, &PortView)> {
         (0..=u8::MAX).map(PortId).zip(&self.ports)
     }
@@ -92,7 +90,7 @@ impl SwitchView {
         self.places().map(|(id, _)| self.unseen_at(id)).collect()
     }
 
-    /// Returns the minimum headroom left so far in all classes that are or were lossless; `None` if there were none.
+    /// Returns the minimum headroom left in all classes that are or were lossless.
     #[must_use]
     pub fn headroom_least_free(&self) -> Option<u64> {
         let ports =
@@ -100,8 +98,7 @@ impl SwitchView {
         ports.flatten().chain(self.books.headroom_free_min()).min()
     }
 
-    /// Returns the minimum headroom left in the last five minutes, with a resolution of a minute; `None` for a lossy
-    /// class.
+    /// Returns the minimum of five minutes, with a resolution of a minute; `None` for a lossy class.
     pub(super) fn headroom_free_recent(&self, port: PortId, class: Class) -> Option<u64> {
         let settings = self.settings().ports[port.index()].classes[class.index()];
         let counters = self.counters.class(port, class);
@@ -109,7 +106,7 @@ impl SwitchView {
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
 
-    /// Returns the minimum headroom left so far; `None` for a lossy class.
+    /// Returns the minimum so far; `None` for a lossy class.
     pub(super) fn headroom_free(&self, port: PortId, class: Class) -> Option<u64> {
         let settings = self.settings().ports[port.index()].classes[class.index()];
         let used = self.counters.class(port, class).headroom_watermark.get();
@@ -128,44 +125,42 @@ impl SwitchView {
 /// Worker as seen from outside.
 #[derive(Debug)]
 pub struct WorkerView {
-    /// Core to which the worker is pinned, if any.
+    /// Core of the worker, if pinned.
     pub core: Option<usize>,
-    /// Number of slots of the worker's store.
+    /// Slots of its store.
     pub slots: u32,
-    /// Facts published by the worker.
+    /// Published facts.
     pub facts: Arc<WorkerFacts>,
-    /// Requests to the worker.
+    /// Requests.
     pub mailbox: Mailbox,
 }
 
 /// Facts that a worker publishes.
 #[derive(Debug, Default)]
 pub struct WorkerFacts {
-    /// Number of loops.
+    /// Loops.
     pub loops: Counter,
-    /// Longest time between two loops of an awake worker, in nanoseconds.
+    /// Longest time between two loops while awake, in nanoseconds.
     pub longest_gap: Counter,
     /// Gaps longer than the stall budget.
     pub stalls: Counter,
     /// Time between two loops, in nanoseconds.
     pub gaps: FineHistogram,
     /// Upper bound of the reaction to a crossed threshold, in nanoseconds: from the start of that loop until the kernel
-    /// has taken the pause frame.
+    /// has the pause frame.
     pub pause_reaction: FineHistogram,
-    /// Upper bound of the reaction to a pause frame, in nanoseconds: from the last poll before its arrival until it was
-    /// obeyed.
+    /// Upper bound of the reaction to a pause frame, in nanoseconds: from the poll before its arrival until it was obeyed.
     pub obey_reaction: FineHistogram,
-    /// Frames missing from the worker's ledger, as an absolute number: zero unless the switch has a bug. Written
-    /// shortly after frames have moved, and for each `/status`.
+    /// Frames missing from the ledger, as an absolute number: zero without a bug. Written after frames have moved, and for each `/status`.
     pub frames_missing: Counter,
-    /// Free frames of the buffer memory. Written shortly after frames have moved, and for each `/status`.
+    /// Free frames of the buffer memory, written as `frames_missing`.
     pub frames_free: Counter,
-    /// Free cells of the buffer memory. Written shortly after frames have moved, and for each `/status`.
+    /// Free cells of the buffer memory, written as `frames_missing`.
     pub cells_free: Counter,
 }
 
 impl WorkerFacts {
-    /// Counts a loop that began `gap` after the preceding one, without sleep. Only the worker may call it.
+    /// Counts a loop `gap` after the preceding one, without sleep. Only for the worker.
     #[inline]
     pub fn looped(&self, gap: Nanos, stall_budget: Nanos) {
         self.loops.add(1);

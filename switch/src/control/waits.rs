@@ -1,5 +1,3 @@
-//! Conversion of `/status` to [`Waits`].
-
 use crate::causes::{ClassWaits, FullQueue, PortWaits, Waits};
 
 use super::status::{ClassStatus, CulpritStatus, PortStatus, Status};

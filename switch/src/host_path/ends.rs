@@ -1,6 +1,5 @@
-//! Connection between a worker and the host path: a ring for punted frames, and a ring for frames to send.
-//!
-//! A worker makes no system call per frame. It rings once per turn if it has punted, and only if the host path sleeps.
+//! Connection between a worker and the host path: a ring in each direction. A worker rings once per turn if it has
+//! punted, and only if the host path sleeps.
 
 use std::sync::Arc;
 
@@ -15,10 +14,10 @@ use super::ring::{Head, RingReader, RingWriter, ring};
 use crate::bell::Bell;
 use crate::handoff::Bells;
 
-/// Bytes of a ring in each direction: more than a hundred frames of 1500 bytes.
+/// Bytes of a ring: more than a hundred frames of 1500 bytes.
 const ROOM: usize = 256 << 10;
 
-/// Counters of frames to be sent for the host path, by port. Written by the worker that owns the port.
+/// Frames sent for the host path, by port; its owner writes.
 #[derive(Debug)]
 pub struct SendCounts(Box<[(Counter, Counter)]>);
 
@@ -29,13 +28,13 @@ impl SendCounts {
         Arc::new(SendCounts((0..ports).map(|_| Default::default()).collect()))
     }
 
-    /// Returns the number of frames sent by `port`.
+    /// Returns the frames sent by `port`.
     #[must_use]
     pub fn sent(&self, port: PortId) -> u64 {
         self.0[port.index()].0.get()
     }
 
-    /// Returns the number of frames that `port` could not send: no link, or no room.
+    /// Returns the frames not sent: no link, or no room.
     #[must_use]
     pub fn unsent(&self, port: PortId) -> u64 {
         self.0[port.index()].1.get()
@@ -51,7 +50,7 @@ struct RingSink {
 impl PuntSink for RingSink {
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
         let Punt { at, port, vid, reason } = *punt;
-        #[allow(clippy::cast_possible_truncation)] // few
+        #[allow(clippy::cast_possible_truncation)]
         let head = Head { at, port, vid, about: reason.index() as u8 };
         let is_taken = self.ring.put(head, frame.len() as usize, |into| store.read(frame, into));
         self.punted.add(u64::from(is_taken));
@@ -59,12 +58,12 @@ impl PuntSink for RingSink {
     }
 }
 
-/// Frame from the host path for a worker.
+/// Frame from the host path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostFrame<'a> {
-    /// Frame to the peer of this port.
+    /// Frame to the port's peer.
     ToPeer(PortId, &'a [u8]),
-    /// Frame from the host interface at this site, counted at this port.
+    /// Frame from a host interface, counted at this port.
     FromInterface(Site, PortId, &'a [u8]),
 }
 
@@ -76,14 +75,13 @@ const FROM_INTERFACE: u8 = 1;
 pub struct WorkerEnd {
     inbound: RingReader,
     punted: Arc<Counter>,
-    /// Number of punted frames at the last ring.
     rung_for: u64,
     bell: Arc<Bell>,
     counts: Arc<SendCounts>,
 }
 
 impl WorkerEnd {
-    /// Returns whether the host path has a frame for this worker.
+    /// Returns whether a frame waits.
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> bool {
@@ -105,13 +103,13 @@ impl WorkerEnd {
         })
     }
 
-    /// Counts a frame as sent or not sent.
+    /// Counts a frame.
     pub fn count(&self, port: PortId, is_sent: bool) {
         let (sent, unsent) = &self.counts.0[port.index()];
         if is_sent { sent } else { unsent }.add(1);
     }
 
-    /// Wakes the host path at the end of a turn, if frames were punted.
+    /// Wakes the host path after punted frames.
     #[inline]
     pub fn ring(&mut self) {
         let punted = self.punted.get();
@@ -126,14 +124,14 @@ impl WorkerEnd {
 #[derive(Debug)]
 pub struct HostEnd {
     rings: Vec<RingReader>,
-    /// Queues of frames to the workers.
+    /// Frames to the workers.
     pub outbox: Outbox,
 }
 
 /// Punt sink and connection of a worker.
 pub type WorkerSide = (Box<dyn PuntSink>, WorkerEnd);
 
-/// Creates the ends for workers that own ports as in `owners`. `bell` wakes the host path.
+/// Creates the ends for `owners` of ports. `bell` wakes the host path.
 #[must_use]
 pub fn ends(
     bells: &Arc<Bells>,
@@ -164,7 +162,7 @@ impl HostEnd {
         self.rings.iter().all(RingReader::is_empty)
     }
 
-    /// Takes punted frames, at most `most` of each worker. Returns true if there may be more.
+    /// Takes at most `most` frames of each worker. Returns true if there may be more.
     pub fn take(&mut self, most: usize, mut give: impl FnMut(&Punted<'_>, &mut Outbox)) -> bool {
         let HostEnd { rings, outbox } = self;
         for ring in &mut *rings {
@@ -179,34 +177,32 @@ impl HostEnd {
     }
 }
 
-/// Queues of frames from the host path to the workers.
+/// Queues of frames to the workers.
 #[derive(Debug)]
 pub struct Outbox {
     bells: Arc<Bells>,
-    /// Workers by port.
     owners: Box<[WorkerId]>,
-    /// Rings by worker.
     rings: Vec<RingWriter>,
-    /// True for workers with new frames since the last ring.
+    /// Workers with new frames since the last ring.
     unrung: Vec<bool>,
 }
 
-/// Punted frame with facts about it.
+/// Punted frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Punted<'a> {
-    /// Facts about the frame.
+    /// Facts.
     pub punt: Punt,
-    /// Bytes of the complete frame.
+    /// Complete frame.
     pub bytes: &'a [u8],
 }
 
 impl Outbox {
-    /// Queues a frame to the peer of `port`, to be sent before data. Returns false if there is no room.
+    /// Queues a frame to a peer, to be sent before data. Returns false without room.
     pub fn tell(&mut self, at: Nanos, port: PortId, bytes: &[u8]) -> bool {
         self.put(Head { at, port, vid: 0, about: TO_PEER }, bytes)
     }
 
-    /// Queues a frame from the host interface at `site`. Returns false if there is no room.
+    /// Queues a frame from a host interface. Returns false without room.
     pub fn send(&mut self, at: Nanos, site: Site, port: PortId, bytes: &[u8]) -> bool {
         let vid = match site {
             Site::Port(_) => 0,
@@ -215,7 +211,7 @@ impl Outbox {
         self.put(Head { at, port, vid, about: FROM_INTERFACE }, bytes)
     }
 
-    /// Returns whether a frame of any length fits for the worker of `port`.
+    /// Returns whether a frame of any length fits.
     #[must_use]
     pub fn has_room(&self, port: PortId) -> bool {
         self.rings[self.owners[port.index()].index()].has_room()
@@ -231,7 +227,7 @@ impl Outbox {
         is_put
     }
 
-    /// Wakes the workers that have new frames.
+    /// Wakes the workers with new frames.
     pub fn ring(&mut self) {
         for (worker, unrung) in (0..=u8::MAX).map(WorkerId).zip(&mut self.unrung) {
             if std::mem::take(unrung) {

@@ -1,8 +1,4 @@
-//! Host path: the thread that handles [punted](xoff_dataplane::punt) frames, and frames from this host to the peers of
-//! ports.
-//!
-//! Each worker has a ring in each direction ([`ends`]). The thread sleeps until a worker punts, [`HostPath::wake`] is
-//! called, or a timer is due. A [`Host`] handles the frames.
+//! Host path: the thread that handles [punted](xoff_dataplane::punt) frames, and frames from this host to peers, by a [`Host`].
 
 pub mod ends;
 pub mod ring;
@@ -21,22 +17,22 @@ use ends::{HostEnd, Outbox, Punted};
 use xoff_xdp::clock;
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
-/// Punted frames per worker between two checks of the timers.
+/// Punted frames between checks of the timers.
 const BATCH: usize = 64;
 
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(1);
 
-/// Maximum time for the workers to take the last frames at a stop.
+/// Time for the last frames.
 const LAST_WAIT: Nanos = Nanos::from_millis(100);
 
 /// Handler of punted frames.
 pub trait Host: Send {
-    /// Returns the descriptors that wake the thread for [`Host::advance`] when readable.
+    /// Returns descriptors that wake the thread for [`Host::advance`].
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// Returns whether the descriptors have changed since the last call.
+    /// Returns whether the descriptors changed since the last call.
     fn has_other_wakers(&mut self) -> bool {
         false
     }
@@ -44,14 +40,14 @@ pub trait Host: Send {
     /// Handles a punted frame.
     fn take(&mut self, punted: &Punted<'_>, outbox: &mut Outbox);
 
-    /// Does the work due at `now`, and returns when the next is due. Called after each sleep, too.
+    /// Does the work due at `now`, and returns when the next is. Also called after a sleep.
     fn advance(&mut self, now: Nanos, outbox: &mut Outbox) -> Nanos;
 
-    /// Sends the last frames before the switch stops.
+    /// Sends the last frames.
     fn stop(&mut self, now: Nanos, outbox: &mut Outbox);
 }
 
-/// Running host path. Dropping it stops the thread.
+/// Running host path; dropping it stops the thread.
 #[derive(Debug)]
 pub struct HostPath {
     bell: Arc<Bell>,
@@ -59,10 +55,10 @@ pub struct HostPath {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the thread. `bell` is the one that the workers' ends ring.
+/// Starts the thread; the workers' ends ring `bell`.
 ///
 /// # Errors
-/// Returns an error if there is no thread or descriptor, or the thread's privileges cannot be dropped.
+/// No thread or descriptor, or privileges that cannot be dropped.
 pub fn start(
     end: HostEnd,
     bell: &Arc<Bell>,
@@ -123,7 +119,7 @@ fn run(
 }
 
 impl HostPath {
-    /// Wakes the thread to do what is due.
+    /// Wakes the thread.
     pub fn wake(&self) {
         self.bell.wake();
     }

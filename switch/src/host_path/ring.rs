@@ -1,12 +1,11 @@
-//! Ring of frames between a worker and the host path: each record is a fixed-length head and a frame. Lock-free, with
-//! one writer and one reader, and without allocation after its creation.
+//! Lock-free ring of frames between a worker and the host path, with one writer and one reader; no allocation after its creation.
 
 use std::fmt;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_wire::units::{Nanos, PortId};
 
-/// Maximum frame length, in bytes: more than any MTU.
+/// Maximum bytes of a frame.
 pub const FRAME_MAX: usize = 16 << 10;
 
 const HEAD: usize = 16;
@@ -14,13 +13,13 @@ const HEAD: usize = 16;
 /// Facts about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Time by the workers' clock: of receipt, or of creation if the frame is to be sent.
+    /// Time of receipt, or of creation of a frame to send.
     pub at: Nanos,
     /// Port of receipt or transmission.
     pub port: PortId,
-    /// Kind of frame; for a punted frame the index of its reason.
+    /// Kind, or index of the punt reason.
     pub about: u8,
-    /// VLAN of the SVI; 0 for a port's own interface.
+    /// VLAN of an SVI; 0 for a port's interface.
     pub vid: u16,
 }
 
@@ -40,14 +39,13 @@ impl Head {
     }
 }
 
-/// Writer's end of a ring.
+/// Writer's end.
 pub struct RingWriter {
     ring: Producer<u8>,
-    /// Room for a head and a frame, which are written at once.
     scratch: Box<[u8]>,
 }
 
-/// Reader's end of a ring.
+/// Reader's end.
 pub struct RingReader {
     ring: Consumer<u8>,
     bytes: Box<[u8]>,
@@ -65,7 +63,7 @@ impl fmt::Debug for RingReader {
     }
 }
 
-/// Creates a ring of `room` bytes, and returns both ends.
+/// Creates a ring of `room` bytes.
 #[must_use]
 pub fn ring(room: usize) -> (RingWriter, RingReader) {
     let (mut producer, mut consumer) = RingBuffer::new(room);
@@ -84,7 +82,7 @@ pub fn ring(room: usize) -> (RingWriter, RingReader) {
 }
 
 impl RingWriter {
-    /// Appends a frame of `len` bytes, written by `fill`, which returns its length. Returns false if there is no room.
+    /// Appends a frame of at most `len` bytes; `fill` returns its length. Returns false without room.
     pub fn put(&mut self, head: Head, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> bool {
         if len > FRAME_MAX || self.ring.slots() < HEAD + len {
             return false;
@@ -110,7 +108,7 @@ impl RingWriter {
 }
 
 impl RingReader {
-    /// Returns whether no frame is waiting.
+    /// Returns whether no frame waits.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -25,7 +25,6 @@ impl FrameStore for One {
     fn free(&mut self, _: Frame) {}
 }
 
-/// Handler that echoes each frame at its port, and reports it to the test.
 struct Echo(Sender<(PortId, Vec<u8>)>);
 
 impl Host for Echo {

@@ -13,35 +13,35 @@ const CAPABILITIES: [&str; 8] =
     ["other", "repeater", "bridge", "access-point", "router", "telephone", "docsis", "station"];
 const _: () = assert!(BRIDGE == 1 << 2 && ROUTER == 1 << 4);
 
-/// Stored content of a neighbor's LLDPDU. Texts are free of terminal control characters.
+/// Content of a neighbor's LLDPDU, without terminal control characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
-    /// Description of the neighbor's port.
+    /// Neighbor's port.
     pub port_description: String,
-    /// Name of the neighbor.
+    /// Neighbor's name.
     pub system_name: String,
-    /// Description of the neighbor.
+    /// Neighbor's description.
     pub system_description: String,
     /// Enabled capabilities, as bits.
     pub capabilities: u16,
-    /// Management addresses of the neighbor.
+    /// Management addresses.
     pub management: Vec<String>,
     /// Maximum frame size in bytes, FCS included.
     pub max_frame: Option<u16>,
-    /// Neighbor's ETS configuration.
+    /// ETS configuration.
     pub ets: Option<Ets>,
-    /// Neighbor's ETS recommendation.
+    /// ETS recommendation.
     pub recommendation: Option<Ets>,
-    /// Neighbor's PFC configuration.
+    /// PFC configuration.
     pub pfc: Option<PfcState>,
-    /// Application priorities of the neighbor.
+    /// Application priorities.
     pub applications: Vec<Application>,
-    /// Capabilities beyond PFC that the neighbor understands.
+    /// Capabilities beyond PFC.
     pub understands: Understands,
 }
 
 impl Announcement {
-    /// Reads an LLDPDU, and counts the discarded TLVs by error.
+    /// Reads an LLDPDU, and counts discarded TLVs by error.
     #[must_use]
     pub fn read(list: &Lldpdu<'_>, discarded: &mut [u64; LldpError::COUNT]) -> Announcement {
         let mut announcement = Announcement::default();
@@ -77,7 +77,7 @@ impl Announcement {
         }
     }
 
-    /// Returns the names of the enabled capabilities.
+    /// Returns the enabled capabilities' names.
     #[must_use]
     pub fn capabilities(&self) -> Vec<&'static str> {
         let named = CAPABILITIES.into_iter().enumerate();
@@ -85,7 +85,6 @@ impl Announcement {
     }
 }
 
-/// Set of received TLVs, to find repeated ones.
 #[derive(Default)]
 struct TlvSet(u16);
 
@@ -112,7 +111,7 @@ impl TlvSet {
     }
 }
 
-/// Escapes invalid UTF-8 and characters that a terminal could interpret, in a text from an untrusted station.
+/// Escapes invalid UTF-8 and characters that a terminal could interpret.
 #[must_use]
 pub fn harmless(bytes: &[u8]) -> String {
     let mut text = String::new();
@@ -144,7 +143,6 @@ pub fn port(id: Id<'_>) -> String {
     name(id, 3, 4)
 }
 
-/// Formats an ID; `mac` and `network` are the subtypes of MAC and network addresses.
 fn name(id: Id<'_>, mac: u8, network: u8) -> String {
     match (id.value, <[u8; 6]>::try_from(id.value)) {
         (_, Ok(bytes)) if id.subtype == mac => MacAddr(bytes).to_string(),

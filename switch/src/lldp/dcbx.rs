@@ -1,4 +1,4 @@
-//! DCBX of a port: its own TLVs, mismatches with its neighbor's, and settings that follow the neighbor.
+//! DCBX of a port: its TLVs, mismatches with its neighbor's, and settings that follow it.
 
 use xoff_flow_control::settings::{AutoPeer, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_wire::dcbx::{Application, Applications, Ets, PfcState, algorithm, selector};
@@ -7,18 +7,18 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, FCS, MacAddr};
 
 use super::announcement::Announcement;
 
-/// Number of classes that may be paused at the same time.
+/// Classes that may be paused at the same time.
 const CAPABILITY: u8 = 8;
 
-/// Tolerated difference of bandwidth shares, in percent: shares are rounded.
+/// Tolerated difference of rounded shares, in percent.
 const ROUNDED: u8 = 1;
 
-/// Subject of a mismatch between the two ends of a link.
+/// Subject of a mismatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MismatchKind {
     /// Classes with PFC.
     Pfc,
-    /// Shares of classes in the line (ETS).
+    /// Classes' shares of the line (ETS).
     Ets,
     /// Mapping of DSCPs to classes.
     Dscp,
@@ -33,9 +33,9 @@ xoff_wire::named! { MismatchKind {
 /// Mismatch between a port and its neighbor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Subject of the mismatch.
+    /// Subject.
     pub kind: MismatchKind,
-    /// Description with the values of both ends.
+    /// Values of both ends.
     pub detail: String,
 }
 
@@ -44,18 +44,17 @@ pub struct Mismatch {
 pub struct Speaker<'a> {
     /// Chassis ID: an address of the switch.
     pub chassis: MacAddr,
-    /// MAC address of the port.
+    /// Port's MAC address.
     pub mac: MacAddr,
-    /// Name of the switch.
+    /// Switch.
     pub system: &'a str,
-    /// Name of the port's device.
+    /// Port's device.
     pub device: &'a str,
-    /// True if the switch also routes.
+    /// True for a router.
     pub routes: bool,
 }
 
-/// Returns the LLDP frame of a port. A `ttl` of zero makes a shutdown LLDPDU. If the frame is too long for the port,
-/// the least important TLVs are left out.
+/// Returns a port's LLDP frame, a shutdown LLDPDU if `ttl` is zero. For a short MTU the least important TLVs are left out.
 #[must_use]
 pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
     let room = LEN_MAX.min(port.mtu_frame as usize);
@@ -72,7 +71,7 @@ pub fn frame(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16) -> Vec<u8> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
     All,
-    /// Only DSCPs whose class is not their upper three bits.
+    /// DSCPs whose class differs from their upper three bits.
     Others,
     None,
 }
@@ -80,7 +79,7 @@ enum Detail {
 fn write(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16, detail: Detail) -> Vec<u8> {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, speaker.mac);
-    let mut say = |tlv: Tlv<'_>| _ = writer.push(&tlv); // there is room for all
+    let mut say = |tlv: Tlv<'_>| _ = writer.push(&tlv);
     say(Tlv::ChassisId(Id { subtype: 4, value: &speaker.chassis.0 }));
     say(Tlv::PortId(Id { subtype: 5, value: short(&port.name) }));
     say(Tlv::Ttl(ttl));
@@ -125,7 +124,6 @@ fn short(text: &str) -> &[u8] {
     &text.as_bytes()[..text.len().min(TEXT_MAX)]
 }
 
-/// Returns what this port understands, if it announces that.
 fn understands(port: &PortSettings) -> Understands {
     Understands {
         flow_lists: port.ofc_peer || port.auto_peer.flow_lists,
@@ -142,7 +140,7 @@ fn pfc(port: &PortSettings) -> PfcState {
     PfcState { willing, bypasses_macsec: false, capability: CAPABILITY, classes }
 }
 
-/// Returns the ETS TLV: each class is a separate traffic class, and classes with weights share the line.
+/// Makes each class a separate traffic class; weights share the line.
 fn ets(port: &PortSettings) -> Ets {
     let weights = port.classes.map(|class| match class.service {
         Service::Strict => None,
@@ -158,7 +156,7 @@ fn ets(port: &PortSettings) -> Ets {
     }
 }
 
-/// Converts weights to percents with a sum of 100. Classes with the largest remainders are rounded up.
+/// Returns percents with a sum of 100, the largest remainders rounded up.
 fn percents(weights: [u32; CLASSES]) -> [u8; CLASSES] {
     let all: u64 = weights.iter().copied().map(u64::from).sum();
     if all == 0 {
@@ -185,7 +183,7 @@ fn applications(port: &PortSettings) -> impl Iterator<Item = Application> + '_ {
     (0..).zip(&port.dscp_to_class).filter(move |_| is_trusted).map(of_dscp)
 }
 
-/// Returns the mismatches between a port and its neighbor. Missing TLVs are no mismatch.
+/// Returns the mismatches with a neighbor; missing TLVs are none.
 #[must_use]
 pub fn mismatches(port: &PortSettings, announced: &Announcement) -> Vec<Mismatch> {
     if port.dcbx == Dcbx::Off {
@@ -237,13 +235,13 @@ fn dscp_differs(port: &PortSettings, announced: &Announcement) -> Option<String>
     Some(format!("DSCP {} is class {} here, class {there} there{more}", here.protocol, here.class))
 }
 
-/// Returns whether settings of a port follow its neighbor.
+/// Returns whether settings follow the neighbor.
 #[must_use]
 pub fn follows(port: &PortSettings) -> bool {
     port.dcbx == Dcbx::Willing || port.auto_peer != AutoPeer::default()
 }
 
-/// Applies a neighbor's TLVs to the settings that follow it.
+/// Applies a neighbor's TLVs to settings that follow.
 pub fn follow(port: &mut PortSettings, announced: Option<&Announcement>) {
     let understands = announced.map(|announced| announced.understands).unwrap_or_default();
     if port.auto_peer.flow_lists {
@@ -259,6 +257,6 @@ pub fn follow(port: &mut PortSettings, announced: Option<&Announcement>) {
         if obey == send {
             obey.0 &= pfc.classes.0;
         }
-        send.0 &= pfc.classes.0; // a subset of the classes for which memory is reserved
+        send.0 &= pfc.classes.0; // memory is reserved for these classes
     }
 }

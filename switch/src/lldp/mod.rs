@@ -1,8 +1,5 @@
-//! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O: transmit times ([`timer`]), neighbors ([`table`]), their
-//! announcements ([`announcement`]), and the effect on classes ([`dcbx`]). Time is an argument.
-//!
-//! The host path's thread writes [`Neighbors`]; other threads read them. The content comes from untrusted stations: its
-//! size is bounded, and texts are free of terminal control sequences.
+//! LLDP (IEEE 802.1AB) and DCBX (IEEE 802.1Qaz) without I/O. The host path's thread writes [`Neighbors`]. The content
+//! comes from untrusted stations: its size is bounded, and texts are free of terminal control sequences.
 
 pub mod announcement;
 pub mod dcbx;
@@ -27,24 +24,24 @@ pub struct Neighbors(Mutex<Box<[Port]>>);
 /// LLDP state of a port.
 #[derive(Debug, Default)]
 pub struct Port {
-    /// Transmit timer of the port.
+    /// Transmit timer.
     pub timer: Timer,
-    /// Neighbors of the port.
+    /// Neighbors.
     pub table: NeighborTable,
-    /// LLDP counters of the port.
+    /// Counters.
     pub counts: LldpCounts,
-    /// Current mismatches with the neighbor.
+    /// Current mismatches.
     pub mismatches: Vec<Mismatch>,
 }
 
 /// LLDP counters of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LldpCounts {
-    /// Received frames, malformed ones included.
+    /// Received frames, also malformed.
     pub frames_in: u64,
     /// Frames given to the port.
     pub frames_out: u64,
-    /// Frames among them that were not sent: no link, or no room.
+    /// Frames given but not sent.
     pub not_sent: u64,
     /// Malformed frames, by error.
     pub malformed: [u64; LldpError::COUNT],
@@ -54,25 +51,25 @@ pub struct LldpCounts {
     pub too_many: u64,
     /// Neighbors that expired.
     pub aged_out: u64,
-    /// Frames with a shorter TTL than the preceding one.
+    /// Frames with a shorter TTL than before.
     pub shortened: u64,
     /// Mismatches that began, by [kind](MismatchKind).
     pub mismatches: [u64; MismatchKind::COUNT],
 }
 
 impl Neighbors {
-    /// Creates the state for this number of ports, without neighbors.
+    /// Creates the state for this number of ports.
     #[must_use]
     pub fn new(ports: usize) -> Neighbors {
         Neighbors(Mutex::new((0..ports).map(|_| Port::default()).collect()))
     }
 
-    /// Locks the state of all ports. Not for a thread that forwards frames.
+    /// Locks all ports; not for a forwarding thread.
     pub fn lock(&self) -> MutexGuard<'_, Box<[Port]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the announcement of the only neighbor at `port`; `None` if there is no neighbor, or more than one.
+    /// Returns the announcement of the only neighbor, if any.
     #[must_use]
     pub fn announcement(&self, port: PortId) -> Option<Announcement> {
         self.lock()[port.index()].table.only().map(|neighbor| neighbor.announced.clone())
@@ -80,7 +77,7 @@ impl Neighbors {
 }
 
 impl Port {
-    /// Processes a received LLDP frame.
+    /// Processes a received frame.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> NeighborChange {
         self.counts.frames_in += 1;
         let (src, list) = match read(frame) {
@@ -97,7 +94,7 @@ impl Port {
         change
     }
 
-    /// Removes and returns the neighbors that have expired by `now`.
+    /// Removes and returns the neighbors expired by `now`.
     pub fn age(&mut self, now: Nanos) -> Vec<Neighbor> {
         let aged = self.table.age(now);
         self.counts.aged_out += aged.len() as u64;

@@ -1,5 +1,4 @@
-//! LLDP neighbors of a port, each until its TTL ends. A TTL of zero removes a neighbor. A neighbor beyond the maximum
-//! is counted and replaces none.
+//! LLDP neighbors of a port, each until its TTL ends or is zero. A neighbor beyond the maximum replaces none.
 
 use xoff_wire::lldp::{Id, Lldpdu};
 use xoff_wire::units::{MacAddr, Nanos};
@@ -7,38 +6,37 @@ use xoff_wire::units::{MacAddr, Nanos};
 use super::LldpCounts;
 use super::announcement::{self, Announcement};
 
-/// Maximum number of neighbors per port.
+/// Maximum neighbors per port.
 pub const NEIGHBORS_MAX: usize = 8;
 
 /// LLDP neighbor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbor {
     key: Key,
-    /// Chassis ID of the neighbor.
+    /// Chassis ID.
     pub chassis: String,
-    /// Port ID of the neighbor.
+    /// Port ID.
     pub port: String,
-    /// Source address of the neighbor's frames.
+    /// Source address.
     pub mac: MacAddr,
-    /// Time of the first frame.
+    /// First frame.
     pub since: Nanos,
-    /// Time of the last frame.
+    /// Last frame.
     pub last_received: Nanos,
     /// TTL in seconds.
     pub ttl: u16,
-    /// Announced properties of the neighbor.
+    /// Announced properties.
     pub announced: Announcement,
 }
 
 impl Neighbor {
-    /// Returns the time at which the neighbor expires.
+    /// Returns the time of expiry.
     #[must_use]
     pub fn expires(&self) -> Nanos {
         self.last_received.after(Nanos::from_secs(self.ttl.into()))
     }
 }
 
-/// Subtype and value of chassis ID and port ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key([(u8, Vec<u8>); 2]);
 
@@ -51,7 +49,7 @@ impl Key {
 /// Effect of a received LLDPDU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NeighborChange {
-    /// The LLDPDU has no effect.
+    /// No effect.
     Nothing,
     /// New neighbor.
     New,
@@ -65,7 +63,7 @@ pub enum NeighborChange {
     TooMany,
 }
 
-/// Neighbors of one port.
+/// Neighbors of a port.
 #[derive(Clone, Debug, Default)]
 pub struct NeighborTable(Vec<Neighbor>);
 
@@ -76,7 +74,7 @@ impl NeighborTable {
         &self.0
     }
 
-    /// Returns the neighbor if there is exactly one.
+    /// Returns the only neighbor.
     #[must_use]
     pub fn only(&self) -> Option<&Neighbor> {
         if let [only] = &self.0[..] { Some(only) } else { None }
@@ -119,7 +117,7 @@ impl NeighborTable {
         self.0.extract_if(.., |neighbor| neighbor.expires() <= now).collect()
     }
 
-    /// Removes and returns all neighbors, after a loss of the link.
+    /// Removes and returns all.
     pub fn clear(&mut self) -> Vec<Neighbor> {
         std::mem::take(&mut self.0)
     }

@@ -10,7 +10,7 @@ use super::*;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// Returns a port with lossless classes 3 and 4.
+/// Classes 3 and 4 are lossless.
 fn settings() -> PortSettings {
     let class = |class: usize| ClassSettings {
         lossless: class == 3 || class == 4,
@@ -26,7 +26,6 @@ fn speaker() -> Speaker<'static> {
     Speaker { chassis: mac, mac, system: "leaf1", device: "eth1", routes: false }
 }
 
-/// Returns a frame of neighbor `number`, with additional TLVs.
 fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, MacAddr([2, 0, 0, 0, 1, number]));
@@ -44,7 +43,7 @@ fn announcement(frame: &[u8]) -> Announcement {
     port.table.only().unwrap().announced.clone()
 }
 
-/// Returns the seconds at which frames are sent; `happens` runs once a second.
+/// Returns seconds of transmission; `happens` runs once a second.
 fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
     let mut timer = Timer::default();
     let mut sent = Vec::new();
@@ -82,7 +81,7 @@ fn lldp_sent_at_link_up_and_each_interval() {
 fn new_neighbor_gets_four_fast_frames() {
     let happens = |second, timer: &mut Timer| match second {
         0 => timer.begin(Nanos(0)),
-        10 | 11 => timer.neighbor_came(Nanos::from_secs(second)), // the second arrives during the fast frames of the first
+        10 | 11 => timer.neighbor_came(Nanos::from_secs(second)), // the second arrives during fast frames
         _ => (),
     };
     assert_eq!(sent(60, happens), [0, 10, 11, 12, 13, 14, 44]);

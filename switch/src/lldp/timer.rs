@@ -1,31 +1,28 @@
-//! LLDP transmit timer (IEEE 802.1AB, 9.2). A frame is due at once when the link comes up or the content changes, then
-//! every 30 s. A new neighbor triggers four frames, one second apart. A credit limits all of them to one frame a
-//! second, and bursts to five.
+//! LLDP transmit timer (IEEE 802.1AB, 9.2). A frame is due at link-up and at changed content, then every 30 s; after a
+//! new neighbor four, one second apart. A credit limits all to one frame a second, and bursts to five.
 
 use xoff_wire::units::Nanos;
 
-/// Transmit interval (msgTxInterval).
+/// msgTxInterval.
 pub const INTERVAL: Nanos = Nanos::from_secs(30);
-/// Transmit interval after a new neighbor (msgFastTx).
+/// msgFastTx.
 const FAST: Nanos = Nanos::from_secs(1);
-/// Number of fast frames (txFastInit).
+/// txFastInit.
 const FAST_FRAMES: u8 = 4;
-/// Maximum burst (txCreditMax).
+/// txCreditMax.
 const CREDIT_MAX: u64 = 5;
-/// Time that earns one credit.
 const CREDIT: Nanos = Nanos::from_secs(1);
 
-/// TTL in seconds: four intervals and one second (msgTxHold).
+/// Four intervals and one second (msgTxHold), in seconds.
 pub const TTL: u16 = 121;
 
-/// Transmit timer of one port.
+/// Transmit timer of a port.
 #[derive(Clone, Debug)]
 pub struct Timer {
-    /// Time of the next frame; never without link.
+    /// Never without link.
     due: Nanos,
     fast_left: u8,
     credit: u64,
-    /// Time up to which credit has been added.
     earned: Nanos,
 }
 
@@ -42,7 +39,7 @@ impl Timer {
         self.due != Nanos::NEVER
     }
 
-    /// Starts the timer when the link comes up.
+    /// Starts at link-up.
     pub fn begin(&mut self, now: Nanos) {
         (self.due, self.fast_left) = (now, 0);
     }
@@ -52,19 +49,19 @@ impl Timer {
         self.due = Nanos::NEVER;
     }
 
-    /// Schedules a frame because its content changed.
+    /// Schedules a frame with changed content.
     pub fn changed(&mut self, now: Nanos) {
         if self.is_on() {
             self.due = self.due.min(now);
         }
     }
 
-    /// Schedules a repetition of a frame that could not be sent.
+    /// Schedules a frame that could not be sent.
     pub fn again(&mut self, now: Nanos) {
         self.due = self.due.min(now.after(CREDIT));
     }
 
-    /// Schedules fast frames for a new neighbor.
+    /// Schedules fast frames.
     pub fn neighbor_came(&mut self, now: Nanos) {
         if self.is_on() && self.fast_left == 0 {
             self.fast_left = FAST_FRAMES;
@@ -72,7 +69,7 @@ impl Timer {
         }
     }
 
-    /// Returns the time at which a frame may be due.
+    /// Returns when a frame may be due.
     #[must_use]
     pub fn next(&self) -> Nanos {
         match self.credit {
@@ -81,7 +78,7 @@ impl Timer {
         }
     }
 
-    /// Returns whether a frame is due at `now`, and counts it as sent.
+    /// Returns whether a frame is due, and counts it as sent.
     pub fn sends(&mut self, now: Nanos) -> bool {
         let seconds = now.since(self.earned).0 / CREDIT.0;
         self.earned = self.earned.after(Nanos(seconds * CREDIT.0));

@@ -1,5 +1,4 @@
-//! Host interfaces: one TAP per interface of the router, in the namespace of the routing kernel, with the same name,
-//! address and MTU. Slow-path packets are written there; packets from the kernel leave by the port.
+//! Host interfaces: one TAP per interface of the router, in the routing kernel's namespace, with the same name, address and MTU.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,7 +18,7 @@ use xoff_xdp::HostInterface;
 use super::mirror::{Mirror, MirrorHandle};
 use super::tables::Configured;
 
-/// Reason for which the router cannot start.
+/// Error of starting the router.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
     /// The namespace cannot be entered.
@@ -27,17 +26,17 @@ pub enum RouterError {
         "cannot enter the network namespace {netns} of the host interfaces: {source}; make it first, for example with `ip netns add NAME`"
     )]
     Netns {
-        /// Configured path of the namespace.
+        /// Namespace.
         netns: PathBuf,
-        /// Error of the system.
+        /// System's error.
         source: io::Error,
     },
     /// A TAP cannot be created.
     #[error("cannot make the host interface {name}: {source}{}", hint(.source))]
     Interface {
-        /// Name of the interface.
+        /// Interface.
         name: String,
-        /// Error of the system.
+        /// System's error.
         source: io::Error,
     },
     /// Netlink failed.
@@ -56,20 +55,20 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Parts of a router that are open before the first frame.
+/// Router opened before the first frame.
 pub struct OpenedRouter {
-    /// Interfaces, in the order of the configuration.
+    /// Interfaces, as configured.
     pub taps: Vec<(RouterInterface, HostInterface)>,
-    /// Mirror of the kernel's tables.
+    /// Mirror.
     pub mirror: Mirror,
-    /// Handle for requests to the mirror.
+    /// Mirror's handle.
     pub handle: MirrorHandle,
 }
 
-/// Creates the interfaces of `router`, up and with their addresses in `settings`.
+/// Creates the interfaces of `router`, up and with their addresses.
 ///
 /// # Errors
-/// Returns an error if one cannot be created; then none is left.
+/// One cannot be created; then none is left.
 pub fn open(router: &Router, settings: &SwitchSettings) -> Result<OpenedRouter, RouterError> {
     thread::scope(|scope| {
         let opened = scope.spawn(|| {

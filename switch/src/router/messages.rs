@@ -1,5 +1,3 @@
-//! Conversion of netlink messages to the types of [`super::tables`].
-
 use std::net::IpAddr;
 
 use xoff_netlink::packet_route::AddressFamily;
@@ -15,7 +13,7 @@ use xoff_wire::units::MacAddr;
 
 use super::tables::{KernelLink, RouteKey, RouteKind, Station, Via};
 
-/// Minimum IPv6 MTU of a link, in bytes (RFC 8200, 5).
+/// Minimum IPv6 MTU (RFC 8200, 5).
 const IPV6_MTU_LEAST: u32 = 1280;
 
 pub(super) fn link(message: &LinkMessage) -> KernelLink {
@@ -50,7 +48,6 @@ fn vrf_table(info: &LinkInfo) -> Option<u32> {
     })
 }
 
-/// Returns a neighbour's link, address, and station if usable. `None` if the message is not about IP.
 pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Option<Station>)> {
     let (mut address, mut station) = (None, None);
     for attribute in &message.attributes {
@@ -61,7 +58,7 @@ pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Opti
             _ => {}
         }
     }
-    // A stale address may be used while the kernel verifies it.
+    // Stale addresses may be used while the kernel verifies them.
     let is_valid = matches!(
         message.header.state,
         NeighbourState::Reachable
@@ -79,8 +76,7 @@ fn mac(bytes: &[u8]) -> Option<MacAddr> {
     bytes.try_into().ok().map(MacAddr)
 }
 
-/// Returns the key and kind of a route that applies to all packets. `None` for cached routes, and for routes of a type
-/// of service or a source.
+/// Parses a route, unless cached, or of a type of service or a source.
 pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, RouteKind)> {
     let header = &message.header;
     let unspecified = match header.address_family {
@@ -113,7 +109,7 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, RouteKind)> {
     if ways.is_empty() {
         ways.push(single);
     }
-    // The kernel ignores an IPv6 MTU below this minimum.
+    // The kernel ignores a smaller IPv6 MTU.
     let least = if unspecified.is_ipv6() { IPV6_MTU_LEAST } else { 0 };
     ways.iter_mut().for_each(|way| way.mtu = mtu.map(|mtu: u32| mtu.max(least)));
     let kind = match header.kind {
@@ -149,7 +145,6 @@ fn way(hop: &RouteNextHop) -> Via {
     via
 }
 
-/// Returns whether RTNH_F_DEAD or RTNH_F_LINKDOWN is set.
 fn dead(flags: u32) -> bool {
     flags & (1 | 16) != 0
 }

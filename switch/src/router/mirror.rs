@@ -1,11 +1,10 @@
-//! Mirror of a namespace's routing tables: read once, followed by netlink, and read again if messages were lost or are
-//! incomplete. After a change all workers get the same new table.
+//! Mirror of a namespace's routing tables, followed by netlink, and read again if messages were lost or are incomplete.
+//! After a change all workers get the same new table.
 //!
 //! The kernel's own changes are mostly silent: IPv4 routes vanish with a link or its last address, and next hops with a
-//! next-hop object or a carrier. So the routes are read again after each of these events.
+//! next-hop object or a carrier. The routes are read again after each of these events.
 //!
-//! The kernel does not see transit traffic, and would let its neighbours expire. So the mirror reports neighbours in
-//! use, and requests unknown ones (NTF_USE).
+//! The kernel does not see transit traffic, so the mirror reports neighbours in use, and requests unknown ones (NTF_USE).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -31,21 +30,19 @@ use super::messages;
 use super::tables::{Built, Configured, KernelLink, RouteKey, RouteKind, Row, Station, Tables};
 use xoff_xdp::sleeper::{Sleeper, duplicates};
 
-/// Delay from the first change to a new table, which collects more changes.
+/// Delay from the first change to a new table.
 const GATHER: Duration = Duration::from_millis(2);
 
-/// Inverse of the maximum share of time spent on tables.
+/// Inverse of the maximum share of time for tables.
 const SHARE: u32 = 8;
 
-/// Interval at which used neighbours are reported to the kernel.
 const USED_EVERY: Duration = Duration::from_secs(20);
 
-/// Interval at which unknown neighbours are requested.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// Buffer for notifications, in bytes: some thousands while a table is built.
+/// Bytes for some thousands of notifications.
 const ROOM: usize = 4 << 20;
 
 const REQUESTS_MAX: usize = 1_024;
@@ -64,14 +61,14 @@ const GROUPS: [Group; 7] = [
 
 /// Receiver of new tables.
 pub trait Publish: Send {
-    /// Installs a table, which all workers use when this returns.
+    /// Installs a table; when this returns, all workers use it.
     fn publish(&mut self, built: Built);
 
-    /// Reports that messages were lost and everything was read again.
+    /// Reports that everything was read again after lost messages.
     fn resynced(&self);
 }
 
-/// Handle for requests to a mirror, and for its end.
+/// Handle of a mirror.
 #[derive(Clone, Debug)]
 pub struct MirrorHandle {
     requests: Sender<MirrorRequest>,
@@ -86,23 +83,22 @@ enum MirrorRequest {
         limit: usize,
         answer: oneshot::Sender<Page>,
     },
-    /// Report of a changed carrier. Linux reports the carrier of a software device up to a second late, unless its link
-    /// is queried (since 6.8).
+    /// Changed carrier. Linux reports a software device's late, unless its link is queried (since 6.8).
     Carrier(Site),
-    /// Resolution of the neighbour towards this address, for which lossless frames from this interface wait.
+    /// Unknown neighbour of waiting lossless frames.
     Resolve(Site, IpAddr),
 }
 
 /// Part of the list of routes.
 #[derive(Debug)]
 pub struct Page {
-    /// Routes in the order of the list.
+    /// Routes in order.
     pub rows: Vec<Row>,
     /// Number of all routes.
     pub total: usize,
     /// Neighbours in the workers' table.
     pub stations: Vec<IpAddr>,
-    /// True if the workers use these routes: no new table is due.
+    /// True if no new table is due.
     pub is_in_use: bool,
 }
 
@@ -115,14 +111,13 @@ impl MirrorHandle {
         page.await.ok()
     }
 
-    /// Makes the kernel report the carrier of an interface to all listeners now.
+    /// Makes the kernel report an interface's carrier now.
     pub fn carrier_changed(&self, site: Site) {
         let _ = self.requests.send(MirrorRequest::Carrier(site)); // fails if the mirror has ended
         self.wake();
     }
 
-    /// Makes the kernel resolve the neighbour towards `address` from the interface at `site`. Beyond [`REQUESTS_MAX`]
-    /// the request is dropped, because workers repeat it.
+    /// Makes the kernel resolve the neighbour towards `address`. Beyond [`REQUESTS_MAX`] the request is dropped; workers repeat it.
     pub fn resolve(&self, site: Site, address: IpAddr) {
         if self.requests.len() < REQUESTS_MAX {
             let _ = self.requests.send(MirrorRequest::Resolve(site, address)); // fails if the mirror has ended
@@ -136,14 +131,14 @@ impl MirrorHandle {
         self.wake();
     }
 
-    /// Returns whether the mirror is to end.
+    /// Returns true after [`MirrorHandle::end`].
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
 
     fn wake(&self) {
-        let _ = self.event.write(1); // fails if full: the mirror is awake
+        let _ = self.event.write(1); // fails if full
     }
 }
 
@@ -170,7 +165,7 @@ struct MirrorState {
     configured: Configured,
     spread: Spread,
     to_read: ReadScope,
-    /// True if everything was read and no notification has arrived since: the next one may be older than the read.
+    /// No notification since everything was read: the next may be older than the read.
     is_all_read: bool,
     due: Option<Instant>,
     not_before: Instant,
@@ -178,10 +173,10 @@ struct MirrorState {
 }
 
 impl Mirror {
-    /// Subscribes in the namespace of the calling thread.
+    /// Subscribes in the calling thread's namespace.
     ///
     /// # Errors
-    /// Returns an error if netlink is not available.
+    /// Netlink is not available.
     pub fn open(configured: Configured, spread: Spread) -> io::Result<(Mirror, MirrorHandle)> {
         let notifications = Notifications::open(&GROUPS, ROOM)?;
         let kernel = Conversation::open()?;
@@ -207,13 +202,13 @@ impl Mirror {
     /// Follows the tables until [`MirrorHandle::end`].
     ///
     /// # Errors
-    /// Returns an error if a socket fails.
+    /// A socket fails.
     pub fn follow(mut self, mut publish: impl Publish) -> io::Result<()> {
         let events = duplicates([self.event.as_fd(), self.notifications.as_fd()])?;
         let mut sleeper = Sleeper::new(&events);
         let (mut ask, mut used) = (Instant::now() + ASK_EVERY, Instant::now() + USED_EVERY);
         loop {
-            // First, so that later requests and notifications end the next sleep.
+            // First: later events end the next sleep.
             let _ = self.event.read(); // fails if nobody has woken the mirror
             if self.ends.load(Ordering::Relaxed) {
                 return Ok(());
@@ -226,7 +221,7 @@ impl Mirror {
             })?;
             while let Ok(request) = self.requests.try_recv() {
                 match request {
-                    MirrorRequest::Page { from, limit, answer } => _ = answer.send(state.page(from, limit)), // fails if nobody waits
+                    MirrorRequest::Page { from, limit, answer } => _ = answer.send(state.page(from, limit)),
                     MirrorRequest::Carrier(site) => state.refresh_carrier(site, &mut self.kernel),
                     MirrorRequest::Resolve(site, address) => state.resolve(site, address, &mut self.kernel),
                 }
@@ -259,8 +254,7 @@ impl MirrorState {
         }
     }
 
-    /// Queries the links at `site`, which makes the kernel report their pending changes first. A removed link is
-    /// reported anyway.
+    /// Makes the kernel report pending changes of these links first.
     fn refresh_carrier(&self, site: Site, kernel: &mut Conversation) {
         for (index, _) in self.configured.iter().filter(|(_, interface)| interface.site == site) {
             let _ = ask_for_link(kernel, *index);
@@ -284,15 +278,13 @@ impl MirrorState {
         self.changed();
     }
 
-    /// Applies a notification, and returns what must be read again.
     fn apply(&mut self, notification: Notification) -> ReadScope {
         let mut wanted = match notification {
             Notification::Lost => ReadScope::Everything,
             Notification::Nexthop => ReadScope::Routes,
             Notification::Message(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
         };
-        // A notification older than the read may restore a route that the kernel has removed silently, while that of
-        // its link seems to change nothing.
+        // A notification older than the read may restore a route that the kernel has removed silently, while its link seems unchanged.
         if std::mem::take(&mut self.is_all_read) {
             wanted = wanted.max(ReadScope::Routes);
         }
@@ -370,8 +362,7 @@ impl MirrorState {
         }
     }
 
-    /// Stores a route. If another route has its key and is not replaced, the effective one is unknown until the routes
-    /// are read again.
+    /// Stores a route; if another has its key and stays, the routes must be read again.
     fn put_route(&mut self, key: RouteKey, kind: RouteKind, replaces: bool) -> ReadScope {
         match self.tables.route(&key) {
             Some(before) if *before == kind => return ReadScope::Nothing,
@@ -382,7 +373,6 @@ impl MirrorState {
         ReadScope::Nothing
     }
 
-    /// Removes a route, or some of its paths.
     fn remove_route(&mut self, key: &RouteKey, kind: &RouteKind) -> ReadScope {
         match self.tables.route(key) {
             None => ReadScope::Nothing,
@@ -396,8 +386,7 @@ impl MirrorState {
         }
     }
 
-    /// Builds and publishes a table. If the kernel's tables cannot be read completely, the last table stays and the
-    /// read is repeated.
+    /// Builds and publishes a table; after an incomplete read, the last one stays.
     fn publish(&mut self, kernel: &mut Conversation, publish: &mut impl Publish) {
         let begin = Instant::now();
         self.due = None;
@@ -423,7 +412,7 @@ impl MirrorState {
         }
     }
 
-    /// Reads what must be read again. Returns false if it changed in the meantime.
+    /// Returns false if the tables changed meanwhile.
     fn read(&mut self, kernel: &mut Conversation) -> io::Result<bool> {
         let mut tables = Tables::default();
         let is_whole = match self.to_read {
@@ -431,8 +420,7 @@ impl MirrorState {
             ReadScope::Routes => true,
             ReadScope::Everything => read_links_and_neighbours(kernel, &mut tables)?,
         };
-        // The kernel reports a link as down before it removes its routes, and a dump does not wait for that. A query of
-        // one link does wait.
+        // The kernel reports a link as down before it removes its routes. A dump does not wait for that; a query of one link does.
         ask_for_link(kernel, LOOPBACK)?;
         if !is_whole || !read_routes(kernel, &mut tables)? {
             return Ok(false);
@@ -444,8 +432,7 @@ impl MirrorState {
         Ok(true)
     }
 
-    /// Reports to the kernel the used neighbours that `which` selects. Permanent neighbours are left out, because the
-    /// kernel would begin to verify them.
+    /// Excludes permanent neighbours, which the kernel would begin to verify.
     fn refresh_used(&self, kernel: &mut Conversation, which: impl Fn(Option<&Station>) -> bool) {
         for &(link, address) in &self.stations {
             let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
@@ -457,12 +444,11 @@ impl MirrorState {
     }
 }
 
-/// Queries a link; the answer arrives as a notification.
+/// Queries a link; the answer is a notification.
 fn ask_for_link(kernel: &mut Conversation, index: u32) -> io::Result<()> {
     kernel.request(RouteNetlinkMessage::GetLink(link_at(index)), 0)
 }
 
-/// Reads links and neighbours. Returns false if they changed in the meantime.
 fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
     let links = kernel.links(|link| tables.put_link(link.header.index, messages::link(&link)))?;
     let neighbours = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
@@ -476,7 +462,7 @@ fn read_links_and_neighbours(kernel: &mut Conversation, tables: &mut Tables) -> 
     Ok(links && neighbours)
 }
 
-/// Reads routes. Returns false if they changed in the meantime.
+/// Returns false if they changed meanwhile.
 fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<bool> {
     kernel.routes(|route| {
         if let Some((key, kind)) = messages::route(&route) {
@@ -485,7 +471,7 @@ fn read_routes(kernel: &mut Conversation, tables: &mut Tables) -> io::Result<boo
     })
 }
 
-/// Reports a neighbour as used: the kernel resolves or verifies it.
+/// Makes the kernel resolve or verify a neighbour.
 fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     let mut message = neighbour(link, address);
     message.header.state = NeighbourState::None;
@@ -496,7 +482,7 @@ fn use_neighbour(kernel: &mut Conversation, link: u32, address: IpAddr) {
     }
 }
 
-/// Returns whether a message is about the device itself: the kernel's bridge uses the same type for its ports.
+/// Excludes messages of the kernel's bridge, which have the same type.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
 }

@@ -1,5 +1,4 @@
-//! Slow path of the router: Linux decides on routes, with any routing daemon, and the workers get a mirror of its
-//! tables.
+//! Slow path of the router: Linux decides on routes, and the workers get a mirror of its tables.
 //!
 //! ```text
 //!   interfaces   one TAP per interface of the router, in a configurable namespace
@@ -8,8 +7,7 @@
 //!   view         counters and state for other threads
 //! ```
 //!
-//! [`xoff_dataplane::routing`] is the lookup per packet. The [host path](crate::host_path) moves frames between workers
-//! and TAPs.
+//! [`xoff_dataplane::routing`] is the lookup per packet.
 
 pub mod interfaces;
 mod messages;

@@ -1,5 +1,3 @@
-//! State of a host interface in the kernel.
-
 /// State of a host interface in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -17,7 +15,7 @@ pub enum Presence {
 impl Presence {
     pub(super) const ALL: [Presence; 4] = [Presence::Up, Presence::Down, Presence::Gone, Presence::Wide];
 
-    /// Returns the consequence for packets of the interface, or `None`.
+    /// Returns the consequence for packets, if any.
     #[must_use]
     pub const fn fault(self) -> Option<&'static str> {
         match self {

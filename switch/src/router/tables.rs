@@ -1,7 +1,6 @@
 //! Routing tables of the kernel, and the workers' table built from them ([`Tables::fib`]).
 //!
-//! The tables have the kernel's keys, so that each message replaces or removes one entry. They are interpreted as the
-//! kernel does:
+//! The tables have the kernel's keys, so that each message replaces or removes one entry. They are interpreted as the kernel does:
 //!
 //! * Of the routes to one prefix, that with the lowest metric and a usable next hop applies.
 //! * For interfaces without VRF, table local precedes main, and main precedes default. For interfaces of a VRF, its own
@@ -24,70 +23,70 @@ use super::presence::Presence;
 
 /// The kernel's table numbers (RT_TABLE_*).
 pub mod table {
-    /// Table for routes with the lowest priority.
+    /// Lowest priority.
     pub const DEFAULT: u32 = 253;
-    /// Default table for routes.
+    /// Usual table.
     pub const MAIN: u32 = 254;
-    /// Table of local and broadcast addresses.
+    /// Local and broadcast addresses.
     pub const LOCAL: u32 = 255;
 }
 
-/// Link in the namespace.
+/// Link of the namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelLink {
-    /// Name of the link.
+    /// Link.
     pub name: String,
-    /// MAC address; zero if the link is not Ethernet.
+    /// MAC address; zero if not Ethernet.
     pub mac: MacAddr,
     /// MTU in bytes.
     pub mtu: u32,
-    /// True if the link is up and has a carrier.
+    /// Up, with a carrier.
     pub is_running: bool,
-    /// True if the link is administratively up.
+    /// Administratively up.
     pub is_up: bool,
-    /// Index of the VRF that the link belongs to.
+    /// Index of its VRF.
     pub master: Option<u32>,
-    /// Table of the VRF, if the link is one.
+    /// Table, if it is a VRF.
     pub vrf_table: Option<u32>,
 }
 
 /// Kind of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteKind {
-    /// Route to next hops or to an attached network.
+    /// Route to next hops or an attached network.
     Unicast(Vec<Via>),
-    /// Route to this host, or to a group that it belongs to.
+    /// Route to this host, or to a group of it.
     Local,
-    /// Route that drops packets silently.
+    /// Drops packets silently.
     Blackhole,
-    /// Route that rejects packets with a message to the sender.
+    /// Rejects packets with a message.
     Refused,
 }
 
 /// Path of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Via {
-    /// Index of the egress interface.
+    /// Egress interface.
     pub link: u32,
-    /// Next router; `None` if the destination is on the link.
+    /// Next router; `None` for an attached destination.
     pub gateway: Option<IpAddr>,
-    /// Weight among the paths.
+    /// Weight.
     pub weight: u16,
-    /// True if the kernel marks the path as unusable.
+    /// Marked as unusable by the kernel.
     pub is_dead: bool,
-    /// True if only the kernel can use the path, because it encapsulates packets (RTA_ENCAP).
+    /// Usable by the kernel only (RTA_ENCAP).
     pub is_encapsulated: bool,
-    /// MTU of the route in bytes, if set (RTAX_MTU).
+    /// MTU in bytes, if set (RTAX_MTU).
     pub mtu: Option<u32>,
 }
 
-/// Router interfaces by index, which survives a change of the name.
+/// Router interfaces by index, which survives renaming.
 pub type Configured = HashMap<u32, RouterInterface>;
 
-/// Prefix: address and length.
+/// Address and length.
 pub type Prefix = (IpAddr, u8);
 
-/// Key of a route: table, prefix and metric.
+/// Table, prefix and metric.
 pub type RouteKey = (u32, Prefix, u32);
 
 /// Link-layer address of a neighbour.
@@ -95,7 +94,7 @@ pub type RouteKey = (u32, Prefix, u32);
 pub struct Station {
     /// MAC address.
     pub mac: MacAddr,
-    /// True if the entry is permanent, and never verified.
+    /// Permanent, and never verified.
     pub is_permanent: bool,
 }
 
@@ -105,22 +104,22 @@ pub struct Tables {
     links: BTreeMap<u32, KernelLink>,
     neighbours: BTreeMap<(u32, IpAddr), Station>,
     routes: BTreeMap<RouteKey, RouteKind>,
-    /// Keys of several routes, of which the first applies.
+    /// The first route applies.
     several: BTreeSet<RouteKey>,
 }
 
-/// Table for the workers, and facts about it.
+/// Workers' table, and facts about it.
 #[derive(Debug)]
 pub struct Built {
-    /// Table for the workers.
+    /// Table.
     pub fib: Fib,
-    /// Neighbours in the table, resolved or not, each with its link.
+    /// Neighbours in the table, each with its link.
     pub stations: BTreeSet<(u32, IpAddr)>,
-    /// Number of prefixes, IPv4 and IPv6.
+    /// Prefixes, IPv4 and IPv6.
     pub routes: [usize; 2],
     /// State of the router's interfaces.
     pub presence: Vec<(Site, Presence)>,
-    /// Time to build the table.
+    /// Time to build it.
     pub took: Duration,
 }
 
@@ -136,13 +135,13 @@ impl Tables {
         self.neighbours.retain(|(link, _), _| *link != index);
     }
 
-    /// Returns the link with this index, if it exists.
+    /// Returns a link.
     #[must_use]
     pub fn link(&self, index: u32) -> Option<&KernelLink> {
         self.links.get(&index)
     }
 
-    /// Sets or removes the station of a neighbour. Returns true if its address changed.
+    /// Sets or removes a neighbour's station. Returns true for a changed address.
     pub fn put_neighbour(&mut self, link: u32, address: IpAddr, station: Option<Station>) -> bool {
         let before = match station {
             Some(station) => self.neighbours.insert((link, address), station),
@@ -151,7 +150,7 @@ impl Tables {
         before.map(|before| before.mac) != station.map(|station| station.mac)
     }
 
-    /// Returns the station of a neighbour, if resolved.
+    /// Returns a neighbour's station, if resolved.
     #[must_use]
     pub fn station(&self, link: u32, address: IpAddr) -> Option<&Station> {
         self.neighbours.get(&(link, address))
@@ -168,7 +167,7 @@ impl Tables {
         self.routes.insert(key, kind);
     }
 
-    /// Adds a route; an existing route with its key keeps precedence.
+    /// Adds a route, after an existing one.
     pub fn add_route(&mut self, key: RouteKey, kind: RouteKind) {
         match self.routes.entry(key) {
             Entry::Occupied(_) => _ = self.several.insert(key),
@@ -187,7 +186,7 @@ impl Tables {
         self.routes.remove(key);
     }
 
-    /// Replaces all routes by those of `other`.
+    /// Replaces all routes.
     pub fn take_routes(&mut self, other: Tables) {
         (self.routes, self.several) = (other.routes, other.several);
     }
@@ -231,13 +230,12 @@ impl Tables {
         }
     }
 
-    /// Returns the number of the table for packets that arrive by `link`.
     fn table_of(&self, link: &KernelLink) -> u32 {
         let master = link.master.and_then(|master| self.links.get(&master));
         master.and_then(|master| master.vrf_table).unwrap_or(table::MAIN)
     }
 
-    /// Returns the possible next neighbours of a packet for `address` that arrives at `site`, each with its link.
+    /// Returns the possible next neighbours of a packet from `site`, each with its link.
     #[must_use]
     pub fn neighbours_towards(
         &self,
@@ -257,14 +255,12 @@ impl Tables {
         ways.iter().map(|via| (via.link, via.gateway.unwrap_or(address))).collect()
     }
 
-    /// Returns the effective route of a table to a prefix.
     fn best_to(&self, number: u32, prefix: Prefix) -> Option<&RouteKind> {
         let kinds =
             || self.routes.range((number, prefix, 0)..=(number, prefix, u32::MAX)).map(|(_, kind)| kind);
         kinds().find(|kind| kind.leads_on()).or_else(|| kinds().next())
     }
 
-    /// Returns the effective route of a table for each prefix.
     fn best(&self, number: u32) -> BTreeMap<Prefix, &RouteKind> {
         let least = (IpAddr::from([0; 4]), 0);
         let mut best: BTreeMap<Prefix, &RouteKind> = BTreeMap::new();
@@ -319,7 +315,7 @@ impl Tables {
         self.routes.len()
     }
 
-    /// Returns up to `limit` routes from index `from`, in the order of table, prefix and metric.
+    /// Returns up to `limit` routes from index `from`, in order.
     #[must_use]
     pub fn rows(&self, configured: &Configured, from: usize, limit: usize) -> Vec<Row> {
         let row = |(&(table, (address, len), metric), kind): (&RouteKey, &RouteKind)| {
@@ -365,7 +361,6 @@ impl RouteKind {
         }
     }
 
-    /// Returns the path by which the destination is attached to `link`.
     fn network_of(&self, link: u32) -> Option<&Via> {
         let RouteKind::Unicast(ways) = self else { return None };
         ways.iter().find(|via| via.link == link && via.gateway.is_none() && !via.is_encapsulated)
@@ -375,7 +370,6 @@ impl RouteKind {
 struct Building<'a> {
     tables: &'a Tables,
     interfaces: Vec<Interface>,
-    /// Indexes of interfaces, by link.
     places: HashMap<u32, usize>,
     stations: BTreeSet<(u32, IpAddr)>,
 }
@@ -403,7 +397,7 @@ impl Building<'_> {
         let is_there =
             |via: &&Via| !via.is_dead && self.tables.links.get(&via.link).is_some_and(|link| link.is_running);
         let are_there = ways.iter().any(|via| is_there(&via));
-        // If the kernel alone can use one of the paths, it must balance over all.
+        // The kernel must balance over all paths if one is its alone.
         let taken = ways.iter().filter(|via| !are_there || is_there(via));
         let placed: Option<Vec<(&Via, usize)>> = taken.map(|via| Some((via, self.place(via)?))).collect();
         let Some(placed) = placed.filter(|placed| !placed.is_empty()) else {
@@ -419,15 +413,13 @@ impl Building<'_> {
         Target::Hops(placed.into_iter().map(hop).collect())
     }
 
-    /// Returns the index of the interface by which a worker can use the path.
     fn place(&self, via: &Via) -> Option<usize> {
         self.places.get(&via.link).copied().filter(|_| !via.is_encapsulated)
     }
 
-    /// Adds host routes for stations that are attached to an interface by `kinds`.
     fn add_stations(&mut self, kinds: &BTreeMap<Prefix, &RouteKind>, routes: &mut Routes) {
         let all: Vec<(&Prefix, &&RouteKind)> = kinds.iter().collect();
-        // IPv4 precedes IPv6, each sorted by address.
+        // IPv4 first.
         let of_family = |is_v4: bool| {
             let numbered = (0..).zip(&all).filter(move |(_, (prefix, _))| prefix.0.is_ipv4() == is_v4);
             Lpm::new(numbered.map(|(number, ((address, len), _))| ((bits(*address), *len), number)))
@@ -446,7 +438,6 @@ impl Building<'_> {
     }
 }
 
-/// Returns the tables consulted for table `number`; later ones have precedence.
 fn stacked(number: &u32) -> &[u32] {
     match *number {
         table::MAIN => &[table::DEFAULT, table::MAIN, table::LOCAL],

@@ -1,5 +1,3 @@
-//! Counters and state of the router for other threads.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -14,16 +12,16 @@ use super::presence::Presence;
 /// Router as other threads see it.
 #[derive(Debug)]
 pub struct RouterView {
-    /// Interfaces of the router.
+    /// Interfaces.
     pub interfaces: Vec<InterfaceView>,
-    /// Counters of the mirror.
+    /// Mirror's counters.
     pub mirrored: Mirrored,
-    /// Handle for requests to the mirror.
+    /// Mirror's handle.
     pub mirror: MirrorHandle,
 }
 
 impl RouterView {
-    /// Creates the view of these interfaces. Frames of an SVI are counted at the first port of its VLAN.
+    /// Creates the view. Frames of an SVI are counted at its VLAN's first port.
     pub fn new<'a>(
         interfaces: impl IntoIterator<Item = &'a RouterInterface>,
         settings: &SwitchSettings,
@@ -52,22 +50,20 @@ impl RouterView {
 pub struct InterfaceView {
     /// Site and kernel name.
     pub interface: RouterInterface,
-    /// Port at which the frames are counted.
+    /// Port for counters.
     pub port: PortId,
-    /// Counters of the interface.
+    /// Counters.
     pub counts: Arc<InterfaceCounts>,
-    /// Index in [`Presence::ALL`].
     presence: AtomicU8,
 }
 
 impl InterfaceView {
-    /// Returns the state of the interface in the kernel.
+    /// Returns its state in the kernel.
     #[must_use]
     pub fn presence(&self) -> Presence {
         Presence::ALL[usize::from(self.presence.load(Ordering::Relaxed)).min(Presence::ALL.len() - 1)]
     }
 
-    /// Sets the state, and returns the previous one.
     pub(crate) fn set_presence(&self, presence: Presence) -> Presence {
         let before = self.presence();
         self.presence.store(presence as u8, Ordering::Relaxed);
@@ -75,27 +71,27 @@ impl InterfaceView {
     }
 }
 
-/// Counters of a host interface. Written by the host path's thread.
+/// Counters of a host interface, by the host path.
 #[derive(Debug, Default)]
 pub struct InterfaceCounts {
     /// Frames given to the kernel.
     pub to_host: Counter,
-    /// Frames that the kernel refused, because its interface is down.
+    /// Frames refused, because the interface is down.
     pub refused: Counter,
-    /// Frames sent by the kernel and given to a worker.
+    /// Frames from the kernel given to a worker.
     pub from_host: Counter,
 }
 
 /// Counters of the mirror. Written by its thread.
 #[derive(Debug, Default)]
 pub struct Mirrored {
-    /// Prefixes in the workers' table, IPv4 and IPv6.
+    /// Prefixes, IPv4 and IPv6.
     pub routes: [AtomicU64; 2],
-    /// Number of tables built.
+    /// Tables built.
     pub tables: AtomicU64,
     /// Time to build the last table, in nanoseconds.
     pub took: AtomicU64,
-    /// Times that messages were lost and everything was read again.
+    /// Complete reads after lost messages.
     pub resyncs: AtomicU64,
 }
 

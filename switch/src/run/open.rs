@@ -1,5 +1,3 @@
-//! Resources that a switch opens before its first thread runs: buffer memory and ports.
-
 use xoff_config::Config;
 use xoff_config::memory;
 use xoff_config::shell::{Chunks, ReceiveChunks, Worker as WorkerPlan};
@@ -11,11 +9,9 @@ use super::RunError;
 use crate::control::{self, Link, PortDevice, PortView};
 use crate::port_options;
 
-/// Resources from the kernel. Ports have no chunks yet, because frames that arrive during the start are not for this
-/// switch.
+/// Ports without chunks: frames that arrive during the start are not for this switch.
 pub(super) struct OpenedPorts {
     pub stores: Vec<Store>,
-    /// Ports by worker.
     pub ports: Vec<Vec<(PortId, Port)>>,
     pub views: Vec<PortView>,
 }
@@ -46,7 +42,7 @@ pub(super) fn shares(
     planned.map(|planned| share(&planned).ok_or(RunError::TooMuchMemory)).collect()
 }
 
-/// Returns `None` if there are more frames or cells than 32 bits can number.
+/// Returns `None` beyond 32 bits.
 pub(crate) fn share(planned: &memory::Share) -> Option<Share> {
     let number = |many: u64| u32::try_from(many).ok();
     let (data, control) = (planned.data(), planned.control);
@@ -74,7 +70,6 @@ pub(super) fn owner(plans: &[WorkerPlan], port: PortId) -> WorkerId {
     owners.next().expect("a plan gives every port to one worker")
 }
 
-/// Converts an error of a port into one that names the setting.
 pub(super) fn in_terms_of(config: &Config, error: XdpError) -> RunError {
     match error {
         XdpError::NoMultiBuffer { device } if config.shell.chunks.receive == ReceiveChunks::Small => {

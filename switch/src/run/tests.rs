@@ -11,7 +11,7 @@ use super::*;
 fn control_thread_panic_ends_the_switch() {
     let (mut view, _inbox) = control::testing::view();
     let view_mut = Arc::get_mut(&mut view).unwrap();
-    // A log line about the end of a storm reads the clock.
+    // A log line reads the clock.
     view_mut.counters.class(PortId(1), Class::ALL[3]).storm_since.set(0);
     view_mut.clock = || match thread::current().name() {
         Some("xoff-control") => panic!("this test wants it to"),

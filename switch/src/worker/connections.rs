@@ -1,5 +1,3 @@
-//! Connections of a worker to other threads: frames handed over, requests of the control thread, the host path.
-
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -18,38 +16,37 @@ use xoff_xdp::clock;
 
 const HOST_FRAMES_MAX: u32 = 32;
 
-/// Worker's ends of the connections to other threads.
+/// Worker's ends of connections to other threads.
 #[derive(Debug)]
 pub struct Connections {
-    /// Queues to and from other workers.
+    /// Other workers.
     pub handoff: Handoff,
-    /// Connection to the host path.
+    /// Host path.
     pub host: WorkerEnd,
-    /// Requests of the control thread.
+    /// Control thread's requests.
     pub inbox: Inbox,
-    /// Facts that the worker publishes.
+    /// Published facts.
     pub facts: Arc<WorkerFacts>,
-    /// Minimum time in which a port's line carries the committed bytes, after which there is room again.
+    /// Minimum time for a port's line to carry the committed bytes, which makes room.
     pub commit_time: Nanos,
-    /// True if the ports have changed since the list of wake-up descriptors was made.
+    /// Ports changed since the list of wake-up descriptors.
     pub has_other_ports: bool,
-    /// Removed ports, to be returned once no wake-up descriptor refers to their sockets.
+    /// Removed ports, returned once no wake-up descriptor refers to them.
     pub given_up: Vec<GivenUp>,
     /// Start of the previous turn.
     pub previous_turn: Nanos,
-    /// Requests to repeat in the next turn, when frames may have been sent.
     retries: Vec<Request>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
-    /// The device exists and has frames to send.
+    /// Frames to send remain, and the device exists.
     Sending,
-    /// Buffer memory for the received frames is missing until frames are sent.
+    /// Received frames need buffer memory.
     NoMemory,
 }
 
-/// Removed port, and the channel to its requester.
+/// Removed port, and its requester.
 #[derive(Debug)]
 pub struct GivenUp {
     port: Box<Port>,
@@ -74,7 +71,7 @@ impl Environment<Port, Store> for Connections {
     }
 
     fn pause_obeyed(&mut self) {
-        // The pause frame arrived after the last poll; nothing of its class was sent since that poll's transmit.
+        // The pause frame arrived after the last poll; none of its class was sent since that poll's transmit.
         self.facts.obey_reaction.record(clock::now().since(self.previous_turn).0);
     }
 
@@ -106,7 +103,6 @@ impl Connections {
         }
     }
 
-    /// Sends frames of the host path. Returns true if there were any.
     fn take_from_host<B: Boundary>(&mut self, driver: &mut Driver<'_, Port, Store, B>) -> bool {
         let Driver { now, switch, store, boundary: by, .. } = driver;
         let mut left = HOST_FRAMES_MAX;
@@ -134,20 +130,20 @@ impl Connections {
         let mut batch = by.batch(switch, *now);
         match request {
             Request::SetPolicy { swap, done } => {
-                let _ = done.send(by.set_policy(&mut batch, swap)); // fails if the requester has given up
+                let _ = done.send(by.set_policy(&mut batch, swap)); // fails without a requester, also below
             }
             Request::Revise { revision, commit_time, done } => {
                 self.commit_time = commit_time;
-                let _ = done.send(by.revise(&mut batch, revision)); // fails if the requester has given up
+                let _ = done.send(by.revise(&mut batch, revision));
             }
             Request::SetFib { fib, done } => {
-                let _ = done.send(by.set_fib(&mut batch, fib)); // fails if the requester has given up
+                let _ = done.send(by.set_fib(&mut batch, fib));
             }
             Request::PutTap { id, tap, done } => {
                 let _ = done.send(batch.put_tap(id, tap)); // the requester removes the tap in any case
             }
             Request::TakeTap { id, done } => {
-                let _ = done.send(batch.take_tap(id)); // fails if the requester has given up
+                let _ = done.send(batch.take_tap(id));
             }
             Request::Link { port, up } => {
                 by.set_link(&mut batch, port, up, *store);
@@ -171,12 +167,12 @@ impl Connections {
                 let at = ports.partition_point(|(other, _)| *other < id);
                 ports.insert(at, (id, *opened));
                 self.has_other_ports = true;
-                let _ = done.send(()); // fails if the requester has given up
+                let _ = done.send(());
             }
             Request::Ledger(answer) => {
                 drop(batch);
                 show(&self.facts, switch, store);
-                let _ = answer.send(switch.ledger()); // fails if the requester has given up
+                let _ = answer.send(switch.ledger());
             }
             Request::Addresses(request) => {
                 drop(batch);
@@ -190,8 +186,7 @@ impl Connections {
         }
     }
 
-    /// Removes and returns the port once the kernel has nothing of it to send. Forwards received frames; drops frames
-    /// that the kernel has not taken.
+    /// Returns the port once the kernel has nothing to send. Forwards received frames; drops what the kernel has not taken.
     fn give_up<B: Boundary>(
         &mut self,
         driver: &mut Driver<'_, Port, Store, B>,
@@ -202,7 +197,7 @@ impl Connections {
         let at = ports.iter().position(|(port, _)| *port == id).ok_or(Kept::Sending)?;
         let port = &mut ports[at].1;
         if matches!(backlog, Backlog::Kept { .. }) {
-            port.stop_data(); // under load the rings would never be empty
+            port.stop_data(); // under load the rings never empty
         }
         port.link_lost();
         let mut batch = by.batch(switch, *now);
@@ -217,14 +212,14 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        let mut left = port.chunks_out(); // a limit, because an existing device keeps receiving
+        let mut left = port.chunks_out(); // an existing device keeps receiving
         while left > 0 {
             match driver::receive(*by, &mut batch, &mut ports[at], *store) {
                 0 if ports[at].1.is_received() => break,
                 0 => return Err(Kept::NoMemory),
                 taken => left = left.saturating_sub(taken),
             }
-            by.forward_all(&mut batch, *store); // the frames' queues limit how many wait
+            by.forward_all(&mut batch, *store); // queues limit how many wait
         }
         if !ports[at].1.can_leave(store) {
             return Err(Kept::NoMemory);
@@ -236,7 +231,7 @@ impl Connections {
 
     pub(super) fn hand_out(&mut self) {
         for GivenUp { port, done } in self.given_up.drain(..) {
-            let _ = done.send(Some(port)); // drops the port if nobody receives it
+            let _ = done.send(Some(port)); // drops the port without a requester
         }
     }
 }

@@ -52,7 +52,7 @@ fn handled_event_does_not_wake_again() {
     assert_eq!(woken_by(), (false, false));
 }
 
-/// Frames that the other worker has not taken may hold a peer here, which a long sleep would leave waiting.
+/// Frames in a full queue may hold a peer here.
 // proves: workers
 #[test]
 fn sleep_is_short_while_other_queue_is_full() {
@@ -64,7 +64,7 @@ fn sleep_is_short_while_other_queue_is_full() {
         worker.turn(&mut Direct, NOW, NOW);
         worker.driver_backlog()
     };
-    let all = [sleeps_with(CAPACITY / 2), sleeps_with(CAPACITY / 2)]; // the outbox holds no more at once
+    let all = [sleeps_with(CAPACITY / 2), sleeps_with(CAPACITY / 2)]; // the outbox's limit
     assert_eq!(all, [DriverBacklog::Nothing; 2], "the queue takes them all");
     assert_eq!(sleeps_with(1), DriverBacklog::Room);
 }

@@ -1,8 +1,7 @@
-//! `/capture`: a stream of the frames of some ports as pcapng, until the client stops reading.
+//! `/capture`: frames of some ports as pcapng, until the client stops reading.
 //!
-//! Frames contain users' data, so only permitted clients on this machine get them ([`caller`](super::caller)). A capture
-//! is a task: it installs [probes](crate::capture::Probe) in the workers, sends their records to the client, and
-//! removes them at the end. A slow client delays only this task, and is disconnected after the end of the capture.
+//! Only permitted clients get frames ([`caller`](super::caller)). A capture is a task: it installs
+//! [probes](crate::capture::Probe) in the workers, sends their records, and removes them. A slow client delays only it.
 
 mod request;
 
@@ -35,24 +34,21 @@ use super::view::SwitchView;
 use crate::capture::{CaptureCounts, CaptureReader, channel};
 use request::CaptureRequest;
 
-/// Response header with the id of the capture.
+/// Header with the capture's id.
 pub const ID_HEADER: &str = "x-xoff-capture";
 
 pub(super) const MEDIA_TYPE: &str = "application/x-pcapng";
 
-/// Headers that browsers add to requests of web pages.
 const OF_PAGES: [HeaderName; 3] =
     [header::ORIGIN, HeaderName::from_static("sec-fetch-site"), HeaderName::from_static("sec-fetch-mode")];
 
 const RING_BYTES: usize = 8 << 20;
 
-/// Interval at which the rings are read.
 const TAKEN_EVERY: Duration = Duration::from_millis(10);
 
-/// Number of frames sorted before other tasks run: one or two milliseconds of work.
+/// Frames sorted before other tasks run: one or two milliseconds of work.
 const RECORDS_AT_ONCE: u64 = 4_096;
 
-/// Maximum time for a worker to install or remove a probe.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 type Refusal = (StatusCode, String);
@@ -66,7 +62,6 @@ struct CaptureTable {
     running: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// Registration of a running capture.
 #[derive(Debug)]
 struct CaptureSlot {
     captures: Arc<Captures>,
@@ -119,7 +114,7 @@ pub(super) async fn get(
     let id = place.id;
     let (blocks, body) = mpsc::channel(1);
     let (report_start, start) = oneshot::channel();
-    // A separate task, which removes the probes even if this request is aborted.
+    // Probes are removed even if the request is aborted.
     tokio::spawn(run(view, wanted, place, Client { blocks, deadline }, report_start));
     let ended = |_| Err("the switch stops".to_owned());
     let begun = start.await.unwrap_or_else(ended);
@@ -131,7 +126,7 @@ pub(super) async fn get(
     Ok((head, Body::from_stream(body)).into_response())
 }
 
-/// Ends a capture, which still sends its last frames and counts.
+/// Ends a capture after its last frames and counts.
 pub(super) async fn delete(
     Extension(caller): Extension<Caller>,
     Extension(names): Extension<Arc<Names>>,
@@ -157,7 +152,7 @@ fn allow(caller: Caller, names: &Names, headers: &HeaderMap) -> Result<(), Refus
 }
 
 struct Client {
-    /// Queue of blocks to the client; closed when the client has gone.
+    /// Queue to the client, closed when it has gone.
     blocks: mpsc::Sender<Vec<u8>>,
     deadline: Deadline,
 }
@@ -185,28 +180,27 @@ async fn run(
     let ports = wanted.ports.iter().map(|id| view.name_of(id)).collect::<Vec<_>>().join(", ");
     tracing::info!(capture = place.id, ports, "frames are captured");
     let is_read = capture.carry(&wanted, &client.blocks, &place.end).await;
-    client.deadline.restore(); // a client that is too slow for the rest is disconnected
+    client.deadline.restore(); // slow clients are disconnected
     take_probes(&view, id).await;
     if is_read {
         capture.take().await;
     }
-    // Frames after the last requested one do not count.
+    // Later frames do not count.
     let counts = if capture.is_full() { &capture.sent_counts } else { &counts };
     if is_read {
         capture.writer.statistics(|port| [counts.wanted(port), counts.missed(port)], wall());
-        let _ = client.blocks.send(capture.writer.take()).await; // fails if the client has gone
+        let _ = client.blocks.send(capture.writer.take()).await;
     }
     let missed: u64 = wanted.ports.iter().map(|port| counts.missed(port)).sum();
     tracing::info!(capture = place.id, frames = capture.frames, missed, "the capture has ended");
 }
 
-/// Frames of the workers on their way to the client.
 struct Capture {
     readers: Vec<CaptureReader>,
     writer: Writer,
     frames: u64,
     most: u64,
-    /// Counts of the sent frames, and of the frames missed before each.
+    /// Frames sent, and frames missed before each.
     sent_counts: Arc<CaptureCounts>,
 }
 
@@ -233,8 +227,7 @@ impl Capture {
         Capture { readers: Vec::new(), writer, frames: 0, most, sent_counts }
     }
 
-    /// Sends frames until the limit is reached or the capture is ended. The last frames stay with the writer. Returns
-    /// false if the client has gone.
+    /// Sends frames until the limit or the end; the last ones stay with the writer. Returns false without a client.
     async fn carry(&mut self, wanted: &CaptureRequest, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
         let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut is_over = pin!(async {
@@ -269,7 +262,6 @@ impl Capture {
         self.frames == self.most
     }
 
-    /// Takes the workers' frames and merges them by time; each worker's frames are in order.
     async fn take(&mut self) {
         self.readers.iter_mut().for_each(|reader| _ = reader.take());
         let mut streams: Vec<_> = self.readers.iter().map(|reader| reader.records().peekable()).collect();
@@ -322,7 +314,7 @@ async fn put_probes(
     Ok(readers)
 }
 
-/// Removes the probes, and frees their memory in this thread.
+/// Removes the probes, and frees their memory here.
 async fn take_probes(view: &SwitchView, id: TapId) {
     for worker in &view.workers {
         let (done, answer) = oneshot::channel();

@@ -4,9 +4,8 @@ use xoff_wire::units::{PortId, PortSet};
 
 use crate::capture::{Filter, FilterError};
 
-/// Maximum number of bytes kept of a frame: the default of other capture programs.
+/// Default of other capture programs.
 const SNAP_MAX: u32 = 262_144;
-/// Minimum number of bytes kept of a frame: an Ethernet header.
 const SNAP_MIN: u32 = 14;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +35,6 @@ pub(super) enum CaptureRequestError {
 }
 
 impl CaptureRequest {
-    /// Parses a request; without a named port, all ports are captured.
     pub(super) fn read(
         query: &[(String, String)],
         ports: &[(PortId, &str)],

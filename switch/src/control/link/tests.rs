@@ -46,7 +46,7 @@ fn workers_notified_of_every_link_change() {
     let (view, inbox) = view_on([index("l0"), index("r0")]);
     let (left, right) = (PortId(0), PortId(1));
     let peer = lab.devices().iter().find(|it| it.name() == "r0" && it.namespace().name() == "host").unwrap();
-    // Down before the control thread's first reading, without a notification.
+    // Before the first reading.
     peer.set_up(false).unwrap();
     let _control =
         switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
@@ -60,7 +60,7 @@ fn workers_notified_of_every_link_change() {
     assert_eq!(next(&inbox), (left, false));
 }
 
-/// A deleted index may be that of another device, which had the index before.
+/// A deleted index may be that of an earlier device.
 #[test]
 fn lost_device_confirmed_by_its_sockets() {
     let (mut view, inbox) = view();
@@ -97,7 +97,7 @@ fn renamed_device_stays_with_its_port() {
     assert_eq!((status.ports[0].name.as_str(), status.ports[0].device.as_str()), ("left", "other"));
 }
 
-/// The removal asks the worker before it has the port, which then has nothing to give away.
+/// The removal asks the worker before it has the port.
 // proves: reload
 #[test]
 fn port_removed_while_device_returns_is_closed() {

@@ -1,5 +1,4 @@
-//! Metrics with more labels than port and class, such as the reason of a drop, and metrics that are not a number in
-//! `/status`.
+//! Metrics with more labels than port and class, and metrics that are not a number in `/status`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,6 @@ use super::super::view::{Link, ProgramState, SwitchView};
 use super::{DIGITS, classes, of_class, with};
 use crate::lldp::dcbx::MismatchKind;
 
-/// Writes the metrics of ports. `table` has the documentation of their fields.
 pub(super) fn write_ports(text: &mut Exposition, table: &Table<PortStatus>, status: &Status) {
     let mut family =
         text.family("xoff_port_info", Kind::Gauge, "Device and configuration of a port; always 1.");
@@ -125,7 +123,6 @@ fn write_neighbors(text: &mut Exposition, status: &Status) {
     }
 }
 
-/// Writes the metrics of classes. `table` has the documentation of their fields.
 pub(super) fn write_classes(
     text: &mut Exposition,
     view: &SwitchView,
@@ -154,7 +151,7 @@ pub(super) fn write_classes(
     for (labels, class) in classes(status) {
         for reason in DropReason::ALL {
             let count = class.drops[reason.name()];
-            // An alert uses the growth of this counter from the first frame on.
+            // Zeros too: an alert needs the growth from the first frame on.
             if count > 0 || reason == DropReason::StormLimit {
                 let labels = with(&labels, ("reason", reason.name()));
                 family.sample(&with(&labels, ("kind", reason.kind().name())), count);
@@ -172,7 +169,7 @@ pub(super) fn write_classes(
     write_culprits(text, view);
 }
 
-/// Writes the bytes of each class by egress port. The culprits in `/status` are of the class that caused the pause.
+/// Writes bytes by egress port; the culprits in `/status` are those of the pause.
 fn write_culprits(text: &mut Exposition, view: &SwitchView) {
     let help = "Bytes in an egress queue that came in through a port whose peer is paused.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);

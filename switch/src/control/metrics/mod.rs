@@ -1,4 +1,4 @@
-//! `/metrics`: the numbers of `/status`, without the workers' answers, in the names and units of Prometheus.
+//! `/metrics`: the numbers of `/status`, without the workers' answers.
 
 mod labelled;
 mod times;
@@ -23,15 +23,15 @@ use super::status::{
 };
 use super::view::SwitchView;
 
-/// Prefix of the metrics of switches and agents.
+/// Prefix of switches and agents.
 pub const PREFIX: Prefix = Prefix { name: "xoff_", help: "" };
 const SHADOW_PREFIX: Prefix = Prefix { name: "xoff_shadow_", help: "Shadow policy: " };
 
 /// Label values of classes.
 pub const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
-/// Label of pauses that a port sends.
+/// Label of sent pauses.
 pub const SENT: (&str, &str) = ("direction", "sent");
-/// Label of pauses that a port receives.
+/// Label of received pauses.
 pub const RECEIVED: (&str, &str) = ("direction", "received");
 
 static SWITCH: LazyLock<Table<Status>> = LazyLock::new(|| {
@@ -122,7 +122,7 @@ static LOSSLESS_CLASSES: LazyLock<Table<ClassStatus>> = LazyLock::new(|| {
     }
 });
 
-/// Metrics of the pauses of one direction.
+/// Metrics of pauses.
 pub static PAUSES: LazyLock<Table<PauseStatus>> = LazyLock::new(|| {
     series! {
         "pfc_pause_seconds_total" Counter nanos;
@@ -307,7 +307,6 @@ fn classes(status: &Status) -> impl Iterator<Item = Part<'_, ClassStatus>> {
     })
 }
 
-/// Selects a part of each element, with the same labels.
 fn inner<'a, T, U>(parts: &[Part<'a, T>], of: impl Fn(&'a T) -> Option<&'a U>) -> Vec<Part<'a, U>> {
     parts.iter().filter_map(|(labels, part)| Some((labels.clone(), of(part)?))).collect()
 }

@@ -16,7 +16,6 @@ const OF_WORKERS: [OfWorker; 3] = [
     ("xoff_pfc_obey_reaction_seconds", "obey_reaction", |worker| &worker.obey_reaction),
 ];
 
-/// Writes all histograms that have a sample.
 pub(super) fn write(
     text: &mut Exposition,
     view: &SwitchView,
@@ -47,7 +46,7 @@ pub(super) fn write(
     }
 }
 
-/// Empty histograms are left out, because most classes have no traffic.
+/// Checks for samples: most classes have no traffic.
 fn has_samples(histogram: &Histogram) -> bool {
     histogram.count() > 0
 }

@@ -9,7 +9,7 @@ fn a_running_pause_counts_and_never_runs_backwards() {
     assert_eq!(total.total(Nanos(50), &finished, &since), 0);
     since.set(100);
     assert_eq!(total.total(Nanos(130), &finished, &since), 30);
-    since.set(0); // the worker's first step of two
+    since.set(0); // first of two steps
     assert_eq!(total.total(Nanos(140), &finished, &since), 30);
     finished.add(35);
     assert_eq!(total.total(Nanos(150), &finished, &since), 35);
@@ -28,12 +28,11 @@ fn removed_device_stays_removed_until_reopened() {
     assert!(!link.set(Link::Down) && link.set(Link::Up));
 }
 
-/// Driver whose sockets have dropped `lost` frames.
 #[derive(Clone, Debug, Default)]
 struct CountingDriver {
     lost: Arc<AtomicU64>,
     own: Arc<AtomicU64>,
-    /// Frames that the sockets have counted, and the device not yet.
+    /// Frames counted by the sockets, and not yet by the device.
     ahead: Arc<AtomicU64>,
     is_unreadable: Arc<AtomicBool>,
 }
@@ -59,7 +58,6 @@ impl PortDriver for CountingDriver {
         }
     }
 
-    /// Counts the drops of the sockets, as veth does.
     fn device_drops(&self) -> Result<DeviceDrops, Unread> {
         Ok(DeviceDrops {
             rx_dropped: self.lost.load(Relaxed) + self.own.load(Relaxed),
@@ -100,7 +98,6 @@ fn removed_port_keeps_its_losses() {
     assert_eq!((place.removed_unread.get(), lost(&place)), (1, [7; 2]));
 }
 
-/// Frames received after the removal has begun are not the switch's.
 // proves: reload
 #[test]
 fn leaving_port_has_no_further_receive_losses() {
@@ -116,7 +113,7 @@ fn leaving_port_has_no_further_receive_losses() {
     assert_eq!(lost(&place), [5; 2]);
 }
 
-/// Under load the sockets are ahead of the device, which is read first, and seem to explain a loss of the device's own.
+/// Sockets ahead of the device seem to explain a loss of its own.
 // proves: kernel-drops
 #[test]
 fn losses_never_fall() {

@@ -1,5 +1,4 @@
-//! Settings that follow LLDP neighbors. They change as by a reload, at most once a second, because a neighbor may
-//! change all the time.
+//! Settings that follow LLDP neighbors, at most once a second.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,13 +15,13 @@ impl Reloads {
     /// Requests that settings follow changed announcements.
     pub fn neighbors_changed(&self) {
         if !self.unfollowed.swap(true, Ordering::Relaxed) {
-            let _ = self.commands.send(ReloadCommand::Follow); // fails if the switch is about to end
+            let _ = self.commands.send(ReloadCommand::Follow); // fails at the switch's end
         }
     }
 }
 
 impl Reloader {
-    /// Applies the settings that follow from the neighbors. They never need memory beyond the reserved.
+    /// Applies such settings, which need no further memory.
     pub(super) async fn follow(&self) {
         self.unfollowed.store(false, Ordering::Relaxed);
         let view = Arc::clone(&self.view);

@@ -1,7 +1,4 @@
-//! `/reload`: makes the switch read its configuration again.
-//!
-//! As `/policy`, this takes `PUT` from this machine ([`super::super::trust`]). The request only selects a reload or a
-//! dry run.
+//! `/reload`, by `PUT` from this machine ([`super::super::trust`]). The request only selects a reload or a dry run.
 
 use std::sync::Arc;
 
@@ -21,7 +18,7 @@ const EXAMPLE: &str = "send {} or {\"dry_run\": true}";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
-    /// True for a dry run, which only reports the changes.
+    /// Dry run, which only reports the changes.
     #[serde(default)]
     pub dry_run: bool,
 }

@@ -1,16 +1,12 @@
-//! Reload of the configuration in a running switch.
-//!
-//! A switch reads only the file that it was started with. A client of [`http`] decides when, and only a writer of the
-//! file decides what. If the file has errors, or changes that need a restart, all of them are reported and nothing
-//! changes.
+//! Reload of the configuration, from the file that the switch was started with. If it has errors, or changes that need
+//! a restart, all of them are reported and nothing changes.
 //!
 //! Otherwise every worker gets the same [`Revision`] and exchanges it between two batches. Several workers first get
-//! room for the frames that others will admit. A reload begins only if all workers answer, so that none is left behind.
+//! room for the frames that others will admit. A reload begins only if all workers answer. Added ports are opened
+//! before any change, and removed ports leave after it ([`ports`]).
 //!
-//! Added ports are opened before any change, and removed ports leave after it ([`ports`]).
-//!
-//! The memory was divided at the start. Frames admitted under the old limits may remain under the new ones, so both
-//! limits must fit together. A class can get memory of another class by a second reload.
+//! Frames admitted under the old limits may remain under the new ones, so both must fit the memory divided at the
+//! start. A class can get memory of another class by a second reload.
 
 mod follow;
 pub(super) mod http;
@@ -41,10 +37,10 @@ use super::{SwitchView, ask, logging};
 use crate::lldp::dcbx;
 use read::{READ_WITHIN, reach};
 
-/// Source of a switch's configuration.
+/// A switch's configuration.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Path of the file.
+    /// Path.
     pub path: PathBuf,
     /// Custom policy of the program.
     pub own_policy: Option<OwnPolicy>,
@@ -57,25 +53,25 @@ pub struct Reserved {
     pub plans: Vec<WorkerPlan>,
     /// Shares by worker.
     pub shares: Vec<Share>,
-    /// Numbers of queues by port.
+    /// Queues by port.
     pub queues: Vec<Option<u32>>,
 }
 
 /// Result of a reload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// True if nothing was changed, by request.
+    /// Nothing was changed, by request.
     pub dry_run: bool,
-    /// Changes of the configuration.
+    /// Changes.
     pub changes: Vec<Changed>,
-    /// Warnings about the file.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
 /// Change of one setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Name of the setting, in words of the file.
+    /// Setting, in words of the file.
     pub what: String,
     /// Old value.
     pub before: String,
@@ -83,16 +79,16 @@ pub struct Changed {
     pub after: String,
 }
 
-/// Reason for which nothing was changed.
+/// Error of a reload, which changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReloaded {
-    /// The switch was not started with a file.
+    /// No file at the start.
     #[error("this switch was not started with a file that it could read again")]
     NoFile,
-    /// The file cannot be read.
+    /// Unreadable file.
     #[error("nothing was changed: {error}{reach}", error = .0, reach = reach(.0))]
     Unread(#[from] Unread),
-    /// The file does not answer.
+    /// No answer from the file.
     #[error(
         "nothing was changed: {path} has not answered for {} s: see what it is (a pipe without a writer, a file on a server that \
          is gone?), and reload again", READ_WITHIN.as_secs(), path = .0.display()
@@ -101,32 +97,32 @@ pub enum NotReloaded {
     /// An earlier reload still waits for the file.
     #[error("nothing was changed: an earlier reload still waits for {path}; wait until that has been answered", path = .0.display())]
     Busy(PathBuf),
-    /// The file cannot be read, because there is no thread for it.
+    /// No thread to read the file.
     #[error("nothing was changed: {0}")]
     Unreadable(&'static str),
-    /// The file is invalid.
+    /// Invalid file.
     #[error("nothing was changed, since {path} is not valid:{}", lines(.problems), path = .path.display())]
     Invalid {
-        /// Path of the file.
+        /// Path.
         path: PathBuf,
-        /// Errors in the file, with their positions.
+        /// Errors and their positions.
         problems: Vec<String>,
     },
     /// A new port cannot be opened.
     #[error("nothing was changed: port {name}, to be added, cannot be opened: {error}")]
     NotAdded {
-        /// Name of the port.
+        /// Port.
         name: String,
         /// Reason of the failure.
         error: Box<NotOpened>,
     },
-    /// Some changes need a restart.
+    /// Changes that need a restart.
     #[error("nothing was changed, since this takes a restart:{}", lines(.0.iter().map(line).collect::<Vec<_>>().as_slice()))]
     Restart(Vec<Changed>),
     /// A worker does not answer.
     #[error("nothing was changed: {0}")]
     Silent(String),
-    /// The switch is about to end.
+    /// End of the switch.
     #[error("the switch is about to end")]
     Ended,
 }
@@ -164,25 +160,25 @@ enum ReloadCommand {
 #[derive(Clone, Debug)]
 pub struct Reloads {
     commands: mpsc::UnboundedSender<ReloadCommand>,
-    /// True if neighbors have changed since the last update.
+    /// Neighbors changed since the last update.
     unfollowed: Arc<AtomicBool>,
 }
 
 impl Reloads {
-    /// Queues a reload, which is refused if an earlier one waits for the file.
+    /// Queues a reload, unless an earlier one waits.
     fn ask(&self, dry_run: bool) -> oneshot::Receiver<Result<Reloaded, NotReloaded>> {
         let (answer, done) = oneshot::channel();
-        let _ = self.commands.send(ReloadCommand::Reload { dry_run, answer }); // the receiver reports the missing answer
+        let _ = self.commands.send(ReloadCommand::Reload { dry_run, answer });
         done
     }
 
-    /// Queues a reload whose result is only logged.
+    /// Queues a reload, and logs the result.
     pub fn now(&self) {
         drop(self.ask(false));
     }
 }
 
-/// Executor of [`Reloads`]; a separate thread reads the file ([`mod@read`]).
+/// Executor of [`Reloads`]; a thread reads the file ([`mod@read`]).
 pub struct Reloader {
     view: Arc<SwitchView>,
     config: Config,
@@ -192,14 +188,13 @@ pub struct Reloader {
     source: Source,
     opener: Opener,
     commands: mpsc::UnboundedReceiver<ReloadCommand>,
-    /// Flag shared with [`Reloads`].
     unfollowed: Arc<AtomicBool>,
-    /// Reference count of the threads that wait for the file.
+    /// References of threads that wait for the file.
     readers: Arc<()>,
 }
 
 impl Reloader {
-    /// Creates handle and executor, for a switch with this configuration.
+    /// Creates handle and executor.
     #[must_use]
     pub fn new(
         view: Arc<SwitchView>,
@@ -227,7 +222,7 @@ impl Reloader {
             if !dry_run {
                 log(&self.source, &outcome);
             }
-            let _ = answer.send(outcome); // fails if nobody waits
+            let _ = answer.send(outcome);
         }
         std::future::pending().await // all handles are dropped
     }
@@ -252,7 +247,7 @@ impl Reloader {
         Ok(Reloaded { warnings: [done.warnings, losses].concat(), ..done })
     }
 
-    /// Returns the current configuration, with the policies that `/policy` has set.
+    /// Returns the configuration with policies of `/policy`.
     fn running(&self) -> Config {
         let mut config = self.config.clone();
         config.switch.policies = Class::ALL.map(|class| self.view.policies.get(class));
@@ -277,7 +272,6 @@ impl Reloader {
         }
     }
 
-    /// Checks that the memory suffices for both configurations.
     fn fit(&mut self, running: &Config, next: &Config, changes: &mut Changes) {
         if changes.is_empty() {
             return;
@@ -307,8 +301,7 @@ impl Reloader {
         }
     }
 
-    /// Returns whether all queues are within their limits without headroom, so that former configurations need no extra
-    /// memory.
+    /// Checks that all queues fit without headroom: former configurations then need no extra memory.
     fn is_drained(&self, running: &Config) -> bool {
         self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
             let counters = self.view.counters.class(id, class);
@@ -348,7 +341,7 @@ impl Reloader {
         Ok(losses)
     }
 
-    /// Gives the settings to all workers, or to none.
+    /// Gives settings to all workers, or to none.
     async fn revise(&self, settings: SwitchSettings, removed: &[PortId]) -> Result<(), NotReloaded> {
         let view = &self.view;
         let silent = ask(view).await.iter().enumerate().find_map(|(worker, answer)| match answer {
@@ -388,7 +381,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Gives the settings to all workers, however long they take, and returns the remains of the old ones.
+    /// Waits for workers however long, and returns the old settings' remains.
     async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
         let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
         let made = made.map(|(number, (plan, worker))| {
@@ -405,8 +398,7 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// Returns the workers' settings, with the values known only at a start. Removed ports keep room for late arrivals
-    /// and for frames to send.
+    /// Adds values known only at a start. Removed ports keep room for late arrivals and frames to send.
     fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
@@ -433,8 +425,7 @@ impl Reloader {
     }
 }
 
-/// Returns the current settings with the larger egress limits of `next`, if any. A worker with new settings may hand
-/// frames to one with old settings.
+/// Returns the settings with larger egress limits of `next`: a worker with new settings may hand frames to one with old settings.
 fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
     let mut roomier = was.clone();
     for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
@@ -453,7 +444,7 @@ pub(super) async fn run(reloader: Option<Reloader>) {
     }
 }
 
-/// Returns the minimum time in which the line of one of these ports carries its committed bytes.
+/// Returns the minimum time to carry a line's committed bytes.
 pub(crate) fn commit_time<'a>(ports: impl Iterator<Item = &'a PortSettings>) -> Nanos {
     ports.map(|port| port.speed.time_of(port.commit)).min().unwrap_or(Nanos::NEVER)
 }

@@ -1,10 +1,8 @@
 //! Ports that a reload adds or removes.
 //!
-//! A new port is opened before any change, so a refused device changes nothing. Its worker adopts it after the new
-//! settings apply; earlier frames are no loss.
-//!
-//! A removed port first gets settings without VLANs and pauses. Then it sends its queued frames for up to [`DRAIN`], so
-//! that a peer's pause cannot delay the removal forever. Remaining frames are dropped as on a lost link.
+//! A new port is opened before any change, so a refused device changes nothing. A removed port first gets settings without
+//! VLANs and pauses. Then it sends its queued frames for up to [`DRAIN`]: a peer's pause cannot delay the removal forever.
+//! Remaining frames are dropped as on a lost link.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +21,13 @@ use super::super::opener::{NotOpened, Opener};
 use super::super::view::{Link, SwitchView};
 use super::NotReloaded;
 
-/// Maximum time for a removed port to send its frames.
 const DRAIN: Duration = Duration::from_secs(1);
-/// Maximum time for the device to return frames.
 const GIVEN_BACK: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct Added(Vec<(PortId, Box<Port>)>, Arc<Config>);
 
-/// Opens all of these ports, or none.
 pub(super) async fn open(opener: &Opener, ids: &[PortId], config: &Config) -> Result<Added, NotReloaded> {
     let mut added = Added(Vec::new(), Arc::new(config.clone()));
     for &id in ids {
@@ -50,12 +45,10 @@ pub(super) async fn open(opener: &Opener, ids: &[PortId], config: &Config) -> Re
 }
 
 impl Added {
-    /// Closes the ports again.
     pub fn close(self, opener: &Opener) {
         self.0.into_iter().for_each(|(_, port)| drop(opener.close_now(port)));
     }
 
-    /// Gives the ports to their workers.
     pub async fn join(self, view: &SwitchView, opener: &Opener) {
         let Added(ports, config) = self;
         for (id, port) in ports {
@@ -67,7 +60,7 @@ impl Added {
     }
 }
 
-/// Removes the ports, and returns the remarks about them. A removal that takes longer continues in the background.
+/// Returns remarks; a slow removal continues in the background.
 pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId]) -> Vec<String> {
     let left = ids.iter().map(|&id| {
         let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id));
@@ -85,7 +78,6 @@ pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId
     join_all(left).await.concat()
 }
 
-/// Removes a port, and returns its losses of frames to send.
 async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<String> {
     let (place, name) = (&view.ports[id.index()], view.name_of(id));
     place.begin_to_leave();
@@ -107,8 +99,7 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<Str
     losses
 }
 
-/// Waits until a port's worker has given it away; `None` if it has no such port, or has ended. After [`DRAIN`]
-/// remaining frames are dropped.
+/// Waits until a port's worker gives it away, if it can. After [`DRAIN`] remaining frames are dropped.
 pub(in super::super) async fn given_up(
     view: &SwitchView,
     id: PortId,
@@ -136,14 +127,13 @@ pub(in super::super) async fn given_up(
     }
 }
 
-/// Waits until workers have executed earlier requests and taken frames handed over.
 async fn settle(view: &SwitchView) {
     for _ in 0..2 {
         ask(view).await;
     }
 }
 
-/// Reports a port's link as down: its queue is dropped and its stations are forgotten.
+/// Drops a port's queue and stations, as on a lost link.
 pub(in super::super) fn cut(view: &SwitchView, port: PortId) {
     for worker in &view.workers {
         let _ = worker.mailbox.send(Request::Link { port, up: false }); // fails if the worker has ended

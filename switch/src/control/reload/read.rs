@@ -1,8 +1,5 @@
-//! Separate thread that reads the file, because a file may never answer: a pipe without a writer, or a file on a server
-//! that is gone.
-//!
-//! The control thread stops waiting after [`READ_WITHIN`]. A thread that waits for a file cannot be ended, so nobody
-//! joins it. It has the privileges of the control thread, and ends with the process.
+//! Thread that reads the file, which may never answer. The control thread stops waiting after [`READ_WITHIN`]; the
+//! thread cannot be ended, so nobody joins it.
 
 use std::io;
 use std::pin::pin;
@@ -17,15 +14,14 @@ use xoff_config::{Config, ConfigError, Machine};
 use super::{NotReloaded, ReloadCommand, Reloader, Source, log, placed};
 use crate::machine;
 
-/// Maximum time for the file to answer: less than a client waits.
+/// Maximum time for the file: less than a client waits.
 pub(super) const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Time that the next reload waits for the file before it is refused.
+/// Wait of the next reload before it is refused.
 const QUEUED_FOR: Duration = Duration::from_secs(1);
-/// Maximum number of threads that wait for files.
 const READERS_MAX: usize = 8;
 
 impl Reloader {
-    /// Reads and checks the file. In the meantime, reloads are refused and neighbors followed.
+    /// Reads the file; meanwhile reloads are refused and neighbors followed.
     pub(super) async fn read(&mut self) -> Result<Config, NotReloaded> {
         let mut reading = pin!(timeout(READ_WITHIN, self.start_reading()?));
         let read = match timeout(QUEUED_FOR, &mut reading).await {
@@ -40,7 +36,7 @@ impl Reloader {
                             if !dry_run {
                                 log(&self.source, &busy);
                             }
-                            let _ = answer.send(busy); // fails if nobody waits
+                            let _ = answer.send(busy);
                         }
                     },
                 }
@@ -86,7 +82,7 @@ pub(super) fn reach(unread: &Unread) -> &'static str {
 }
 
 fn load(Source { path, own_policy }: &Source) -> Result<Config, NotReloaded> {
-    // The machine's free memory does not apply, because this switch uses some of it. A missing device may come back.
+    // The switch itself uses memory. A missing device may come back.
     let machine =
         Machine { own_policy: own_policy.clone(), memory: None, ..machine::here().without_networks() };
     Config::load(path, machine).map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! Comparison of docs/reference.md with sections generated from the code.
+//! Comparison of docs/reference.md with the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -54,7 +54,7 @@ fn unit(name: &str) -> &'static str {
     units.iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
 }
 
-/// Returns a table of the metrics in the text of `/metrics`.
+/// Returns a table of the metrics in `text`.
 #[must_use]
 pub fn metric_table(text: &str) -> String {
     let mut table = "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n".to_owned();
@@ -65,10 +65,10 @@ pub fn metric_table(text: &str) -> String {
     table
 }
 
-/// Compares a section of docs/reference.md with the code; `section` begins with its heading.
+/// Compares a section of docs/reference.md, heading included.
 ///
 /// # Panics
-/// Panics if they differ, or the document has no such heading.
+/// They differ, or the heading is missing.
 pub fn compare(section: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
     let document = fs::read_to_string(&path).expect("docs/reference.md is there");

@@ -1,5 +1,3 @@
-//! Pages of `/addresses`.
-
 use super::*;
 use crate::control::status::FdbEntry;
 

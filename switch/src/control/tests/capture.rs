@@ -1,5 +1,3 @@
-//! Captures over HTTP, of a worker with endless frames.
-
 use std::sync::mpsc;
 
 use xoff_dataplane::frame::{Frame, FrameStore as _};
@@ -10,8 +8,7 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts a worker that shows `frame` to its taps until a link is up, far more often than a slow client's buffers hold.
-/// Also returns the ids of removed taps.
+/// Shows `frame` to taps until a link is up; returns the ids of removed taps.
 fn show_frames(inbox: Inbox) -> (JoinHandle<()>, mpsc::Receiver<TapId>) {
     let (report, removed_taps) = mpsc::channel();
     let worker = std::thread::spawn(move || {
@@ -77,7 +74,6 @@ fn stalled_reader_does_not_delay_capture_end() {
     let url = format!("http://{}/capture/4", control.address().unwrap());
     assert_eq!(ureq::delete(url).call().unwrap().status().as_u16(), 204);
     assert_eq!(ended.recv_timeout(PATIENCE).unwrap(), TapId(4));
-    // Clients that do not read are disconnected, and then there is room.
     let begun = std::time::Instant::now();
     while begin(&control, "?seconds=1", "").1.starts_with("HTTP/1.1 503") {
         assert!(begun.elapsed() < PATIENCE, "they are waited for");

@@ -1,5 +1,3 @@
-//! Limits of HTTP: connections, names, times.
-
 use super::*;
 
 // proves: http
@@ -46,11 +44,10 @@ fn foreign_host_header_is_refused() {
     stop_worker(&view, worker);
 }
 
-/// Returns the status code; empty if the connection was closed.
 fn code_of(mut stream: TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer); // closed connections have no answer
+    let _ = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
@@ -68,7 +65,6 @@ fn connection_beyond_limit_refused_until_one_closes() {
     let mut beyond = connect();
     ask(&mut beyond);
     assert_eq!(code_of(beyond), "503");
-    // Connections without a request are closed, and then there is room.
     silent.into_iter().for_each(|stream| assert_eq!(code_of(stream), ""));
     let mut next = connect();
     ask(&mut next);
@@ -99,11 +95,11 @@ fn an_answer_that_is_not_taken_is_given_up() {
     let worker = answer_with(inbox, table(10_000));
     let control = serve(&view);
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
-    // More than the kernel buffers for a client that does not read.
+    // More than the kernel buffers.
     for _ in 0..200 {
         stream.write_all(b"GET /addresses?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     }
-    // The end is visible without reading.
+    // Visible without reading.
     let mut ended = [PollFd::new(std::os::fd::AsFd::as_fd(&stream), PollFlags::POLLHUP)];
     assert_eq!(poll(&mut ended, PollTimeout::from(60_000u16)).unwrap(), 1);
     stop_worker(&view, worker);

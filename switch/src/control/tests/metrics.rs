@@ -1,12 +1,9 @@
-//! `/metrics`, and the metrics in dashboard and alerts.
-
 use std::collections::{HashMap, HashSet};
 
 use super::*;
 use crate::control::exposition::Format;
 use crate::control::metrics::render;
 
-/// Parses samples by name and labels, and checks the format, HELP, TYPE, and uniqueness.
 fn parse(text: &str) -> HashMap<&str, f64> {
     let (mut described, mut typed, mut samples) = (HashSet::new(), HashMap::new(), HashMap::new());
     for line in text.lines() {

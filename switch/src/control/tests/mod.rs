@@ -1,4 +1,4 @@
-//! Control thread over real HTTP, with counters filled by hand and a simulated worker.
+//! Control thread over real HTTP, with a simulated worker.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -30,7 +30,7 @@ mod reference;
 mod reload;
 mod status;
 
-/// Driver without losses; `takes`: the device accepts programs.
+/// Driver without losses; with `takes`, programs can be attached.
 pub(super) struct SilentDriver {
     pub(super) takes: Arc<AtomicBool>,
 }
@@ -81,13 +81,12 @@ impl PortDriver for FickleDriver {
     }
 }
 
-/// Starts a worker that answers until a link is up.
+/// Answers until a link is up.
 fn answer(inbox: Inbox) -> JoinHandle<()> {
     let learned = Address { vid: 1, mac: MacAddr([2, 0, 0, 0, 0, 9]), port: PortId(1), fixed: false };
     answer_with(inbox, vec![learned])
 }
 
-/// Starts a worker with these addresses, which answers until a link is up.
 fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
     let ledger = Ledger { received: 10, sent: 7, dropped: 3, ..Ledger::default() };
     std::thread::spawn(move || {
@@ -135,7 +134,6 @@ fn serve(view: &Arc<SwitchView>) -> ControlHandle {
     start(Arc::clone(view), Some(any_port()), None, None, &Confinement::default(), ()).unwrap()
 }
 
-/// Returns `count` unsorted addresses in two VLANs.
 fn table(count: u32) -> Vec<Address> {
     let address = |number: u32| {
         let [a, b, c, d] = number.wrapping_mul(0x9e37_79b1).to_be_bytes(); // an odd factor: no duplicates

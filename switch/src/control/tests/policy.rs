@@ -1,5 +1,3 @@
-//! `/policy`: valid requests, permitted clients, and order.
-
 use std::io::{BufRead as _, BufReader, Seek as _};
 
 use super::*;
@@ -67,7 +65,6 @@ fn unchanged_policy_logs_nothing() {
     stop_worker(&view, worker);
 }
 
-/// Returns the first line and the whole answer to a PUT to `host`.
 fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String) {
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
     let length = body.len();
@@ -92,7 +89,7 @@ fn unfinished_body_times_out_and_long_body_unread() {
                     .as_bytes(),
             )
             .unwrap();
-        let _ = stream.write_all(body); // may be refused before its end
+        let _ = stream.write_all(body); // may be refused
         let lines: Vec<String> = BufReader::new(stream).lines().map_while(Result::ok).collect();
         let code = lines.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned();
         (code, lines.last().cloned().unwrap_or_default())
@@ -129,7 +126,7 @@ fn a_web_page_cannot_change_a_policy_under_a_name_of_its_own() {
     stop_worker(&view, worker);
 }
 
-/// Starts a worker that delays the first policy. Returns for each policy whether it was G-PFC.
+/// Delays the first policy; returns which were G-PFC.
 fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
     std::thread::spawn(move || {
         let mut given = Vec::new();
@@ -139,7 +136,7 @@ fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
             while let Some(request) = inbox.take() {
                 if let Request::SetPolicy { swap, done } = request {
                     if given.is_empty() {
-                        std::thread::sleep(Duration::from_millis(300)); // the other request arrives in the meantime
+                        std::thread::sleep(Duration::from_millis(300)); // the other request arrives
                     }
                     given.push(format!("{swap:?}").contains("kind: GPfc"));
                     done.send(swap).unwrap();

@@ -1,5 +1,3 @@
-//! docs/reference.md matches the code: metrics, drop reasons, and keys of `/status`.
-
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs;
@@ -58,7 +56,6 @@ impl PolicyFactory for NoPolicy {
     }
 }
 
-/// Returns `/metrics` of a switch with all features.
 pub(super) fn everything() -> String {
     let (view, _inbox) = view();
     let mut view = Arc::into_inner(view).expect("nobody else has it");
@@ -146,7 +143,6 @@ fn reference_has_metrics_reasons_and_keys() {
     compare(&text);
 }
 
-/// The reference must be generated from a switch with all metrics.
 // proves: monitoring
 #[test]
 fn reference_has_every_metric_of_the_source() {

@@ -1,5 +1,3 @@
-//! Reloads that need no worker.
-
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::units::PortId;
 

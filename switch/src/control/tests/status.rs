@@ -1,5 +1,3 @@
-//! `/status`, its verdict, and `/healthz`.
-
 use super::*;
 use crate::control::external_losses::ExternalLosses;
 
@@ -190,7 +188,7 @@ fn health_is_that_of_the_workers_and_the_ports_devices() {
     let health: Health = serde_json::from_str(&json).unwrap();
     assert_eq!((health.ready, health.ports.len(), health.workers.len()), (true, 2, 1));
     stop_worker(&view, worker);
-    // Wait for the control thread's first reading of the devices, which is its last change.
+    // Wait for the control thread's last change.
     while view.ports[0].device.get() != "lo" {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
@@ -216,7 +214,7 @@ fn status_truncates_addresses_and_counts_all() {
     for (count, named, truncated) in [(1_000, 1_000, false), (1_001, 1_000, true)] {
         let (view, inbox) = view();
         let worker = answer_with(inbox, table(count));
-        view.counters.port(PortId(0)).fdb_entries.set(count.into()); // as the worker would
+        view.counters.port(PortId(0)).fdb_entries.set(count.into());
         let control = serve(&view);
         let status: Status = serde_json::from_str(&get(&control, "/status").1).unwrap();
         assert_eq!(

@@ -1,5 +1,3 @@
-//! Watched conditions: counters, places, and log messages.
-
 use xoff_dataplane::forward::LOOP_HOLD;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{FlowControl, LoopDetection};
@@ -14,18 +12,17 @@ use xoff_config::written::grouped;
 
 #[derive(Debug)]
 pub(super) struct ConditionKind {
-    /// Name, for programs that read the log.
+    /// Name in the log.
     pub event: &'static str,
-    /// True if the condition loses frames.
+    /// Loses frames.
     pub is_loss: bool,
     pub began: &'static str,
     pub goes_on: &'static str,
     pub over: &'static str,
-    /// Unit of the counter.
+    /// Unit.
     pub counted: &'static str,
 }
 
-/// Place of a condition, and its counter if there are several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Location {
     pub port: Option<PortId>,
@@ -42,11 +39,11 @@ type Detail = dyn Fn(&SwitchView) -> Option<String> + Send;
 pub(super) struct Condition {
     pub kind: &'static ConditionKind,
     pub place: Location,
-    /// Returns the number of occurrences since the start.
+    /// Occurrences since the start.
     pub count: Box<Count>,
     /// Returns true if the condition exists now, even if nothing was counted.
     pub lasts: Box<Lasts>,
-    /// Returns details for the log.
+    /// Details for the log.
     pub detail: Box<Detail>,
 }
 
@@ -156,7 +153,7 @@ const DCBX_MISMATCH: ConditionKind = ConditionKind {
     counted: "times found",
 };
 
-/// All kinds, in the order of docs/log.md.
+/// Kinds in the order of docs/log.md.
 #[cfg(test)]
 pub(super) const KINDS: [&ConditionKind; 13] = [
     &LOSS,
@@ -189,7 +186,6 @@ impl Condition {
         }
     }
 
-    /// Returns the key, unique among conditions.
     pub fn key(&self) -> (&'static str, Location) {
         (self.kind.event, self.place.clone())
     }
@@ -337,7 +333,7 @@ impl KernelLosses {
     }
 }
 
-/// Describes the kernel's nonzero loss counters; one frame may be in several.
+/// Describes losses; one frame may be in several counters.
 fn counters(port: &PortView) -> Option<String> {
     let xdp = port.xdp_statistics().unwrap_or_default();
     let device = port.device_drops().unwrap_or_else(|unread| unread.last);

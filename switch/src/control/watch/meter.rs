@@ -1,24 +1,20 @@
-//! Detection of a peer that sends faster than its port's `speed`: a leaky bucket of the received bytes.
-//!
-//! The bucket leaks at the line rate. A stalled worker finds many frames at once, so the bucket holds the bytes of the
-//! longest stall that occurred or is budgeted. Overflow was sent too fast.
+//! Detection of a peer that sends faster than its port's `speed`: a leaky bucket at the line rate, which holds the
+//! bytes of the longest stall that occurred or is budgeted.
 
 use xoff_flow_control::settings::PortSettings;
 use xoff_wire::units::{Bytes, Class, Nanos, PortId};
 
 use super::super::view::{PortView, SwitchView};
 
-/// Tolerance of clocks, in percent of the line rate.
+/// Tolerance of clocks.
 const TOLERANCE_PERCENT: u64 = 1;
 /// Maximum duration of a reading; a longer one is ignored.
 const LOOK_MOST: Nanos = Nanos::from_millis(10);
-/// Inaccuracy of the times of readings.
 const LOOK_ERROR: Nanos = Nanos::from_millis(50);
 
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     level: u64,
-    /// Time and count of received bytes at the last reading.
     before: Option<(Nanos, u64)>,
 }
 
@@ -28,7 +24,7 @@ impl Meter {
         let came = on_line(view, id);
         let now = (view.clock)();
         if now.since(begin) > LOOK_MOST {
-            self.before = None; // the time of the reading is unknown
+            self.before = None; // its time is unknown
             return;
         }
         let away = Nanos(view.workers[port.worker].facts.longest_gap.get()).max(view.stall_budget);
@@ -36,7 +32,6 @@ impl Meter {
         port.overspeed_bytes.add(excess);
     }
 
-    /// Adds a reading of `came` received bytes at `now`, and returns the excess bytes.
     fn take(&mut self, now: Nanos, came: u64, port: &PortSettings, away: Nanos) -> u64 {
         let before = self.before.replace((now, came));
         let Some((then, had_come)) = before else { return 0 };
@@ -50,7 +45,7 @@ impl Meter {
     }
 }
 
-/// Returns the bytes received by a port, as its line counts them.
+/// Counts received bytes as the line does.
 fn on_line(view: &SwitchView, port: PortId) -> u64 {
     let of_class = |class| {
         let counters = view.counters.class(port, class);

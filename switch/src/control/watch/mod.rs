@@ -1,8 +1,5 @@
-//! Log of faults: a line when a fault begins, some while it lasts, and one when it is over.
-//!
-//! The control thread reads the workers' counters ten times a second, and the kernel's once a second. A [`Condition`]
-//! is a counter that should not grow ([`conditions`]). An [`Episode`] begins when the counter grows or the condition
-//! exists, and ends after a quiet time. `/status` shows the current ones.
+//! Log of faults: a line when a fault begins, some while it lasts, and one when it is over. An [`Episode`] begins when
+//! the counter of a [`Condition`] ([`conditions`]) grows, or the condition exists, and ends after a quiet time.
 
 mod conditions;
 mod meter;
@@ -21,11 +18,9 @@ use super::view::SwitchView;
 use xoff_config::format::span;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Readings per reading of the kernel's counters.
 const KERNEL_EVERY: u32 = 10;
-/// Quiet time after which an episode is over.
 const OVER_AFTER: Nanos = Nanos::from_secs(5);
-/// First and maximum interval between lines about a lasting episode; the interval doubles.
+/// First and maximum interval between lines; it doubles.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
 const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
 
@@ -33,7 +28,6 @@ pub(super) struct ConditionMonitor {
     conditions: Vec<(Condition, ConditionState)>,
     meters: Vec<Meter>,
     kernel_losses: KernelLosses,
-    /// Settings for which the conditions were made.
     settings: Arc<SwitchSettings>,
 }
 
@@ -43,7 +37,6 @@ struct ConditionState {
     episode: Option<Episode>,
 }
 
-/// Time from the first increase of a counter until its quiet time.
 #[derive(Clone, Copy, Debug)]
 struct Episode {
     since: Nanos,
@@ -59,7 +52,7 @@ enum Phase {
     Began,
     GoesOn,
     Over,
-    /// The condition is no longer watched under new settings.
+    /// No longer watched under new settings.
     Unwatched,
 }
 
@@ -75,8 +68,7 @@ impl ConditionMonitor {
         }
     }
 
-    /// Replaces the conditions after a change of settings. Remaining episodes continue, new conditions start from their
-    /// current count, and removed episodes are logged a last time.
+    /// Continues episodes, starts new conditions from their current count, and logs removed episodes.
     fn renew(&mut self, view: &SwitchView, now: Nanos) {
         self.settings = view.settings();
         let with_key =
@@ -96,7 +88,7 @@ impl ConditionMonitor {
         }
     }
 
-    /// Reads the counters and logs faults, forever.
+    /// Logs faults, forever.
     pub async fn run(&mut self, view: &SwitchView) {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -109,7 +101,7 @@ impl ConditionMonitor {
         }
     }
 
-    /// Takes the last readings, and logs unreported counts.
+    /// Logs unreported counts.
     pub fn end(&mut self, view: &SwitchView) {
         self.kernel_losses.read_kernel(view);
         let now = (view.clock)();
@@ -165,7 +157,7 @@ impl ConditionMonitor {
 }
 
 impl ConditionState {
-    /// Updates the state with a reading, and returns the line to log, if any. `lasts`: the condition exists now.
+    /// Returns the line to log, if any; `lasts`: the condition exists now.
     fn follow(&mut self, now: Nanos, count: u64, lasts: bool) -> Option<(Phase, Episode)> {
         let before = std::mem::replace(&mut self.count, count);
         let is_observed = count > before || lasts;

@@ -18,13 +18,12 @@ fn read(log: &mut File) -> String {
     text
 }
 
-/// Returns the log while `happens` runs, without initial conditions.
 fn logged(happens: impl FnOnce(&mut dyn FnMut(u64), &SwitchView)) -> Vec<String> {
     let (view, _inbox) = view();
     let mut watch = ConditionMonitor::new(&view);
     watch.kernel_losses.read_kernel(&view);
     let begin = (view.clock)();
-    // Five seconds and more before the test begins, so that initial conditions are over.
+    // Initial conditions are over when the test begins.
     watch.look(&view, begin);
     view.counters.port(PortId(1)).looped.set(0);
     view.counters.class(PortId(1), CLASS).storm_since.set(0);
@@ -62,7 +61,7 @@ fn loss_logged_at_begin_during_and_at_end() {
         }
         (101..=120).for_each(look);
     });
-    assert_eq!(lines.len(), 5, "{lines:#?}"); // after 10, 30 and 70 seconds
+    assert_eq!(lines.len(), 5, "{lines:#?}"); // after 10, 30 and 70 s
     let place = ["event=loss", "port=left", "class=3", "cause=headroom_exhausted"];
     lines.iter().for_each(|line| has(line, &place));
     has(&lines[0], &["ERROR lossless frames are lost; frames: 10", "phase=began", "count=10"]);
@@ -125,7 +124,7 @@ fn stalls_peers_storms_and_loops_logged_in_words() {
     }
 }
 
-/// A class becomes lossy, and a watchdog is removed, during their episodes.
+/// A class becomes lossy, and a watchdog is removed.
 // proves: reload
 #[test]
 fn unwatched_conditions_logged_as_over_once() {

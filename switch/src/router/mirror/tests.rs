@@ -1,9 +1,6 @@
-//! Mirror's reactions to notifications.
-
 use super::super::tables::table;
 use super::*;
 
-/// Receiver that takes 50 ms for a table, and stores the time it took.
 #[derive(Default)]
 struct Slow(Duration);
 

@@ -10,7 +10,7 @@ use xoff_wire::units::{PortId, Site};
 
 use super::*;
 
-/// Indexes of two switch interfaces, a kernel interface, and a VRF.
+/// Two switch interfaces, a kernel interface, and a VRF.
 const P1: u32 = 11;
 const P2: u32 = 12;
 const ETH0: u32 = 20;
@@ -141,8 +141,8 @@ fn resolved_stations_have_host_routes() {
     for (dst, expected) in [
         ("10.1.0.5", "p1:5"),
         ("fd01::5", "p1:6"),
-        ("10.1.0.7", "p2:9"),       // the host route precedes the attached network
-        ("10.1.0.8", "unresolved"), // known on another link than its network
+        ("10.1.0.7", "p2:9"), // the host route precedes the attached network
+        ("10.1.0.8", "unresolved"),
         ("10.1.0.9", "unresolved"),
     ] {
         assert_eq!(fate(&tables, 2, dst), expected, "{dst}");
