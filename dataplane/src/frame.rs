@@ -1,12 +1,10 @@
-//! Frames are represented by 8-byte handles that move through the switch; their bytes stay where the driver put them.
+//! Handles of frames, which move through the switch; the bytes stay in a [`FrameStore`].
 //!
-//! A handle cannot be copied: its owner is the only place of the frame. A handle that goes out of scope is a frame
-//! lost without a reason, so debug builds panic there (the drop bomb).
+//! A handle cannot be copied: its owner is the only place of the frame. A dropped handle is a frame lost without a
+//! reason, so debug builds panic there (the drop bomb).
 //!
-//! The bytes belong to a [`FrameStore`]: packet and buffer memory over AF_XDP, a header and a length in the
-//! simulator. A store has a fixed number of slots, numbered from zero. A frame occupies one slot from the driver's
-//! receive until [`FrameStore::free`]. The switch keeps state of frames in tables by slot, so nothing is allocated
-//! per frame.
+//! A frame occupies one of the store's numbered slots from the driver's receive until [`FrameStore::free`]. The switch
+//! keeps state of frames in tables by slot, so nothing is allocated per frame.
 
 use std::mem;
 
@@ -40,7 +38,7 @@ impl Frame {
         self.len
     }
 
-    /// Sets the length after the store has extended or shortened the frame.
+    /// Sets the length after the store has moved the start.
     pub const fn resize(&mut self, len: u32) {
         self.len = len;
     }
@@ -62,8 +60,7 @@ impl Drop for Frame {
     }
 }
 
-/// Bytes of a buffer cell; a queued frame takes as many cells as it needs. The first holds all that
-/// [`FrameStore::head`] promises: Ethernet, two tags, a CN-TAG and 64 bytes behind them, or IPv6 and ports.
+/// Bytes of a buffer cell. The first holds Ethernet, two tags, a CN-TAG and 64 bytes behind them, or IPv6 and ports.
 pub const CELL: u32 = 96;
 
 /// Maximum bytes of a frame: an MTU of 9,216, the Ethernet header, two tags, and one inserted tag.
@@ -76,19 +73,15 @@ pub const fn cells_of(len: u32) -> u32 {
     len.div_ceil(CELL)
 }
 
-/// Storage of frames' bytes.
-///
-/// Slots are numbered `0..capacity()`. No method allocates, blocks or makes a system call. The default methods are
-/// those of a store without free slots and without room beside its frames.
+/// Storage of frames' bytes, with slots `0..capacity()`. No method allocates, blocks or makes a system call.
 pub trait FrameStore {
     /// Returns the number of slots.
     fn capacity(&self) -> u32;
 
-    /// Returns the first bytes of the frame: at least `min(len, CELL)`, contiguous; all bytes of MAC control frames,
-    /// which may carry lists.
+    /// Returns the first bytes of the frame: at least `min(len, CELL)`, contiguous; all bytes of MAC control frames, which may carry lists.
     fn head(&self, frame: &Frame) -> &[u8];
 
-    /// Copies the first bytes of the frame to `into`, as many as fit and are stored. Returns their number.
+    /// Copies the first stored bytes to `into`, as many as fit. Returns their number.
     fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
         let head = self.head(frame);
         let len = head.len().min(frame.len() as usize).min(into.len());
@@ -99,32 +92,30 @@ pub trait FrameStore {
     /// Returns the bytes of [`FrameStore::head`] for rewriting.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
 
-    /// Prepares a frame that is about to leave by `port` for changes, so that later writes do not affect its copies.
-    /// Returns false if the port has no room, which the [`room`](crate::driver::Port::room) of a driver rules out.
+    /// Prepares a leaving frame for changes, so that later writes do not affect its copies. Returns false if the port
+    /// has no [`room`](crate::driver::Port::room).
     #[must_use]
     fn stage(&mut self, _port: PortId, _frame: &Frame) -> bool {
         true
     }
 
-    /// Moves the start of the frame by `by` bytes and resizes the handle: forwards (positive) cuts off the front,
-    /// backwards (negative) adds unspecified bytes for a tag. Returns false, without changes, if the slot has no
-    /// room.
+    /// Moves the start of the frame by `by` bytes and resizes the handle; negative `by` adds unspecified bytes in
+    /// front. Returns false, without changes, if the slot has no room.
     fn move_start(&mut self, _frame: &mut Frame, _by: i32) -> bool {
         false
     }
 
-    /// Copies a frame into a slot of its own, for flooding. Returns `None` if no slot is free.
+    /// Copies a frame, or returns `None` if no slot is free.
     fn copy(&mut self, _frame: &Frame) -> Option<Frame> {
         None
     }
 
-    /// Creates a frame with these bytes in a slot of its own. Returns `None` if memory is missing.
+    /// Creates a frame with these bytes, or returns `None` if memory is missing.
     fn make(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }
 
-    /// Creates a frame with these bytes from the pool reserved for control frames. Returns `None` if all of that pool
-    /// is in flight.
+    /// Creates a frame from the pool reserved for control frames, or returns `None` if all of it is in flight.
     fn control(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }
@@ -132,7 +123,7 @@ pub trait FrameStore {
     /// Frees a frame and its slot.
     fn free(&mut self, frame: Frame);
 
-    /// Prefetches the state that the store needs when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).
+    /// Prefetches the state needed when the frame in `slot` leaves ([`xoff_flow_control::prefetch`]).
     #[inline]
     fn leaves_soon(&self, slot: u32) {
         let _ = slot;

@@ -1,7 +1,6 @@
-//! Ledger: every received frame is delivered, queued, or dropped for a named reason. [`Ledger`] is one worker's
-//! account of its frames. It balances after every step; [`Ledger::missing`] is the difference.
+//! Ledger: every received frame is delivered, queued, or dropped for a named reason.
 
-/// Account of one worker's frames, in frames.
+/// Account of one worker's frames, in frames. It balances after every step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Frames received by the worker's ports.
@@ -20,7 +19,7 @@ pub struct Ledger {
     pub consumed: u64,
     /// Frames handed over to other workers.
     pub handed_over: u64,
-    /// Frames currently in a queue of the worker, or committed to its driver.
+    /// Frames in a queue of the worker, or committed to its driver.
     pub held: u64,
 }
 

@@ -1,11 +1,7 @@
 //! Punting of slow-path frames: frames for the switch itself or its host.
 //!
-//! A punted frame is copied at once to a [`PuntSink`], and its slot is freed. It waits in no queue and counts against
-//! its class only during that step. A bucket of frames at each port ([`PuntLimit`]) bounds the frames offered, before
-//! any copy. A flood thus costs one comparison per frame and leaves room for other ports.
-//!
-//! The outcome is counted at the ingress port ([`xoff_flow_control::counters::PuntCounters`]): punted, or
-//! [refused](PuntRefusal). The ledger counts punted frames as consumed.
+//! A punted frame is copied at once to a [`PuntSink`], and its slot is freed. A bucket of frames at each port
+//! ([`PuntLimit`]) bounds the frames offered, before any copy. The ledger counts punted frames as consumed.
 
 use std::fmt;
 
@@ -39,15 +35,14 @@ pub struct Punt {
 
 /// Receiver of punted frames.
 pub trait PuntSink: fmt::Debug + Send {
-    /// Copies a frame, whose bytes are in `store`. Returns false without room. Called on the forwarding path, it must
-    /// neither allocate nor wait.
+    /// Copies a frame, whose bytes are in `store`. Returns false without room. On the forwarding path: must neither allocate nor wait.
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool;
 }
 
 /// Credit of one frame: a port earns its rate each nanosecond.
 const FRAME: u64 = 1_000_000_000;
 
-/// Token bucket of one port's punted frames. Credit is in frames x ns/s, so that nothing is rounded.
+/// Token bucket of one port. Credit is in frames x ns/s, so that nothing is rounded.
 #[derive(Clone, Debug)]
 pub(crate) struct PuntBucket {
     limit: PuntLimit,
@@ -60,15 +55,14 @@ impl PuntBucket {
         PuntBucket { limit, credit: most(limit), updated: Nanos::ZERO }
     }
 
-    /// Applies a new limit from `now` on; saved credit stays as far as it fits.
+    /// Applies a new limit; saved credit stays as far as it fits.
     pub(crate) fn revise(&mut self, now: Nanos, limit: PuntLimit) {
         self.refill(now);
         self.limit = limit;
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Returns whether a frame may be punted at `now`. Half of the burst is reserved for frames that are not transit,
-    /// such as those of neighbours.
+    /// Half of the burst is reserved for frames that are not transit, such as those of neighbours.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
         let kept = if reason.is_transit() { u64::from(self.limit.burst / 2) } else { 0 };
         let least = FRAME * (kept + 1);
@@ -78,7 +72,6 @@ impl PuntBucket {
         self.credit >= least
     }
 
-    /// Charges a punted frame that the bucket allowed.
     pub(crate) fn spend(&mut self, now: Nanos) {
         self.refill(now);
         self.credit -= FRAME;

@@ -1,10 +1,9 @@
 //! Rewriting of frames on egress: VLAN tag, PCP and DSCP.
 //!
-//! * A tagged member adds a tag: the frame's own with the VLAN's VID, or a new one. The PCP of a new tag is the
-//!   frame's class unless the port has its own map.
-//! * An untagged member removes the tag, except a priority tag (VID 0). It names no VLAN and carries the PCP: without
-//!   it, the next hop would treat lossless frames as best effort. (802.1Q's bridges do remove it; Open vSwitch leaves
-//!   the choice to its `priority-tags` option.)
+//! * A tagged member adds a tag: the frame's own with the VLAN's VID, or a new one. A new tag's PCP is the frame's
+//!   class unless the port has its own map.
+//! * An untagged member removes the tag, except a priority tag (VID 0): without its PCP, the next hop would treat
+//!   lossless frames as best effort. (802.1Q's bridges do remove it.)
 //! * Maps by class overwrite the PCP of frames that leave with a tag, and the DSCP of IP packets.
 
 use pnet_packet::ethernet::EtherTypes;
@@ -40,8 +39,7 @@ impl Rewriter {
         layout.names_vlan() == tagged && keeps_pcp && self.dscp.is_none()
     }
 
-    /// Rewrites a frame of VLAN `vid` for its egress, `tagged` or not. Returns false if it needs a tag and its slot
-    /// has no room; the frame must not be sent then.
+    /// Rewrites a frame of VLAN `vid` for its egress. Returns false, and the frame must not be sent, if a tag has no room.
     #[must_use]
     pub fn apply<S: FrameStore>(
         &self,
@@ -77,8 +75,7 @@ impl Rewriter {
     }
 }
 
-/// Inserts a tag into a frame that holds an Ethernet header. Returns false, without changes, if its slot has no room
-/// in front.
+/// Returns false, without changes, if the slot has no room in front.
 fn insert_tag<S: FrameStore>(store: &mut S, frame: &mut Frame, tci: Tci) -> bool {
     if !store.move_start(frame, -i32::from(field::TAG_LEN)) {
         return false;
@@ -90,7 +87,7 @@ fn insert_tag<S: FrameStore>(store: &mut S, frame: &mut Frame, tci: Tci) -> bool
     true
 }
 
-/// Removes the tag of a frame. Returns false, without changes, if the store cannot move its start.
+/// Returns false, without changes, if the store cannot move the start.
 fn remove_tag<S: FrameStore>(store: &mut S, frame: &mut Frame) -> bool {
     let addresses = *store.head(frame).first_chunk::<ADDRESSES>().expect("a tagged frame holds addresses");
     if !store.move_start(frame, field::TAG_LEN.into()) {

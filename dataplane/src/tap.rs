@@ -1,9 +1,7 @@
-//! Observers of frames: a [`Tap`] sees the frames of some ports as they are received, sent and dropped, without
-//! effect.
+//! Observers of frames: a [`Tap`] sees the frames of some ports as they are received, sent and dropped, without effect.
 //!
-//! A frame dropped on receipt is shown once, as received with the reason. One dropped later is shown as received, and
-//! again at the port that counts the drop. Frames are thus shown as often as they are counted, except that sent
-//! frames are shown when given to the driver, and counted when they have left.
+//! Frames are shown as often as they are counted: one dropped on receipt once, one dropped later also at the port that
+//! counts the drop. Sent frames are shown when given to the driver, and counted when they have left.
 
 use std::fmt;
 
@@ -28,8 +26,7 @@ pub struct Sighting {
     pub port: PortId,
     /// Class of the frame; `None` for frames that the switch consumes or makes.
     pub class: Option<Class>,
-    /// True for network control: frames that the switch consumes or makes (PFC, PAUSE, rates, lists of flows, LLDP),
-    /// and every CNM.
+    /// True for network control: frames that the switch consumes or makes, and every CNM.
     pub is_control: bool,
     /// Event of the frame.
     pub event: FrameEvent,
@@ -69,7 +66,7 @@ impl FrameEvent {
     }
 }
 
-/// Observer of frames. Called on the forwarding path, it must neither allocate nor wait.
+/// Observer of frames. On the forwarding path: must neither allocate nor wait.
 pub trait Tap: fmt::Debug + Send {
     /// Returns the ports whose frames are shown.
     fn ports(&self) -> PortSet;

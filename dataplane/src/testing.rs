@@ -1,4 +1,4 @@
-//! Helpers of this crate's unit tests: a port, and a store of one frame.
+//! Helpers of unit tests: a port, and a store of one frame.
 
 use xoff_flow_control::settings::{ClassSettings, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, CLASSES, MacAddr};
@@ -16,14 +16,12 @@ pub fn port_settings(index: u8) -> PortSettings {
     )
 }
 
-/// Store of a single frame with some room in front.
 pub struct OneSlot {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl OneSlot {
-    /// Creates a store of the frame `bytes` behind `room` free bytes.
     pub fn holding(bytes: &[u8], room: usize) -> (OneSlot, Frame) {
         let mut slot = vec![0xee; room];
         slot.extend(bytes);

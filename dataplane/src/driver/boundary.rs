@@ -8,7 +8,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::routing::Fib;
 use crate::switch::{Batch, PolicySwap, Revision, Switch};
 
-/// Calls of a driver to its dataplane. Each method makes the call that its doc names; a recorder also logs it.
+/// Calls of a driver to its dataplane. A recorder also logs them.
 pub trait Boundary {
     /// Returns a batch of the switch at `now`.
     #[inline(always)]
@@ -16,7 +16,7 @@ pub trait Boundary {
         switch.batch(now)
     }
 
-    /// Calls [`Batch::advance`], right after the batch has begun.
+    /// Calls [`Batch::advance`], first in a batch.
     #[inline(always)]
     fn advance<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) -> bool {
         batch.advance(store)

@@ -1,7 +1,6 @@
 //! Loop that drives a switch, without I/O: worker threads run it over AF_XDP ports, simulators and tests over memory.
 //!
-//! A [`Driver`] is a switch with its ports at one instant. Headroom, thresholds and the maximum reaction time to a
-//! pause are derived from the order of [`Driver::turn`]:
+//! Headroom, thresholds and the maximum reaction time to a pause are derived from the order of [`Driver::turn`]:
 //!
 //! ```text
 //!   advance                  due timers
@@ -12,8 +11,6 @@
 //!   announce, at all ports   pause frames, before data of any port
 //!   transmit, port by port
 //! ```
-//!
-//! Every call of the dataplane passes a [`Boundary`], so that a recorder can log it.
 
 mod boundary;
 
@@ -24,17 +21,15 @@ use xoff_wire::units::{Nanos, PortId};
 use crate::frame::{Frame, FrameStore};
 use crate::switch::{Batch, HANDOVERS_MAX, Switch};
 
-/// Maximum number of descriptors received from one queue of a port in a turn. Sending loads much of the kernel into
-/// the core's caches, receiving much of the switch: larger batches share that cost.
+/// Maximum number of descriptors received from one queue of a port in a turn.
 pub const BATCH: u32 = 128;
 const _: () =
     assert!(4 * BATCH <= HANDOVERS_MAX, "what a turn receives from four queues of a port fits its outboxes");
 
-/// Number of times that one port is served in a turn. A device that sends while it is kicked has room again at once:
-/// a second serving lets as many long frames leave as arrive.
+/// Number of times that one port is served in a turn. A second serving uses the room that a device makes while it is kicked.
 const SERVINGS: usize = 2;
 
-/// Port of a driver: its receive and transmit rings. `S` is the store of frames.
+/// Receive and transmit rings of a port. `S` is the store of frames.
 pub trait Port<S> {
     /// Calls `sent` with every frame that has left since the last call.
     fn reap(&mut self, store: &mut S, sent: impl FnMut(&mut S, Frame));
@@ -42,8 +37,7 @@ pub trait Port<S> {
     /// Offers free chunks to receive into.
     fn refill(&mut self, _store: &mut S) {}
 
-    /// Calls `each` with received frames, of up to `budget` descriptors for each queue. Returns the number of
-    /// frames.
+    /// Calls `each` with received frames, of up to `budget` descriptors for each queue. Returns their number.
     fn receive(&mut self, store: &mut S, budget: u32, each: impl FnMut(&mut S, Frame)) -> u32;
 
     /// Returns how many data frames [`send`](Self::send) accepts, of any length.
@@ -57,16 +51,16 @@ pub trait Port<S> {
     /// Accepts a frame to be sent by the next [`flush`](Self::flush).
     ///
     /// # Errors
-    /// Returns the frame if the rings have no room: reap, and try again.
+    /// Returns the frame if the rings have no room.
     fn send(&mut self, store: &mut S, frame: Frame) -> Result<(), Frame>;
 
-    /// Sends the accepted frames, and those that an earlier flush could not send.
+    /// Sends the accepted frames, also those left by an earlier flush.
     fn flush(&mut self) {}
 
-    /// Returns whether frames were sent and have not been [reaped](Self::reap).
+    /// Returns whether sent frames have not been [reaped](Self::reap).
     fn in_flight(&self) -> bool;
 
-    /// Returns whether the device was removed, so that its frames must be [taken back](Self::take_back).
+    /// Returns whether the device was removed: [take back](Self::take_back) its frames.
     fn is_removed(&self) -> bool {
         false
     }
@@ -75,7 +69,7 @@ pub trait Port<S> {
     fn take_back(&mut self, _store: &mut S, _unsent: impl FnMut(&mut S, Frame)) {}
 }
 
-/// Connections of a driver other than its ports: workers, requests, measurements. `()` has none.
+/// Connections of a driver other than its ports. `()` has none.
 pub trait Environment<P, S> {
     /// Exchanges frames with other workers.
     fn exchange(&mut self, _now: Nanos, _switch: &mut Switch, _store: &mut S) -> Progress {
@@ -101,7 +95,7 @@ impl<P, S> Environment<P, S> for () {}
 pub struct Progress {
     /// True if a frame moved, a timer was due or a request was served.
     pub is_busy: bool,
-    /// Number of frames received, from ports or from other workers.
+    /// Number of frames received from ports and other workers.
     pub received: u32,
 }
 
@@ -159,7 +153,6 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         Progress { is_busy, received }
     }
 
-    /// Sends the frames that may leave now. Returns whether there were any.
     fn transmit(&mut self, environment: &mut impl Environment<P, S>) -> bool {
         if !self.switch.announcements_due().is_empty() {
             self.announce(environment);
@@ -193,8 +186,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause frames before any port sends data. Frames are forwarded first, because dropped frames and
-    /// frames that no longer count need no pause. Frames that cannot leave now are left to `transmit`.
+    /// Sends due pause frames. Frames are forwarded first, because dropped frames and frames that no longer count need no pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -209,7 +201,6 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
     }
 
-    /// Sends only the pause frames of the port at index `at`.
     fn send_pauses(&mut self, at: usize) {
         let (id, port) = &mut self.ports[at];
         let mut batch = self.boundary.batch(self.switch, self.now);
@@ -221,13 +212,13 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         port.flush();
     }
 
-    /// Makes XON due for every held class, and ends requested rates. The frames leave by [`Driver::part`].
+    /// Makes XON due for every held class, and ends requested rates. [`Driver::part`] sends the frames.
     pub fn release_peers(&mut self) {
         let mut batch = self.boundary.batch(self.switch, self.now);
         self.boundary.release_peers(&mut batch);
     }
 
-    /// Sends due pause and rate frames, but no data, before a stop. Returns whether one of them has not left yet.
+    /// Sends due pause and rate frames, but no data, before a stop. Returns whether one has not left yet.
     pub fn part(&mut self) -> bool {
         // All peers are notified first: a policy that panics on a released frame then stops no XON.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));
@@ -258,7 +249,7 @@ pub fn reap<P: Port<S>, S: FrameStore>(
     any
 }
 
-/// Receives frames of a port, at most [`BATCH`] descriptors of each queue. Returns the number of frames.
+/// Receives frames of a port, at most [`BATCH`] descriptors of each queue. Returns their number.
 pub fn receive<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,
@@ -269,7 +260,6 @@ pub fn receive<P: Port<S>, S: FrameStore>(
     port.receive(store, BATCH, move |store, frame| by.receive(batch, id, frame, store))
 }
 
-/// Sends as many frames by a port as may leave and have room. Returns whether there were any.
 fn send<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,

@@ -1,18 +1,13 @@
 //! Forwarding database: the ports of addresses, learned from source addresses.
 //!
 //! Guarantees under any traffic:
-//! * An address unused for the ageing time is unknown from that nanosecond on. Within another quarter of the ageing
-//!   time its entry is free for the capacity and the port's limit. A sweep checks a bounded number of entries at each
-//!   [`Fdb::next_deadline`].
-//! * A station that moves is found at its new port from its first frame there. A port at its limit takes over no
-//!   address: the address stays at its old port until it ages.
-//! * Group addresses and the zero address are never learned. Static addresses never move, never age and do not count
-//!   against a port's limit, but against the capacity.
+//! * An address unused for the ageing time is unknown from that nanosecond on. A bounded sweep frees its entry within
+//!   another quarter of that time.
+//! * A station that moves is found at its new port from its first frame there, unless that port is at its limit.
+//! * Group addresses and the zero address are never learned. Static addresses never move or age, and count against the capacity only.
 //!
-//! Each worker of a switch has a replica. A worker learns from its received frames. [`Learned::is_update`] says when
-//! the other replicas must [`Fdb::apply`] an update. An active station is announced again at least each quarter of
-//! the ageing time. It thus does not age in replicas that do not receive its frames. The same updates feed read-only
-//! replicas.
+//! Each worker has a replica. [`Learned::is_update`] says when the others must [`Fdb::apply`] an update. An active
+//! station is announced again at least each quarter of the ageing time, so that it does not age elsewhere.
 
 use std::ops::Range;
 
@@ -41,7 +36,7 @@ pub enum Learned {
     Refreshed,
     /// Static address, which does not move.
     Static,
-    /// Port at its limit of addresses.
+    /// Port at its limit.
     RefusedByLimit,
     /// Database full.
     RefusedByCapacity,
@@ -56,7 +51,7 @@ impl Learned {
         matches!(self, Learned::New | Learned::Moved { .. } | Learned::Renewed)
     }
 
-    /// Returns whether the address was refused because room was missing.
+    /// Returns whether room was missing.
     #[must_use]
     pub const fn is_refused(self) -> bool {
         matches!(self, Learned::RefusedByLimit | Learned::RefusedByCapacity)
@@ -72,11 +67,11 @@ pub struct FdbUpdate {
     pub mac: MacAddr,
     /// Port of the station.
     pub port: PortId,
-    /// Time at which the station sent.
+    /// Time of its last frame.
     pub last_active: Nanos,
 }
 
-/// Entry of the database, for display.
+/// Entry for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdbEntry {
     /// VLAN identifier.
@@ -95,7 +90,6 @@ struct PortState {
     limit: usize,
     learned: usize,
     moved: u64,
-    /// Frames whose source was not learned because room was missing.
     refused: u64,
 }
 
@@ -104,9 +98,9 @@ struct PortState {
 pub struct Fdb {
     table: Table,
     capacity: usize,
-    /// Ageing time; [`Nanos::NEVER`] without ageing.
+    /// [`Nanos::NEVER`] without ageing.
     ageing: Nanos,
-    /// Log2 of the unit, in nanoseconds, in which stations are announced again: at most a quarter of the ageing time.
+    /// Log2 of the interval in nanoseconds at which stations are announced again.
     update_shift: u32,
     ports: Vec<PortState>,
     statics: usize,
@@ -118,7 +112,7 @@ struct Sweep {
     next_place: usize,
     places: usize,
     period: Nanos,
-    /// Next sweep; never without entries that could age.
+    /// Never without entries that could age.
     due: Nanos,
 }
 
@@ -157,8 +151,7 @@ impl Fdb {
         }
     }
 
-    /// Applies new settings in a table of the same size. Learned addresses stay unless they become static. Returns
-    /// the number of static addresses whose buckets were full.
+    /// Applies settings of the same size and keeps learned addresses. Returns the number of static addresses without room.
     pub(super) fn revise(&mut self, settings: &FdbSettings, ports: &[PortSettings]) -> usize {
         for (state, port) in self.ports.iter_mut().zip(ports) {
             let of = PortState::new(port);
@@ -218,8 +211,7 @@ impl Fdb {
         }
     }
 
-    /// Applies an update of another replica unless this one has newer information. The other replica has checked the
-    /// port's limit.
+    /// Applies an update, whose port limit is checked already, unless this replica has newer information.
     pub fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
@@ -248,7 +240,7 @@ impl Fdb {
         self.table.prefetch(Key::new(vid, mac));
     }
 
-    /// Removes all addresses learned at a port. Scans the whole table, which is acceptable when a link goes down.
+    /// Removes all addresses learned at a port. Scans the whole table.
     pub fn flush(&mut self, port: PortId) {
         for place in (0..self.table.places()).map(Table::place) {
             let entry = self.table.entry(place);
@@ -280,7 +272,7 @@ impl Fdb {
         self.sweep.due = if idle { Nanos::NEVER } else { now.after(self.sweep.period) };
     }
 
-    /// Returns the number of entries, including static ones and aged ones not yet swept.
+    /// Returns the number of entries, also of aged ones not yet swept.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
@@ -310,7 +302,7 @@ impl Fdb {
         self.ports[port.index()].moved
     }
 
-    /// Returns the number of frames at a port whose source was refused, by its limit or the capacity.
+    /// Returns the number of frames at a port whose source was refused for missing room.
     #[must_use]
     pub fn refused_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].refused
@@ -325,7 +317,7 @@ impl Fdb {
         self.entries_at(now, 0..self.places())
     }
 
-    /// Returns the number of table positions. An address keeps its position until it is removed.
+    /// Returns the number of table positions. An address keeps its position.
     #[must_use]
     pub fn places(&self) -> usize {
         self.table.places()
@@ -403,7 +395,7 @@ impl Fdb {
     }
 }
 
-/// Builds the table with the static addresses, or returns `None` if the buckets of one are full.
+/// Returns `None` if the buckets of an address are full.
 fn table_of_statics(settings: &FdbSettings, capacity: usize) -> Option<Table> {
     let mut table = Table::new(capacity, settings.seed);
     for &(vid, mac, port) in &settings.statics {

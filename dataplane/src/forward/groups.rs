@@ -1,8 +1,7 @@
 //! Groups of ports that lead to the same stations.
 //!
-//! The forwarding database represents a group by its first member. Addresses received on any member are learned
-//! there, and an address at any member leads to the group. The member that a frame takes is chosen where queues are
-//! known ([`super::spread`]).
+//! The forwarding database represents a group by its first member. The member that a frame takes is chosen where queues
+//! are known ([`super::spread`]).
 
 use xoff_flow_control::settings::{GroupSettings, SwitchSettings};
 use xoff_wire::units::{PortId, PortSet};
@@ -25,7 +24,7 @@ pub struct Groups {
     of: Box<[Option<GroupId>]>,
     members: Box<[PortSet]>,
     grouped: PortSet,
-    /// Members of uplink groups, between which no frame is forwarded.
+    /// No frame is forwarded between these.
     uplinks: PortSet,
 }
 

@@ -1,17 +1,12 @@
-//! Detection of loops: two ports of the switch that are connected outside. A frame flooded out of one returns by the
-//! other, for ever, and multiplies.
+//! Detection of loops: two ports of the switch that are connected outside.
 //!
-//! In a loop, each circulating frame seems to come from a station that has just moved between the two ports,
-//! thousands of times a second. Real stations move once, and a failover moves stations once and in one direction.
-//! Hence moves between two ports are counted in both directions. [`MOVES`] of them within [`WINDOW`] are a loop if
-//! both directions differ by at most one in four. A link that flaps between two ports with many stations is treated
-//! identically.
+//! In a loop, each circulating frame seems to come from a station that has just moved between the two ports. A failover
+//! moves stations once and in one direction. Hence [`MOVES`] moves within [`WINDOW`] are a loop if both directions
+//! differ by at most one in four.
 //!
-//! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port takes
-//! no part in floods for that time, in either direction, and learns nothing, which breaks the loop. Its learned
-//! addresses are removed, because circulating frames may have taught them. Frames between known stations continue.
-//! Blocking is not the default: an attacker who spoofs the address of an active station makes it move, too, and would
-//! block its port.
+//! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port leaves
+//! floods and learns nothing for that time; its learned addresses are removed. Blocking is not the default: an attacker
+//! who spoofs an active station's address could block its port.
 
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{Nanos, PortId};
@@ -46,7 +41,6 @@ struct Suspect {
 }
 
 impl Loops {
-    /// Creates the state; `detection` is by port.
     pub(super) fn new(detection: impl Iterator<Item = LoopDetection>) -> Loops {
         let suspect = |detection| Suspect {
             detection,
@@ -66,7 +60,7 @@ impl Loops {
         }
     }
 
-    /// Counts a move of a station. Returns the port that must leave floods if the move completes a loop that blocks.
+    /// Returns the port that must leave floods if the move completes a loop that blocks.
     #[cold]
     pub(super) fn moved(&mut self, now: Nanos, from: PortId, to: PortId) -> Option<PortId> {
         let [lower, higher] = if from.0 < to.0 { [from, to] } else { [to, from] };
@@ -101,7 +95,6 @@ impl Loops {
         (suspect.detection == LoopDetection::Block).then_some(higher)
     }
 
-    /// Returns whether a loop was found at `port` less than [`HOLD`] ago.
     pub(super) fn is_found(&self, port: PortId) -> bool {
         self.ports[port.index()].until != Nanos::NEVER
     }
@@ -149,7 +142,7 @@ mod tests {
         Loops::new([LoopDetection::Block; 3].into_iter())
     }
 
-    /// Makes `moves` alternating moves. Returns the port that they block.
+    /// Makes alternating moves. Returns the port that they block.
     fn bounce(loops: &mut Loops, now: Nanos, moves: u32) -> Option<PortId> {
         let to_and_fro = [(A, B), (B, A)].into_iter().cycle();
         to_and_fro.take(moves as usize).map(|(from, to)| loops.moved(now, from, to)).find_map(|found| found)
@@ -185,8 +178,7 @@ mod tests {
     #[test]
     fn ports_with_most_moves_are_looped() {
         let mut loops = loops();
-        // A station behind the first port sends into a loop of the other two. For each of its moves there are many
-        // between those two.
+        // A station behind the first port sends into a loop of the other two.
         let mut found = None;
         for _ in 0..MOVES {
             found = found.or(loops.moved(Nanos(0), A, C)).or(loops.moved(Nanos(0), C, A));

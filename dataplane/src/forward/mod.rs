@@ -1,12 +1,8 @@
 //! Forwarding of frames: VLAN admission, learning, lookup, flooding.
 //!
-//! [`Bridge::forward`] is 802.1Q's forwarding process for one frame, without queues or pauses. A decision is a port,
-//! a set of ports, or a drop reason. Frames to 01:80:c2:00:00:00..0f, which no bridge forwards or learns from, never
-//! reach it.
-//!
-//! An address may be at a group of ports ([`groups`]). A frame received on a member is learned at the group and
-//! leaves by none of its members. The decision names the group, or in a flood its [representative](Groups::at)
-//! member. The member is chosen where queues are known ([`spread`]).
+//! [`Bridge::forward`] is 802.1Q's forwarding process for one frame, without queues or pauses. Frames to
+//! 01:80:c2:00:00:00..0f never reach it. For an address at a group of ports ([`groups`]), the decision names the group,
+//! or in a flood its [representative](Groups::at). The member is chosen later ([`spread`]).
 
 mod fdb;
 mod groups;
@@ -37,7 +33,7 @@ pub enum Decision {
     Unicast(PortId),
     /// The frame leaves through one port of this group.
     Group(GroupId),
-    /// The frame leaves through each of these ports, at least one. A member of a group represents the whole group.
+    /// The frame leaves through each of these ports, at least one. A member represents its group.
     Flood(PortSet, Flooded),
     /// The frame is for the router of the switch.
     Route(Site),
@@ -52,8 +48,7 @@ pub struct Forwarding {
     pub decision: Decision,
     /// VLAN of the frame; 0 if it was not admitted to one.
     pub vid: u16,
-    /// True if a frame with an identical header, at the same time and bridge [version](Bridge::version), is forwarded
-    /// identically and teaches nothing.
+    /// True if identical headers, at the same time and bridge [version](Bridge::version), are forwarded identically and teach nothing.
     pub repeats: bool,
     /// Update for other replicas of the forwarding database.
     pub learned: Option<FdbUpdate>,
@@ -65,7 +60,6 @@ pub struct Forwarding {
 struct Exits {
     /// Allowed ports that are in no group.
     all: PortSet,
-    /// Representative of the ingress port in the forwarding database.
     at: PortId,
     unknown: PortSet,
     group: PortSet,
@@ -80,14 +74,12 @@ pub struct Bridge {
     exits: Vec<Exits>,
     /// Egress ports of the router, which is behind no port.
     of_router: Exits,
-    /// Incremented whenever an identical frame may be forwarded differently.
     version: u64,
     up: PortSet,
     /// Ports from which addresses are learned: with a link, learning, and not blocked by a loop.
     teaches: PortSet,
     isolated: PortSet,
     loops: Loops,
-    /// Ports that take no part in floods because of a loop.
     looped: PortSet,
     flood_unknown: PortSet,
     flood_group: PortSet,
@@ -117,9 +109,8 @@ impl Bridge {
         bridge
     }
 
-    /// Applies new settings with the same ports. `vlans` and `groups` belong to `settings`; they are allocated by the
-    /// caller and replaced by the old ones. Learned addresses stay, except at ports whose group changed. Returns the
-    /// number of static addresses without room.
+    /// Applies new settings with the same ports; the caller gets the old `vlans` and `groups` back. Addresses stay,
+    /// except at ports whose group changed. Returns the number of static addresses without room.
     pub fn revise(&mut self, settings: &SwitchSettings, vlans: &mut Vlans, groups: &mut Groups) -> usize {
         let ports = &settings.ports;
         std::mem::swap(&mut self.vlans, vlans);
@@ -147,7 +138,6 @@ impl Bridge {
         prefetch(&self.exits[ingress.index()]);
     }
 
-    /// Prefetches the first bucket of `mac` for an untagged frame of `ingress`.
     #[inline]
     pub(crate) fn prefetch_station(&self, ingress: PortId, mac: MacAddr) {
         if let Some(vid) = self.vlans.pvid(ingress) {
@@ -188,7 +178,6 @@ impl Bridge {
         Forwarding { decision, vid, repeats: !learned.is_refused(), learned: update }
     }
 
-    /// Uncounts the refusal of the last forwarded frame of `ingress`.
     pub(crate) fn take_refusal_back(&mut self, ingress: PortId) {
         self.fdb.take_refusal_back(self.exits[ingress.index()].at);
     }
@@ -215,8 +204,7 @@ impl Bridge {
         self.vlans.get(vid).tagged.contains(port)
     }
 
-    /// Records a link change. When a link goes down, addresses learned there are removed unless its group has another
-    /// link. Frames received before then teach nothing.
+    /// Records a link change. Addresses learned at a lost link are removed unless its group has another.
     pub fn set_link(&mut self, port: PortId, is_up: bool) {
         if is_up {
             self.up.insert(port);
@@ -247,7 +235,7 @@ impl Bridge {
         self.groups.of(port).map(|group| *self.groups.members(group))
     }
 
-    /// Returns whether frames can leave through `port` or another member of its group.
+    /// Returns whether frames can leave through `port` or its group.
     fn leads_on(&self, port: PortId) -> bool {
         self.is_up(port) || self.companions(port).is_some_and(|ports| !ports.and(&self.up).is_empty())
     }
@@ -345,7 +333,7 @@ impl Bridge {
         self.towards_other_member(ingress, port, members)
     }
 
-    /// Decides for an address at a port that the frame cannot leave by: another member of its group, or a drop.
+    /// Decides for a port that the frame cannot leave by: another member of its group, or a drop.
     #[inline(never)]
     fn towards_other_member(&self, ingress: PortId, port: PortId, members: &PortSet) -> Decision {
         match self.groups.of(port) {
@@ -368,7 +356,6 @@ impl Bridge {
         })
     }
 
-    /// Returns why no frame of `ingress` leaves through `port` or its group.
     #[cold]
     fn drop_reason(&self, ingress: PortId, port: PortId, members: &PortSet) -> DropReason {
         if port == ingress {

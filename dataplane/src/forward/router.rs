@@ -1,4 +1,4 @@
-//! Router among the stations of a VLAN: frames to it leave the bridge, and its frames come from no port.
+//! Router of a VLAN: frames to it leave the bridge, and its frames come from no port.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::Flooded;
@@ -20,13 +20,13 @@ impl Bridge {
         self.vlans.has_routers()
     }
 
-    /// Returns whether frames of a VLAN's router may be in the switch: a VLAN has, or had, one.
+    /// Returns whether any VLAN has, or had, a router, whose frames may be in the switch.
     #[must_use]
     pub const fn has_or_had_routers(&self) -> bool {
         self.vlans.has_or_had_routers()
     }
 
-    /// Decides the forwarding of a frame that the router sends to `dst` in VLAN `vid`.
+    /// Decides the forwarding of a router's frame to `dst` in VLAN `vid`.
     #[must_use]
     pub fn from_router(&self, now: Nanos, vid: u16, dst: MacAddr) -> Decision {
         let members = &self.vlans.get(vid).members;

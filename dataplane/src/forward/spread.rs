@@ -1,14 +1,11 @@
 //! Choice among equal-cost paths, identified by number: ports of a group, or next hops of a route.
 //!
-//! A choice is a pure function of its arguments: flow digest, round-robin position, random number, queue lengths,
-//! usable paths. A choice that is not used, because the frame must wait, can thus be repeated.
+//! A choice is a pure function, and can be repeated if the frame must wait.
 //!
-//! * Each path has a weight, and gets its share of flows, turns or random choices among the usable ones.
-//! * A flow takes the path with the highest number drawn from flow and path together (rendezvous hashing with the
-//!   highest random weight). When a path is lost, only its flows move, and only they return. Permanently added or
-//!   removed paths behave identically if the others keep their names.
-//! * The caller salts the flow's digest. Otherwise the second of two switches in a row would find all of its flows on
-//!   one path.
+//! * Each usable path gets its share of flows, turns or random choices by weight.
+//! * A flow takes the path with the highest number drawn from flow and path (rendezvous hashing). When a path is lost,
+//!   only its flows move, and only they return.
+//! * The caller salts the digest; otherwise the second of two switches in a row would find its flows on one path.
 
 use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
 use xoff_wire::flow::mix;
@@ -79,8 +76,8 @@ struct WeightedPath {
 }
 
 impl WeightedPaths {
-    /// Creates paths from (name, weight): 1 to [`MEMBERS_MAX`] of them. The name identifies a path, so that flows
-    /// stay with it if its number changes. A weight is 1 to [`WEIGHT_MAX`].
+    /// Creates paths from (name, weight): 1 to [`MEMBERS_MAX`] of them, weights 1 to [`WEIGHT_MAX`]. Flows stay with a
+    /// name when numbers change.
     ///
     /// # Panics
     /// Panics if there are none, or more than the maximum.
@@ -104,13 +101,13 @@ impl WeightedPaths {
         self.paths.len()
     }
 
-    /// Returns false: there is at least one path.
+    /// Returns false.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// Returns the path of a flow by its salted digest, or `None` if none is usable.
+    /// Returns the usable path of a flow by its salted digest, if any.
     #[inline]
     #[must_use]
     pub fn of_flow(&self, digest: u64, usable: PathSet) -> Option<usize> {
@@ -123,8 +120,7 @@ impl WeightedPaths {
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
 
-    /// Returns the next path in round robin from position `place`, and the following position; `None` if none is
-    /// usable.
+    /// Returns the next usable path in round robin from position `place`, if any, and the following position.
     #[inline]
     #[must_use]
     pub fn in_turn(&self, place: usize, usable: PathSet) -> Option<(usize, usize)> {
@@ -134,7 +130,7 @@ impl WeightedPaths {
         Some((self.turns[found].into(), (found + 1) % count))
     }
 
-    /// Returns a random path, chosen by the uniform number `chance`, or `None` if none is usable.
+    /// Returns a usable path, if any, chosen by the uniform number `chance`.
     #[inline]
     #[must_use]
     pub fn at_random(&self, chance: u64, usable: PathSet) -> Option<usize> {
@@ -148,7 +144,7 @@ impl WeightedPaths {
         })
     }
 
-    /// Returns the next path of a frame in the order `turns`, and the new position.
+    /// Returns the next path in the order `turns`, and the new position.
     #[inline]
     #[must_use]
     pub fn next(&self, turns: Turns, place: usize, chance: u64, usable: PathSet) -> Option<(usize, usize)> {
@@ -159,8 +155,7 @@ impl WeightedPaths {
     }
 }
 
-/// Returns the usable paths with less than `low` bytes queued; else those with less than `high`; else all. `waiting`
-/// is called once for each.
+/// Returns the usable paths with less than `low` bytes queued; else those with less than `high`; else all.
 #[inline]
 #[must_use]
 pub fn shortest(usable: PathSet, low: Bytes, high: Bytes, waiting: impl Fn(usize) -> Bytes) -> PathSet {
@@ -176,7 +171,7 @@ pub fn shortest(usable: PathSet, low: Bytes, high: Bytes, waiting: impl Fn(usize
     below_low.or(below_high).or(usable)
 }
 
-/// Arbitrary constant that separates the hashes of small names from those of digests.
+/// Arbitrary constant that separates hashes of names from those of digests.
 const NAMES: u64 = 0x7061_7468_7761_7973;
 
 #[inline]
@@ -185,14 +180,13 @@ fn scaled(chance: u64, below: u64) -> u64 {
     ((u128::from(chance) * u128::from(below)) >> 64) as u64
 }
 
-/// Maps a uniform number to a value above 0, up to 1.
+/// Maps a uniform number to (0, 1].
 #[inline]
 fn unit(drawn: u64) -> f64 {
     ((drawn >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns the round-robin order: each path as often as its weight divided by the common divisor, evenly spaced. The
-/// path farthest behind its share comes next.
+/// Returns the round-robin order: each path as often as its reduced weight, evenly spaced. The path farthest behind its share comes next.
 fn turns(paths: &[WeightedPath]) -> Box<[u8]> {
     let divisor = paths.iter().fold(0, |divisor, path| common_divisor(divisor, path.weight));
     let weights: Vec<i64> = paths.iter().map(|path| i64::from(path.weight / divisor)).collect();

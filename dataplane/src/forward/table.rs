@@ -1,13 +1,11 @@
 //! Hash table of (VLAN, address), allocated once, with constant cost at any load.
 //!
-//! An address may be in either of two buckets of seven entries. A bucket with its ports is one cache line. A search
-//! checks at most fourteen keys, whatever an attacker sends, and an entry never moves. An address goes into its first
-//! bucket until that has four, then into the emptier of the two. The table has at least seven positions for four
-//! entries, so that both buckets are rarely full by chance. Times of last use lie elsewhere, because static addresses
-//! do not need them.
+//! An address may be in either of two buckets of seven entries, each one cache line with its ports. A search checks at
+//! most fourteen keys, and an entry never moves. An address goes into its first bucket until that has four, then into
+//! the emptier one. Times of last use lie elsewhere.
 //!
 //! An attacker who could choose fourteen addresses for the two buckets of a station would keep it from being learned.
-//! The buckets depend on a secret ([`HashSeed`]); the traffic reveals only that an address was not learned.
+//! Hence they depend on a secret ([`HashSeed`]).
 
 use xoff_flow_control::prefetch::prefetch;
 use xoff_flow_control::settings::HashSeed;
@@ -15,10 +13,9 @@ use xoff_wire::flow::mix;
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 const WAYS: usize = 7;
-/// Entries in its first bucket from which on an address may go into the other.
 const CROWDED: usize = 4;
 
-/// VLAN and address in one word; zero, which is no VLAN, marks a free position.
+/// VLAN and address; zero marks a free position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(u64);
 
@@ -77,7 +74,6 @@ impl Bucket {
     }
 }
 
-/// Returns the number of buckets for `capacity` entries: one for each four at least.
 const fn buckets_for(capacity: usize) -> usize {
     capacity.div_ceil(4).next_power_of_two()
 }
@@ -88,8 +84,8 @@ pub const fn table_bytes(capacity: usize) -> usize {
     buckets_for(capacity) * (size_of::<Bucket>() + size_of::<[Nanos; WAYS]>())
 }
 
-/// Keyed hash of one word under four secret ones: two multiplications with folded halves. It is no cipher, but inputs
-/// alone do not suffice to compute or invert it.
+/// Keyed hash of one word: two multiplications with folded halves. It is no cipher, but inputs alone do not suffice to
+/// compute or invert it.
 #[derive(Clone, Debug)]
 struct KeyedHash([u64; 4]);
 
@@ -138,12 +134,10 @@ impl Table {
         self.len
     }
 
-    /// Returns the number of positions.
     pub fn places(&self) -> usize {
         self.buckets.len() * WAYS
     }
 
-    /// Returns the position of a number below [`Table::places`].
     pub const fn place(number: usize) -> Place {
         Place { bucket: number / WAYS, way: number % WAYS }
     }
@@ -155,7 +149,6 @@ impl Table {
         at(first).or_else(|| at(second))
     }
 
-    /// Prefetches the first bucket of a key.
     #[inline]
     pub fn prefetch(&self, key: Key) {
         prefetch(&self.buckets[self.buckets_of(key).0]);
@@ -173,7 +166,6 @@ impl Table {
         true
     }
 
-    /// Frees an occupied position.
     pub fn remove(&mut self, Place { bucket, way }: Place) {
         self.buckets[bucket].keys[way] = Key::FREE;
         self.len -= 1;
@@ -207,7 +199,6 @@ impl Table {
         self.last_active[bucket][way]
     }
 
-    /// Replaces the entry at an occupied position.
     #[inline]
     pub fn set(&mut self, Place { bucket, way }: Place, entry: Entry) {
         let at = &mut self.buckets[bucket];
@@ -238,7 +229,6 @@ mod tests {
         assert_eq!((key.vid(), key.mac()), (4094, MacAddr([2, 3, 4, 5, 6, 7])));
     }
 
-    /// Consecutive and scattered addresses fill the table to its capacity.
     #[test]
     fn table_holds_capacity_of_any_addresses() {
         for capacity in [1, 3, 4, 5, 16, 100, 1000, 8192, 16_384, 60_000, 65_536] {

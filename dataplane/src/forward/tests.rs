@@ -14,7 +14,6 @@ const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
 mod groups;
 
-/// Group address of frames without special treatment.
 const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 0, 0, 1]);
 
 fn settings(ports: u8) -> SwitchSettings {
@@ -206,7 +205,6 @@ explore! {
             bridge.set_link(PortId(port), up);
         }
         for (ingress, src, dst, vid) in frames {
-            // Odd first bytes are groups.
             let mac = |n: u8| MacAddr([n & 3, 0, 0, 0, 0, n]);
             let header = frame(mac(src), mac(dst), vid);
             let forwarding = bridge.forward(NOW, PortId(ingress), &header);
@@ -311,7 +309,7 @@ fn step() -> impl Strategy<Value = BridgeStep> {
     ]
 }
 
-/// Returns station address number `n`; number 6 is a group.
+/// Number 6 is a group.
 fn mac(n: u8) -> MacAddr {
     MacAddr([if n == 6 { 3 } else { 2 }, 0, 0, 0, 0, n])
 }

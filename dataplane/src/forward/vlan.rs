@@ -1,7 +1,7 @@
 //! VLAN of a frame, and ports of a VLAN.
 //!
-//! Untagged and priority-tagged frames take the port's PVID. Every frame must be received on a member of its VLAN
-//! (ingress filtering is always on). Without configured VLANs, all ports are untagged members of VLAN 1.
+//! Untagged and priority-tagged frames take the port's PVID. Ingress filtering is always on. Without configured VLANs,
+//! all ports are untagged members of VLAN 1.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{PortSettings, VlanSettings};
@@ -10,7 +10,6 @@ use xoff_wire::units::{MacAddr, PortId, PortSet};
 
 /// VLAN of a switch without configured VLANs.
 pub const DEFAULT_VID: u16 = 1;
-/// Number of possible VIDs; the last one is reserved.
 const VIDS: usize = 4096;
 const VID_RESERVED: u16 = 4095;
 
@@ -33,12 +32,11 @@ pub struct Vlans {
     memberships: Vec<Membership>,
     pvids: Vec<Option<u16>>,
     has_routers: bool,
-    /// True if any VLAN of earlier settings had a router.
     had_routers: bool,
 }
 
 impl Vlans {
-    /// Creates the configured VLANs, or [`DEFAULT_VID`] on all ports without `vlans`.
+    /// Creates the configured VLANs, or [`DEFAULT_VID`] on all ports.
     #[must_use]
     pub fn new(vlans: &[VlanSettings], ports: &[PortSettings]) -> Vlans {
         let mut all = Vlans {
@@ -104,7 +102,7 @@ impl Vlans {
         self.has_routers
     }
 
-    /// Returns whether frames of a router may be in the switch: a VLAN has, or had, one.
+    /// Returns whether any VLAN has, or had, a router, whose frames may be in the switch.
     #[must_use]
     pub const fn has_or_had_routers(&self) -> bool {
         self.has_routers || self.had_routers

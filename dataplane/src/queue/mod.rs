@@ -1,5 +1,4 @@
-//! Egress class queues: one FIFO, one per ingress port served round robin (VOQ), or the nested queues of OFC, which
-//! pause single flows.
+//! Egress class queues: one FIFO, one per ingress port served round robin (VOQ), or the nested queues of OFC.
 
 mod nested;
 mod nodes;
@@ -64,7 +63,6 @@ impl ClassQueue {
         }
     }
 
-    /// Returns the slot of the next frame, if it is known.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<u32> {
         match self {
@@ -73,7 +71,6 @@ impl ClassQueue {
         }
     }
 
-    /// Removes the frames for which `leaves` returns true, in order.
     pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
         match self {
             ClassQueue::Fifo(fifo) => fifo.take_if(nodes, leaves),

@@ -1,17 +1,15 @@
 //! OFC's nested queues (paper section III-B, Algorithm 3): a class with paused flows in three FIFOs, without
 //! head-of-line blocking and without reordering.
 //!
-//! Frames join the *normal* queue. When a frame of a held flow reaches its head, it moves to the *paused* queue and
-//! the next one may leave. When flows resume, the paused queue is served instead. Resumed frames leave; frames of
-//! held flows move to the *other* backup queue, which becomes the paused queue. The paper's Order Mark, which ends
-//! this drain, is here the end of the served queue, which nothing joins meanwhile. Then the normal queue is served
-//! again.
+//! Frames join the *normal* queue. When a frame of a held flow reaches its head, it moves to the *paused* queue. When
+//! flows resume, the paused queue is served: resumed frames leave, frames of held flows move to the *other* backup
+//! queue, which becomes the paused queue. The paper's Order Mark, which ends this drain, is here the end of the served
+//! queue. Then the normal queue is served again.
 //!
-//! Order within a flow always holds: its frames in the paused queue are older than those in the draining queue, and
-//! those are older than the ones in the normal queue. A flow that resumes *during* a drain may have frames in both
-//! backup queues. To keep the order, its resume takes effect at the next Order Mark. (`Rotate` of Algorithm 3 line 17
-//! counts modulo 2 and would make the normal queue a backup queue. Here the two backup queues swap roles, and a queue
-//! becomes the paused queue only when it is empty.)
+//! A flow's frames in the paused queue are older than those draining, and those are older than the ones in the normal
+//! queue. A flow that resumes *during* a drain may have frames in both backup queues, so its resume takes effect at the
+//! next Order Mark. (`Rotate` of Algorithm 3 line 17 counts modulo 2 and would make the normal queue a backup queue.
+//! Here the backup queues swap roles.)
 //!
 //! After every step the head of the served queue may leave, or nothing may.
 
@@ -42,13 +40,12 @@ enum Served {
 pub(crate) struct Nested {
     normal: Fifo,
     backup: [Fifo; 2],
-    /// Index of the backup queue that is the paused queue.
     paused: usize,
     served: Served,
     flows: Box<[State]>,
     /// Flows resumed since the last Order Mark.
     resumed: Vec<u32>,
-    /// Frames in all three queues whose flow has no number; they cannot be held.
+    /// Frames whose flow has no number; they cannot be held.
     unnumbered: u32,
 }
 
@@ -68,15 +65,14 @@ impl Nested {
         }
     }
 
-    /// Takes over the frames of a FIFO, whose flows have no numbers.
+    /// Takes over frames whose flows have no numbers.
     pub(crate) fn continue_with(&mut self, fifo: Fifo) {
         debug_assert_eq!(self.frames(), 0);
         self.unnumbered = fifo.frames();
         self.normal = fifo;
     }
 
-    /// Empties the queue into one FIFO, oldest queue first, which keeps the order of every flow. The frames lose
-    /// their flow numbers.
+    /// Empties the queue into one FIFO, oldest queue first, which keeps the order of every flow. Flow numbers are lost.
     pub(crate) fn give_up(&mut self, nodes: &mut Nodes) -> Fifo {
         let [first, second] = std::mem::take(&mut self.backup);
         let (paused, drained) = if self.paused == 0 { (first, second) } else { (second, first) };
@@ -105,7 +101,6 @@ impl Nested {
         Some(frame)
     }
 
-    /// Removes the frames for which `leaves` returns true, oldest queue first, in order.
     pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
         let mut taken = Fifo::default();
         let [first, second] = &mut self.backup;
@@ -127,7 +122,7 @@ impl Nested {
         }
     }
 
-    /// Returns the arrival time of the next frame to leave; frames of held flows do not count.
+    /// Ignores frames of held flows.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
         match self.served {
             Served::Normal => self.normal.oldest(nodes),
@@ -135,7 +130,6 @@ impl Nested {
         }
     }
 
-    /// Returns whether flows can be held: all queued frames have flow numbers.
     pub(crate) fn can_hold_flows(&self) -> bool {
         self.unnumbered == 0
     }
@@ -228,7 +222,7 @@ mod tests {
 
     const FLOWS: u32 = 4;
 
-    /// Queue with frames numbered by slot; [`NO_FLOW`] is the flow of a frame without a number.
+    /// Frames are numbered by slot; [`NO_FLOW`] is the flow of a frame without a number.
     struct QueueBench {
         nodes: Nodes,
         queue: Nested,
@@ -377,14 +371,13 @@ mod tests {
         assert_eq!(order, [2, 3, 4, 5, 6, 7, 8]);
     }
 
-    /// Event of the queue. A pause of the whole class is a period without [`QueueStep::Pop`].
+    /// A pause of the whole class is a period without [`QueueStep::Pop`].
     #[derive(Clone, Debug)]
     enum QueueStep {
         Push(u32),
         Pop,
         Hold(Vec<u32>),
         Resume(Vec<u32>),
-        /// The policy changes, and back.
         BecomeFifo,
     }
 
@@ -402,7 +395,7 @@ mod tests {
     struct Waiting {
         flow: u32,
         number: u32,
-        /// True if the queue still has the flow number: the frame was in no FIFO since.
+        /// True if the frame was in no FIFO since it got its flow number.
         is_numbered: bool,
     }
 

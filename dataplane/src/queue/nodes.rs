@@ -1,7 +1,4 @@
-//! State of each frame in the switch, in a table by slot, and the links that form queues.
-//!
-//! A queue is a chain through this table. It costs nothing while empty, has no capacity of its own, and moving a
-//! frame between queues writes two words.
+//! State of each frame in the switch, in a table by slot; the links in it form queues without a capacity of their own.
 
 use xoff_flow_control::policy::NO_FLOW;
 use xoff_flow_control::prefetch::prefetch;
@@ -32,12 +29,11 @@ pub enum Origin {
 pub struct FrameMeta {
     /// Time of receipt.
     pub since: Nanos,
-    /// Length at ingress, without FCS: the counted length, independent of rewriting.
+    /// Length at ingress, without FCS, counted independent of rewriting.
     pub len: u32,
-    /// Flood of the frame; [`NONE`] for a single destination, [`UNCOUNTED`] for a flood that is not counted at its
-    /// ingress.
+    /// Flood of the frame; [`NONE`] for a single destination, [`UNCOUNTED`] for a flood not counted at its ingress.
     pub(crate) account: u32,
-    /// Number of its flow at its egress, from the class's policy; [`NO_FLOW`] if no policy counts flows.
+    /// Number of its flow at its egress; [`NO_FLOW`] if no policy counts flows.
     pub(crate) flow: u32,
     /// VLAN, once `forward` has decided.
     pub vid: u16,
@@ -52,7 +48,7 @@ pub struct FrameMeta {
     pub origin: Origin,
     /// Bytes of its tags that MTUs do not count.
     pub tags: u8,
-    /// True if its header equals that of the previous frame in its ingress queue: both are of one micro-flow.
+    /// True if the previous frame in its ingress queue is of the same micro-flow.
     pub(crate) is_repeat: bool,
 }
 
@@ -79,7 +75,6 @@ impl FrameMeta {
         FrameMeta { origin: Origin::Switch, ..FrameMeta::new(now, port, class, frame.len()) }
     }
 
-    /// Returns whether the frame goes, or could have gone, to several ports.
     #[inline]
     pub(crate) fn is_flooded(&self) -> bool {
         self.account != NONE
@@ -101,7 +96,7 @@ struct Node {
     next: u32,
 }
 
-/// Prints a node without its link, which is meaningless outside of queues and at their ends.
+/// Omits the link, which is meaningless outside of queues and at their ends.
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Node").field("meta", &self.meta).field("len", &self.len).finish()
@@ -269,7 +264,6 @@ impl Fifo {
         }
     }
 
-    /// Calls `change` with the metadata of each frame, in order.
     #[inline]
     pub(crate) fn for_each_meta(&self, nodes: &mut Nodes, mut change: impl FnMut(&mut FrameMeta)) {
         let mut slot = self.head;

@@ -1,13 +1,11 @@
 //! Longest prefix match: a table that is built once and searched for each packet.
 //!
-//! The first 16 bits of an address index a root table. For longer prefixes, nodes of 64 entries follow, 6 bits each,
-//! as in a poptrie (Asai and Ohara, SIGCOMM 2015). One bitmap marks the entries with a child node, another those at
-//! which the deciding prefix changes. A node skips the bits that all of its prefixes share, so that IPv6 takes few
-//! more steps than IPv4. Skipped bits are not compared on the way. Instead the found prefix is compared as a whole;
-//! if it does not match, the prefixes that cover it are tried, longest first. No other prefix can match.
+//! The first 16 bits of an address index a root table. For longer prefixes, nodes of 64 entries follow, as in a poptrie
+//! (Asai and Ohara, SIGCOMM 2015). One bitmap marks the entries with a child node, another those at which the deciding
+//! prefix changes. A node skips the bits that all of its prefixes share, without comparing them. Instead the found
+//! prefix is compared as a whole; if it does not match, the prefixes that cover it are tried, longest first.
 //!
-//! With 100,000 prefixes and some thousands of destinations this takes a third to a half of the time of well-kept
-//! crates; docs/routing.md has the figures.
+//! docs/routing.md compares its time with that of other crates.
 
 const ROOT_BITS: u32 = 16;
 const STEP: u32 = 6;
@@ -15,7 +13,6 @@ const PLACES: usize = 1 << STEP;
 
 /// Flag of a root entry: a node's number, not a prefix's.
 const NODE: u32 = 1 << 31;
-/// Missing prefix.
 const NONE: u32 = NODE - 1;
 
 /// Prefix: an address left-aligned in 128 bits, with zero bits beyond its length, and that length.
@@ -59,7 +56,6 @@ impl PrefixEntry {
     }
 }
 
-/// Prefix with its number, while the table is built.
 type Numbered = (Prefix, u32);
 
 impl Lpm {
@@ -97,7 +93,7 @@ impl Lpm {
         lpm
     }
 
-    /// Fills a node for `prefixes`, at least one; elsewhere `inherited` decides.
+    /// Fills a node for at least one prefix; elsewhere `inherited` decides.
     fn fill(&mut self, node: u32, prefixes: &[Numbered], inherited: u32) {
         let [((first, _), _), .., ((last, _), _)] = prefixes else {
             return self.fill_with_one(node, prefixes[0], inherited);
@@ -207,7 +203,7 @@ mod tests {
         u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)
     }
 
-    /// Generates prefixes that often cover each other: few bits are set, at random positions.
+    /// Generates prefixes that often cover each other.
     fn prefix() -> impl Strategy<Value = Prefix> {
         let bits = (0u32..128, any::<u8>(), 0u32..128, any::<u8>());
         (bits, 0u8..=128).prop_map(|((a, x, b, y), len)| {

@@ -7,9 +7,8 @@
 //!         next hop  interface and MAC address of the station, if resolved
 //! ```
 //!
-//! A [`Fib`] is built beside the workers and never changes; a worker exchanges the whole between two batches.
-//! Undecided packets are for the host ([`RouteDecision::Host`]): the kernel, from whose tables it was built, decides
-//! anew, answers, resolves addresses, or fragments.
+//! A [`Fib`] never changes; a worker exchanges the whole between two batches. Undecided packets are for the host
+//! ([`RouteDecision::Host`]), which answers, resolves addresses, or fragments.
 
 mod lpm;
 mod resolutions;
@@ -37,7 +36,7 @@ pub struct Interface {
     pub mac: MacAddr,
     /// Maximum bytes of a packet that leaves by it.
     pub mtu: u32,
-    /// Index of the table that decides about packets received on it.
+    /// Index of the table for packets received on it.
     pub table: usize,
 }
 
@@ -61,8 +60,7 @@ pub enum Target {
     Host(PuntReason),
     /// Packets are dropped.
     Nowhere,
-    /// Packets go to one of these next hops; of more than [`MEMBERS_MAX`], the first ones. An empty list counts as
-    /// unresolved.
+    /// Packets go to one of these next hops; of more than [`MEMBERS_MAX`], the first ones. An empty list counts as unresolved.
     Hops(Vec<NextHop>),
 }
 
@@ -126,7 +124,7 @@ struct PrefixTables {
     own: OwnAddresses,
 }
 
-/// Bloom filter of the host's IPv4 addresses: a clear bit means a foreign address, a set bit needs a lookup.
+/// Bloom filter of the host's IPv4 addresses: a clear bit means a foreign address.
 #[derive(Clone, Debug)]
 struct OwnAddresses(Box<[u64]>);
 
@@ -160,7 +158,6 @@ enum ResolvedTarget {
     Hops(Hops),
 }
 
-/// Creates the base of a router without interfaces.
 impl Default for Fib {
     fn default() -> Fib {
         Fib::new(&[], &[], Spread::Flow)
@@ -168,7 +165,7 @@ impl Default for Fib {
 }
 
 impl Fib {
-    /// Builds the base from interfaces and tables; `spread` distributes packets over several next hops.
+    /// Builds the base; `spread` distributes packets over several next hops.
     ///
     /// # Panics
     /// Panics if an index names no interface or table.
@@ -216,8 +213,8 @@ impl Fib {
         self.spread
     }
 
-    /// Returns whether the source address of `packet`, received on `interface`, belongs to this host (RFC 1812
-    /// section 5.3.7). Linux checks that in IPv4 only.
+    /// Returns whether the source address of `packet`, received on `interface`, is this host's (RFC 1812 section
+    /// 5.3.7). Linux checks that in IPv4 only.
     #[inline]
     #[must_use]
     pub fn is_from_this_host(&self, interface: &Interface, packet: &Packet) -> bool {
@@ -239,7 +236,6 @@ impl Fib {
         self.lookup_address(interface, packet.dst)
     }
 
-    /// Returns the routing decision for a packet to `dst`, received on `interface`.
     #[inline]
     fn lookup_address(&self, interface: &Interface, dst: Address) -> RouteDecision<'_> {
         let table = &self.tables[interface.table];
@@ -297,7 +293,6 @@ impl Targets<'_> {
         number
     }
 
-    /// Returns the resolved next hops, or `None` without any.
     fn hops(&self, hops: &[NextHop]) -> Option<Hops> {
         let resolved = hops.iter().filter_map(|next| {
             let interface = &self.interfaces[next.interface];
@@ -306,7 +301,7 @@ impl Targets<'_> {
             Some((Hop { site: interface.site, src: interface.mac, dst, mtu }, next.weight))
         });
         let (hops, weights): (Vec<Hop>, Vec<u16>) = resolved.take(MEMBERS_MAX).unzip();
-        // Paths have names, so that flows stay where they are when another hop comes or goes.
+        // Named paths keep their flows when another hop comes or goes.
         let paths = hops.iter().zip(weights).map(|(hop, weight)| (hop.name(), weight.clamp(1, WEIGHT_MAX)));
         (!hops.is_empty()).then(|| Hops { paths: WeightedPaths::new(paths), hops: hops.clone().into() })
     }

@@ -1,15 +1,13 @@
 //! Unresolved destinations, and the deadlines of lossless frames waiting for them.
 //!
-//! Frames wait for a destination at most [`NEIGHBOUR_WAIT`] and are dropped from then on. A neighbour that never
-//! answers thus pauses a class once, not for ever. A destination without frames for [`FORGET_AFTER`] starts anew.
-//!
-//! Destinations beyond [`KEPT_MAX`] share one entry, and with it one deadline.
+//! Frames wait at most [`NEIGHBOUR_WAIT`] and are dropped from then on, so that a silent neighbour pauses a class once.
+//! A destination without frames for [`FORGET_AFTER`] starts anew. Destinations beyond [`KEPT_MAX`] share one entry.
 
 use xoff_wire::ip::Address;
 use xoff_wire::units::{Nanos, Site};
 
 /// Maximum wait of lossless frames for a neighbour. It covers a second ARP request or neighbour solicitation, which
-/// Linux sends a second after the first.
+/// Linux sends after a second.
 pub const NEIGHBOUR_WAIT: Nanos = Nanos::from_millis(1_500);
 
 const FORGET_AFTER: Nanos = Nanos::from_secs(10);
@@ -45,7 +43,6 @@ impl Resolutions {
         Resolutions { waits: Vec::with_capacity(KEPT_MAX), beyond: None, purge_at: Nanos::ZERO }
     }
 
-    /// Returns the wait for the destination of a frame at `now`, starting one if needed.
     pub(crate) fn wait_for(&mut self, now: Nanos, destination: Destination) -> Wait {
         let wait = match self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
             Ok(place) => &mut self.waits[place].1,
@@ -71,8 +68,7 @@ impl Resolutions {
         *wait
     }
 
-    /// Records a request to the host at `now` for a destination's neighbour. Returns when the next request is due. A
-    /// destination without an entry causes a request with each frame.
+    /// Returns when the next request is due. A destination without an entry causes a request with each frame.
     pub(crate) fn requested(&mut self, now: Nanos, destination: Destination) -> Nanos {
         let ask_at = now.after(ASK_EVERY);
         if let Ok(place) = self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
@@ -81,8 +77,7 @@ impl Resolutions {
         ask_at
     }
 
-    /// Removes destinations for which `is_unknown` returns false, and unused ones. The others keep their deadlines,
-    /// except those without an entry, which now have room.
+    /// Removes destinations for which `is_unknown` returns false, and unused ones. The others keep their deadlines.
     pub(crate) fn retain(&mut self, now: Nanos, mut is_unknown: impl FnMut(Destination) -> bool) {
         let before = self.waits.len();
         self.waits.retain(|(destination, wait)| !wait.is_unwanted(now) && is_unknown(*destination));

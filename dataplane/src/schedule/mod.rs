@@ -1,12 +1,9 @@
 //! Scheduling of a port's classes: strict classes first, the highest first; the others by deficit round robin in
 //! proportion to their weights (802.1Qaz ETS).
 //!
-//! The scheduler does not handle frames: it receives the set of eligible classes and the bytes that the chosen one
-//! sent. Deficits may go negative by one frame, which is repaid before the class is served again. Shares are thus
-//! exact in the long run without knowing lengths in advance.
-//!
-//! The class with the largest weight earns one long frame per round, the others in proportion. No turn is longer than
-//! that, for any weights.
+//! Deficits may go negative by one frame, which is repaid before the class is served again. Shares are thus exact in
+//! the long run without knowing lengths in advance. The class with the largest weight earns one long frame per round,
+//! the others in proportion.
 
 mod shaper;
 
@@ -24,7 +21,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Returns the bytes that the class may send while the same classes stay eligible and the choice remains.
+    /// Returns the bytes that the class may send while the same classes stay eligible.
     pub(crate) fn bytes(&self) -> Bytes {
         self.left.map_or(Bytes::MAX, |left| Bytes(u64::try_from(left / self.weight).unwrap_or(0)))
     }
@@ -32,7 +29,7 @@ impl Turn {
 
 /// Strict priority and deficit round robin over the classes of one port.
 ///
-/// Deficits are in bytes times the largest weight, so that a quantum is a whole number and shares are exact.
+/// Deficits are in bytes times the largest weight, so that quanta are whole numbers.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Scheduler {
@@ -46,7 +43,7 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Creates the scheduler; the class with the largest weight earns `frame_max`, the longest frame, per round.
+    /// The class with the largest weight earns `frame_max`, the longest frame, per round.
     pub(crate) fn new(services: [Service; CLASSES], frame_max: u32) -> Scheduler {
         let weights = services.map(|service| match service {
             Service::Strict => 0,
@@ -62,8 +59,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the class that sends next among `eligible` ones (backlogged, unpaused, within rate). A single class
-    /// takes no share from others: it is not charged, and its debt is forgotten.
+    /// Returns the class that sends next. A single class takes no share from others: it is not charged, and its debt is forgotten.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };
@@ -115,8 +111,7 @@ impl Scheduler {
         }
     }
 
-    /// Charges `bytes` to the class of the turn. An idle class saves no credit, and neither does one that is paused
-    /// during its turn.
+    /// Charges the class of the turn. A class that is idle or paused during its turn saves no credit.
     #[inline]
     pub(crate) fn sent(&mut self, turn: &Turn, bytes: Bytes, now_empty: bool) {
         if turn.left.is_none() {
@@ -169,7 +164,6 @@ mod tests {
         assert_eq!(bytes[..3], [151_800; 3]);
     }
 
-    /// The weights are far apart.
     #[test]
     fn turn_never_exceeds_one_frame() {
         let mut services = [Service::Weighted(1); CLASSES];
@@ -192,7 +186,6 @@ mod tests {
         assert!(chosen[1].abs_diff(2 * chosen[2]) <= 2, "{chosen:?}");
     }
 
-    /// Bytes of a turn sent together charge the scheduler as if sent one by one.
     // proves: batches
     #[test]
     fn turn_charges_batch_like_single_frames() {

@@ -1,9 +1,7 @@
-//! Token bucket in exact arithmetic: credit is kept in bit-nanoseconds per second. Adding `elapsed x rate` needs no
-//! division, and nothing is rounded.
+//! Token bucket in exact arithmetic: credit is kept in bit-nanoseconds per second, so that nothing is rounded.
 //!
-//! Credit is the lead of a stream over its rate, earned by time. A stream that had frames to send and could not,
-//! because its worker was late, may save more than an idle or blocked one. The first catches up with its line; the
-//! second would only surprise its peer.
+//! Credit is the lead of a stream over its rate, earned by time. A stream that could not send because its worker was
+//! late may save more than an idle one: it catches up with its line.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -24,8 +22,8 @@ impl From<Bytes> for Lead {
     }
 }
 
-/// Limits a stream of frames to a rate. A frame may start while credit is not negative. Its whole size is then
-/// charged, so that a frame larger than the burst still passes and is paid for afterwards.
+/// Limits a stream of frames to a rate. A frame may start while credit is not negative. Its whole size is then charged,
+/// so that a frame larger than the burst still passes.
 #[derive(Clone, Debug)]
 pub(crate) struct Shaper {
     rate: BitRate,
@@ -50,13 +48,12 @@ impl Shaper {
         self.credit = self.credit.min(self.most());
     }
 
-    /// Discards the credit saved until `now`.
     pub(crate) fn forgo(&mut self, now: Nanos) {
         self.refill(now);
         self.credit = self.credit.min(0);
     }
 
-    /// Marks the stream idle from `now` on, until [`Shaper::credit`] is called.
+    /// Marks the stream idle until [`Shaper::credit`] is called.
     #[inline]
     pub(crate) fn rest(&mut self, now: Nanos) {
         if !self.rests {
@@ -65,7 +62,7 @@ impl Shaper {
         }
     }
 
-    /// Returns the credit at `now` of a stream with frames to send.
+    /// Assumes frames to send.
     #[inline]
     pub(crate) fn credit(&mut self, now: Nanos) -> Credit {
         if self.credit < 0 || self.rests {
@@ -114,7 +111,6 @@ impl Shaper {
     }
 }
 
-/// Credit of a [`Shaper`] at one time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credit(i64);
 
@@ -124,15 +120,13 @@ impl Credit {
         self.0 >= 0
     }
 
-    /// Returns the bytes of frames that may start one after the other.
     pub(crate) fn bytes(self) -> Bytes {
         Bytes(u64::try_from(self.0 / SCALE).unwrap_or(0))
     }
 }
 
-/// Returns the maximum credit of an idle and of a busy stream. It is at least one nanosecond's worth, so that a
-/// driver that comes at the rounded `ready_at` keeps the fraction. It is at most half a gigabyte, which leaves room
-/// for debts.
+/// Returns the maximum credit of an idle and of a busy stream: at least one nanosecond's worth, for drivers that come
+/// at the rounded `ready_at`, and at most half a gigabyte, which leaves room for debts.
 fn most_credit(rate: BitRate, Lead { late, idle }: Lead) -> [i64; 2] {
     let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
     [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))
@@ -159,7 +153,7 @@ mod tests {
     // proves: pacing
     #[test]
     fn sub_nanosecond_times_add_up() {
-        // 84 bytes at 400 Gb/s take 1.68 ns; a thousand of them 1680 ns.
+        // 84 bytes at 400 Gb/s take 1.68 ns.
         let mut shaper = Shaper::new(BitRate::from_gbps(400), Bytes::ZERO);
         let mut now = Nanos(0);
         for _ in 0..1000 {

@@ -1,14 +1,13 @@
 //! Accounts of floods: one frame that became several, and counts at its ingress until the last copy has left.
 //!
-//! If the class is lossless anywhere, no egress queue bounds its frames; only the ingress does. The frames that
-//! floods add to their ingress count are bounded here.
+//! If the class is lossless anywhere, no egress queue bounds its frames. The frames that floods add to their ingress
+//! count are bounded here.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
 use crate::queue::NONE;
 
-/// Number of copies of each flood in the switch. Each copy holds a slot, so that there are never more floods than
-/// slots.
+/// Number of copies of each flood in the switch. There are never more floods than slots.
 #[derive(Debug)]
 pub(super) struct Accounts {
     /// Copies left; in a free entry, the next free one.
@@ -17,7 +16,6 @@ pub(super) struct Accounts {
     /// Classes in which copies beyond the first of each flood are bounded.
     bounded: ClassSet,
     most: u32,
-    /// Copies beyond the first, by class, bounded or not.
     beyond_one: [u32; CLASSES],
 }
 
@@ -35,8 +33,8 @@ impl Accounts {
         self.bounded = bounded;
     }
 
-    /// Opens the account of a flood of `copies`, the frame itself included. Returns its number and the number of
-    /// copies that may be made. For the others, [`Accounts::leave`] must be called at once.
+    /// Opens the account of a flood of `copies`, the frame included. Returns its number and the number of allowed
+    /// copies. For the others, [`Accounts::leave`] must be called at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;
         let entry = &mut self.entries[account as usize];

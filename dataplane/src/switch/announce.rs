@@ -11,15 +11,13 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// Returns the ports with a pending announcement of a pause or rate, or of its end. Calling
-    /// [`super::Batch::announce`] for them is optional: it only saves time.
+    /// Returns the ports with a pending announcement of a pause or rate, or of its end, for [`super::Batch::announce`].
     #[inline]
     #[must_use]
     pub fn announcements_due(&self) -> PortSet {
         self.ready.announcements_due
     }
 
-    /// Marks `port` if its peer needs an announcement.
     #[inline]
     pub(super) fn note_announcements(&mut self, port: PortId) {
         let at = &self.ports[port.index()];
@@ -43,8 +41,7 @@ impl Switch {
         frame
     }
 
-    /// Returns the next control frame of `port`: a pause frame, else a list of flows, else a CNM or an injected
-    /// frame.
+    /// Returns the next control frame of `port`: a pause frame, else a list of flows, else a CNM or an injected frame.
     #[cold]
     pub(super) fn control<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         self.announce(port, store)
@@ -66,8 +63,7 @@ impl Switch {
         true
     }
 
-    /// Returns the due pause frame of `port`, or `None` if none is due. If the control pool is in flight, the frame
-    /// stays due.
+    /// If the control pool is in flight, the frame stays due.
     fn announce_pause<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         if !self.ports[port.index()].peer.held.due() || !self.control_is_free(port, store) {
             return None;
@@ -106,7 +102,7 @@ impl Switch {
     }
 }
 
-/// Builds the pause frame of an announcement. For an 802.3x peer there is one state: paused while any class is.
+/// For an 802.3x peer there is one state: paused while any class is.
 fn pause_frame(flow_control: FlowControl, what: &Announcement, pause_time: Quanta) -> MacControl {
     let stopped = ClassSet(what.xoff.0 | what.refreshed.0);
     let time = |class: Class| if stopped.contains(class) { pause_time } else { Quanta(0) };

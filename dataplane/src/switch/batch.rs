@@ -1,7 +1,6 @@
 //! Contract with a [driver](crate::driver), which uses a switch in batches only.
 //!
-//! A [`Batch`] is the switch at one instant. All changes of a switch are made in it, including the four steps of a
-//! frame's journey, for one or many frames. Between batches the switch can only be read.
+//! All changes of a switch are made in a [`Batch`], including the four steps of a frame's journey, for one or many frames:
 //!
 //! ```text
 //!   receive -> forward -> transmit -> release      a frame's journey
@@ -15,8 +14,7 @@
 //!   hand_over, take_over, give_back, take_back, next_learned, apply_learned    other workers ([`super::workers`])
 //! ```
 //!
-//! A worker processes as many frames as there are; simulated hardware takes each step at its modelled time. The
-//! decisions of a switch and their order do not depend on that; [`super::run`] explains why.
+//! Decisions and their order do not depend on batches; [`super::run`] explains why.
 
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
@@ -48,7 +46,6 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
-    /// Counts pending runs, as if this batch ended and another began at the same instant.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();
@@ -62,16 +59,15 @@ impl Batch<'_> {
         self.switch.receive(port, frame, store);
     }
 
-    /// Moves a frame and its followers of the same micro-flow through the pipeline, from the next port in turn. In a
-    /// pipeline with delay, a frame is moved in or out. Returns false if nothing can move now;
-    /// [`Switch::next_deadline`] says when something can.
+    /// Moves a frame and its followers of the same micro-flow through the pipeline, from the next port in turn. Returns
+    /// false if nothing can move before [`Switch::next_deadline`].
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
         !self.switch.pipeline_rests() && self.switch.forward(store)
     }
 
     /// Passes `send` up to `most` frames that may leave by `port`, rewritten for it; due control frames go first.
-    /// Returns their number. The driver sends each, and reports it by [`Batch::release`].
+    /// Returns their number. The driver reports each by [`Batch::release`].
     #[inline]
     pub fn transmit<S: FrameStore>(
         &mut self,
@@ -83,9 +79,8 @@ impl Batch<'_> {
         self.switch.transmit(port, store, most, send)
     }
 
-    /// Returns a due announcement of a pause or rate, or of its end, to the peer of `port`; never data.
-    /// [`Batch::transmit`] passes it first. A driver with several ports calls this for all
-    /// [pending](Switch::announcements_due) ports before it sends data of any.
+    /// Returns a due announcement of a pause or rate, or of its end, to the peer of `port`. A driver with several ports
+    /// calls this for all [pending](Switch::announcements_due) ports before it sends data of any.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;
@@ -101,14 +96,13 @@ impl Batch<'_> {
         self.switch.release(port, frame, store);
     }
 
-    /// Gives up a frame passed out for `port` that will never leave, because its device is gone.
+    /// Gives up a frame passed out for `port` whose device is gone.
     #[cold]
     pub fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.give_up(port, frame, store);
     }
 
-    /// Handles all due timers: refreshes, ends of obeyed pauses, the watchdog, ageing. The cost is one comparison if
-    /// none is due. [`Switch::next_deadline`] says when to call it. Returns whether anything was due.
+    /// Handles all due timers, at [`Switch::next_deadline`]. Returns whether anything was due.
     #[inline]
     #[allow(clippy::must_use_candidate)]
     pub fn advance<S: FrameStore>(&mut self, store: &mut S) -> bool {
@@ -119,20 +113,20 @@ impl Batch<'_> {
         is_due
     }
 
-    /// Records a link change of `port`. A port without link forgets learned addresses and its peer's requests, and
-    /// drops its queued frames. When the link returns, current pauses are announced anew. Pauses from the peer are
-    /// always obeyed: they may arrive before the driver reports the link as up.
+    /// Records a link change. A port without link forgets learned addresses and its peer's requests, and drops its
+    /// queued frames. When the link returns, pauses are announced anew. Pauses from the peer are always obeyed: they
+    /// may arrive before the link is reported as up.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);
     }
 
-    /// Sets the address of `port` after a change of its device; control frames use it as their source.
+    /// Sets the source address of control frames of `port`.
     pub fn set_mac(&mut self, port: PortId, mac: MacAddr) {
         self.switch.ports[port.index()].settings.mac = mac;
     }
 
-    /// Replaces the policy of a class. Peers that both policies hold stay held; no frame is touched. The call
-    /// allocates and frees nothing: the caller drops the returned value.
+    /// Replaces the policy of a class. Peers that both policies hold stay held. Neither allocates nor frees: the caller
+    /// drops the returned value.
     #[must_use = "it may be large, and is to be dropped where there is time"]
     pub fn set_policy(&mut self, swap: Box<PolicySwap>) -> Box<PolicySwap> {
         self.switch.set_policy(swap)

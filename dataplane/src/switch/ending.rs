@@ -1,5 +1,4 @@
-//! Ends of a frame other than leaving: consumed, dropped for a named reason, or given up. Any ended frame is counted
-//! out at its ingress here.
+//! Ends of a frame other than leaving: consumed, dropped for a named reason, or given up.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::policy::Event;
@@ -25,8 +24,7 @@ impl Switch {
         self.pipeline.try_again(self.now);
     }
 
-    /// Drops the frames queued at (`port`, `class`) for which `leaves` returns true. That may make room
-    /// ([`super::pipeline::Pipeline::try_again`]).
+    /// Drops matching frames. That may make room ([`super::pipeline::Pipeline::try_again`]).
     pub(super) fn drop_queued<S: FrameStore>(
         &mut self,
         port: PortId,
@@ -57,7 +55,7 @@ impl Switch {
         store.free(frame);
     }
 
-    /// Drops a frame received on `port` that is not admitted. No frame joins its micro-flow.
+    /// Drops a frame that is not admitted. No frame joins its micro-flow.
     #[cold]
     pub(super) fn discard<S: FrameStore>(
         &mut self,
@@ -75,7 +73,7 @@ impl Switch {
         store.free(frame);
     }
 
-    /// Drops a frame that was admitted at its ingress, where it is counted out as if it had left.
+    /// Drops an admitted frame and counts it out at its ingress.
     #[cold]
     pub(super) fn drop_admitted<S: FrameStore>(
         &mut self,
@@ -111,7 +109,6 @@ impl Switch {
         }
     }
 
-    /// Counts out a frame that this worker received, or the host sent.
     #[inline]
     pub(super) fn settle(&mut self, meta: &FrameMeta) {
         match meta.origin {

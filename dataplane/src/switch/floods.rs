@@ -10,8 +10,7 @@ use crate::queue::{FrameMeta, Origin};
 use crate::routing::Hop;
 
 impl Switch {
-    /// Forwards a frame to each of `ports`, or keeps it until all copies have room. For a routed frame, `hop` is the
-    /// next hop.
+    /// Forwards a frame to each of `ports`, or keeps it until all copies have room. `hop` is for routed frames.
     pub(super) fn flood<S: FrameStore>(
         &mut self,
         ports: PortSet,
@@ -65,8 +64,7 @@ impl Switch {
         }
     }
 
-    /// Returns the ports that a flood reaches, the ports that it misses, and the first port whose room it waits for,
-    /// if any.
+    /// Returns the ports that a flood reaches, the ports that it misses, and the first port whose room it waits for, if any.
     fn find_room(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         if self.when_full == WhenFull::Drop {
             return (ports, PortSet::NONE, None);
@@ -79,8 +77,7 @@ impl Switch {
     }
 
     /// Finds room if the shared egress limits cannot take all copies. The flood takes the group members with the
-    /// smallest demand, and misses ports at a standstill for which nothing is left. It waits for room that the others
-    /// lack.
+    /// smallest demand, and misses ports at a standstill for which nothing is left.
     #[cold]
     fn find_room_together(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         let ports = self.with_leanest_members(ports, meta);
@@ -107,7 +104,6 @@ impl Switch {
         self.buffer.egresses_have_room(joined.iter(), meta.class, meta.counted())
     }
 
-    /// Returns the first of `joined` whose room the flood must wait for.
     fn first_full(&self, joined: &PortSet, meta: &FrameMeta) -> Option<PortId> {
         joined.iter().find(|egress| self.must_wait(*egress, meta))
     }

@@ -1,9 +1,8 @@
-//! Link between OFC's tables, queues and control frames: flows are counted, paused one by one, resumed, and peers are
-//! asked to do the same.
+//! Link between OFC's tables, queues and control frames: flows are counted, paused one by one, and resumed.
 //!
-//! A class whose policy is OFC has nested queues at its egress ports, where pauses of single flows are obeyed. If
-//! that is impossible (full table, queued frames of unknown flows, VOQ), the frame is obeyed as the plain PFC frame
-//! that it also is.
+//! A class under OFC has nested queues at its egress ports, where pauses of single flows are obeyed. If that is
+//! impossible (full table, queued frames of unknown flows, VOQ), the frame is obeyed as the plain PFC frame that it
+//! also is.
 
 use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;
@@ -60,8 +59,7 @@ impl Switch {
         }
     }
 
-    /// Obeys the list of flows in the PFC frame `pfc` from station `peer`, if `port` accepts lists: flow by flow, or
-    /// by pausing the class. Returns whether there was a list.
+    /// Obeys the list of flows in `pfc` if `port` accepts lists: flow by flow, or by pausing the class. Returns whether there was a list.
     pub(super) fn obey_list(
         &mut self,
         port: PortId,
@@ -90,8 +88,7 @@ impl Switch {
                     self.report_class_pause(port, class);
                 }
             }
-            // While another of its flows stays paused, the class does, too: frames of that flow may be queued without
-            // a number.
+            // While another of its flows stays paused, the class does, too: frames of that flow may be queued without a number.
             Operation::Resume
                 if self.ports[port.index()].peer.paused_for_flows.contains(class)
                     && self.ofc(class).is_none_or(|ofc| ofc.flows_paused(port) == 0) =>
@@ -103,7 +100,7 @@ impl Switch {
         Ok(true)
     }
 
-    /// Notifies policies of flows whether the peer of `port` has paused the whole `class`: by a pause, not by a list.
+    /// Reports a pause of the whole class, not one by a list.
     pub(super) fn report_class_pause(&mut self, port: PortId, class: Class) {
         let peer = &self.ports[port.index()].peer;
         let is_paused = peer.paused.classes().contains(class) && !peer.paused_for_flows.contains(class);
@@ -128,7 +125,7 @@ impl Switch {
         }
     }
 
-    /// Obeys the peer's pauses of single flows at `port`. Returns false if not all of them can be paused.
+    /// Returns false if not all flows can be paused.
     fn obey_flows(&mut self, port: PortId, list: &FlowPause<'_>) -> bool {
         let class = list.class;
         let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return false };
@@ -162,7 +159,6 @@ impl Switch {
         self.expire_flows(Nanos::NEVER, port, class);
     }
 
-    /// Resumes the flows of `class` at `port` whose pause ends by `until`.
     pub(super) fn expire_flows(&mut self, until: Nanos, port: PortId, class: Class) {
         let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return };
         let at = &mut self.ports[port.index()];
@@ -171,7 +167,6 @@ impl Switch {
         self.note_flows(port, class);
     }
 
-    /// Updates ready sets and timers after a change of paused flows at `port`.
     fn note_flows(&mut self, port: PortId, class: Class) {
         let at = &mut self.ports[port.index()];
         if at.egress.queues[class.index()].is_ready() {
@@ -189,7 +184,6 @@ impl Switch {
         self.counters.class(port, class).flows.paused.set(paused as u64);
     }
 
-    /// Updates whether a list of flows of `class` is due at `port`.
     pub(super) fn update_flow_lists(&mut self, port: PortId, class: Class) {
         let Policy::Ofc(ofc) = &self.policies.acting[class.index()] else { return };
         let at = &mut self.ports[port.index()];
@@ -202,7 +196,6 @@ impl Switch {
         self.counters.class(port, class).flows.requests.now.set(ofc.requested_flows(port) as u64);
     }
 
-    /// Returns the list of flows due at `port`, or `None` if none is due or may leave now.
     pub(super) fn announce_flows<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let at = &self.ports[port.index()];
         let class = at.peer.flow_lists_due.highest()?;
@@ -229,7 +222,6 @@ impl Switch {
         }
     }
 
-    /// Resumes every flow at the peer of `port` by an XON of its class, which is due at once.
     pub(super) fn release_flows(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
@@ -255,8 +247,7 @@ impl Switch {
         next
     }
 
-    /// Ends the flows of a replaced policy of `class`: all resume, and its queue at `port` becomes a FIFO. Returns
-    /// the unused queue.
+    /// Resumes all flows of a replaced policy; its queue at `port` becomes a FIFO. Returns the unused queue.
     pub(super) fn end_flows(&mut self, ended: &Policy, port: PortId, class: Class) -> Option<Box<Nested>> {
         let Policy::Ofc(ofc) = ended else { return None };
         if ofc.has_sent_pause(port) {
@@ -275,7 +266,6 @@ impl Switch {
         }
     }
 
-    /// Starts the flows of a new policy of `class` at `port`: OFC nests its queues.
     pub(super) fn begin_flows(&mut self, port: PortId, class: Class, nested: Option<Box<Nested>>) {
         if let Policy::Ofc(_) = self.policies.acting[class.index()]
             && let ClassQueue::Fifo(fifo) = &mut self.ports[port.index()].egress.queues[class.index()]

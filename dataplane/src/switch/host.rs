@@ -1,7 +1,7 @@
-//! Frames of the host: the kernel sends them to the interface of a routed port, or of a VLAN with a router. They join
-//! the egress queue of their class, obey its pauses, and count there. They count at no ingress, so that they take no
-//! memory promised to peers. Their number at each interface is bounded. A VLAN's interface serves many stations: its
-//! frames to a port at a standstill ([`super::paused_floods`]) are dropped, so that the others are reached.
+//! Frames of the host, sent by the interface of a routed port, or of a VLAN with a router. They join the egress queue
+//! of their class, obey its pauses, and count there; they count at no ingress, so that they take no memory promised to
+//! peers. A VLAN's frames to a port at a standstill ([`super::paused_floods`]) are dropped, so that its other stations
+//! are reached.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{HOST_FRAMES_MAX, Lldp};
@@ -17,8 +17,8 @@ use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
 
 impl Batch<'_> {
-    /// Sends a frame of the host by its interface at `site`. `port` is owned by this worker and counts the frame: the
-    /// port of the interface, or any for a VLAN.
+    /// Sends a frame of the host by its interface at `site`. This worker's `port` counts the frame: that of the
+    /// interface, or any for a VLAN.
     pub fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
         self.switch.send_of_host(site, port, bytes, store);
     }
@@ -75,13 +75,11 @@ impl Switch {
         }
     }
 
-    /// Returns whether a frame of a VLAN's router misses `egress` because its class is at a standstill there.
     #[inline]
     pub(super) fn host_misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
         is_of_vlan(meta) && self.ports[egress.index()].peer.lets_nothing_pass().contains(meta.class)
     }
 
-    /// Drops queued frames of VLANs' routers at (`port`, `class`), which is at a standstill.
     pub(super) fn drop_of_vlans<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
         if self.bridge.has_or_had_routers() {
             self.drop_queued(port, class, DropReason::HostLimit, is_of_vlan, store);
@@ -95,13 +93,11 @@ impl Switch {
     }
 }
 
-/// Returns whether the host sent the frame by a VLAN's interface, which leads to many ports.
 fn is_of_vlan(meta: &FrameMeta) -> bool {
     meta.origin == Origin::Host && meta.vid != 0
 }
 
-/// Returns whether `class` may have another frame of the host. It may have as many as remain for other classes, so
-/// that a paused class never takes all.
+/// A class may have as many frames as remain for other classes, so that a paused class never takes all.
 fn has_room(of_host: &[u32; CLASSES], class: Class) -> bool {
     of_host[class.index()] + of_host.iter().sum::<u32>() < HOST_FRAMES_MAX
 }

@@ -1,9 +1,7 @@
-//! Journey of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
-//! [release](Switch::release).
+//! Journey of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit), [release](Switch::release).
 //!
 //! Every action of a step for a single frame must be excluded by its margin, or be done for a whole run when it is
-//! counted ([`super::run`]). The test bed runs every scenario with large batches and with batches of one and compares
-//! the results, which reveals a forgotten action.
+//! counted ([`super::run`]). The test bed compares large batches with batches of one.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -96,7 +94,6 @@ impl Switch {
 
 /// Pipeline.
 impl Switch {
-    /// Returns whether the pipeline has nothing to do; drivers check it after every event.
     #[inline]
     pub(super) fn pipeline_rests(&self) -> bool {
         self.pipeline.passes_at_once() && self.ready.ingress_ready.is_empty()
@@ -148,15 +145,13 @@ impl Switch {
         true
     }
 
-    /// Calls [`Switch::decide`] for a frame that waited before or in the pipeline; its class may differ from its
-    /// lane.
+    /// Decides for a frame that waited before or in the pipeline; its class may differ from its lane.
     #[inline(never)]
     fn decide_through<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
         self.decide(ingress, class, frame, store);
     }
 
-    /// Forwards a frame of `port` and `class` that has passed the pipeline: to one egress queue, several, or none.
     #[inline]
     fn decide<S: FrameStore>(&mut self, port: PortId, class: Class, frame: Frame, store: &mut S) {
         let (decision, vid) = self.route(port, class, &frame, store);
@@ -182,7 +177,6 @@ impl Switch {
         }
     }
 
-    /// Learns from a frame and returns its decision and VLAN.
     #[inline]
     fn route<S: FrameStore>(
         &mut self,
@@ -226,8 +220,7 @@ impl Switch {
         joins
     }
 
-    /// Adds to the open run the frames of `port` and `class` right behind one that has joined it, if they are of its
-    /// micro-flow. It stops at the margin, or when another port is in turn.
+    /// Adds following frames of the micro-flow to the open run, up to the margin or another port's turn.
     #[inline]
     fn enqueue_followers(&mut self, port: PortId, class: Class) {
         let at = &self.ports[port.index()].ingress;
@@ -249,7 +242,7 @@ impl Switch {
         self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, followers);
     }
 
-    /// Calls [`Switch::enqueue`] for a frame counted by itself. Not inlined, so that it exists once.
+    /// Not inlined, so that it exists once.
     #[inline(never)]
     fn enqueue_alone<S: FrameStore>(&mut self, key: RunKey, frame: Frame, store: &mut S) {
         self.end_run();
@@ -287,7 +280,6 @@ impl Switch {
         self.begin_run(key);
     }
 
-    /// Counts a frame out at its ingress with `until-forwarded` accounting.
     #[inline]
     pub(super) fn leave_pipeline(&mut self, frame: &Frame) {
         if self.accounting == Accounting::UntilForwarded {
@@ -355,8 +347,8 @@ impl Switch {
         sent
     }
 
-    /// Returns the frames that leave in this turn, at most `most`: the dequeued one, rewritten, and identical ones
-    /// right behind while nothing needs a decision, a rewrite or an announcement. `None` if the first is dropped.
+    /// Returns at most `most` frames: the dequeued one, rewritten, and identical ones right behind while nothing needs
+    /// a decision, a rewrite or an announcement. `None` if the first is dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,
@@ -393,7 +385,6 @@ impl Switch {
         self.counters.class(port, class).queueing_delay.record_times(delay.0, load.frames.into());
         let at = &mut self.ports[port.index()].egress;
         at.sent(self.now, turn, load);
-        // Prefetch the next frame, which arrived long ago.
         if let Some(next) = at.queues[class.index()].next_slot() {
             self.nodes.prefetch(next);
             store.leaves_soon(next);
@@ -401,7 +392,6 @@ impl Switch {
         Some((frame, followers))
     }
 
-    /// Dequeues the frames right behind one with `load` that leave together with it.
     #[inline]
     fn take_followers(
         &mut self,
@@ -469,7 +459,6 @@ impl Switch {
         }
     }
 
-    /// Calls [`Switch::release`] for a frame counted by itself.
     #[inline(never)]
     fn release_alone<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.end_run();
@@ -505,7 +494,6 @@ mod tests {
     use crate::switch::{Switch, Workers};
     use crate::testing::{OneSlot, port_settings};
 
-    /// Without debug assertions, frames of other ports are still forwarded.
     // proves: workers
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "PortId(0) is ready, and has no frame"))]

@@ -11,8 +11,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
 impl Switch {
-    /// Marks a frame, as received, that leaves a congested queue of `port`; the frame itself still counts there.
-    /// Returns false if it need not or cannot be marked.
+    /// Marks a frame, as received, that still counts in its queue. Returns false if it need not or cannot be marked.
     pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &mut S) -> bool {
         let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head_mut(frame);
@@ -25,7 +24,6 @@ impl Switch {
         counters.ecn_marked_bytes.add(Bytes::of_frame(frame.len()).0);
     }
 
-    /// Returns whether a frame about to join a queue is dropped because it could not be marked there.
     pub(super) fn is_dropped_early<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) -> bool {
         let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head(frame);

@@ -1,11 +1,8 @@
-//! Micro-flows: consecutive frames with identical headers. The classification and forwarding of the first apply to
-//! the others.
+//! Micro-flows: consecutive frames with identical headers. The classification and forwarding of the first apply to the others.
 //!
-//! A frame joins the micro-flow of the previous one at its port if all header fields in use are equal: addresses,
-//! tags, EtherType, and the DSCP of an IP packet. The rest of an IP header may differ: length, Identification, flow
-//! label, ECN, ports. The frame then has the same class, and is right behind the other in the ingress queue. If both
-//! are forwarded at the same instant and the bridge has not changed in between, it takes the same egress and teaches
-//! nothing. Neither its bytes nor the forwarding database are read again.
+//! A frame joins the micro-flow of the previous one at its port if all header fields in use are equal: addresses, tags,
+//! EtherType, and the DSCP of an IP packet. If both are forwarded at the same instant and the bridge has not changed in
+//! between, it takes the same egress and teaches nothing.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_wire::cnm::CNM;
@@ -14,11 +11,10 @@ use xoff_wire::units::{Class, Nanos, PortId};
 
 use crate::forward::{Bridge, Decision, Forwarding};
 
-/// Length of a frame that holds every possible header field, so that no further length checks are needed: a tag, and
-/// the fixed IPv6 header.
+/// Length of a frame that holds every possible header field: a tag, and the fixed IPv6 header.
 const LONG_ENOUGH: usize = field::TAGGED_PAYLOAD as usize + field::IPV6_LEN;
 
-/// Cached results of one port: the kind of the last received frame, and the route of the last forwarded one.
+/// Kind of the last received frame of a port, and route of the last forwarded one.
 #[derive(Debug, Default)]
 pub(super) struct MicroFlow {
     last_in: Option<FirstFrame>,
@@ -27,12 +23,10 @@ pub(super) struct MicroFlow {
 
 #[derive(Debug, Default)]
 enum Forwarded {
-    /// The next frame may be forwarded differently.
     #[default]
     NotCached,
-    /// The next frame may be forwarded differently, because the source address was refused.
+    /// The source address was refused.
     SourceRefused,
-    /// Frames of the micro-flow take this route.
     Repeats(Route),
 }
 
@@ -134,7 +128,6 @@ impl FirstFrame {
 }
 
 impl MicroFlow {
-    /// Returns the kind of a frame with `head` if it belongs to the current micro-flow.
     #[inline]
     pub(super) fn kind(&self, head: &[u8]) -> Option<FrameKind> {
         let first = self.last_in.as_ref()?;
@@ -147,19 +140,17 @@ impl MicroFlow {
         self.last_in.as_ref().map(|first| first.kind.class)
     }
 
-    /// Starts a micro-flow with a frame that was read.
     #[inline]
     pub(super) fn begin(&mut self, head: &[u8], kind: FrameKind) {
         let start = Start::of(head).zip(Start::mask_of(kind.layout));
         self.last_in = start.map(|(start, mask)| FirstFrame { start, mask, kind });
     }
 
-    /// Ends the micro-flow, because a frame was not admitted.
     pub(super) fn end(&mut self) {
         self.last_in = None;
     }
 
-    /// Returns the egress port and VLAN of a frame of `class` in the micro-flow, or `None` if the bridge must decide.
+    /// Returns the egress port and VLAN, or `None` if the bridge must decide.
     #[inline]
     pub(super) fn route(&self, now: Nanos, class: Class, bridge: &Bridge) -> Option<(PortId, u16)> {
         let Forwarded::Repeats(route) = &self.last_forwarded else { return None };
@@ -179,7 +170,6 @@ impl MicroFlow {
         };
     }
 
-    /// Returns whether the bridge refused the source address of the last forwarded frame.
     pub(super) fn is_source_refused(&self) -> bool {
         matches!(self.last_forwarded, Forwarded::SourceRefused)
     }
@@ -215,8 +205,7 @@ mod tests {
         flow.kind(next).is_some()
     }
 
-    /// The kernel varies these fields between packets, and between flows of two hosts: lengths, Identification, flow
-    /// label, ECN, protocol and ports.
+    /// The kernel varies these fields between packets, and between flows of two hosts.
     // proves: batches
     #[test]
     fn linux_packets_share_micro_flow() {
@@ -243,7 +232,6 @@ mod tests {
         }
     }
 
-    /// With any different bit, a frame either does not join the micro-flow or has the same kind.
     // proves: batches
     #[test]
     fn micro_flow_kind_equals_parsed_kind() {

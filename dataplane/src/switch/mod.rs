@@ -1,9 +1,5 @@
 //! Dataplane of one worker: the place where its parts meet.
 //!
-//! A driver uses a [`Switch`] in [`Batch`]es, in which it takes the four steps of a frame's journey ([`batch`] is the
-//! contract, [`journey`] the steps). Over AF_XDP a worker runs all steps to completion; a simulator takes each at its
-//! modelled time. The switch does not depend on that.
-//!
 //! ```text
 //!   batch            contract with drivers        journey      receive, forward, transmit, release
 //!   port             ingress, egress, peer        ending       consumed, dropped, given up
@@ -22,8 +18,8 @@
 //!   policy_swap, revision        changes of policies and settings
 //! ```
 //!
-//! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and exchanges
-//! [`Handover`]s and [`Return`]s with the others (see [`workers`]).
+//! A switch with several workers has one [`Switch`] per worker. Each owns some ports completely, and exchanges
+//! [`Handover`]s and [`Return`]s with the others ([`workers`]).
 
 mod accounts;
 mod announce;
@@ -114,9 +110,7 @@ pub struct Switch {
     ledger: Ledger,
     pauses_obeyed: u64,
     xoffs_sent: u64,
-    /// End of the driver's last overlong stall.
     away: Option<Nanos>,
-    /// Random choice of marked frames between the ECN thresholds of a queue.
     ecn_rng: fastrand::Rng,
     ready: ReadySets,
     outbox: Outbox,
@@ -125,10 +119,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Creates a switch whose store has `slots` slots. With one worker, `workers` is [`Workers::single`]. `counters`
-    /// are those of the whole switch; this worker writes those of its own ports.
-    ///
-    /// All memory of the switch is allocated here.
+    /// Creates a switch whose store has `slots` slots, and allocates all of its memory. `counters` are those of the whole switch.
     ///
     /// # Panics
     /// Panics if the pipeline is to halt for full queues ([`WhenFull::Stop`]) and there are several workers.
@@ -225,8 +216,7 @@ impl Switch {
         self.xoffs_sent
     }
 
-    /// Returns the ports with something to send, now or when rates allow: those worth calling [`Batch::transmit`]
-    /// for. Ports with paused frames only are not included.
+    /// Returns the ports with unpaused frames to send, now or when rates allow.
     #[must_use]
     pub fn egress_active(&self) -> PortSet {
         self.ready.egress_active
@@ -245,8 +235,7 @@ impl Switch {
         !at.up || at.frames() == 0 && !at.peer.is_announcement_due()
     }
 
-    /// Returns this worker's account of its frames, including those that it holds now. Too slow to call for every
-    /// frame: it visits all queues.
+    /// Returns this worker's account of its frames. Visits all queues: too slow to call for every frame.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
@@ -255,8 +244,7 @@ impl Switch {
         Ledger { held: inside + outbound, ..self.ledger }
     }
 
-    /// Exports the forwarding database's numbers of this worker's ports to their counters. Too slow to call for every
-    /// frame.
+    /// Exports the forwarding database's numbers of this worker's ports to their counters. Too slow to call for every frame.
     pub fn show_addresses(&self) {
         let fdb = self.bridge.fdb();
         for port in self.workers.own().iter() {

@@ -19,7 +19,6 @@ impl Switch {
         self.congestion.left(ingress, egress, class, frame.slot(), self.nodes.meta(frame).counted());
     }
 
-    /// Samples the buffer that the frame in `slot` has joined at `port`; its occupancy is now `occupancy`.
     pub(super) fn sample<S: FrameStore>(&mut self, port: PortId, slot: u32, occupancy: Bytes, store: &mut S) {
         let meta = *self.nodes.meta_at(slot);
         let flow = || {
@@ -55,7 +54,6 @@ impl Switch {
         }
     }
 
-    /// Queues a CNM about the frame in `slot`. Returns false if it cannot be sent.
     fn notify<S: FrameStore>(&mut self, point: PortId, slot: u32, sample: &Sample, store: &mut S) -> bool {
         let FrameMeta { ingress, class, layout, vid, .. } = *self.nodes.meta_at(slot);
         let mac = self.ports[point.index()].settings.mac;
@@ -82,8 +80,7 @@ impl Switch {
     }
 }
 
-/// Returns the message to the source of a frame from the congestion point of `class` at the port with address `mac`.
-/// `None` if the source is no station, or the frame is a CNM itself.
+/// Returns `None` if the source is no station, or the frame is a CNM itself.
 fn about(
     header: &Header,
     head: &[u8],

@@ -1,5 +1,4 @@
-//! Reading of a frame's head: whether the frame is to be forwarded, and the peer's requests in control frames (pauses
-//! of classes, lists of flows, rates).
+//! Reading of a frame's head: whether the frame is to be forwarded, and the peer's requests in control frames.
 
 use xoff_flow_control::pause::Resumed;
 use xoff_flow_control::punt_reason::PuntReason;
@@ -15,19 +14,14 @@ use super::micro_flow::FrameKind;
 use super::port::Peer;
 
 pub(super) enum Reading {
-    /// Frame to forward.
     Data(FrameKind),
-    /// Control frame, already handled.
     Consumed,
-    /// Slow-path frame for the host.
     Punted(PuntReason),
-    /// Unreadable header.
     Malformed,
 }
 
 impl Switch {
-    /// Reads the head of a frame, which the next frame may then follow. A caller that does not admit the frame must
-    /// [discard](Switch::discard) it, which ends the micro-flow.
+    /// A caller that does not admit the frame must [discard](Switch::discard) it, which ends the micro-flow.
     #[inline(never)]
     pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
         let Ok(header) = Header::parse(head) else { return Reading::Malformed };
@@ -134,8 +128,7 @@ impl Switch {
             self.report_class_pause(port, class);
             let counters = self.counters.class(port, class);
             let paused_for = resumed.paused_for[class.index()].0;
-            // The running pause is cleared before it is counted: a concurrent reader may miss it for a moment, but
-            // never counts it twice.
+            // The running pause is cleared before it is counted: a concurrent reader may miss it for a moment, but never counts it twice.
             if !self.ports[port.index()].peer.paused.classes().contains(class) {
                 counters.paused_since.set(0);
             }

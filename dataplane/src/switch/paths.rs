@@ -1,13 +1,12 @@
-//! Choice of the group member by which a frame leaves. It is made after admission and lookup, where the frame's head
-//! and the queues of the members are known. [`crate::forward::WeightedPaths`] makes the choice.
+//! Choice of the group member by which a frame leaves, made after admission and lookup by [`crate::forward::WeightedPaths`].
 //!
 //! A member without link is excluded at once. Unless the group spreads by flow, closed and full members are excluded
-//! while there are others. A waiting frame has made no choice and chooses again. A flood whose copies lack room only
-//! together takes the members with the smallest demand. A flow stays with its member, and waits for it.
+//! while there are others; a waiting frame chooses again. A flood whose copies lack room only together takes the
+//! members with the smallest demand. A flow waits for its member.
 //!
-//! Each worker chooses for its own ports' frames, with its own round robin and random numbers. For ports of other
-//! workers it reads their occupancies, which exclude frames on the way there. A handed-over frame stays with its
-//! port. If that has closed meanwhile and the group is not by flow, it takes an open member of the same worker.
+//! Each worker chooses for its own ports' frames. For ports of other workers it reads their occupancies, which exclude
+//! frames on the way there. A handed-over frame stays with its port, unless that has closed and the group is not by
+//! flow.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use xoff_wire::FlowKey;
@@ -21,12 +20,10 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin};
 use crate::routing::{Hop, Hops};
 
-/// Groups of a switch, as far as needed for a choice.
 #[derive(Debug)]
 pub(super) struct Paths {
     groups: Box<[Group]>,
     salt: u64,
-    /// Number of next hops chosen at random.
     pub(super) hops_drawn: u64,
 }
 
@@ -41,7 +38,6 @@ struct Group {
     then: SpreadState,
 }
 
-/// Progress of a group in its round robin and random numbers.
 #[derive(Clone, Copy, Debug, Default)]
 struct SpreadState {
     place: usize,
@@ -103,8 +99,7 @@ impl Group {
 }
 
 impl Switch {
-    /// Forwards a frame to one member of `group`, or keeps it until a member has room. For a routed frame, `hop` is
-    /// the next hop.
+    /// Forwards a frame to one member of `group`, or keeps it until a member has room. `hop` is for routed frames.
     #[inline(never)]
     pub(super) fn take_path<S: FrameStore>(
         &mut self,
@@ -128,7 +123,6 @@ impl Switch {
         self.enqueue(egress, frame, store);
     }
 
-    /// Replaces the representative of each group in the ports of a flood by a member.
     pub(super) fn with_members<S: FrameStore>(
         &mut self,
         ports: PortSet,
@@ -150,8 +144,7 @@ impl Switch {
         chosen
     }
 
-    /// Returns the members of a group that a flood may take: none at a standstill, while another accepts the flood or
-    /// lets it wait.
+    /// Returns the members of a group that a flood may take: none at a standstill, while another accepts the flood or lets it wait.
     fn flood_paths(&self, id: GroupId, meta: &FrameMeta) -> PathSet {
         let group = &self.paths.groups[id.index()];
         let linked = self.linked(id);
@@ -174,8 +167,7 @@ impl Switch {
         self.paths.groups[id.index()].paths_where(|port| self.bridge.is_up(port))
     }
 
-    /// Replaces the members of groups in `ports` of a flood by those with the smallest demand on shared egress
-    /// limits, independent of the round robin.
+    /// Takes the members with the smallest demand on shared egress limits, independent of the round robin.
     #[cold]
     pub(super) fn with_leanest_members(&self, ports: PortSet, meta: &FrameMeta) -> PortSet {
         let leanest = |port: PortId| {
@@ -190,7 +182,6 @@ impl Switch {
         ports.iter().map(|port| leanest(port).unwrap_or(port)).collect()
     }
 
-    /// Chooses a frame's member among `paths`, which have a link; `None` without any.
     fn choose<S: FrameStore>(
         &mut self,
         id: GroupId,
@@ -231,8 +222,7 @@ impl Switch {
         hops.hops.get(path.unwrap_or(0)).copied()
     }
 
-    /// Returns the usable paths of a frame among those with a link, and the order of the choice, if the group spreads
-    /// by frame. `port` returns the port of a path, if it has one.
+    /// Returns the usable paths among those with a link, and the order of the choice, if the group spreads by frame.
     fn open_paths(
         &self,
         spread: Spread,
@@ -257,8 +247,8 @@ impl Switch {
         }
     }
 
-    /// Returns the egress port of a handed-over frame: its own, or, if that has closed meanwhile, the open member
-    /// with the shortest queue. Flows, copies of floods and host frames stay with their port.
+    /// Returns the egress port of a handed-over frame: its own, or, if that has closed, the open member with the
+    /// shortest queue. Flows, copies of floods and host frames stay with their port.
     #[inline]
     pub(super) fn open_member(&mut self, meta: &FrameMeta) -> PortId {
         if !self.ports[meta.egress.index()].egress.closed.contains(meta.class) {
@@ -282,8 +272,7 @@ impl Switch {
         !self.is_closed(egress, meta.class) && (!self.workers.owns(egress) || has_room())
     }
 
-    /// Returns whether `egress` accepts no frame of `class`; for another worker's port, whether a watchdog has given
-    /// the class up.
+    /// For another worker's port, returns whether a watchdog has given the class up.
     fn is_closed(&self, egress: PortId, class: Class) -> bool {
         match self.workers.owns(egress) {
             true => self.ports[egress.index()].egress.closed.contains(class),

@@ -1,16 +1,13 @@
 //! Floods at ports at a standstill, whose peers keep a class paused.
 //!
 //! A flood counts at its ingress until its last copy has left. One port paused for ever would hold all floods, and by
-//! our own pause their senders, whose other frames would stop, too. At a standstill ([`Standstill`]), floods of an
-//! ingress queue may fill only one in [`PARTS`] of its XON, in bytes and frames. Pauses for other reasons can then
-//! end, and other frames have room. Queued floods beyond that are dropped at each sample that finds a standstill.
-//! Later ones join no paused queue ([`DropReason::FloodPaused`]); the other ports receive them. For policies that use
-//! the length of egress queues, floods must leave the same room below the egress XON. Frames with one known
-//! destination still wait, and so do floods at ports with short pauses, as in congestion.
+//! our own pause their senders. At a standstill ([`Standstill`]), floods of an ingress queue may fill only one in
+//! [`PARTS`] of its XON, in bytes and frames. Queued floods beyond that are dropped at each sample that finds a
+//! standstill. Later ones join no paused queue ([`DropReason::FloodPaused`]). For policies that use the length of
+//! egress queues, floods must leave the same room below the egress XON. Frames with one known destination still wait.
 //!
-//! * All floods of the ingress port count, also those to unpaused ports: the remaining copies of a flood and the
-//!   queues of other workers are not known. Their [`Occupancy`] is read, so that the owner of the paused port
-//!   decides. A port at a standstill beside a slow one may thus receive no floods.
+//! * All floods of the ingress port count, also those to unpaused ports: the remaining copies of a flood are not known.
+//!   A port at a standstill beside a slow one may thus receive no floods.
 //! * The oldest floods are dropped first: they are the same at several paused ports, so that their last copies leave.
 //! * Floods of a VLAN's router are excluded: none waits at such a port ([`super::host`]).
 //! * A pipeline that waits for room in a full queue ([`WhenFull`]) does not wait for a flood at such a port.
@@ -29,17 +26,16 @@ use super::port::Peer;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin, UNCOUNTED};
 
-/// Floods waiting for ports at a standstill fill at most one in `PARTS` of XON.
 const PARTS: u32 = 4;
 
 impl Switch {
     /// Returns whether frames with several destinations are treated as floods. In a switch of two ports they are not,
-    /// unless its router sends by both: no other port is affected.
+    /// unless its router sends by both.
     fn has_floods(&self) -> bool {
         self.ports.len() > 2 || self.bridge.has_routers()
     }
 
-    /// Opens the account of a flood of `copies`. Returns how many copies may be made.
+    /// Opens the account of a flood. Returns how many copies may be made.
     pub(super) fn open_flood(&mut self, frame: &Frame, copies: u32) -> u32 {
         if !self.has_floods() {
             return 0;
@@ -76,19 +72,16 @@ impl Switch {
         if self.has_floods() { ports.iter().filter(stands_still).collect() } else { PortSet::NONE }
     }
 
-    /// Returns whether a frame belongs to a flood and its class is at a standstill at `egress`.
     #[inline]
     pub(super) fn is_bounded(&self, egress: PortId, meta: &FrameMeta) -> bool {
         meta.is_flooded() && self.ports[egress.index()].peer.lets_nothing_pass().contains(meta.class)
     }
 
-    /// Returns whether a frame misses `egress` because it belongs to a flood.
     #[inline]
     pub(super) fn misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
         meta.is_flooded() && self.flood_misses(egress, meta)
     }
 
-    /// Returns whether a frame misses `egress` if it is flooded.
     pub(super) fn flood_misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
         let (class, size) = (meta.class, meta.counted());
         self.has_floods()
@@ -120,8 +113,8 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Takes a sample at `port` if it is due, and drops floods beyond their part. It runs before expired pauses end:
-    /// a sample records whether frames could leave until now.
+    /// Drops floods beyond their part if a sample is due. Runs before expired pauses end: a sample records whether
+    /// frames could leave until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {

@@ -13,7 +13,6 @@ impl Switch {
         self.away = Some(now);
     }
 
-    /// Judges `load` received in a class that the peer should have paused.
     #[cold]
     pub(super) fn note_response(&mut self, port: PortId, class: Class, load: Load) {
         let response = &mut self.ports[port.index()].peer.response;
@@ -28,7 +27,6 @@ impl Switch {
         }
     }
 
-    /// Updates the headroom gauges of a queue. Its use grows only by frames counted by themselves.
     #[inline]
     pub(super) fn show_headroom(&self, port: PortId, class: Class) {
         let used = self.buffer.headroom_used(port, class);

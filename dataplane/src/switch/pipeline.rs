@@ -1,18 +1,16 @@
 //! Pipeline: frames between ingress and egress queues.
 //!
-//! By default a frame passes at once. The papers' switch has a pipeline with a frame rate, which takes frames from
-//! the ports in turn, in order of arrival, and a delay ([`PipelineSettings`]). It has a clock of its own:
+//! By default a frame passes at once. The papers' switch has a pipeline with a frame rate, which takes frames from the
+//! ports in turn, in order of arrival, and a delay ([`PipelineSettings`]). It has a clock of its own:
 //!
 //! ```text
 //!   arrived --- in turn, at `free_at` or on arrival ---> frames --- `delay` later, at `due` ---> room at egress?
 //! ```
 //!
 //! If the egress has no room and the pipeline halts for that ([`WhenFull::Stop`]), the frame stays at the head. The
-//! clock stops, and nothing else is forwarded or taken in, for all ports and classes. The frame is decided anew after
-//! every event that may make room or change its egress. Such events are departures and drops in egress queues,
-//! changes of links, storms and standstills, and new routes or settings. Ageing of an address ends no halt, but a
-//! frame decided anew is flooded if its address is unknown by then. A halt is counted at the first full queue, and
-//! lasts until its frame has gone, even if that finds another queue full meanwhile.
+//! clock stops, and nothing else is forwarded, for all ports and classes. The frame is decided anew after every event
+//! that may make room or change its egress; ageing of an address is none. A halt is counted at the first full queue,
+//! and lasts until its frame has gone.
 //!
 //! A frame in the pipeline counts at its ingress. A late driver moves the frames that should have moved before, with
 //! the room that exists now.
@@ -32,11 +30,8 @@ use crate::queue::{Fifo, FrameMeta, Nodes};
 type Queue = (PortId, Class);
 
 pub(super) enum PipelineStep {
-    /// The frame at the head has passed.
     Head(Frame),
-    /// The pipeline can take a frame in.
     Enter,
-    /// Nothing can move.
     Wait,
 }
 
@@ -51,7 +46,7 @@ struct Halt {
 
 #[derive(Debug)]
 pub(super) struct Pipeline {
-    /// True if frames pass at once: no rate, no delay, class order, and no frame inside.
+    /// True with no rate, no delay, class order, and no frame inside.
     passes_at_once: bool,
     is_default: bool,
     rate: Option<FrameRate>,
@@ -67,9 +62,8 @@ pub(super) struct Pipeline {
     /// Halt whose end is not known yet.
     halt: Option<Halt>,
     counters: Arc<Counters>,
-    /// Time at which the last frame passed, by the pipeline's clock, which stops there in a halt.
+    /// Time at which the last frame passed, by the pipeline's clock.
     at: Nanos,
-    /// Lag of the pipeline's clock.
     behind: Nanos,
 }
 
@@ -99,7 +93,6 @@ impl Pipeline {
         self.passes_at_once
     }
 
-    /// Returns whether it has no rate, no delay, and class order.
     pub(super) fn is_default(&self) -> bool {
         self.is_default
     }
@@ -125,7 +118,7 @@ impl Pipeline {
         if self.free_at.after(self.behind) <= now { PipelineStep::Enter } else { PipelineStep::Wait }
     }
 
-    /// Takes a frame in. Returns it if it has passed at once.
+    /// Returns the frame if it has passed at once.
     pub(super) fn enter(&mut self, nodes: &mut Nodes, frame: Frame) -> Option<Frame> {
         let &FrameMeta { since, .. } = nodes.meta(&frame);
         let start = self.free_at.max(since.since(self.behind));
@@ -142,7 +135,6 @@ impl Pipeline {
         None
     }
 
-    /// Halts the pipeline because `head` finds no room at `full`.
     pub(super) fn halt(&mut self, now: Nanos, nodes: &mut Nodes, head: Frame, full: Queue) {
         match &mut self.halt {
             Some(halt) if halt.head == head.slot() => halt.tried = None,
@@ -178,7 +170,6 @@ impl Pipeline {
         self.is_halted
     }
 
-    /// Retries the frame at the head of a halted pipeline.
     #[inline]
     pub(super) fn try_again(&mut self, now: Nanos) {
         if self.is_halted {
@@ -194,7 +185,6 @@ impl Pipeline {
         }
     }
 
-    /// Returns when a frame can move; `arrived`: frames are waiting to enter.
     pub(super) fn next_move(&self, arrived: bool) -> Nanos {
         if self.is_halted {
             return Nanos::NEVER;
@@ -229,7 +219,6 @@ mod tests {
 
     const QUEUES: [Queue; 2] = [(PortId(0), Class::ALL[3]), (PortId(1), Class::ALL[3])];
 
-    /// A frame with several possible egress ports finds different queues full.
     #[test]
     fn halted_frame_keeps_halt_between_queues() {
         let (counters, mut nodes) = (Counters::new(2), Nodes::new(2));

@@ -1,7 +1,5 @@
-//! Execution of policies' intents: held peers, and the demands that hold them.
-//!
-//! A policy decides for its own class, and may also decide for lower ones. A class of a port is held while any policy
-//! demands it; XON is sent when the last demand ends.
+//! Execution of policies' intents. A policy may also decide for lower classes. A class of a port is held while any
+//! policy demands it; XON is sent when the last demand ends.
 
 use xoff_flow_control::cause::{Cause, Trigger};
 use xoff_flow_control::policy::{Capabilities, Event, Intent, Policy, Shadow};
@@ -10,16 +8,14 @@ use xoff_wire::units::{CLASSES, Class, PortId};
 
 use super::Switch;
 
-/// Policies of all classes: acting ones and shadows.
 #[derive(Debug)]
 pub(super) struct Policies {
     pub(super) kinds: [PolicyKind; CLASSES],
     pub(super) acting: [Policy; CLASSES],
     pub(super) capabilities: Capabilities,
     pub(super) shadows: Box<[Shadow]>,
-    /// True if a shadow is OFC.
     pub(super) shadows_count_flows: bool,
-    /// Intents after the current event; empty between steps.
+    /// Empty between steps.
     pub(super) intents: Vec<Intent>,
 }
 
@@ -46,7 +42,6 @@ impl Switch {
         self.policies.kinds[class.index()]
     }
 
-    /// Executes the intents of the policy of `class` after `event`.
     #[inline(always)] // the kind of event is constant at each call
     pub(super) fn observe(&mut self, class: Class, event: Event) {
         debug_assert!(self.is_counted(), "a policy sees every frame counted");
@@ -68,7 +63,6 @@ impl Switch {
         }
     }
 
-    /// Records a frame of `ingress` lost because room was missing.
     #[cold]
     pub(super) fn note_loss(&self, ingress: PortId, class: Class) {
         if !self.workers.owns(ingress) {

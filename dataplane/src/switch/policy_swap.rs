@@ -1,6 +1,6 @@
 //! Replacement of a policy in a running switch.
 //!
-//! All memory for it is allocated beforehand and freed afterwards by the caller; a worker only exchanges values.
+//! The caller allocates and frees all memory; a worker only exchanges values.
 
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};

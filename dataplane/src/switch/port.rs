@@ -1,8 +1,7 @@
-//! State of a port: ingress, egress, and the requests between both ends. Occupancies belong to the switch
-//! ([`xoff_flow_control::buffer`]).
+//! State of a port: ingress, egress, and the requests between both ends.
 //!
-//! With many ports, their state is rarely cached. In each part, fields that every frame touches come first, in as few
-//! cache lines as possible; rarely used ones follow, or are boxed.
+//! With many ports, their state is rarely cached. Fields that every frame touches come first, in as few cache lines as
+//! possible; rarely used ones follow, or are boxed.
 
 use std::mem::offset_of;
 
@@ -39,7 +38,6 @@ pub(super) struct Ingress {
     pub(super) classifier: Classifier,
     /// Longest admitted frame without its tags.
     pub(super) mtu_frame: u32,
-    /// Bits of a class that select its lane.
     lane_bits: u8,
     /// Nonempty queues by [lane](Ingress::lane), as the following field.
     pub(super) backlogged: ClassSet,
@@ -47,11 +45,10 @@ pub(super) struct Ingress {
     /// Frames of the host ([`super::host`]) counted here, wherever they are queued.
     pub(super) of_host: [u32; CLASSES],
     pub(super) storm_control: Box<StormControl>,
-    /// Lossless frames with an unresolved neighbour, by class ([`super::unresolved`]).
+    /// Lossless frames with an unresolved neighbour ([`super::unresolved`]).
     pub(super) unresolved: Box<[Fifo; CLASSES]>,
 }
 
-/// Queued frames and the state that selects the next one.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Egress {
@@ -61,11 +58,9 @@ pub(super) struct Egress {
     pub(super) backlogged: ClassSet,
     /// Classes that accept no frame: all without link, and those given up by the watchdog.
     pub(super) closed: ClassSet,
-    /// Classes whose frames are marked when the queue is long.
     pub(super) marks: ClassSet,
     /// Classes whose unmarkable frames are dropped before they join.
     pub(super) drops_early: ClassSet,
-    /// Classes with a rate of their own; mostly none.
     pub(super) shaped: ClassSet,
     commit_max: Bytes,
     /// Layer-1 bytes handed to the driver and not yet released.
@@ -83,9 +78,8 @@ pub(super) struct Peer {
     pub(super) held: Held,
     pub(super) paused: Paused,
     pub(super) kept_rates: KeptRates,
-    /// Expiry of the next pause of a flow by the peer.
     pub(super) flows_expire: Nanos,
-    /// Frames to send before data: CNMs and injected frames.
+    /// CNMs and injected frames.
     pub(super) injected: Fifo,
     pub(super) flow_lists_due: ClassSet,
     /// Classes paused as a whole only because the peer's flows could not be paused one by one.
@@ -105,8 +99,7 @@ const _: () = assert!(offset_of!(Egress, scheduler) < 2 * LINE, "what a frame to
 const _: () = assert!(offset_of!(Peer, requested_rates) < 2 * LINE, "what a frame touches before it leaves");
 
 impl SwitchPort {
-    /// Creates a port. `lossless` are the classes that are lossless at any port; `lane_bits` select the
-    /// [lane](Ingress::lane) of a class.
+    /// `lossless` are the classes that are lossless at any port; `lane_bits` select the [lane](Ingress::lane).
     pub(super) fn new(
         settings: &PortSettings,
         ports: usize,
@@ -146,15 +139,13 @@ impl SwitchPort {
         }
     }
 
-    /// Returns whether a control frame is to be sent now. A pause is sent at once, others only when data could leave,
-    /// so that they delay pauses no more than data do.
+    /// A pause is sent at once, others only when data could leave, so that they delay pauses no more than data do.
     #[inline]
     pub(super) fn announces(&self) -> bool {
         self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())
     }
 
-    /// Returns whether a control frame is pending, now or when committed frames have left: a pause, a rate, a list of
-    /// flows, a CNM, or an injected frame.
+    /// Returns whether a control frame is pending, now or when committed frames have left.
     #[inline]
     pub(super) fn has_announcements(&self) -> bool {
         let peer = &self.peer;
@@ -173,7 +164,7 @@ impl SwitchPort {
         if self.up { DropReason::PausedDiscard } else { DropReason::LinkDown }
     }
 
-    /// Returns the number of frames held here, including those of the driver.
+    /// Includes frames of the driver.
     pub(super) fn frames(&self) -> u64 {
         let came_in = self.ingress.arrived.iter().chain(&*self.ingress.unresolved);
         let fifos = came_in.chain([&self.peer.injected]);
@@ -223,13 +214,11 @@ impl Egress {
         self.commit_max = settings.commit;
     }
 
-    /// Returns whether no frame may leave before another is released.
     #[inline]
     pub(super) fn is_fully_committed(&self) -> bool {
         self.committed >= self.commit_max
     }
 
-    /// Returns the class among `eligible` ones that sends next, or `None` if none may send now.
     #[inline]
     pub(super) fn choose(&mut self, now: Nanos, mut eligible: ClassSet) -> Option<Turn> {
         if self.is_fully_committed() || !self.line.credit(now).allows_a_frame() {
@@ -245,8 +234,7 @@ impl Egress {
         self.scheduler.choose(eligible)
     }
 
-    /// Marks idle shapers, the line included: classes that could not send at `now` even on a free line save little
-    /// credit from then on.
+    /// Marks idle shapers, the line included: classes that could not send at `now` even on a free line.
     #[inline]
     pub(super) fn rest(&mut self, now: Nanos, mut eligible: ClassSet) {
         for class in self.shaped.iter() {
@@ -268,7 +256,6 @@ impl Egress {
         turn.bytes().min(of_class).min(self.line.credit(now).bytes()).min(uncommitted)
     }
 
-    /// Charges frames that have left their queue in this turn.
     #[inline]
     pub(super) fn sent(&mut self, now: Nanos, turn: &Turn, load: Load) {
         self.scheduler.sent(turn, load.bytes, !self.backlogged.contains(turn.class));
@@ -324,7 +311,6 @@ fn scheduler(settings: &PortSettings) -> Scheduler {
 }
 
 impl Peer {
-    /// Returns whether an announcement of a pause or rate, or of its end, is due.
     #[inline]
     pub(super) const fn is_announcement_due(&self) -> bool {
         self.held.due() || self.requested_rates.due()
@@ -345,12 +331,12 @@ pub(super) fn longest_frame(port: &PortSettings) -> Bytes {
     Bytes::on_line(port.mtu_frame + TAGS)
 }
 
-/// Returns the maximum lead of `port` over its line: its burst if it is late, its commit limit after idle time.
+/// Returns the maximum lead over the line: the burst if late, the commit limit after idle time.
 fn line_lead(port: &PortSettings) -> Lead {
     Lead { late: port.burst, idle: port.commit }
 }
 
-/// Returns the maximum lead of a class over its own `rate`: the line's time at that rate, and at least one frame.
+/// Returns the maximum lead over a class's own `rate`: the line's time at that rate, and at least one frame.
 pub(super) fn class_lead(port: &PortSettings, rate: BitRate) -> Lead {
     let part = |of_line: Bytes| rate.bytes_in(port.speed.time_of(of_line)).max(longest_frame(port));
     Lead { late: part(port.burst), idle: part(port.commit) }

@@ -1,8 +1,6 @@
 //! Prefetching of a switch's state before its driver runs it ([`xoff_flow_control::prefetch`]).
 //!
-//! A driver of many switches finds none of their state cached. While it runs one, it can prefetch the ports of the
-//! next, one per step. Data behind pointers follow a step later, when those have arrived. The driver also prefetches
-//! slots and frames that will soon be used.
+//! While a driver runs one of many switches, it can prefetch the ports of the next, one per step. Data behind pointers follow a step later.
 
 use xoff_flow_control::prefetch::prefetch;
 use xoff_wire::units::{Class, MacAddr, PortId};
@@ -55,7 +53,6 @@ impl Switch {
 }
 
 impl SwitchPort {
-    /// Prefetches the state that every frame touches, of any class.
     #[inline]
     fn prefetch(&self) {
         let SwitchPort { ingress, egress, peer, .. } = self;

@@ -1,5 +1,4 @@
-//! Slow-path frames to the host ([punted](crate::punt) ones), and injected frames, which are made outside and leave
-//! as control frames do.
+//! Slow-path frames to the host ([punted](crate::punt) ones), and injected frames, which leave as control frames do.
 
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_wire::units::{Class, ETHERNET_HEADER, PortId};
@@ -18,8 +17,8 @@ impl Batch<'_> {
         self.switch.punt_sink.replace(sink)
     }
 
-    /// Injects a frame at `port`, which this worker owns: it is sent before data and despite pauses. Returns false if
-    /// the port has no link or a full queue, or may not send the frame.
+    /// Injects a frame at this worker's `port`: it is sent before data and despite pauses. Returns false if the port
+    /// has no link or a full queue, or may not send the frame.
     pub fn inject<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> bool {
         self.switch.end_run();
         self.switch.inject(port, Class::ALL[7], bytes, store)
@@ -27,9 +26,7 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Offers a frame received on `port` to the sink and counts the outcome. `vid` is the VLAN whose router it is
-    /// for, or 0. The caller keeps the frame: punted frames are consumed, and so are those refused before admission;
-    /// admitted ones are dropped.
+    /// Offers a frame to the sink and counts the outcome. `vid` is the VLAN whose router it is for, or 0. The caller keeps the frame.
     #[cold]
     pub(super) fn punt<S: FrameStore>(
         &mut self,
@@ -55,7 +52,6 @@ impl Switch {
         Ok(())
     }
 
-    /// Queues a control frame of these bytes at `port`, on behalf of `class`. Returns false if it cannot be sent.
     pub(super) fn inject<S: FrameStore>(
         &mut self,
         port: PortId,
@@ -79,7 +75,6 @@ impl Switch {
         true
     }
 
-    /// Returns the next injected frame of `port`, or `None` if there is none or it may not leave now.
     pub(super) fn next_injected(&mut self, port: PortId) -> Option<Frame> {
         let at = &mut self.ports[port.index()];
         if at.egress.is_fully_committed() {

@@ -1,7 +1,7 @@
 //! Rates of classes (GFC): requested from peers by policies, and kept for peers that request them.
 //!
-//! A rate kept for a peer is a shaper of the class; its own `max_rate` still applies, so that the lower one counts. A
-//! limit begins without credit, and at most one frame may be caught up.
+//! A rate kept for a peer is a shaper of the class; the lower of it and `max_rate` counts. A limit begins without
+//! credit, and at most one frame may be caught up.
 
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::FlowControl;
@@ -30,7 +30,6 @@ impl Switch {
         self.note_announcements(port);
     }
 
-    /// Returns the due frame with rates of `port`, or `None` if none is due or may leave now.
     pub(super) fn announce_rates<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let at = &self.ports[port.index()];
         if !at.peer.requested_rates.due()
@@ -47,7 +46,7 @@ impl Switch {
         Some(self.send_control(port, &bytes, store))
     }
 
-    /// Obeys the rates in a frame if the peer of `port` may request them. Returns whether there were any.
+    /// Obeys rates if the peer of `port` may request them. Returns whether there were any.
     pub(super) fn obey_rates(
         &mut self,
         port: PortId,
@@ -86,7 +85,6 @@ impl Switch {
         }
     }
 
-    /// Limits each of the classes to the lower of its own rate and the peer's.
     pub(super) fn keep_rates(&mut self, port: PortId, classes: ClassSet) {
         let SwitchPort { settings, egress, peer, .. } = &mut self.ports[port.index()];
         for class in classes.iter() {

@@ -1,8 +1,7 @@
-//! Ready sets: ports with pending work, so that the cost of a check does not grow with the number of ports.
+//! Ports with pending work, so that the cost of a check does not grow with the number of ports.
 
 use xoff_wire::units::{Nanos, PortId, PortSet};
 
-/// Sets of ports with work, and the time of the next timer.
 #[derive(Debug, Default)]
 pub(super) struct ReadySets {
     pub(super) ingress_ready: PortSet,
@@ -14,7 +13,7 @@ pub(super) struct ReadySets {
     /// Ports whose control frame must wait until another one has left.
     pub(super) starved: PortSet,
     pub(super) unresolved: PortSet,
-    /// Time at which these are decided anew, unless the routing table changes earlier.
+    /// Time at which unresolved frames are decided anew, unless the routing table changes earlier.
     pub(super) resolve_at: Nanos,
     pub(super) timed: PortSet,
     pub(super) next_timer: Nanos,

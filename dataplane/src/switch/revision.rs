@@ -1,15 +1,11 @@
 //! Change of a running switch's settings.
 //!
-//! All memory for it is allocated beforehand and freed afterwards by the caller; a worker only exchanges values
-//! between two batches. Frames in the switch stay where they are and stay counted, even above the new limits, which
-//! decide from then on. The maker of a [`Revision`] must ensure that the store holds both: frames admitted by the old
-//! limits and by the new ones.
+//! The caller allocates and frees all memory; a worker only exchanges values between two batches. Frames in the switch
+//! stay counted, even above the new limits. The maker of a [`Revision`] must ensure that the store holds both: frames
+//! admitted by the old limits and by the new ones.
 //!
-//! Peers that both settings hold stay held; others are notified at once. Pauses of a class that the peer may no
-//! longer pause end. Policies start anew on the current buffer: pauses of flows and rates are withdrawn, also where
-//! the peer no longer understands them.
-//!
-//! Some settings cannot change; [`Revision::new`] lists them.
+//! Peers that both settings hold stay held; others are notified at once. Policies start anew on the current buffer:
+//! pauses of flows and rates are withdrawn.
 
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::policy::{Capabilities, Shadow};
@@ -43,9 +39,9 @@ impl Revision {
     /// Prepares settings for the worker `workers` whose store has `slots` slots.
     ///
     /// Some settings must equal those of the running switch: number of ports, accounting, pipeline, handling of full
-    /// queues, and kinds of queues. The same applies to shadows, congestion points, flow-control mode, and the
-    /// capacity of the forwarding database. Ports with frames inside, or with a pause in force in
-    /// either direction, must keep line speed and longest frame.
+    /// queues, and kinds of queues. The same applies to shadows, congestion points, flow-control mode, and the capacity
+    /// of the forwarding database. Ports with frames inside, or with a pause in force in either direction, must keep
+    /// line speed and longest frame.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let capabilities = Capabilities::new(&settings.ports, |port| workers.owns(port));
@@ -69,8 +65,7 @@ impl Revision {
         }
     }
 
-    /// Returns the number of static addresses without room in the forwarding database, because their buckets were
-    /// full.
+    /// Returns the number of static addresses without room in the forwarding database.
     #[must_use]
     pub const fn unplaced(&self) -> usize {
         self.unplaced
@@ -78,8 +73,7 @@ impl Revision {
 }
 
 impl Batch<'_> {
-    /// Exchanges the settings of the switch. No frame is touched or lost, and peers are notified of changes. The call
-    /// allocates and frees nothing: the caller drops the returned value.
+    /// Exchanges the settings of the switch; no frame is lost. Neither allocates nor frees: the caller drops the returned value.
     #[must_use = "it is large, and is to be dropped where there is time"]
     pub fn revise(&mut self, revision: Box<Revision>) -> Box<Revision> {
         self.switch.revise(revision)

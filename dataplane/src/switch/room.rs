@@ -1,5 +1,4 @@
-//! Admission of frames to egress queues. Without room a frame is dropped, or waits at the head of the pipeline, which
-//! halts ([`WhenFull`], [`super::pipeline`]).
+//! Admission of frames to egress queues. Without room a frame is dropped, or halts the pipeline ([`WhenFull`], [`super::pipeline`]).
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::WhenFull;
@@ -53,8 +52,8 @@ impl Switch {
         meta.len > self.len_max(egress, meta.vid, meta.tags)
     }
 
-    /// Returns the longest frame of VLAN `vid`, with `tags` bytes of tags, that may leave by `egress`. If the frame
-    /// already has all tags that an MTU leaves out ([`TAGS`]), a tag added on egress counts.
+    /// Returns the longest frame that may leave by `egress`. If the frame already has all tags that an MTU leaves out
+    /// ([`TAGS`]), a tag added on egress counts.
     #[inline]
     pub(super) fn len_max(&self, egress: PortId, vid: u16, tags: u8) -> u32 {
         let tags = u32::from(tags);
@@ -63,8 +62,8 @@ impl Switch {
         self.ports[egress.index()].egress.mtu_frame + tags - counts
     }
 
-    /// Returns whether the pipeline halts because `egress` has no room for a frame. It does not wait for frames that
-    /// will be dropped, or for host frames, which would block frames of others.
+    /// Returns whether the pipeline halts for a frame without room. It does not wait for frames that will be dropped,
+    /// or for host frames, which would block frames of others.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full == WhenFull::Stop
@@ -73,7 +72,6 @@ impl Switch {
             && !self.buffer.egress_has_room(egress, meta.class, meta.counted())
     }
 
-    /// Halts the pipeline until `egress` has room for `frame`, or the frame is forwarded elsewhere.
     #[cold]
     pub(super) fn wait_for_room(&mut self, egress: PortId, frame: Frame) {
         let class = self.nodes.meta(&frame).class;
@@ -81,8 +79,7 @@ impl Switch {
         self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class));
     }
 
-    /// Uncounts the refusal of a source address, because its frame will be forwarded again; only the last refusal
-    /// counts.
+    /// Uncounts the refusal of a source address, because its frame will be forwarded again; only the last refusal counts.
     pub(super) fn count_refusal_later(&mut self, frame: &Frame) {
         let ingress = self.nodes.meta(frame).ingress;
         let is_bridged = !self.routed.contains(ingress);

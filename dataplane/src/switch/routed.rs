@@ -1,5 +1,4 @@
-//! Routing: frames at routed ports, and frames of a VLAN's stations to its router. Routed frames join egress queues
-//! as bridged ones do; a routed port is a normal port.
+//! Routing: frames at routed ports, and frames of a VLAN's stations to its router.
 //!
 //! A frame is rewritten only when it has room: a waiting one is decided anew, and passes the router once. Frames for
 //! the kernel are copied to it and leave the switch at once ([`super::punts`]), so that they block no class.
@@ -23,17 +22,13 @@ use crate::routing::{Fib, Hop, Interface, RouteDecision};
 
 #[derive(Clone, Copy, Debug)]
 enum RoutedFate {
-    /// Punted to the kernel.
     Host(PuntReason),
-    /// Forwarded to a next hop.
     Forward(Hop),
-    /// Dropped.
     Drop(DropReason),
 }
 
 impl Batch<'_> {
-    /// Exchanges the routing table; waiting frames are decided anew. The call allocates and frees nothing: the caller
-    /// drops the returned value.
+    /// Exchanges the routing table; waiting frames are decided anew. Neither allocates nor frees: the caller drops the returned value.
     #[must_use = "it may be large, and is to be dropped where there is time"]
     pub fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let switch = &mut *self.switch;
@@ -163,7 +158,6 @@ impl Switch {
         self.drop_admitted(port, reason, frame, store);
     }
 
-    /// Rewrites a frame for its next hop: addresses, and the hop limit decremented.
     pub(super) fn readdress<S: FrameStore>(&self, frame: &Frame, hop: &Hop, store: &mut S) {
         let Header { ether_type, l3, .. } = Header::read(self.nodes.meta(frame).layout, store.head(frame));
         let head = store.head_mut(frame);
@@ -218,12 +212,11 @@ fn reason_of_group(header: &Header) -> PuntReason {
     if header.ether_type == EtherTypes::Arp { PuntReason::Arp } else { PuntReason::Group }
 }
 
-/// Returns whether a frame carries a VLAN tag, which is invalid at a routed port and between the router and its host.
+/// A tag is invalid at a routed port and between the router and its host.
 pub(super) fn names_vlan(header: &Header) -> bool {
     header.tag.is_some_and(|tag| tag.vid() != 0)
 }
 
-/// Returns the reason for which the router refuses a frame received on one of its interfaces, if any.
 fn why_not_for(interface: &Interface, header: &Header) -> Option<DropReason> {
     match interface.site {
         Site::Port(_) if names_vlan(header) => Some(DropReason::NotMember),

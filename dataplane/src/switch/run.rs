@@ -1,13 +1,12 @@
 //! Runs: consecutive frames that take the same step, between the same ports, in the same class, are counted together.
 //!
-//! The first frame of a run is counted by itself. Before the second, the switch computes the [`Margin`] within which
-//! no limit or threshold is reached and no policy acts. Within it frames are only tallied, and the tally is counted
-//! when the run ends. Near a threshold there is no margin, and each frame is counted by itself. Decisions and their
-//! order therefore do not depend on batches.
+//! The first frame of a run is counted by itself. Before the second, the switch computes the [`Margin`] within which no
+//! limit or threshold is reached and no policy acts. Within it frames are only tallied, and the tally is counted when
+//! the run ends. Without a margin each frame is counted by itself. Decisions and their order therefore do not depend on
+//! batches.
 //!
-//! Only counting is deferred (occupancies, counters, commits, events for policies); frames move as usual. A run is
-//! open only within a [`super::Batch`], in which nobody else reads the switch. Internal readers and writers of counts
-//! end the run first.
+//! Only counting is deferred; frames move as usual. A run is open only within a [`super::Batch`], in which nobody else
+//! reads the switch. Internal readers and writers of counts end the run first.
 
 use xoff_flow_control::buffer::{Load, Margin};
 use xoff_flow_control::policy::Event;
@@ -16,7 +15,6 @@ use xoff_wire::units::{Bytes, Class, PortId};
 
 use super::Switch;
 
-/// Key of a run: step, ports and class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunKey {
     pub(super) step: RunStep,
@@ -25,10 +23,9 @@ pub(super) struct RunKey {
     pub(super) class: Class,
 }
 
-/// Steps with runs. (Frames that leave together are counted by [`Switch::transmit`] itself.)
+/// Steps with runs. [`Switch::transmit`] itself counts frames that leave together.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RunStep {
-    /// No step.
     None,
     Receive,
     Enqueue,
@@ -49,7 +46,6 @@ impl PartialEq for RunKey {
     }
 }
 
-/// Open run, if any.
 #[derive(Debug)]
 pub(super) struct Run {
     key: RunKey,
@@ -64,7 +60,6 @@ impl Run {
     pub(super) const NONE: Run =
         Run { key: RunKey::NONE, margin: Bytes::ZERO, without_margin: RunKey::NONE, tally: Load::NONE };
 
-    /// Tallies a frame of `size` of the same key if it is within the margin.
     #[inline]
     pub(super) fn takes(&mut self, size: Bytes) -> bool {
         let with_it = self.tally + size.into();
@@ -77,8 +72,8 @@ impl Run {
 }
 
 impl Switch {
-    /// Tallies a frame of `size` in the open run of this key. If it cannot, it counts everything before and
-    /// returns false: the caller counts the frame by itself.
+    /// Tallies a frame in the open run of this key. If it cannot, it counts everything before and returns false: the
+    /// caller counts the frame by itself.
     #[inline]
     pub(super) fn joins_run(&mut self, key: RunKey, size: Bytes) -> bool {
         if self.run.key == key && (self.run.takes(size) || self.look_for_margin(key, size)) {
@@ -88,7 +83,6 @@ impl Switch {
         false
     }
 
-    /// Opens a run after a frame of this key was counted by itself.
     #[inline]
     pub(super) fn begin_run(&mut self, key: RunKey) {
         if self.run.without_margin != key {
@@ -128,7 +122,6 @@ impl Switch {
         }
     }
 
-    /// Computes the margin if that is due, and tallies a frame of `size` if it fits.
     #[inline(never)]
     fn look_for_margin(&mut self, key: RunKey, size: Bytes) -> bool {
         if self.run.margin > Bytes::ZERO {
@@ -141,7 +134,7 @@ impl Switch {
         self.run.takes(size)
     }
 
-    /// Returns the load that may be counted under this key without a decision and without an observer of single frames.
+    /// Returns the load that may be counted without a decision and without an observer of single frames.
     fn margin(&self, RunKey { step, ingress, egress, class }: RunKey) -> Margin {
         let is_counted_singly = !self.policies.shadows.is_empty()
             || self.when_full == WhenFull::Stop

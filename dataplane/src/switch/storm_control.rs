@@ -1,7 +1,6 @@
-//! Storm control: rate limits of a port's floods by kind of destination; frames above them are dropped.
+//! Storm control: rate limits of a port's floods by kind of destination.
 //!
-//! The maximum lead over a rate is 10 ms of it, and at least one frame. A burst of a few frames (an ARP request and
-//! its neighbours) thus always passes.
+//! The maximum lead over a rate is 10 ms of it, and at least one frame, so that a burst of a few frames passes.
 
 use xoff_flow_control::settings::{Flooded, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos, TAGS};

@@ -1,8 +1,8 @@
 //! Reactions to pause storms; [`xoff_flow_control::watchdog`] detects them.
 //!
 //! * [`WatchdogAction::Drop`]: the egress queue is emptied and closed, and every frame dropped as
-//!   [`DropReason::PausedDiscard`]. Frames are counted out at their ingress, so that upstream peers resume: the storm
-//!   ends here and is not propagated. The class sends nothing, paused or not.
+//!   [`DropReason::PausedDiscard`] and counted out at its ingress, so that upstream peers resume: the storm is not
+//!   propagated.
 //! * [`WatchdogAction::Forward`]: the class is scheduled despite the pause.
 //! * [`WatchdogAction::Alert`]: the storm is counted.
 
@@ -21,7 +21,6 @@ impl Switch {
         self.ports[port.index()].peer.watchdog.stormed()
     }
 
-    /// Notifies the watchdog of begun or ended pauses of `classes` at `port`.
     pub(super) fn watch_pauses(&mut self, port: PortId, classes: ClassSet) {
         let at = &mut self.ports[port.index()];
         if (classes.0 & at.peer.watchdog.watched().0) == 0 {
@@ -75,8 +74,8 @@ impl Switch {
         at.peer.paused.defy(class, false);
     }
 
-    /// Ends all storms of `port`, whose link is gone with its pauses. A pause that arrives before the link is
-    /// reported as up is watched, but is no storm without queued frames.
+    /// Ends all storms of `port`, whose link is gone. A pause that arrives before the link is reported as up is
+    /// watched, but is no storm without queued frames.
     pub(super) fn forget_storms(&mut self, port: PortId) {
         for class in self.ports[port.index()].peer.watchdog.forget().iter() {
             self.end_storm(port, class);

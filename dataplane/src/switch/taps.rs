@@ -1,5 +1,4 @@
-//! Calls of [taps](crate::tap). Without taps the cost is one check of a port set per received frame, and per port's
-//! turn to send.
+//! Calls of [taps](crate::tap). Without taps the cost is one check of a port set per received frame, and per port's turn to send.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::cnm::CNM;
@@ -34,7 +33,7 @@ impl Taps {
 }
 
 impl Batch<'_> {
-    /// Installs a tap, which sees the frames of its ports that this worker owns.
+    /// Installs a tap for the frames of its ports that this worker owns.
     ///
     /// # Errors
     /// Returns the tap if there are [`TAPS_MAX`] already.
@@ -59,7 +58,6 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Shows an admitted frame of this class and layout, received on `port`.
     #[cold]
     pub(super) fn see_received<S: FrameStore>(
         &mut self,
@@ -98,7 +96,6 @@ impl Switch {
         self.see_admitted(port, &meta, event, frame, store);
     }
 
-    /// Shows an admitted frame that is dropped and counted at `port`.
     pub(super) fn see_dropped<S: FrameStore>(
         &mut self,
         port: PortId,

@@ -32,8 +32,7 @@ impl Switch {
     }
 
     /// Returns when the driver must run a batch even without a received or released frame: to
-    /// [advance](super::Batch::advance), to forward, and to transmit. Zero: at once. [`Nanos::NEVER`]: without a
-    /// deadline.
+    /// [advance](super::Batch::advance), forward and transmit. [`Nanos::NEVER`]: without a deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let next_move = self.pipeline.next_move(!self.ready.ingress_ready.is_empty());
@@ -53,9 +52,9 @@ impl Switch {
         next
     }
 
-    /// Returns the deadline without queued frames, at a cost independent of the number of ports. It is for a driver
-    /// that, after every event, calls [transmit](super::Batch::transmit) for each [active](Switch::egress_active)
-    /// port it can send by. If that sends nothing, the driver asks [`Switch::ready_at`].
+    /// Returns the deadline without queued frames, at a cost independent of the number of ports, for a driver that
+    /// [transmits](super::Batch::transmit) by each [active](Switch::egress_active) port after every event.
+    /// [`Switch::ready_at`] has the rest.
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {
@@ -69,8 +68,8 @@ impl Switch {
         at.egress.ready_at(at.eligible())
     }
 
-    /// Returns whether a release may unblock something: queued frames, or a held peer. Otherwise the driver may
-    /// [release](super::Batch::release) later. With other workers or shadows it is always true.
+    /// Returns whether a release may unblock something. Otherwise the driver may [release](super::Batch::release)
+    /// later. With other workers or shadows it is always true.
     #[must_use]
     pub fn waits_for_releases(&self) -> bool {
         let ready = &self.ready;

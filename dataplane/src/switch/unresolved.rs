@@ -1,10 +1,9 @@
 //! Lossless frames with an unresolved neighbour. They wait in the switch and count at their ingress: the sender is
-//! paused when its ingress queue is full, and no frame is lost before the wait ends
-//! ([`crate::routing::NEIGHBOUR_WAIT`]).
+//! paused, and no frame is lost before the wait ends ([`crate::routing::NEIGHBOUR_WAIT`]).
 //!
-//! They wait beside the ingress queue, so that frames of the same port and class to other destinations pass. With a
-//! new routing table, and at a deadline, they return to its front and are decided anew, which keeps the order of each
-//! flow. The host gets a copy of one frame per destination to resolve the neighbour; it forwards none of them.
+//! They wait beside the ingress queue, so that frames to other destinations pass. With a new routing table, and at a
+//! deadline, they return to its front and are decided anew, which keeps the order of each flow. The host gets a copy of
+//! one frame per destination to resolve the neighbour.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;
@@ -18,14 +17,13 @@ use crate::queue::FrameMeta;
 const LOOK_LEAST: Nanos = Nanos::from_millis(10);
 
 impl Switch {
-    /// Returns whether a frame to be routed waits for its neighbour. Others are forwarded by the host.
+    /// Other frames are forwarded by the host.
     pub(super) fn waits_for_neighbour(&self, frame: &Frame) -> bool {
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(frame);
         self.ports[ingress.index()].settings.classes[class.index()].lossless
     }
 
-    /// Keeps a frame that reached the router at `site` until its neighbour is resolved, or drops it after its
-    /// deadline.
+    /// Keeps a frame until its neighbour is resolved, or drops it after its deadline.
     #[cold]
     pub(super) fn wait_for_neighbour<S: FrameStore>(&mut self, site: Site, frame: Frame, store: &mut S) {
         self.end_run();
@@ -51,7 +49,6 @@ impl Switch {
         self.ready.schedule_by(look);
     }
 
-    /// Returns the waiting frames to the front of their ingress queues.
     pub(super) fn decide_unresolved_anew(&mut self) {
         for port in std::mem::take(&mut self.ready.unresolved).iter() {
             let ingress = &mut self.ports[port.index()].ingress;

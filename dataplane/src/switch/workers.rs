@@ -1,8 +1,8 @@
 //! Several workers of one switch: ownership of ports, and the messages between workers.
 //!
 //! A port, with its counters and queues, belongs to exactly one worker; there are no locks. A frame for another
-//! worker's egress port is handed over. After it has left, its slot and account return to the worker of its ingress
-//! port, so that every ingress counter has one writer:
+//! worker's egress port is handed over. After it has left, its slot and account return, so that every ingress counter
+//! has one writer:
 //!
 //! ```text
 //!   owner of ingress                     owner of egress
@@ -11,15 +11,11 @@
 //!   take_back        <--- Return -----   (frame, ingress port, class, bytes)
 //! ```
 //!
-//! Both wait in the sender's `Switch` until the driver has room for them. Meanwhile the frame counts at its ingress.
-//! A slow worker thus makes the peers of other workers pause, and nothing is dropped between workers. (With
-//! `until-forwarded` accounting, the frame is counted out when it is handed over.)
+//! Both wait in the sender's `Switch` until the driver has room for them. Meanwhile the frame counts at its ingress, so
+//! that a slow worker makes the peers of others pause, and nothing is dropped between workers. (With `until-forwarded`
+//! accounting, the frame is counted out when it is handed over.)
 //!
-//! A frame is never handed over twice, and only its owner frees a slot. A received frame enters an egress
-//! queue only after it was counted at its ingress; frames of the host count at none.
-//!
-//! Each worker's bridge learns from all workers: it sends updates ([`super::Batch::next_learned`]) and receives them
-//! ([`super::Batch::apply_learned`]).
+//! A frame is never handed over twice, and only its owner frees a slot.
 
 use std::collections::VecDeque;
 
@@ -30,8 +26,8 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Maximum queued updates for other workers. Further ones are discarded: until the station is learned anew, the other
-/// workers flood its frames, or send them to its old port.
+/// Maximum queued updates for other workers. Further ones are discarded: the other workers flood the station's frames,
+/// or send them to its old port.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -94,8 +90,7 @@ impl Workers {
     }
 }
 
-/// Maximum lossy frames in a worker's outboxes, for each port of its own: they count at no queue until another worker
-/// takes them over. Frames that one turn receives from four queues fit.
+/// Maximum lossy frames in a worker's outboxes, for each port of its own. Frames that one turn receives from four queues fit.
 pub const HANDOVERS_MAX: u32 = 512;
 
 /// Frame in transit to the worker that owns its egress port.
@@ -106,7 +101,7 @@ pub struct Handover {
     meta: FrameMeta,
 }
 
-/// Slot and account of a frame in transit to their owner, after the frame has left or was dropped.
+/// Slot and account of a frame that has left or was dropped, in transit to their owner.
 #[derive(Debug)]
 pub struct Return {
     /// Slot, as a frame to be freed by its owner.
@@ -117,14 +112,12 @@ pub struct Return {
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) by_worker: Box<[Outbound]>,
-    /// Lossy frames in all queues, and their maximum.
     lossy: u32,
     lossy_max: u32,
     /// Updates for other bridges; empty with one worker.
     learned: VecDeque<FdbUpdate>,
 }
 
-/// Frames in transit to the ports of a worker, and slots in transit to their owner.
 #[derive(Debug, Default)]
 pub(super) struct Outbound {
     pub(super) frames: Fifo,
@@ -155,7 +148,6 @@ impl Outbox {
     }
 }
 
-/// Exchange between workers.
 impl Batch<'_> {
     /// Returns the slot of the next frame for `worker`.
     #[must_use]
@@ -163,7 +155,7 @@ impl Batch<'_> {
         self.switch.outbox.by_worker[worker.index()].frames.front_slot()
     }
 
-    /// Returns the next frame for `worker`. The driver must have room for it.
+    /// Returns the next frame for `worker`, for which the driver must have room.
     pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
         let frame = self.switch.outbox.by_worker[worker.index()].frames.pop(&self.switch.nodes)?;
         self.switch.ledger.handed_over += 1;
@@ -183,22 +175,22 @@ impl Batch<'_> {
         self.switch.enqueue(egress, frame, store);
     }
 
-    /// Returns the next slot for its owner `worker`. The driver must have room for it.
+    /// Returns the next slot for its owner `worker`, for which the driver must have room.
     pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
         let frame = self.switch.outbox.by_worker[worker.index()].returns.pop(&self.switch.nodes)?;
         let meta = *self.switch.nodes.meta(&frame);
         Some(Return { frame, meta })
     }
 
-    /// Takes back a slot whose frame has left by another worker's port, or was dropped there.
+    /// Takes back a slot whose frame has left or was dropped at another worker.
     pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
         let Return { frame, meta } = back;
         self.switch.settle(&meta);
         store.free(frame);
     }
 
-    /// Returns the next update of this worker's bridge, which every other worker must [apply](Batch::apply_learned).
-    /// The driver must have room for it to each.
+    /// Returns the next update of this worker's bridge, for which the driver must have room to every other worker
+    /// ([apply](Batch::apply_learned)).
     pub fn next_learned(&mut self) -> Option<FdbUpdate> {
         self.switch.outbox.learned.pop_front()
     }

@@ -128,7 +128,6 @@ fn address_expires_exactly_at_ageing_time() {
     assert_eq!(fdb.learn(last + AGEING, 1, mac(2), P0), Learned::New, "its place under the limit is free");
 }
 
-/// An aged entry is freed within a quarter of the ageing time.
 #[test]
 fn aged_entry_is_freed_within_quarter() {
     for (capacity, ageing) in [(5000, AGEING), (1 << 18, Nanos::from_secs(1))] {
@@ -203,7 +202,6 @@ fn attack(seed: HashSeed, victim: MacAddr, count: usize) -> Vec<MacAddr> {
 
 const CROWD: usize = 256;
 
-/// Returns the result of learning `victim` at port 1 after `attack` has filled port 0 to its limit.
 fn learned_after(attack: &[MacAddr], victim: MacAddr, seed: HashSeed) -> Learned {
     let ports = [PortSettings { learn_limit: Some(attack.len()), ..port_settings(0) }, port_settings(1)];
     let mut fdb = Fdb::new(&FdbSettings { seed, ..settings(CROWD) }, &ports);
@@ -256,7 +254,6 @@ fn newest_update_wins_in_every_replica() {
     assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P1));
 }
 
-/// A station that keeps sending is announced again at least once in each quarter of the ageing time.
 #[test]
 fn active_station_updates_replicas_periodically() {
     let mut fdb = fdb(16, [None; 2]);

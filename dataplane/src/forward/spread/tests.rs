@@ -50,7 +50,6 @@ explore! {
         }
     }
 
-    /// A lost path moves only its own flows, and gets them back.
     // proves: group-changes
     #[test]
     fn only_flows_of_lost_path_move((weighted, usable) in some_paths(), flows: [u64; 16], lost in 0_usize..12) {
@@ -95,7 +94,6 @@ explore! {
     }
 }
 
-/// Each path gets its share of frames or flows by weight; the others share those of a lost one.
 // proves: groups
 #[test]
 fn shares_follow_weights_within_bounds() {
@@ -120,7 +118,6 @@ fn shares_follow_weights_within_bounds() {
     }
 }
 
-/// The second of two switches with different salts spreads again the flows that the first put on one path.
 // proves: groups
 #[test]
 fn second_salt_spreads_flows_again() {
@@ -161,7 +158,6 @@ fn no_choice_without_usable_path() {
     assert!(shortest(PathSet::NONE, Bytes(1), Bytes(2), |_| Bytes(0)).is_empty());
 }
 
-/// Checks one byte below each threshold, and at it.
 // proves: groups
 #[test]
 fn shortest_prefers_below_low_then_high() {

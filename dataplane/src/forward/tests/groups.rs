@@ -1,10 +1,10 @@
-//! Tests of groups: a frame received on a member counts as received from the group.
+//! Frames received on a member count as received from the group.
 
 use xoff_flow_control::settings::{GroupSettings, Member, Spread};
 
 use super::*;
 
-/// Returns settings with groups of ports 1 and 2, and 3 and 4; 0 and 5 are in none.
+/// Groups are ports 1 and 2, and 3 and 4.
 fn grouped(uplinks: bool) -> SwitchSettings {
     let mut settings = settings(6);
     settings.groups = [[1, 2], [3, 4]].map(|ports| group(&ports, uplinks)).into();
@@ -105,7 +105,6 @@ fn static_address_at_down_group_drops() {
     assert_eq!(decide(&mut bridge, 0, B, A), Decision::Drop(DropReason::LinkDown));
 }
 
-/// A change of members removes the addresses learned at that group, and no others.
 // proves: group-changes
 #[test]
 fn changed_group_forgets_its_addresses() {
