@@ -1,8 +1,6 @@
-//! Cost of a frame: receive, forward, transmit and release of frames of 64 bytes and of IMIX in plain memory, in the
-//! batches of a worker, in switches with more and more ports.
+//! Cost of a frame: receive, forward, transmit and release, in switches with more and more ports.
 //!
-//! The time per element is the time per frame. It must not grow with the number of ports, and hardly with the policy:
-//! no queue reaches a threshold here. `policies.rs` compares policies more precisely.
+//! The time per frame must not grow with the number of ports, and hardly with the policy: no queue reaches a threshold.
 
 mod driver;
 

@@ -1,5 +1,4 @@
-//! Seed corpora of the fuzz targets as ordinary tests: findings of a fuzzer run everywhere, by the functions that the
-//! targets run.
+//! Seed corpora of the fuzz targets as ordinary tests.
 
 #[path = "../../fuzz/src/cnm.rs"]
 mod cnm;

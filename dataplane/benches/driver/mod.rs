@@ -1,4 +1,4 @@
-//! Driver of a worker over frames in plain memory, in the batches that a worker receives from a port.
+//! Driver of a worker over frames in plain memory.
 
 use std::hint::black_box;
 
@@ -14,25 +14,20 @@ use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 
 pub const BATCH: u32 = 64;
 const SLOT_SIZE: usize = 2048;
-/// Length of a minimum frame, without FCS.
 const SHORT: u32 = 60;
-/// Lengths of simple IMIX, without FCS: seven, four and one of twelve.
+/// Lengths of simple IMIX, without FCS.
 const IMIX: [u32; 12] = [SHORT, 566, SHORT, 1514, SHORT, 566, SHORT, 566, SHORT, SHORT, 566, SHORT];
 const HEADROOM: usize = 256;
 
-/// Kind of frames of a port.
 #[derive(Clone, Copy)]
 pub enum Load {
-    /// Priority-tagged, of all classes in turn and of 16 pairs of stations: no frame has the header of the previous
-    /// one.
+    /// Priority-tagged, of all classes in turn and of 16 pairs of stations: no frame has the header of the previous one.
     Mixed,
-    /// Traffic of two Linux hosts: untagged UDP over IPv4 of 16 flows, simple IMIX, with varying lengths and
-    /// Identifications. Micro-flows are as long as a batch.
+    /// Untagged UDP over IPv4 of 16 flows between two hosts, simple IMIX. Micro-flows are as long as a batch.
     Imix,
 }
 
-/// Slots as in a UMEM, a batch for each port. Frames are written in advance and stay in freed slots: receiving copies
-/// nothing, and reads nothing that was just written.
+/// Slots as in a UMEM, a batch for each port. Frames are written in advance, so that receiving copies nothing.
 struct Slots {
     bytes: Vec<u8>,
     load: Load,
@@ -156,7 +151,7 @@ impl Bench {
         Bench::with(&settings(ports, policy), load)
     }
 
-    /// Creates a bench of eight ports under PFC in groups of two, so that every frame is for a group.
+    /// Creates a bench of eight ports under PFC in groups of two.
     pub fn grouped(spread: Spread, load: Load) -> Bench {
         let mut settings = settings(8, PolicyKind::Pfc);
         let group = |first: u8| GroupSettings {

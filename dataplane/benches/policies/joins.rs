@@ -10,7 +10,6 @@ use super::driver::{BATCH, settings};
 
 const IN: PortId = PortId(0);
 const OUT: PortId = PortId(1);
-/// Length of a short UDP packet, without FCS.
 const LEN: u32 = 60;
 
 pub struct Joins {
@@ -41,12 +40,10 @@ impl Joins {
         joins
     }
 
-    /// Lets the next flow join.
     pub fn join(&mut self) {
         self.step(IN);
     }
 
-    /// Returns the number of flows that the peer is asked to pause.
     pub fn requested(&self) -> usize {
         self.switch.ofc(Class::ALL[3]).map_or(0, |ofc| ofc.requested_flows(IN))
     }

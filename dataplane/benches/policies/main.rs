@@ -2,15 +2,12 @@
 //!
 //! `scripts/bench policies` runs it in two ways that hardly depend on the machine's load:
 //!
-//! * `count LOAD POLICY`: under callgrind, which counts the instructions of [`counted`] only: the same number in
-//!   every run.
-//! * `time ROUNDS`: all policies in turn, round by round; a round's times are compared with plain PFC's in the same
-//!   round.
+//! * `count LOAD POLICY`: under callgrind, which counts the instructions of [`counted`] only.
+//! * `time ROUNDS`: all policies in turn; times are compared with plain PFC's in the same round.
 //!
-//! `count-groups LOAD SPREAD` counts instructions with every frame for a group of ports.
+//! `count-groups LOAD SPREAD` counts with every frame for a group of ports.
 //!
-//! `count-joins FLOWS` counts the cost of a frame whose flow joins an egress queue that OFC finds congested, and in
-//! which that many flows are queued already.
+//! `count-joins FLOWS` counts a frame whose flow joins a congested egress queue of OFC with that many flows.
 
 #[path = "../driver/mod.rs"]
 mod driver;
@@ -93,8 +90,7 @@ fn count_joins(flows: u16) {
     println!("{BATCH}");
 }
 
-/// Prints for each policy the median time per frame, and the median and interquartile range of its ratio to PFC's in
-/// the same round.
+/// Prints for each policy the median time per frame, and the median and interquartile range of its ratio to PFC's in the same round.
 fn time(rounds: usize) {
     let mut benches = PolicyKind::ALL.map(|kind| Bench::new(PORTS, kind, Load::Mixed));
     let count = benches.len();

@@ -1,4 +1,4 @@
-//! Tests that nothing is allocated per frame after start, on any journey.
+//! Nothing is allocated per frame after start, on any journey.
 
 use std::sync::Arc;
 
@@ -169,8 +169,7 @@ fn ring(port: u8) -> (PortId, Ring) {
     (PortId(port), Ring::with_capacity(512))
 }
 
-/// Returns every kind of traffic: tagged and untagged, unicast and floods, from known and unknown stations, in all
-/// classes, too long, and pauses.
+/// Returns every kind of traffic, tagged and untagged.
 fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
     let frame = |n: u16| {
         let [high, low] = n.to_be_bytes();
@@ -374,7 +373,6 @@ fn revision_allocates_nothing_in_worker() {
     }
 }
 
-/// Checks the test above: an allocation is counted.
 #[test]
 fn allocation_counter_detects_allocation() {
     let allocated = allocation_counter::measure(|| drop(std::hint::black_box(vec![1_u8])));

@@ -1,6 +1,5 @@
-//! Large batches decide like batches of one. The bed compares the two in every scenario. The scenarios here may
-//! separate them: micro-flows of short and long frames, many per poll, in switches where a threshold, limit or
-//! observer needs every frame.
+//! Large batches decide like batches of one. The bed compares the two in every scenario; those here need every frame
+//! for a threshold, limit or observer.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{
@@ -121,7 +120,6 @@ fn batches_equal_singles_with_class_rates() {
     }
 }
 
-/// All memory models, accountings and reactions to a full queue.
 // proves: batches
 #[test]
 fn batches_equal_singles_in_memory_models() {

@@ -1,4 +1,4 @@
-//! Helpers for tests that drive a switch by hand: they keep punted frames and take sent ones.
+//! Helpers for tests that drive a switch by hand.
 
 use std::sync::{Arc, Mutex};
 

@@ -12,7 +12,6 @@ use crate::{C3, C4, stop};
 struct Chain {
     bed: Bed,
     switches: [NodeId; 3],
-    /// a, b, and the two other hosts.
     hosts: [NodeId; 4],
 }
 
@@ -42,7 +41,6 @@ impl Chain {
         assert_eq!((received.frames, received.late_or_twice), (frames, 0));
     }
 
-    /// Returns the number of XOFFs that the switch sent by its port 0.
     fn xoffs(&self, switch: usize) -> u64 {
         self.bed.switch(self.switches[switch]).counters.class(PortId(0), C3).xoff_sent.get()
     }

@@ -18,7 +18,6 @@ fn span(n: u64, unit: Nanos) -> Nanos {
     Nanos(n * unit.0)
 }
 
-/// Sends frames of `class` from port 1 to port 0 without gaps.
 fn busy(plan: SwitchPlan, class: Class) -> (Star, Flow) {
     let mut star = Star::new(plan);
     let flow = star.start(1, 0, star.stream(0, class, 5_000));
@@ -30,15 +29,14 @@ fn gigabit() -> SwitchPlan {
     plan::switch(&[LINK; 2])
 }
 
-/// Returns the next time, at least `ahead` from now, at which the switch begins a frame of `flow`, sending without
-/// gaps.
+/// Returns the next time, at least `ahead` from now, at which the switch begins a frame of `flow`.
 fn next_start(star: &Star, flow: Flow, ahead: Nanos) -> Nanos {
     let last_left = Nanos(star.received(flow).last_at.0 - CABLE.0);
     let frames = (star.now() + ahead).since(last_left).0.div_ceil(FRAME.0);
     last_left + span(frames, FRAME)
 }
 
-/// Sends `control` from host 0 such that it arrives 1 ns before a frame would start. Returns the arrival time.
+/// Sends `control` such that it arrives 1 ns before a frame would start. Returns the arrival time.
 fn pause_just_before_a_start(star: &mut Star, flow: Flow, control: MacControl) -> Nanos {
     let arrival = Nanos(next_start(star, flow, Nanos(5_000)).0 - 1);
     star.run_until(Nanos(arrival.0 - CABLE.0 - PAUSE.0));
@@ -46,7 +44,6 @@ fn pause_just_before_a_start(star: &mut Star, flow: Flow, control: MacControl) -
     arrival
 }
 
-/// Returns the arrival of the first frame at host 0 after those that left before `at`.
 fn first_after(star: &Star, flow: Flow, at: Nanos) -> Nanos {
     let on_its_way = at + CABLE + Nanos(1);
     star.arrivals(flow).into_iter().find(|&arrival| arrival > on_its_way).expect("frames came")
@@ -142,8 +139,7 @@ fn quantum_is_512_bit_times() {
     }
 }
 
-/// Checks that `bytes` from host 0 change nothing for class 3: every frame arrives at the same time as without them.
-/// Returns the bed for its counters.
+/// Checks that `bytes` from host 0 change nothing for class 3.
 fn changes_nothing(plan: SwitchPlan, class: Class, bytes: &[u8]) -> Star {
     let arrivals = |bytes: Option<&[u8]>| {
         let (mut star, flow) = busy(plan.clone(), class);

@@ -1,5 +1,4 @@
-//! Custom policies: they act, observe and are replaced like built-in ones, see the same events, and their errors harm
-//! nobody.
+//! Custom policies act, observe and are replaced like built-in ones; their errors harm nobody.
 
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::policy::{CustomPanic, CustomPolicy, Event, Intent, Margin, Occupancies};
@@ -17,12 +16,10 @@ pub struct ScaledPfc {
     pub fault: Fault,
 }
 
-/// Errors of a policy: impossible intents, and XONs without XOFF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
     AtEveryEvent,
-    /// Panics when a frame is received.
     Panic,
 }
 

@@ -1,5 +1,4 @@
-//! ECN marks and WRED in a whole switch: thresholds to the byte, marks on the first frames of a draining queue, and
-//! drops instead of marks.
+//! ECN marks and WRED in a whole switch.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{EcnSettings, FlowControl, VlanSettings};

@@ -10,10 +10,9 @@ use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::watchdog::ring;
 use crate::{C3, resume, stop};
 
-/// XOFF with steps that begin at 120, 180, 210, 225, 232.5 and 236.25 KB, and end at 60, 150, 195, 217.5, 228.75 and
-/// 234.375 KB.
+/// XOFF with steps that begin at 120, 180, 210, 225, 232.5 and 236.25 KB, and end at 60, 150, 195, 217.5, 228.75 and 234.375 KB.
 const XOFF: Bytes = Bytes(240_000);
-/// 300 Mb/s: between the rates of the first two steps.
+/// Between the rates of the first two steps.
 const SLOW: BitRate = BitRate::from_mbps(300);
 /// Delivery time of a rate: the frame on the wire, the frame with rates behind it, and the cable.
 const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
@@ -123,8 +122,7 @@ fn requested_rates_settle_queues_without_pause() {
     let in_time = kept.windows(late + 1).zip(&requested).all(|(kept, requested)| kept.contains(requested));
     assert!(in_time, "as soon as the frame with it can have come");
     let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
-    // T(2) and the end of step 2, plus frames that arrive meanwhile: a frame being received, and half a line until
-    // the rate is delivered.
+    // T(2) and the end of step 2, plus frames that arrive meanwhile: a frame being received, and half a line until the rate is delivered.
     let slack = Bytes(2 * 1_518) + GIGABIT.bytes_in(DELIVERY);
     assert!(high.is_some_and(|high| high <= Bytes(180_000) + slack), "{high:?}");
     assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");
@@ -278,7 +276,6 @@ fn link_loss_ends_and_renews_limits() {
     assert_eq!(chain.kept(), before);
 }
 
-/// The bed checks every frame against the requested rate.
 // proves: gfc
 #[test]
 fn lower_requested_or_own_rate_holds() {
@@ -320,7 +317,7 @@ fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
     arrived == 1_500
 }
 
-/// Tests the paper's subject: the slowed ring continues where PFC deadlocks.
+/// The slowed ring continues where PFC deadlocks: the paper's subject.
 // proves: gfc
 #[test]
 fn gfc_ring_continues_where_pfc_deadlocks() {

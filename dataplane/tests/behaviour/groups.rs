@@ -74,7 +74,6 @@ impl GroupedSwitches {
         [0, 1].into_iter().flat_map(|side| self.all_from(side, class, count)).collect()
     }
 
-    /// Sends from every host at one side to every host at the other.
     fn all_from(&mut self, side: usize, class: Class, count: u64) -> Vec<HostFlow> {
         let mut flows = Vec::new();
         for (from, to) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))) {
@@ -188,7 +187,6 @@ fn flood_takes_one_member_without_loop() {
     }
 }
 
-/// A cut wire moves its own flows only, and they return with it; frames on the others arrive in order.
 // proves: group-changes
 #[test]
 fn cut_wire_moves_only_its_flows() {
@@ -248,12 +246,10 @@ fn random_spread_approximates_weights() {
     }
 }
 
-/// If nothing can leave, each queue fills up to `low` before any exceeds it, and then up to `high`.
 // proves: groups
 #[test]
 fn adaptive_group_fills_shorter_queues_first() {
-    // A member is chosen at a byte below a threshold, and not at it. The owner of its port does not matter: queues of
-    // other workers are read from their occupancies.
+    // A member is chosen at a byte below a threshold, and not at it, whatever the owner of its port.
     let thresholds = [(3 * SIZE, 6 * SIZE, 3, 6), (3 * SIZE + 1, 6 * SIZE + 1, 4, 7)];
     let owners = [&[][..], &[0, 0, 1, 1, 2, 2], &[0, 1, 0, 1, 1, 1]];
     for ((low, high, frames_at_low, frames_at_high), owners) in
@@ -279,7 +275,6 @@ fn adaptive_group_fills_shorter_queues_first() {
     }
 }
 
-/// Frames of a higher class count, those of a lower class do not.
 // proves: groups
 #[test]
 fn adaptive_group_counts_class_and_higher() {
@@ -300,7 +295,6 @@ fn adaptive_group_counts_class_and_higher() {
     star.run_to_rest();
 }
 
-/// A frame waiting for room takes whichever allowed member has some first.
 // proves: group-changes
 #[test]
 fn waiting_frame_chooses_member_again() {
@@ -363,7 +357,6 @@ fn waiting_frame_moves_on_link_change() {
     }
 }
 
-/// A member is removed, another added, and the spread changed without loss.
 // proves: group-changes
 #[test]
 fn groups_are_reconfigured_under_load() {
@@ -387,8 +380,7 @@ fn groups_are_reconfigured_under_load() {
     assert_eq!(shares(&star, id).iter().sum::<u64>(), 300);
 }
 
-/// Frames of different flows with equal headers form one micro-flow. Each still takes its flow's path, and all of a
-/// flow the same.
+/// Frames of different flows with equal headers form one micro-flow. Each still takes its flow's path.
 // proves: groups
 #[test]
 fn micro_flow_keeps_paths_per_flow() {
@@ -424,7 +416,7 @@ trait RunBriefly {
 }
 
 impl RunBriefly for Bed {
-    /// Runs for a moment: the bed creates its switches in the first run.
+    /// The bed creates its switches in the first run.
     fn run_briefly(&mut self) {
         let end = self.now() + Nanos(1);
         self.run_until(end);

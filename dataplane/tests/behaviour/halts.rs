@@ -17,8 +17,7 @@ fn frames(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 996, ..star.stream(to, class, count) }
 }
 
-/// Pauses class 3 at port 2 while `waiting` frames for it arrive on port 0. Three of them fill the queue but for a
-/// byte.
+/// Pauses class 3 at port 2 while `waiting` frames for it arrive. Three of them fill the queue but for a byte.
 fn crowded(waiting: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
@@ -121,8 +120,7 @@ fn halt_ends_when_frame_is_dropped() {
     );
 }
 
-/// Returns the halts for the queue of class 3 at a port, the begin of the current one (0: none), and the total time
-/// of earlier ones.
+/// Returns the halts at a port, the begin of the current one (0: none), and the total time of earlier ones.
 fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
     let counters = star.switch().counters.class(PortId(port), C3);
     (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())
@@ -142,7 +140,7 @@ fn halt_times_count_at_full_queue() {
     assert_eq!([0, 1, 3].map(|port| halts(&star, port)), [(0, 0, 0); 3]);
 }
 
-/// A frame of 64 bytes leaves: too little room for one of 1000. Then one of 1000 leaves.
+/// A frame of 64 bytes leaves: too little room for one of 1000.
 // proves: pipeline
 #[test]
 fn failed_retry_continues_same_halt() {
@@ -196,7 +194,6 @@ fn other_port_departure_continues_halt() {
     assert_eq!((star.received(halting).frames, halts(&star, 2)), (1, (1, 0, left.0 - since)));
 }
 
-/// Egress queues share memory: a frame leaving one makes room for another.
 // proves: pipeline
 #[test]
 fn departure_from_shared_memory_ends_halt() {

@@ -1,9 +1,8 @@
-//! The computed headroom suffices for every peer that obeys as declared, in every phase of meeting frames. It is
-//! hardly larger than needed, and loss beyond it is counted.
+//! The computed headroom suffices for every peer that obeys as declared, in every phase of meeting frames, and is
+//! hardly larger than needed.
 //!
-//! Port 0 is paused, so that nothing drains. The host at port 1 fills its ingress at line rate with the longest
-//! frames and obeys late. Two others keep the line towards it busy, so that the pause frame waits behind the maximum
-//! commit.
+//! Port 0 is paused, so that nothing drains. The host at port 1 fills its ingress at line rate with the longest frames
+//! and obeys late. Two others keep the line towards it busy, so that the pause frame waits behind the maximum commit.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::headroom::{Headroom, Link};
@@ -32,7 +31,6 @@ fn link(gap: u64, commit: u64, late: u64) -> Link {
     Link { loop_gap: Nanos(gap), commit: Bytes(commit), peer_response: Nanos(late), ..LINK }
 }
 
-/// Returns a switch whose port 1 is filled by a peer that obeys after `late`.
 fn filled(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> Star {
     let mut plan = plan::switch(&[link; 4]);
     plan.may_lose = true;
@@ -48,7 +46,6 @@ fn filled(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> Star {
     star
 }
 
-/// Returns the maximum headroom used by a peer that obeys after `late`, and its lost frames.
 fn used(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> (Bytes, u64) {
     let star = filled(link, headroom, late, phase);
     let counters = &star.switch().counters;
@@ -62,7 +59,7 @@ fn worst(link: Link) -> (Bytes, Phase) {
     phases().map(needed).max().expect("there are phases")
 }
 
-/// The computed headroom suffices, and exceeds the worst phase by less than a frame.
+/// The computed headroom exceeds the worst phase by less than a frame.
 // proves: lossless, headroom
 #[test]
 fn computed_headroom_is_within_one_frame() {
@@ -109,8 +106,8 @@ fn peer_later_than_declared_loses_frames() {
     assert!((1..=2).contains(&used(link, computed, later, phase).1));
 }
 
-/// Returns the judgement of the peer of port 1 in the worst phase if it obeys after `late`: maximum bytes in one
-/// pause, longest response, excess frames, and late frames.
+/// Returns the judgement of the peer of port 1 in the worst phase: maximum bytes in one pause, longest response, excess
+/// frames, and late frames.
 fn response(link: Link, late: Nanos) -> [u64; 4] {
     let star = filled(link, Bytes(1_000_000), late, worst(link).1);
     let class = star.switch().counters.class(PortId(1), C3);
@@ -131,8 +128,7 @@ fn only_later_than_declared_is_blamed() {
     assert!(came_of_slow > allowed.0 && after_of_slow >= slow.0, "{came_of_slow} bytes, {after_of_slow} ns");
 }
 
-/// In shared memory others may take a class's headroom. Its peer is paused without room for one more frame, even far
-/// below XOFF, and resumes with room.
+/// In shared memory others may take a class's headroom. Its peer is paused without room for one more frame, even far below XOFF.
 // proves: shared-memory
 #[test]
 fn peer_without_pool_room_is_paused() {
@@ -171,7 +167,6 @@ fn peer_without_pool_room_is_paused() {
     }
 }
 
-/// An empty queue sends nothing whose departure could resume its peer.
 #[test]
 fn peer_with_empty_queue_is_free() {
     for headroom in [HeadroomPlace::Pool, HeadroomPlace::Reserved] {

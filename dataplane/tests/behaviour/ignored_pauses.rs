@@ -1,7 +1,6 @@
 //! Share of a sender that obeys pauses beside one that ignores them, into the same port, by policy.
 //!
-//! The ignoring one sends at line rate, the other a quarter less; together they exceed the line. The queue never
-//! falls to XON, so that a blamed port stays blamed.
+//! Together they exceed the line. The queue never falls to XON, so that a blamed port stays blamed.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::PolicyKind;
@@ -40,7 +39,7 @@ fn share(kind: PolicyKind, cut: f64) -> u64 {
     his * 1_000 / (his + the_others)
 }
 
-/// Beside a peer that ignores pauses, stop-calibrate starves one that obeys; stop-max equals PFC.
+/// Stop-calibrate starves the obeying peer; stop-max equals PFC.
 // proves: capfc
 #[test]
 fn stop_calibrate_starves_obedient_peer() {

@@ -1,4 +1,4 @@
-//! Events of one class, port or sender do not affect the others, and each gets its share.
+//! Events of one class, port or sender do not affect the others.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{FlowControl, Memory, QueueKind, Service, SharedMemory};
@@ -84,7 +84,6 @@ fn short_frames_count_padding_against_limits() {
     star.run_to_rest();
 }
 
-/// A port with asymmetric PFC obeys pauses of all classes, and sends pauses of lossless ones only.
 // proves: pause-modes
 #[test]
 fn asymmetric_port_obeys_all_sends_lossless() {

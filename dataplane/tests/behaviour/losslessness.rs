@@ -7,7 +7,6 @@ use crate::bed::plan::{self, GIGABIT, LINK, MTU_FRAME};
 use crate::bed::{Bed, Flow, Obeys, Star, Stream, end};
 use crate::{C0, C3, C4, resume, stop};
 
-/// Counted size of a frame of 1000 bytes.
 const COUNTED: u64 = 1004;
 
 /// Sends `frames` frames to port 0, which is paused for good, from port 1, which does not obey. XOFF is at 10 frames,
@@ -28,7 +27,6 @@ fn filled_with(frames: u64) -> (Star, Flow) {
     (star, flow)
 }
 
-/// Checks one frame below XOFF, at XOFF, one frame before the drop, and at the drop.
 // proves: thresholds
 #[test]
 fn xoff_and_drop_thresholds_are_exact() {

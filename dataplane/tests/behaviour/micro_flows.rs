@@ -1,4 +1,4 @@
-//! Frames of a micro-flow are not parsed again: they differ in no field that matters, and are forwarded as if alone.
+//! Frames of a micro-flow are not parsed again, and are forwarded as if alone.
 
 use std::array;
 use std::sync::Arc;
@@ -17,7 +17,6 @@ const NOW: Nanos = Nanos(1_000);
 const HERE: PortId = PortId(0);
 const A: PortId = PortId(1);
 const B: PortId = PortId(2);
-/// Minimum length of frames that join a micro-flow.
 const LONG_ENOUGH: usize = 58;
 const OTHER: [u8; 2] = [0x88, 0xb5];
 const TAGGED: [u8; 4] = [0x81, 0x00, 0, 0];
@@ -81,7 +80,7 @@ impl MicroFlowBench {
     }
 }
 
-/// Returns a frame of `len` bytes between the stations of two ports; `after` follows the addresses.
+/// Returns a frame between the stations of two ports; `after` follows the addresses.
 fn frame(from: PortId, to: PortId, after: &[u8], len: usize) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, to.0, 2, 0, 0, 0, 0, from.0];
     bytes.extend(after);

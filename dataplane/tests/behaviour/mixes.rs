@@ -1,5 +1,4 @@
-//! Many streams at fluctuating load, under every configuration, each of which must be lossless: accounting, memory,
-//! full queues, queue kinds, numbers of workers.
+//! Many streams at fluctuating load, under every configuration, each of which must be lossless.
 
 use xoff_flow_control::settings::{Accounting, Memory, QueueKind, SharedMemory, WhenFull};
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};

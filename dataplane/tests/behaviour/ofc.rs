@@ -1,5 +1,4 @@
-//! OFC over several switches: the congested flow is paused up to its source, and no other; nothing is lost or
-//! reordered, with plain PFC in between, too.
+//! OFC over several switches: the congested flow is paused up to its source, and no other, with plain PFC in between, too.
 
 use xoff_flow_control::settings::{OfcSettings, PolicyKind, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId, Quanta};
@@ -9,8 +8,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::{C3, C4, resume, stop};
 
-/// Fig. 1 of the paper: S_a, S_b, S_c in a row; F0 and F1 enter at S_a, F2 to F7 at S_c. F0 leaves by P_b and all
-/// others by P_d.
+/// Fig. 1 of the paper: S_a, S_b, S_c in a row; F0 and F1 enter at S_a, F2 to F7 at S_c. F0 leaves by P_b and all others by P_d.
 struct Fig1 {
     bed: Bed,
     switches: [NodeId; 3],
@@ -210,8 +208,7 @@ fn class_pause_stops_all_flows() {
     fig.run();
 }
 
-/// XON resumes all flows of the class at the receiver, so paused flows are sent again. Here the class was held for a
-/// higher one.
+/// XON resumes all flows of the class at the receiver, so paused flows are sent again. Here the class was held for a higher one.
 // proves: ofc
 #[test]
 fn paused_flows_are_resent_after_xon() {
@@ -238,7 +235,6 @@ fn paused_flows_are_resent_after_xon() {
     assert_eq!((lists(&star), star.holds(1, C3)), (2, false));
 }
 
-/// A pause of the whole class ends only by its own XON, independent of lists that cannot be obeyed flow by flow.
 // proves: ofc
 #[test]
 fn fallback_list_ends_only_own_pause() {
@@ -266,8 +262,7 @@ fn fallback_list_ends_only_own_pause() {
     assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
 }
 
-/// Frames queued before OFC have no flow number and cannot be held by it. A list pauses their class until none of its
-/// flows is paused.
+/// Frames queued before OFC have no flow number. A list pauses their class until none of its flows is paused.
 // proves: ofc
 #[test]
 fn unnumbered_frames_wait_for_paused_flow() {
@@ -349,7 +344,6 @@ fn class_pause_makes_all_flows_culprits() {
     }
 }
 
-/// A list is a plain PFC frame if the port is not configured for lists: it pauses the whole class.
 #[test]
 fn flow_list_needs_configured_ofc_peer() {
     for ofc_peer in [true, false] {

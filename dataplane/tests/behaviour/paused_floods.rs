@@ -1,6 +1,5 @@
-//! Floods of lossless classes beside ports at a standstill, paused nearly always. They fill at most a quarter of XON
-//! at their ingress, so that their senders' other frames continue. Frames that a paused port misses are counted
-//! there.
+//! Floods of lossless classes beside ports at a standstill fill at most a quarter of XON at their ingress, so that
+//! their senders' other frames continue.
 
 mod members;
 
@@ -23,7 +22,7 @@ fn plan(ports: usize) -> SwitchPlan {
     plan
 }
 
-/// Returns the floods that missed `ports`, and checks that nothing was dropped for other reasons or elsewhere.
+/// Checks that nothing was dropped for other reasons or elsewhere.
 fn missed(star: &Star, ports: std::ops::Range<u8>) -> u64 {
     let counters = &star.switch().counters;
     let mut missed = 0;
@@ -110,7 +109,6 @@ fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     assert_eq!(came + missed, 2 * (AHEAD + FLOODS) * u64::from(paused.end - 2), "{what}");
 }
 
-/// A sender of floods and unicast continues while another port is paused forever.
 // proves: stalled-floods
 #[test]
 fn flooding_sender_continues_beside_paused_port() {
@@ -193,8 +191,7 @@ fn frames_behind_floods_resume_after_trimming() {
     star.run_to_rest();
 }
 
-/// Returns the frames that missed port 2, which is paused, after `frames` floods of 1000 bytes, FCS included, with
-/// this XON.
+/// Returns the frames that missed port 2, which is paused, after `frames` floods of 1000 bytes, FCS included.
 fn missed_of(frames: u64, xon: u64) -> u64 {
     let mut plan = plan(3);
     plan.each_lossless(|class| class.xon = Bytes(xon));
@@ -268,8 +265,8 @@ fn earlier_floods_are_trimmed_at_standstill() {
     }
 }
 
-/// Floods 50 Mb/s from ports 0 and 1 each while port 2 is alternately paused for `paused` and free for `between`.
-/// Returns the frames that missed port 2, and the share of the last 200 ms of 700 for which port 0 was held.
+/// Floods 50 Mb/s from ports 0 and 1 each while port 2 is alternately paused and free. Returns the frames that missed
+/// port 2, and the share of the last 200 ms of 700 for which port 0 was held.
 fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
     let mut star = Star::new(plan(3));
     for from in [0, 1] {
@@ -386,7 +383,7 @@ fn watchdog_drops_remaining_floods() {
     }
 }
 
-/// No other port is affected: a frame without room at the paused port waits for it, and is not dropped.
+/// A frame without room at the paused port waits for it, and is not dropped.
 // proves: stalled-floods
 #[test]
 fn floods_halt_two_port_switch() {

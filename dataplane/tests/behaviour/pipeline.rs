@@ -1,5 +1,4 @@
-//! Pipeline with a rate and a delay, as in the switches of the CaPFC and QCN papers: it takes frames from the ports
-//! in turn, in order of arrival.
+//! Pipeline with a rate and a delay, as in the switches of the CaPFC and QCN papers.
 
 use std::num::NonZeroU32;
 
@@ -29,8 +28,7 @@ fn short(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 60, ..star.stream(to, class, count) }
 }
 
-/// Returns arrival times at the host at port 0, relative to a frame's time through the switch without a pipeline, and
-/// their streams.
+/// Returns arrival times at the host at port 0, relative to a frame's time through the switch without a pipeline, and their streams.
 fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
     let first = first + HOP + HOP;
     star.at(0).arrivals.iter().map(|(at, mark)| (at.since(first).0, mark.stream)).collect()
@@ -129,8 +127,7 @@ fn ingress_order_is_class_or_fifo() {
     assert_eq!(order(IngressOrder::Fifo), [0, 0, 1]);
 }
 
-/// Returns a star in which three of four frames from port 0 fill the paused queue of class 3 at port 2, and the
-/// fourth waits.
+/// Three of four frames from port 0 fill the paused queue of class 3 at port 2, and the fourth waits.
 fn crowded(pipeline: PipelineSettings) -> Star {
     let mut plan = plan(pipeline);
     plan.settings.when_full = WhenFull::Stop;
@@ -143,7 +140,6 @@ fn crowded(pipeline: PipelineSettings) -> Star {
     star
 }
 
-/// A frame without room halts the pipeline; one for another port, which entered 10 us later, also passes 10 us later.
 // proves: pipeline
 #[test]
 fn halted_pipeline_stops_its_clock() {
@@ -192,7 +188,6 @@ fn halt_delays_only_frames_during_it() {
     assert_eq!(star.arrivals(later), [sent + HOP + delay + HOP]);
 }
 
-/// Combines all features with little room: nothing is lost or reordered.
 // proves: pipeline
 #[test]
 fn halting_switch_loses_no_lossless_frame() {

@@ -1,5 +1,4 @@
-//! Properties of every policy: no lossless frame is lost and none stays behind, also with lost control frames and
-//! replaced policies. Every pause has its cause, and shadows have no effect.
+//! Properties of every policy: no lossless frame is lost and none stays behind, also with lost control frames and replaced policies.
 
 use xoff_flow_control::cause::{Cause, Causes, Trigger};
 use xoff_flow_control::counter::Counter;
@@ -229,7 +228,7 @@ fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests)
 }
 
 /// Returns the requests of `acting` and of the shadows to the peers of ports 1 to 4. These obey nothing, so that all
-/// runs have the same frames. `meanwhile` may act during the run.
+/// runs have the same frames.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],
@@ -270,8 +269,7 @@ fn shadow_counts_equal_acting_policy() {
     }
 }
 
-/// The peer of port 0 pauses flows of ports 1 and 2, resumes them, and pauses them until expiry. Until then
-/// congestion is local, and no other flow is paused.
+/// The peer of port 0 pauses flows of ports 1 and 2, resumes them, and pauses them until expiry. Until then congestion is local.
 // proves: shadows
 #[test]
 fn ofc_shadow_tracks_paused_flows() {
@@ -326,7 +324,7 @@ fn loss_counts_against_shadows_without_xoff() {
     assert!(first > 0);
 }
 
-/// Ties blame the lowest port (the CaPFC paper leaves this open), and senders in lockstep always tie.
+/// The CaPFC paper leaves ties open, and senders in lockstep always tie.
 #[test]
 fn stop_max_breaks_ties_by_port() {
     let mut plan = plan::switch(&[LINK; 8]);

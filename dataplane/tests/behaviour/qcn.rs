@@ -1,5 +1,5 @@
-//! QCN end to end in virtual time: congestion points, CNMs on the wire, rate limiters at the hosts (as in "Unbiased
-//! Quantized Congestion Notification for Scalable Server Fabrics", at 1 Gb/s instead of 10).
+//! QCN end to end in virtual time (as in "Unbiased Quantized Congestion Notification for Scalable Server Fabrics", at 1
+//! Gb/s instead of 10).
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::settings::{Culprit, QcnSettings, QueueKind};
@@ -125,7 +125,7 @@ fn cnm_precedes_data_despite_pause() {
     assert_eq!(star.at(1).arrivals.len(), 0, "and the class is paused");
 }
 
-/// Starts the flows of section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
+/// Section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
 fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     let mut star = Star::new(switch(6, qcn));
     let mut flows = Vec::new();
@@ -174,7 +174,7 @@ fn rates_converge_fairly_to_bottleneck() {
     assert!(sums[2] > 1.5 * sums[0] && sums[3] > 1.5 * sums[1], "{sums:?}");
 }
 
-/// Starts the flows of section IV, fig. 3: an input has f1 to the congested output, and f6 to a free one; VOQs.
+/// Section IV, fig. 3: an input has f1 to the congested output, and f6 to a free one; VOQs.
 fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     let mut plan = switch(7, QcnSettings { culprit, ..INGRESS });
     plan.each_lossless(|class| class.queue = QueueKind::Voq);
@@ -193,11 +193,10 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 
 /// Section IV-A: "QCN arrival sampling will direct most CNMs to f6".
 ///
-/// The decrease of f6 follows from the choice by arrival. Each byte of f6 is as likely to be sampled as one of f1, so
-/// both are cut by the same share after equally many of their own bytes. Byte cycles recover the same share of the
-/// way back. Time cycles and R_AI steps recover a smaller share for f6, because it is faster. Thus f6 keeps at most
-/// the share of its initial rate that f1 keeps. As f1 has at most its fair share of the output, 250 of 300 Mb/s, f6
-/// has at most 690 x 250 / 300 = 575.
+/// Each byte of f6 is as likely to be sampled as one of f1, so both are cut by the same share after equally many of
+/// their own bytes. Byte cycles recover the same share of the way back. Time cycles and R_AI steps recover a smaller
+/// share for f6, because it is faster. Thus f6 keeps at most the share of its initial rate that f1 keeps: 250 of 300
+/// Mb/s, its fair share of the output. So f6 has at most 690 x 250 / 300 = 575.
 // proves: qcn
 #[test]
 fn arrival_sampling_slows_shared_input_victim() {

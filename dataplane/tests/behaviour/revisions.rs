@@ -1,5 +1,4 @@
-//! Settings changed in a switch full of frames: no lossless frame is lost, and peers are held by the current
-//! settings. The bed checks bounds, thresholds, pauses and losses after every event.
+//! Settings changed in a switch full of frames: no lossless frame is lost, and peers are held by the current settings.
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -216,7 +215,6 @@ fn headroom_shrinks_only_when_empty() {
     assert_eq!(lost(&star), 1, "5 before XOFF and 2 of headroom");
 }
 
-/// No worker but the owner of the port updates its headroom gauge.
 // proves: reload
 #[test]
 fn headroom_gauge_follows_revised_thresholds() {
@@ -325,7 +323,6 @@ fn ids() -> [PortId; PORTS] {
     [0, 1, 2, 3].map(PortId)
 }
 
-/// Clears the settings of a removed port: no VLAN, and no room.
 fn vacate(settings: &mut SwitchSettings, port: usize) {
     let classes = settings.ports[port]
         .classes

@@ -97,8 +97,7 @@ fn repeated_flaps_leave_no_state() {
     for seed in xoff_explore::seeds(0..20) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut plan = plan::switch(&[LINK; 4]);
-        // A peer whose link was down has forgotten its pause, and sends until it is paused again; headroom covers
-        // that.
+        // A peer whose link was down has forgotten its pause, and sends until it is paused again; headroom covers that.
         plan.each_lossless(|class| class.headroom = Bytes(class.headroom.0 * (1 + FLAPS)));
         let mut star = Star::new(plan);
         for from in 1..4 {
@@ -229,7 +228,6 @@ fn stop_skips_peer_without_link() {
     assert_eq!(star.switch().counters.class(PortId(1), C3).held_since.get(), 0);
 }
 
-/// Such a frame never has room in an egress queue sized for shorter ones.
 // proves: pipeline
 #[test]
 fn oversized_frame_does_not_halt_pipeline() {
@@ -248,7 +246,6 @@ fn oversized_frame_does_not_halt_pipeline() {
     star.assert_whole(short, 3);
 }
 
-/// Returns a frame of class 0 from the host at port 1 to that at port 0, with these tags.
 fn tagged(star: &Star, types: &[u16], len: usize) -> Vec<u8> {
     let mut bytes = [star.mac(0).0, star.mac(1).0].concat();
     types.iter().for_each(|tag| bytes.extend([&tag.to_be_bytes()[..], &[0, 7]].concat()));
@@ -274,8 +271,7 @@ fn longest_frame_with_8021ad_tags_passes() {
     assert_eq!(drops[DropReason::TooLong.index()].get(), 3);
 }
 
-/// Port 0 is a tagged member: a frame with an 802.1ad and an 802.1Q tag gets a third tag, for which the MTU leaves no
-/// room.
+/// Port 0 is a tagged member: a frame with an 802.1ad and an 802.1Q tag gets a third tag, for which the MTU leaves no room.
 // proves: classification
 #[test]
 fn inserted_tag_keeps_frame_within_limit() {
@@ -392,7 +388,6 @@ fn parse(bytes: &[u8]) -> Pfc {
     }
 }
 
-/// A driver may report departed frames late, but not in these cases.
 // proves: workers
 #[test]
 fn releases_are_awaited_while_frames_wait() {

@@ -1,5 +1,4 @@
-//! Frames at a router: forwarded, rewritten for the next station; punted to the host; or dropped for a named reason.
-//! A routed port queues and pauses like any other.
+//! Frames at a router: forwarded, punted to the host, or dropped for a named reason. A routed port queues and pauses like any other.
 
 mod hops;
 mod host;
@@ -67,8 +66,7 @@ fn hop(interface: usize, station: Option<MacAddr>) -> NextHop {
     NextHop { interface, station, weight: 1, mtu: None }
 }
 
-/// Returns the table: 10.N.0.0/16 is behind port N, 10.8.0.0/16 behind ports 1 to 3. 10.7.0.0/16 is the VLAN, in
-/// which the port of station 9 is unknown.
+/// 10.N.0.0/16 is behind port N, 10.8.0.0/16 behind ports 1 to 3. 10.7.0.0/16 is the VLAN, in which the port of station 9 is unknown.
 fn fib(spread: Spread) -> Arc<Fib> {
     let (interfaces, routes) = parts();
     Arc::new(Fib::new(&interfaces, &[routes], spread))
@@ -363,7 +361,6 @@ fn excess_punts_drop_and_spare_transit() {
     assert_eq!(bench.counters.class(P0, C3).drops[DropReason::PuntLimit.index()].get(), 200);
 }
 
-/// Frames of neighbours are punted at any rate of punted transit.
 // proves: slow-path
 #[test]
 fn punted_transit_leaves_room_for_neighbors() {
@@ -443,7 +440,6 @@ fn paused_port_holds_routed_ingress() {
     assert!(!bench.switch.held(P0).classes().contains(C3));
 }
 
-/// A frame waiting for room is decided again, but passes the router once.
 // proves: routing
 #[test]
 fn waiting_frame_is_routed_once() {
@@ -487,7 +483,6 @@ fn vlan_router_forwards_between_stations() {
     assert_eq!((bench.store.in_use(), bench.punted().len()), (0, 0));
 }
 
-/// A frame waits for a paused port; then the route moves to another port.
 // proves: routing
 #[test]
 fn waiting_frame_follows_new_table() {

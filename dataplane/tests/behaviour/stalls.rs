@@ -79,8 +79,7 @@ fn idle_port_leads_line_by_commit() {
     assert_eq!(line.bed.host(line.receiver).received(id).frames, 400);
 }
 
-/// Returns the time of frames on a line of 200 Mb/s whose switch runs every other millisecond, relative to their line
-/// time.
+/// Returns the time of frames on a line of 200 Mb/s whose switch runs every other millisecond, relative to their line time.
 fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     let slow = BitRate::from_mbps(200);
     let link = Link { loop_gap: Nanos::from_millis(2), commit: Bytes(60_000), ..LINK };
@@ -133,7 +132,7 @@ fn with_late_senders(senders: usize, speed: BitRate, xon: Bytes) -> f64 {
 // proves: pacing
 #[test]
 fn sufficient_thresholds_keep_line_busy() {
-    // Bytes of a 1 Gb/s line in 500 us, and those in transit: the default XON is no less for such peers.
+    // Bytes of a 1 Gb/s line in 500 us, and those in transit.
     let covers = Bytes(62_500 + 2 * FRAME.0);
     for (senders, mbps) in [(1, 900), (2, 1_000), (4, 1_000)] {
         let speed = BitRate::from_mbps(mbps);

@@ -32,8 +32,7 @@ fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
     star.at(1).received(id).frames
 }
 
-/// At 100 Mb/s, 10 ms are 125,000 bytes of lead, plus a tenth of a gigabit line meanwhile; one more frame starts at
-/// zero credit.
+/// At 100 Mb/s, 10 ms are 125,000 bytes of lead, plus a tenth of a gigabit line meanwhile; one more frame starts at zero credit.
 // proves: floods
 #[test]
 fn storm_control_passes_burst_then_rate() {
@@ -78,7 +77,6 @@ fn limit_spares_unicast_and_other_ports() {
         .fold(StormLimit::default(), |limit, kind| limit.with(kind, BitRate::from_mbps(1)));
     plan.settings.ports[0].storm_limit = limit;
     let mut star = Star::new(plan);
-    // A station is learned by its first frame.
     for from in [1, 0] {
         let hello = star.start(from, 1 - from, star.stream(1 - from, C3, 1));
         star.run_to_rest();

@@ -19,7 +19,7 @@ use crate::{C0, C3};
 struct StepLog(Vec<(&'static str, Option<u8>)>);
 
 impl StepLog {
-    /// Records a step; consecutive equal steps at one port count as one.
+    /// Consecutive equal steps at one port count as one.
     fn step(&mut self, step: &'static str, port: Option<u8>) {
         if self.0.last() != Some(&(step, port)) {
             self.0.push((step, port));
@@ -101,8 +101,7 @@ struct TurnBench {
 }
 
 impl TurnBench {
-    /// Creates a driver of two ports, with one committed frame at a time. A lossless class has `headroom` above an
-    /// XOFF of 1 byte.
+    /// Creates a driver of two ports, with one committed frame at a time and an XOFF of 1 byte.
     fn new(headroom: Bytes) -> TurnBench {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.each_lossless(|class| {
@@ -205,7 +204,6 @@ fn turn_receives_one_batch_per_port() {
     turns.turn(&mut calls);
 }
 
-/// After a stop, only XONs leave, and no data.
 // proves: workers
 #[test]
 fn parting_driver_sends_only_xon() {

@@ -1,5 +1,4 @@
-//! Watchdog in whole switches: pauses longer and shorter than its detection time, to the nanosecond; without traffic;
-//! in a deadlocked ring of switches; and each action.
+//! Watchdog in whole switches: pauses longer and shorter than its detection time, to the nanosecond.
 
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
@@ -28,7 +27,7 @@ fn watched(action: WatchdogAction) -> SwitchPlan {
     plan
 }
 
-/// Starts two senders that together exceed the line of port 0, so that frames are queued there.
+/// Two senders together exceed the line of port 0, so that frames are queued there.
 fn overloaded(plan: SwitchPlan, frames: u64) -> (Star, [Flow; 2]) {
     let mut star = Star::new(plan);
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, frames)));
@@ -177,7 +176,6 @@ fn forward_action_ignores_pause_without_loss() {
     star.run_to_rest();
     assert!(!stormed(&star));
     assert_eq!(discarded(&star), 0);
-    // Restored: pauses are obeyed again.
     star.pause(0, stop(C3, 1_000));
     star.run_for(Nanos(1_172));
     let flow = star.start(1, 0, star.stream(0, C3, 10));
@@ -217,7 +215,6 @@ fn link_loss_ends_storm() {
 
 const TURN: Nanos = Nanos::from_micros(2);
 
-/// Takes the link of port 0 down while a pause is still in the ring.
 fn down_before_pause_is_received() -> Star {
     let mut star = Star::new(SwitchPlan { gap: TURN, ..watched(WatchdogAction::Alert) });
     star.pause(0, stop(C3, 0xffff));

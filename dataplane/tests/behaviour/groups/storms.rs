@@ -91,7 +91,6 @@ fn frame_awaiting_room_avoids_storming_member() {
     }
 }
 
-/// The other members are full and paused.
 // proves: group-changes
 #[test]
 fn waiting_frames_take_member_after_storm() {

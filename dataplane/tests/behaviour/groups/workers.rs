@@ -1,5 +1,4 @@
-//! Groups with members at several workers. A handed-over frame stays with its member, or takes another of the same
-//! worker if that has closed.
+//! A handed-over frame stays with its member, or takes another of the same worker if that has closed.
 
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
@@ -16,8 +15,8 @@ const NOW: Nanos = Nanos::from_micros(1);
 const SLOTS: u32 = 40;
 const IN_TURN: Spread = Spread::Frame(Turns::RoundRobin);
 
-/// Hands over eight frames, two for each member, and calls `event` before the second worker, which owns the members,
-/// takes them over. Returns the frames sent by each member, and those dropped because the first has no link.
+/// Hands over eight frames, two for each member, and calls `event` before the second worker takes them over. Returns
+/// the frames sent by each member, and those dropped because the first has no link.
 fn frames_left_after(
     event: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore),
 ) -> ([usize; 4], u64) {
@@ -45,7 +44,6 @@ fn frames_left(
     while workers[0].batch(NOW).forward(&mut store) {}
     event(&mut workers, &roles, &mut store);
     let [receives, sends] = &mut workers;
-    // In one batch, as a worker takes them over.
     let mut batch = sends.batch(NOW);
     while let Some(handover) = receives.batch(NOW).hand_over(WorkerId(1)) {
         batch.take_over(handover, &mut store);
@@ -83,7 +81,6 @@ fn handed_over_frame_outlives_its_group() {
     assert_eq!(after, ([2; 4], 0));
 }
 
-/// The receiving worker has not been notified of the event.
 // proves: group-changes
 #[test]
 fn handed_over_frame_takes_open_member() {
@@ -95,7 +92,6 @@ fn handed_over_frame_takes_open_member() {
     assert_eq!(after, ([0; 4], 2), "no member is open: each is dropped at its own");
 }
 
-/// Workers read the occupancies of other workers' queues, not the counters for users.
 // proves: workers
 #[test]
 fn user_counters_do_not_affect_choice() {

@@ -91,7 +91,7 @@ fn flood_ignores_room_at_standstill_port() {
     }
 }
 
-/// Ports 2 and 3 are a group: port 2 is at a standstill and has room for floods, port 3 is in a storm.
+/// Port 2 is at a standstill and has room for floods, port 3 is in a storm.
 // proves: stalled-floods
 #[test]
 fn flood_avoids_storm_beside_standstill_member() {
@@ -122,7 +122,7 @@ fn flood_avoids_storm_beside_standstill_member() {
     }
 }
 
-/// Ports 2 and 3 are a group: a flood waits for room at port 2, while port 3 is at a standstill, until that resumes.
+/// A flood waits for room at port 2, while port 3 is at a standstill, until that resumes.
 // proves: group-changes
 #[test]
 fn waiting_flood_takes_resumed_member() {
@@ -171,7 +171,7 @@ fn waiting_flood_takes_intermittently_resumed_member() {
     }
 }
 
-/// Ports 2 and 3 are a group: port 2 is at a standstill and has room for floods, port 3 has none left.
+/// Port 2 is at a standstill and has room for floods, port 3 has none left.
 // proves: stalled-floods
 #[test]
 fn flood_avoids_full_member_beside_standstill() {
@@ -195,7 +195,7 @@ fn flood_avoids_full_member_beside_standstill() {
     );
 }
 
-/// Ports 3 and 4 are at a standstill. A copy at port 4 takes no shared memory, or that port is in a storm, too.
+/// A copy at port 4 takes no shared memory, or that port is in a storm, too.
 // proves: stalled-floods
 #[test]
 fn flood_misses_only_port_without_room() {
@@ -227,8 +227,6 @@ fn flood_misses_only_port_without_room() {
     }
 }
 
-/// All ports of a flood are at a standstill: copies with room wait there, and the pipeline does not wait for the
-/// others.
 // proves: stalled-floods
 #[test]
 fn flood_waits_for_no_standstill_port() {

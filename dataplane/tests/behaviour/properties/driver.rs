@@ -27,7 +27,6 @@ use crate::bed::store::MemoryStore;
 pub use bursts::Burst;
 pub use revised::Revised;
 
-/// Step of a driver.
 #[derive(Clone, Debug)]
 pub enum Step {
     Receive {
@@ -92,7 +91,6 @@ pub enum Step {
         class: u8,
         kind: PolicyKind,
     },
-    /// New settings that a running switch accepts.
     Revise(Box<Revised>),
 }
 
@@ -186,8 +184,7 @@ impl Driver {
         self.check();
     }
 
-    /// Returns the switch's whole state except the counts of missing control frames, which depend on the number of
-    /// polls.
+    /// Omits counts of missing control frames, which depend on the number of polls.
     pub fn state(&self) -> String {
         let text = format!("{:?}", self.workers);
         let is_count = |c: char| c.is_ascii_digit();
@@ -305,7 +302,7 @@ impl Driver {
         }
     }
 
-    /// Receives a frame. Returns false if the store is full: a driver would not receive it.
+    /// Returns false if the store is full: a driver would not receive the frame.
     fn receive(&mut self, port: u8, bytes: &[u8]) -> bool {
         let Some(frame) = self.store.fill(bytes) else { return false };
         let worker = self.owners[usize::from(port)];
@@ -331,7 +328,6 @@ impl Driver {
         true
     }
 
-    /// Returns the second worker's number if both exist.
     fn pair(&self, from: usize, to: usize) -> Option<WorkerId> {
         let exist = from.max(to) < self.workers.len();
         exist.then(|| WorkerId(u8::try_from(to).expect("few workers")))
@@ -459,8 +455,7 @@ impl Driver {
         }
     }
 
-    /// Checks by class, over all ports, that received frames were sent, are queued or were dropped. Each copy of a
-    /// flood is sent or dropped once more.
+    /// Checks by class, over all ports, that received frames were sent, are queued or were dropped.
     fn check_classes(&self) {
         let [only] = &self.workers[..] else { return }; // chunks in transit to another store look like frames
         let slots = (0..self.plan.slots).filter_map(|slot| self.store.slot(slot));

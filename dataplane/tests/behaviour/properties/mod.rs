@@ -1,6 +1,6 @@
 //! Properties under any steps of a driver, in any order, with any settings. Every frame is in exactly one place and
-//! ends with a reason; none overtakes another of its ingress, egress and class; none is duplicated; no pause is
-//! violated; in the end everything leaves.
+//! ends with a reason; none overtakes another of its ingress, egress and class; no pause is violated; in the end
+//! everything leaves.
 
 mod driver;
 mod settings;
@@ -97,7 +97,6 @@ explore! {
 explore! {
     cases = 300;
 
-    /// Frames counted together have the same effect as if counted one by one, to the last event.
     // proves: batches
     #[test]
     fn batches_change_nothing(plan in any_plan(), steps in any_steps()) {
@@ -116,7 +115,7 @@ explore! {
 explore! {
     cases = 300;
 
-    /// Waiting frames are notified when their condition holds: a retry without a notification has no effect.
+    /// A retry without a notification has no effect.
     // proves: group-changes
     #[test]
     fn waiting_frames_are_always_notified(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
@@ -132,21 +131,19 @@ explore! {
     }
 }
 
-/// Returns the plan with one worker, whose pipeline halts for a full queue.
 fn that_stops(plan: SwitchPlan) -> SwitchPlan {
     let mut plan = with_few_unknown(SwitchPlan { owners: vec![], ..plan });
     plan.settings.when_full = WhenFull::Stop;
     plan
 }
 
-/// Returns the plan with all stations known: otherwise learning could change the decision for a waiting frame.
+/// Learning could otherwise change the decision for a waiting frame.
 fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
     let station = |port: u8| (1, MacAddr([2, 0, 0, 0, 0, port]), PortId(port));
     plan.settings.fdb.statics = (0..PORTS_U8).map(station).collect();
     plan
 }
 
-/// Two frames fill the queue, and the third halts the pipeline.
 // proves: bridging
 #[test]
 fn halted_frame_counts_refused_address_once() {
@@ -180,7 +177,7 @@ fn lone_class_owes_one_frame() {
     [together, alone].iter_mut().for_each(Driver::drain);
 }
 
-/// The round robin reaches the other member, with which the copies together have no room in shared egress memory.
+/// The round robin reaches the other member, with which the copies together have no room.
 #[test]
 fn flood_takes_member_fitting_all_copies() {
     const CLASS: usize = 3;
@@ -214,8 +211,7 @@ fn flood_takes_member_fitting_all_copies() {
         }];
         let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
         let receive = |port, to, pcp, len| Step::Receive { port, to, pcp: Some(pcp), len };
-        // One frame by each member, of which the second stays; then 1,320 bytes at port 1, and the second member's
-        // turn again.
+        // One frame by each member, of which the second stays; then 1,320 bytes at port 1, and the second member's turn again.
         let before = [receive(0, 2, 3, 533), receive(0, 2, 3, 533)].into_iter();
         let filler = (0..12).map(|_| receive(2, 1, 0, 106)).chain([receive(0, 2, 1, 60)]);
         let leave = [Step::Forward { worker: 0 }, Step::Transmit { port: 2 }, Step::Release { port: 2 }];

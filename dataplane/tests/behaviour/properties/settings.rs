@@ -15,7 +15,6 @@ use crate::bed::SwitchPlan;
 use crate::bed::plan::{self, LINK, LOSSLESS};
 
 pub const PORTS: usize = 4;
-/// `PORTS` as the type of port numbers.
 pub const PORTS_U8: u8 = 4;
 
 pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
@@ -96,7 +95,6 @@ fn any_qcn() -> impl Strategy<Value = QcnSettings> {
     )
 }
 
-/// Arbitrary settings of a port.
 #[derive(Clone, Debug)]
 pub struct AnyPort {
     flow_control: FlowControl,
@@ -127,8 +125,7 @@ impl AnyPort {
         }
     }
 
-    /// Applies the settings to a port in use, except the flow-control mode, the peer's capabilities and the kinds of
-    /// queues, which stay.
+    /// Keeps the flow-control mode, the peer's capabilities and the kinds of queues.
     pub fn revise(&self, port: &mut PortSettings) {
         let before = port.clone();
         self.apply(port);
@@ -235,12 +232,10 @@ fn any_memory() -> impl Strategy<Value = Memory> {
     ]
 }
 
-/// Generates any policy of one class.
 pub fn any_policy() -> impl Strategy<Value = PolicyKind> {
     prop::sample::select(PolicyKind::ALL.to_vec())
 }
 
-/// Generates parameters with which each policy reaches its thresholds within a few frames.
 fn any_parameters() -> impl Strategy<Value = PolicySettings> {
     let prediction = prop::option::of((1_000..20_000u64).prop_map(Nanos));
     let shares = (0.1..1.0, 0.1..1.0f64);

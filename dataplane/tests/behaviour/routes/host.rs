@@ -86,7 +86,7 @@ fn of_router(to: MacAddr) -> Vec<u8> {
 /// Milliseconds until a standstill is detected: samples are up to two milliseconds apart, and 256 are needed.
 const ROUNDS: u64 = 600;
 
-/// Pauses V4 until a standstill is detected; calls `every_ms` each millisecond.
+/// Calls `every_ms` each millisecond.
 fn bring_v4_to_a_standstill(bench: &mut RouterBench, mut every_ms: impl FnMut(&mut RouterBench)) {
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(station(4));
     for ms in 0..ROUNDS {
@@ -195,7 +195,6 @@ fn two_port_floods_wait_without_svi() {
     }
 }
 
-/// Returns the frame as V5 sends it.
 fn tagged((port, mut frame): (PortId, Vec<u8>)) -> (PortId, Vec<u8>) {
     frame.splice(12..12, [0x81, 0x00, 3 << 5, 7]);
     (port, frame)

@@ -1,5 +1,4 @@
-//! Arbitrary frames from ports and the host, routing tables, pauses and link flaps: every frame is accounted for at
-//! each step, and in the end none is left.
+//! Arbitrary frames, routing tables, pauses and link flaps: every frame is accounted for at each step, and in the end none is left.
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -122,8 +121,7 @@ explore! {
             bench.step(&RouterStep::Link(port, true));
             bench.step(&RouterStep::Pause(port, 0));
         }
-        // Frames waiting for room continue when others have left; those waiting for a neighbour end at their
-        // deadline.
+        // Frames waiting for room continue when others have left; those waiting for a neighbour end at their deadline.
         while !bench.all_sent().is_empty() {}
         bench.now += NEIGHBOUR_WAIT;
         bench.advance();

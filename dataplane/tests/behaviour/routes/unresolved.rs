@@ -1,5 +1,4 @@
-//! Lossless frames wait in the switch while the kernel resolves their neighbour. None is lost before the deadline,
-//! each flow keeps its order, and an excessive sender is paused.
+//! Lossless frames wait in the switch while the kernel resolves their neighbour, and none is lost before the deadline.
 
 use std::num::NonZeroU32;
 
@@ -122,7 +121,7 @@ fn silent_neighbour_wait_ends_at_deadline() {
     bench.now += Nanos::from_secs(1);
     bench.receive(P0, &numbered(UNKNOWN, 3));
     assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.requests()), (4, 1));
-    // The neighbour is resolved and forgotten again: frames wait as before.
+    // The neighbour is resolved and forgotten again.
     bench.route_by(resolved());
     bench.receive(P0, &numbered(UNKNOWN, 4));
     assert_eq!(bench.numbers(P2), [4]);
@@ -131,8 +130,7 @@ fn silent_neighbour_wait_ends_at_deadline() {
     assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.store.in_use()), (4, 1));
 }
 
-/// Waiting frames are bounded at their ingress: the peer is paused exactly at XOFF, and headroom takes further
-/// frames.
+/// The peer is paused exactly at XOFF, and headroom takes further frames.
 // proves: slow-path
 #[test]
 fn waiting_frames_pause_sender_at_xoff() {
@@ -208,7 +206,6 @@ fn wait_survives_link_loss_and_revision() {
     assert_eq!((reasons, bench.store.in_use()), (vec![PuntReason::Unresolved], 0), "it is the host's now");
 }
 
-/// Bridged frames of one micro-flow arrive while one for the router waits.
 #[test]
 fn waiting_frames_divert_no_bridged_flow() {
     let mut bench = RouterBench::new();
@@ -236,7 +233,6 @@ fn unroutable_frames_beyond_rate_are_filtered() {
     assert_eq!((bench.punted().len(), bench.lost(C3, DropReason::Unroutable)), (50, 10));
 }
 
-/// The host fragments a packet longer than its MTU unless DF forbids it.
 #[test]
 fn unfragmentable_frames_beyond_rate_are_filtered() {
     const DONT_FRAGMENT: u8 = 0x40;

@@ -1,4 +1,4 @@
-//! Bursts of equal frames, step by step as in a worker: each step a batch, or each frame a batch of its own.
+//! Bursts of equal frames: each step a batch, or each frame a batch of its own.
 
 use xoff_dataplane::driver::Boundary as _;
 use xoff_dataplane::frame::Frame;
@@ -6,7 +6,6 @@ use xoff_wire::units::PortId;
 
 use super::{Driver, PORTS_U8};
 
-/// Frames received together, of which as many leave as may.
 #[derive(Clone, Debug)]
 pub struct Burst {
     pub port: u8,
@@ -19,7 +18,6 @@ pub struct Burst {
 }
 
 impl Driver {
-    /// Runs each step for all frames, then the next one; each step is a batch, or each frame is.
     pub(super) fn burst(&mut self, burst: &Burst) {
         let &Burst { port, to, pcp, len, frames, leave } = burst;
         let data: Vec<Vec<u8>> = (0..frames).map(|n| self.data(port, to, pcp, len + n % 3)).collect();

@@ -5,7 +5,6 @@ use xoff_wire::units::{Bytes, PortId};
 use super::{Driver, PORTS_U8, all_queues};
 
 impl Driver {
-    /// Moves everything that can move at this time, and takes over handed-over frames.
     pub fn settle(&mut self) {
         let count = self.workers.len();
         let pairs = || (0..count).flat_map(|from| (0..count).map(move |to| (from, to)));
@@ -33,12 +32,10 @@ impl Driver {
         }
     }
 
-    /// Returns the frames at a port whose source was not learned.
     pub fn refused(&self, port: u8) -> u64 {
         self.workers[0].bridge().fdb().refused_at(PortId(port))
     }
 
-    /// Returns the bytes queued at egress, by port and class.
     pub fn waiting(&self) -> Vec<Bytes> {
         all_queues().map(|(port, class)| self.buffer(port).egress(PortId(port), class)).collect()
     }
