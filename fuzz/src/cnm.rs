@@ -1,5 +1,4 @@
-//! Properties of any frame parsed as a congestion notification message. The fuzz target and the corpus test of
-//! `dataplane` run this function.
+//! Properties of any frame parsed as a congestion notification message.
 
 use xoff_wire::Header;
 use xoff_wire::cnm::{Cnm, CnmError, Envelope};

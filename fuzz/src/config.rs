@@ -1,4 +1,4 @@
-//! Properties of any configuration. The fuzz target and the corpus test of `config` run this function.
+//! Properties of any configuration.
 
 use miette::GraphicalReportHandler;
 use xoff_config::{Config, ConfigError, Machine};

@@ -1,5 +1,4 @@
-//! Properties of any frame parsed as rates (GFC). The fuzz target and the corpus test of `dataplane` run this
-//! function.
+//! Properties of any frame parsed as rates (GFC).
 
 use xoff_wire::units::MacAddr;
 use xoff_wire::{Header, MacControl, MacControlError, Rates};
@@ -16,7 +15,6 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Returns the rates in a PFC frame.
 fn read(bytes: &[u8]) -> Result<Option<Rates>, MacControlError> {
     let Some(header) = Header::parse(bytes).ok().filter(MacControl::is_mac_control) else { return Ok(None) };
     match MacControl::parse(&header, bytes)? {

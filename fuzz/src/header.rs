@@ -1,4 +1,4 @@
-//! Properties of the header of any frame. The fuzz target and the corpus test of `dataplane` run this function.
+//! Properties of the header of any frame.
 
 use xoff_wire::{FlowKey, Header, Malformed, dscp, vlan};
 

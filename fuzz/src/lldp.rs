@@ -1,4 +1,4 @@
-//! Properties of any frame parsed as LLDP. The fuzz target and the corpus test of `dataplane` run this function.
+//! Properties of any frame parsed as LLDP.
 
 use xoff_wire::Header;
 use xoff_wire::lldp::{LEN_MAX, LldpError, Lldpdu, Tlv, Writer, is_lldp};

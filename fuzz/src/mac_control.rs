@@ -1,5 +1,4 @@
-//! Properties of any frame parsed as MAC control. The fuzz target and the corpus test of `dataplane` run this
-//! function.
+//! Properties of any frame parsed as MAC control.
 
 use xoff_wire::units::MacAddr;
 use xoff_wire::{Header, MacControl, MacControlError};

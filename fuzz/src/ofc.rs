@@ -1,5 +1,4 @@
-//! Properties of any frame parsed as a list of flows (OFC). The fuzz target and the corpus test of `dataplane` run
-//! this function.
+//! Properties of any frame parsed as a list of flows (OFC).
 
 use xoff_wire::ofc::LEN_MAX;
 use xoff_wire::units::MacAddr;

@@ -13,7 +13,6 @@ use xoff_recording::{Ending, Sink};
 #[path = "../tests/replays/dry_run.rs"]
 mod dry_run;
 
-/// Sink that copies records into a buffer and counts their bytes.
 #[derive(Debug)]
 struct Ring {
     bytes: Box<[u8]>,

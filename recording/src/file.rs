@@ -1,5 +1,4 @@
-//! File of a recording, in pcapng. Each received or sent frame is a packet with its record as an option. All else is in
-//! custom blocks:
+//! File of a recording, in pcapng. Each received or sent frame is a packet with its record as an option. All else is in custom blocks:
 //!
 //! ```text
 //! head    version, configuration text, facts missing from it (hash seed, MAC addresses), sizes
@@ -8,9 +7,8 @@
 //! end     reason, number of records, digest of everything before
 //! ```
 //!
-//! The digest covers all bytes of the file before it, including pcapng framing, times and padding. Only the length of
-//! the end block follows, which also stands at the start of that block. So every changed byte is detected, and nothing
-//! can follow the end.
+//! The digest covers all bytes of the file before it. Only the length of the end block follows, which also stands at
+//! the start of that block. So every changed byte is detected.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -53,7 +51,7 @@ pub struct Head {
     pub seed: HashSeed,
     /// Slots of the packet memory.
     pub slots: u32,
-    /// MAC addresses of the ports' devices, by port.
+    /// MAC addresses of the devices, by port.
     pub macs: Vec<MacAddr>,
     /// Digest of all settings, which reveals a build that reads the text differently.
     pub settings: u64,
@@ -105,7 +103,7 @@ impl Head {
         bytes
     }
 
-    /// Parses the output of [`Head::write`] after its kind byte. The inner error is the number of a foreign format.
+    /// The inner error is the number of a foreign format.
     pub(super) fn read(bytes: &[u8]) -> Option<Result<Head, u32>> {
         let mut rest = bytes;
         let format = word(&mut rest)?;
@@ -139,7 +137,7 @@ pub(super) struct End {
     pub(super) records: u64,
 }
 
-/// Bytes at the end of the end block that the digest excludes: the digest, and the block length.
+/// The digest itself, and the block length.
 const NOT_IN_DIGEST: usize = size_of::<u64>() + size_of::<u32>();
 
 impl End {
@@ -161,8 +159,7 @@ impl End {
     }
 }
 
-/// Digest that detects changed bytes: FNV-1a over words of four bytes. Blocks are multiples of four bytes, so grouping
-/// does not matter.
+/// FNV-1a over words of four bytes. Blocks are multiples of four bytes, so grouping does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest(pub(super) u64);
 
@@ -204,7 +201,6 @@ pub struct FileWriter<W> {
     file: W,
     blocks: Writer,
     now: Nanos,
-    /// Records without a frame since the last frame.
     calls: Vec<u8>,
     records: u64,
     written: Arc<Counter>,
@@ -230,7 +226,7 @@ impl<W: Write> FileWriter<W> {
         writer
     }
 
-    /// Returns the number of records in the file; the thread that owns the writer updates it.
+    /// Returns the number of records in the file.
     #[must_use]
     pub fn written(&self) -> Arc<Counter> {
         Arc::clone(&self.written)
@@ -269,7 +265,7 @@ impl<W: Write> FileWriter<W> {
         }
     }
 
-    /// Writes all buffered records to the file.
+    /// Writes buffered records to the file.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.

@@ -1,8 +1,8 @@
 //! Records the calls between a driver and its dataplane in a running switch, and replays them anywhere.
 //!
-//! A driver calls its dataplane through a [`Boundary`](xoff_dataplane::driver::Boundary). A [`Recorder`] is a boundary
-//! that writes each call, the dataplane's answers, and its requests to the frame store into a [`Sink`]. [`Replay`]
-//! repeats the calls at the same times on a dataplane with the same settings, and compares the answers.
+//! A [`Recorder`] is a [`Boundary`](xoff_dataplane::driver::Boundary) that writes each call, the dataplane's answers,
+//! and its requests to the frame store into a [`Sink`]. [`Replay`] repeats the calls on a dataplane with the same
+//! settings, and compares the answers.
 //!
 //! ```text
 //!   worker -> Recorder -> dataplane -> Watched -> frame store
@@ -12,7 +12,7 @@
 //!   writer thread             '-> FileWriter -> pcapng -> FILE -> replay
 //! ```
 //!
-//! The worker puts records into a ring and never waits. If the ring is full, the recording ends, and the file says so.
+//! The worker never waits. If the ring is full, the recording ends, and the file says so.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,4 @@
-//! Packet memory of a replay: the first bytes and the length of the frame in each slot. The recording decides which
-//! slots are free.
+//! Packet memory of a replay: the first bytes and the length of the frame in each slot.
 
 use xoff_dataplane::frame::Frame;
 

@@ -1,8 +1,6 @@
 //! Writes and reads captures in pcapng, limited to the block types used here.
 //!
-//! Format: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html>. Blocks begin and end with their length;
-//! options are a code, a length and a value; everything is padded to four bytes. All numbers are little-endian, as the
-//! first block declares.
+//! Format: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html>. All numbers are little-endian, as the first block declares.
 
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -24,7 +22,7 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const ETHERNET: u16 = 1;
 
 const BLOCK_MAX: usize = 1 << 20;
-/// Minimum length of a block in bytes: type, length, and the length again.
+/// Type, length, and the length again.
 const BLOCK_MIN: usize = 12;
 
 mod option {
@@ -66,7 +64,7 @@ pub struct Packet<'a> {
     pub sighting: Sighting,
     /// Length of the frame in bytes.
     pub len: u32,
-    /// Frames of the same port that the capture missed just before this one.
+    /// Frames of the port that the capture missed just before this one.
     pub missed_before: u32,
     /// First bytes of the frame.
     pub bytes: &'a [u8],
@@ -77,15 +75,13 @@ pub struct Packet<'a> {
 pub struct Writer {
     blocks: Vec<u8>,
     interfaces: Vec<Interface>,
-    /// Unix time at zero of the driver's clock.
     zero: Duration,
     begun: Duration,
     comment: String,
 }
 
 impl Writer {
-    /// Begins a capture of `interfaces`, sorted by port, at Unix time `begun`. `zero` is the Unix time at zero of the
-    /// records' clock.
+    /// Begins a capture of `interfaces`, sorted by port, at Unix time `begun`. `zero` is the Unix time at zero of the records' clock.
     #[must_use]
     pub fn new(
         application: &str,
@@ -121,7 +117,7 @@ impl Writer {
         writer
     }
 
-    /// Appends a frame. Ignores frames of ports that are not interfaces of this capture.
+    /// Appends a frame. Ignores frames of ports that are not interfaces.
     pub fn frame(&mut self, record: &Packet<'_>) {
         let Some(interface) = self.interfaces.iter().position(|it| it.port == record.sighting.port) else {
             return;
@@ -151,7 +147,7 @@ impl Writer {
         self.comment = comment;
     }
 
-    /// Appends the project's own data, in a block that other programs skip.
+    /// Appends own data, in a block that other programs skip.
     pub fn own(&mut self, bytes: &[u8]) {
         self.block(OWN, |block| {
             block.number(bytes.len());
@@ -159,7 +155,7 @@ impl Writer {
         });
     }
 
-    /// Appends a received or sent frame of `len` bytes, with the project's own data as an option.
+    /// Appends a received or sent frame of `len` bytes, with own data as an option.
     pub fn passing(&mut self, (port, is_in): (PortId, bool), at: Nanos, len: u32, bytes: &[u8], own: &[u8]) {
         let Some(interface) = self.interfaces.iter().position(|it| it.port == port) else { return };
         let at = self.zero + Duration::from_nanos(at.0);
@@ -176,7 +172,7 @@ impl Writer {
         });
     }
 
-    /// Appends statistics per port, which end the capture: frames captured and missed, at Unix time `now`.
+    /// Appends statistics per port at Unix time `now`, which end the capture: frames captured and missed.
     pub fn statistics(&mut self, counts: impl Fn(PortId) -> [u64; 2], now: Duration) {
         for (number, interface) in self.interfaces.clone().into_iter().enumerate() {
             let (begun, [received, missed]) = (self.begun, counts(interface.port));
@@ -218,7 +214,7 @@ impl Writer {
     }
 }
 
-/// Describes class, delay and drop reason, which the headers do not show.
+/// Describes what the headers do not show.
 fn describe(record: &Packet<'_>, text: &mut String) {
     let sighting = &record.sighting;
     // Writing to a String cannot fail.
@@ -236,7 +232,7 @@ fn describe(record: &Packet<'_>, text: &mut String) {
 
 fn halves(time: Duration) -> [u32; 2] {
     #[allow(clippy::cast_possible_truncation)]
-    // truncation splits the value; 64 bits of nanoseconds last until 2554
+    // Truncation splits the value; 64 bits of nanoseconds last until 2554.
     let (high, low) = ((time.as_nanos() >> 32) as u32, time.as_nanos() as u32);
     [high, low]
 }
@@ -302,7 +298,6 @@ pub struct Splitter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("what the switch sends is no capture: a block of {len} bytes")]
 pub struct NoBlock {
-    /// Length field of the block, in bytes.
     len: usize,
 }
 
@@ -366,8 +361,7 @@ impl<'a> Part<'a> {
 /// Reads the next block into `into`; returns false at the end of the stream.
 ///
 /// # Errors
-/// Returns an error if the stream cannot be read: `InvalidData` if the bytes are not a block, `UnexpectedEof` if a
-/// block is cut off.
+/// Returns `InvalidData` if the bytes are not a block, `UnexpectedEof` if a block is cut off, and errors of the stream.
 pub fn read_block(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
     into.resize(BLOCK_MIN, 0);
     if from.read(&mut into[..1])? == 0 {

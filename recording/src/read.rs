@@ -83,8 +83,7 @@ pub enum NotReplayed {
 pub struct Replayed {
     /// Comparison of all decisions.
     pub outcome: Outcome,
-    /// First line of the final counts that differs, recorded and replayed. `None` if they agree, or a decision
-    /// differed.
+    /// First line of the final counts that differs, recorded and replayed.
     pub books: Option<(String, String)>,
     /// Reason why the recording ended.
     pub ended: Ending,
@@ -115,7 +114,7 @@ pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotRepla
     replay_of(open()?, open()?, own, path)
 }
 
-/// Replays a recording from two readers of the same bytes. The first pass checks the whole file, the second replays it.
+/// Replays a recording from two readers of the same bytes: the first to check the whole file.
 ///
 /// # Errors
 /// Returns an error if it cannot be replayed.
@@ -199,13 +198,12 @@ impl<'a, R: Read> Reader<'a, R> {
         }
     }
 
-    /// Reads the next block, which must exist.
     fn read_whole(&mut self) -> Result<(), NotReplayed> {
         let records = self.records;
         if self.read()? { Ok(()) } else { Err(NotReplayed::Cut { records }) }
     }
 
-    /// Reads the next block; returns false at the end of the file.
+    /// Returns false at the end of the file.
     fn read(&mut self) -> Result<bool, NotReplayed> {
         let records = self.records;
         self.digest.add(&self.block); // the previous block
@@ -228,7 +226,7 @@ impl<'a, R: Read> Reader<'a, R> {
         }
     }
 
-    /// Returns the next record; `None` after a valid end.
+    /// Returns `None` after a valid end.
     fn step(&mut self) -> Result<Option<Vec<u8>>, NotReplayed> {
         loop {
             let damaged = NotReplayed::Damaged { records: self.records };

@@ -1,5 +1,5 @@
 //! Records at a dataplane's boundary: each call of the driver, then the dataplane's answers and its requests to the
-//! frame store, in order. A record is a byte string, to fit into a ring, a file, or an option beside a frame.
+//! frame store, in order. A record is a byte string.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;
@@ -36,7 +36,7 @@ pub enum Record<'a> {
     Advance,
     /// Call: a frame arrives.
     Receive(Passing<'a>),
-    /// Call: frames move through the pipeline until none can.
+    /// Call: frames move until none can.
     Forward,
     /// Call: at most this number of frames may leave the port.
     Transmit(PortId, u32),
@@ -44,7 +44,7 @@ pub enum Record<'a> {
     Release(PortId, u32),
     /// Call: the frame in this slot will never be sent.
     GiveUp(PortId, u32),
-    /// Call: the driver asks for the port's next pause frame.
+    /// Call: the port's next pause frame is requested.
     Announce(PortId),
     /// Call: the port's link is up (true) or down.
     SetLink(PortId, bool),
@@ -52,18 +52,18 @@ pub enum Record<'a> {
     SetMac(PortId, MacAddr),
     /// Call: the switch stops and sends XON to its peers.
     LetPeersGo,
-    /// Call: the switch is to send the peer a frame of this length.
+    /// Call: the peer is to get a frame of this length.
     Tell(PortId, u32, &'a [u8]),
-    /// Call: the host sends a frame of this length through an L3 interface and a port.
+    /// Call: the host sends a frame of this length.
     OfHost(Site, PortId, u32, &'a [u8]),
 
     /// Answer: the slot is free.
     Freed(u32),
-    /// Answer: the first slot's frame was copied to the second slot; `None` if no slot was free.
+    /// Answer: the first slot's frame was copied to the second slot, if any was free.
     Copied(u32, Option<u32>),
-    /// Answer: a frame of this length was created, for control if true; `None` if no slot was free.
+    /// Answer: a frame of this length was created, for control if true, if a slot was free.
     Made(bool, u32, Option<u32>),
-    /// Answer: the start of the frame moved by this number of bytes; false if there was no room.
+    /// Answer: the frame's start moved by this number of bytes; false without room.
     Moved(u32, i32, bool),
     /// Answer: a frame is handed to the driver.
     Sent(Passing<'a>),
@@ -71,7 +71,7 @@ pub enum Record<'a> {
     Refused(PortId, Class, DropReason),
     /// Answer: a frame was dropped this long after its arrival.
     Dropped(PortId, Class, DropReason, Nanos),
-    /// Answer: a frame with this VLAN ID was punted; true if the sink accepted it.
+    /// Answer: a frame of this VLAN was punted; true if the sink accepted it.
     Punted(PortId, u16, PuntReason, bool),
     /// Answer: return value of the call.
     Gave(u32),
@@ -106,10 +106,10 @@ mod kind {
 
 const NONE: u32 = u32::MAX;
 
-/// Bytes of a record before those of its frame, if it has a frame.
+/// Bytes of a record before those of its frame.
 pub const BEFORE_FRAME: usize = 10;
 
-/// Returns port, length and direction (true: received) of a record with a frame; its bytes begin at [`BEFORE_FRAME`].
+/// Returns port, length and direction (true: received) of a record with a frame.
 #[must_use]
 pub fn frame_of(record: &[u8]) -> Option<(PortId, u32, bool)> {
     match Record::read(record)? {

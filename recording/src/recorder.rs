@@ -1,8 +1,7 @@
-//! Records calls at the boundary without allocation, locks or system calls per frame, into a [`Sink`]. If the sink has
-//! no room, the recording ends and the switch continues.
+//! Records calls at the boundary without allocation, locks or system calls per frame, into a [`Sink`].
 //!
-//! A [`Tap`] reports drops, and a wrapper of the [`PuntSink`] reports punts, since neither involves the frame store.
-//! Both run inside the dataplane, so they use rings that the recorder empties after each call.
+//! A [`Tap`] reports drops, and a wrapper of the [`PuntSink`] reports punts. Both run inside the dataplane, so they use
+//! rings that the recorder empties after each call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -83,7 +82,6 @@ pub trait Sink {
 
 pub(crate) struct Drops(Producer<Sighting>);
 
-/// Punt sink that reports punts and forwards them to an inner sink, if there is one.
 pub(crate) struct Punts {
     reports: Producer<(Punt, bool)>,
     before: Option<Box<dyn PuntSink>>,
@@ -128,7 +126,6 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Attaches the tap to `switch`, which must have room for it.
     pub(crate) fn at(switch: &mut Switch, now: Nanos) -> Reports {
         let (producer, drops) = RingBuffer::new(REPORTS_MAX);
         let put = switch.batch(now).put_tap(TAP, Box::new(Drops(producer)));
@@ -136,7 +133,6 @@ impl Reports {
         Reports { drops, punts: None }
     }
 
-    /// Wraps a punt sink; the caller installs the result in place of `sink`.
     pub(crate) fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
         let (reports, punts) = RingBuffer::new(REPORTS_MAX);
         self.punts = Some(punts);
@@ -415,7 +411,6 @@ fn note_sent<S: FrameStore, K: Sink>(writer: &mut RecordWriter<K>, port: PortId,
     writer.note(&Record::Sent(Passing { port, slot: frame.slot(), len: frame.len(), bytes }));
 }
 
-/// Frame store that records its answers.
 struct RecordingStore<'a, S, K> {
     store: &'a mut S,
     writer: &'a mut RecordWriter<K>,

@@ -50,7 +50,7 @@ pub struct Difference {
     pub replayed: String,
 }
 
-/// Error: a call cannot be repeated, so the records are not those of this switch.
+/// Error: a call cannot be repeated, so the records are of another switch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("call {call} of the recording cannot be made: {why}")]
 pub struct Broken {
@@ -89,7 +89,7 @@ impl PuntSink for Taker {
     }
 }
 
-/// Frame store of a replay, with the expected answers of the current call.
+/// Frame store with the expected answers of the current call.
 #[derive(Debug)]
 struct ReplayStore {
     memory: Memory,
@@ -103,7 +103,7 @@ struct ReplayStore {
 }
 
 impl Replay {
-    /// Creates the replay of a switch with these settings and `slots` slots in its frame store.
+    /// Creates the replay of a switch with `slots` slots in its frame store.
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32) -> Replay {
         let ports = settings.ports.len();
@@ -127,8 +127,7 @@ impl Replay {
         Replay { switch, counters, reports, store, now, calls, frames, before, names }
     }
 
-    /// Repeats all calls of `records`. If these are truncated (`is_cut`), omits the last call, whose answers may be
-    /// missing.
+    /// Repeats all calls of `records`. If these are truncated (`is_cut`), omits the last call.
     ///
     /// # Errors
     /// Returns an error if a record cannot be read, or its call cannot be repeated.
@@ -162,7 +161,7 @@ impl Replay {
         Ok(Outcome::Identical { calls: self.calls, frames: self.frames })
     }
 
-    /// Compares the final counts with recorded ones. Returns the first line that differs, recorded and replayed.
+    /// Returns the first line of the final counts that differs, recorded and replayed.
     #[must_use]
     pub fn differing_books(&self, recorded: &str) -> Option<(String, String)> {
         let replayed = books(&self.switch, &self.counters);
@@ -197,7 +196,7 @@ impl Replay {
         }
     }
 
-    /// Repeats a call; returns false if an answer differs.
+    /// Returns false if an answer differs.
     fn make(&mut self, call: &[u8]) -> Result<bool, String> {
         let call = Record::read(call).ok_or("it is no record")?;
         self.check(&call)?;
@@ -320,7 +319,7 @@ impl ReplayStore {
         })
     }
 
-    /// Compares an answer with the next expected one; returns false if these or earlier ones differ.
+    /// Returns false if this answer or an earlier one differs.
     fn answer(&mut self, answer: &Record<'_>) -> bool {
         if self.difference.is_some() {
             return false;
@@ -335,7 +334,7 @@ impl ReplayStore {
         is_same
     }
 
-    /// Returns the recorded answer to a request to the frame store. Notes a difference if another record follows.
+    /// Returns the recorded answer to a request. Notes a difference if another record follows.
     fn given<T>(&mut self, is: impl FnOnce(&Record<'_>) -> Option<T>, request: &Record<'_>) -> Option<T> {
         let given = self.expected.front().and_then(|next| Record::read(next)).and_then(|next| is(&next));
         match given {

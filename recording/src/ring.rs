@@ -14,7 +14,6 @@ use crate::{Ending, FileWriter, Sink};
 
 const RECORD_MAX: usize = 8 << 10;
 
-/// Sleep of the writer when the ring is empty.
 const NAP: Duration = Duration::from_millis(2);
 
 /// Worker's end of the ring.
@@ -23,7 +22,7 @@ pub struct Ring {
     bytes: Producer<u8>,
     scratch: Vec<u8>,
     put: Arc<Counter>,
-    /// End of the recording: 0 before it, else 1 plus the index of an [`Ending`].
+    /// 0 before the end, else 1 plus the index of an [`Ending`].
     ended: Arc<AtomicU8>,
 }
 
@@ -82,7 +81,7 @@ impl Records {
         Ending::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
-    /// Takes all available records and passes each to `each`. Returns false if there were none.
+    /// Passes all available records to `each`. Returns false if there were none.
     ///
     /// # Errors
     /// Returns the first error of `each`.

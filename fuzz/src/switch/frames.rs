@@ -1,5 +1,4 @@
-//! Frames that hosts of the test bed do not send by themselves: of few stations, VLANs and flows, or of arbitrary
-//! bytes.
+//! Frames that hosts of the test bed do not send by themselves.
 
 use xoff_testkit::bed::{Star, payload};
 use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
@@ -9,7 +8,7 @@ use xoff_wire::{CnTag, Cnm, FlowKey, FlowPauseWriter, MacControl, Operation, Pfc
 
 use super::input::Input;
 
-/// Returns a data frame to any address, in any VLAN and class, with IPv4, IPv6 or neither, with or without a CN-TAG.
+/// Returns a data frame to any address, in any VLAN and class, with or without IP and a CN-TAG.
 pub fn data(input: &mut Input<'_>, star: &Star) -> Vec<u8> {
     let mut bytes = [input.address(star).0, input.address(star).0].concat();
     let tag = any_tag(input);
@@ -54,7 +53,6 @@ pub fn any(input: &mut Input<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Returns a MAC control frame with arbitrary contents.
 pub fn any_control(input: &mut Input<'_>) -> Vec<u8> {
     let head = [&DESTINATION.0[..], &[2, 0, 0, 0, 0, 9], &[0x88, 0x08, input.below(2), 0x01]].concat();
     [head, input.bytes(80)].concat()

@@ -4,7 +4,6 @@ use xoff_flow_control::settings::PolicyKind;
 use xoff_testkit::bed::Star;
 use xoff_wire::units::{BitRate, Class, MacAddr, Nanos};
 
-/// Remaining bytes of an input.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl Input<'_> {

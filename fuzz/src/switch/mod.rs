@@ -1,6 +1,5 @@
-//! Properties of a whole switch under any input. Obedient hosts send streams through it. In between come frames of
-//! arbitrary bytes, pauses, lists of flows, rates and CNMs; links flap, and policies change. The test bed checks all
-//! promises after each event. The fuzz target and the corpus test of `dataplane` run this function.
+//! Properties of a whole switch under any input: hosts' streams, arbitrary frames, links that flap, policies that
+//! change. The test bed checks all promises after each event.
 //!
 //! ```text
 //!   bytes --> plan     a configuration
@@ -111,7 +110,6 @@ impl Run {
         }
     }
 
-    /// Starts a stream from a host, at line rate.
     fn stream(&mut self, from: usize, input: &mut Input<'_>) {
         let ports = self.settings.ports.len();
         let to = (from + 1 + usize::from(input.byte()) % (ports - 1)) % ports;
@@ -157,7 +155,6 @@ impl Run {
         }
     }
 
-    /// Resumes all ports of the switch, and drains it.
     fn drain(&mut self) {
         for port in 0..self.settings.ports.len() {
             self.set_link(port, true);
@@ -180,7 +177,6 @@ impl Run {
         }
     }
 
-    /// Stops the switch and checks that no peer stays paused.
     fn stop(&mut self) {
         self.star.release_peers();
         for port in self.star.switch().ports() {
@@ -213,7 +209,6 @@ impl Run {
         }
     }
 
-    /// Returns whether the settings and past events permit the loss of lossless frames for that reason.
     fn may_lose(&self, port: PortId, class: Class, reason: DropReason) -> bool {
         let settings = &self.settings.ports[port.index()];
         let floods_may = self.settings.ports.len() > 2;
@@ -242,7 +237,6 @@ impl Run {
         }
     }
 
-    /// Returns whether memory is shared and meets the condition.
     fn shares(&self, so: impl Fn(&SharedMemory) -> bool) -> bool {
         matches!(&self.settings.memory, Memory::Shared(shared) if so(shared))
     }

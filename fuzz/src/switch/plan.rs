@@ -92,8 +92,7 @@ fn any_memory(input: &mut Input<'_>) -> Memory {
     }
 }
 
-/// Returns the action of a full queue, and from the upper part of the same byte the pipeline; zero is a pipeline
-/// without delay.
+/// The upper part of the byte gives the pipeline; zero is one without delay.
 fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     let byte = input.byte();
     let when_full = if byte % 3 == 1 { WhenFull::Stop } else { WhenFull::Drop };

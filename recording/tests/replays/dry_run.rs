@@ -1,4 +1,4 @@
-//! Switch with random traffic that exercises many decisions in a short time, with or without a recorder.
+//! Switch with random traffic that exercises many decisions in a short time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct DryRun<K> {
     pub books: String,
 }
 
-/// Runs a switch with a recorder; the result depends on `seed` only.
+/// The result depends on `seed` only.
 pub fn record<K: Sink>(settings: &SwitchSettings, turns: u32, seed: u64, sink: K) -> DryRun<K> {
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let mut switch = new(settings, &counters);
@@ -175,7 +175,7 @@ impl Stage<'_> {
     }
 }
 
-/// Draws a frame and its ingress port: mostly data of class 3 to the third port, which congests it.
+/// Draws a frame: mostly data of class 3 to the third port, which congests it.
 fn frame(chance: &mut fastrand::Rng) -> (PortId, Vec<u8>) {
     let port = PortId(chance.u8(..PORTS));
     let of = |port: u8| [2, 0, 0, 0, 0, port];

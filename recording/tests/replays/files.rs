@@ -11,7 +11,6 @@ use crate::dry_run;
 
 const XOFF: u32 = 12_000;
 
-/// Records `turns` turns of a switch through a ring of `room` bytes.
 fn recorded(settings: &SwitchSettings, text: &str, turns: u32, room: usize) -> Vec<u8> {
     let head = Head::new(("dry_run", text), settings, dry_run::SLOTS);
     let mut file = Vec::new();
