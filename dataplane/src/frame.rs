@@ -3,8 +3,7 @@
 //! A handle cannot be copied: its owner is the only place of the frame. A dropped handle is a frame lost without a
 //! reason, so debug builds panic there (the drop bomb).
 //!
-//! A frame occupies one of the store's numbered slots from the driver's receive until [`FrameStore::free`]. The switch
-//! keeps state of frames in tables by slot, so nothing is allocated per frame.
+//! The switch keeps state of frames in tables by slot, so nothing is allocated per frame.
 
 use std::mem;
 
@@ -19,8 +18,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Creates the handle of the frame of `len` bytes (without FCS) in `slot`. Only a store calls it, once each time
-    /// that the slot is filled.
+    /// Creates the handle of a frame of `len` bytes (without FCS). Only a store calls it, once each time that the slot is filled.
     pub const fn new(slot: u32, len: u32) -> Frame {
         Frame { slot, len }
     }
@@ -60,10 +58,10 @@ impl Drop for Frame {
     }
 }
 
-/// Bytes of a buffer cell. The first holds Ethernet, two tags, a CN-TAG and 64 bytes behind them, or IPv6 and ports.
+/// Bytes of a buffer cell, for Ethernet, two tags, a CN-TAG and 64 bytes, or IPv6 and ports.
 pub const CELL: u32 = 96;
 
-/// Maximum bytes of a frame: an MTU of 9,216, the Ethernet header, two tags, and one inserted tag.
+/// Maximum bytes of a frame: an MTU of 9,216, the Ethernet header, and three tags.
 pub const FRAME_MAX: u32 = 9_216 + 14 + 3 * 4;
 
 /// Returns the number of cells of a frame of `len` bytes.
@@ -78,10 +76,10 @@ pub trait FrameStore {
     /// Returns the number of slots.
     fn capacity(&self) -> u32;
 
-    /// Returns the first bytes of the frame: at least `min(len, CELL)`, contiguous; all bytes of MAC control frames, which may carry lists.
+    /// Returns at least the first `min(len, CELL)` bytes, contiguous; all bytes of MAC control frames.
     fn head(&self, frame: &Frame) -> &[u8];
 
-    /// Copies the first stored bytes to `into`, as many as fit. Returns their number.
+    /// Copies as many first bytes as fit and are stored. Returns their number.
     fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
         let head = self.head(frame);
         let len = head.len().min(frame.len() as usize).min(into.len());
@@ -92,30 +90,30 @@ pub trait FrameStore {
     /// Returns the bytes of [`FrameStore::head`] for rewriting.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
 
-    /// Prepares a leaving frame for changes, so that later writes do not affect its copies. Returns false if the port
-    /// has no [`room`](crate::driver::Port::room).
+    /// Prepares a leaving frame for changes that do not affect its copies. Returns false if the port has no
+    /// [`room`](crate::driver::Port::room).
     #[must_use]
     fn stage(&mut self, _port: PortId, _frame: &Frame) -> bool {
         true
     }
 
-    /// Moves the start of the frame by `by` bytes and resizes the handle; negative `by` adds unspecified bytes in
-    /// front. Returns false, without changes, if the slot has no room.
+    /// Moves the start of the frame by `by` bytes and resizes the handle; negative `by` adds unspecified bytes. Returns
+    /// false, without changes, if the slot has no room.
     fn move_start(&mut self, _frame: &mut Frame, _by: i32) -> bool {
         false
     }
 
-    /// Copies a frame, or returns `None` if no slot is free.
+    /// Copies a frame if a slot is free.
     fn copy(&mut self, _frame: &Frame) -> Option<Frame> {
         None
     }
 
-    /// Creates a frame with these bytes, or returns `None` if memory is missing.
+    /// Creates a frame if memory is free.
     fn make(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }
 
-    /// Creates a frame from the pool reserved for control frames, or returns `None` if all of it is in flight.
+    /// Creates a frame from the pool of control frames, unless all of it is in flight.
     fn control(&mut self, _bytes: &[u8]) -> Option<Frame> {
         None
     }

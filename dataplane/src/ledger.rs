@@ -1,6 +1,6 @@
 //! Ledger: every received frame is delivered, queued, or dropped for a named reason.
 
-/// Account of one worker's frames, in frames. It balances after every step.
+/// Account of one worker's frames. It balances after every step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Frames received by the worker's ports.

@@ -1,7 +1,6 @@
 //! State and decisions of a lossless switch, without I/O, clock or threads.
 //!
-//! The AF_XDP workers of the `xoff` binary and a discrete-event simulator run the same loop ([`driver`]). Time is an
-//! argument, frames are handles that move, and nothing is allocated after start.
+//! Time is an argument, frames are handles that move, and nothing is allocated after start. The [`driver`] runs it.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Punting of slow-path frames: frames for the switch itself or its host.
 //!
-//! A punted frame is copied at once to a [`PuntSink`], and its slot is freed. A bucket of frames at each port
-//! ([`PuntLimit`]) bounds the frames offered, before any copy. The ledger counts punted frames as consumed.
+//! A punted frame is copied at once to a [`PuntSink`], and its slot is freed. A bucket at each port ([`PuntLimit`])
+//! bounds the frames offered. The ledger counts punted frames as consumed.
 
 use std::fmt;
 
@@ -35,14 +35,13 @@ pub struct Punt {
 
 /// Receiver of punted frames.
 pub trait PuntSink: fmt::Debug + Send {
-    /// Copies a frame, whose bytes are in `store`. Returns false without room. On the forwarding path: must neither allocate nor wait.
+    /// Copies a frame. Returns false without room. Must neither allocate nor wait.
     fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool;
 }
 
-/// Credit of one frame: a port earns its rate each nanosecond.
 const FRAME: u64 = 1_000_000_000;
 
-/// Token bucket of one port. Credit is in frames x ns/s, so that nothing is rounded.
+/// Credit is in frames x ns/s, so that nothing is rounded.
 #[derive(Clone, Debug)]
 pub(crate) struct PuntBucket {
     limit: PuntLimit,
@@ -55,14 +54,14 @@ impl PuntBucket {
         PuntBucket { limit, credit: most(limit), updated: Nanos::ZERO }
     }
 
-    /// Applies a new limit; saved credit stays as far as it fits.
+    /// Keeps saved credit as far as it fits.
     pub(crate) fn revise(&mut self, now: Nanos, limit: PuntLimit) {
         self.refill(now);
         self.limit = limit;
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Half of the burst is reserved for frames that are not transit, such as those of neighbours.
+    /// Reserves half of the burst for frames that are not transit, such as those of neighbours.
     pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
         let kept = if reason.is_transit() { u64::from(self.limit.burst / 2) } else { 0 };
         let least = FRAME * (kept + 1);

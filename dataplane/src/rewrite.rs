@@ -1,10 +1,9 @@
 //! Rewriting of frames on egress: VLAN tag, PCP and DSCP.
 //!
-//! * A tagged member adds a tag: the frame's own with the VLAN's VID, or a new one. A new tag's PCP is the frame's
-//!   class unless the port has its own map.
+//! * A tagged member adds a tag: the frame's own with the VLAN's VID, or a new one with its class as PCP.
 //! * An untagged member removes the tag, except a priority tag (VID 0): without its PCP, the next hop would treat
 //!   lossless frames as best effort. (802.1Q's bridges do remove it.)
-//! * Maps by class overwrite the PCP of frames that leave with a tag, and the DSCP of IP packets.
+//! * Maps by class overwrite the PCP of tagged frames, and the DSCP of IP packets.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_flow_control::settings::PortSettings;
@@ -39,7 +38,7 @@ impl Rewriter {
         layout.names_vlan() == tagged && keeps_pcp && self.dscp.is_none()
     }
 
-    /// Rewrites a frame of VLAN `vid` for its egress. Returns false, and the frame must not be sent, if a tag has no room.
+    /// Rewrites a frame of VLAN `vid`. Returns false, and the frame must not be sent, if a tag has no room.
     #[must_use]
     pub fn apply<S: FrameStore>(
         &self,
@@ -75,7 +74,6 @@ impl Rewriter {
     }
 }
 
-/// Returns false, without changes, if the slot has no room in front.
 fn insert_tag<S: FrameStore>(store: &mut S, frame: &mut Frame, tci: Tci) -> bool {
     if !store.move_start(frame, -i32::from(field::TAG_LEN)) {
         return false;
@@ -87,7 +85,6 @@ fn insert_tag<S: FrameStore>(store: &mut S, frame: &mut Frame, tci: Tci) -> bool
     true
 }
 
-/// Returns false, without changes, if the store cannot move the start.
 fn remove_tag<S: FrameStore>(store: &mut S, frame: &mut Frame) -> bool {
     let addresses = *store.head(frame).first_chunk::<ADDRESSES>().expect("a tagged frame holds addresses");
     if !store.move_start(frame, field::TAG_LEN.into()) {
@@ -105,7 +102,6 @@ mod tests {
 
     const CLASS: Class = Class::ALL[3];
 
-    /// Returns an IPv4 frame with DSCP 8, with a tag if `tci` is given.
     fn frame(tci: Option<u16>) -> Vec<u8> {
         let mut bytes = vec![2; 12];
         if let Some(tci) = tci {

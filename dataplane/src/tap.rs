@@ -1,7 +1,6 @@
-//! Observers of frames: a [`Tap`] sees the frames of some ports as they are received, sent and dropped, without effect.
+//! Observers of frames: a [`Tap`] sees frames as they are received, sent and dropped, without effect.
 //!
-//! Frames are shown as often as they are counted: one dropped on receipt once, one dropped later also at the port that
-//! counts the drop. Sent frames are shown when given to the driver, and counted when they have left.
+//! Frames are shown as often as they are counted. Sent frames are shown when given to the driver, and counted when they have left.
 
 use std::fmt;
 
@@ -66,7 +65,7 @@ impl FrameEvent {
     }
 }
 
-/// Observer of frames. On the forwarding path: must neither allocate nor wait.
+/// Observer of frames. Must neither allocate nor wait.
 pub trait Tap: fmt::Debug + Send {
     /// Returns the ports whose frames are shown.
     fn ports(&self) -> PortSet;

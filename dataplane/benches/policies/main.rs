@@ -26,7 +26,6 @@ const BATCHES: u32 = 200;
 const BATCHES_TIMED: u32 = 500;
 const PORTS: u8 = 8;
 
-/// Function whose instructions callgrind counts.
 #[inline(never)]
 fn counted(mut step: impl FnMut(), times: u32) {
     (0..times).for_each(|_| step());

@@ -1,5 +1,3 @@
-//! Interception point for the calls of a driver to its dataplane.
-
 use std::sync::Arc;
 
 use xoff_wire::units::{MacAddr, Nanos, PortId, Site};

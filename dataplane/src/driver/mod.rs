@@ -1,4 +1,4 @@
-//! Loop that drives a switch, without I/O: worker threads run it over AF_XDP ports, simulators and tests over memory.
+//! Loop that drives a switch, without I/O, over AF_XDP ports or memory.
 //!
 //! Headroom, thresholds and the maximum reaction time to a pause are derived from the order of [`Driver::turn`]:
 //!
@@ -26,18 +26,18 @@ pub const BATCH: u32 = 128;
 const _: () =
     assert!(4 * BATCH <= HANDOVERS_MAX, "what a turn receives from four queues of a port fits its outboxes");
 
-/// Number of times that one port is served in a turn. A second serving uses the room that a device makes while it is kicked.
+/// A second serving of a port uses the room that its device makes while it is kicked.
 const SERVINGS: usize = 2;
 
 /// Receive and transmit rings of a port. `S` is the store of frames.
 pub trait Port<S> {
-    /// Calls `sent` with every frame that has left since the last call.
+    /// Calls `sent` with every frame that has left.
     fn reap(&mut self, store: &mut S, sent: impl FnMut(&mut S, Frame));
 
     /// Offers free chunks to receive into.
     fn refill(&mut self, _store: &mut S) {}
 
-    /// Calls `each` with received frames, of up to `budget` descriptors for each queue. Returns their number.
+    /// Receives up to `budget` descriptors for each queue. Returns the number of frames.
     fn receive(&mut self, store: &mut S, budget: u32, each: impl FnMut(&mut S, Frame)) -> u32;
 
     /// Returns how many data frames [`send`](Self::send) accepts, of any length.
@@ -48,7 +48,7 @@ pub trait Port<S> {
         self.room()
     }
 
-    /// Accepts a frame to be sent by the next [`flush`](Self::flush).
+    /// Accepts a frame for the next [`flush`](Self::flush).
     ///
     /// # Errors
     /// Returns the frame if the rings have no room.
@@ -76,12 +76,12 @@ pub trait Environment<P, S> {
         Progress::default()
     }
 
-    /// Answers requests and takes frames from the host path. Returns whether there were any.
+    /// Serves requests and the host path. Returns whether there were any.
     fn serve<B: Boundary>(&mut self, _driver: &mut Driver<'_, P, S, B>) -> bool {
         false
     }
 
-    /// Reports a pause frame that was received and obeyed in this turn.
+    /// Reports a pause frame obeyed in this turn.
     fn pause_obeyed(&mut self) {}
 
     /// Reports an XOFF sent in the turn that began at `now`.
@@ -99,7 +99,7 @@ pub struct Progress {
     pub received: u32,
 }
 
-/// Switch with its ports and its store of frames at one instant.
+/// Switch with its ports and frames at one instant.
 #[derive(Debug)]
 pub struct Driver<'a, P, S, B> {
     /// Current time.
@@ -159,7 +159,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         }
         let Driver { now, switch, ports, store, boundary: by } = self;
         let mut is_busy = false;
-        // Ports that become active by frames leaving now wait for the next turn, independent of their order.
+        // Ports activated by frames leaving now wait for the next turn, independent of their order.
         let active = switch.egress_active();
         for port in ports.iter_mut() {
             for _ in 0..SERVINGS {
@@ -186,7 +186,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Sends due pause frames. Frames are forwarded first, because dropped frames and frames that no longer count need no pause.
+    /// Forwards first, because dropped frames and frames that no longer count need no pause.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -218,7 +218,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         self.boundary.release_peers(&mut batch);
     }
 
-    /// Sends due pause and rate frames, but no data, before a stop. Returns whether one has not left yet.
+    /// Sends due pause and rate frames before a stop. Returns whether one has not left yet.
     pub fn part(&mut self) -> bool {
         // All peers are notified first: a policy that panics on a released frame then stops no XON.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));
@@ -249,7 +249,7 @@ pub fn reap<P: Port<S>, S: FrameStore>(
     any
 }
 
-/// Receives frames of a port, at most [`BATCH`] descriptors of each queue. Returns their number.
+/// Receives at most [`BATCH`] descriptors of each queue. Returns the number of frames.
 pub fn receive<P: Port<S>, S: FrameStore>(
     by: &mut impl Boundary,
     batch: &mut Batch<'_>,

@@ -3,11 +3,11 @@
 //! Guarantees under any traffic:
 //! * An address unused for the ageing time is unknown from that nanosecond on. A bounded sweep frees its entry within
 //!   another quarter of that time.
-//! * A station that moves is found at its new port from its first frame there, unless that port is at its limit.
-//! * Group addresses and the zero address are never learned. Static addresses never move or age, and count against the capacity only.
+//! * A station that moves is found at its new port at once, unless that port is at its limit.
+//! * Group addresses and the zero address are never learned. Static addresses never move or age.
 //!
 //! Each worker has a replica. [`Learned::is_update`] says when the others must [`Fdb::apply`] an update. An active
-//! station is announced again at least each quarter of the ageing time, so that it does not age elsewhere.
+//! station is announced again each quarter of the ageing time, so that it does not age elsewhere.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 
 use super::table::{Entry, Key, Place, Table};
 
-/// Entries checked by one sweep, about a microsecond, unless a short ageing time requires more.
+/// About a microsecond, unless a short ageing time requires more.
 const SWEEP_PLACES: usize = 256;
 const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
 
@@ -30,11 +30,11 @@ pub enum Learned {
         /// Previous port.
         from: PortId,
     },
-    /// Address known at this port; other replicas need an update.
+    /// Address known here; other replicas need an update.
     Renewed,
-    /// Address known at this port.
+    /// Address known here.
     Refreshed,
-    /// Static address, which does not move.
+    /// Static address.
     Static,
     /// Port at its limit.
     RefusedByLimit,
@@ -100,7 +100,7 @@ pub struct Fdb {
     capacity: usize,
     /// [`Nanos::NEVER`] without ageing.
     ageing: Nanos,
-    /// Log2 of the interval in nanoseconds at which stations are announced again.
+    /// Log2 of the nanoseconds after which stations are announced again.
     update_shift: u32,
     ports: Vec<PortState>,
     statics: usize,
@@ -117,7 +117,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    /// Plans sweeps that cover all `places` in a quarter of the ageing time.
+    /// Plans sweeps of all `places` in a quarter of the ageing time.
     fn new(places: usize, ageing: Nanos) -> Sweep {
         let round = ageing.0 / 4;
         let sweeps_max = usize::try_from(round / SWEEP_PERIOD_MIN.0).unwrap_or(usize::MAX).max(1);
@@ -151,7 +151,7 @@ impl Fdb {
         }
     }
 
-    /// Applies settings of the same size and keeps learned addresses. Returns the number of static addresses without room.
+    /// Keeps learned addresses. Returns the number of static addresses without room.
     pub(super) fn revise(&mut self, settings: &FdbSettings, ports: &[PortSettings]) -> usize {
         for (state, port) in self.ports.iter_mut().zip(ports) {
             let of = PortState::new(port);
@@ -211,7 +211,7 @@ impl Fdb {
         }
     }
 
-    /// Applies an update, whose port limit is checked already, unless this replica has newer information.
+    /// Applies an update, whose port limit is checked already, unless this replica is newer.
     pub fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
@@ -272,7 +272,7 @@ impl Fdb {
         self.sweep.due = if idle { Nanos::NEVER } else { now.after(self.sweep.period) };
     }
 
-    /// Returns the number of entries, also of aged ones not yet swept.
+    /// Returns the number of entries, also of aged ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
@@ -302,7 +302,7 @@ impl Fdb {
         self.ports[port.index()].moved
     }
 
-    /// Returns the number of frames at a port whose source was refused for missing room.
+    /// Returns the number of a port's frames whose source was refused.
     #[must_use]
     pub fn refused_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].refused
@@ -395,7 +395,6 @@ impl Fdb {
     }
 }
 
-/// Returns `None` if the buckets of an address are full.
 fn table_of_statics(settings: &FdbSettings, capacity: usize) -> Option<Table> {
     let mut table = Table::new(capacity, settings.seed);
     for &(vid, mac, port) in &settings.statics {

@@ -24,7 +24,7 @@ pub struct Groups {
     of: Box<[Option<GroupId>]>,
     members: Box<[PortSet]>,
     grouped: PortSet,
-    /// No frame is forwarded between these.
+    /// Members between which no frame is forwarded.
     uplinks: PortSet,
 }
 

@@ -1,12 +1,12 @@
 //! Detection of loops: two ports of the switch that are connected outside.
 //!
-//! In a loop, each circulating frame seems to come from a station that has just moved between the two ports. A failover
-//! moves stations once and in one direction. Hence [`MOVES`] moves within [`WINDOW`] are a loop if both directions
-//! differ by at most one in four.
+//! A frame in a loop seems to come from a station that moves between the two ports; a failover moves stations once and
+//! in one direction. Hence [`MOVES`] moves within [`WINDOW`] are a loop if both directions differ by at most one in
+//! four.
 //!
 //! A loop is reported at the higher-numbered port, once per [`HOLD`]. With [`LoopDetection::Block`] that port leaves
-//! floods and learns nothing for that time; its learned addresses are removed. Blocking is not the default: an attacker
-//! who spoofs an active station's address could block its port.
+//! floods, forgets its addresses and learns nothing for that time. Blocking is not the default: spoofing an active
+//! station's address could block its port.
 
 use xoff_flow_control::settings::LoopDetection;
 use xoff_wire::units::{Nanos, PortId};
@@ -18,7 +18,6 @@ pub const WINDOW: Nanos = Nanos::from_secs(1);
 /// Time for which a port takes no part in floods.
 pub const HOLD: Nanos = Nanos::from_secs(10);
 
-/// State of each port as the higher-numbered of a pair.
 #[derive(Clone, Debug)]
 pub(super) struct Loops {
     ports: Box<[Suspect]>,
@@ -29,12 +28,12 @@ pub(super) struct Loops {
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     detection: LoopDetection,
-    /// Port with most moves to and from here within the window.
+    /// Port with most moves to and from here.
     partner: PortId,
     since: Nanos,
     /// Moves from the partner to here, and back.
     moves: [u32; 2],
-    /// End of the current block, before which nothing is reported; [`Nanos::NEVER`] without a loop.
+    /// End of the current block; [`Nanos::NEVER`] without a loop.
     until: Nanos,
     found: u64,
     found_with: Option<PortId>,
@@ -60,7 +59,7 @@ impl Loops {
         }
     }
 
-    /// Returns the port that must leave floods if the move completes a loop that blocks.
+    /// Returns the port that must leave floods.
     #[cold]
     pub(super) fn moved(&mut self, now: Nanos, from: PortId, to: PortId) -> Option<PortId> {
         let [lower, higher] = if from.0 < to.0 { [from, to] } else { [to, from] };
@@ -142,7 +141,6 @@ mod tests {
         Loops::new([LoopDetection::Block; 3].into_iter())
     }
 
-    /// Makes alternating moves. Returns the port that they block.
     fn bounce(loops: &mut Loops, now: Nanos, moves: u32) -> Option<PortId> {
         let to_and_fro = [(A, B), (B, A)].into_iter().cycle();
         to_and_fro.take(moves as usize).map(|(from, to)| loops.moved(now, from, to)).find_map(|found| found)

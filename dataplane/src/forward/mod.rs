@@ -1,8 +1,8 @@
 //! Forwarding of frames: VLAN admission, learning, lookup, flooding.
 //!
-//! [`Bridge::forward`] is 802.1Q's forwarding process for one frame, without queues or pauses. Frames to
-//! 01:80:c2:00:00:00..0f never reach it. For an address at a group of ports ([`groups`]), the decision names the group,
-//! or in a flood its [representative](Groups::at). The member is chosen later ([`spread`]).
+//! [`Bridge::forward`] is 802.1Q's forwarding process, without queues or pauses. Frames to 01:80:c2:00:00:00..0f never
+//! reach it. A decision names a group, or in a flood its [representative](Groups::at); the member is chosen later
+//! ([`spread`]).
 
 mod fdb;
 mod groups;
@@ -33,7 +33,7 @@ pub enum Decision {
     Unicast(PortId),
     /// The frame leaves through one port of this group.
     Group(GroupId),
-    /// The frame leaves through each of these ports, at least one. A member represents its group.
+    /// The frame leaves through each of these ports. A member represents its group.
     Flood(PortSet, Flooded),
     /// The frame is for the router of the switch.
     Route(Site),
@@ -54,7 +54,7 @@ pub struct Forwarding {
     pub learned: Option<FdbUpdate>,
 }
 
-/// Egress ports allowed for one ingress port, given links and isolation.
+/// Egress ports allowed for one ingress port.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 struct Exits {
@@ -72,11 +72,10 @@ pub struct Bridge {
     groups: Groups,
     fdb: Fdb,
     exits: Vec<Exits>,
-    /// Egress ports of the router, which is behind no port.
     of_router: Exits,
     version: u64,
     up: PortSet,
-    /// Ports from which addresses are learned: with a link, learning, and not blocked by a loop.
+    /// Ports with a link, learning, and not blocked by a loop.
     teaches: PortSet,
     isolated: PortSet,
     loops: Loops,
@@ -109,8 +108,8 @@ impl Bridge {
         bridge
     }
 
-    /// Applies new settings with the same ports; the caller gets the old `vlans` and `groups` back. Addresses stay,
-    /// except at ports whose group changed. Returns the number of static addresses without room.
+    /// Applies new settings with the same ports; the caller gets the old `vlans` and `groups` back. Returns the number
+    /// of static addresses without room.
     pub fn revise(&mut self, settings: &SwitchSettings, vlans: &mut Vlans, groups: &mut Groups) -> usize {
         let ports = &settings.ports;
         std::mem::swap(&mut self.vlans, vlans);
@@ -174,7 +173,6 @@ impl Bridge {
             self.set_looped(port, true);
         }
         let decision = self.route(now, ingress, vid, header.dst);
-        // Refused addresses are counted for each frame.
         Forwarding { decision, vid, repeats: !learned.is_refused(), learned: update }
     }
 
@@ -235,7 +233,6 @@ impl Bridge {
         self.groups.of(port).map(|group| *self.groups.members(group))
     }
 
-    /// Returns whether frames can leave through `port` or its group.
     fn leads_on(&self, port: PortId) -> bool {
         self.is_up(port) || self.companions(port).is_some_and(|ports| !ports.and(&self.up).is_empty())
     }
@@ -289,7 +286,7 @@ impl Bridge {
         self.version += 1;
     }
 
-    /// Ages a bounded part of the forwarding database and ends blocks of loops.
+    /// Ages a bounded part of the database and ends blocks of loops.
     pub fn advance(&mut self, now: Nanos) {
         self.fdb.advance(now);
         while let Some(port) = self.loops.next_retried(now) {
@@ -333,7 +330,7 @@ impl Bridge {
         self.towards_other_member(ingress, port, members)
     }
 
-    /// Decides for a port that the frame cannot leave by: another member of its group, or a drop.
+    /// Decides for another member of the group, or a drop.
     #[inline(never)]
     fn towards_other_member(&self, ingress: PortId, port: PortId, members: &PortSet) -> Decision {
         match self.groups.of(port) {
@@ -369,7 +366,7 @@ impl Bridge {
         }
     }
 
-    /// Returns the ports by which frames of `ingress` may not leave, independent of links.
+    /// Returns ports that are excluded independent of links.
     fn excluded_exits(&self, ingress: PortId) -> PortSet {
         let mut apart = self.companions(ingress).unwrap_or_default();
         apart.insert(ingress);

@@ -1,11 +1,11 @@
 //! Choice among equal-cost paths, identified by number: ports of a group, or next hops of a route.
 //!
-//! A choice is a pure function, and can be repeated if the frame must wait.
+//! A choice is a pure function, and can be repeated.
 //!
 //! * Each usable path gets its share of flows, turns or random choices by weight.
 //! * A flow takes the path with the highest number drawn from flow and path (rendezvous hashing). When a path is lost,
 //!   only its flows move, and only they return.
-//! * The caller salts the digest; otherwise the second of two switches in a row would find its flows on one path.
+//! * The caller salts the digest, because the next switch in a row spreads the same flows.
 
 use xoff_flow_control::settings::{MEMBERS_MAX, Turns, WEIGHT_MAX};
 use xoff_wire::flow::mix;
@@ -76,11 +76,10 @@ struct WeightedPath {
 }
 
 impl WeightedPaths {
-    /// Creates paths from (name, weight): 1 to [`MEMBERS_MAX`] of them, weights 1 to [`WEIGHT_MAX`]. Flows stay with a
-    /// name when numbers change.
+    /// Creates paths from (name, weight). Flows stay with a name when numbers change.
     ///
     /// # Panics
-    /// Panics if there are none, or more than the maximum.
+    /// Panics unless there are 1 to [`MEMBERS_MAX`].
     #[must_use]
     pub fn new(paths: impl IntoIterator<Item = (u64, u16)>) -> WeightedPaths {
         let paths: Box<[WeightedPath]> = paths
@@ -120,7 +119,7 @@ impl WeightedPaths {
         usable.iter().min_by(|a, b| when(a).total_cmp(&when(b)))
     }
 
-    /// Returns the next usable path in round robin from position `place`, if any, and the following position.
+    /// Returns the next usable path in round robin from `place`, and the following position.
     #[inline]
     #[must_use]
     pub fn in_turn(&self, place: usize, usable: PathSet) -> Option<(usize, usize)> {
@@ -155,7 +154,7 @@ impl WeightedPaths {
     }
 }
 
-/// Returns the usable paths with less than `low` bytes queued; else those with less than `high`; else all.
+/// Returns the usable paths with less than `low` bytes queued; else with less than `high`; else all.
 #[inline]
 #[must_use]
 pub fn shortest(usable: PathSet, low: Bytes, high: Bytes, waiting: impl Fn(usize) -> Bytes) -> PathSet {
@@ -171,7 +170,7 @@ pub fn shortest(usable: PathSet, low: Bytes, high: Bytes, waiting: impl Fn(usize
     below_low.or(below_high).or(usable)
 }
 
-/// Arbitrary constant that separates hashes of names from those of digests.
+/// Separates hashes of names from those of digests.
 const NAMES: u64 = 0x7061_7468_7761_7973;
 
 #[inline]
@@ -186,7 +185,7 @@ fn unit(drawn: u64) -> f64 {
     ((drawn >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Returns the round-robin order: each path as often as its reduced weight, evenly spaced. The path farthest behind its share comes next.
+/// Returns the round-robin order, evenly spaced. The path farthest behind its share comes next.
 fn turns(paths: &[WeightedPath]) -> Box<[u8]> {
     let divisor = paths.iter().fold(0, |divisor, path| common_divisor(divisor, path.weight));
     let weights: Vec<i64> = paths.iter().map(|path| i64::from(path.weight / divisor)).collect();

@@ -1,8 +1,7 @@
 //! Hash table of (VLAN, address), allocated once, with constant cost at any load.
 //!
-//! An address may be in either of two buckets of seven entries, each one cache line with its ports. A search checks at
-//! most fourteen keys, and an entry never moves. An address goes into its first bucket until that has four, then into
-//! the emptier one. Times of last use lie elsewhere.
+//! An address may be in either of two buckets of seven entries, each one cache line with its ports. An entry never
+//! moves. It goes into its first bucket until that has four, then into the emptier one.
 //!
 //! An attacker who could choose fourteen addresses for the two buckets of a station would keep it from being learned.
 //! Hence they depend on a secret ([`HashSeed`]).
@@ -154,7 +153,7 @@ impl Table {
         prefetch(&self.buckets[self.buckets_of(key).0]);
     }
 
-    /// Inserts a key that is not present. Returns false if both of its buckets are full.
+    /// Inserts a new key. Returns false if both buckets are full.
     pub fn insert(&mut self, key: Key, entry: Entry) -> bool {
         let (first, second) = self.buckets_of(key);
         let (in_first, in_second) = (self.buckets[first].len(), self.buckets[second].len());
@@ -207,7 +206,6 @@ impl Table {
         self.last_active[bucket][way] = entry.last_active;
     }
 
-    /// Returns the two buckets of a key, different ones if there is more than one.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // any bits of the digest will do
     pub fn buckets_of(&self, key: Key) -> (usize, usize) {

@@ -309,7 +309,7 @@ fn step() -> impl Strategy<Value = BridgeStep> {
     ]
 }
 
-/// Number 6 is a group.
+/// Returns station address number `n`; number 6 is a group.
 fn mac(n: u8) -> MacAddr {
     MacAddr([if n == 6 { 3 } else { 2 }, 0, 0, 0, 0, n])
 }

@@ -1,7 +1,6 @@
 //! VLAN of a frame, and ports of a VLAN.
 //!
-//! Untagged and priority-tagged frames take the port's PVID. Ingress filtering is always on. Without configured VLANs,
-//! all ports are untagged members of VLAN 1.
+//! Untagged and priority-tagged frames take the port's PVID. Ingress filtering is always on.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{PortSettings, VlanSettings};
@@ -80,7 +79,7 @@ impl Vlans {
     /// Returns the VLAN of a frame with this tag at this port.
     ///
     /// # Errors
-    /// Returns the drop reason if the frame is not admitted.
+    /// Returns the drop reason.
     #[inline]
     pub fn admit(&self, ingress: PortId, tag: Option<Tci>) -> Result<u16, DropReason> {
         let vid = match tag.map_or(0, Tci::vid) {

@@ -1,4 +1,4 @@
-//! Egress class queues: one FIFO, one per ingress port served round robin (VOQ), or the nested queues of OFC.
+//! Egress class queues: one FIFO, one per ingress port (VOQ), or the nested queues of OFC.
 
 mod nested;
 mod nodes;

@@ -6,10 +6,9 @@
 //! queue, which becomes the paused queue. The paper's Order Mark, which ends this drain, is here the end of the served
 //! queue. Then the normal queue is served again.
 //!
-//! A flow's frames in the paused queue are older than those draining, and those are older than the ones in the normal
-//! queue. A flow that resumes *during* a drain may have frames in both backup queues, so its resume takes effect at the
-//! next Order Mark. (`Rotate` of Algorithm 3 line 17 counts modulo 2 and would make the normal queue a backup queue.
-//! Here the backup queues swap roles.)
+//! A flow that resumes *during* a drain may have frames in both backup queues, so its resume takes effect at the next
+//! Order Mark. (`Rotate` of Algorithm 3 line 17 counts modulo 2 and would make the normal queue a backup queue. Here
+//! the backup queues swap roles.)
 //!
 //! After every step the head of the served queue may leave, or nothing may.
 
@@ -23,9 +22,8 @@ use crate::frame::Frame;
 enum State {
     Passing,
     Held,
-    /// Resumed during a drain: held until its Order Mark.
+    /// Held until the Order Mark of a drain.
     Resuming,
-    /// Held again before that Order Mark.
     HeldAgain,
 }
 
@@ -65,14 +63,13 @@ impl Nested {
         }
     }
 
-    /// Takes over frames whose flows have no numbers.
     pub(crate) fn continue_with(&mut self, fifo: Fifo) {
         debug_assert_eq!(self.frames(), 0);
         self.unnumbered = fifo.frames();
         self.normal = fifo;
     }
 
-    /// Empties the queue into one FIFO, oldest queue first, which keeps the order of every flow. Flow numbers are lost.
+    /// Empties the queue into one FIFO, oldest queue first, which keeps the order of every flow.
     pub(crate) fn give_up(&mut self, nodes: &mut Nodes) -> Fifo {
         let [first, second] = std::mem::take(&mut self.backup);
         let (paused, drained) = if self.paused == 0 { (first, second) } else { (second, first) };
@@ -182,7 +179,6 @@ impl Nested {
         }
     }
 
-    /// Moves frames of held flows aside until the head may leave.
     fn settle(&mut self, nodes: &mut Nodes) {
         loop {
             while let Some(flow) = self.served().front(nodes).map(|meta| meta.flow)
@@ -222,7 +218,6 @@ mod tests {
 
     const FLOWS: u32 = 4;
 
-    /// Frames are numbered by slot; [`NO_FLOW`] is the flow of a frame without a number.
     struct QueueBench {
         nodes: Nodes,
         queue: Nested,
@@ -371,7 +366,6 @@ mod tests {
         assert_eq!(order, [2, 3, 4, 5, 6, 7, 8]);
     }
 
-    /// A pause of the whole class is a period without [`QueueStep::Pop`].
     #[derive(Clone, Debug)]
     enum QueueStep {
         Push(u32),

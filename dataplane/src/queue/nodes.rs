@@ -1,4 +1,4 @@
-//! State of each frame in the switch, in a table by slot; the links in it form queues without a capacity of their own.
+//! State of each frame in the switch, in a table by slot; its links form queues without a capacity.
 
 use xoff_flow_control::policy::NO_FLOW;
 use xoff_flow_control::prefetch::prefetch;
@@ -10,7 +10,6 @@ use crate::frame::Frame;
 /// End of a chain, or a missing account.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Flood whose copies are not counted.
 pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
 /// Source of a frame, which decides its accounting.
@@ -31,9 +30,9 @@ pub struct FrameMeta {
     pub since: Nanos,
     /// Length at ingress, without FCS, counted independent of rewriting.
     pub len: u32,
-    /// Flood of the frame; [`NONE`] for a single destination, [`UNCOUNTED`] for a flood not counted at its ingress.
+    /// [`NONE`] for a single destination, [`UNCOUNTED`] for a flood not counted at its ingress.
     pub(crate) account: u32,
-    /// Number of its flow at its egress; [`NO_FLOW`] if no policy counts flows.
+    /// Number of its flow; [`NO_FLOW`] if no policy counts flows.
     pub(crate) flow: u32,
     /// VLAN, once `forward` has decided.
     pub vid: u16,
@@ -96,7 +95,7 @@ struct Node {
     next: u32,
 }
 
-/// Omits the link, which is meaningless outside of queues and at their ends.
+/// Debug output without the link, which is meaningless outside of queues and at their ends.
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Node").field("meta", &self.meta).field("len", &self.len).finish()
@@ -161,7 +160,6 @@ impl Default for Fifo {
 }
 
 impl Fifo {
-    /// Prefetches the queue, which may span two cache lines.
     #[inline]
     pub(crate) fn prefetch(&self) {
         prefetch(&self.head);
@@ -216,7 +214,6 @@ impl Fifo {
         (self.head != NONE).then(|| &nodes.0[self.head as usize].meta)
     }
 
-    /// Removes frames from the front up to the first for which `moves` returns false.
     #[inline]
     pub(crate) fn split_while(
         &mut self,
@@ -240,7 +237,7 @@ impl Fifo {
         Fifo { head: std::mem::replace(&mut self.head, next), tail, frames }
     }
 
-    /// Removes the frames for which `leaves` returns true; both parts keep their order.
+    /// Keeps the order of both parts.
     pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
         let mut taken = Fifo::default();
         let mut all = std::mem::take(self);

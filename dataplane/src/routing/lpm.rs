@@ -2,10 +2,8 @@
 //!
 //! The first 16 bits of an address index a root table. For longer prefixes, nodes of 64 entries follow, as in a poptrie
 //! (Asai and Ohara, SIGCOMM 2015). One bitmap marks the entries with a child node, another those at which the deciding
-//! prefix changes. A node skips the bits that all of its prefixes share, without comparing them. Instead the found
-//! prefix is compared as a whole; if it does not match, the prefixes that cover it are tried, longest first.
-//!
-//! docs/routing.md compares its time with that of other crates.
+//! prefix changes. A node skips the bits that all of its prefixes share. Hence the found prefix is compared as a whole;
+//! if it does not match, the prefixes that cover it are tried, longest first.
 
 const ROOT_BITS: u32 = 16;
 const STEP: u32 = 6;
@@ -23,7 +21,6 @@ pub type Prefix = (u128, u8);
 pub struct Lpm {
     root: Box<[u32]>,
     nodes: Vec<TrieNode>,
-    /// Deciding prefixes of node entries, one for each change.
     decisions: Vec<u32>,
     prefixes: Vec<PrefixEntry>,
 }
@@ -31,7 +28,6 @@ pub struct Lpm {
 /// Decision for addresses with equal bits up to `depth`, by the bits that follow.
 #[derive(Clone, Copy, Debug, Default)]
 struct TrieNode {
-    /// Entries with a child node.
     nodes: u64,
     /// Other entries at which the deciding prefix changes.
     begins: u64,
@@ -44,7 +40,6 @@ struct TrieNode {
 struct PrefixEntry {
     prefix: Prefix,
     value: u32,
-    /// Next shorter prefix that covers this one.
     cover: u32,
 }
 
@@ -79,7 +74,6 @@ impl Lpm {
         let numbered = (0..).zip(&lpm.prefixes).map(|(number, entry)| (entry.prefix, number));
         let (short, long): (Vec<Numbered>, Vec<Numbered>) =
             numbered.partition(|((_, len), _)| u32::from(*len) <= ROOT_BITS);
-        // A longer prefix follows those that cover it.
         for ((address, len), number) in short {
             lpm.root[root_place(address)..][..1 << (ROOT_BITS - u32::from(len))].fill(number);
         }
@@ -203,7 +197,6 @@ mod tests {
         u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)
     }
 
-    /// Generates prefixes that often cover each other.
     fn prefix() -> impl Strategy<Value = Prefix> {
         let bits = (0u32..128, any::<u8>(), 0u32..128, any::<u8>());
         (bits, 0u8..=128).prop_map(|((a, x, b, y), len)| {
@@ -225,7 +218,6 @@ mod tests {
         ) {
             let lpm = Lpm::new(prefixes.clone());
             for (address, len) in prefixes.keys().copied().chain(others) {
-                // Both ends of each prefix, and the addresses beyond them.
                 let last = address | !mask(len);
                 for probe in [address, last, address.wrapping_sub(1), last.wrapping_add(1)] {
                     prop_assert_eq!(lpm.find(probe), naive(&prefixes, probe), "{:x}", probe);

@@ -7,8 +7,7 @@
 //!         next hop  interface and MAC address of the station, if resolved
 //! ```
 //!
-//! A [`Fib`] never changes; a worker exchanges the whole between two batches. Undecided packets are for the host
-//! ([`RouteDecision::Host`]), which answers, resolves addresses, or fragments.
+//! A [`Fib`] never changes; a worker exchanges the whole between two batches. The host gets undecided packets.
 
 mod lpm;
 mod resolutions;
@@ -49,7 +48,7 @@ pub struct NextHop {
     pub station: Option<MacAddr>,
     /// Weight among the next hops of a target.
     pub weight: u16,
-    /// Maximum bytes of a packet to it, if a route sets less than its interface.
+    /// Maximum bytes of a packet, if a route sets less than its interface.
     pub mtu: Option<u32>,
 }
 
@@ -60,7 +59,7 @@ pub enum Target {
     Host(PuntReason),
     /// Packets are dropped.
     Nowhere,
-    /// Packets go to one of these next hops; of more than [`MEMBERS_MAX`], the first ones. An empty list counts as unresolved.
+    /// Packets go to one of the first [`MEMBERS_MAX`] next hops. An empty list counts as unresolved.
     Hops(Vec<NextHop>),
 }
 
@@ -124,7 +123,7 @@ struct PrefixTables {
     own: OwnAddresses,
 }
 
-/// Bloom filter of the host's IPv4 addresses: a clear bit means a foreign address.
+/// Bloom filter of the host's IPv4 addresses.
 #[derive(Clone, Debug)]
 struct OwnAddresses(Box<[u64]>);
 
@@ -213,8 +212,7 @@ impl Fib {
         self.spread
     }
 
-    /// Returns whether the source address of `packet`, received on `interface`, is this host's (RFC 1812 section
-    /// 5.3.7). Linux checks that in IPv4 only.
+    /// Returns whether the source address is this host's (RFC 1812 section 5.3.7). Linux checks that in IPv4 only.
     #[inline]
     #[must_use]
     pub fn is_from_this_host(&self, interface: &Interface, packet: &Packet) -> bool {
@@ -265,7 +263,6 @@ fn own_addresses(routes: &Routes) -> Vec<u32> {
     own.map(|((bits, _), _)| u32::try_from(bits >> 96).expect("32 bits")).collect()
 }
 
-/// Numbered targets; equal targets share a number.
 struct Targets<'a> {
     interfaces: &'a [Interface],
     numbers: HashMap<Target, u32>,

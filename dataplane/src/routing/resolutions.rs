@@ -1,20 +1,20 @@
 //! Unresolved destinations, and the deadlines of lossless frames waiting for them.
 //!
-//! Frames wait at most [`NEIGHBOUR_WAIT`] and are dropped from then on, so that a silent neighbour pauses a class once.
-//! A destination without frames for [`FORGET_AFTER`] starts anew. Destinations beyond [`KEPT_MAX`] share one entry.
+//! A silent neighbour pauses a class once. A destination without frames for [`FORGET_AFTER`] starts anew. Destinations
+//! beyond [`KEPT_MAX`] share one entry.
 
 use xoff_wire::ip::Address;
 use xoff_wire::units::{Nanos, Site};
 
-/// Maximum wait of lossless frames for a neighbour. It covers a second ARP request or neighbour solicitation, which
-/// Linux sends after a second.
+/// Maximum wait of lossless frames for a neighbour: covers a second ARP request or neighbour solicitation, which Linux
+/// sends after a second.
 pub const NEIGHBOUR_WAIT: Nanos = Nanos::from_millis(1_500);
 
 const FORGET_AFTER: Nanos = Nanos::from_secs(10);
 
 const ASK_EVERY: Nanos = Nanos::from_millis(500);
 
-/// Minimum time between two purges of a full table, each linear in its size.
+/// Minimum time between two purges, each linear in the table's size.
 const PURGE_EVERY: Nanos = Nanos::from_secs(1);
 
 const KEPT_MAX: usize = 256;
@@ -25,7 +25,6 @@ pub(crate) type Destination = (Site, Address);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) until: Nanos,
-    /// Time of the next request to the host for the neighbour.
     pub(crate) ask_at: Nanos,
     last_wanted: Nanos,
 }
@@ -68,7 +67,7 @@ impl Resolutions {
         *wait
     }
 
-    /// Returns when the next request is due. A destination without an entry causes a request with each frame.
+    /// Returns when the next request is due: a destination without an entry causes one with each frame.
     pub(crate) fn requested(&mut self, now: Nanos, destination: Destination) -> Nanos {
         let ask_at = now.after(ASK_EVERY);
         if let Ok(place) = self.waits.binary_search_by_key(&destination, |(destination, _)| *destination) {
@@ -77,7 +76,7 @@ impl Resolutions {
         ask_at
     }
 
-    /// Removes destinations for which `is_unknown` returns false, and unused ones. The others keep their deadlines.
+    /// Keeps deadlines of unknown, used destinations.
     pub(crate) fn retain(&mut self, now: Nanos, mut is_unknown: impl FnMut(Destination) -> bool) {
         let before = self.waits.len();
         self.waits.retain(|(destination, wait)| !wait.is_unwanted(now) && is_unknown(*destination));

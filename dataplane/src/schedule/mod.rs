@@ -1,9 +1,8 @@
 //! Scheduling of a port's classes: strict classes first, the highest first; the others by deficit round robin in
 //! proportion to their weights (802.1Qaz ETS).
 //!
-//! Deficits may go negative by one frame, which is repaid before the class is served again. Shares are thus exact in
-//! the long run without knowing lengths in advance. The class with the largest weight earns one long frame per round,
-//! the others in proportion.
+//! Deficits may go negative by one frame, which is repaid first. Shares are thus exact in the long run without knowing
+//! lengths in advance. The class with the largest weight earns one long frame per round.
 
 mod shaper;
 
@@ -27,8 +26,6 @@ impl Turn {
     }
 }
 
-/// Strict priority and deficit round robin over the classes of one port.
-///
 /// Deficits are in bytes times the largest weight, so that quanta are whole numbers.
 #[derive(Debug)]
 #[repr(C)]
@@ -43,7 +40,6 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// The class with the largest weight earns `frame_max`, the longest frame, per round.
     pub(crate) fn new(services: [Service; CLASSES], frame_max: u32) -> Scheduler {
         let weights = services.map(|service| match service {
             Service::Strict => 0,
@@ -59,7 +55,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the class that sends next. A single class takes no share from others: it is not charged, and its debt is forgotten.
+    /// Chooses a class. A single one takes no share from others: it is not charged, and its debt is forgotten.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
         let uncharged = |class| Turn { class, left: None, weight: 1 };
@@ -99,7 +95,6 @@ impl Scheduler {
         }
     }
 
-    /// Credits every class at once for the rounds in which no class could send.
     fn skip_void_rounds(&mut self, weighted: ClassSet) {
         let rounds_void = |class: Class| -self.deficit[class.index()].min(0) / self.quantum[class.index()];
         let rounds = weighted.iter().map(rounds_void).min().unwrap_or(0);
@@ -111,7 +106,7 @@ impl Scheduler {
         }
     }
 
-    /// Charges the class of the turn. A class that is idle or paused during its turn saves no credit.
+    /// Charges the class. One that is idle or paused during its turn saves no credit.
     #[inline]
     pub(crate) fn sent(&mut self, turn: &Turn, bytes: Bytes, now_empty: bool) {
         if turn.left.is_none() {

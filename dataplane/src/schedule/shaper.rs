@@ -1,7 +1,6 @@
 //! Token bucket in exact arithmetic: credit is kept in bit-nanoseconds per second, so that nothing is rounded.
 //!
-//! Credit is the lead of a stream over its rate, earned by time. A stream that could not send because its worker was
-//! late may save more than an idle one: it catches up with its line.
+//! A stream that could not send because its worker was late may save more credit than an idle one: it catches up with its line.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -10,7 +9,7 @@ const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 /// Maximum lead of a stream over its rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
-    /// Lead after time in which it had frames to send.
+    /// Lead after time with frames to send.
     pub(crate) late: Bytes,
     /// Lead after idle time; at most `late`.
     pub(crate) idle: Bytes,
@@ -22,12 +21,12 @@ impl From<Bytes> for Lead {
     }
 }
 
-/// Limits a stream of frames to a rate. A frame may start while credit is not negative. Its whole size is then charged,
-/// so that a frame larger than the burst still passes.
+/// Rate limit of a stream. A frame may start while credit is not negative, and its whole size is charged, so that a
+/// frame larger than the burst still passes.
 #[derive(Clone, Debug)]
 pub(crate) struct Shaper {
     rate: BitRate,
-    /// Maximum credit of an idle stream and of a busy one.
+    /// Maxima of an idle stream and of a busy one.
     most: [i64; 2],
     credit: i64,
     updated: Nanos,
@@ -62,7 +61,6 @@ impl Shaper {
         }
     }
 
-    /// Assumes frames to send.
     #[inline]
     pub(crate) fn credit(&mut self, now: Nanos) -> Credit {
         if self.credit < 0 || self.rests {
@@ -125,8 +123,8 @@ impl Credit {
     }
 }
 
-/// Returns the maximum credit of an idle and of a busy stream: at least one nanosecond's worth, for drivers that come
-/// at the rounded `ready_at`, and at most half a gigabyte, which leaves room for debts.
+/// Returns at least one nanosecond's worth, for drivers that come at the rounded `ready_at`, and at most half a
+/// gigabyte, which leaves room for debts.
 fn most_credit(rate: BitRate, Lead { late, idle }: Lead) -> [i64; 2] {
     let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
     [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))

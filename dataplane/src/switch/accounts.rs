@@ -1,19 +1,17 @@
 //! Accounts of floods: one frame that became several, and counts at its ingress until the last copy has left.
 //!
-//! If the class is lossless anywhere, no egress queue bounds its frames. The frames that floods add to their ingress
-//! count are bounded here.
+//! If the class is lossless anywhere, no egress queue bounds its frames; the frames that floods add are bounded here.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
 use crate::queue::NONE;
 
-/// Number of copies of each flood in the switch. There are never more floods than slots.
+/// Copies of each flood; there are never more floods than slots.
 #[derive(Debug)]
 pub(super) struct Accounts {
     /// Copies left; in a free entry, the next free one.
     entries: Box<[u32]>,
     free: u32,
-    /// Classes in which copies beyond the first of each flood are bounded.
     bounded: ClassSet,
     most: u32,
     beyond_one: [u32; CLASSES],
@@ -33,8 +31,7 @@ impl Accounts {
         self.bounded = bounded;
     }
 
-    /// Opens the account of a flood of `copies`, the frame included. Returns its number and the number of allowed
-    /// copies. For the others, [`Accounts::leave`] must be called at once.
+    /// Returns the account's number and the number of allowed copies. For the others, [`Accounts::leave`] must be called at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let account = self.free;
         let entry = &mut self.entries[account as usize];
@@ -48,7 +45,7 @@ impl Accounts {
         }
     }
 
-    /// Counts out one copy. Returns true for the last one.
+    /// Returns true for the last copy.
     pub(super) fn leave(&mut self, class: Class, account: u32) -> bool {
         let entry = &mut self.entries[account as usize];
         *entry -= 1;

@@ -41,7 +41,7 @@ impl Switch {
         frame
     }
 
-    /// Returns the next control frame of `port`: a pause frame, else a list of flows, else a CNM or an injected frame.
+    /// Returns a pause frame, else a list of flows, else a CNM or an injected frame.
     #[cold]
     pub(super) fn control<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         self.announce(port, store)
@@ -49,7 +49,7 @@ impl Switch {
             .or_else(|| self.next_injected(port))
     }
 
-    /// Returns whether the control pool has a frame for `port`; if not, the port waits for one.
+    /// Lets the port wait if no frame is free.
     pub(super) fn control_is_free<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> bool {
         let Some(probe) = store.control(&[0; mac_control::LEN]) else {
             if !self.ready.starved.contains(port) {
@@ -63,7 +63,7 @@ impl Switch {
         true
     }
 
-    /// If the control pool is in flight, the frame stays due.
+    /// Keeps the frame due if the control pool is in flight.
     fn announce_pause<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         if !self.ports[port.index()].peer.held.due() || !self.control_is_free(port, store) {
             return None;
@@ -102,7 +102,7 @@ impl Switch {
     }
 }
 
-/// For an 802.3x peer there is one state: paused while any class is.
+/// Merges all classes into one state for an 802.3x peer.
 fn pause_frame(flow_control: FlowControl, what: &Announcement, pause_time: Quanta) -> MacControl {
     let stopped = ClassSet(what.xoff.0 | what.refreshed.0);
     let time = |class: Class| if stopped.contains(class) { pause_time } else { Quanta(0) };

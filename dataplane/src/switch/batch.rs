@@ -1,6 +1,6 @@
 //! Contract with a [driver](crate::driver), which uses a switch in batches only.
 //!
-//! All changes of a switch are made in a [`Batch`], including the four steps of a frame's journey, for one or many frames:
+//! All changes of a switch are made in a [`Batch`], including the four steps of a frame's journey:
 //!
 //! ```text
 //!   receive -> forward -> transmit -> release      a frame's journey
@@ -14,7 +14,7 @@
 //!   hand_over, take_over, give_back, take_back, next_learned, apply_learned    other workers ([`super::workers`])
 //! ```
 //!
-//! Decisions and their order do not depend on batches; [`super::run`] explains why.
+//! Decisions and their order do not depend on batches ([`super::run`]).
 
 use xoff_wire::units::{MacAddr, Nanos, PortId};
 
@@ -52,22 +52,21 @@ impl Batch<'_> {
         self.switch.run = Run::NONE;
     }
 
-    /// Receives a frame on `port`, which this worker owns. Control frames are obeyed and consumed; others are counted
-    /// and wait for [`Batch::forward`].
+    /// Receives a frame on this worker's `port`. Control frames are consumed; others wait for [`Batch::forward`].
     #[inline]
     pub fn receive<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.switch.receive(port, frame, store);
     }
 
-    /// Moves a frame and its followers of the same micro-flow through the pipeline, from the next port in turn. Returns
-    /// false if nothing can move before [`Switch::next_deadline`].
+    /// Moves a frame and its followers of the same micro-flow through the pipeline. Returns false if nothing can move
+    /// before [`Switch::next_deadline`].
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
         !self.switch.pipeline_rests() && self.switch.forward(store)
     }
 
-    /// Passes `send` up to `most` frames that may leave by `port`, rewritten for it; due control frames go first.
-    /// Returns their number. The driver reports each by [`Batch::release`].
+    /// Passes `send` up to `most` frames that may leave by `port`, control frames first. Returns their number. The
+    /// driver reports each by [`Batch::release`].
     #[inline]
     pub fn transmit<S: FrameStore>(
         &mut self,
@@ -79,8 +78,8 @@ impl Batch<'_> {
         self.switch.transmit(port, store, most, send)
     }
 
-    /// Returns a due announcement of a pause or rate, or of its end, to the peer of `port`. A driver with several ports
-    /// calls this for all [pending](Switch::announcements_due) ports before it sends data of any.
+    /// Returns a due announcement of a pause or rate, or of its end. A driver calls this for all
+    /// [pending](Switch::announcements_due) ports before it sends data of any.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let frame = self.switch.announce(port, store)?;

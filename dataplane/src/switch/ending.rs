@@ -1,4 +1,4 @@
-//! Ends of a frame other than leaving: consumed, dropped for a named reason, or given up.
+//! Ends of a frame other than leaving.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::policy::Event;
@@ -55,7 +55,7 @@ impl Switch {
         store.free(frame);
     }
 
-    /// Drops a frame that is not admitted. No frame joins its micro-flow.
+    /// Ends the micro-flow, too.
     #[cold]
     pub(super) fn discard<S: FrameStore>(
         &mut self,
@@ -73,7 +73,7 @@ impl Switch {
         store.free(frame);
     }
 
-    /// Drops an admitted frame and counts it out at its ingress.
+    /// Counts the frame out at its ingress.
     #[cold]
     pub(super) fn drop_admitted<S: FrameStore>(
         &mut self,
@@ -94,7 +94,7 @@ impl Switch {
         self.finish(frame, store);
     }
 
-    /// Frees the frame's slot and counts it out at its ingress, here or at the worker that owns that port.
+    /// Counts the frame out at its ingress, here or at the worker that owns that port.
     #[inline]
     pub(super) fn finish<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let meta = *self.nodes.meta(&frame);

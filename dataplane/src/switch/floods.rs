@@ -10,7 +10,7 @@ use crate::queue::{FrameMeta, Origin};
 use crate::routing::Hop;
 
 impl Switch {
-    /// Forwards a frame to each of `ports`, or keeps it until all copies have room. `hop` is for routed frames.
+    /// Keeps the frame until all copies have room. `hop` is for routed frames.
     pub(super) fn flood<S: FrameStore>(
         &mut self,
         ports: PortSet,
@@ -64,7 +64,7 @@ impl Switch {
         }
     }
 
-    /// Returns the ports that a flood reaches, the ports that it misses, and the first port whose room it waits for, if any.
+    /// Returns the ports that a flood reaches, the ports that it misses, and the first port whose room it waits for.
     fn find_room(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         if self.when_full == WhenFull::Drop {
             return (ports, PortSet::NONE, None);
@@ -76,8 +76,8 @@ impl Switch {
         self.find_room_together(ports, meta)
     }
 
-    /// Finds room if the shared egress limits cannot take all copies. The flood takes the group members with the
-    /// smallest demand, and misses ports at a standstill for which nothing is left.
+    /// Takes the group members with the smallest demand on shared egress limits, and misses ports at a standstill for
+    /// which nothing is left.
     #[cold]
     fn find_room_together(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         let ports = self.with_leanest_members(ports, meta);

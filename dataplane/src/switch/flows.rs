@@ -1,8 +1,7 @@
-//! Link between OFC's tables, queues and control frames: flows are counted, paused one by one, and resumed.
+//! Link between OFC's tables, queues and control frames.
 //!
-//! A class under OFC has nested queues at its egress ports, where pauses of single flows are obeyed. If that is
-//! impossible (full table, queued frames of unknown flows, VOQ), the frame is obeyed as the plain PFC frame that it
-//! also is.
+//! Pauses of single flows need nested queues. If that is impossible (full table, queued frames of unknown flows, VOQ),
+//! the frame is obeyed as the plain PFC frame that it also is.
 
 use xoff_flow_control::policy::{FlowPauseFrame, Ofc, Policy};
 use xoff_flow_control::settings::PortSettings;
@@ -21,7 +20,7 @@ impl Switch {
         self.policies.acting[class.index()].as_ofc()
     }
 
-    /// Counts the flow of a frame about to be queued at `egress`, for nested queues and for shadows of OFC.
+    /// Counts flows for nested queues and for shadows of OFC.
     #[inline]
     pub(super) fn count_flow<S: FrameStore>(&mut self, egress: PortId, frame: &Frame, store: &S) {
         if self.policies.shadows_count_flows {
@@ -59,7 +58,7 @@ impl Switch {
         }
     }
 
-    /// Obeys the list of flows in `pfc` if `port` accepts lists: flow by flow, or by pausing the class. Returns whether there was a list.
+    /// Obeys a list of flows if `port` accepts lists: flow by flow, or by pausing the class. Returns whether there was one.
     pub(super) fn obey_list(
         &mut self,
         port: PortId,
@@ -100,7 +99,7 @@ impl Switch {
         Ok(true)
     }
 
-    /// Reports a pause of the whole class, not one by a list.
+    /// Excludes pauses by lists.
     pub(super) fn report_class_pause(&mut self, port: PortId, class: Class) {
         let peer = &self.ports[port.index()].peer;
         let is_paused = peer.paused.classes().contains(class) && !peer.paused_for_flows.contains(class);
@@ -214,7 +213,7 @@ impl Switch {
         Some(self.send_control(port, &bytes[..len], store))
     }
 
-    /// Records that the peer of `port` has no flow of `class` paused: XON was sent, or its link was lost.
+    /// Forgets pauses that XON or a lost link has ended.
     pub(super) fn forget_flow_pauses(&mut self, port: PortId, class: Class) {
         if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
             ofc.forget_sent(port);
@@ -234,7 +233,7 @@ impl Switch {
         }
     }
 
-    /// Handles due timers of flows at `port`. Returns the next one.
+    /// Returns the next due time.
     pub(super) fn fire_flows(&mut self, port: PortId) -> Nanos {
         let mut next = self.ports[port.index()].peer.flows_expire;
         for class in Class::ALL {
@@ -247,7 +246,7 @@ impl Switch {
         next
     }
 
-    /// Resumes all flows of a replaced policy; its queue at `port` becomes a FIFO. Returns the unused queue.
+    /// Makes the queue a FIFO. Returns the unused queue.
     pub(super) fn end_flows(&mut self, ended: &Policy, port: PortId, class: Class) -> Option<Box<Nested>> {
         let Policy::Ofc(ofc) = ended else { return None };
         if ofc.has_sent_pause(port) {

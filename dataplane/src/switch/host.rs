@@ -1,7 +1,6 @@
 //! Frames of the host, sent by the interface of a routed port, or of a VLAN with a router. They join the egress queue
-//! of their class, obey its pauses, and count there; they count at no ingress, so that they take no memory promised to
-//! peers. A VLAN's frames to a port at a standstill ([`super::paused_floods`]) are dropped, so that its other stations
-//! are reached.
+//! of their class, obey its pauses, and count there only, so that they take no memory promised to peers. A VLAN's
+//! frames to a port at a standstill ([`super::paused_floods`]) are dropped, so that its other stations are reached.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{HOST_FRAMES_MAX, Lldp};
@@ -97,7 +96,7 @@ fn is_of_vlan(meta: &FrameMeta) -> bool {
     meta.origin == Origin::Host && meta.vid != 0
 }
 
-/// A class may have as many frames as remain for other classes, so that a paused class never takes all.
+/// Allows a class as many frames as remain for other classes, so that a paused class never takes all.
 fn has_room(of_host: &[u32; CLASSES], class: Class) -> bool {
     of_host[class.index()] + of_host.iter().sum::<u32>() < HOST_FRAMES_MAX
 }

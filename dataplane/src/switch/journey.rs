@@ -1,7 +1,7 @@
 //! Journey of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit), [release](Switch::release).
 //!
 //! Every action of a step for a single frame must be excluded by its margin, or be done for a whole run when it is
-//! counted ([`super::run`]). The test bed compares large batches with batches of one.
+//! counted ([`super::run`]).
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -132,7 +132,7 @@ impl Switch {
         true
     }
 
-    /// Recovers from a port in turn that has no frame, which is a bug; the other ports continue.
+    /// Recovers from a bug: the other ports continue.
     #[cold]
     fn was_not_ready(&mut self, port: PortId) -> bool {
         debug_assert!(false, "{port:?} is ready, and has no frame");
@@ -145,7 +145,7 @@ impl Switch {
         true
     }
 
-    /// Decides for a frame that waited before or in the pipeline; its class may differ from its lane.
+    /// Decides for a frame that waited; its class may differ from its lane.
     #[inline(never)]
     fn decide_through<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
@@ -202,7 +202,7 @@ impl Switch {
         (forwarding.decision, forwarding.vid)
     }
 
-    /// Admits a frame to the queue of `egress`, possibly of another worker. Returns whether it joined the open run.
+    /// Returns whether the frame joined the open run.
     #[inline]
     pub(super) fn enqueue<S: FrameStore>(&mut self, egress: PortId, frame: Frame, store: &mut S) -> bool {
         let meta = self.nodes.meta_mut(&frame);
@@ -220,7 +220,7 @@ impl Switch {
         joins
     }
 
-    /// Adds following frames of the micro-flow to the open run, up to the margin or another port's turn.
+    /// Stops at the margin, or at another port's turn.
     #[inline]
     fn enqueue_followers(&mut self, port: PortId, class: Class) {
         let at = &self.ports[port.index()].ingress;
@@ -242,7 +242,7 @@ impl Switch {
         self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, followers);
     }
 
-    /// Not inlined, so that it exists once.
+    /// Exists once, because it is not inlined.
     #[inline(never)]
     fn enqueue_alone<S: FrameStore>(&mut self, key: RunKey, frame: Frame, store: &mut S) {
         self.end_run();
@@ -347,8 +347,8 @@ impl Switch {
         sent
     }
 
-    /// Returns at most `most` frames: the dequeued one, rewritten, and identical ones right behind while nothing needs
-    /// a decision, a rewrite or an announcement. `None` if the first is dropped.
+    /// Returns a frame and identical ones right behind, while nothing needs a decision, a rewrite or an announcement.
+    /// `None` if the first is dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,

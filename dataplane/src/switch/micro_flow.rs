@@ -1,8 +1,7 @@
 //! Micro-flows: consecutive frames with identical headers. The classification and forwarding of the first apply to the others.
 //!
-//! A frame joins the micro-flow of the previous one at its port if all header fields in use are equal: addresses, tags,
-//! EtherType, and the DSCP of an IP packet. If both are forwarded at the same instant and the bridge has not changed in
-//! between, it takes the same egress and teaches nothing.
+//! All header fields in use must be equal: addresses, tags, EtherType, and the DSCP of an IP packet. If the time is the
+//! same and the bridge has not changed, a frame takes the same egress and teaches nothing.
 
 use pnet_packet::ethernet::EtherTypes;
 use xoff_wire::cnm::CNM;
@@ -11,10 +10,9 @@ use xoff_wire::units::{Class, Nanos, PortId};
 
 use crate::forward::{Bridge, Decision, Forwarding};
 
-/// Length of a frame that holds every possible header field: a tag, and the fixed IPv6 header.
+/// A tag, and the fixed IPv6 header.
 const LONG_ENOUGH: usize = field::TAGGED_PAYLOAD as usize + field::IPV6_LEN;
 
-/// Kind of the last received frame of a port, and route of the last forwarded one.
 #[derive(Debug, Default)]
 pub(super) struct MicroFlow {
     last_in: Option<FirstFrame>,
@@ -25,7 +23,6 @@ pub(super) struct MicroFlow {
 enum Forwarded {
     #[default]
     NotCached,
-    /// The source address was refused.
     SourceRefused,
     Repeats(Route),
 }
@@ -46,7 +43,7 @@ pub(super) struct FrameKind {
     pub(super) tags: u8,
 }
 
-/// First bytes of a frame: all that classification and forwarding use, unless it has a CN-TAG.
+/// All that classification and forwarding use, unless the frame has a CN-TAG.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     first: u128,
@@ -54,7 +51,6 @@ struct Start {
     rest: u32,
 }
 
-/// Route of a frame that taught the bridge nothing.
 #[derive(Clone, Copy, Debug)]
 struct Route {
     class: Class,
@@ -67,7 +63,7 @@ struct Route {
 impl Start {
     const LEN: usize = 20;
 
-    /// Masks of the version and traffic class of a packet without ECN, by EtherType.
+    /// Version and traffic class without ECN, by EtherType.
     const OTHER: [u8; 2] = [0, 0];
     const IPV4: [u8; 2] = [0xff, 0xfc];
     const IPV6: [u8; 2] = [0xff, 0xc0];
@@ -87,7 +83,6 @@ impl Start {
         }
     }
 
-    /// Returns a mask of everything up to Ethernet's payload, and of `bits` of the payload.
     const fn mask(payload: u8, bits: [u8; 2]) -> Start {
         let (mut mask, mut at) = ([0; Start::LEN], payload as usize);
         [mask[at], mask[at + 1]] = bits;
@@ -98,7 +93,6 @@ impl Start {
         Start::new(&mask)
     }
 
-    /// Returns the mask of a layout, if all of its fields are in the start.
     #[inline]
     fn mask_of(layout: Layout) -> Option<&'static Start> {
         const UNTAGGED: u8 = field::PAYLOAD;
@@ -134,7 +128,7 @@ impl MicroFlow {
         first.is_joined_by(&Start::of(head)?).then_some(first.kind)
     }
 
-    /// Returns the class of the last received frame if others may join it.
+    /// Returns `None` if no frame may join.
     #[inline]
     pub(super) fn class(&self) -> Option<Class> {
         self.last_in.as_ref().map(|first| first.kind.class)
@@ -150,7 +144,7 @@ impl MicroFlow {
         self.last_in = None;
     }
 
-    /// Returns the egress port and VLAN, or `None` if the bridge must decide.
+    /// Returns `None` if the bridge must decide.
     #[inline]
     pub(super) fn route(&self, now: Nanos, class: Class, bridge: &Bridge) -> Option<(PortId, u16)> {
         let Forwarded::Repeats(route) = &self.last_forwarded else { return None };

@@ -1,4 +1,4 @@
-//! Dataplane of one worker: the place where its parts meet.
+//! Dataplane of one worker.
 //!
 //! ```text
 //!   batch            contract with drivers        journey      receive, forward, transmit, release
@@ -17,9 +17,6 @@
 //!   ready_sets, timers, workers  ready sets; timers; other workers
 //!   policy_swap, revision        changes of policies and settings
 //! ```
-//!
-//! A switch with several workers has one [`Switch`] per worker. Each owns some ports completely, and exchanges
-//! [`Handover`]s and [`Return`]s with the others ([`workers`]).
 
 mod accounts;
 mod announce;
@@ -119,10 +116,10 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Creates a switch whose store has `slots` slots, and allocates all of its memory. `counters` are those of the whole switch.
+    /// Creates a switch and allocates all of its memory. `counters` are those of the whole switch.
     ///
     /// # Panics
-    /// Panics if the pipeline is to halt for full queues ([`WhenFull::Stop`]) and there are several workers.
+    /// Panics with [`WhenFull::Stop`] and several workers.
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         assert!(
@@ -228,14 +225,14 @@ impl Switch {
         self.ports[port.index()].egress.committed
     }
 
-    /// Returns whether `port` can be removed: its link is down, or it has no frames and no pending announcement.
+    /// Returns whether `port` can be removed: without link, or without frames and pending announcements.
     #[must_use]
     pub fn is_drained(&self, port: PortId) -> bool {
         let at = &self.ports[port.index()];
         !at.up || at.frames() == 0 && !at.peer.is_announcement_due()
     }
 
-    /// Returns this worker's account of its frames. Visits all queues: too slow to call for every frame.
+    /// Returns this worker's account. Visits all queues: too slow to call for every frame.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
@@ -244,7 +241,7 @@ impl Switch {
         Ledger { held: inside + outbound, ..self.ledger }
     }
 
-    /// Exports the forwarding database's numbers of this worker's ports to their counters. Too slow to call for every frame.
+    /// Exports the forwarding database's numbers to counters. Too slow to call for every frame.
     pub fn show_addresses(&self) {
         let fdb = self.bridge.fdb();
         for port in self.workers.own().iter() {

@@ -1,4 +1,4 @@
-//! Reading of a frame's head: whether the frame is to be forwarded, and the peer's requests in control frames.
+//! Reading of a frame's head, and of the peer's requests in control frames.
 
 use xoff_flow_control::pause::Resumed;
 use xoff_flow_control::punt_reason::PuntReason;
@@ -21,7 +21,7 @@ pub(super) enum Reading {
 }
 
 impl Switch {
-    /// A caller that does not admit the frame must [discard](Switch::discard) it, which ends the micro-flow.
+    /// Reads a head. A caller that does not admit the frame must [discard](Switch::discard) it, which ends the micro-flow.
     #[inline(never)]
     pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
         let Ok(header) = Header::parse(head) else { return Reading::Malformed };

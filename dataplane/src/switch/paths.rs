@@ -1,12 +1,10 @@
-//! Choice of the group member by which a frame leaves, made after admission and lookup by [`crate::forward::WeightedPaths`].
+//! Choice of the group member by which a frame leaves, by [`crate::forward::WeightedPaths`].
 //!
-//! A member without link is excluded at once. Unless the group spreads by flow, closed and full members are excluded
-//! while there are others; a waiting frame chooses again. A flood whose copies lack room only together takes the
-//! members with the smallest demand. A flow waits for its member.
+//! Unless the group spreads by flow, closed and full members are excluded while there are others; a waiting frame
+//! chooses again. A flow waits for its member.
 //!
-//! Each worker chooses for its own ports' frames. For ports of other workers it reads their occupancies, which exclude
-//! frames on the way there. A handed-over frame stays with its port, unless that has closed and the group is not by
-//! flow.
+//! For ports of other workers a worker reads occupancies, which exclude frames on the way there. A handed-over frame
+//! stays with its port, unless that has closed and the group is not by flow.
 
 use xoff_flow_control::settings::{GroupSettings, Spread, SwitchSettings, Turns, WhenFull};
 use xoff_wire::FlowKey;
@@ -51,7 +49,7 @@ impl Paths {
         Paths { groups, salt: mix(secret), hops_drawn: 0 }
     }
 
-    /// Commits the last choice of each group with a member in `ports`.
+    /// Commits the last choices.
     pub(super) fn take(&mut self, ports: &PortSet, groups: &Groups) {
         if self.groups.is_empty() {
             return;
@@ -99,7 +97,7 @@ impl Group {
 }
 
 impl Switch {
-    /// Forwards a frame to one member of `group`, or keeps it until a member has room. `hop` is for routed frames.
+    /// Keeps the frame until a member has room. `hop` is for routed frames.
     #[inline(never)]
     pub(super) fn take_path<S: FrameStore>(
         &mut self,
@@ -109,7 +107,6 @@ impl Switch {
         store: &mut S,
     ) {
         let Some(egress) = self.choose(group, self.linked(group), &frame, store) else {
-            // The decision at this same instant found a link.
             unreachable!("a group without a link is no decision")
         };
         if self.must_wait(egress, self.nodes.meta(&frame)) {
@@ -144,7 +141,7 @@ impl Switch {
         chosen
     }
 
-    /// Returns the members of a group that a flood may take: none at a standstill, while another accepts the flood or lets it wait.
+    /// Excludes members at a standstill, while another accepts the flood or lets it wait.
     fn flood_paths(&self, id: GroupId, meta: &FrameMeta) -> PathSet {
         let group = &self.paths.groups[id.index()];
         let linked = self.linked(id);
@@ -205,7 +202,7 @@ impl Switch {
         self.paths.groups[id.index()].next(turns, usable)
     }
 
-    /// Chooses a frame's next hop; `None` without any. If queues decide, the run must have ended.
+    /// Chooses a next hop. If queues decide, the run must have ended.
     pub(super) fn choose_hop(&self, spread: Spread, hops: &Hops, frame: &Frame, head: &[u8]) -> Option<Hop> {
         let meta = *self.nodes.meta(frame);
         let port = |path: usize| hops.hops[path].site.port();
@@ -222,7 +219,7 @@ impl Switch {
         hops.hops.get(path.unwrap_or(0)).copied()
     }
 
-    /// Returns the usable paths among those with a link, and the order of the choice, if the group spreads by frame.
+    /// Returns the order of the choice, if the group spreads by frame.
     fn open_paths(
         &self,
         spread: Spread,
@@ -247,8 +244,8 @@ impl Switch {
         }
     }
 
-    /// Returns the egress port of a handed-over frame: its own, or, if that has closed, the open member with the
-    /// shortest queue. Flows, copies of floods and host frames stay with their port.
+    /// Returns the frame's own port, or, if that has closed, the open member with the shortest queue. Flows, copies of
+    /// floods and host frames stay with their port.
     #[inline]
     pub(super) fn open_member(&mut self, meta: &FrameMeta) -> PortId {
         if !self.ports[meta.egress.index()].egress.closed.contains(meta.class) {
@@ -266,13 +263,12 @@ impl Switch {
         open.min_by_key(|&port| (!self.takes(port, meta), self.waits_at(port, meta.class)))
     }
 
-    /// Returns whether the queue of `egress` accepts a frame, as far as this worker knows.
     fn takes(&self, egress: PortId, meta: &FrameMeta) -> bool {
         let has_room = || self.buffer.egress_has_room(egress, meta.class, meta.counted());
         !self.is_closed(egress, meta.class) && (!self.workers.owns(egress) || has_room())
     }
 
-    /// For another worker's port, returns whether a watchdog has given the class up.
+    /// Returns, for another worker's port, whether a watchdog has given the class up.
     fn is_closed(&self, egress: PortId, class: Class) -> bool {
         match self.workers.owns(egress) {
             true => self.ports[egress.index()].egress.closed.contains(class),
@@ -280,7 +276,7 @@ impl Switch {
         }
     }
 
-    /// Returns the bytes of `class` and higher ones queued or committed at `egress`, as far as this worker knows.
+    /// Includes higher classes and committed bytes.
     fn waits_at(&self, egress: PortId, class: Class) -> Bytes {
         let above = Class::ALL.into_iter().skip(class.index());
         let counted = |class| match self.workers.owns(egress) {

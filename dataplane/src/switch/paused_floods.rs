@@ -2,15 +2,13 @@
 //!
 //! A flood counts at its ingress until its last copy has left. One port paused for ever would hold all floods, and by
 //! our own pause their senders. At a standstill ([`Standstill`]), floods of an ingress queue may fill only one in
-//! [`PARTS`] of its XON, in bytes and frames. Queued floods beyond that are dropped at each sample that finds a
-//! standstill. Later ones join no paused queue ([`DropReason::FloodPaused`]). For policies that use the length of
-//! egress queues, floods must leave the same room below the egress XON. Frames with one known destination still wait.
+//! [`PARTS`] of its XON. Queued floods beyond that are dropped at each sample that finds a standstill. Later ones join
+//! no paused queue ([`DropReason::FloodPaused`]). For policies that use the length of egress queues, floods must leave
+//! the same room below the egress XON. Frames with one known destination still wait.
 //!
 //! * All floods of the ingress port count, also those to unpaused ports: the remaining copies of a flood are not known.
-//!   A port at a standstill beside a slow one may thus receive no floods.
 //! * The oldest floods are dropped first: they are the same at several paused ports, so that their last copies leave.
-//! * Floods of a VLAN's router are excluded: none waits at such a port ([`super::host`]).
-//! * A pipeline that waits for room in a full queue ([`WhenFull`]) does not wait for a flood at such a port.
+//! * Floods of a VLAN's router are excluded ([`super::host`]), and the pipeline waits for none ([`WhenFull`]).
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -29,13 +27,12 @@ use crate::queue::{FrameMeta, Origin, UNCOUNTED};
 const PARTS: u32 = 4;
 
 impl Switch {
-    /// Returns whether frames with several destinations are treated as floods. In a switch of two ports they are not,
-    /// unless its router sends by both.
+    /// Returns false for a switch of two ports, unless its router sends by both.
     fn has_floods(&self) -> bool {
         self.ports.len() > 2 || self.bridge.has_routers()
     }
 
-    /// Opens the account of a flood. Returns how many copies may be made.
+    /// Returns how many copies may be made.
     pub(super) fn open_flood(&mut self, frame: &Frame, copies: u32) -> u32 {
         if !self.has_floods() {
             return 0;
@@ -55,7 +52,7 @@ impl Switch {
         may_be_made
     }
 
-    /// Counts out a copy of a flood. Returns true for the last one.
+    /// Returns true for the last copy.
     pub(super) fn close_flood(&mut self, meta: &FrameMeta) -> bool {
         let is_last = self.accounts.leave(meta.class, meta.account);
         if is_last && meta.origin == Origin::Network {
@@ -66,7 +63,6 @@ impl Switch {
         is_last
     }
 
-    /// Returns those of this worker's `ports` where floods of `class` are bounded by a standstill.
     pub(super) fn standing_still(&self, ports: &PortSet, class: Class) -> PortSet {
         let stands_still = |port: &PortId| self.ports[port.index()].peer.lets_nothing_pass().contains(class);
         if self.has_floods() { ports.iter().filter(stands_still).collect() } else { PortSet::NONE }
@@ -104,7 +100,7 @@ impl Switch {
         }
     }
 
-    /// Returns the maximum of the egress queue up to which floods join it despite a pause.
+    /// Returns the bytes up to which floods join a paused queue.
     fn egress_part(&self, egress: PortId, class: Class) -> Bytes {
         if !self.policy(class).goes_by_egress() {
             return Bytes(u64::MAX);
@@ -113,8 +109,7 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Drops floods beyond their part if a sample is due. Runs before expired pauses end: a sample records whether
-    /// frames could leave until now.
+    /// Runs before expired pauses end: a sample records whether frames could leave until now.
     pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
         if self.now < standstill.next_look() {
@@ -156,7 +151,7 @@ impl Switch {
 }
 
 impl Peer {
-    /// Returns the classes at a standstill that have not resumed since the last sample.
+    /// Excludes classes that have resumed since the last sample.
     #[inline]
     pub(super) fn lets_nothing_pass(&self) -> ClassSet {
         ClassSet(self.standstill.classes().0 & self.paused.blocked().0)

@@ -7,13 +7,11 @@
 //!   arrived --- in turn, at `free_at` or on arrival ---> frames --- `delay` later, at `due` ---> room at egress?
 //! ```
 //!
-//! If the egress has no room and the pipeline halts for that ([`WhenFull::Stop`]), the frame stays at the head. The
-//! clock stops, and nothing else is forwarded, for all ports and classes. The frame is decided anew after every event
-//! that may make room or change its egress; ageing of an address is none. A halt is counted at the first full queue,
-//! and lasts until its frame has gone.
+//! If the egress has no room and the pipeline halts for that ([`WhenFull::Stop`]), the clock stops, and nothing is
+//! forwarded, for all ports and classes. The frame at the head is decided anew after every event that may make room or
+//! change its egress; ageing of an address is none. A halt is counted at the first full queue.
 //!
-//! A frame in the pipeline counts at its ingress. A late driver moves the frames that should have moved before, with
-//! the room that exists now.
+//! A frame in the pipeline counts at its ingress. A late driver uses the room that exists now.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -40,13 +38,12 @@ struct Halt {
     head: u32,
     queue: Queue,
     since: Nanos,
-    /// Time at which that frame was last retried: the end of the halt, unless it finds no room.
+    /// Time of the last retry: the end of the halt, unless it finds no room.
     tried: Option<Nanos>,
 }
 
 #[derive(Debug)]
 pub(super) struct Pipeline {
-    /// True with no rate, no delay, class order, and no frame inside.
     passes_at_once: bool,
     is_default: bool,
     rate: Option<FrameRate>,
@@ -54,15 +51,13 @@ pub(super) struct Pipeline {
     frames: Fifo,
     /// Times at which the frames have passed, by the pipeline's clock; empty without delay.
     due: VecDeque<Nanos>,
-    /// Time at which the next frame may enter, by the pipeline's clock, and the fraction of a nanosecond left over.
+    /// Time at which the next frame may enter, by the pipeline's clock, and a fraction of a nanosecond.
     free_at: Nanos,
     owed: u64,
-    /// True if the frame at the head found no room and no event has occurred since.
+    /// True if no event has occurred since the head found no room.
     is_halted: bool,
-    /// Halt whose end is not known yet.
     halt: Option<Halt>,
     counters: Arc<Counters>,
-    /// Time at which the last frame passed, by the pipeline's clock.
     at: Nanos,
     behind: Nanos,
 }
@@ -97,7 +92,7 @@ impl Pipeline {
         self.is_default
     }
 
-    /// Returns the next step. The head goes before others enter.
+    /// Returns a step of the head before others enter.
     pub(super) fn next(&mut self, now: Nanos, nodes: &Nodes) -> PipelineStep {
         if self.is_halted {
             return PipelineStep::Wait;
@@ -151,7 +146,6 @@ impl Pipeline {
         (self.is_halted, self.passes_at_once) = (true, false);
     }
 
-    /// Puts frames that had passed back at the head, to be decided anew.
     pub(super) fn put_back(&mut self, nodes: &mut Nodes, mut first: Fifo) {
         if self.delay > Nanos::ZERO {
             (0..first.frames()).for_each(|_| self.due.push_front(self.at));
@@ -205,7 +199,7 @@ impl Pipeline {
     }
 }
 
-/// Returns the bits of a class that select its ingress queue: all for one queue per class, none for a single one.
+/// Returns all bits for one queue per class, none for a single one.
 pub(super) const fn lane_bits(order: IngressOrder) -> u8 {
     match order {
         IngressOrder::ByClass => 0b111,

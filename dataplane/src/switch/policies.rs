@@ -1,5 +1,4 @@
-//! Execution of policies' intents. A policy may also decide for lower classes. A class of a port is held while any
-//! policy demands it; XON is sent when the last demand ends.
+//! Execution of policies' intents. A class of a port is held while any policy demands it; XON is sent when the last demand ends.
 
 use xoff_flow_control::cause::{Cause, Trigger};
 use xoff_flow_control::policy::{Capabilities, Event, Intent, Policy, Shadow};
@@ -79,7 +78,6 @@ impl Switch {
         }
     }
 
-    /// Executes the intents of the policy of class `by` on an event at port `at`, as far as possible.
     #[cold]
     pub(super) fn carry_out(&mut self, by: Class, at: PortId) {
         if self.policies.kinds[by.index()] == PolicyKind::Custom {

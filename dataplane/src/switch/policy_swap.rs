@@ -1,6 +1,4 @@
-//! Replacement of a policy in a running switch.
-//!
-//! The caller allocates and frees all memory; a worker only exchanges values.
+//! Replacement of a policy in a running switch. The caller allocates and frees all memory.
 
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
@@ -15,7 +13,7 @@ pub struct PolicySwap {
     class: Class,
     kind: PolicyKind,
     policy: Policy,
-    /// Queues for flows by port, if the policy nests them; after the exchange, the unused ones.
+    /// Queues for flows by port; after the exchange, the unused ones.
     queues: Box<[Option<Box<Nested>>]>,
 }
 

@@ -1,7 +1,6 @@
 //! State of a port: ingress, egress, and the requests between both ends.
 //!
-//! With many ports, their state is rarely cached. Fields that every frame touches come first, in as few cache lines as
-//! possible; rarely used ones follow, or are boxed.
+//! Fields that every frame touches come first, in as few cache lines as possible; rarely used ones follow, or are boxed.
 
 use std::mem::offset_of;
 
@@ -56,7 +55,7 @@ pub(super) struct Egress {
     /// Longest transmitted frame without its tags.
     pub(super) mtu_frame: u32,
     pub(super) backlogged: ClassSet,
-    /// Classes that accept no frame: all without link, and those given up by the watchdog.
+    /// All without link, and those given up by the watchdog.
     pub(super) closed: ClassSet,
     pub(super) marks: ClassSet,
     /// Classes whose unmarkable frames are dropped before they join.
@@ -82,7 +81,7 @@ pub(super) struct Peer {
     /// CNMs and injected frames.
     pub(super) injected: Fifo,
     pub(super) flow_lists_due: ClassSet,
-    /// Classes paused as a whole only because the peer's flows could not be paused one by one.
+    /// Classes paused as a whole because flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
     pub(super) requested_rates: RequestedRates,
     /// Classes whose policies demand a hold, by held class.
@@ -99,7 +98,6 @@ const _: () = assert!(offset_of!(Egress, scheduler) < 2 * LINE, "what a frame to
 const _: () = assert!(offset_of!(Peer, requested_rates) < 2 * LINE, "what a frame touches before it leaves");
 
 impl SwitchPort {
-    /// `lossless` are the classes that are lossless at any port; `lane_bits` select the [lane](Ingress::lane).
     pub(super) fn new(
         settings: &PortSettings,
         ports: usize,
@@ -139,13 +137,13 @@ impl SwitchPort {
         }
     }
 
-    /// A pause is sent at once, others only when data could leave, so that they delay pauses no more than data do.
+    /// Sends a pause at once, others only when data could leave, so that they delay pauses no more than data do.
     #[inline]
     pub(super) fn announces(&self) -> bool {
         self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())
     }
 
-    /// Returns whether a control frame is pending, now or when committed frames have left.
+    /// Includes control frames that must wait for committed ones.
     #[inline]
     pub(super) fn has_announcements(&self) -> bool {
         let peer = &self.peer;
@@ -174,7 +172,7 @@ impl SwitchPort {
 }
 
 impl Ingress {
-    /// Returns the queue of a frame of `class`: one per class, or one for all.
+    /// Returns one lane per class, or one for all.
     #[inline]
     pub(super) fn lane(&self, class: Class) -> Class {
         Class::from_low_bits(class.get() & self.lane_bits)
@@ -204,7 +202,7 @@ impl Egress {
         }
     }
 
-    /// Applies new settings, except the rates of classes, which also depend on the peer.
+    /// Omits the rates of classes, which also depend on the peer.
     pub(super) fn revise(&mut self, now: Nanos, settings: &PortSettings, lossless: ClassSet) {
         self.rewriter = Rewriter::new(settings);
         self.mtu_frame = settings.mtu_frame;
@@ -234,7 +232,7 @@ impl Egress {
         self.scheduler.choose(eligible)
     }
 
-    /// Marks idle shapers, the line included: classes that could not send at `now` even on a free line.
+    /// Marks classes that could not send at `now` even on a free line.
     #[inline]
     pub(super) fn rest(&mut self, now: Nanos, mut eligible: ClassSet) {
         for class in self.shaped.iter() {
@@ -249,7 +247,7 @@ impl Egress {
         }
     }
 
-    /// Returns the bytes on the line that may be sent in this turn without another decision.
+    /// Returns the bytes that may be sent without another decision.
     pub(super) fn margin(&mut self, now: Nanos, turn: &Turn) -> Bytes {
         let of_class = self.rate(turn.class).map_or(Bytes::MAX, |rate| rate.credit(now).bytes());
         let uncommitted = self.commit_max.saturating_sub(self.committed);
@@ -283,7 +281,7 @@ impl Egress {
         self.committed -= load.on_line();
     }
 
-    /// Returns when the next of the `eligible` classes may start by rates, or `None` if that depends on a release.
+    /// Returns `None` if the start depends on a release.
     pub(super) fn ready_at(&self, eligible: ClassSet) -> Option<Nanos> {
         if self.is_fully_committed() {
             return None;
@@ -300,7 +298,6 @@ fn those_where(settings: &PortSettings, holds: fn(&ClassSettings) -> bool) -> Cl
     Class::ALL.into_iter().filter(|class| holds(&settings.classes[class.index()])).collect()
 }
 
-/// Returns the classes whose frames are marked, and those whose unmarkable frames are dropped.
 fn marked(settings: &PortSettings, lossless: ClassSet) -> (ClassSet, ClassSet) {
     let early = those_where(settings, |class| class.ecn.is_some_and(|ecn| ecn.wred));
     (those_where(settings, |class| class.ecn.is_some()), ClassSet(early.0 & !lossless.0))
@@ -331,12 +328,12 @@ pub(super) fn longest_frame(port: &PortSettings) -> Bytes {
     Bytes::on_line(port.mtu_frame + TAGS)
 }
 
-/// Returns the maximum lead over the line: the burst if late, the commit limit after idle time.
+/// Returns the burst if late, the commit limit after idle time.
 fn line_lead(port: &PortSettings) -> Lead {
     Lead { late: port.burst, idle: port.commit }
 }
 
-/// Returns the maximum lead over a class's own `rate`: the line's time at that rate, and at least one frame.
+/// Returns the line's time at `rate`, and at least one frame.
 pub(super) fn class_lead(port: &PortSettings, rate: BitRate) -> Lead {
     let part = |of_line: Bytes| rate.bytes_in(port.speed.time_of(of_line)).max(longest_frame(port));
     Lead { late: part(port.burst), idle: part(port.commit) }

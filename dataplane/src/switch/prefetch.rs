@@ -1,6 +1,4 @@
-//! Prefetching of a switch's state before its driver runs it ([`xoff_flow_control::prefetch`]).
-//!
-//! While a driver runs one of many switches, it can prefetch the ports of the next, one per step. Data behind pointers follow a step later.
+//! Prefetching of a switch's state before its driver runs it ([`xoff_flow_control::prefetch`]). Data behind pointers follow a step later.
 
 use xoff_flow_control::prefetch::prefetch;
 use xoff_wire::units::{Class, MacAddr, PortId};
@@ -9,7 +7,7 @@ use super::Switch;
 use super::port::SwitchPort;
 
 impl Switch {
-    /// Prefetches for step number `step`, from 0. There is one more step than ports; further ones do nothing.
+    /// Prefetches for step number `step`, from 0 to the number of ports; further ones do nothing.
     #[inline]
     pub fn prefetch(&self, step: usize) {
         if let Some((at, id)) = self.port_number(step) {
@@ -29,7 +27,7 @@ impl Switch {
         self.nodes.prefetch(slot);
     }
 
-    /// Prefetches the lookup of an untagged frame with `head` that will soon be received on `port`.
+    /// Prefetches the lookup of an untagged frame that will soon be received on `port`.
     #[inline]
     pub fn prefetch_coming(&self, port: PortId, head: &[u8]) {
         if let Some(mac) = head.first_chunk() {

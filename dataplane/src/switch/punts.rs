@@ -8,7 +8,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::punt::{Punt, PuntRefusal, PuntSink};
 use crate::queue::FrameMeta;
 
-/// Maximum injected frames queued at a port; more would use up the pool of pause frames.
+/// More injected frames at a port would use up the pool of pause frames.
 const WAITING_MAX: u32 = 4;
 
 impl Batch<'_> {
@@ -17,8 +17,7 @@ impl Batch<'_> {
         self.switch.punt_sink.replace(sink)
     }
 
-    /// Injects a frame at this worker's `port`: it is sent before data and despite pauses. Returns false if the port
-    /// has no link or a full queue, or may not send the frame.
+    /// Injects a frame at this worker's `port`, before data and despite pauses. Returns false if it cannot be sent.
     pub fn inject<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> bool {
         self.switch.end_run();
         self.switch.inject(port, Class::ALL[7], bytes, store)
@@ -26,7 +25,7 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Offers a frame to the sink and counts the outcome. `vid` is the VLAN whose router it is for, or 0. The caller keeps the frame.
+    /// Counts the outcome. `vid` is the VLAN whose router the frame is for, or 0.
     #[cold]
     pub(super) fn punt<S: FrameStore>(
         &mut self,

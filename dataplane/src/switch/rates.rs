@@ -1,7 +1,6 @@
 //! Rates of classes (GFC): requested from peers by policies, and kept for peers that request them.
 //!
-//! A rate kept for a peer is a shaper of the class; the lower of it and `max_rate` counts. A limit begins without
-//! credit, and at most one frame may be caught up.
+//! A rate kept for a peer is a shaper of the class. A limit begins without credit, and at most one frame may be caught up.
 
 use xoff_flow_control::policy::Policy;
 use xoff_flow_control::settings::FlowControl;
@@ -46,7 +45,7 @@ impl Switch {
         Some(self.send_control(port, &bytes, store))
     }
 
-    /// Obeys rates if the peer of `port` may request them. Returns whether there were any.
+    /// Returns whether there were any rates.
     pub(super) fn obey_rates(
         &mut self,
         port: PortId,
@@ -75,7 +74,7 @@ impl Switch {
         self.keep_rates(port, changed);
     }
 
-    /// Ends all limits of the peer of `port`, also for later departures of queued frames.
+    /// Ends the peer's limits, also for later departures of queued frames.
     pub(super) fn lift_rates(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {

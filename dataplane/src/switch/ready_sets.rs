@@ -1,4 +1,4 @@
-//! Ports with pending work, so that the cost of a check does not grow with the number of ports.
+//! Ports with pending work: a check costs the same for any number of ports.
 
 use xoff_wire::units::{Nanos, PortId, PortSet};
 
@@ -8,12 +8,11 @@ pub(super) struct ReadySets {
     next_ingress: PortId,
     /// Ports with unpaused frames to send, or with a due control frame.
     pub(super) egress_active: PortSet,
-    /// Ports with a pending announcement of a pause or rate, or of its end.
     pub(super) announcements_due: PortSet,
     /// Ports whose control frame must wait until another one has left.
     pub(super) starved: PortSet,
     pub(super) unresolved: PortSet,
-    /// Time at which unresolved frames are decided anew, unless the routing table changes earlier.
+    /// Time at which unresolved frames are decided anew.
     pub(super) resolve_at: Nanos,
     pub(super) timed: PortSet,
     pub(super) next_timer: Nanos,

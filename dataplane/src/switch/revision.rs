@@ -1,11 +1,9 @@
 //! Change of a running switch's settings.
 //!
-//! The caller allocates and frees all memory; a worker only exchanges values between two batches. Frames in the switch
-//! stay counted, even above the new limits. The maker of a [`Revision`] must ensure that the store holds both: frames
-//! admitted by the old limits and by the new ones.
+//! The caller allocates and frees all memory. Frames in the switch stay counted, even above the new limits. The maker
+//! of a [`Revision`] must ensure that the store holds both: frames admitted by the old limits and by the new ones.
 //!
-//! Peers that both settings hold stay held; others are notified at once. Policies start anew on the current buffer:
-//! pauses of flows and rates are withdrawn.
+//! Peers that both settings hold stay held. Policies start anew on the current buffer: pauses of flows and rates are withdrawn.
 
 use xoff_flow_control::classify::Classifier;
 use xoff_flow_control::policy::{Capabilities, Shadow};
@@ -21,7 +19,7 @@ use super::workers::Workers;
 use super::{Batch, Switch};
 use crate::forward::{Groups, Vlans};
 
-/// New settings for a running switch or one of its workers; after the exchange, the remains of the old ones.
+/// New settings for a worker; after the exchange, the remains of the old ones.
 #[derive(Debug)]
 pub struct Revision {
     settings: SwitchSettings,

@@ -30,7 +30,7 @@ impl Switch {
         }
     }
 
-    /// Returns the reason, independent of room, for which a frame joins no queue of `egress`, if any.
+    /// Returns a reason that is independent of room.
     #[inline]
     fn why_kept_out(&self, egress: PortId, meta: &FrameMeta) -> Option<DropReason> {
         let at = &self.ports[egress.index()];
@@ -52,8 +52,7 @@ impl Switch {
         meta.len > self.len_max(egress, meta.vid, meta.tags)
     }
 
-    /// Returns the longest frame that may leave by `egress`. If the frame already has all tags that an MTU leaves out
-    /// ([`TAGS`]), a tag added on egress counts.
+    /// Counts a tag added on egress if the frame already has all tags that an MTU leaves out ([`TAGS`]).
     #[inline]
     pub(super) fn len_max(&self, egress: PortId, vid: u16, tags: u8) -> u32 {
         let tags = u32::from(tags);
@@ -62,8 +61,7 @@ impl Switch {
         self.ports[egress.index()].egress.mtu_frame + tags - counts
     }
 
-    /// Returns whether the pipeline halts for a frame without room. It does not wait for frames that will be dropped,
-    /// or for host frames, which would block frames of others.
+    /// Ignores frames that will be dropped, and host frames, which would block frames of others.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full == WhenFull::Stop
@@ -79,7 +77,7 @@ impl Switch {
         self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class));
     }
 
-    /// Uncounts the refusal of a source address, because its frame will be forwarded again; only the last refusal counts.
+    /// Uncounts a refusal whose frame will be forwarded again; only the last one counts.
     pub(super) fn count_refusal_later(&mut self, frame: &Frame) {
         let ingress = self.nodes.meta(frame).ingress;
         let is_bridged = !self.routed.contains(ingress);
@@ -88,13 +86,13 @@ impl Switch {
         }
     }
 
-    /// Returns those of `ports` where a copy of a flood joins a queue of this worker, given room.
+    /// Assumes room.
     pub(super) fn joined(&self, ports: PortSet, meta: &FrameMeta) -> PortSet {
         let joins = |egress: &PortId| self.may_enter(*egress, meta) && !self.flood_misses(*egress, meta);
         ports.iter().filter(joins).collect()
     }
 
-    /// Returns whether a frame for `egress` joins a queue of this worker, given room.
+    /// Assumes room.
     #[inline]
     pub(super) fn may_enter(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.workers.owns(egress) && self.why_kept_out(egress, meta).is_none()

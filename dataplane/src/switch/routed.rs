@@ -1,7 +1,7 @@
 //! Routing: frames at routed ports, and frames of a VLAN's stations to its router.
 //!
-//! A frame is rewritten only when it has room: a waiting one is decided anew, and passes the router once. Frames for
-//! the kernel are copied to it and leave the switch at once ([`super::punts`]), so that they block no class.
+//! A frame is rewritten only when it has room, and passes the router once. Frames for the kernel leave the switch at
+//! once ([`super::punts`]), so that they block no class.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ enum RoutedFate {
 }
 
 impl Batch<'_> {
-    /// Exchanges the routing table; waiting frames are decided anew. Neither allocates nor frees: the caller drops the returned value.
+    /// Exchanges the routing table; waiting frames are decided anew. The caller drops the returned value.
     #[must_use = "it may be large, and is to be dropped where there is time"]
     pub fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let switch = &mut *self.switch;
@@ -139,7 +139,7 @@ impl Switch {
         Packet::read(header.ether_type, header.payload(head), room)?.ok()
     }
 
-    /// Punts a copy of a bridged frame to the router if it is addressed to a group of its VLAN.
+    /// Punts a copy of a bridged frame to a group of its VLAN.
     #[inline]
     pub(super) fn show_router<S: FrameStore>(&mut self, frame: &Frame, store: &S) {
         let &FrameMeta { ingress, vid, origin, layout, .. } = self.nodes.meta(frame);
@@ -212,7 +212,7 @@ fn reason_of_group(header: &Header) -> PuntReason {
     if header.ether_type == EtherTypes::Arp { PuntReason::Arp } else { PuntReason::Group }
 }
 
-/// A tag is invalid at a routed port and between the router and its host.
+/// Returns whether a tag makes the frame invalid at a routed port, or between the router and its host.
 pub(super) fn names_vlan(header: &Header) -> bool {
     header.tag.is_some_and(|tag| tag.vid() != 0)
 }

@@ -2,11 +2,10 @@
 //!
 //! The first frame of a run is counted by itself. Before the second, the switch computes the [`Margin`] within which no
 //! limit or threshold is reached and no policy acts. Within it frames are only tallied, and the tally is counted when
-//! the run ends. Without a margin each frame is counted by itself. Decisions and their order therefore do not depend on
-//! batches.
+//! the run ends. Decisions and their order therefore do not depend on batches.
 //!
-//! Only counting is deferred; frames move as usual. A run is open only within a [`super::Batch`], in which nobody else
-//! reads the switch. Internal readers and writers of counts end the run first.
+//! Only counting is deferred. A run is open only within a [`super::Batch`], in which nobody else reads the switch.
+//! Internal readers and writers of counts end the run first.
 
 use xoff_flow_control::buffer::{Load, Margin};
 use xoff_flow_control::policy::Event;
@@ -23,7 +22,7 @@ pub(super) struct RunKey {
     pub(super) class: Class,
 }
 
-/// Steps with runs. [`Switch::transmit`] itself counts frames that leave together.
+/// [`Switch::transmit`] itself counts frames that leave together.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RunStep {
     None,
@@ -38,7 +37,6 @@ impl RunKey {
 }
 
 impl PartialEq for RunKey {
-    /// Compares all fields as one number.
     #[inline]
     fn eq(&self, other: &RunKey) -> bool {
         let number = |it: &RunKey| [it.step as u8, it.ingress.0, it.egress.0, it.class.get()];
@@ -49,7 +47,7 @@ impl PartialEq for RunKey {
 #[derive(Debug)]
 pub(super) struct Run {
     key: RunKey,
-    /// Bytes that may be tallied; zero until computed.
+    /// Zero until computed.
     margin: Bytes,
     /// Last key without a margin, which is not computed again in this batch.
     without_margin: RunKey,
@@ -72,8 +70,7 @@ impl Run {
 }
 
 impl Switch {
-    /// Tallies a frame in the open run of this key. If it cannot, it counts everything before and returns false: the
-    /// caller counts the frame by itself.
+    /// Returns false if the caller must count the frame by itself; all before are then counted.
     #[inline]
     pub(super) fn joins_run(&mut self, key: RunKey, size: Bytes) -> bool {
         if self.run.key == key && (self.run.takes(size) || self.look_for_margin(key, size)) {
@@ -134,7 +131,6 @@ impl Switch {
         self.run.takes(size)
     }
 
-    /// Returns the load that may be counted without a decision and without an observer of single frames.
     fn margin(&self, RunKey { step, ingress, egress, class }: RunKey) -> Margin {
         let is_counted_singly = !self.policies.shadows.is_empty()
             || self.when_full == WhenFull::Stop

@@ -1,6 +1,6 @@
 //! Storm control: rate limits of a port's floods by kind of destination.
 //!
-//! The maximum lead over a rate is 10 ms of it, and at least one frame, so that a burst of a few frames passes.
+//! The maximum lead over a rate is 10 ms of it, and at least one frame.
 
 use xoff_flow_control::settings::{Flooded, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos, TAGS};

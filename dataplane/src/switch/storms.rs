@@ -1,8 +1,7 @@
 //! Reactions to pause storms; [`xoff_flow_control::watchdog`] detects them.
 //!
 //! * [`WatchdogAction::Drop`]: the egress queue is emptied and closed, and every frame dropped as
-//!   [`DropReason::PausedDiscard`] and counted out at its ingress, so that upstream peers resume: the storm is not
-//!   propagated.
+//!   [`DropReason::PausedDiscard`] and counted out at its ingress, so that the storm is not propagated.
 //! * [`WatchdogAction::Forward`]: the class is scheduled despite the pause.
 //! * [`WatchdogAction::Alert`]: the storm is counted.
 
@@ -74,8 +73,8 @@ impl Switch {
         at.peer.paused.defy(class, false);
     }
 
-    /// Ends all storms of `port`, whose link is gone. A pause that arrives before the link is reported as up is
-    /// watched, but is no storm without queued frames.
+    /// Ends storms when the link goes. A pause that arrives before the link is reported as up is watched, but is no
+    /// storm without queued frames.
     pub(super) fn forget_storms(&mut self, port: PortId) {
         for class in self.ports[port.index()].peer.watchdog.forget().iter() {
             self.end_storm(port, class);

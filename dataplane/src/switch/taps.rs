@@ -1,4 +1,4 @@
-//! Calls of [taps](crate::tap). Without taps the cost is one check of a port set per received frame, and per port's turn to send.
+//! Calls of [taps](crate::tap). Without taps each received frame, and each turn to send, costs one check of a port set.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_wire::cnm::CNM;

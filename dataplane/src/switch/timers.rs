@@ -31,8 +31,7 @@ impl Switch {
         self.ready.next_timer = next;
     }
 
-    /// Returns when the driver must run a batch even without a received or released frame: to
-    /// [advance](super::Batch::advance), forward and transmit. [`Nanos::NEVER`]: without a deadline.
+    /// Returns when the driver must run a batch even without a received or released frame. [`Nanos::NEVER`]: without a deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let next_move = self.pipeline.next_move(!self.ready.ingress_ready.is_empty());
@@ -53,23 +52,21 @@ impl Switch {
     }
 
     /// Returns the deadline without queued frames, at a cost independent of the number of ports, for a driver that
-    /// [transmits](super::Batch::transmit) by each [active](Switch::egress_active) port after every event.
-    /// [`Switch::ready_at`] has the rest.
+    /// [transmits](super::Batch::transmit) by [active](Switch::egress_active) ports after every event.
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {
         self.ready.next_timer.min(self.pipeline.next_move(!self.ready.ingress_ready.is_empty()))
     }
 
-    /// Returns when rates let the next queued frame of `port` leave, or `None` if that does not depend on time.
+    /// Returns when rates let the next frame of `port` leave; `None` if that does not depend on time.
     #[must_use]
     pub fn ready_at(&self, port: PortId) -> Option<Nanos> {
         let at = &self.ports[port.index()];
         at.egress.ready_at(at.eligible())
     }
 
-    /// Returns whether a release may unblock something. Otherwise the driver may [release](super::Batch::release)
-    /// later. With other workers or shadows it is always true.
+    /// Returns whether a release may unblock something. Otherwise the driver may [release](super::Batch::release) later.
     #[must_use]
     pub fn waits_for_releases(&self) -> bool {
         let ready = &self.ready;

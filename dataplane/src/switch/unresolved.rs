@@ -1,9 +1,9 @@
-//! Lossless frames with an unresolved neighbour. They wait in the switch and count at their ingress: the sender is
-//! paused, and no frame is lost before the wait ends ([`crate::routing::NEIGHBOUR_WAIT`]).
+//! Lossless frames with an unresolved neighbour. They count at their ingress, whose sender is paused, and none is lost
+//! before the wait ends ([`crate::routing::NEIGHBOUR_WAIT`]).
 //!
 //! They wait beside the ingress queue, so that frames to other destinations pass. With a new routing table, and at a
 //! deadline, they return to its front and are decided anew, which keeps the order of each flow. The host gets a copy of
-//! one frame per destination to resolve the neighbour.
+//! one frame per destination.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;
@@ -13,17 +13,16 @@ use super::Switch;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 
-/// Minimum time between retries of waiting frames by time alone.
 const LOOK_LEAST: Nanos = Nanos::from_millis(10);
 
 impl Switch {
-    /// Other frames are forwarded by the host.
+    /// Returns false for frames that the host forwards.
     pub(super) fn waits_for_neighbour(&self, frame: &Frame) -> bool {
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(frame);
         self.ports[ingress.index()].settings.classes[class.index()].lossless
     }
 
-    /// Keeps a frame until its neighbour is resolved, or drops it after its deadline.
+    /// Drops the frame after its deadline.
     #[cold]
     pub(super) fn wait_for_neighbour<S: FrameStore>(&mut self, site: Site, frame: Frame, store: &mut S) {
         self.end_run();
@@ -78,7 +77,7 @@ impl Switch {
         }
     }
 
-    /// Retries waiting frames if a deadline or a request to the host is due. Returns the next time.
+    /// Returns the next time.
     pub(super) fn look_for_neighbours(&mut self) -> Nanos {
         if self.now >= self.ready.resolve_at {
             self.ready.resolve_at = Nanos::NEVER; // frames that keep waiting set it again

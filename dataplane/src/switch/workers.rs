@@ -1,8 +1,7 @@
 //! Several workers of one switch: ownership of ports, and the messages between workers.
 //!
-//! A port, with its counters and queues, belongs to exactly one worker; there are no locks. A frame for another
-//! worker's egress port is handed over. After it has left, its slot and account return, so that every ingress counter
-//! has one writer:
+//! A port belongs to exactly one worker; there are no locks. A frame for another worker's egress port is handed over.
+//! After it has left, its slot and account return, so that every ingress counter has one writer:
 //!
 //! ```text
 //!   owner of ingress                     owner of egress
@@ -26,8 +25,7 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 
-/// Maximum queued updates for other workers. Further ones are discarded: the other workers flood the station's frames,
-/// or send them to its old port.
+/// Maximum queued updates; further ones are discarded, and the other workers flood the station's frames, or send them to its old port.
 const LEARNED_MAX: usize = 1024;
 
 /// Number of a worker, from zero.
@@ -42,7 +40,7 @@ impl WorkerId {
     }
 }
 
-/// Ownership of ports, as one of the workers sees it.
+/// Ownership of ports, as one worker sees it.
 #[derive(Clone, Debug)]
 pub struct Workers {
     owners: Box<[WorkerId]>,
@@ -90,7 +88,7 @@ impl Workers {
     }
 }
 
-/// Maximum lossy frames in a worker's outboxes, for each port of its own. Frames that one turn receives from four queues fit.
+/// Maximum lossy frames in a worker's outboxes, for each of its ports: those that one turn receives from four queues fit.
 pub const HANDOVERS_MAX: u32 = 512;
 
 /// Frame in transit to the worker that owns its egress port.
@@ -101,7 +99,7 @@ pub struct Handover {
     meta: FrameMeta,
 }
 
-/// Slot and account of a frame that has left or was dropped, in transit to their owner.
+/// Slot and account of a frame that has left, in transit to their owner.
 #[derive(Debug)]
 pub struct Return {
     /// Slot, as a frame to be freed by its owner.
@@ -134,7 +132,6 @@ impl Outbox {
         }
     }
 
-    /// Counts one more lossy frame. Returns false without room.
     #[inline]
     pub(super) fn takes_lossy(&mut self) -> bool {
         let takes = self.lossy < self.lossy_max;
@@ -142,7 +139,7 @@ impl Outbox {
         takes
     }
 
-    /// Resets the count after a change of lossy classes; frames counted before leave within a turn or two.
+    /// Frames counted before leave within a turn or two.
     pub(super) fn revise(&mut self) {
         self.lossy = 0;
     }
@@ -189,8 +186,7 @@ impl Batch<'_> {
         store.free(frame);
     }
 
-    /// Returns the next update of this worker's bridge, for which the driver must have room to every other worker
-    /// ([apply](Batch::apply_learned)).
+    /// Returns the next update of this worker's bridge, which every other worker must [apply](Batch::apply_learned).
     pub fn next_learned(&mut self) -> Option<FdbUpdate> {
         self.switch.outbox.learned.pop_front()
     }
@@ -211,7 +207,7 @@ impl Switch {
         }
     }
 
-    /// Returns whether messages wait for room to other workers. No event reports room: the driver must retry soon.
+    /// Returns whether messages wait for room. No event reports room: the driver must retry soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {
         let mut outbound = self.outbox.by_worker.iter();

@@ -416,7 +416,7 @@ trait RunBriefly {
 }
 
 impl RunBriefly for Bed {
-    /// The bed creates its switches in the first run.
+    /// Creates the bed's switches, too.
     fn run_briefly(&mut self) {
         let end = self.now() + Nanos(1);
         self.run_until(end);

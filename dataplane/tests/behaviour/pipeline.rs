@@ -127,7 +127,7 @@ fn ingress_order_is_class_or_fifo() {
     assert_eq!(order(IngressOrder::Fifo), [0, 0, 1]);
 }
 
-/// Three of four frames from port 0 fill the paused queue of class 3 at port 2, and the fourth waits.
+/// Returns a star where three of four frames from port 0 fill the paused queue of class 3 at port 2.
 fn crowded(pipeline: PipelineSettings) -> Star {
     let mut plan = plan(pipeline);
     plan.settings.when_full = WhenFull::Stop;

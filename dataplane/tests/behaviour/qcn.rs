@@ -125,7 +125,7 @@ fn cnm_precedes_data_despite_pause() {
     assert_eq!(star.at(1).arrivals.len(), 0, "and the class is paused");
 }
 
-/// Section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
+/// Starts section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
 fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     let mut star = Star::new(switch(6, qcn));
     let mut flows = Vec::new();
@@ -174,7 +174,7 @@ fn rates_converge_fairly_to_bottleneck() {
     assert!(sums[2] > 1.5 * sums[0] && sums[3] > 1.5 * sums[1], "{sums:?}");
 }
 
-/// Section IV, fig. 3: an input has f1 to the congested output, and f6 to a free one; VOQs.
+/// Starts section IV, fig. 3: an input has f1 to the congested output, and f6 to a free one; VOQs.
 fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
     let mut plan = switch(7, QcnSettings { culprit, ..INGRESS });
     plan.each_lossless(|class| class.queue = QueueKind::Voq);

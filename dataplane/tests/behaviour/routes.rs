@@ -66,7 +66,7 @@ fn hop(interface: usize, station: Option<MacAddr>) -> NextHop {
     NextHop { interface, station, weight: 1, mtu: None }
 }
 
-/// 10.N.0.0/16 is behind port N, 10.8.0.0/16 behind ports 1 to 3. 10.7.0.0/16 is the VLAN, in which the port of station 9 is unknown.
+/// Routes 10.N.0.0/16 to port N, 10.8.0.0/16 to ports 1 to 3, and 10.7.0.0/16 to the VLAN, in which the port of station 9 is unknown.
 fn fib(spread: Spread) -> Arc<Fib> {
     let (interfaces, routes) = parts();
     Arc::new(Fib::new(&interfaces, &[routes], spread))

@@ -19,7 +19,7 @@ use crate::{C0, C3};
 struct StepLog(Vec<(&'static str, Option<u8>)>);
 
 impl StepLog {
-    /// Consecutive equal steps at one port count as one.
+    /// Counts consecutive equal steps at one port as one.
     fn step(&mut self, step: &'static str, port: Option<u8>) {
         if self.0.last() != Some(&(step, port)) {
             self.0.push((step, port));

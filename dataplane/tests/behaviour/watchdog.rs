@@ -27,7 +27,7 @@ fn watched(action: WatchdogAction) -> SwitchPlan {
     plan
 }
 
-/// Two senders together exceed the line of port 0, so that frames are queued there.
+/// Starts two senders that together exceed the line of port 0.
 fn overloaded(plan: SwitchPlan, frames: u64) -> (Star, [Flow; 2]) {
     let mut star = Star::new(plan);
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, frames)));

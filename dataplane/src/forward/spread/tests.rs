@@ -26,7 +26,6 @@ fn shares(count: usize, choices: u64, mut choose: impl FnMut(u64) -> usize) -> V
     taken
 }
 
-/// Generates up to twelve weighted paths, at least one of them usable.
 fn some_paths() -> impl Strategy<Value = (WeightedPaths, PathSet)> {
     let paths = prop::collection::vec((any::<bool>(), 1..=WEIGHT_MAX), 1..=12);
     let usable = paths.prop_filter("one is usable", |paths| paths.iter().any(|(usable, _)| *usable));

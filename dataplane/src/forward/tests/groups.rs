@@ -4,7 +4,6 @@ use xoff_flow_control::settings::{GroupSettings, Member, Spread};
 
 use super::*;
 
-/// Groups are ports 1 and 2, and 3 and 4.
 fn grouped(uplinks: bool) -> SwitchSettings {
     let mut settings = settings(6);
     settings.groups = [[1, 2], [3, 4]].map(|ports| group(&ports, uplinks)).into();

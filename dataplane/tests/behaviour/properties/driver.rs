@@ -76,7 +76,6 @@ pub enum Step {
     Release {
         port: u8,
     },
-    /// The device is gone, with all frames to be sent.
     GiveUp {
         port: u8,
     },

@@ -137,7 +137,7 @@ fn that_stops(plan: SwitchPlan) -> SwitchPlan {
     plan
 }
 
-/// Learning could otherwise change the decision for a waiting frame.
+/// Excludes learning, which could change the decision for a waiting frame.
 fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
     let station = |port: u8| (1, MacAddr([2, 0, 0, 0, 0, port]), PortId(port));
     plan.settings.fdb.statics = (0..PORTS_U8).map(station).collect();
