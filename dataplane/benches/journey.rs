@@ -1,6 +1,4 @@
-//! Cost of a frame: receive, forward, transmit and release, in switches with more and more ports.
-//!
-//! The time per frame must not grow with the number of ports, and hardly with the policy: no queue reaches a threshold.
+//! Cost of a frame. It must not grow with the number of ports, and hardly with the policy: no queue reaches a threshold.
 
 mod driver;
 

@@ -7,8 +7,7 @@
 //! end     reason, number of records, digest of everything before
 //! ```
 //!
-//! The digest covers all bytes of the file before it. Only the length of the end block follows, which also stands at
-//! the start of that block. So every changed byte is detected.
+//! Only the length of the end block follows the digest, and also stands at the start of that block. So every changed byte is detected.
 
 use std::io::{self, Write};
 use std::sync::Arc;

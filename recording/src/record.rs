@@ -1,5 +1,5 @@
 //! Records at a dataplane's boundary: each call of the driver, then the dataplane's answers and its requests to the
-//! frame store, in order. A record is a byte string.
+//! frame store. A record is a byte string.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;

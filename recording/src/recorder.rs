@@ -1,7 +1,5 @@
-//! Records calls at the boundary without allocation, locks or system calls per frame, into a [`Sink`].
-//!
-//! A [`Tap`] reports drops, and a wrapper of the [`PuntSink`] reports punts. Both run inside the dataplane, so they use
-//! rings that the recorder empties after each call.
+//! Records calls at the boundary without allocation, locks or system calls per frame, into a [`Sink`]. A [`Tap`]
+//! reports drops, and a wrapper of the [`PuntSink`] punts, by rings that the recorder empties after each call.
 
 use std::fmt;
 use std::sync::Arc;

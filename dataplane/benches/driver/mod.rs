@@ -21,13 +21,13 @@ const HEADROOM: usize = 256;
 
 #[derive(Clone, Copy)]
 pub enum Load {
-    /// Priority-tagged, of all classes in turn and of 16 pairs of stations: no frame has the header of the previous one.
+    /// Priority-tagged, of all classes and 16 pairs of stations in turn: no frame repeats the previous header.
     Mixed,
-    /// Untagged UDP over IPv4 of 16 flows between two hosts, simple IMIX. Micro-flows are as long as a batch.
+    /// Untagged UDP over IPv4 of 16 flows, simple IMIX. Micro-flows are as long as a batch.
     Imix,
 }
 
-/// Slots as in a UMEM, a batch for each port. Frames are written in advance, so that receiving copies nothing.
+/// Slots with frames written in advance, so that receiving copies nothing.
 struct Slots {
     bytes: Vec<u8>,
     load: Load,
@@ -176,12 +176,11 @@ impl Bench {
             turn: 0,
             now: Nanos::ZERO,
         };
-        // Two rounds: every address is learned, and no frame floods.
+        // Every address is learned, and no frame floods.
         (0..2 * u32::from(ports)).for_each(|_| bench.batch());
         bench
     }
 
-    /// Receives a batch on the next port, all of which leaves.
     pub fn batch(&mut self) {
         self.ports[self.turn].1.waiting = BATCH;
         self.turn = (self.turn + 1) % self.ports.len();

@@ -19,7 +19,6 @@ pub struct Joins {
 }
 
 impl Joins {
-    /// Creates a bench that `flows` flows have joined, with room for one more batch.
     pub fn new(flows: u16) -> Joins {
         let mut settings = settings(2, PolicyKind::Ofc);
         let most = u32::from(u16::MAX);
@@ -57,7 +56,7 @@ impl Joins {
     }
 }
 
-/// Packets, one of each flow, all of class 3; the first has the opposite direction.
+/// Packets, one of each flow; the first has the opposite direction.
 struct Packets(Vec<[u8; LEN as usize]>);
 
 impl Packets {

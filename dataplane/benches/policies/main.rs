@@ -5,9 +5,7 @@
 //! * `count LOAD POLICY`: under callgrind, which counts the instructions of [`counted`] only.
 //! * `time ROUNDS`: all policies in turn; times are compared with plain PFC's in the same round.
 //!
-//! `count-groups LOAD SPREAD` counts with every frame for a group of ports.
-//!
-//! `count-joins FLOWS` counts a frame whose flow joins a congested egress queue of OFC with that many flows.
+//! `count-groups LOAD SPREAD` has every frame for a group of ports. `count-joins FLOWS` has a flow join a congested egress queue of OFC.
 
 #[path = "../driver/mod.rs"]
 mod driver;
@@ -89,7 +87,7 @@ fn count_joins(flows: u16) {
     println!("{BATCH}");
 }
 
-/// Prints for each policy the median time per frame, and the median and interquartile range of its ratio to PFC's in the same round.
+/// Prints median times per frame, and the median and interquartile range of their ratios to PFC's in the same round.
 fn time(rounds: usize) {
     let mut benches = PolicyKind::ALL.map(|kind| Bench::new(PORTS, kind, Load::Mixed));
     let count = benches.len();

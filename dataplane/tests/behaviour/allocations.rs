@@ -30,7 +30,7 @@ use crate::{C3, resume, stop};
 const PORTS: u8 = 4;
 const WORKERS: usize = 2;
 
-/// Two workers without allocations of their own, with two ports each, in VLANs with tagged and untagged members.
+/// Two workers without allocations of their own.
 struct WorkerPair {
     now: Nanos,
     workers: [Switch; WORKERS],
@@ -42,13 +42,12 @@ struct WorkerPair {
     observed: [Arc<Counter>; WORKERS],
 }
 
-/// Features beside forwarding; congestion points are always on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Case {
     kind: PolicyKind,
     culprit: Culprit,
     shadows: &'static [PolicyKind],
-    /// True for ECN marks in all classes, and WRED in the lossy ones.
+    /// ECN marks in all classes, and WRED in the lossy ones.
     ecn: bool,
     delay: Nanos,
     is_tapped: bool,
@@ -152,7 +151,6 @@ impl WorkerPair {
         (0..PORTS).flat_map(of_port).sum()
     }
 
-    /// Runs a turn of both workers' loops, and the lines deliver sent frames.
     fn turn(&mut self) {
         self.now += Nanos::from_micros(30);
         self.workers[0].batch(self.now).inject(PortId(1), &[2; 60], &mut self.store);
@@ -169,7 +167,6 @@ fn ring(port: u8) -> (PortId, Ring) {
     (PortId(port), Ring::with_capacity(512))
 }
 
-/// Returns every kind of traffic, tagged and untagged.
 fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
     let frame = |n: u16| {
         let [high, low] = n.to_be_bytes();

@@ -1,5 +1,4 @@
-//! Large batches decide like batches of one. The bed compares the two in every scenario; those here need every frame
-//! for a threshold, limit or observer.
+//! Large batches decide like batches of one, compared by the bed, where a threshold, limit or observer needs every frame.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{
@@ -13,7 +12,7 @@ use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
 const PORTS: usize = 5;
-/// Time between polls: a hundred short frames.
+/// A hundred short frames.
 const GAP: Nanos = Nanos(100_000);
 const COMMIT: Bytes = Bytes(20_000);
 
@@ -26,14 +25,14 @@ fn plan() -> SwitchPlan {
     plan
 }
 
-/// Runs four hosts that each send frames of one kind to a fifth, back to back; its peer pauses now and then.
+/// Runs four hosts that each send frames of one kind to a fifth, whose host pauses now and then.
 fn crowd(plan: SwitchPlan) {
     let mut star = Star::new(plan);
     for (from, class, len) in [(1, C3, 1_514), (2, C3, 100), (3, C0, 600), (4, C0, 100)] {
         let stream = star.stream(0, class, 300);
         star.start(from, 0, Stream { len, ..stream });
     }
-    // Packets that leave unchanged, and so as micro-flows; most can be marked.
+    // Packets that leave unchanged, and so as micro-flows.
     for number in 0..60 {
         for (port, dscp) in [(1, 24), (2, 24), (3, 0), (4, 0)] {
             let bytes = packet(&star, port, dscp << 2 | if number % 8 < 6 { 0b10 } else { 0b00 });

@@ -33,7 +33,6 @@ impl PuntSink for Sink {
     }
 }
 
-/// Collects the frames that the switch punts from now on.
 pub fn punted_by(switch: &mut Switch) -> Arc<Mutex<Punted>> {
     let punted = Arc::new(Mutex::new(Punted { frames: Vec::new(), room: 1_000 }));
     let before = switch.batch(Nanos(0)).put_punt_sink(Box::new(Sink(Arc::clone(&punted))));
@@ -41,7 +40,6 @@ pub fn punted_by(switch: &mut Switch) -> Arc<Mutex<Punted>> {
     punted
 }
 
-/// Returns the frames that leave by a port while time advances.
 pub fn sent(switch: &mut Switch, store: &mut MemoryStore, now: &mut Nanos, port: PortId) -> Vec<Vec<u8>> {
     let mut sent = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Propagation of pauses: three switches in a chain, a slow end, and traffic that shares the path.
+//! Propagation of pauses: three switches in a chain, and a slow end.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{Accounting, WhenFull};
@@ -8,7 +8,7 @@ use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
 use crate::{C3, C4, stop};
 
-/// a - first - second - third - b, and one more host at the first and at the last switch.
+/// a - first - second - third - b, and a host at the first and at the last switch.
 struct Chain {
     bed: Bed,
     switches: [NodeId; 3],

@@ -29,7 +29,7 @@ fn gigabit() -> SwitchPlan {
     plan::switch(&[LINK; 2])
 }
 
-/// Returns the next time, at least `ahead` from now, at which the switch begins a frame of `flow`.
+/// Returns the next time, at least `ahead` from now, at which the switch begins a frame.
 fn next_start(star: &Star, flow: Flow, ahead: Nanos) -> Nanos {
     let last_left = Nanos(star.received(flow).last_at.0 - CABLE.0);
     let frames = (star.now() + ahead).since(last_left).0.div_ceil(FRAME.0);
@@ -72,7 +72,7 @@ fn other_class_uses_line_during_pause() {
     let begins = star.now() + PAUSE + CABLE;
     star.run_for(Nanos::from_millis(40));
     let ends = begins + span(0xffff, QUANTUM);
-    // One frame was committed; the first one after the pause may have to wait for a frame of the other class.
+    // One frame was committed; the first one after the pause may wait for a frame of the other class.
     let between = |&at: &Nanos| at > begins + FRAME + CABLE && at < ends + FRAME + CABLE;
     assert_eq!(star.arrivals(paused).iter().filter(|at| between(at)).count(), 0);
     let first = star.arrivals(paused).into_iter().find(|&at| at >= ends + FRAME + CABLE);
@@ -139,7 +139,6 @@ fn quantum_is_512_bit_times() {
     }
 }
 
-/// Checks that `bytes` from host 0 change nothing for class 3.
 fn changes_nothing(plan: SwitchPlan, class: Class, bytes: &[u8]) -> Star {
     let arrivals = |bytes: Option<&[u8]>| {
         let (mut star, flow) = busy(plan.clone(), class);
@@ -250,14 +249,13 @@ fn reserved_bits_and_padding_are_ignored() {
     assert_eq!(fdb.len(), 2, "the two hosts, and nothing learned from MAC control");
 }
 
-/// Pauses port 0 for good while port 1 sends, so that XOFF is sent and refreshed.
 fn held() -> (Star, Nanos) {
     let mut star = Star::new(gigabit());
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
     let start = star.now();
     star.start(1, 0, star.stream(0, C3, 100));
-    // The frame that reaches XOFF: 30,000 bytes in frames of 1518.
+    // 30,000 bytes in frames of 1518.
     let crossing = start + span(20, FRAME) + CABLE;
     star.run_for(Nanos::from_millis(2));
     (star, crossing)

@@ -9,7 +9,7 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star};
 use crate::{C0, C3, C4};
 
-/// Policy that pauses at XOFF / `part` and resumes at XON / `part`; with 1 it is PFC.
+/// Policy that pauses at XOFF / `part` and resumes at XON / `part`.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaledPfc {
     pub part: u64,
@@ -95,7 +95,7 @@ impl CustomPolicy for ScaledPfcClass {
     }
 }
 
-/// Returns intents of a policy of `class` (3 or 4, at ports that send XOFF for both) that cannot be executed.
+/// Returns intents of a policy of `class` that cannot be executed.
 fn impossible(class: Class) -> [Intent; 11] {
     let (port, nowhere, trigger) = (PortId(1), PortId(200), Trigger::Ingress);
     let (higher, step) = (Class::ALL[7], RateStep::FULL);
@@ -114,7 +114,6 @@ fn impossible(class: Class) -> [Intent; 11] {
     ]
 }
 
-/// Runs four senders and a receiver at port 0. Returns the arrival times.
 fn run(custom: ScaledPfc, acting: PolicyKind, shadows: &[PolicyKind]) -> (Star, Vec<Vec<Nanos>>) {
     let mut plan = plan::switch(&[LINK; 5]);
     plan.settings.policies = [acting; 8];

@@ -10,7 +10,7 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
-/// Counted size of each frame: 1000 bytes and FCS.
+/// 1000 bytes and FCS.
 const SIZE: u64 = 1_004;
 const ECT: u8 = 0b10;
 const NOT_ECT: u8 = 0b00;
@@ -37,7 +37,6 @@ fn packet(star: &Star, class: Class, bits: u8, number: u8) -> Vec<u8> {
     bytes
 }
 
-/// Pauses `class` at port 0 while `frames` arrive, then resumes it. Returns the arrivals in order.
 fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) -> Vec<(u8, Ecn)> {
     star.pause(0, stop(class, 0xffff));
     star.run_for(Nanos(2_000));

@@ -1,4 +1,4 @@
-//! GFC between parties that both request and keep rates: two switches in a chain and a host.
+//! GFC between parties that both request and keep rates.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::PolicyKind;
@@ -14,7 +14,7 @@ use crate::{C3, resume, stop};
 const XOFF: Bytes = Bytes(240_000);
 /// Between the rates of the first two steps.
 const SLOW: BitRate = BitRate::from_mbps(300);
-/// Delivery time of a rate: the frame on the wire, the frame with rates behind it, and the cable.
+/// The frame on the wire, the frame with rates behind it, and the cable.
 const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
 
 /// a - near - far - b, where b's line is slow and a keeps rates.
@@ -26,7 +26,6 @@ struct GfcChain {
     b: NodeId,
 }
 
-/// Ports of each switch: towards a, and towards b.
 const UP: u8 = 0;
 const DOWN: u8 = 1;
 
@@ -122,7 +121,7 @@ fn requested_rates_settle_queues_without_pause() {
     let in_time = kept.windows(late + 1).zip(&requested).all(|(kept, requested)| kept.contains(requested));
     assert!(in_time, "as soon as the frame with it can have come");
     let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
-    // T(2) and the end of step 2, plus frames that arrive meanwhile: a frame being received, and half a line until the rate is delivered.
+    // T(2) and the end of step 2, plus a frame being received, and half a line until the rate is delivered.
     let slack = Bytes(2 * 1_518) + GIGABIT.bytes_in(DELIVERY);
     assert!(high.is_some_and(|high| high <= Bytes(180_000) + slack), "{high:?}");
     assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");
@@ -139,7 +138,6 @@ fn rates_follow_queue_step_by_step() {
     let pause = stop(C3, 0xffff).encode(chain.bed.host(chain.b).mac);
     chain.bed.inject(chain.b, &pause);
     let mut requested = Vec::new();
-    // Begin of each step, and the bytes received by then.
     let mut came: Vec<(Nanos, u64)> = Vec::new();
     chain.watch(Nanos::from_millis(7), |chain| {
         let step = chain.requested(chain.far);
@@ -238,7 +236,7 @@ fn stopping_switch_lifts_rates_immediately() {
     assert_eq!(chain.kept(), 0);
 }
 
-/// Committed frames leave after the stop, and the queue falls below the ends of steps.
+/// Committed frames leave after the stop.
 // proves: gfc
 #[test]
 fn stopping_switch_requests_no_new_rates() {
@@ -302,7 +300,7 @@ fn lower_requested_or_own_rate_holds() {
     assert!((70..=80).contains(&sent_in_a_millisecond(0)), "{}", sent_in_a_millisecond(0));
 }
 
-/// Runs hosts at a ring of switches that wait for each other. Returns whether all frames arrive.
+/// Returns whether all frames arrive in a ring of switches that wait for each other.
 fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
     let (mut bed, _, hosts) = ring(500, |plan| {
         plan.settings.policies = [kind; 8];
@@ -317,7 +315,7 @@ fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
     arrived == 1_500
 }
 
-/// The slowed ring continues where PFC deadlocks: the paper's subject.
+/// The paper's subject.
 // proves: gfc
 #[test]
 fn gfc_ring_continues_where_pfc_deadlocks() {

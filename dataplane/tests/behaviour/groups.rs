@@ -1,5 +1,3 @@
-//! Groups of ports: every frame takes one member, as the group's spread determines.
-
 mod storms;
 mod workers;
 
@@ -16,7 +14,6 @@ const ADAPTIVE: Spread = Spread::Adaptive { low: Bytes(3 * SIZE), high: Bytes(6 
 const SPREADS: [Spread; 4] =
     [Spread::Flow, Spread::Frame(Turns::RoundRobin), Spread::Frame(Turns::Random), ADAPTIVE];
 const EACH_FRAME: [Spread; 3] = [SPREADS[1], SPREADS[2], SPREADS[3]];
-/// Address behind a group of a star, at no host.
 const BEYOND: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
 
 fn group(ports: std::ops::Range<u8>, spread: Spread, salt: u64) -> GroupSettings {
@@ -24,7 +21,7 @@ fn group(ports: std::ops::Range<u8>, spread: Spread, salt: u64) -> GroupSettings
     GroupSettings { name: "up".into(), members, spread, uplinks: false, salt }
 }
 
-/// Returns a switch whose ports 2 to 5 are a group that leads to `BEYOND`; hosts at 0 and 1 send.
+/// Returns a switch whose ports 2 to 5 are a group that leads to `BEYOND`.
 fn fan(spread: Spread) -> SwitchPlan {
     let mut plan = plan::switch(&[LINK; 6]);
     plan.settings.groups = vec![group(2..6, spread, 1)];
@@ -44,7 +41,7 @@ fn waiting(star: &Star, class: Class) -> [u64; 4] {
     [2, 3, 4, 5].map(|port| star.switch().counters.class(PortId(port), class).egress_bytes.get())
 }
 
-/// Two switches with four hosts each, and four wires between them, which are a group on both sides.
+/// Two switches with four hosts each, and four wires between them, which are a group.
 struct GroupedSwitches {
     bed: Bed,
     switches: [NodeId; 2],
@@ -69,7 +66,6 @@ impl GroupedSwitches {
         GroupedSwitches { bed, switches, hosts }
     }
 
-    /// Sends from every host to every host at the other switch, at line rate.
     fn all_to_all(&mut self, class: Class, count: u64) -> Vec<HostFlow> {
         [0, 1].into_iter().flat_map(|side| self.all_from(side, class, count)).collect()
     }
@@ -84,7 +80,6 @@ impl GroupedSwitches {
         flows
     }
 
-    /// Returns the frames on each wire from the first switch to the second, and back.
     fn on_wires(&self) -> [Vec<u64>; 2] {
         self.switches.map(|switch| {
             let counters = &self.bed.switch(switch).counters;
@@ -102,7 +97,7 @@ impl GroupedSwitches {
         (0..WIRES.end).map(drops).sum()
     }
 
-    /// Returns the frames of a flow that arrived, and those of them that were late or duplicate.
+    /// Returns the frames that arrived, and those that were late or duplicate.
     fn received(&self, flow: &HostFlow) -> (u64, u64) {
         let received = self.bed.host(flow.to).received(flow.id);
         (received.frames, received.late_or_twice)
@@ -163,7 +158,7 @@ fn workers_spread_like_single_worker() {
     }
 }
 
-/// A flood takes one wire; no host receives it twice, or receives its own.
+/// No host receives a flood twice, or receives its own.
 // proves: groups
 #[test]
 fn flood_takes_one_member_without_loop() {
@@ -249,7 +244,7 @@ fn random_spread_approximates_weights() {
 // proves: groups
 #[test]
 fn adaptive_group_fills_shorter_queues_first() {
-    // A member is chosen at a byte below a threshold, and not at it, whatever the owner of its port.
+    // A member is chosen at a byte below a threshold, and not at it.
     let thresholds = [(3 * SIZE, 6 * SIZE, 3, 6), (3 * SIZE + 1, 6 * SIZE + 1, 4, 7)];
     let owners = [&[][..], &[0, 0, 1, 1, 2, 2], &[0, 1, 0, 1, 1, 1]];
     for ((low, high, frames_at_low, frames_at_high), owners) in
@@ -310,7 +305,6 @@ fn waiting_frame_chooses_member_again() {
         let id = star.start_to_all(0, beyond(C3, 12));
         star.run_for(Nanos::from_millis(1));
         assert_eq!(waiting(&star, C3), [2 * SIZE; 4], "all are full, {spread:?}");
-        // Room at any member releases the waiting frames.
         star.pause(4, resume(C3));
         star.run_for(Nanos::from_micros(200));
         assert_eq!(shares(&star, id), [0, 0, 6, 0], "{spread:?}");
@@ -320,7 +314,7 @@ fn waiting_frame_chooses_member_again() {
     }
 }
 
-/// A flow waits for its own member. Its frame moves when that loses its link, or another regains one.
+/// A frame moves when its member loses its link, or another regains one.
 // proves: group-changes
 #[test]
 fn waiting_frame_moves_on_link_change() {
@@ -380,7 +374,7 @@ fn groups_are_reconfigured_under_load() {
     assert_eq!(shares(&star, id).iter().sum::<u64>(), 300);
 }
 
-/// Frames of different flows with equal headers form one micro-flow. Each still takes its flow's path.
+/// Frames of different flows with equal headers form one micro-flow.
 // proves: groups
 #[test]
 fn micro_flow_keeps_paths_per_flow() {
@@ -416,7 +410,6 @@ trait RunBriefly {
 }
 
 impl RunBriefly for Bed {
-    /// Creates the bed's switches, too.
     fn run_briefly(&mut self) {
         let end = self.now() + Nanos(1);
         self.run_until(end);

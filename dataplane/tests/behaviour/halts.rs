@@ -1,4 +1,4 @@
-//! Halts of the pipeline, for every port and class, while a frame's egress queue is full (`stop`).
+//! Halts of the pipeline for every port and class while a frame's egress queue is full (`stop`).
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Accounting, Memory, SharedMemory, WhenFull};
@@ -8,16 +8,16 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Flow, Star, Stream};
 use crate::{C0, C3, resume, stop};
 
-/// Time from the first bit of a PFC frame at the host to its last at the switch: 84 bytes, and the cable.
+/// 84 bytes, and the cable.
 const PAUSE_DELAY: Nanos = Nanos(672 + 500);
-/// Time of a frame of 1000 bytes, FCS included, on the line.
+/// A frame of 1000 bytes, FCS included.
 const SENT: Nanos = Nanos(8_160);
 
 fn frames(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 996, ..star.stream(to, class, count) }
 }
 
-/// Pauses class 3 at port 2 while `waiting` frames for it arrive. Three of them fill the queue but for a byte.
+/// Fills the queue of class 3 at port 2 but for a byte with three of `waiting` frames.
 fn crowded(waiting: u64) -> (Star, Flow) {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.accounting = Accounting::UntilForwarded;
@@ -32,7 +32,7 @@ fn crowded(waiting: u64) -> (Star, Flow) {
     (star, crowd)
 }
 
-/// Sends a frame of the same class from the same port, of another class, from another port, and of both.
+/// Sends a frame of the same class and port, of another class, from another port, and of both.
 fn others(star: &mut Star) -> [Flow; 4] {
     [(0, C3), (0, C0), (1, C3), (1, C0)].map(|(from, class)| {
         let stream = frames(star, 3, class, 1);
@@ -40,7 +40,7 @@ fn others(star: &mut Star) -> [Flow; 4] {
     })
 }
 
-/// Returns which of the other frames pass while `waiting` frames are queued for port 2; in the end all do.
+/// Returns which of the other frames pass; in the end all do.
 fn passed(waiting: u64) -> [u64; 4] {
     let (mut star, crowd) = crowded(waiting);
     let others = others(&mut star);
@@ -120,7 +120,7 @@ fn halt_ends_when_frame_is_dropped() {
     );
 }
 
-/// Returns the halts at a port, the begin of the current one (0: none), and the total time of earlier ones.
+/// Returns the halts, the begin of the current one (0: none), and the total time of earlier ones.
 fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
     let counters = star.switch().counters.class(PortId(port), C3);
     (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())

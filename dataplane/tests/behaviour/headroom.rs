@@ -1,5 +1,4 @@
-//! The computed headroom suffices for every peer that obeys as declared, in every phase of meeting frames, and is
-//! hardly larger than needed.
+//! The computed headroom suffices for every peer that obeys as declared, and is hardly larger than needed.
 //!
 //! Port 0 is paused, so that nothing drains. The host at port 1 fills its ingress at line rate with the longest frames
 //! and obeys late. Two others keep the line towards it busy, so that the pause frame waits behind the maximum commit.
@@ -59,7 +58,6 @@ fn worst(link: Link) -> (Bytes, Phase) {
     phases().map(needed).max().expect("there are phases")
 }
 
-/// The computed headroom exceeds the worst phase by less than a frame.
 // proves: lossless, headroom
 #[test]
 fn computed_headroom_is_within_one_frame() {
@@ -68,7 +66,7 @@ fn computed_headroom_is_within_one_frame() {
         let (worst, _) = worst(link);
         let computed = Headroom::of(&link).total();
         assert!(worst <= computed, "{worst:?} of {computed:?}");
-        // Layer 1 counts preamble and gap, which no buffer holds: 20 bytes of each 1538.
+        // Preamble and gap are in no buffer: 20 bytes of each 1538.
         let gaps = Bytes(computed.0 * 20 / 1538);
         assert!(computed <= worst + Bytes::of_frame(MTU_FRAME) + gaps, "{worst:?} of {computed:?}");
     }
@@ -106,8 +104,7 @@ fn peer_later_than_declared_loses_frames() {
     assert!((1..=2).contains(&used(link, computed, later, phase).1));
 }
 
-/// Returns the judgement of the peer of port 1 in the worst phase: maximum bytes in one pause, longest response, excess
-/// frames, and late frames.
+/// Returns the maximum bytes in one pause, longest response, excess frames, and late frames of the peer in the worst phase.
 fn response(link: Link, late: Nanos) -> [u64; 4] {
     let star = filled(link, Bytes(1_000_000), late, worst(link).1);
     let class = star.switch().counters.class(PortId(1), C3);
@@ -128,7 +125,7 @@ fn only_later_than_declared_is_blamed() {
     assert!(came_of_slow > allowed.0 && after_of_slow >= slow.0, "{came_of_slow} bytes, {after_of_slow} ns");
 }
 
-/// In shared memory others may take a class's headroom. Its peer is paused without room for one more frame, even far below XOFF.
+/// Others may take a class's headroom. Its peer is paused without room for one more frame, even far below XOFF.
 // proves: shared-memory
 #[test]
 fn peer_without_pool_room_is_paused() {

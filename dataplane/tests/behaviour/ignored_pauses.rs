@@ -1,6 +1,6 @@
-//! Share of a sender that obeys pauses beside one that ignores them, into the same port, by policy.
+//! Share of a sender that obeys pauses beside one that ignores them, into the same port.
 //!
-//! Together they exceed the line. The queue never falls to XON, so that a blamed port stays blamed.
+//! The queue never falls to XON, so that a blamed port stays blamed.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::PolicyKind;

@@ -172,7 +172,7 @@ fn uncongested_port_keeps_rate_beside_congested() {
     star.run_to_rest();
     star.assert_whole(to_free, 1000);
     assert!(star.lost(to_congested) + star.lost(congesting) > 500);
-    // The two streams share a line in turn: frames arrive at their rate, within one frame.
+    // The two streams share a line in turn.
     let span = star.received(to_free).last_at.since(star.arrivals(to_free)[0]);
     let at_its_rate = BitRate::from_mbps(500).time_of(Bytes(999 * Bytes::on_line(MTU_FRAME).0));
     assert!(span.0.abs_diff(at_its_rate.0) <= 2 * 12_304, "{span:?} instead of {at_its_rate:?}");

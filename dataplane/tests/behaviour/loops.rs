@@ -1,4 +1,4 @@
-//! Two ports of the switch connected outside: floods do not circulate for long.
+//! Two ports of the switch connected outside.
 
 use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES};
 use xoff_flow_control::drop_reason::DropReason;
@@ -9,7 +9,7 @@ use crate::C0;
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Stream, end};
 
-/// Time in which a frame circulates a thousand times, far below the hold.
+/// A frame circulates a thousand times, far below the hold.
 const AWHILE: Nanos = Nanos::from_millis(5);
 
 /// Hosts at ports 0 and 1; ports 2 and 3 are connected to each other.

@@ -34,7 +34,6 @@ fn plan(accounting: Accounting, when_full: WhenFull, memory: Memory, queue: Queu
     plan
 }
 
-/// Starts forty streams of all classes between all ports, of random sizes and rates.
 fn offer(star: &mut Star, rng: &mut fastrand::Rng) -> Vec<(Flow, Stream)> {
     let offer_one = |_| {
         let from = rng.usize(0..PORTS);

@@ -1,4 +1,4 @@
-//! OFC over several switches: the congested flow is paused up to its source, and no other, with plain PFC in between, too.
+//! OFC over several switches: the congested flow is paused up to its source, and no other.
 
 use xoff_flow_control::settings::{OfcSettings, PolicyKind, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId, Quanta};
@@ -16,7 +16,6 @@ struct Fig1 {
     flows: Vec<(NodeId, u32)>,
 }
 
-/// Frames of F0 and F1 each, and of each burst.
 const LONG: u64 = 1_200;
 const BURST: u64 = 60;
 
@@ -125,7 +124,6 @@ fn tables_stay_within_paper_sizes() {
     assert!(most[0] <= 425 && most[1] > 0 && most[1] <= 142 && most[2] > 0 && most[2] <= 276, "{most:?}");
 }
 
-/// Plain PFC in the middle, peers without lists, and tables of one entry.
 // proves: ofc-flows
 #[test]
 fn peers_without_list_support_lose_nothing() {
@@ -208,7 +206,7 @@ fn class_pause_stops_all_flows() {
     fig.run();
 }
 
-/// XON resumes all flows of the class at the receiver, so paused flows are sent again. Here the class was held for a higher one.
+/// XON resumes all flows of the class, so paused flows are sent again. Here the class was held for a higher one.
 // proves: ofc
 #[test]
 fn paused_flows_are_resent_after_xon() {
@@ -297,8 +295,7 @@ fn unnumbered_frames_wait_for_paused_flow() {
     assert_eq!(star.switch().counters.class(PortId(0), C3).egress_bytes.get(), 0, "none is paused");
 }
 
-/// The peer of port 0 lists only the flow of port 1. Other flows that congest port 0 are paused while the whole class
-/// is paused there, and no longer.
+/// Flows that the peer does not list are paused while the whole class is paused there, and no longer.
 // proves: ofc
 #[test]
 fn class_pause_makes_all_flows_culprits() {

@@ -1,5 +1,4 @@
-//! Floods of lossless classes beside ports at a standstill fill at most a quarter of XON at their ingress, so that
-//! their senders' other frames continue.
+//! Floods beside ports at a standstill fill at most a quarter of XON at their ingress, so that their senders' other frames continue.
 
 mod members;
 
@@ -13,7 +12,7 @@ use crate::{C3, resume, stop};
 
 const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x77, 0x77]);
 const REFRESH: Nanos = Nanos::from_millis(20);
-/// Bounds of the time until a standstill is detected: 256 samples, 0.5 to 1.5 ms apart.
+/// 256 samples, 0.5 to 1.5 ms apart.
 const LOOKS: [Nanos; 2] = [Nanos::from_millis(255), Nanos::from_millis(275)];
 
 fn plan(ports: usize) -> SwitchPlan {
@@ -40,14 +39,12 @@ fn missed(star: &Star, ports: std::ops::Range<u8>) -> u64 {
     missed
 }
 
-/// Returns the floods that missed port 2, and the frames that its watchdog discarded.
 fn missed_and_discarded(star: &Star) -> (u64, u64) {
     let drops = &star.switch().counters.class(PortId(2), C3).drops;
     let dropped = |reason: DropReason| drops[reason.index()].get();
     (dropped(DropReason::FloodPaused), dropped(DropReason::PausedDiscard))
 }
 
-/// Runs for `rounds` refreshes with `ports` paused all the time.
 fn run_paused(star: &mut Star, ports: std::ops::Range<u8>, rounds: u64) {
     let until = star.now() + Nanos(REFRESH.0 * rounds);
     run_paused_until(star, ports, until);
@@ -64,8 +61,8 @@ fn bring_to_a_standstill(star: &mut Star, ports: std::ops::Range<u8>) {
     run_paused(star, ports, LOOKS[1].0 / REFRESH.0 + 1);
 }
 
-/// Floods from hosts 0 and 1 more than any port takes, until all others pause the class for ever. Meanwhile the two
-/// exchange 300 Mb/s and flood at 100 Mb/s each, for 200 ms.
+/// Floods more than any port takes, until all others pause the class for ever. Meanwhile hosts 0 and 1 exchange 300
+/// Mb/s and flood at 100 Mb/s each.
 fn talk_beside_paused_ports(plan: SwitchPlan, what: &str) {
     const UNICAST: u64 = 5_000;
     const FLOODS: u64 = 2_500;
@@ -191,7 +188,7 @@ fn frames_behind_floods_resume_after_trimming() {
     star.run_to_rest();
 }
 
-/// Returns the frames that missed port 2, which is paused, after `frames` floods of 1000 bytes, FCS included.
+/// Returns the frames that missed paused port 2 after `frames` floods of 1000 bytes.
 fn missed_of(frames: u64, xon: u64) -> u64 {
     let mut plan = plan(3);
     plan.each_lossless(|class| class.xon = Bytes(xon));
@@ -225,7 +222,7 @@ fn small_floods_are_bounded_by_count() {
     }
 }
 
-/// Floods from ports 0 and 1 more than port 2 takes, so that floods are queued there when its peer pauses it.
+/// Floods more than port 2 takes, so that floods are queued there when its peer pauses it.
 fn backlog_when_the_pause_begins(plan: SwitchPlan) -> (Star, u64) {
     let mut star = Star::new(plan);
     for from in [0, 1] {
@@ -265,8 +262,8 @@ fn earlier_floods_are_trimmed_at_standstill() {
     }
 }
 
-/// Floods 50 Mb/s from ports 0 and 1 each while port 2 is alternately paused and free. Returns the frames that missed
-/// port 2, and the share of the last 200 ms of 700 for which port 0 was held.
+/// Floods while port 2 is alternately paused and free. Returns the frames that missed it, and the share of the last 200
+/// ms of 700 for which port 0 was held.
 fn flood_beside_pauses(paused: Nanos, between: Nanos) -> (u64, f64) {
     let mut star = Star::new(plan(3));
     for from in [0, 1] {
@@ -383,7 +380,6 @@ fn watchdog_drops_remaining_floods() {
     }
 }
 
-/// A frame without room at the paused port waits for it, and is not dropped.
 // proves: stalled-floods
 #[test]
 fn floods_halt_two_port_switch() {

@@ -10,7 +10,7 @@ use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
-/// Time of a frame of 64 bytes, FCS included, from its first bit at one end of a link to its last at the other.
+/// A frame of 64 bytes, from its first bit at one end of a link to its last at the other.
 const HOP: Nanos = Nanos(672 + 500);
 
 fn per_second(frames: u32) -> Option<FrameRate> {
@@ -28,7 +28,7 @@ fn short(star: &Star, to: usize, class: Class, count: u64) -> Stream {
     Stream { len: 60, ..star.stream(to, class, count) }
 }
 
-/// Returns arrival times at the host at port 0, relative to a frame's time through the switch without a pipeline, and their streams.
+/// Returns arrival times relative to a frame's time through the switch without a pipeline, and their streams.
 fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
     let first = first + HOP + HOP;
     star.at(0).arrivals.iter().map(|(at, mark)| (at.since(first).0, mark.stream)).collect()
@@ -108,7 +108,7 @@ fn late_driver_moves_all_due_frames() {
     star.run_to_rest();
 }
 
-/// Returns the streams of the frames at port 0, in order, after two frames of class 0 and one of class 7 have waited.
+/// Returns the streams in order of arrival after two frames of class 0 and one of class 7 have waited.
 fn order(ingress: IngressOrder) -> Vec<u32> {
     let mut star =
         Star::new(plan(PipelineSettings { rate: per_second(100_000), ingress, ..Default::default() }));
@@ -127,7 +127,7 @@ fn ingress_order_is_class_or_fifo() {
     assert_eq!(order(IngressOrder::Fifo), [0, 0, 1]);
 }
 
-/// Returns a star where three of four frames from port 0 fill the paused queue of class 3 at port 2.
+/// Fills the paused queue of class 3 at port 2 with three of four frames.
 fn crowded(pipeline: PipelineSettings) -> Star {
     let mut plan = plan(pipeline);
     plan.settings.when_full = WhenFull::Stop;
@@ -168,7 +168,7 @@ fn halted_pipeline_stops_its_clock() {
     }
 }
 
-/// Frames that arrive during a halt have their delay after it; later ones are not delayed by it.
+/// Frames that arrive during a halt have their delay after it.
 // proves: pipeline
 #[test]
 fn halt_delays_only_frames_during_it() {

@@ -1,4 +1,4 @@
-//! Properties of every policy: no lossless frame is lost and none stays behind, also with lost control frames and replaced policies.
+//! Properties of every policy, also with lost control frames and replaced policies.
 
 use xoff_flow_control::cause::{Cause, Causes, Trigger};
 use xoff_flow_control::counter::Counter;
@@ -12,7 +12,7 @@ use crate::bed::{Flow, Obeys, Star, Stream, SwitchPlan};
 use crate::custom::ScaledPfc;
 use crate::{C3, C4, resume, stop};
 
-/// Starts four senders and a receiver at port 0; an egress queue is congested from 10 frames on.
+/// Congests an egress queue from 10 frames on by four senders to port 0.
 fn incast(kind: PolicyKind) -> (Star, Vec<Flow>) {
     let mut plan = plan(kind);
     plan.each_lossless(|class| {
@@ -76,7 +76,7 @@ fn policies_survive_storms_and_lost_controls() {
             }
             star.run_for(Nanos::from_micros(83 + round));
         }
-        // Every third XON of a port is lost: its peer resumes when the pause has expired.
+        // Every third XON of a port is lost.
         for port in 1..5 {
             let mut sent = 0;
             star.lose(port, move |bytes| {
@@ -203,8 +203,7 @@ fn shadows_count_without_effect() {
     assert!(wanted_by_capfc > 0, "its egress threshold is lower than any ingress threshold");
 }
 
-/// Requests of a policy to the peer of a port: pauses of the class and their time, partial pauses, flows in them,
-/// partial resumes, rates and the lowest of them.
+/// Pauses of the class and their time, partial pauses, flows in them, partial resumes, rates and the lowest of them.
 type Wanted = [u64; 7];
 
 fn wanted_by_the_acting(star: &Star, port: usize) -> Wanted {
@@ -227,8 +226,7 @@ fn wanted(xoff: u64, nanos: &Counter, flows: &FlowRequests, rate: &RateRequests)
     [xoff, nanos, pauses, flows, resumes, changes, lowest]
 }
 
-/// Returns the requests of `acting` and of the shadows to the peers of ports 1 to 4. These obey nothing, so that all
-/// runs have the same frames.
+/// Returns the requests of `acting` and of the shadows. Peers obey nothing, so that all runs have the same frames.
 fn wanted_in_open_loop(
     acting: PolicyKind,
     shadows: &[PolicyKind],
@@ -269,7 +267,7 @@ fn shadow_counts_equal_acting_policy() {
     }
 }
 
-/// The peer of port 0 pauses flows of ports 1 and 2, resumes them, and pauses them until expiry. Until then congestion is local.
+/// Congestion is local until the last pause expires.
 // proves: shadows
 #[test]
 fn ofc_shadow_tracks_paused_flows() {
@@ -338,7 +336,7 @@ fn stop_max_breaks_ties_by_port() {
     assert!(got[6] > 5 * got[1], "{got:?}");
 }
 
-/// In shared memory XOFF is the rest of the pool: at an empty queue it may be zero bytes.
+/// XOFF is the rest of the pool: at an empty queue it may be zero bytes.
 // proves: policy-swap
 #[test]
 fn new_policy_holds_no_empty_queue() {

@@ -1,5 +1,4 @@
-//! QCN end to end in virtual time (as in "Unbiased Quantized Congestion Notification for Scalable Server Fabrics", at 1
-//! Gb/s instead of 10).
+//! QCN as in "Unbiased Quantized Congestion Notification for Scalable Server Fabrics", at 1 Gb/s instead of 10.
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::settings::{Culprit, QcnSettings, QueueKind};
@@ -16,7 +15,7 @@ const INGRESS: QcnSettings = QcnSettings { ingress: ClassSet(1 << 3), ..QcnSetti
 const EGRESS: QcnSettings = QcnSettings { egress: ClassSet(1 << 3), ..QcnSettings::PAPER };
 const MS: u64 = 1_000_000;
 
-/// Returns a switch with the paper's thresholds: Qhigh 110 KB, Qlow 44 KB (section III).
+/// Uses the paper's thresholds: Qhigh 110 KB, Qlow 44 KB (section III).
 fn switch(ports: usize, qcn: QcnSettings) -> SwitchPlan {
     let mut plan = plan::switch(&vec![LINK; ports]);
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(110_000), Bytes(44_000)));
@@ -33,7 +32,7 @@ fn millis(n: u64) -> Nanos {
     Nanos(n * MS)
 }
 
-/// Returns the received rate of a flow between two times in milliseconds, in Mb/s of layer 1.
+/// Returns a rate between two times in milliseconds, in Mb/s of layer 1.
 fn rate(star: &Star, flow: Flow, from: u64, to: u64) -> f64 {
     let within = |at: &Nanos| (from * MS..to * MS).contains(&at.0);
     let frames = star.arrivals(flow).iter().filter(|at| within(at)).count() as f64;
@@ -137,7 +136,7 @@ fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
     (star, flows)
 }
 
-/// Returns the sum of the flows' rates between two times, and the ratio of the highest to the lowest.
+/// Returns the sum of the rates, and the ratio of the highest to the lowest.
 fn shares(star: &Star, flows: &[Flow], from: u64, to: u64) -> (f64, f64) {
     let rates: Vec<f64> = flows.iter().map(|&flow| rate(star, flow, from, to)).collect();
     let (least, most) = rates.iter().fold((f64::MAX, 0.0), |(l, m), &rate| (rate.min(l), rate.max(m)));
@@ -193,10 +192,10 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 
 /// Section IV-A: "QCN arrival sampling will direct most CNMs to f6".
 ///
-/// Each byte of f6 is as likely to be sampled as one of f1, so both are cut by the same share after equally many of
-/// their own bytes. Byte cycles recover the same share of the way back. Time cycles and R_AI steps recover a smaller
-/// share for f6, because it is faster. Thus f6 keeps at most the share of its initial rate that f1 keeps: 250 of 300
-/// Mb/s, its fair share of the output. So f6 has at most 690 x 250 / 300 = 575.
+/// Both flows are cut by the same share after equally many of their own bytes. Byte cycles recover the same share of
+/// the way back. Time cycles and R_AI steps recover a smaller share for f6, because it is faster. Thus f6 keeps at most
+/// the share of its initial rate that f1 keeps: 250 of 300 Mb/s, its fair share of the output. So f6 has at most 690 x
+/// 250 / 300 = 575.
 // proves: qcn
 #[test]
 fn arrival_sampling_slows_shared_input_victim() {

@@ -1,4 +1,4 @@
-//! Settings changed in a switch full of frames: no lossless frame is lost, and peers are held by the current settings.
+//! Settings changed in a switch full of frames: no lossless frame is lost.
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -17,7 +17,6 @@ use crate::{C0, C3, C4, resume, stop};
 const PORTS: usize = 4;
 const ROOMY: Bytes = Bytes(10_000_000);
 
-/// Returns a switch whose egress queues do not bound lossless frames.
 fn star() -> Star {
     let mut plan = plan::switch(&[LINK; PORTS]);
     plan.each_lossless(|class| class.egress_max = ROOMY);
@@ -26,7 +25,6 @@ fn star() -> Star {
     star
 }
 
-/// Bounds lossless egress queues by the sum of all ingress queues.
 fn bound_egress(settings: &mut SwitchSettings) {
     let lossless = |port: &PortSettings| port.classes.into_iter().filter(|class| class.lossless);
     let all: u64 =
@@ -125,7 +123,6 @@ fn any_other() -> impl Strategy<Value = (RandomRevision, Option<usize>)> {
 explore! {
     cases = 60;
 
-    /// Three hosts send two lossless classes to one, which pauses the switch now and then.
     // proves: reload
     #[test]
     fn random_revisions_lose_nothing_lossless(
@@ -154,7 +151,6 @@ explore! {
     }
 }
 
-/// Pauses port 0 for good and queues `frames` frames from port 1 for it.
 fn filled(star: &mut Star, frames: u64) {
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));

@@ -131,7 +131,7 @@ fn lost_xon_peer_resumes_at_expiry() {
     assert_eq!(star.switch().counters.class(PortId(1), C3).xon_sent.get(), 1);
     let pauses = star.at(1).pauses();
     assert!(pauses.iter().all(|(_, what)| *what != resume(C3)), "the XON was lost");
-    // The peer resumes by itself exactly 1000 quanta after the last refresh.
+    // Exactly 1000 quanta after the last refresh.
     let resumed = pauses.last().map(|&(at, _)| at.after(Nanos(512_000))).expect("it was paused");
     let arrivals = star.arrivals(flow);
     let gap = arrivals.windows(2).find(|two| two[1].since(two[0]) > Nanos(12_304) && two[0] > pauses[0].0);
@@ -271,7 +271,7 @@ fn longest_frame_with_8021ad_tags_passes() {
     assert_eq!(drops[DropReason::TooLong.index()].get(), 3);
 }
 
-/// Port 0 is a tagged member: a frame with an 802.1ad and an 802.1Q tag gets a third tag, for which the MTU leaves no room.
+/// A frame with an 802.1ad and an 802.1Q tag gets a third tag at a tagged member, for which the MTU leaves no room.
 // proves: classification
 #[test]
 fn inserted_tag_keeps_frame_within_limit() {
@@ -341,7 +341,7 @@ fn link_loss_wakes_frames_awaiting_room() {
     assert!(can_forward(&star), "a worker must not sleep now");
 }
 
-/// Frames stay with the driver of a device that is down, and leave when it comes up.
+/// Frames stay with the driver of a device that is down.
 // proves: link-down
 #[test]
 fn outdated_pause_is_revoked_after_flap() {

@@ -1,4 +1,4 @@
-//! Frames at a router: forwarded, punted to the host, or dropped for a named reason. A routed port queues and pauses like any other.
+//! Frames at a router: forwarded, punted to the host, or dropped for a named reason.
 
 mod hops;
 mod host;
@@ -49,7 +49,6 @@ struct RouterBench {
     now: Nanos,
 }
 
-/// Returns the station behind a port, or station `number` of the VLAN.
 fn station(number: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 7, number])
 }
@@ -66,7 +65,7 @@ fn hop(interface: usize, station: Option<MacAddr>) -> NextHop {
     NextHop { interface, station, weight: 1, mtu: None }
 }
 
-/// Routes 10.N.0.0/16 to port N, 10.8.0.0/16 to ports 1 to 3, and 10.7.0.0/16 to the VLAN, in which the port of station 9 is unknown.
+/// Routes 10.N.0.0/16 to port N, 10.8.0.0/16 to ports 1 to 3, and 10.7.0.0/16 to the VLAN.
 fn fib(spread: Spread) -> Arc<Fib> {
     let (interfaces, routes) = parts();
     Arc::new(Fib::new(&interfaces, &[routes], spread))
@@ -157,7 +156,7 @@ impl RouterBench {
         std::mem::take(&mut self.punted.lock().expect("nobody panicked").frames)
     }
 
-    /// Returns the punt reason of a received frame, or else its drop reason; checks that nothing left.
+    /// Returns the punt reason, or else the drop reason; checks that nothing left.
     fn fate(&mut self, port: PortId, bytes: &[u8]) -> Result<PuntReason, DropReason> {
         let drops = |bench: &RouterBench| {
             DropReason::ALL.map(|reason| {
@@ -184,7 +183,7 @@ impl RouterBench {
     }
 }
 
-/// Returns a packet to `dst` in class 3, from a station to the router's address there.
+/// Returns a packet in class 3 to the router's address.
 fn packet(port: PortId, dst: [u8; 4], ttl: u8, len: u16) -> Vec<u8> {
     let mut bytes = router(port).0.to_vec();
     bytes.extend(station(port.0).0);
@@ -215,7 +214,6 @@ fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Returns the packet as forwarded by the router address `by` to station `to`.
 fn sent_on(from: PortId, by: MacAddr, to: u8, dst: [u8; 4], ttl: u8, len: u16) -> Vec<u8> {
     let mut bytes = packet(from, dst, ttl, len);
     bytes[..6].copy_from_slice(&station(to).0);
@@ -414,7 +412,7 @@ fn frame_spread_uses_chance_and_queues() {
     let ports: Vec<PortId> = by_chance.all_sent().into_iter().map(|(port, _)| port).collect();
     assert_eq!((ports.len(), ports.iter().collect::<HashSet<_>>().len()), (90, 3));
 
-    // A frame is queued at port 1, none at 2 and 3: port 1 is not chosen while those have less.
+    // A frame is queued at port 1, none at 2 and 3.
     let mut adaptive =
         RouterBench::of(&settings(), Spread::Adaptive { low: Bytes(118), high: Bytes(10_000) });
     adaptive.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)); // 118 bytes with FCS

@@ -1,4 +1,4 @@
-//! A congested line stays busy while its switch, or a peer, is stalled for some time.
+//! A congested line stays busy while its switch, or a peer, is stalled.
 
 use xoff_flow_control::headroom::Link;
 use xoff_wire::units::{BitRate, Bytes, Nanos, PortId, Quanta};
@@ -46,7 +46,6 @@ impl SlowedLine {
         self.bed.run_until(until);
     }
 
-    /// Returns the frames that leave by the slow port within `within` of the next one.
     fn sent_at_once(&mut self, within: Nanos) -> u64 {
         let before = self.sent();
         while self.sent() == before {
@@ -79,7 +78,7 @@ fn idle_port_leads_line_by_commit() {
     assert_eq!(line.bed.host(line.receiver).received(id).frames, 400);
 }
 
-/// Returns the time of frames on a line of 200 Mb/s whose switch runs every other millisecond, relative to their line time.
+/// Returns the time of frames at 200 Mb/s, relative to their line time, if the switch runs every other millisecond.
 fn with_a_switch_that_is_away(burst: Bytes) -> f64 {
     let slow = BitRate::from_mbps(200);
     let link = Link { loop_gap: Nanos::from_millis(2), commit: Bytes(60_000), ..LINK };

@@ -1,5 +1,3 @@
-//! Storm control: floods above a port's rate are dropped with a named reason, and nothing else is.
-
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{Flooded, StormLimit};
 use xoff_wire::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
@@ -10,7 +8,7 @@ use crate::{C0, C3};
 
 const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 0, 0, 1]);
 const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 0xee, 0xee]);
-/// Bytes on the line: 60 bytes, FCS, preamble and gap.
+/// 60 bytes, FCS, preamble and gap.
 const SMALL: u64 = 84;
 
 fn star(kind: Flooded, rate: BitRate) -> Star {
@@ -24,7 +22,6 @@ fn dropped(star: &Star) -> u64 {
     [C0, C3].iter().map(|&class| star.switch().counters.class(PortId(0), class).drops[reason].get()).sum()
 }
 
-/// Sends small frames from port 0 at line rate. Returns how many arrive at port 1.
 fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
     let stream = Stream { class: C0, len: 60, ..Stream::new(to, frames, Nanos::ZERO) };
     let id = star.start_to_all(0, stream);

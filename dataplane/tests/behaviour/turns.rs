@@ -101,7 +101,7 @@ struct TurnBench {
 }
 
 impl TurnBench {
-    /// Creates a driver of two ports, with one committed frame at a time and an XOFF of 1 byte.
+    /// Commits one frame at a time, with an XOFF of 1 byte.
     fn new(headroom: Bytes) -> TurnBench {
         let mut plan = plan::switch(&[LINK; 2]);
         plan.each_lossless(|class| {
@@ -175,7 +175,7 @@ fn turn_takes_steps_in_order() {
     assert_eq!(steps[..6], in_order);
 }
 
-/// Headroom depends on this: a frame that has left by any port does not count when the next one is received.
+/// Headroom depends on this.
 // proves: workers
 #[test]
 fn releases_precede_receives_of_all_ports() {

@@ -1,5 +1,3 @@
-//! Watchdog in whole switches: pauses longer and shorter than its detection time, to the nanosecond.
-
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{PolicyKind, WatchdogAction, WatchdogSettings, WhenFull};
@@ -13,7 +11,7 @@ use crate::{C3, C4, resume, stop};
 /// 10,000 quanta at 1 Gb/s.
 const DETECT: Nanos = Nanos(5_120_000);
 const RESTORE: Nanos = Nanos(3_000_000);
-/// Times at which the storm is sent, and received: a frame and a cable later.
+/// Sent, and received a frame and a cable later.
 const SENT: Nanos = Nanos::from_millis(1);
 const BEGIN: Nanos = Nanos(SENT.0 + 672 + CABLE.0);
 const QUANTUM: u64 = 512;
@@ -102,7 +100,6 @@ fn idle_port_has_no_storm() {
         star.run_for(Nanos::from_millis(10));
     }
     assert_eq!(counters(&star).storms.get(), 0);
-    // Other classes wait for no peer, and other ports have no storm.
     let others = [star.start(1, 0, star.stream(0, C4, 500)), star.start(1, 2, star.stream(2, C3, 500))];
     star.run_for(Nanos::from_millis(20));
     others.iter().for_each(|&flow| star.assert_whole(flow, 500));
@@ -249,8 +246,8 @@ fn early_pause_schedules_no_past_check() {
     assert!(!stormed(&star));
 }
 
-/// Returns three switches in a ring with a host at each (port 0). Each host sends `frames` frames to the host two
-/// switches on, clockwise (out by port 1, in by port 2), so that each queue waits for the next.
+/// Returns three switches in a ring with a host at each (port 0). Each host sends to the host two switches on,
+/// clockwise (out by port 1, in by port 2), so that each queue waits for the next.
 pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3], [NodeId; 3]) {
     let mut bed = Bed::new(3);
     let switches = [0, 1, 2].map(|_| {

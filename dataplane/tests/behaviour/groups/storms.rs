@@ -10,10 +10,10 @@ use crate::{C3, resume, stop};
 
 const DETECT: Nanos = Nanos::from_millis(5);
 const STORMED: usize = 5;
-/// Port owners: a single worker; or another worker that owns all members, the last ones, or the middle ones.
+/// A single worker; or another worker that owns all members, the last ones, or the middle ones.
 const OWNERS: [&[u8]; 4] = [&[], &[0, 0, 1, 1, 1, 1], &[0, 0, 0, 0, 1, 1], &[0, 0, 0, 1, 1, 0]];
 
-/// Returns a star in which `paused` members send nothing and a storm has begun at the last of them.
+/// Stops `paused` members, and begins a storm at the last of them.
 fn stormed(
     (spread, when_full, owners): (Spread, WhenFull, &[u8]),
     paused: std::ops::Range<usize>,
@@ -37,7 +37,7 @@ fn stormed(
     star
 }
 
-/// Sends frames for the group, more slowly than two members can.
+/// Sends more slowly than two members can.
 fn send(star: &mut Star, frames: u64) -> u32 {
     let rate = Some(BitRate::from_mbps(400));
     let id = star.start_to_all(0, Stream { from: star.now(), rate, ..beyond(C3, frames) });

@@ -15,15 +15,14 @@ const NOW: Nanos = Nanos::from_micros(1);
 const SLOTS: u32 = 40;
 const IN_TURN: Spread = Spread::Frame(Turns::RoundRobin);
 
-/// Hands over eight frames, two for each member, and calls `event` before the second worker takes them over. Returns
-/// the frames sent by each member, and those dropped because the first has no link.
+/// Hands over two frames for each member, and calls `event` before the second worker takes them over. Returns the
+/// frames sent by each member, and those dropped because the first has no link.
 fn frames_left_after(
     event: impl FnOnce(&mut [Switch; 2], &[Workers; 2], &mut MemoryStore),
 ) -> ([usize; 4], u64) {
     frames_left(IN_TURN, |_| (), event)
 }
 
-/// Hands over eight frames with this spread, after `count` has changed counters.
 fn frames_left(
     spread: Spread,
     count: impl FnOnce(&Counters),

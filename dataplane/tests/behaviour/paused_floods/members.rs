@@ -1,5 +1,3 @@
-//! Paths of floods beside ports at a standstill, and their waits: with groups, and with shared memory.
-
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::settings::{
     EgressLimits, GroupSettings, HeadroomPlace, Member, Memory, SharedMemory, Spread, Turns, WatchdogAction,
@@ -17,7 +15,6 @@ fn group() -> Vec<GroupSettings> {
     vec![GroupSettings { name: "up".into(), members, spread, uplinks: false, salt: 1 }]
 }
 
-/// Removes egress reserves, and lets egress queues share 5,000 bytes plus `more`.
 fn share(plan: &mut SwitchPlan, more: u64) {
     plan.each_port(|port| port.classes.iter_mut().for_each(|class| class.egress_reserve = Bytes::ZERO));
     let limits = Bytes(10_000_000);
@@ -33,7 +30,6 @@ fn share(plan: &mut SwitchPlan, more: u64) {
     });
 }
 
-/// Brings `paused` to a standstill and queues 5,000 bytes for port 3 alone.
 fn filled(plan: SwitchPlan, paused: std::ops::Range<u8>) -> Star {
     let mut star = Star::new(plan);
     bring_to_a_standstill(&mut star, paused.clone());
@@ -43,7 +39,6 @@ fn filled(plan: SwitchPlan, paused: std::ops::Range<u8>) -> Star {
     star
 }
 
-/// Floods `frames` frames of 1,000 bytes, FCS included, from port 0.
 fn flood(star: &mut Star, frames: u64) -> u32 {
     star.start_to_all(0, Stream { class: C3, len: 996, ..Stream::new(UNKNOWN, frames, star.now()) })
 }
@@ -73,7 +68,7 @@ fn flood_takes_member_without_standstill() {
     }
 }
 
-/// Frames for port 3 alone fill the shared memory but for room for two copies of three.
+/// The shared memory has room for two copies of three.
 // proves: stalled-floods
 #[test]
 fn flood_ignores_room_at_standstill_port() {
@@ -91,7 +86,7 @@ fn flood_ignores_room_at_standstill_port() {
     }
 }
 
-/// Port 2 is at a standstill and has room for floods, port 3 is in a storm.
+/// Port 2 is at a standstill and has room, port 3 is in a storm.
 // proves: stalled-floods
 #[test]
 fn flood_avoids_storm_beside_standstill_member() {
@@ -122,7 +117,7 @@ fn flood_avoids_storm_beside_standstill_member() {
     }
 }
 
-/// A flood waits for room at port 2, while port 3 is at a standstill, until that resumes.
+/// The flood waits for room at port 2, while port 3 is at a standstill.
 // proves: group-changes
 #[test]
 fn waiting_flood_takes_resumed_member() {
@@ -171,7 +166,7 @@ fn waiting_flood_takes_intermittently_resumed_member() {
     }
 }
 
-/// Port 2 is at a standstill and has room for floods, port 3 has none left.
+/// Port 2 is at a standstill and has room, port 3 has none left.
 // proves: stalled-floods
 #[test]
 fn flood_avoids_full_member_beside_standstill() {

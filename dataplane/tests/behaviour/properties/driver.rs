@@ -1,4 +1,4 @@
-//! Driver that takes one step at a time, in any order that is allowed for drivers, and checks the results.
+//! Driver that takes steps in any order that is allowed for drivers, and checks the results.
 
 mod bursts;
 mod revised;
@@ -29,76 +29,30 @@ pub use revised::Revised;
 
 #[derive(Clone, Debug)]
 pub enum Step {
-    Receive {
-        port: u8,
-        to: u8,
-        pcp: Option<u8>,
-        len: u32,
-    },
+    Receive { port: u8, to: u8, pcp: Option<u8>, len: u32 },
     Burst(Burst),
-    Garbage {
-        port: u8,
-        bytes: Vec<u8>,
-    },
-    Pause {
-        port: u8,
-        classes: u8,
-        quanta: u16,
-    },
-    /// List of flows as (source, destination).
-    Flows {
-        port: u8,
-        class: u8,
-        resume: bool,
-        quanta: u16,
-        flows: Vec<(u8, u8)>,
-    },
-    Rates {
-        port: u8,
-        classes: u8,
-        step: u8,
-        quanta: u16,
-    },
-    Forward {
-        worker: u8,
-    },
-    HandOver {
-        from: u8,
-        to: u8,
-    },
-    GiveBack {
-        from: u8,
-        to: u8,
-    },
-    Transmit {
-        port: u8,
-    },
-    Release {
-        port: u8,
-    },
-    GiveUp {
-        port: u8,
-    },
-    Advance {
-        by: u64,
-    },
-    SetLink {
-        port: u8,
-        up: bool,
-    },
-    SetPolicy {
-        class: u8,
-        kind: PolicyKind,
-    },
+    Garbage { port: u8, bytes: Vec<u8> },
+    Pause { port: u8, classes: u8, quanta: u16 },
+    Flows { port: u8, class: u8, resume: bool, quanta: u16, flows: Vec<(u8, u8)> },
+    Rates { port: u8, classes: u8, step: u8, quanta: u16 },
+    Forward { worker: u8 },
+    HandOver { from: u8, to: u8 },
+    GiveBack { from: u8, to: u8 },
+    Transmit { port: u8 },
+    Release { port: u8 },
+    GiveUp { port: u8 },
+    Advance { by: u64 },
+    SetLink { port: u8, up: bool },
+    SetPolicy { class: u8, kind: PolicyKind },
     Revise(Box<Revised>),
 }
 
-/// Identification of a frame: ingress port, class, number.
+/// Ingress port, class, and number of a frame.
 type Mark = (u8, u8, u32);
 
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Bound above the number of moves of all frames of a worker at one instant.
+/// More than the moves of all frames of a worker at one instant.
 const MOVES_MAX: usize = 10_000;
 
 pub struct Driver {
@@ -190,7 +144,7 @@ impl Driver {
         text.split("control_starved: Counter(").map(|part| part.trim_start_matches(is_count)).collect()
     }
 
-    /// Lets everything leave: links up, no pauses, time advances. A remaining frame is an error.
+    /// Lets everything leave. A remaining frame is an error.
     pub fn drain(&mut self) {
         (0..PORTS_U8).for_each(|port| self.set_link(port, true));
         self.paused_until = Default::default();
@@ -301,7 +255,7 @@ impl Driver {
         }
     }
 
-    /// Returns false if the store is full: a driver would not receive the frame.
+    /// Returns false if the store is full.
     fn receive(&mut self, port: u8, bytes: &[u8]) -> bool {
         let Some(frame) = self.store.fill(bytes) else { return false };
         let worker = self.owners[usize::from(port)];
@@ -442,7 +396,6 @@ impl Driver {
         }
     }
 
-    /// Checks that lossy classes never use headroom, and that no egress queue exceeds its maximum.
     fn check_watermarks(&self) {
         for (port, class) in all_queues() {
             let counted = self.counters.class(PortId(port), class);
@@ -454,7 +407,6 @@ impl Driver {
         }
     }
 
-    /// Checks by class, over all ports, that received frames were sent, are queued or were dropped.
     fn check_classes(&self) {
         let [only] = &self.workers[..] else { return }; // chunks in transit to another store look like frames
         let slots = (0..self.plan.slots).filter_map(|slot| self.store.slot(slot));
@@ -498,7 +450,6 @@ impl Driver {
     }
 }
 
-/// Consumes the handles of frames left in the rings by a failing case.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.rings.iter_mut().flat_map(|ring| ring.drain(..)).for_each(|frame| _ = frame.into_parts());

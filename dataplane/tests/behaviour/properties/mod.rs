@@ -1,6 +1,5 @@
 //! Properties under any steps of a driver, in any order, with any settings. Every frame is in exactly one place and
-//! ends with a reason; none overtakes another of its ingress, egress and class; no pause is violated; in the end
-//! everything leaves.
+//! ends with a reason; none overtakes another of its ingress, egress and class; in the end everything leaves.
 
 mod driver;
 mod settings;
@@ -65,7 +64,7 @@ fn any_flows() -> impl Strategy<Value = (u16, Vec<(u8, u8)>)> {
     (prop_oneof![1..200u16, Just(u16::MAX)], prop::collection::vec((0..PORTS_U8, to), 1..5))
 }
 
-/// Generates frames that end at their ingress: truncated, to the reserved block, or MAC control with any contents.
+/// Generates frames that end at their ingress.
 fn any_garbage() -> impl Strategy<Value = Vec<u8>> {
     let bytes = || prop::collection::vec(any::<u8>(), 14..60);
     let reserved = bytes().prop_map(|mut bytes| {
@@ -115,7 +114,6 @@ explore! {
 explore! {
     cases = 300;
 
-    /// A retry without a notification has no effect.
     // proves: group-changes
     #[test]
     fn waiting_frames_are_always_notified(plan in any_plan().prop_map(that_stops), steps in any_steps()) {
@@ -211,7 +209,7 @@ fn flood_takes_member_fitting_all_copies() {
         }];
         let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
         let receive = |port, to, pcp, len| Step::Receive { port, to, pcp: Some(pcp), len };
-        // One frame by each member, of which the second stays; then 1,320 bytes at port 1, and the second member's turn again.
+        // One frame by each member, of which the second stays; then 1,320 bytes at port 1.
         let before = [receive(0, 2, 3, 533), receive(0, 2, 3, 533)].into_iter();
         let filler = (0..12).map(|_| receive(2, 1, 0, 106)).chain([receive(0, 2, 1, 60)]);
         let leave = [Step::Forward { worker: 0 }, Step::Transmit { port: 2 }, Step::Release { port: 2 }];

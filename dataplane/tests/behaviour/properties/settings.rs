@@ -73,7 +73,6 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
         )
 }
 
-/// Generates congestion points that sample nearly every frame, and often find congestion.
 fn any_qcn() -> impl Strategy<Value = QcnSettings> {
     let culprit = prop_oneof![
         Just(Culprit::Arrival),
@@ -246,7 +245,6 @@ fn any_parameters() -> impl Strategy<Value = PolicySettings> {
     })
 }
 
-/// Generates groups: mostly none, else one of the last two or three ports, with any spread.
 fn any_groups() -> impl Strategy<Value = Vec<GroupSettings>> {
     let thresholds = (0..2_000u64, 0..2_000u64);
     let spread = prop_oneof![

@@ -1,5 +1,3 @@
-//! Frames that the kernel sends by its interfaces at the switch.
-
 use super::*;
 
 // proves: slow-path
@@ -83,10 +81,9 @@ fn of_router(to: MacAddr) -> Vec<u8> {
     frame
 }
 
-/// Milliseconds until a standstill is detected: samples are up to two milliseconds apart, and 256 are needed.
+/// Milliseconds until a standstill is detected: 256 samples, up to two milliseconds apart.
 const ROUNDS: u64 = 600;
 
-/// Calls `every_ms` each millisecond.
 fn bring_v4_to_a_standstill(bench: &mut RouterBench, mut every_ms: impl FnMut(&mut RouterBench)) {
     let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(station(4));
     for ms in 0..ROUNDS {
@@ -153,7 +150,7 @@ fn removing_svi_drains_its_queued_frames() {
     assert_eq!((bench.store.in_use(), drops(&bench, V4, DropReason::HostLimit)), (0, 1));
 }
 
-/// With a router, two ports have floods: it sends to both.
+/// The router sends to both ports.
 // proves: stalled-floods
 #[test]
 fn two_port_floods_wait_without_svi() {

@@ -1,4 +1,4 @@
-//! Arbitrary frames, routing tables, pauses and link flaps: every frame is accounted for at each step, and in the end none is left.
+//! Arbitrary frames, routing tables, pauses and link flaps: every frame is accounted for at each step.
 
 use proptest::prelude::*;
 use xoff_explore::explore;
@@ -9,7 +9,6 @@ const PORTS: [PortId; 6] = [P0, P1, P2, P3, V4, V5];
 
 #[derive(Clone, Debug)]
 enum RouterStep {
-    /// Frame from the network, or from the host.
     Comes {
         port: PortId,
         mac: MacAddr,
@@ -18,11 +17,11 @@ enum RouterStep {
         len: u16,
         by_host: bool,
     },
-    /// Pause by the peer, in quanta.
+    /// Pause in quanta.
     Pause(PortId, u16),
     Link(PortId, bool),
     Leaves(PortId),
-    /// Routing table: empty, complete, or with station 10.7.0.5.
+    /// Empty, complete, or with station 10.7.0.5.
     Table(u8),
     Time(u16),
 }
@@ -31,7 +30,6 @@ fn any_port() -> impl Strategy<Value = PortId> {
     prop::sample::select(PORTS.to_vec())
 }
 
-/// Generates frames to routers, stations and all, for existing and missing routes.
 fn comes() -> impl Strategy<Value = RouterStep> {
     let macs = PORTS.map(router).into_iter().chain([ROUTER, station(4), station(5), MacAddr::BROADCAST]);
     let dsts = [

@@ -1,4 +1,4 @@
-//! Lossless frames wait in the switch while the kernel resolves their neighbour, and none is lost before the deadline.
+//! Lossless frames wait in the switch while the kernel resolves their neighbour.
 
 use std::num::NonZeroU32;
 
@@ -8,10 +8,9 @@ use super::*;
 
 const UNKNOWN: [u8; 4] = [10, 7, 0, 5];
 const RESOLVED: [u8; 4] = [10, 1, 0, 5];
-/// Counted size of a packet of 100 bytes, with FCS.
+/// A packet of 100 bytes, with FCS.
 const SIZE: Bytes = Bytes(118);
 
-/// Returns the usual table with 10.7.0.5 resolved behind port 2.
 pub fn resolved() -> Arc<Fib> {
     with(Target::Hops(vec![hop(2, Some(station(5)))]))
 }
@@ -85,7 +84,7 @@ fn lossless_frames_wait_in_order() {
         assert_eq!(bench.numbers(P1), [5, 6], "{when_full:?} {pipeline:?}");
         assert_eq!(bench.requests(), 1, "one copy is enough");
         assert_eq!(bench.switch.buffer().ingress(P0, C3), Bytes(5 * SIZE.0), "they count where they came in");
-        // More frames have arrived, some of them in the pipeline, when the neighbour is resolved.
+        // More frames have arrived, some of them in the pipeline.
         (7..9).for_each(|number| bench.receive(P0, &numbered(UNKNOWN, number)));
         (9..11).for_each(|number| bench.receive_only(P0, &numbered(UNKNOWN, number)));
         bench.route_by(resolved());
@@ -130,7 +129,6 @@ fn silent_neighbour_wait_ends_at_deadline() {
     assert_eq!((bench.lost(C3, DropReason::Unresolved), bench.store.in_use()), (4, 1));
 }
 
-/// The peer is paused exactly at XOFF, and headroom takes further frames.
 // proves: slow-path
 #[test]
 fn waiting_frames_pause_sender_at_xoff() {

@@ -13,7 +13,6 @@ pub struct Burst {
     pub pcp: Option<u8>,
     pub len: u32,
     pub frames: u32,
-    /// Number of frames queued at their egress that leave and are released.
     pub leave: usize,
 }
 

@@ -1,5 +1,3 @@
-//! New settings that a running switch accepts.
-
 use xoff_dataplane::switch::{Revision, WorkerId, Workers};
 use xoff_flow_control::settings::FlowControl;
 use xoff_wire::units::{Bytes, Class, Nanos};
