@@ -30,9 +30,8 @@ pub(super) const CALLS: u8 = 1;
 pub(super) const BOOKS: u8 = 2;
 pub(super) const END: u8 = 3;
 
-/// Maximum size in bytes of a block of calls or books.
+/// Maximum bytes of a block of calls or books.
 const PIECE: usize = 16 << 10;
-/// Buffered bytes that trigger a write to the file.
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
 /// State of a switch before its first call.
@@ -140,14 +139,14 @@ pub(super) struct End {
 const NOT_IN_DIGEST: usize = size_of::<u64>() + size_of::<u32>();
 
 impl End {
-    /// Serializes the end with a zero digest. The size is a multiple of four, so no padding follows.
+    /// Serializes the end with a zero digest. Its size needs no padding.
     fn write(self) -> Vec<u8> {
         let why = u8::try_from(self.why.index()).unwrap_or(u8::MAX);
         let numbers = [self.records, 0].into_iter().flat_map(u64::to_le_bytes);
         [END, why, 0, 0].into_iter().chain(numbers).collect()
     }
 
-    /// Parses the last block; `digest` covers all blocks before it. Returns `None` if any byte differs.
+    /// Parses the last block; `digest` covers all blocks before it.
     pub(super) fn read(block: &[u8], mut digest: Digest) -> Option<End> {
         let (before, rest) = block.split_last_chunk::<NOT_IN_DIGEST>()?;
         digest.add(before);
@@ -158,7 +157,7 @@ impl End {
     }
 }
 
-/// FNV-1a over words of four bytes. Blocks are multiples of four bytes, so grouping does not matter.
+/// FNV-1a over words of four bytes; blocks are multiples of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest(pub(super) u64);
 

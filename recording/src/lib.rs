@@ -1,9 +1,5 @@
 //! Records the calls between a driver and its dataplane in a running switch, and replays them anywhere.
 //!
-//! A [`Recorder`] is a [`Boundary`](xoff_dataplane::driver::Boundary) that writes each call, the dataplane's answers,
-//! and its requests to the frame store into a [`Sink`]. [`Replay`] repeats the calls on a dataplane with the same
-//! settings, and compares the answers.
-//!
 //! ```text
 //!   worker -> Recorder -> dataplane -> Watched -> frame store
 //!                |  calls, answers        | frees, copies, new frames
@@ -12,7 +8,8 @@
 //!   writer thread             '-> FileWriter -> pcapng -> FILE -> replay
 //! ```
 //!
-//! The worker never waits. If the ring is full, the recording ends, and the file says so.
+//! The worker never waits. If the ring is full, the recording ends, and the file says so. [`Replay`] repeats the calls
+//! on a dataplane with the same settings, and compares the answers.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Packet memory of a replay: the first bytes and the length of the frame in each slot.
+//! Packet memory of a replay: first bytes and length by slot.
 
 use xoff_dataplane::frame::Frame;
 
@@ -20,7 +20,7 @@ impl Memory {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns a handle to the frame in a slot, for the frame's owner only.
+    /// Returns a handle for the frame's owner only.
     pub(crate) fn frame(&self, slot: u32) -> Option<Frame> {
         let held = self.0.get(slot as usize)?.as_ref()?;
         Some(Frame::new(slot, held.len))

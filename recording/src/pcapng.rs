@@ -15,14 +15,13 @@ pub const FIRST_BYTE: u8 = SECTION.to_le_bytes()[0];
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
-/// Type of the project's own blocks, from the range for local use; other programs skip them.
+/// Type of the project's own blocks, from the range for local use.
 const OWN: u32 = 0x8078_6f66;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const ETHERNET: u16 = 1;
 
 const BLOCK_MAX: usize = 1 << 20;
-/// Type, length, and the length again.
 const BLOCK_MIN: usize = 12;
 
 mod option {
@@ -214,10 +213,8 @@ impl Writer {
     }
 }
 
-/// Describes what the headers do not show.
 fn describe(record: &Packet<'_>, text: &mut String) {
     let sighting = &record.sighting;
-    // Writing to a String cannot fail.
     let _ = match sighting.class {
         Some(class) => write!(text, "class={class}"),
         None => write!(text, "control"),

@@ -203,7 +203,6 @@ impl<'a, R: Read> Reader<'a, R> {
         if self.read()? { Ok(()) } else { Err(NotReplayed::Cut { records }) }
     }
 
-    /// Returns false at the end of the file.
     fn read(&mut self) -> Result<bool, NotReplayed> {
         let records = self.records;
         self.digest.add(&self.block); // the previous block
@@ -215,7 +214,7 @@ impl<'a, R: Read> Reader<'a, R> {
         }
     }
 
-    /// Checks that this block is the end of the recording: digest, number of records, end of file.
+    /// Checks digest, number of records, and end of file.
     fn end(&mut self) -> Result<End, NotReplayed> {
         let end = End::read(&self.block, self.digest).filter(|end| end.records == self.records);
         let end = end.ok_or(NotReplayed::Damaged { records: self.records })?;
@@ -226,7 +225,6 @@ impl<'a, R: Read> Reader<'a, R> {
         }
     }
 
-    /// Returns `None` after a valid end.
     fn step(&mut self) -> Result<Option<Vec<u8>>, NotReplayed> {
         loop {
             let damaged = NotReplayed::Damaged { records: self.records };

@@ -5,11 +5,10 @@ use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_wire::units::{Class, MacAddr, Nanos, PortId, Site};
 
-/// Recorded bytes of a received frame: the headers that a switch reads, and removable tags.
+/// The headers that a switch reads, and removable tags.
 pub(crate) const HEAD_IN: usize = 144;
-/// Recorded bytes of a sent frame: the headers that a switch writes.
+/// The headers that a switch writes.
 pub(crate) const HEAD_OUT: usize = 64;
-/// Recorded bytes of a MAC control frame.
 const CONTROL_MAX: usize = 2_048;
 
 /// Frame that crosses the boundary.

@@ -17,7 +17,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 use crate::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 
 const TAP: TapId = TapId(u64::MAX);
-/// Maximum number of drops, and of punts, recorded per call. Recorder and replay omit the excess.
+/// Maximum drops, and punts, per call. Recorder and replay omit the excess.
 const REPORTS_MAX: usize = 16 << 10;
 const RECORD_MAX: usize = 4 << 10;
 
@@ -195,7 +195,6 @@ pub struct Recorder<K> {
     is_due: bool,
     /// True if frames never wait in the pipeline; a second forward call in a row then moves nothing.
     moves_at_once: bool,
-    /// True if no call followed the last forward call.
     has_moved: bool,
 }
 

@@ -15,9 +15,8 @@ use crate::memory::Memory;
 use crate::record::{HEAD_OUT, Passing, Record, is_call, kept};
 use crate::recorder::Reports;
 
-/// Number of calls in a report, before the one that differs.
 const CALLS_BEFORE: usize = 8;
-/// Minimum number of recorded header bytes, unless the frame is shorter.
+/// Minimum number of recorded header bytes.
 const HEAD_LEAST: usize = 128;
 const FRAME_MAX: u32 = 16 << 10;
 
@@ -77,7 +76,7 @@ pub struct Replay {
 /// Recorded decision of the punt sink for each punt of a call.
 type Takes = Arc<Mutex<VecDeque<bool>>>;
 
-/// Recorded and replayed answer that differ; `None` for a missing one.
+/// Recorded and replayed answer; `None` for a missing one.
 type Unequal = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 #[derive(Debug)]
@@ -89,7 +88,6 @@ impl PuntSink for Taker {
     }
 }
 
-/// Frame store with the expected answers of the current call.
 #[derive(Debug)]
 struct ReplayStore {
     memory: Memory,
@@ -196,7 +194,6 @@ impl Replay {
         }
     }
 
-    /// Returns false if an answer differs.
     fn make(&mut self, call: &[u8]) -> Result<bool, String> {
         let call = Record::read(call).ok_or("it is no record")?;
         self.check(&call)?;
@@ -319,7 +316,6 @@ impl ReplayStore {
         })
     }
 
-    /// Returns false if this answer or an earlier one differs.
     fn answer(&mut self, answer: &Record<'_>) -> bool {
         if self.difference.is_some() {
             return false;
@@ -334,7 +330,7 @@ impl ReplayStore {
         is_same
     }
 
-    /// Returns the recorded answer to a request. Notes a difference if another record follows.
+    /// Notes a difference if another record follows.
     fn given<T>(&mut self, is: impl FnOnce(&Record<'_>) -> Option<T>, request: &Record<'_>) -> Option<T> {
         let given = self.expected.front().and_then(|next| Record::read(next)).and_then(|next| is(&next));
         match given {

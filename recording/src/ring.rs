@@ -1,4 +1,4 @@
-//! Ring of bytes from a worker to the writer of the file, and that writer.
+//! Ring of bytes from a worker to the writer of the file.
 
 use std::io;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Sink for Ring {
 }
 
 impl Records {
-    /// Returns the end of the recording. All earlier records are then visible in the ring.
+    /// Makes all earlier records visible.
     fn ended(&self) -> Option<Ending> {
         let number = self.ended.load(Ordering::Acquire);
         Ending::ALL.get(usize::from(number).checked_sub(1)?).copied()

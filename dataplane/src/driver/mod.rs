@@ -26,7 +26,7 @@ pub const BATCH: u32 = 128;
 const _: () =
     assert!(4 * BATCH <= HANDOVERS_MAX, "what a turn receives from four queues of a port fits its outboxes");
 
-/// A second serving of a port uses the room that its device makes while it is kicked.
+/// Second serving: it uses the room that a device makes while it is kicked.
 const SERVINGS: usize = 2;
 
 /// Receive and transmit rings of a port. `S` is the store of frames.

@@ -28,7 +28,6 @@ pub(super) struct Loops {
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     detection: LoopDetection,
-    /// Port with most moves to and from here.
     partner: PortId,
     since: Nanos,
     /// Moves from the partner to here, and back.
@@ -59,7 +58,6 @@ impl Loops {
         }
     }
 
-    /// Returns the port that must leave floods.
     #[cold]
     pub(super) fn moved(&mut self, now: Nanos, from: PortId, to: PortId) -> Option<PortId> {
         let [lower, higher] = if from.0 < to.0 { [from, to] } else { [to, from] };

@@ -54,7 +54,6 @@ pub struct Forwarding {
     pub learned: Option<FdbUpdate>,
 }
 
-/// Egress ports allowed for one ingress port.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 struct Exits {
@@ -330,7 +329,6 @@ impl Bridge {
         self.towards_other_member(ingress, port, members)
     }
 
-    /// Decides for another member of the group, or a drop.
     #[inline(never)]
     fn towards_other_member(&self, ingress: PortId, port: PortId, members: &PortSet) -> Decision {
         match self.groups.of(port) {

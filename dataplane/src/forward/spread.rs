@@ -76,7 +76,7 @@ struct WeightedPath {
 }
 
 impl WeightedPaths {
-    /// Creates paths from (name, weight). Flows stay with a name when numbers change.
+    /// Creates paths from (name, weight 1 to [`WEIGHT_MAX`]). Flows stay with a name when numbers change.
     ///
     /// # Panics
     /// Panics unless there are 1 to [`MEMBERS_MAX`].

@@ -41,7 +41,6 @@ pub(crate) struct Nested {
     paused: usize,
     served: Served,
     flows: Box<[State]>,
-    /// Flows resumed since the last Order Mark.
     resumed: Vec<u32>,
     /// Frames whose flow has no number; they cannot be held.
     unnumbered: u32,
@@ -162,7 +161,7 @@ impl Nested {
         self.settle(nodes);
     }
 
-    /// Ends a drain: resumes waiting flows, and serves the paused queue if it has frames to release.
+    /// Resumes waiting flows, and serves the paused queue if it has frames to release.
     fn order_mark(&mut self) {
         self.served = Served::Normal;
         if self.resumed.is_empty() {

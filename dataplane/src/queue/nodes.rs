@@ -47,7 +47,6 @@ pub struct FrameMeta {
     pub origin: Origin,
     /// Bytes of its tags that MTUs do not count.
     pub tags: u8,
-    /// True if the previous frame in its ingress queue is of the same micro-flow.
     pub(crate) is_repeat: bool,
 }
 

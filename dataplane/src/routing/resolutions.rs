@@ -19,7 +19,7 @@ const PURGE_EVERY: Nanos = Nanos::from_secs(1);
 
 const KEPT_MAX: usize = 256;
 
-/// Interface at which a packet reached the router, and its destination address.
+/// Interface at which a packet reached the router, and its destination.
 pub(crate) type Destination = (Site, Address);
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,6 @@ pub(crate) struct Wait {
 #[derive(Debug)]
 pub(crate) struct Resolutions {
     waits: Vec<(Destination, Wait)>,
-    /// Wait of all destinations without an entry.
     beyond: Option<Wait>,
     purge_at: Nanos,
 }

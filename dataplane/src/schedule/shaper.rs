@@ -6,7 +6,6 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
 
-/// Maximum lead of a stream over its rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
     /// Lead after time with frames to send.
@@ -76,7 +75,6 @@ impl Shaper {
         self.ready_at() <= now
     }
 
-    /// Returns when the next frame may start if no other is sent before.
     pub(crate) fn ready_at(&self) -> Nanos {
         if self.credit >= 0 {
             return Nanos::ZERO;

@@ -45,7 +45,6 @@ impl Accounts {
         }
     }
 
-    /// Returns true for the last copy.
     pub(super) fn leave(&mut self, class: Class, account: u32) -> bool {
         let entry = &mut self.entries[account as usize];
         *entry -= 1;

@@ -46,6 +46,7 @@ impl Drop for Batch<'_> {
 }
 
 impl Batch<'_> {
+    /// Counts pending runs, as if another batch began at the same instant.
     #[inline]
     pub fn split(&mut self) {
         self.switch.end_run();

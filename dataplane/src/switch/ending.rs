@@ -24,7 +24,6 @@ impl Switch {
         self.pipeline.try_again(self.now);
     }
 
-    /// Drops matching frames. That may make room ([`super::pipeline::Pipeline::try_again`]).
     pub(super) fn drop_queued<S: FrameStore>(
         &mut self,
         port: PortId,
@@ -73,7 +72,6 @@ impl Switch {
         store.free(frame);
     }
 
-    /// Counts the frame out at its ingress.
     #[cold]
     pub(super) fn drop_admitted<S: FrameStore>(
         &mut self,
@@ -120,7 +118,6 @@ impl Switch {
         }
     }
 
-    /// Counts a frame, or the last copy of a flood, out of its ingress queue.
     #[inline]
     pub(super) fn count_out(&mut self, meta: &FrameMeta) {
         self.end_run();

@@ -64,7 +64,7 @@ impl Switch {
         }
     }
 
-    /// Returns the ports that a flood reaches, the ports that it misses, and the first port whose room it waits for.
+    /// Returns reached ports, missed ports, and the first port whose room the flood waits for.
     fn find_room(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         if self.when_full == WhenFull::Drop {
             return (ports, PortSet::NONE, None);

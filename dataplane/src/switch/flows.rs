@@ -20,7 +20,7 @@ impl Switch {
         self.policies.acting[class.index()].as_ofc()
     }
 
-    /// Counts flows for nested queues and for shadows of OFC.
+    /// Includes nested queues and shadows of OFC.
     #[inline]
     pub(super) fn count_flow<S: FrameStore>(&mut self, egress: PortId, frame: &Frame, store: &S) {
         if self.policies.shadows_count_flows {
@@ -124,7 +124,6 @@ impl Switch {
         }
     }
 
-    /// Returns false if not all flows can be paused.
     fn obey_flows(&mut self, port: PortId, list: &FlowPause<'_>) -> bool {
         let class = list.class;
         let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return false };
@@ -233,7 +232,6 @@ impl Switch {
         }
     }
 
-    /// Returns the next due time.
     pub(super) fn fire_flows(&mut self, port: PortId) -> Nanos {
         let mut next = self.ports[port.index()].peer.flows_expire;
         for class in Class::ALL {

@@ -132,7 +132,6 @@ impl Switch {
         true
     }
 
-    /// Recovers from a bug: the other ports continue.
     #[cold]
     fn was_not_ready(&mut self, port: PortId) -> bool {
         debug_assert!(false, "{port:?} is ready, and has no frame");
@@ -202,7 +201,6 @@ impl Switch {
         (forwarding.decision, forwarding.vid)
     }
 
-    /// Returns whether the frame joined the open run.
     #[inline]
     pub(super) fn enqueue<S: FrameStore>(&mut self, egress: PortId, frame: Frame, store: &mut S) -> bool {
         let meta = self.nodes.meta_mut(&frame);

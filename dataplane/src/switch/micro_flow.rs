@@ -128,7 +128,6 @@ impl MicroFlow {
         first.is_joined_by(&Start::of(head)?).then_some(first.kind)
     }
 
-    /// Returns `None` if no frame may join.
     #[inline]
     pub(super) fn class(&self) -> Option<Class> {
         self.last_in.as_ref().map(|first| first.kind.class)
@@ -144,7 +143,6 @@ impl MicroFlow {
         self.last_in = None;
     }
 
-    /// Returns `None` if the bridge must decide.
     #[inline]
     pub(super) fn route(&self, now: Nanos, class: Class, bridge: &Bridge) -> Option<(PortId, u16)> {
         let Forwarded::Repeats(route) = &self.last_forwarded else { return None };

@@ -104,7 +104,6 @@ fn about(
     Some((envelope, cnm))
 }
 
-/// Converts bytes to units of 64 bytes, saturated.
 fn in_units(bytes: i64) -> i16 {
     let units = (bytes / 64).clamp(i16::MIN.into(), i16::MAX.into());
     i16::try_from(units).unwrap_or(0)

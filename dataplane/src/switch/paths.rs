@@ -49,7 +49,6 @@ impl Paths {
         Paths { groups, salt: mix(secret), hops_drawn: 0 }
     }
 
-    /// Commits the last choices.
     pub(super) fn take(&mut self, ports: &PortSet, groups: &Groups) {
         if self.groups.is_empty() {
             return;
@@ -219,7 +218,6 @@ impl Switch {
         hops.hops.get(path.unwrap_or(0)).copied()
     }
 
-    /// Returns the order of the choice, if the group spreads by frame.
     fn open_paths(
         &self,
         spread: Spread,

@@ -4,11 +4,12 @@
 //! our own pause their senders. At a standstill ([`Standstill`]), floods of an ingress queue may fill only one in
 //! [`PARTS`] of its XON. Queued floods beyond that are dropped at each sample that finds a standstill. Later ones join
 //! no paused queue ([`DropReason::FloodPaused`]). For policies that use the length of egress queues, floods must leave
-//! the same room below the egress XON. Frames with one known destination still wait.
+//! the same room below the egress XON.
 //!
 //! * All floods of the ingress port count, also those to unpaused ports: the remaining copies of a flood are not known.
 //! * The oldest floods are dropped first: they are the same at several paused ports, so that their last copies leave.
-//! * Floods of a VLAN's router are excluded ([`super::host`]), and the pipeline waits for none ([`WhenFull`]).
+//! * Floods of a VLAN's router are excluded ([`super::host`]).
+//! * A halted pipeline ([`WhenFull`]) waits for no flood at such a port.
 
 use xoff_flow_control::buffer::Load;
 use xoff_flow_control::drop_reason::DropReason;
@@ -32,7 +33,6 @@ impl Switch {
         self.ports.len() > 2 || self.bridge.has_routers()
     }
 
-    /// Returns how many copies may be made.
     pub(super) fn open_flood(&mut self, frame: &Frame, copies: u32) -> u32 {
         if !self.has_floods() {
             return 0;
@@ -52,7 +52,6 @@ impl Switch {
         may_be_made
     }
 
-    /// Returns true for the last copy.
     pub(super) fn close_flood(&mut self, meta: &FrameMeta) -> bool {
         let is_last = self.accounts.leave(meta.class, meta.account);
         if is_last && meta.origin == Origin::Network {

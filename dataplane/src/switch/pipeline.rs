@@ -92,7 +92,6 @@ impl Pipeline {
         self.is_default
     }
 
-    /// Returns a step of the head before others enter.
     pub(super) fn next(&mut self, now: Nanos, nodes: &Nodes) -> PipelineStep {
         if self.is_halted {
             return PipelineStep::Wait;
@@ -113,7 +112,6 @@ impl Pipeline {
         if self.free_at.after(self.behind) <= now { PipelineStep::Enter } else { PipelineStep::Wait }
     }
 
-    /// Returns the frame if it has passed at once.
     pub(super) fn enter(&mut self, nodes: &mut Nodes, frame: Frame) -> Option<Frame> {
         let &FrameMeta { since, .. } = nodes.meta(&frame);
         let start = self.free_at.max(since.since(self.behind));

@@ -151,7 +151,6 @@ impl SwitchPort {
             && self.up
     }
 
-    /// Returns the classes with frames that the peer lets leave.
     #[inline]
     pub(super) fn eligible(&self) -> ClassSet {
         ClassSet(self.egress.backlogged.0 & !self.peer.paused.blocked().0)
@@ -247,7 +246,6 @@ impl Egress {
         }
     }
 
-    /// Returns the bytes that may be sent without another decision.
     pub(super) fn margin(&mut self, now: Nanos, turn: &Turn) -> Bytes {
         let of_class = self.rate(turn.class).map_or(Bytes::MAX, |rate| rate.credit(now).bytes());
         let uncommitted = self.commit_max.saturating_sub(self.committed);

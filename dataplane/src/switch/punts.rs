@@ -8,7 +8,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::punt::{Punt, PuntRefusal, PuntSink};
 use crate::queue::FrameMeta;
 
-/// More injected frames at a port would use up the pool of pause frames.
+/// Maximum at a port; more would use up the pool of pause frames.
 const WAITING_MAX: u32 = 4;
 
 impl Batch<'_> {
@@ -25,7 +25,7 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Counts the outcome. `vid` is the VLAN whose router the frame is for, or 0.
+    /// Punts for the router of VLAN `vid`, or 0.
     #[cold]
     pub(super) fn punt<S: FrameStore>(
         &mut self,

@@ -45,7 +45,6 @@ impl Switch {
         Some(self.send_control(port, &bytes, store))
     }
 
-    /// Returns whether there were any rates.
     pub(super) fn obey_rates(
         &mut self,
         port: PortId,
@@ -74,7 +73,7 @@ impl Switch {
         self.keep_rates(port, changed);
     }
 
-    /// Ends the peer's limits, also for later departures of queued frames.
+    /// Includes later departures of queued frames.
     pub(super) fn lift_rates(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {

@@ -86,13 +86,11 @@ impl Switch {
         }
     }
 
-    /// Assumes room.
     pub(super) fn joined(&self, ports: PortSet, meta: &FrameMeta) -> PortSet {
         let joins = |egress: &PortId| self.may_enter(*egress, meta) && !self.flood_misses(*egress, meta);
         ports.iter().filter(joins).collect()
     }
 
-    /// Assumes room.
     #[inline]
     pub(super) fn may_enter(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.workers.owns(egress) && self.why_kept_out(egress, meta).is_none()

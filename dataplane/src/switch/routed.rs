@@ -212,7 +212,7 @@ fn reason_of_group(header: &Header) -> PuntReason {
     if header.ether_type == EtherTypes::Arp { PuntReason::Arp } else { PuntReason::Group }
 }
 
-/// Returns whether a tag makes the frame invalid at a routed port, or between the router and its host.
+/// Returns whether a frame has a tag, which is invalid at a routed port, and between router and host.
 pub(super) fn names_vlan(header: &Header) -> bool {
     header.tag.is_some_and(|tag| tag.vid() != 0)
 }

@@ -31,7 +31,8 @@ impl Switch {
         self.ready.next_timer = next;
     }
 
-    /// Returns when the driver must run a batch even without a received or released frame. [`Nanos::NEVER`]: without a deadline.
+    /// Returns when the driver must run a batch even without a received or released frame. Zero: at once;
+    /// [`Nanos::NEVER`]: without a deadline.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let next_move = self.pipeline.next_move(!self.ready.ingress_ready.is_empty());

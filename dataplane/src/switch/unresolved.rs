@@ -22,7 +22,6 @@ impl Switch {
         self.ports[ingress.index()].settings.classes[class.index()].lossless
     }
 
-    /// Drops the frame after its deadline.
     #[cold]
     pub(super) fn wait_for_neighbour<S: FrameStore>(&mut self, site: Site, frame: Frame, store: &mut S) {
         self.end_run();
@@ -77,7 +76,6 @@ impl Switch {
         }
     }
 
-    /// Returns the next time.
     pub(super) fn look_for_neighbours(&mut self) -> Nanos {
         if self.now >= self.ready.resolve_at {
             self.ready.resolve_at = Nanos::NEVER; // frames that keep waiting set it again

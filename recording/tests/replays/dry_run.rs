@@ -1,4 +1,4 @@
-//! Switch with random traffic that exercises many decisions in a short time.
+//! Switch with random traffic that exercises many decisions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 pub const SLOTS: u32 = DATA + CONTROL;
 const DATA: u32 = 600;
 const CONTROL: u32 = 16;
-/// Headroom before a frame, and maximum frame length, in bytes.
+/// Headroom before a frame, and maximum frame length.
 const ROOM: usize = 16;
 const LONGEST: usize = 1_530;
 const PORTS: u8 = 3;
@@ -76,7 +76,7 @@ struct Stage<'a> {
 struct Line {
     comes: Vec<Vec<u8>>,
     out: VecDeque<Frame>,
-    /// Number of frames of `out` that the line sends by the next turn.
+    /// Frames of `out` that the line sends by the next turn.
     leaves: usize,
 }
 
@@ -175,7 +175,7 @@ impl Stage<'_> {
     }
 }
 
-/// Draws a frame: mostly data of class 3 to the third port, which congests it.
+/// Draws mostly data of class 3 to the third port.
 fn frame(chance: &mut fastrand::Rng) -> (PortId, Vec<u8>) {
     let port = PortId(chance.u8(..PORTS));
     let of = |port: u8| [2, 0, 0, 0, 0, port];

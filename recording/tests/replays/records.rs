@@ -50,7 +50,6 @@ fn replay_reproduces_frames_and_counters() {
         assert_eq!(frames, passing.count() as u64);
         assert_eq!(replay.differing_books(&run.books), None);
         assert_eq!(replay.differing_books("").expect("it has counted").0, "nothing more");
-        // The run must contain decisions of every kind.
         let kinds = |is: fn(&Record<'_>) -> bool| {
             run.sink.records.iter().filter(|record| is(&Record::read(record).expect("it is one"))).count()
         };

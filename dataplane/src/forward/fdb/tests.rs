@@ -186,7 +186,6 @@ fn all_configured_static_addresses_fit() {
     assert!((0..500).all(|n| fdb.lookup(T, 1, mac(n)) == Some(P1)));
 }
 
-/// Returns addresses that share both buckets with `victim` in a database of `seed`.
 fn attack(seed: HashSeed, victim: MacAddr, count: usize) -> Vec<MacAddr> {
     let fdb = Fdb::new(&FdbSettings { seed, ..settings(CROWD) }, &[]);
     let buckets = |mac| {
