@@ -1,5 +1,5 @@
-//! `xoff` with a flow-control policy of its own, equal shares: whoever has more than an equal share of what waits for an
-//! output is paused, until it has half a share. PFC's thresholds hold beside it, so that nothing is lost.
+//! `xoff` with a custom flow-control policy, equal shares: it pauses a port that holds more than an equal share of the
+//! bytes queued for an output, until it holds half a share. PFC's thresholds apply as well, so that nothing is lost.
 
 use std::process::ExitCode;
 
