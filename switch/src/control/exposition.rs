@@ -156,6 +156,8 @@ pub fn seconds(nanos: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     #[test]
@@ -192,11 +194,8 @@ mod tests {
 
     #[test]
     fn openmetrics_only_where_accepted() {
-        let format = |accept: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, accept.parse().unwrap());
-            Format::accepted(&headers)
-        };
+        let format =
+            |accept| Format::accepted(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]));
         assert_eq!(Format::accepted(&HeaderMap::new()), Format::Prometheus);
         assert_eq!(format("*/*"), Format::Prometheus);
         assert_eq!(format("text/plain;version=0.0.4, application/openmetrics-text;q=0"), Format::Prometheus);
