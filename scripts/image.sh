@@ -27,7 +27,7 @@ ldd "$binary" | grep -o '/[^ ]*' | while read -r library; do
 done
 scripts/third_party.py --to "$root/usr/share/doc/xoff/THIRD-PARTY" "${features[@]}"
 umoci repack --image "$work/image:latest" "$work/bundle"
-umoci config --image "$work/image:latest" --config.entrypoint /usr/bin/xoff --config.cmd run --config.cmd --config \
+umoci config --image "$work/image:latest" --config.entrypoint /usr/bin/xoff --config.cmd run \
     --config.cmd /etc/xoff/xoff.toml --config.volume /etc/xoff --config.volume /run/xoff
 umoci gc --layout "$work/image"
 mkdir -p target/package

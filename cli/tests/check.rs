@@ -9,7 +9,7 @@ use serde_json::Value;
 
 fn check(file: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
-    command.args(["check", "--elsewhere", "--config"]).arg(file).args(more).output().unwrap()
+    command.args(["check", "--elsewhere"]).arg(file).args(more).output().unwrap()
 }
 
 fn example(name: &str) -> std::path::PathBuf {
@@ -40,7 +40,7 @@ fn closed_output_pipe_is_no_error() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
-        command.args(["check", "--elsewhere", "--config"]).arg(example("roce-leaf.toml")).args(more);
+        command.args(["check", "--elsewhere"]).arg(example("roce-leaf.toml")).args(more);
         let output = command.stdout(writer).output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     }
@@ -221,7 +221,7 @@ fn a_bad_file_is_refused_with_every_error_and_exit_code_2() {
 fn full_disk_fails_and_closed_pipe_does_not() {
     let run = |output: std::process::Stdio| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
-        command.args(["check", "--elsewhere", "--config"]).arg(example("minimal.toml"));
+        command.args(["check", "--elsewhere"]).arg(example("minimal.toml"));
         command
             .stdout(output)
             .stderr(std::process::Stdio::piped())
@@ -246,7 +246,7 @@ fn missing_device_needs_foreign_machine_flag() {
     file.write_all(port("a", "1G", "").replace("device = \"a\"", "device = \"no-such-one\"").as_bytes())
         .unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
-    let here = command.args(["check", "--config"]).arg(file.path()).output().unwrap();
+    let here = command.arg("check").arg(file.path()).output().unwrap();
     assert_eq!(here.status.code(), Some(2));
     let message = text(&here.stderr);
     for part in ["port a: no interface no-such-one", ":3:11", "xoff check --elsewhere"] {
@@ -261,11 +261,7 @@ fn router_printed_and_invalid_namespace_refused() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let router = "[router]\nnetns = \"/no/such/namespace\"\n";
     file.write_all(format!("{}routed = true\n{router}", port("a", "1G", "")).as_bytes()).unwrap();
-    let here = Command::new(env!("CARGO_BIN_EXE_xoff"))
-        .args(["check", "--config"])
-        .arg(file.path())
-        .output()
-        .unwrap();
+    let here = Command::new(env!("CARGO_BIN_EXE_xoff")).arg("check").arg(file.path()).output().unwrap();
     assert_eq!(here.status.code(), Some(2));
     let message = text(&here.stderr);
     for part in ["/no/such/namespace is no network namespace", "ip netns add NAME"] {
@@ -310,7 +306,7 @@ fn pipe_is_a_file() {
     writer.write_all(&std::fs::read(example("roce-leaf.toml")).unwrap()).unwrap();
     drop(writer);
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
-    command.args(["check", "--elsewhere", "--config", "/dev/stdin"]);
+    command.args(["check", "--elsewhere", "/dev/stdin"]);
     let output = command.stdin(reader).output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }

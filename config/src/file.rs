@@ -33,7 +33,7 @@ const DEVICE_MAX: Bytes = Bytes(1 << 20);
 /// A configuration of `xoff run` or `xoff nic`.
 pub const CONFIGURATION: FileKind = FileKind {
     name: "the configuration",
-    help: "--config takes the path of a TOML file; config/examples has some to start from",
+    help: "give the path of a TOML file; config/examples has some to start from",
     bytes_max: WRITTEN_MAX,
 };
 

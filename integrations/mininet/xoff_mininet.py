@@ -302,7 +302,7 @@ class XoffSwitch(Switch):
             out.write(self.configuration())
         log = os.path.join(self.directory, f"log-{len(self.codes)}")
         ready = lambda: self.pexec([xoff(), "status", "--json"])[2] == 0
-        self.program = Program(self, ["run", "--config", file], log, ready)
+        self.program = Program(self, ["run", file], log, ready)
 
     def status(self):
         """What it says at /status."""
@@ -390,7 +390,7 @@ class XoffHost(Host):
         log = os.path.join(self.directory, f"{intf.name}.log")
         # Whatever is logged: it looks after the device from when its queues stand there.
         stands = lambda: QUEUES in self.pexec(["tc", "qdisc", "show", "dev", intf.name])[0]
-        self.agents[intf] = Program(self, ["nic", "--config", file], log, stands)
+        self.agents[intf] = Program(self, ["nic", file], log, stands)
 
     def release(self, intf):
         agent = self.agents.pop(intf, None)

@@ -50,7 +50,7 @@ pub struct Exit {
 }
 
 impl Switch {
-    /// Starts `binary run --config ..` in `namespace` with this configuration, and waits until the switch is ready.
+    /// Starts `binary run FILE` in `namespace` with this configuration, and waits until the switch is ready.
     pub fn start(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         Switch::launch(binary, namespace, config).ready()
     }
@@ -80,7 +80,7 @@ impl Switch {
         let open = |name| fs::File::create(directory.path().join(name)).unwrap();
         let mut command = dies_with_us("prlimit");
         command.args(options.descriptors.map(|(soft, hard)| format!("--nofile={soft}:{hard}")));
-        command.arg(binary).arg("run").arg("--config").arg(file).args(options.arguments);
+        command.arg(binary).arg("run").arg(file).args(options.arguments);
         command.stdin(Stdio::null()).stdout(open("stdout")).envs(options.environment);
         command.stderr(options.stderr.unwrap_or_else(|| open("stderr").into()));
         let child = namespace.spawn(command).expect("setpriv (util-linux) starts");

@@ -1,4 +1,4 @@
-//! `xoff nic --config FILE`: the settings of a host's agent, with the keys of a switch's port where their meaning is
+//! `xoff nic FILE`: the settings of a host's agent, with the keys of a switch's port where their meaning is
 //! equal.
 //!
 //! ```text

@@ -115,7 +115,7 @@ class Bench:
         text += TO_SINK.format(mac=SINK, port=towards_sink)
         process, config = self.lab.start_switch(self.binary, text, name)
         self.switches.append(process.pid)
-        return json.loads(run(self.binary, "check", "--json", "--elsewhere", "--config", str(config)))
+        return json.loads(run(self.binary, "check", "--json", "--elsewhere", str(config)))
 
     def sink(self, device, speed):
         process = self.host("--device", device, "--line", f"{speed}M", "--linger", LINGER)

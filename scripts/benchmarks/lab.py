@@ -142,4 +142,4 @@ class Lab:
         """Starts a switch with this configuration. Returns its process and the configuration file."""
         config = self.directory / f"{name}.toml"
         config.write_text(text)
-        return self.start(self.switch, binary, "run", "--config", str(config), ready="running"), config
+        return self.start(self.switch, binary, "run", str(config), ready="running"), config

@@ -39,7 +39,7 @@ class HostSwitch:
         self.xoff, self.log = xoff, directory / "host.log"
         with self.log.open("w") as output:
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", xoff, "run", "--config", config],
+                ["setpriv", "--pdeathsig", "KILL", xoff, "run", config],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip
         end = time.monotonic() + START_WITHIN_S

@@ -69,7 +69,7 @@ mod tests {
             assert!(text.contains(".SH SYNOPSIS"), "{}: {text}", command.get_name());
         }
         assert!(page("xoff.1").contains("lossless Ethernet switch"));
-        assert!(page("xoff-run.1").contains("\\-\\-config"));
+        assert!(page("xoff-run.1").contains("Configuration file (TOML)"));
     }
 
     // proves: integrations

@@ -36,8 +36,7 @@ const EXIT_CONTROL_ENDED: u8 = 4;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Configuration file (TOML).
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    file: PathBuf,
     /// Record all decisions of the switch for `xoff sim replay`.
     ///
     /// The recording has each call of the dataplane with its results, headers of frames, and all MAC control frames.
@@ -52,8 +51,8 @@ pub struct Args {
 /// Returns an error if the switch cannot start.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = Machine { own_policy: own.cloned(), ..machine::here() };
-    let name = args.config.display().to_string();
-    let text = Config::text(&args.config)?;
+    let name = args.file.display().to_string();
+    let text = Config::text(&args.file)?;
     let config = Config::from_toml(&name, &text, machine)?;
     let record = args
         .record
@@ -66,18 +65,18 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         Some(HttpAt::Unix(path)) => path.parent().map(Path::to_owned),
         _ => None,
     };
-    let confinement = Confinement { user, readable: directory(&args.config), removable };
+    let confinement = Confinement { user, readable: directory(&args.file), removable };
     let log = logging::start(&config.shell.log, config.shell.log_format, &confinement).into_diagnostic()?;
     let placed = |problem: &Problem| {
         let place =
-            problem.position.map(|(line, column)| format!("{}:{line}:{column}: ", args.config.display()));
+            problem.position.map(|(line, column)| format!("{}:{line}:{column}: ", args.file.display()));
         format!("{}{problem}", place.unwrap_or_default())
     };
     config.warnings.iter().for_each(|warning| tracing::warn!("{}", placed(warning)));
     config.notes.iter().for_each(|note| tracing::info!("{}", placed(note)));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
     let source =
-        Source { path: std::path::absolute(&args.config).into_diagnostic()?, own_policy: own.cloned() };
+        Source { path: std::path::absolute(&args.file).into_diagnostic()?, own_policy: own.cloned() };
     let running =
         run::start_from(Some(source), &config, record, &Privileges::Drop(confinement)).into_diagnostic()?;
     let http = running.http().map_or_else(|| "off".to_owned(), ToString::to_string);

@@ -24,8 +24,8 @@ use xoff_experiments::simulate::{
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
     /// Scenario file (TOML).
-    #[arg(value_name = "SCENARIO.toml", required_unless_present = "import")]
-    scenario: Option<PathBuf>,
+    #[arg(required_unless_present = "import")]
+    file: Option<PathBuf>,
     /// Import topology and flows from files of ns-3's HPCC simulator.
     ///
     /// They replace [topology] of the scenario, which may be omitted.
@@ -170,7 +170,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         Some(SimCommand::Replay(args)) => return replay::run(args, own),
         None => (),
     }
-    let scenario = args.scenario.as_deref();
+    let scenario = args.file.as_deref();
     let source = match (args.import.as_deref(), scenario) {
         (Some([topology, flows]), _) => simulate::import(scenario, [topology, flows], &args.set)?,
         (_, Some(path)) => Source::load(path, &args.set)?,
@@ -285,7 +285,7 @@ mod tests {
         assert!(
             parse(&["s.toml", "--seed", "1", "--seeds", "1..2"]).is_err_and(|text| text.contains("--seed"))
         );
-        assert!(parse(&[]).is_err_and(|message| message.contains("SCENARIO.toml")));
+        assert!(parse(&[]).is_err_and(|message| message.contains("FILE")));
         let imports = |args: &[&str]| parse(args).map(|args| args.import.map(|files| files.len()));
         assert_eq!(imports(&["--import", "t", "f"]), Ok(Some(2)));
         assert_eq!(imports(&["--import", "t", "f", "s.toml", "--seed", "2"]), Ok(Some(2)));

@@ -71,7 +71,7 @@ for router in $routers; do
   : > "$state/$router/xoff.log" # nothing of an earlier one
   # Names and sockets are those of this fabric.
   sed -e "s|\"ls-|\"$prefix|" -e "s|unix:/run/xoff/$router.sock|unix:$state/$router/xoff.sock|" "$here/$router.toml" > "$state/$router/xoff.toml"
-  ip netns exec "$prefix$router-ports" "$xoff" run --config "$state/$router/xoff.toml" > "$state/$router/xoff.log" 2>&1 &
+  ip netns exec "$prefix$router-ports" "$xoff" run "$state/$router/xoff.toml" > "$state/$router/xoff.log" 2>&1 &
   echo $! > "$state/$router/xoff.pid"
 done
 for router in $routers; do

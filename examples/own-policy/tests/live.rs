@@ -89,14 +89,14 @@ fn experiment_compares_equal_shares_with_pfc() {
 #[test]
 fn example_configuration_is_valid() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/switch.toml");
-    let check = program(&["check", "--elsewhere", "--json", "--config", file]);
+    let check = program(&["check", "--elsewhere", "--json", file]);
     let report: Value = serde_json::from_slice(&check.stdout).unwrap();
     assert!(check.status.success(), "{report}");
     assert!(report.to_string().contains("\"policy\":\"custom\""), "{report}");
     let directory = tempfile::tempdir().unwrap();
     let wrong = directory.path().join("wrong.toml");
     fs::write(&wrong, fs::read_to_string(file).unwrap().replace("backlog = ", "backlok = ")).unwrap();
-    let check = program(&["check", "--elsewhere", "--config", wrong.to_str().unwrap()]);
+    let check = program(&["check", "--elsewhere", wrong.to_str().unwrap()]);
     let errors = String::from_utf8(check.stderr).unwrap();
     assert_eq!(check.status.code(), Some(2));
     assert!(errors.contains("did you mean `backlog`?"), "{errors}");

@@ -65,7 +65,7 @@ def test_every_node_is_one_that_containerlab_can_start(topology):
 
 
 def test_it_is_the_network_that_xoff_lab_makes(topology, lab):
-    file = json.loads(run("check", "--elsewhere", "--json", "--config", HERE / "s1.toml"))
+    file = json.loads(run("check", "--elsewhere", "--json", HERE / "s1.toml"))
     status = json.loads(lab("s1", XOFF, "status", "--json"))
     ours = {port["name"]: (port["device"], port["speed_bits_per_second"]) for port in status["ports"]}
     theirs = {port["name"]: (port["device"], port["speed_bps"]) for port in file["ports"]}

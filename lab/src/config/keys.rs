@@ -259,7 +259,10 @@ fn container(value: &Value<'_>) -> Parsed<String> {
 }
 
 /// Arguments of `xoff nic` that the lab sets itself.
-const OF_THE_LAB: [&str; 6] = ["device", "speed", "http", "check", "status", "json"];
+const OF_THE_LAB: [&str; 3] = ["device", "speed", "http"];
+
+/// Key of the agent's configuration file, which is an argument without a dash.
+pub(crate) const AGENT_FILE: &str = "file";
 
 fn nic(value: &Value<'_>) -> Parsed<Option<NicSettings>> {
     let allowed = || {

@@ -25,6 +25,7 @@ use xoff_config::reader::{self, Problems, Table};
 use xoff_config::{Config, ConfigError, Machine, Problem};
 use xoff_wire::units::{BitRate, MacAddr};
 
+pub(crate) use keys::AGENT_FILE;
 pub use needs::{AGENT, Needs};
 pub use wires::variable;
 
@@ -78,7 +79,7 @@ pub enum Place {
     Tap(String),
 }
 
-/// Arguments of `xoff nic`, without their dashes.
+/// Arguments of `xoff nic`, without their dashes; `file` is the agent's configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicSettings(pub Vec<(String, String)>);
 
@@ -152,7 +153,7 @@ impl Network {
         // Agents run in other directories.
         let settings =
             network.hosts.iter_mut().filter_map(|host| host.nic.as_mut()).flat_map(|nic| &mut nic.0);
-        for (_, value) in settings.filter(|(key, _)| key == "config") {
+        for (_, value) in settings.filter(|(key, _)| key == AGENT_FILE) {
             let beside = path.parent().unwrap_or(Path::new("")).join(&*value);
             let beside = std::path::absolute(&beside).unwrap_or(beside);
             *value = beside.display().to_string();

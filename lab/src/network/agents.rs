@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use super::files::agent_socket;
 use super::{NetworkError, enter};
-use crate::config::{Host, Network, Place};
+use crate::config::{AGENT_FILE, Host, Network, Place};
 use crate::{Device, Namespace, parallel};
 use xoff_nic::serve::NicStatus;
 use xoff_switch::client;
@@ -154,6 +154,7 @@ fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Res
     command.arg(format!("--http={http}"));
     for (key, value) in settings {
         match value.as_str() {
+            file if key == AGENT_FILE => _ = command.arg(file),
             "true" => _ = command.arg(format!("--{key}")),
             "false" => {}
             value => _ = command.arg(format!("--{key}={value}")),

@@ -13,7 +13,7 @@ fn printed_bytes(bed: &Bed, config: &Config) -> u64 {
     let file = directory.path().join("switch.toml");
     std::fs::write(&file, config.to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff-under-test"));
-    let output = bed.namespace().output(command.args(["check", "--json", "--config"]).arg(&file)).unwrap();
+    let output = bed.namespace().output(command.args(["check", "--json"]).arg(&file)).unwrap();
     assert!(output.status.success(), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     report["memory_total_bytes"].as_u64().unwrap()

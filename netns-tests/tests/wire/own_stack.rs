@@ -102,7 +102,7 @@ fn next_switch_undoes_early_kill() {
     let before = state(&bed);
     for moment in [10, 30, 40, 50, 60, 70, 100] {
         let mut command = Command::new(BINARY);
-        command.args(["run", "--config"]).arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg("run").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = bed.namespace().spawn(command).unwrap();
         thread::sleep(Duration::from_millis(moment));
         child.kill().unwrap();
@@ -169,14 +169,14 @@ fn refused_by_both(bed: &Bed, config: &Config) -> String {
     let [check, run] = ["check", "run"].map(|command| {
         let mut command_line = Command::new(BINARY);
         let Output { status, stderr, .. } =
-            bed.namespace().output(command_line.args([command, "--config"]).arg(&file)).unwrap();
+            bed.namespace().output(command_line.arg(command).arg(&file)).unwrap();
         let stderr = String::from_utf8(stderr).unwrap();
         assert_eq!(status.code(), Some(2), "{command}: {stderr}");
         stderr
     });
     assert_eq!(check, run);
     let mut command = Command::new(BINARY);
-    let command = command.args(["check", "--elsewhere", "--config"]).arg(&file);
+    let command = command.args(["check", "--elsewhere"]).arg(&file);
     assert!(bed.namespace().output(command).unwrap().status.success());
     check
 }

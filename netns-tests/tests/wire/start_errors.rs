@@ -107,9 +107,7 @@ fn missing_privileges_are_named() {
     ] {
         let before = devices(&bed);
         let mut command = Command::new("setpriv");
-        command
-            .args(["--bounding-set", dropped, "--inh-caps", dropped, BINARY, "run", "--config"])
-            .arg(&file);
+        command.args(["--bounding-set", dropped, "--inh-caps", dropped, BINARY, "run"]).arg(&file);
         let output = bed.namespace().output(&mut command).unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert_refused(
@@ -151,7 +149,7 @@ fn all_configuration_errors_are_named() {
 fn missing_configuration_is_named() {
     let bed = bed_beside_others(1).build();
     let mut command = Command::new(BINARY);
-    let output = bed.namespace().output(command.args(["run", "--config", "nosuch.toml"])).unwrap();
+    let output = bed.namespace().output(command.args(["run", "nosuch.toml"])).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert_refused(output.status.code(), &text(&output.stdout), &text(&output.stderr), &["nosuch.toml"]);
 }

@@ -17,8 +17,7 @@ use crate::cli::{self, EXIT_CANNOT};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Configuration file (TOML).
-    #[arg(long, value_name = "FILE")]
-    pub config: PathBuf,
+    pub file: PathBuf,
     /// Print every setting of ports and classes, and the memory plan.
     #[arg(long, short)]
     pub verbose: bool,
@@ -37,8 +36,8 @@ pub struct Args {
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = if args.elsewhere { Machine::default() } else { machine::here() };
     let machine = Machine { own_policy: own.cloned(), ..machine };
-    let file = args.config.display().to_string();
-    match Config::load(&args.config, machine.clone()) {
+    let file = args.file.display().to_string();
+    match Config::load(&args.file, machine.clone()) {
         Ok(config) => {
             let view = view::view(&file, &config, &machine);
             if args.json { print_json(&view)? } else { cli::print(text::text(&view, args.verbose))? }

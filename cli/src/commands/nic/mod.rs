@@ -37,6 +37,8 @@ use xoff_switch::control::{self, logging};
 #[command(after_help = AFTER_HELP)]
 #[allow(clippy::struct_excessive_bools)] // independent flags
 pub struct Args {
+    /// Configuration file (TOML); the command line overrides it.
+    file: Option<PathBuf>,
     /// Network interface.
     #[arg(long, value_name = "INTERFACE")]
     device: Option<String>,
@@ -49,9 +51,6 @@ pub struct Args {
     /// Header field that gives the class of a frame [default: dscp].
     #[arg(long, value_name = "dscp|pcp", value_parser = trust)]
     trust: Option<Trust>,
-    /// Configuration file (TOML); the command line overrides it.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     /// Let congestion notifications (CNMs) set the rate of their class.
     ///
     /// Parameters override those of the standard, as in gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
@@ -153,7 +152,7 @@ impl Args {
 /// # Errors
 /// Returns an error if the agent cannot start or has to end.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
-    let file = args.config.as_deref().map(NicWishes::load).transpose()?;
+    let file = args.file.as_deref().map(NicWishes::load).transpose()?;
     let wishes = args.wishes().over(file.unwrap_or_default());
     if args.status {
         return status::run(&wishes, args.json).map(|()| ExitCode::SUCCESS);
