@@ -112,7 +112,7 @@ incast() {
 
 cascade() {
     printf '\n**Cascade at 400 Gb/s**\n\n```\n'
-    "$XOFF" experiment cascade --simulated --line 400G --policy pfc --runs 10
+    "$XOFF" experiment cascade --simulated --speed 400G --policy pfc --runs 10
     printf '```\n'
 }
 
@@ -159,7 +159,7 @@ thresholds() {
 
 qcn() {
     printf '\n**QCN, Fig. 3, 10 Gb/s**\n\n```\n'
-    "$XOFF" experiment qcn-shared-input --simulated --line 10G --seconds 30 --runs 10 \
+    "$XOFF" experiment qcn-shared-input --simulated --speed 10G --duration 30s --runs 10 \
         --policy pfc,qcn-egress,qcn-ingress-arrival,qcn-ingress-occupancy,qcn-ingress-largest
     printf '```\n'
 }

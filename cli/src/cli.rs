@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use miette::miette;
+use xoff_config::quantity;
 #[cfg(feature = "experiments")]
 use xoff_experiments::scenario::SEED_MAX;
 
@@ -35,6 +36,18 @@ where
     move |text| {
         let number = text.parse().ok().filter(|number| range.contains(number));
         number.ok_or_else(|| format!("it has to be a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// Returns a parser of times of whole seconds in `range`, such as `10s`; its errors name the range.
+pub fn whole_seconds(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    const SECOND: u64 = 1_000_000_000;
+    move |text| {
+        let nanos = quantity::parse_time(text).map(|time| time.0).filter(|nanos| nanos % SECOND == 0);
+        let seconds = nanos.and_then(|nanos| u32::try_from(nanos / SECOND).ok());
+        seconds.filter(|seconds| range.contains(seconds)).ok_or_else(|| {
+            format!("it has to be a time of whole seconds, from {}s to {}s", range.start(), range.end())
+        })
     }
 }
 
@@ -110,6 +123,18 @@ mod tests {
         assert_eq!((seconds("3"), seconds("600")), (Ok(3), Ok(600)));
         for bad in ["2", "601", "-3", "x", "5000000000"] {
             assert_eq!(seconds(bad), Err("it has to be a whole number from 3 to 600".into()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_have_unit_and_whole_seconds() {
+        let seconds = whole_seconds(3..=600);
+        for (text, expected) in [("3s", 3), ("600s", 600), ("4000ms", 4)] {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for bad in ["2s", "601s", "10", "3500ms", "-3s", "s", "x", "18446744073709551616s"] {
+            let expected = "it has to be a time of whole seconds, from 3s to 600s";
+            assert_eq!(seconds(bad), Err(expected.into()), "{bad}");
         }
     }
 }

@@ -11,7 +11,7 @@ fn simulation_marked_and_unsupported_options_refused() {
     let xoff = |args: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_xoff")).arg("experiment").args(args).output().unwrap()
     };
-    let output = xoff(&["incast", "--simulated", "--line", "10G", "--policy", "pfc", "--json"]);
+    let output = xoff(&["incast", "--simulated", "--speed", "10G", "--policy", "pfc", "--json"]);
     assert!(output.status.success(), "{output:?}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["simulated"], &json["line_mbps"]), (&true.into(), &10_000.0.into()));
@@ -21,8 +21,8 @@ fn simulation_marked_and_unsupported_options_refused() {
         (&["ecn", "--simulated"][..], tcp),
         (&["ecn", "--simulated"], "leave --simulated out, which takes root;"),
         (&["ecn", "--simulated"], "RoCE that slows down by marks (DCQCN) is in scenarios of `xoff sim`"),
-        (&["incast", "--rate", "10G"], "experiments on this machine run at 5M to 1G"),
-        (&["incast", "--simulated", "--stall", "0", "--rate", "10G"], "with --stall to 1G, too"),
+        (&["incast", "--speed", "10G"], "experiments on this machine run at 5M to 1G"),
+        (&["incast", "--simulated", "--stall", "0", "--speed", "10G"], "with --stall to 1G, too"),
         (&["incast", "--stall", "2ms"], "--stall 2ms/1s is of a simulated machine"),
         (&["incast", "--simulated", "--stall", "2"], "LENGTH[/EVERY[/WAKE]]"),
     ] {

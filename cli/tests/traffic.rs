@@ -348,7 +348,7 @@ fn the_command_reports_in_json_and_judges_by_its_exit_code() {
     wait_until_ready(&mut sink);
     let stream = format!("class=3,{TO_B},count=500");
     let sender =
-        xoff(&pair.a, &["--device", "eth0", "--line", "100M", "--stream", &stream, "--expect-lossless"]);
+        xoff(&pair.a, &["--device", "eth0", "--speed", "100M", "--stream", &stream, "--expect-lossless"]);
     let (code, output) = finish(sender);
     assert_eq!(code, Some(1), "it received nothing: {}", String::from_utf8_lossy(&output.stdout));
     let (code, output) = finish(sink);
@@ -362,7 +362,7 @@ fn the_command_reports_in_json_and_judges_by_its_exit_code() {
 fn frames_before_ready_are_missed_not_lost() {
     let pair = pair(1500);
     let stream = format!("class=3,{TO_B},rate=1M");
-    let mut sender = xoff(&pair.a, &["--device", "eth0", "--line", "100M", "--stream", &stream]);
+    let mut sender = xoff(&pair.a, &["--device", "eth0", "--speed", "100M", "--stream", &stream]);
     wait_until_ready(&mut sender);
     let frames = || pair.b.counters().unwrap().rx_packets;
     while frames() < 20 {
@@ -417,7 +417,7 @@ fn interrupted_host_reports_progress() {
         let (stop, progress) = (Arc::clone(&stop), Arc::clone(&progress));
         move || sink.run(&[], &stop, &progress).unwrap()
     });
-    let mut sender = xoff(&pair.a, &["--device", "eth0", "--line", "100M", "--stream", TO_B, "--json"]);
+    let mut sender = xoff(&pair.a, &["--device", "eth0", "--speed", "100M", "--stream", TO_B, "--json"]);
     wait_until_ready(&mut sender);
     while progress.received[0].frames.get() == 0 {
         thread::sleep(Duration::from_millis(1));
@@ -483,7 +483,7 @@ fn bad_usage_exits_with_2() {
         ),
         (&["pause", "--device", "eth0", "--pause", "gfc:3=17@1"], &["steps are 0 to 16"]),
         (&["pause", "--device", "eth0", "--pause", "3=1", "--overwrite", "41"], &["41=03"]),
-        (&["--device", "eth0", "--line", "fast"], &["200M"]),
+        (&["--device", "eth0", "--speed", "fast"], &["200M"]),
         (&[], &["--device"]),
     ] {
         let (code, output) = finish(xoff(&pair.a, args));

@@ -118,7 +118,7 @@ class Bench:
         return json.loads(run(self.binary, "check", "--json", "--elsewhere", str(config)))
 
     def sink(self, device, speed):
-        process = self.host("--device", device, "--line", f"{speed}M", "--linger", LINGER)
+        process = self.host("--device", device, "--speed", f"{speed}M", "--linger", LINGER)
         self.lab.wait_for("the sink", lambda: "prog/xdp" in self.lab.ip(self.lab.hosts, f"link show {device}"))
         return process
 
@@ -133,7 +133,7 @@ class Bench:
         sink = self.sink("sink", SLOW)
         stream = f"class=3,dst={SINK},size={self.options.size},count={self.options.bytes // len(senders) // self.options.size}"
         before = self.cpu_ns()
-        hosts = [self.host("--device", one, "--line", f"{speed}M", "--stream", stream, *arguments) for one in senders]
+        hosts = [self.host("--device", one, "--speed", f"{speed}M", "--stream", stream, *arguments) for one in senders]
         reports = [json.loads(host.communicate(timeout=60)[0]) for host in [*hosts, sink]]
         spent_ns = self.cpu_ns() - before
         received = reports[-1]["received"]

@@ -79,7 +79,7 @@ def measure(lab, options):
     hosts = [host("pause", "--device", "g3", "--pause", "3=1000", "--every", "1ms", "--duration", duration)]
     for n in (1, 2):
         stream = f"class=3,dst={RECEIVER},size=1000,rate={options.rate}"
-        hosts.append(host("--device", f"g{n}", "--line", "1G", "--duration", duration, "--stream", stream))
+        hosts.append(host("--device", f"g{n}", "--speed", "1G", "--duration", duration, "--stream", stream))
     time.sleep(options.seconds)
     status = json.loads(run("ip", "netns", "exec", lab.switch, options.xoff, "status", "--json"))
     for process in hosts:

@@ -66,7 +66,7 @@ def at(value, pointer):
 
 def run(options, experiment, policies, *more):
     """Returns the result of an experiment."""
-    command = [options.xoff, "experiment", experiment, "--json", "--rate", options.rate]
+    command = [options.xoff, "experiment", experiment, "--json", "--speed", options.rate]
     command += ["--policy", ",".join(policies), "--runs", str(options.runs), *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode not in (0, 3):

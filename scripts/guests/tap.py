@@ -113,7 +113,7 @@ class Bench:
         stream = f"class={CLASS},dst={text(FAR)},size={SIZE},rate=line,count={FRAMES}"
         self.wire.drain()
         self.wire.send(pause(FAR, {0}, 0))
-        command = f"xoff traffic --device eth0 --line {SPEED} --stream {stream} --json"
+        command = f"xoff traffic --device eth0 --speed {SPEED} --stream {stream} --json"
         self.start_traffic(command)
         frames, stop_at, last = [], None, 0.0
         deadline = time.monotonic() + 60
@@ -137,10 +137,10 @@ class Bench:
         }  # fmt: skip
 
     def to_guest(self):
-        self.start_traffic(f"xoff traffic --device eth0 --line {SPEED} --linger 2s --json")
+        self.start_traffic(f"xoff traffic --device eth0 --speed {SPEED} --linger 2s --json")
         stream = f"class={CLASS},dst={text(GUEST)},size={SIZE},rate=line,count={FRAMES}"
         subprocess.run(
-            [self.xoff, "traffic", "--device", "far0", "--line", SPEED, "--stream", stream, "--json"],
+            [self.xoff, "traffic", "--device", "far0", "--speed", SPEED, "--stream", stream, "--json"],
             capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
         told = self.traffic_told()

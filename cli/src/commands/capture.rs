@@ -14,7 +14,7 @@ use signal_hook::low_level::emulate_default_handler;
 use ureq::http::Response;
 use xoff_recording::pcapng::{NoBlock, Splitter, Tally};
 
-use crate::cli::{number, tell};
+use crate::cli::{number, tell, whole_seconds};
 use xoff_switch::client::{self, Silent};
 use xoff_switch::control::capture::ID_HEADER;
 
@@ -60,9 +60,9 @@ pub struct Args {
     /// End after this number of frames.
     #[arg(long, short = 'c', value_name = "N", value_parser = number(1..=u64::MAX))]
     count: Option<u64>,
-    /// End after this number of seconds.
-    #[arg(long, value_name = "N", value_parser = number(1..=u32::MAX))]
-    seconds: Option<u32>,
+    /// End after this time, in whole seconds, such as 10s.
+    #[arg(long, value_name = "TIME", value_parser = whole_seconds(1..=u32::MAX))]
+    duration: Option<u32>,
     /// Output file, or - for standard output.
     #[arg(long, short, value_name = "FILE")]
     write: PathBuf,
@@ -146,8 +146,11 @@ fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
 fn begin(url: &str, args: &Args) -> Result<Response<ureq::Body>, CaptureError> {
     let (agent, base) = client::endless(url, BEGUN_WITHIN);
     let mut request = agent.get(format!("{base}/capture"));
-    let numbers =
-        [("snap", args.snap.map(u64::from)), ("count", args.count), ("seconds", args.seconds.map(u64::from))];
+    let numbers = [
+        ("snap", args.snap.map(u64::from)),
+        ("count", args.count),
+        ("seconds", args.duration.map(u64::from)),
+    ];
     let numbers = numbers.into_iter().filter_map(|(key, value)| Some((key, value?.to_string())));
     let ports = args.ports.iter().map(|port| ("port", port.clone()));
     let classes = args.class.iter().map(|class| ("class", class.to_string()));

@@ -17,9 +17,9 @@ pub struct Args {
     /// Print one JSON object; progress goes to standard error.
     #[arg(long)]
     json: bool,
-    /// Duration of the traffic, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 12, value_parser = cli::number(1..=3600_u64))]
-    seconds: u64,
+    /// Duration of the traffic, in whole seconds.
+    #[arg(long, value_name = "TIME", default_value = "12s", value_parser = cli::whole_seconds(1..=3600))]
+    duration: u32,
 }
 
 /// Runs the demo.
@@ -27,7 +27,7 @@ pub struct Args {
 /// # Errors
 /// Returns an error if the demo cannot run.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
-    let report = demo::run(args.seconds, &mut |line| cli::tell(line))?;
+    let report = demo::run(args.duration.into(), &mut |line| cli::tell(line))?;
     if args.json {
         cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
     } else {

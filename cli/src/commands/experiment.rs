@@ -42,11 +42,11 @@ pub struct Args {
     /// Number of runs for each policy.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = cli::number(1..=100_u32))]
     runs: u32,
-    /// Seconds of each run, 3 to 600 [default: see `list`].
+    /// Duration of each run, 3s to 600s [default: see `list`].
     ///
-    /// Some experiments have a fixed duration and refuse this option.
-    #[arg(long, value_name = "COUNT", value_parser = cli::number(3..=600_u32))]
-    seconds: Option<u32>,
+    /// In whole seconds. Some experiments have a fixed duration and refuse this option.
+    #[arg(long, value_name = "TIME", value_parser = cli::whole_seconds(3..=600))]
+    duration: Option<u32>,
     /// Simulate ideal hardware: no privileges, reproducible by seed.
     #[arg(long)]
     simulated: bool,
@@ -57,12 +57,12 @@ pub struct Args {
     /// [default: 0].
     #[arg(long, value_name = "LENGTH[/EVERY[/WAKE]]")]
     stall: Option<Stall>,
-    /// Line rate [default: 50 Mb/s per core; 100M with --simulated].
+    /// Speed of lines [default: 50 Mb/s per core; 100M with --simulated].
     ///
-    /// 5M to 1G, simulated up to 400G (with --stall to 1G). In namespaces thresholds grow with the rate. In the simulator
+    /// 5M to 1G, simulated up to 400G (with --stall to 1G). In namespaces thresholds grow with the speed. In the simulator
     /// thresholds stay, and times shrink.
-    #[arg(long, visible_alias = "line", value_name = "RATE", value_parser = line_rate)]
-    rate: Option<BitRate>,
+    #[arg(long, value_name = "RATE", value_parser = line_speed)]
+    speed: Option<BitRate>,
     /// Configuration key for all compared switches, such as class.3.xoff=80KB.
     ///
     /// Overrides experiment and policy. May be repeated.
@@ -115,7 +115,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         policies: policies(experiment, &args.policy, own)?,
         line: line(args)?,
         runs: args.runs,
-        seconds: seconds(experiment, args.seconds)?,
+        seconds: seconds(experiment, args.duration)?,
         seed: args.seed,
         stall: args.stall,
         given: args.set.clone(),
@@ -143,10 +143,10 @@ fn no_run(args: &Args) -> miette::Result<()> {
     let of_runs = [
         ("--policy", !args.policy.is_empty()),
         ("--runs", args.runs != 1),
-        ("--seconds", args.seconds.is_some()),
+        ("--duration", args.duration.is_some()),
         ("--simulated", args.simulated),
         ("--stall", args.stall.is_some()),
-        ("--rate", args.rate.is_some()),
+        ("--speed", args.speed.is_some()),
         ("--set", !args.set.is_empty()),
         ("--seed", args.seed != 0),
         ("--csv", args.csv.is_some()),
@@ -204,15 +204,15 @@ fn policies(
 fn seconds(experiment: &Experiment, requested: Option<u32>) -> miette::Result<u32> {
     match (experiment.length, requested) {
         (Length::Fixed(seconds), Some(_)) => Err(miette!(
-            "`{}` ends by itself, after about {seconds} s for each policy; leave --seconds out",
+            "`{}` ends by itself, after about {seconds} s for each policy; leave --duration out",
             experiment.name
         )),
         (length, requested) => Ok(requested.unwrap_or(length.seconds())),
     }
 }
 
-/// Parses a line rate within the range of simulated experiments.
-fn line_rate(text: &str) -> Result<BitRate, String> {
+/// Parses a speed of a line within the range of simulated experiments.
+fn line_speed(text: &str) -> Result<BitRate, String> {
     let rate = values::rate(text)?;
     let allowed = "experiments run at 5M to 1G, and simulated ones up to 400G";
     if SIMULATED_LINES.contains(&rate) { Ok(rate) } else { Err(allowed.into()) }
@@ -220,10 +220,10 @@ fn line_rate(text: &str) -> Result<BitRate, String> {
 
 fn line(args: &Args) -> miette::Result<Line> {
     let of_hardware = args.simulated && args.stall.is_none();
-    match args.rate {
+    match args.speed {
         Some(rate) if of_hardware => Ok(Line::simulated(rate)),
         Some(rate) if !LINES.contains(&rate) => Err(miette!(
-            help = "give a lower rate, or --simulated without --stall",
+            help = "give a lower speed, or --simulated without --stall",
             "experiments on this machine run at 5M to 1G, and simulated ones up to 400G (with --stall to 1G, too)"
         )),
         None if of_hardware => Ok(Line::simulated(SIMULATED_LINE)),
@@ -310,10 +310,10 @@ mod tests {
         for options in [
             &["--runs", "3"][..],
             &["--policy", "pfc"],
-            &["--seconds", "9"],
+            &["--duration", "9s"],
             &["--simulated"],
             &["--stall", "1ms"],
-            &["--rate", "100M"],
+            &["--speed", "100M"],
             &["--set", "class.3.xoff=1KB"],
             &["--seed", "1"],
             &["--csv", "x"],
@@ -402,26 +402,26 @@ mod tests {
         assert_eq!(of("qcn-fanin", Some(6)).unwrap(), 6);
         assert_eq!(of("qcn-fanin", None).unwrap(), 30);
         assert!(of("incast", Some(6)).unwrap_err().to_string().contains("ends by itself"));
-        let message = parse(&["qcn-fanin", "--seconds", "2"]).unwrap_err().to_string();
-        assert!(message.contains("'2'") && message.contains("a whole number from 3 to 600"), "{message}");
+        let message = parse(&["qcn-fanin", "--duration", "2s"]).unwrap_err().to_string();
+        assert!(message.contains("'2s'") && message.contains("from 3s to 600s"), "{message}");
     }
 
     // proves: experiments
     #[test]
-    fn a_rate_that_not_every_experiment_can_have_is_refused() {
-        let of = |rate| parse(&["incast", "--rate", rate]).map(|args| args.rate.unwrap());
+    fn speed_outside_range_is_refused() {
+        let of = |speed| parse(&["incast", "--speed", speed]).map(|args| args.speed.unwrap());
         assert_eq!(of("5M").unwrap(), *LINES.start());
         assert_eq!(of("1G").unwrap(), *LINES.end());
-        for rate in ["1", "4999999", "400000000001", "1T"] {
-            let message = of(rate).unwrap_err().to_string();
-            assert!(message.contains(rate) && message.contains("--rate"), "{message}");
+        for speed in ["1", "4999999", "400000000001", "1T"] {
+            let message = of(speed).unwrap_err().to_string();
+            assert!(message.contains(speed) && message.contains("--speed"), "{message}");
             assert!(message.contains("experiments run at 5M to 1G"), "{message}");
         }
         let line = |args: &[&str]| line(&parse(args).unwrap());
         let fast = BitRate::from_gbps(400);
-        assert_eq!(line(&["incast", "--simulated", "--line", "400G"]).unwrap(), Line::simulated(fast));
+        assert_eq!(line(&["incast", "--simulated", "--speed", "400G"]).unwrap(), Line::simulated(fast));
         assert_eq!(line(&["incast", "--simulated"]).unwrap(), Line::simulated(SIMULATED_LINE));
-        let refused = line(&["incast", "--rate", "10G"]).unwrap_err();
+        let refused = line(&["incast", "--speed", "10G"]).unwrap_err();
         assert!(refused.to_string().contains("5M to 1G, and simulated ones up to 400G"), "{refused}");
     }
 

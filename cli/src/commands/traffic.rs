@@ -56,11 +56,11 @@ struct HostArgs {
     /// Stream to send; see the keys below. May be repeated.
     #[arg(long = "stream", value_name = "KEY=VALUE,...")]
     streams: Vec<String>,
-    /// Line rate, for the pacing of frames and the length of quanta.
+    /// Speed of the line, for the pacing of frames and the length of quanta.
     ///
     /// Pacing counts 24 bytes of FCS, preamble and gap for each frame.
     #[arg(long, value_name = "RATE", default_value = "10G", value_parser = values::rate)]
-    line: BitRate,
+    speed: BitRate,
     /// Stop sending after this time, and end.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     duration: Option<Nanos>,
@@ -281,7 +281,7 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     if args.qcn.is_some() {
         room_for_cn_tags(&streams)?;
     }
-    for warning in above_line(&streams, args.line) {
+    for warning in above_line(&streams, args.speed) {
         cli::tell(format_args!("xoff traffic: {warning}"));
     }
     let signals = Signals::new()?;
@@ -316,7 +316,7 @@ fn above_line(streams: &[Stream], line: BitRate) -> Vec<String> {
         let rate = stream.rate.filter(|&rate| rate > line)?;
         let [rate, line] = [rate, line].map(quantity::rate);
         Some(format!(
-            "stream {index}: its rate of {rate} is more than the line carries, which is taken for {line} (--line): it sends no faster"
+            "stream {index}: its rate of {rate} is more than the line carries, which is taken for {line} (--speed): it sends no faster"
         ))
     };
     streams.iter().enumerate().filter_map(above).collect()
@@ -370,13 +370,13 @@ fn options(args: &HostArgs) -> HostOptions {
     let obedience = match args.late {
         _ if args.ignore_pause => Obedience::Ignore,
         Some(Lateness::Time(time)) => Obedience::Late(time),
-        Some(Lateness::Quanta(quanta)) => Obedience::Late(args.line.time_of_quanta(quanta)),
+        Some(Lateness::Quanta(quanta)) => Obedience::Late(args.speed.time_of_quanta(quanta)),
         None => Obedience::Obey,
     };
     HostOptions {
         address: args.address,
         id: args.id,
-        line: args.line,
+        line: args.speed,
         duration: args.duration,
         linger: args.linger,
         obedience,
@@ -483,8 +483,9 @@ mod tests {
 
     #[test]
     fn lateness_is_a_time_or_quanta_of_the_line() {
-        let late =
-            |text| options(&parse(&["--device", "d", "--line", "1G", "--late", text]).unwrap().host.unwrap());
+        let late = |text| {
+            options(&parse(&["--device", "d", "--speed", "1G", "--late", text]).unwrap().host.unwrap())
+        };
         assert_eq!(late("50us").obedience, Obedience::Late(Nanos::from_micros(50)));
         assert_eq!(late("100q").obedience, Obedience::Late(Nanos(51_200)));
         assert!(parse(&["--device", "d", "--late", "100q", "--ignore-pause"]).is_err());

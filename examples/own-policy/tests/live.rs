@@ -69,7 +69,7 @@ fn equal_shares_replaces_pfc_under_load() {
 fn experiment_compares_equal_shares_with_pfc() {
     unstalled(|| {
         let _alone = one_bed_at_a_time(BINARY);
-        let args = ["experiment", "incast", "--json", "--rate", "100M", "--policy", "pfc,custom"];
+        let args = ["experiment", "incast", "--json", "--speed", "100M", "--policy", "pfc,custom"];
         let run = program(&args);
         let report: Value = serde_json::from_slice(&run.stdout).unwrap();
         let of = |policy: &str| &report["policies"][policy];

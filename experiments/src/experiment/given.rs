@@ -5,7 +5,7 @@ use crate::Given;
 
 const TRUNK: &str = "trunk";
 
-const OF_PORTS: &str = "ports, their names and their speeds are the experiment's; `--rate` sets the speed, `defaults.KEY` says \
+const OF_PORTS: &str = "ports, their names and their speeds are the experiment's; `--speed` sets the speed, `defaults.KEY` says \
                         something of all ports, and `trunk.KEY` of those between switches";
 
 const POLICY: &str =
@@ -83,7 +83,7 @@ mod tests {
             ["port.speed=1G", "port.class.3.xoff=1", "fdb.static=[]", "defaults.speed=1G", "trunk.name=x"]
         {
             let message = given(text).unwrap_err();
-            assert!(message.contains("--rate") && message.contains("`trunk.KEY`"), "{message}");
+            assert!(message.contains("--speed") && message.contains("`trunk.KEY`"), "{message}");
         }
     }
 }

@@ -289,7 +289,7 @@ fn capture_filters_class_control_and_count() {
     let output = three.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "3 frames captured, 0 missed\n");
     let second =
-        capture(&bed, &["p2", "--class", "7", "--seconds", "1", "-w", "-"]).wait_with_output().unwrap();
+        capture(&bed, &["p2", "--class", "7", "--duration", "1s", "-w", "-"]).wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&second.stderr), "0 frames captured, 0 missed\n", "it ends by itself");
     of_class.wait(3);
     let line = control.wait(1).swap_remove(0);

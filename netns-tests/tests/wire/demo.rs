@@ -44,7 +44,7 @@ const KEYS: [&str; 24] = [
 fn demo_is_lossless_and_balances() {
     unstalled(|| {
         let _alone = one_bed_at_a_time(super::BINARY);
-        let demo = Command::new(super::BINARY).args(["demo", "--json", "--seconds", "3"]).output().unwrap();
+        let demo = Command::new(super::BINARY).args(["demo", "--json", "--duration", "3s"]).output().unwrap();
         let report: Value = serde_json::from_slice(&demo.stdout).expect("one JSON object and nothing else");
         note_lab(&report);
         assert!(demo.status.success(), "{report}\n{}", String::from_utf8_lossy(&demo.stderr));

@@ -32,7 +32,7 @@ const KEYS: [&str; 14] = [
     "/usual_host_gap_ms",
 ];
 /// Rate for experiments whose duration does not depend on it; it leaves spare processor time.
-const SLOW: [&str; 2] = ["--rate", "50M"];
+const SLOW: [&str; 2] = ["--speed", "50M"];
 
 fn experiment(args: &[&str]) -> Command {
     let mut command = Command::new(super::BINARY);
@@ -98,7 +98,7 @@ fn incast(is_selected: impl Fn(&Variant) -> bool) {
     let lossless: Vec<&str> = lossless.map(|variant| variant.name).collect();
     for policies in lossless.chunks(3) {
         unstalled(|| {
-            let report = compare("incast", policies, &["--rate", "100M"], &numbers);
+            let report = compare("incast", policies, &["--speed", "100M"], &numbers);
             for (policy, result) in report["policies"].as_object().unwrap() {
                 assert!(number(result, "/pfc/xoff_sent") > 0, "{policy}: the port was congested");
                 assert_eq!(
@@ -234,7 +234,7 @@ fn deadlocked_frames_are_held_not_lost() {
 fn qcn(name: &str, flows: usize) {
     let numbers = ["/phases/2/congested_mbps/p50", "/phases/2/fairness/p50", "/flows/4/mbps/1/p50", "/cnms"];
     let policies = ["qcn-egress", "qcn-ingress-occupancy"];
-    let report = compare(name, &policies, &["--rate", "50M", "--seconds", "3"], &numbers);
+    let report = compare(name, &policies, &["--speed", "50M", "--duration", "3s"], &numbers);
     for (policy, at_inputs) in policies.into_iter().zip([false, true]) {
         let result = &report["policies"][policy];
         let cnms_per_flow: Vec<u64> =
@@ -357,7 +357,7 @@ fn ecn_experiment_counts_every_mark() {
         "/retransmitted_segments",
     ];
     unstalled(|| {
-        let report = compare("ecn", &["pfc", "pfc-ecn"], &["--rate", "50M", "--seconds", "3"], &numbers);
+        let report = compare("ecn", &["pfc", "pfc-ecn"], &["--speed", "50M", "--duration", "3s"], &numbers);
         let [pfc, marking] = ["pfc", "pfc-ecn"].map(|policy| &report["policies"][policy]);
         for result in [pfc, marking] {
             assert!(number(result, "/bytes_read") > 0);
@@ -373,7 +373,7 @@ fn ecn_experiment_counts_every_mark() {
 // proves: experiments
 #[test]
 fn tcp_retransmits_drops_of_lossy_class() {
-    let args = ["ecn", "--json", "--rate", "50M", "--seconds", "3", "--policy", "lossy-wred"];
+    let args = ["ecn", "--json", "--speed", "50M", "--duration", "3s", "--policy", "lossy-wred"];
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = experiment(&args).output().unwrap();
     assert!(run.status.success(), "it does what it says of itself: {run:?}");
@@ -399,7 +399,7 @@ fn tcp_retransmits_drops_of_lossy_class() {
 #[test]
 fn shared_memory_seed_repeats_traffic() {
     unstalled(|| {
-        let args = ["shared-memory", "--json", "--rate", "50M", "--seed", "2", "--policy"];
+        let args = ["shared-memory", "--json", "--speed", "50M", "--seed", "2", "--policy"];
         let policies = ["pfc-wdrop", "capfc-max-wstop"];
         let run = {
             let _alone = one_bed_at_a_time(super::BINARY);
@@ -446,7 +446,7 @@ fn raw_data_agree_with_report() {
         let raw = directory.path().join("raw");
         let csv = raw.to_str().unwrap();
         let more =
-            ["--rate", "100M", "--runs", "2", "--seed", "3", "--set", "class.3.xoff=80KB", "--csv", csv];
+            ["--speed", "100M", "--runs", "2", "--seed", "3", "--set", "class.3.xoff=80KB", "--csv", csv];
         let report = compare("incast", &["pfc"], &more, &["/sweep/2/goodput_mbps/p50"]);
         assert_eq!((&report["seed"], &report["set"]["class.3.xoff"]), (&3.into(), &"80KB".into()));
         let result = &report["policies"]["pfc"];
@@ -490,7 +490,7 @@ fn raw_data_agree_with_report() {
 fn pipeline_rate_limits_goodput() {
     let set = |key: &'static str| ["--set", key];
     let sets = ["pipeline.rate=7kpps", "pipeline.delay=25us", "pipeline.ingress=fifo"].map(set).concat();
-    let more = [&["--rate", "100M"], &sets[..]].concat();
+    let more = [&["--speed", "100M"], &sets[..]].concat();
     unstalled(|| {
         let numbers = ["/sweep/2/goodput_mbps/p50", "/halts/ms"];
         let report = compare("incast", &["pfc", "pfc-wstop"], &more, &numbers);

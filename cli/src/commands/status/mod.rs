@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
+use xoff_config::quantity;
 
 pub use self::ask::StatusError;
 pub(super) use self::ask::fetch;
@@ -305,18 +306,12 @@ fn pick(reply: SwitchReply, selection: &Selection, past: &mut Past) -> (String, 
     (url, picked)
 }
 
-/// Parses a number of seconds or milliseconds, at least 100 ms.
+/// Parses a time of at least 100 ms.
 pub(super) fn period(text: &str) -> Result<Duration, String> {
-    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
-        (Some(number), _) => (number, 1),
-        (None, Some(number)) => (number, 1000),
-        (None, None) => (text, 1000),
-    };
-    let millis = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    millis
-        .filter(|&millis| millis >= 100)
-        .map(Duration::from_millis)
-        .ok_or_else(|| "give seconds or milliseconds, such as 2s or 500ms, at least 100ms".into())
+    let period = quantity::parse_time(text).map(|time| Duration::from_nanos(time.0));
+    period
+        .filter(|&period| period >= Duration::from_millis(100))
+        .ok_or_else(|| "it has to be a time of at least 100ms, such as 2s or 500ms".into())
 }
 
 #[cfg(test)]
@@ -326,9 +321,8 @@ mod tests {
     #[test]
     fn a_period_has_a_unit_and_a_least_value() {
         assert_eq!(period("2s"), Ok(Duration::from_secs(2)));
-        assert_eq!(period("3"), Ok(Duration::from_secs(3)));
         assert_eq!(period("100ms"), Ok(Duration::from_millis(100)));
-        for bad in ["99ms", "0", "", "s", "-1s", "1m", "99999999999999999999s"] {
+        for bad in ["99ms", "0", "3", "", "s", "-1s", "1m", "99999999999999999999s"] {
             assert!(period(bad).is_err(), "{bad}");
         }
     }

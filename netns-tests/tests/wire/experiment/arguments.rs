@@ -8,7 +8,7 @@ fn wrong_key_is_refused_before_runs() {
     for (set, why) in [
         ("class.3.xof=80KB", "did you mean `xoff`?"),
         ("class.3.xon=90KB", "xon"),
-        ("port.speed=1G", "--rate"),
+        ("port.speed=1G", "--speed"),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let csv = directory.path().join("raw");
@@ -22,7 +22,7 @@ fn wrong_key_is_refused_before_runs() {
 
 #[test]
 fn duration_is_refused_for_fixed_experiments() {
-    let run = experiment(&["incast", "--seconds", "5"]).output().unwrap();
+    let run = experiment(&["incast", "--duration", "5s"]).output().unwrap();
     assert_eq!(run.status.code(), Some(2));
     let message = String::from_utf8_lossy(&run.stderr);
     assert!(message.contains("ends by itself"), "{message}");
