@@ -1,4 +1,4 @@
-//! Capabilities of a device and its kernel for a host that obeys pauses, read without changes: `xoff nic --check`.
+//! Capabilities of a device and its kernel for a host that obeys pauses, read without changes: `xoff nic check`.
 
 use std::fs;
 use std::path::Path;
@@ -118,7 +118,7 @@ impl Facts {
         } else if SWALLOWING.contains(&name) {
             self.warnings.push(format!(
                 "devices of the driver {name} may keep MAC control for themselves, PFC too: see that it is off (`dcb pfc show dev \
-                 {device}`), and whether `xoff nic --status` counts pause frames"
+                 {device}`), and whether `xoff nic status` counts pause frames"
             ));
         }
     }

@@ -83,7 +83,7 @@ def measure(lab, options, load):
     pauses = ("--device", "s1", "--pause", "3=500", "--every", "1ms", "--count", str(options.pauses))
     peer = ("taskset", "--cpu-list", str(PEER_CORE), options.xoff, "traffic", "pause", *pauses)
     run("ip", "netns", "exec", lab.switch, *peer, timeout_s=60 + options.pauses / 1000)
-    status = json.loads(run("ip", "netns", "exec", lab.hosts, options.xoff, "nic", "--status", "--json"))
+    status = json.loads(run("ip", "netns", "exec", lab.hosts, options.xoff, "nic", "status", "--json"))
     for process in (*senders, agent):
         stop(process)
     spread = status["obey_reaction"]

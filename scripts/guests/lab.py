@@ -54,7 +54,7 @@ class Bench:
         # 65,535 quanta are 1.7 s of this line.
         self.guest.do(f"xoff traffic pause --device eth0 --pause {CLASS}=65535")
         ways["to the guest"] = report(there.communicate(timeout=120)[0])
-        agent = json.loads(self.guest.do("xoff nic --status --json"))
+        agent = json.loads(self.guest.do("xoff nic status --json"))
         port = next(port for port in self.status()["switches"][0]["ports"] if port["name"] == GUEST)
         self.guest.do("killall iperf3")
         seen = {

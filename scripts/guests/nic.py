@@ -36,7 +36,7 @@ class Bench:
     def leaf(self):
         """Returns the leaf by which `xoff nic` stops classes."""
         self.guest.do("ip link add nic0 type veth peer name nic1")
-        told = json.loads(self.guest.do("xoff nic --device nic0 --speed 1G --check --json"))
+        told = json.loads(self.guest.do("xoff nic check --device nic0 --speed 1G --json"))
         self.guest.do("ip link del nic0")
         return told["leaf"]
 

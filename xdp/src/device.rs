@@ -170,7 +170,7 @@ impl Device {
     }
 
     /// Restores settings that nobody has changed since. If a part fails, the page of the journal stays for the next
-    /// start or `xoff nic --restore`.
+    /// start or `xoff nic restore`.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?

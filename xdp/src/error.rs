@@ -23,7 +23,7 @@ pub enum XdpError {
     /// A killed agent has left its queues at the device.
     #[error(
         "a killed `xoff nic` has left its queues at {device}; put back what was there with \
-         `xoff nic --device {device} --restore`, and start again"
+         `xoff nic restore --device {device}`, and start again"
     )]
     LeftByHost {
         /// Name of the interface.

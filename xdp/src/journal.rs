@@ -1,6 +1,6 @@
 //! Records of device changes, written before each change.
 //!
-//! If a process is killed, the next one or `xoff nic --restore` restores the device from its page. It skips settings
+//! If a process is killed, the next one or `xoff nic restore` restores the device from its page. It skips settings
 //! that somebody has changed since.
 //!
 //! A page names the boot, the network namespace and the device's permanent address, because an operator may change

@@ -38,7 +38,7 @@ fn foreign_namespace_and_process_stay_unchanged() {
     // The lab finds a process once: its number may be reused after it has ended.
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} && xoff lab exec gone -- ping -c 1 10.1.0.1 &&
-                  {BINARY} nic --status --http unix:/run/xoff/lab/$XOFF_LAB/blue-0 && xoff lab status --json >{json}", mortal.id());
+                  {BINARY} nic status --url unix:/run/xoff/lab/$XOFF_LAB/blue-0 && xoff lab status --json >{json}", mortal.id());
     let output = run(&file, &[], &script);
     mortal.wait().unwrap();
     let devices = || succeed(Command::new("ip").args(["-n", &blue, "-brief", "link"]));

@@ -63,7 +63,7 @@ fn tampered_agent_fails_the_lab() {
     fs::write(&sender, pause).unwrap();
     let script = format!(
         "set -e
-         status() {{ xoff lab exec a -- {} nic --status --json; }}
+         status() {{ xoff lab exec a -- {} nic status --json; }}
          xoff lab exec b -- python3 {}
          until status | grep -q '\"now\": *true'; do sleep 0.05; done
          xoff lab exec a -- tc filter del dev eth0

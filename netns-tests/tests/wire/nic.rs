@@ -272,12 +272,12 @@ fn agent_has_metrics_and_status() {
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
-    let (text, ended) = wire.run(BINARY, "nic --status");
+    let (text, ended) = wire.run(BINARY, "nic status");
     assert!(ended.success() && text.contains("eth0 (02:00:00:00:00:01)") && text.contains("NOW"), "{text}");
-    let (json, ended) = wire.run(BINARY, "nic --status --json");
+    let (json, ended) = wire.run(BINARY, "nic status --json");
     assert!(ended.success() && json.contains("\"device\":\"eth0\""), "{json}");
     assert_clean_exit(agent);
-    let (text, ended) = wire.run(BINARY, "nic --status");
+    let (text, ended) = wire.run(BINARY, "nic status");
     assert_eq!(ended.code(), Some(2));
     assert!(text.contains("no agent answers at http://127.0.0.1:9465"), "{text}");
 }
@@ -287,14 +287,14 @@ fn agent_has_metrics_and_status() {
 fn check_describes_device_without_changes() {
     let wire = wire();
     let before = wire.state();
-    let (text, ended) = wire.run(BINARY, "nic --device eth0 --speed 1G --check");
+    let (text, ended) = wire.run(BINARY, "nic check --device eth0 --speed 1G");
     assert_eq!(ended.code(), Some(0), "{text}");
     for part in
         ["driver         veth", "stopped by     ", "MAC control    reaches this host", "peer_response  "]
     {
         assert!(text.contains(part), "{part} is not in {text}");
     }
-    let (text, ended) = wire.run(BINARY, "nic --device eth9 --speed 1G --check");
+    let (text, ended) = wire.run(BINARY, "nic check --device eth9 --speed 1G");
     assert_eq!(ended.code(), Some(2), "{text}");
     assert!(text.contains("there is no interface eth9"), "{text}");
     assert_eq!(wire.state(), before);

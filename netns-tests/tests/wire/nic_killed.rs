@@ -1,4 +1,4 @@
-//! Tests of `xoff nic` killed at any moment: the guard, `--restore` or the next agent restores the device.
+//! Tests of `xoff nic` killed at any moment: the guard, `nic restore` or the next agent restores the device.
 
 use std::fs;
 use std::thread;
@@ -46,7 +46,7 @@ fn kill_both(agent: Agent) {
 }
 
 fn restore(wire: &Wire) -> String {
-    let (text, ended) = wire.run(BINARY, "nic --device eth0 --restore");
+    let (text, ended) = wire.run(BINARY, "nic restore --device eth0");
     assert!(ended.success(), "{text}");
     text
 }
@@ -110,7 +110,7 @@ fn restore_releases_class_keeps_later_changes() {
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
     agent.await_pause(3, true);
     wire.send(LOSSLESS, CLASS_3, 3).finish();
-    let (text, ended) = wire.run(BINARY, "nic --device eth0 --restore");
+    let (text, ended) = wire.run(BINARY, "nic restore --device eth0");
     assert!(!ended.success() && text.contains("another xoff"), "{text}");
     kill_both(agent);
     assert!(wire.arrived(LOSSLESS).is_empty(), "the class is held still");

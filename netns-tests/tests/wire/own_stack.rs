@@ -129,18 +129,18 @@ fn kill_after_address_change_is_undone() {
 fn agent_restores_after_killed_switch() {
     let bed = with_ipv6();
     let before = state(&bed);
-    let nic = |option: &str| {
+    let nic = |arguments: &str| {
         let mut command = Command::new(BINARY);
-        command.args(["nic", "--device", "p1"]).args(option.split_whitespace()).stdout(Stdio::null());
+        command.arg("nic").args(arguments.split_whitespace()).stdout(Stdio::null());
         bed.namespace().spawn(command).unwrap()
     };
     for mode in ["native", "generic"] {
         bed.start(&bed.config(&format!("speed = \"1G\"\nmode = \"{mode}\""))).kill();
-        assert!(nic("--restore").wait().unwrap().success());
+        assert!(nic("restore --device p1").wait().unwrap().success());
         assert_eq!(state(&bed), before, "{mode}, restored");
     }
     start(&bed).kill();
-    let mut agent = nic("--speed 1G --http off");
+    let mut agent = nic("--device p1 --speed 1G --http off");
     wait_for("the agent's queues", || state(&bed).contains("qdisc htb 786e:").then_some(()));
     kill(Pid::from_raw(agent.id().cast_signed()), Signal::SIGTERM).unwrap();
     assert!(agent.wait().unwrap().success());

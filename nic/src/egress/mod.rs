@@ -19,7 +19,7 @@
 //! MAC control frames leave before all others, unshaped and never stopped.
 //!
 //! The [journal](Journal) records the device's previous state before it is changed. So the guard, the next agent or
-//! `xoff nic --restore` can restore the device, however the agent ended.
+//! `xoff nic restore` can restore the device, however the agent ended.
 
 mod classify;
 mod defects;
@@ -453,7 +453,7 @@ impl Egress {
         }
         failed.extend(self.before.put_rest_back(&device, &self.offloads, &self.neighbours));
         if failed.is_empty() {
-            self.claim.iter().for_each(Journal::clear); // otherwise `xoff nic --restore` may try again
+            self.claim.iter().for_each(Journal::clear); // otherwise `xoff nic restore` may try again
         }
         removed.warnings.append(&mut failed);
         removed

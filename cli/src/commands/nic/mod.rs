@@ -1,16 +1,17 @@
-//! `xoff nic`: an agent that makes this host obey pauses; also `--check`, `--status`, `--restore`.
+//! `xoff nic`: an agent that makes this host obey pauses; also `nic check`, `nic restore` and `nic status`.
 //!
-//! Exit codes: 0 no lossless frame lost (with `--check`: the agent would start); 1 lossless frames dropped or still
+//! Exit codes: 0 no lossless frame lost (`nic check`: the agent would start); 1 lossless frames dropped or still
 //! queued, or obedience not proved; 2 bad usage, or a device unusable or gone.
 
 mod status;
 
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
+use clap::Subcommand;
 use miette::{IntoDiagnostic as _, miette};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -34,15 +35,29 @@ use xoff_switch::control::{self, logging};
 ///
 /// The agent works beside the kernel's own network stack.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
-#[allow(clippy::struct_excessive_bools)] // independent flags
+#[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub struct Args {
+    #[command(flatten)]
+    agent: AgentArgs,
+    #[command(subcommand)]
+    command: Option<NicCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum NicCommand {
+    Check(CheckArgs),
+    Restore(RestoreArgs),
+    Status(status::Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct AgentArgs {
     /// Configuration file (TOML); the command line overrides it.
     file: Option<PathBuf>,
     /// Network interface.
     #[arg(long, value_name = "INTERFACE")]
     device: Option<String>,
-    /// Line rate, the same as at the switch's port.
+    /// Speed of the line, the same as at the switch's port.
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     speed: Option<BitRate>,
     /// Classes that obey pauses [default: 3].
@@ -79,18 +94,35 @@ pub struct Args {
     /// It serves /metrics, /status and /healthz.
     #[arg(long, value_name = "ADDRESS|unix:PATH|off", value_parser = http)]
     http: Option<Http>,
-    /// Check what kernel and device support, and change nothing.
-    #[arg(long, conflicts_with = "status")]
-    check: bool,
-    /// Undo changes that a killed agent or switch left at the interface.
-    #[arg(long, conflicts_with_all = ["check", "status"])]
-    restore: bool,
-    /// Show a running agent.
+}
+
+/// Check what kernel and device support, and change nothing.
+///
+/// Exits with 0 if the agent would start, and with 2 if not.
+#[derive(Debug, clap::Args)]
+struct CheckArgs {
+    /// Configuration file (TOML); the command line overrides it.
+    file: Option<PathBuf>,
+    /// Network interface.
+    #[arg(long, value_name = "INTERFACE")]
+    device: Option<String>,
+    /// Speed of the line, the same as at the switch's port.
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    speed: Option<BitRate>,
+    /// Assume no real-time priority and locked memory.
     #[arg(long)]
-    status: bool,
-    /// With --check or --status: print one JSON object.
+    no_real_time: bool,
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// Undo changes that a killed agent or switch left at an interface.
+#[derive(Debug, clap::Args)]
+struct RestoreArgs {
+    /// Network interface.
+    #[arg(long, value_name = "INTERFACE")]
+    device: String,
 }
 
 const AFTER_HELP: &str = "\
@@ -128,7 +160,7 @@ fn trust(text: &str) -> Result<Trust, String> {
     }
 }
 
-impl Args {
+impl AgentArgs {
     fn wishes(&self) -> NicWishes {
         NicWishes {
             device: self.device.clone(),
@@ -147,21 +179,34 @@ impl Args {
     }
 }
 
+impl CheckArgs {
+    fn wishes(&self) -> NicWishes {
+        NicWishes {
+            device: self.device.clone(),
+            speed: self.speed,
+            real_time: self.no_real_time.then_some(false),
+            ..NicWishes::default()
+        }
+    }
+}
+
+/// Completes the wishes of the command line by those of the file.
+fn settings(wishes: NicWishes, file: Option<&Path>) -> miette::Result<NicSettings> {
+    let file = file.map(NicWishes::load).transpose()?;
+    wishes.over(file.unwrap_or_default()).settings().into_diagnostic()
+}
+
 /// Runs the agent, or one of the other actions.
 ///
 /// # Errors
 /// Returns an error if the agent cannot start or has to end.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
-    let file = args.file.as_deref().map(NicWishes::load).transpose()?;
-    let wishes = args.wishes().over(file.unwrap_or_default());
-    if args.status {
-        return status::run(&wishes, args.json).map(|()| ExitCode::SUCCESS);
+    match &args.command {
+        None => obey(&settings(args.agent.wishes(), args.agent.file.as_deref())?),
+        Some(NicCommand::Check(args)) => check(&settings(args.wishes(), args.file.as_deref())?, args.json),
+        Some(NicCommand::Restore(args)) => restore(&args.device),
+        Some(NicCommand::Status(args)) => status::run(args).map(|()| ExitCode::SUCCESS),
     }
-    if args.restore {
-        return restore(&wishes);
-    }
-    let settings = wishes.settings().into_diagnostic()?;
-    if args.check { check(&settings, args.json) } else { obey(&settings) }
 }
 
 /// Guards the queues of an agent; see [`guard`].
@@ -173,9 +218,7 @@ pub fn run_guard(args: &GuardArgs) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn restore(wishes: &NicWishes) -> miette::Result<ExitCode> {
-    let device =
-        wishes.device.as_deref().ok_or_else(|| miette!("say of which interface: --device INTERFACE"))?;
+fn restore(device: &str) -> miette::Result<ExitCode> {
     let ifindex = egress::index_of(device).into_diagnostic()?;
     let Some(removed) = Egress::restore(ifindex).into_diagnostic()? else {
         cli::print(format!("nothing to put back: no xoff that was killed has left anything at {device}\n"))?;
@@ -305,13 +348,38 @@ mod tests {
         let args = parse(&line.split(' ').collect::<Vec<_>>()).unwrap();
         let file = "[nic]\ndevice = \"eth0\"\nspeed = \"1G\"\nlossless = [3, 4]\ntrust = \"pcp\"\nobey_rates = true\n\
                     pause_above = \"64KB\"\nhttp = false\n[qcn]\nai = \"1M\"";
-        assert_eq!(args.wishes(), NicWishes::from_toml("nic.toml", file).unwrap());
+        assert_eq!(args.agent.wishes(), NicWishes::from_toml("nic.toml", file).unwrap());
     }
 
     #[test]
     fn invalid_nic_flags_are_refused() {
-        for wrong in ["--trust both", "--http here", "--lossless 8", "--pause-time 0", "--check --status"] {
+        for wrong in [
+            "--trust both",
+            "--http here",
+            "--lossless 8",
+            "--pause-time 0",
+            "--check",
+            "--device eth0 status",
+        ] {
             assert!(parse(&wrong.split(' ').collect::<Vec<_>>()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn nic_subcommands_take_only_their_options() {
+        let of = |line: &str| parse(&line.split(' ').collect::<Vec<_>>()).map(|args| args.command);
+        let Ok(Some(NicCommand::Check(check))) = of("check nic.toml --device eth0 --speed 1G --json") else {
+            panic!("not check")
+        };
+        assert_eq!((check.file.as_deref(), check.json), (Some(Path::new("nic.toml")), true));
+        assert_eq!(check.wishes().speed, Some(BitRate::from_gbps(1)));
+        assert!(
+            matches!(of("restore --device eth0"), Ok(Some(NicCommand::Restore(args))) if args.device == "eth0")
+        );
+        assert!(matches!(of("status --json --url unix:/s"), Ok(Some(NicCommand::Status(_)))));
+        for wrong in ["check --lossless 3", "restore", "restore --device eth0 --json", "status --device eth0"]
+        {
+            assert!(of(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `xoff nic --status`: shows a running agent.
+//! `xoff nic status`: shows a running agent.
 
 use xoff_config::written::grouped;
 
@@ -6,16 +6,25 @@ use crate::cli;
 use crate::commands::status::layout::table;
 use crate::commands::status::{StatusError, fetch};
 use xoff_config::format::{bytes, scaled, span};
+use xoff_nic::DEFAULT_HTTP;
 use xoff_nic::serve::{NicClassStatus, NicStatus};
-use xoff_nic::{DEFAULT_HTTP, NicWishes};
 use xoff_switch::client::{self, Silent};
 
-/// Prints the status of the agent at the address of the command line or the file.
-pub(super) fn run(wishes: &NicWishes, json: bool) -> miette::Result<()> {
-    let at = wishes.http.clone().flatten().unwrap_or(DEFAULT_HTTP.into());
-    let url = client::url(&at.to_string()).map_err(|error| miette::miette!("{error}"))?;
-    let body = fetch(&url).map_err(|error| miette::miette!("{}", describe(&error)))?;
-    if json {
+/// Show a running agent.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Address of the agent: a URL, or unix: and the path of a socket.
+    #[arg(long, value_name = "URL", default_value_t = format!("http://{DEFAULT_HTTP}"), value_parser = client::url)]
+    url: String,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the status of an agent.
+pub(super) fn run(Args { url, json }: &Args) -> miette::Result<()> {
+    let body = fetch(url).map_err(|error| miette::miette!("{}", describe(&error)))?;
+    if *json {
         return cli::print(body + "\n");
     }
     let status: NicStatus = serde_json::from_str(&body).map_err(|error| {
@@ -27,7 +36,7 @@ pub(super) fn run(wishes: &NicWishes, json: bool) -> miette::Result<()> {
 fn describe(error: &StatusError) -> String {
     match error {
         StatusError::Silent(Silent { url, error }) => {
-            let start = "start one with `xoff nic --device INTERFACE --speed RATE`, or say where it serves with --http";
+            let start = "start one with `xoff nic --device INTERFACE --speed RATE`, or say where it serves with --url";
             client::silence(url, error, "agent", start)
         }
         other => other.to_string(),
