@@ -18,6 +18,9 @@ pub const EXIT_CANNOT: u8 = 2;
 /// Exit code for an unproved promise: no known lossless loss, but some loss cannot be excluded.
 const EXIT_NOT_PROVED: u8 = 3;
 
+/// Environment variable with the value of `--url` where the option is not given.
+pub const URL_VARIABLE: &str = "XOFF_URL";
+
 /// Returns the exit code for the verdict on a promise.
 #[must_use]
 pub fn exit_code(promise: Promise) -> ExitCode {

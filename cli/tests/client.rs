@@ -8,10 +8,13 @@ use std::thread;
 
 /// Runs the command against a server that always replies with `body`; all proxy settings point to a closed port.
 fn run_against(command: &[&str], body: &'static str) -> Output {
-    run_command_against(|xoff| xoff.args(command), body)
+    run_command_against(|xoff, url| xoff.args(command).args(["--url", url]), body)
 }
 
-fn run_command_against(command: impl FnOnce(&mut Command) -> &mut Command, body: &'static str) -> Output {
+fn run_command_against(
+    command: impl for<'a> FnOnce(&'a mut Command, &'a str) -> &'a mut Command,
+    body: &'static str,
+) -> Output {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let switch = thread::spawn(move || {
@@ -27,7 +30,7 @@ fn run_command_against(command: impl FnOnce(&mut Command) -> &mut Command, body:
         String::from_utf8_lossy(&request[..len]).into_owned()
     });
     let mut xoff = Command::new(env!("CARGO_BIN_EXE_xoff"));
-    command(&mut xoff).args(["--url", &url]);
+    command(xoff.env_remove("XOFF_URL"), &url);
     for proxy in ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "https_proxy"] {
         xoff.env(proxy, "http://127.0.0.1:1");
     }
@@ -46,7 +49,8 @@ fn run_command_against(command: impl FnOnce(&mut Command) -> &mut Command, body:
 fn closed_output_pipe_is_no_error() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let output = run_command_against(|xoff| xoff.args(["status", "--json"]).stdout(writer), "{}");
+    let output =
+        run_command_against(|xoff, url| xoff.args(["status", "--json", "--url", url]).stdout(writer), "{}");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
@@ -60,4 +64,30 @@ fn proxy_settings_are_ignored() {
     let output = run_against(&["policy"], names);
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("class 3  ofc"), "{output:?}");
+}
+
+// proves: status
+#[test]
+fn environment_names_switch_unless_option_does() {
+    const CLOSED: &str = "http://127.0.0.1:1";
+    let names = r#"["pfc","pfc","pfc","ofc","pfc","pfc","pfc","pfc"]"#;
+    let mut commands = vec![(&["status", "--json"][..], "{}"), (&["policy"], names)];
+    if cfg!(feature = "nic") {
+        commands.push((&["nic", "status", "--json"], "{}"));
+    }
+    for (command, body) in commands {
+        let output = run_command_against(|xoff, url| xoff.args(command).env("XOFF_URL", url), body);
+        assert!(output.status.success(), "{command:?}: {output:?}");
+        let output = run_command_against(
+            |xoff, url| xoff.args(command).args(["--url", url]).env("XOFF_URL", CLOSED),
+            body,
+        );
+        assert!(output.status.success(), "{command:?}: {output:?}");
+    }
+    let schema = Command::new(env!("CARGO_BIN_EXE_xoff"))
+        .args(["status", "schema"])
+        .env("XOFF_URL", CLOSED)
+        .output()
+        .unwrap();
+    assert!(schema.status.success(), "{schema:?}");
 }

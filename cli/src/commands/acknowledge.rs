@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use miette::IntoDiagnostic as _;
 
-use crate::cli::print;
+use crate::cli::{URL_VARIABLE, print};
 use xoff_switch::client::{self, DEFAULT_URL};
 use xoff_switch::control::acknowledge::AcknowledgedNow;
 
@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Address of the switch: a URL, or unix: and the path of a socket.
-    #[arg(long, default_value = DEFAULT_URL, value_parser = client::url)]
+    #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
 }
 

@@ -14,8 +14,8 @@ use signal_hook::low_level::emulate_default_handler;
 use ureq::http::Response;
 use xoff_recording::pcapng::{NoBlock, Splitter, Tally};
 
-use crate::cli::{number, tell, whole_seconds};
-use xoff_switch::client::{self, Silent};
+use crate::cli::{URL_VARIABLE, number, tell, whole_seconds};
+use xoff_switch::client::{self, DEFAULT_URL, Silent};
 use xoff_switch::control::capture::ID_HEADER;
 
 /// Timeout of the requests to begin and to end a capture.
@@ -67,7 +67,7 @@ pub struct Args {
     #[arg(long, short, value_name = "FILE")]
     write: PathBuf,
     /// Address of the switch: a URL, or unix: and the path of a socket.
-    #[arg(long, value_parser = client::url, default_value = client::DEFAULT_URL)]
+    #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use miette::IntoDiagnostic as _;
 
-use crate::cli::{number, print};
+use crate::cli::{URL_VARIABLE, number, print};
 use xoff_switch::client::{self, DEFAULT_URL};
 use xoff_switch::control::policy::PolicyChange;
 use xoff_switch::control::policy_cells::PolicyNames;
@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(long, requires = "policy", value_parser = number(0..=7_u8))]
     class: Option<u8>,
     /// Address of the switch: a URL, or unix: and the path of a socket.
-    #[arg(long, default_value = DEFAULT_URL, value_parser = client::url)]
+    #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
 }
 

@@ -72,7 +72,7 @@ enum LabCommand {
     },
     /// Run a command at a node.
     ///
-    /// The command has this terminal, directory and environment; its exit code is returned.
+    /// The command has this terminal, directory and environment, without XOFF_URL; its exit code is returned.
     Exec {
         #[command(flatten)]
         which: LabArgs,
@@ -249,6 +249,7 @@ fn at_node(
     let (program, arguments) = command.split_first().expect("clap requires one");
     let mut program = Program::new(program);
     program.args(arguments).envs(&description.variables).env("XOFF_NODE", node);
+    program.env_remove(cli::URL_VARIABLE); // it names a switch outside of the node
     Ok(failed(&program.exec(), command))
 }
 

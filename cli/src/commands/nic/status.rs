@@ -2,7 +2,7 @@
 
 use xoff_config::written::grouped;
 
-use crate::cli;
+use crate::cli::{self, URL_VARIABLE};
 use crate::commands::status::layout::table;
 use crate::commands::status::{StatusError, fetch};
 use xoff_config::format::{bytes, scaled, span};
@@ -14,7 +14,7 @@ use xoff_switch::client::{self, Silent};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Address of the agent: a URL, or unix: and the path of a socket.
-    #[arg(long, value_name = "URL", default_value_t = format!("http://{DEFAULT_HTTP}"), value_parser = client::url)]
+    #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value_t = format!("http://{DEFAULT_HTTP}"), value_parser = client::url)]
     url: String,
     /// Print one JSON object.
     #[arg(long)]

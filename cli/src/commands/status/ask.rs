@@ -74,9 +74,10 @@ pub(super) struct SwitchReply {
     pub status: Result<Status, StatusError>,
 }
 
-/// Queries each of `urls`, and with `all` every switch that has a socket.
+/// Queries each of `urls`, and with `all` every other switch that has a socket.
 pub(super) fn ask(urls: &[String], all: bool, what: Option<What>) -> Result<Vec<SwitchReply>, StatusError> {
     let sockets = if all { sockets()? } else { Vec::new() };
+    let sockets = sockets.into_iter().filter(|url| !urls.contains(url));
     let addresses = urls.iter().cloned().chain(sockets);
     let reply = |url: String| SwitchReply { status: status(&url, what), url };
     Ok(addresses.map(reply).collect())

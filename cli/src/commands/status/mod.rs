@@ -32,7 +32,7 @@ use self::ask::{SwitchReply, ask};
 #[cfg(feature = "screen")]
 use self::screen::Look;
 use self::selection::Selection;
-use crate::cli::number;
+use crate::cli::{URL_VARIABLE, number};
 use xoff_switch::causes::Causes;
 use xoff_switch::client::{DEFAULT_URL, url};
 use xoff_switch::control::schema::schema;
@@ -56,7 +56,7 @@ pub struct Args {
     /// Address of the switch. May be repeated.
     ///
     /// A URL, or unix: and the path of a socket. [default: http://127.0.0.1:9464]
-    #[arg(long, value_name = "URL", value_parser = url)]
+    #[arg(long, value_name = "URL", env = URL_VARIABLE, value_parser = url)]
     url: Vec<String>,
     /// Show all switches with a socket in /run/xoff, in any namespace.
     #[arg(long)]
@@ -163,7 +163,6 @@ impl Args {
         let of_switches = self.what != Some(What::Schema);
         let given = [
             ("--dot", self.dot, self.what == Some(What::Causes), "it draws `xoff status causes`"),
-            ("--url", !self.url.is_empty(), of_switches, "no switch is asked"),
             ("--all", self.all, of_switches, "no switch is asked"),
             ("--watch", self.watch.is_some(), of_switches, "it stays as it is"),
             ("--port", !self.port.is_empty(), of_ports, "there is nothing in it by port"),
