@@ -17,7 +17,7 @@ binary=${CARGO_TARGET_DIR:-target}/dist/xoff
 rm -rf "$made"
 mkdir -p "$made/completions"
 scripts/third_party.py --to "$made/THIRD-PARTY"
-"$binary" manual --to "$made/man"
+"$binary" manual --out "$made/man"
 gzip --best --no-name "$made"/man/*.1
 "$binary" completions bash >"$made/completions/xoff"
 "$binary" completions zsh >"$made/completions/_xoff"

@@ -35,7 +35,7 @@ pub enum FabricError {
     #[error(transparent)]
     Probe(#[from] ProbeError),
     #[error("cannot write raw data to {path}: {error}", path = .path.display())]
-    #[diagnostic(help("look after the file system, or leave --csv out"))]
+    #[diagnostic(help("look after the file system, or leave --out away"))]
     Raw { path: PathBuf, error: io::Error },
 }
 

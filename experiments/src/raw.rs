@@ -1,4 +1,4 @@
-//! `--csv DIR`: raw observations of an experiment; docs/experiments.md has the columns.
+//! `--out DIR`: raw observations of an experiment; docs/experiments.md has the columns.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -75,10 +75,10 @@ pub struct RawData {
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RawError {
     #[error("{path} exists: it has the raw data of another run, and is left as it is", path = .0.display())]
-    #[diagnostic(help("give --csv another directory, or move that file away"))]
+    #[diagnostic(help("give --out another directory, or move that file away"))]
     Taken(PathBuf),
     #[error("cannot write raw data to {path}: {error}", path = .path.display())]
-    #[diagnostic(help("--csv takes a directory, which is made if there is none"))]
+    #[diagnostic(help("--out takes a directory, which is made if there is none"))]
     Refused { path: PathBuf, error: io::Error },
 }
 

@@ -63,7 +63,7 @@ class Lab:
         """Takes the network down, and returns its account; its exit code is `code`: 0 where nothing lossless was lost."""
         if self.account is None:
             done = subprocess.run(
-                self._command("down", "--json", self.name), capture_output=True, text=True, check=False
+                self._command("down", "--json", "--lab", self.name), capture_output=True, text=True, check=False
             )
             self.code = done.returncode
             try:

@@ -64,8 +64,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = whole_seconds(1..=u32::MAX))]
     duration: Option<u32>,
     /// Output file, or - for standard output.
-    #[arg(long, short, value_name = "FILE")]
-    write: PathBuf,
+    #[arg(long, short = 'w', value_name = "FILE")]
+    out: PathBuf,
     /// Address of the switch: a URL, or unix: and the path of a socket.
     #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
@@ -140,7 +140,7 @@ fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
         let url = url.to_owned();
         thread::spawn(move || end_on(&signals, &url, &id));
     }
-    carry(&mut answer.body_mut().as_reader(), &mut file, url, &args.write.to_string_lossy())
+    carry(&mut answer.body_mut().as_reader(), &mut file, url, &args.out.to_string_lossy())
 }
 
 fn begin(url: &str, args: &Args) -> Result<Response<ureq::Body>, CaptureError> {
@@ -170,11 +170,11 @@ fn begin(url: &str, args: &Args) -> Result<Response<ureq::Body>, CaptureError> {
 }
 
 fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
-    if args.write.as_os_str() == "-" {
+    if args.out.as_os_str() == "-" {
         return Ok(Box::new(io::stdout()));
     }
-    let failed = |error| CaptureError::File { file: args.write.display().to_string(), error };
-    Ok(Box::new(File::create(&args.write).map_err(failed)?))
+    let failed = |error| CaptureError::File { file: args.out.display().to_string(), error };
+    Ok(Box::new(File::create(&args.out).map_err(failed)?))
 }
 
 /// Asks the switch to end the capture at the first signal; ends this process at the next signal, or if

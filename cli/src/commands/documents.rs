@@ -24,8 +24,8 @@ pub struct CompletionsArgs {
 #[derive(Debug, clap::Args)]
 pub struct ManualArgs {
     /// Output directory; created if missing.
-    #[arg(long, value_name = "DIRECTORY")]
-    to: PathBuf,
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
 }
 
 /// Prints completions.
@@ -44,10 +44,10 @@ pub fn completions(args: &CompletionsArgs) -> miette::Result<()> {
 /// Returns an error if the pages cannot be written.
 pub fn manual(args: &ManualArgs) -> miette::Result<()> {
     let write = || -> io::Result<()> {
-        fs::create_dir_all(&args.to)?;
-        clap_mangen::generate_to(Cli::command(), &args.to)
+        fs::create_dir_all(&args.out)?;
+        clap_mangen::generate_to(Cli::command(), &args.out)
     };
-    write().map_err(|error| miette!("cannot write manual pages to {}: {error}", args.to.display()))
+    write().map_err(|error| miette!("cannot write manual pages to {}: {error}", args.out.display()))
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn every_command_has_a_page() {
         let directory = tempfile::tempdir().unwrap();
-        manual(&ManualArgs { to: directory.path().join("man") }).unwrap();
+        manual(&ManualArgs { out: directory.path().join("man") }).unwrap();
         let page =
             |name: &str| fs::read_to_string(directory.path().join("man").join(name)).unwrap_or_default();
         for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {

@@ -71,9 +71,9 @@ pub struct Args {
     /// Seed of the first run; each further run adds one.
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = cli::number(0..=SEED_MAX))]
     seed: u64,
-    /// Write raw data (completion times, queues, pauses) to a directory.
+    /// Write raw data (completion times, queues, pauses) to DIR.
     #[arg(long, value_name = "DIR")]
-    csv: Option<PathBuf>,
+    out: Option<PathBuf>,
     /// Print one JSON object; progress goes to standard error.
     #[arg(long)]
     json: bool,
@@ -124,7 +124,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         machine: machine(),
     };
     experiment.check(&request, &mut |line| cli::tell(line))?;
-    request.raw = args.csv.as_deref().map(RawData::create).transpose()?;
+    request.raw = args.out.as_deref().map(RawData::create).transpose()?;
     let report = experiment.run(&request, &mut |line| cli::tell(line))?;
     if args.json {
         cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
@@ -149,7 +149,7 @@ fn no_run(args: &Args) -> miette::Result<()> {
         ("--speed", args.speed.is_some()),
         ("--set", !args.set.is_empty()),
         ("--seed", args.seed != 0),
-        ("--csv", args.csv.is_some()),
+        ("--out", args.out.is_some()),
         ("--plot", args.plot.is_some()),
     ];
     match of_runs.iter().find(|(_, is_given)| *is_given) {
@@ -316,7 +316,7 @@ mod tests {
             &["--speed", "100M"],
             &["--set", "class.3.xoff=1KB"],
             &["--seed", "1"],
-            &["--csv", "x"],
+            &["--out", "x"],
             &["--plot", "x.svg"],
         ] {
             let refused = no_run(&parse(&[&["list"], options].concat()).unwrap()).unwrap_err().to_string();

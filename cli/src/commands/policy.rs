@@ -20,7 +20,7 @@ pub struct Args {
     /// New policy (pfc, capfc-stop-max, ...) [default: show policies].
     policy: Option<String>,
     /// Class that gets the policy, 0 to 7 [default: all].
-    #[arg(long, requires = "policy", value_parser = number(0..=7_u8))]
+    #[arg(long, value_name = "N", requires = "policy", value_parser = number(0..=7_u8))]
     class: Option<u8>,
     /// Address of the switch: a URL, or unix: and the path of a socket.
     #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = DEFAULT_URL, value_parser = client::url)]

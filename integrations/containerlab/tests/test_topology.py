@@ -26,7 +26,7 @@ def run(*arguments, **options):
 def lab():
     run("lab", "up", HERE / "lab.toml")
     yield lambda node, *command: run("lab", "exec", "--lab", "lossless", node, "--", *command)
-    run("lab", "down", "lossless")
+    run("lab", "down", "--lab", "lossless")
 
 
 @pytest.fixture(scope="module")

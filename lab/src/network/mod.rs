@@ -59,7 +59,7 @@ pub enum NetworkError {
     },
     /// The name is in use.
     #[error("a lab called {name} is up already")]
-    #[diagnostic(help("end it with `xoff lab down {name}`, or give this one another `name`"))]
+    #[diagnostic(help("end it with `xoff lab down --lab {name}`, or give this one another `name`"))]
     Exists {
         /// Network name.
         name: String,

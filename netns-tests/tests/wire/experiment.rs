@@ -446,7 +446,7 @@ fn raw_data_agree_with_report() {
         let raw = directory.path().join("raw");
         let csv = raw.to_str().unwrap();
         let more =
-            ["--speed", "100M", "--runs", "2", "--seed", "3", "--set", "class.3.xoff=80KB", "--csv", csv];
+            ["--speed", "100M", "--runs", "2", "--seed", "3", "--set", "class.3.xoff=80KB", "--out", csv];
         let report = compare("incast", &["pfc"], &more, &["/sweep/2/goodput_mbps/p50"]);
         assert_eq!((&report["seed"], &report["set"]["class.3.xoff"]), (&3.into(), &"80KB".into()));
         let result = &report["policies"]["pfc"];
@@ -478,7 +478,7 @@ fn raw_data_agree_with_report() {
             (raw_count("xoff"), raw_count("xon")),
             (number(result, "/pfc/xoff_sent"), number(result, "/pfc/xon_sent"))
         );
-        let again = experiment(&["incast", "--csv", csv]).output().unwrap();
+        let again = experiment(&["incast", "--out", csv]).output().unwrap();
         assert_eq!(again.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&again.stderr).contains("raw data of another run"), "{again:?}");
     });

@@ -260,7 +260,7 @@ fn two_labs_run_and_leave_nothing() {
     let mut stubborn =
         lab(&["exec", "--lab", &a, "h2", "--", "sh", "-c", stubborn]).stdout(Stdio::piped()).spawn().unwrap();
     assert_eq!(first_line(&mut stubborn).0, "started");
-    let account: Value = serde_json::from_str(&succeed(&mut lab(&["down", &a, "--json"]))).unwrap();
+    let account: Value = serde_json::from_str(&succeed(&mut lab(&["down", "--lab", &a, "--json"]))).unwrap();
     assert_eq!(account["verdict"]["promise"], "kept");
     assert!(!stubborn.wait().unwrap().success());
     assert_eq!(up(), 1);
@@ -333,7 +333,7 @@ fn killed_run_and_down_end_command() {
     killed.wait().unwrap();
     wait_until("the command has ended", || !command.exists());
     let (mut ended, command) = start("");
-    succeed(&mut lab(&["down", &named("ends")]));
+    succeed(&mut lab(&["down", "--lab", &named("ends")]));
     assert_eq!(ended.wait().unwrap().code(), Some(128 + 15));
     assert!(!command.exists());
 }
@@ -369,7 +369,7 @@ fn unmodified_senders_are_paused_at_hosts() {
          timeout 10 xoff lab pcap h1 -w {pcap} -- -c 2000 2> /dev/null & pcap=$!
          for host in h1 h2; do xoff lab exec $host -- python3 {sender} & done
          until xoff lab status | grep -q 'obeys, class 3 held NOW'; do sleep 0.05; done
-         xoff lab graph -o {svg}
+         xoff lab graph --out {svg}
          wait $receiver; wait $pcap || true; cat {log}",
         log = at("receiver.log"),
         pcap = at("h1.pcap"),

@@ -46,7 +46,7 @@ fn down_kills_a_stubborn_command() {
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
     assert_eq!(first_line(&mut run).0, "started");
-    succeed(&mut lab(&["down", name_of(&file)]));
+    succeed(&mut lab(&["down", "--lab", name_of(&file)]));
     assert_eq!(run.wait().unwrap().code(), Some(128 + 9));
     assert!(!is_up(&file));
 }
@@ -93,12 +93,12 @@ fn stopped_lab_names_its_process() {
         &["status", "--lab", name],
         &["exec", "--lab", name, "h1", "--", "true"],
         &["graph", "--lab", name],
-        &["down", name],
+        &["down", "--lab", name],
     ];
     let outputs = commands.map(|command| (command, lab(command).output().unwrap()));
     let listed = is_up(&file);
     signal("-CONT");
-    succeed(&mut lab(&["down", name]));
+    succeed(&mut lab(&["down", "--lab", name]));
     run.wait().unwrap();
     assert!(listed, "a stopped lab is one that is up");
     for (command, output) in outputs {

@@ -87,9 +87,8 @@ enum LabCommand {
     /// Ends the network's programs, switches and devices. Exits with 0 if no lossless frame was lost, with 1 if one
     /// was, and with 3 if that is not proved.
     Down {
-        /// Name of the network; optional if only one is up.
-        #[arg(env = "XOFF_LAB")]
-        name: Option<String>,
+        #[command(flatten)]
+        which: LabArgs,
         /// Print the account as one JSON object.
         #[arg(long)]
         json: bool,
@@ -110,8 +109,8 @@ enum LabCommand {
         #[command(flatten)]
         which: LabArgs,
         /// Output file [default: standard output].
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
     /// Capture the frames of a link, both directions, with pauses.
     ///
@@ -124,8 +123,8 @@ enum LabCommand {
         /// Host, switch port (s1:h1), or two nodes (h1-s1).
         link: String,
         /// Output file, or - for standard output.
-        #[arg(short, value_name = "FILE", default_value = "-")]
-        write: String,
+        #[arg(long, short = 'w', value_name = "FILE", default_value = "-")]
+        out: String,
         /// Further arguments of tcpdump or `xoff capture`, such as a filter.
         #[arg(last = true)]
         arguments: Vec<String>,
@@ -173,8 +172,8 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::Keep { file } => background::keep(|| load(file, &here(own))),
         LabCommand::Exec { which, node, command } => exec(which, node, command).map(ExitCode::from),
-        LabCommand::Down { name, json } => {
-            let name = control::choose(name.as_deref())?;
+        LabCommand::Down { which, json } => {
+            let name = control::choose(which.lab.as_deref())?;
             let account: Account = control::ask(&name, Request::Down)?;
             keep::print(&account, *json)?;
             Ok(cli::exit_code(account.verdict.promise))
@@ -182,13 +181,13 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         LabCommand::Status { which, watch, json } => {
             look::status(&control::choose(which.lab.as_deref())?, *watch, *json)
         }
-        LabCommand::Graph { which, output } => {
-            look::graph(&control::choose(which.lab.as_deref())?, output.as_deref())
+        LabCommand::Graph { which, out } => {
+            look::graph(&control::choose(which.lab.as_deref())?, out.as_deref())
         }
-        LabCommand::Pcap { which, link, write, arguments } => {
+        LabCommand::Pcap { which, link, out, arguments } => {
             let lab = control::choose(which.lab.as_deref())?;
             let description: Description = control::ask(&lab, Request::Describe)?;
-            let (node, mut command) = look::capture_command(&description, link, write)?;
+            let (node, mut command) = look::capture_command(&description, link, out)?;
             command.extend(arguments.iter().cloned());
             // Only the network namespace is entered, so that the file is written in this file system.
             at_node(description, &node, enter::enter_network, &command).map(ExitCode::from)

@@ -12,7 +12,7 @@ fn wrong_key_is_refused_before_runs() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let csv = directory.path().join("raw");
-        let run = experiment(&["incast", "--set", set, "--csv", csv.to_str().unwrap()]).output().unwrap();
+        let run = experiment(&["incast", "--set", set, "--out", csv.to_str().unwrap()]).output().unwrap();
         let message = String::from_utf8_lossy(&run.stderr);
         assert_eq!(run.status.code(), Some(2), "{message}");
         assert!(message.contains(why) && !message.contains("run 1 of 1"), "{set}: {message}");
