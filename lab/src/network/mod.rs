@@ -147,7 +147,7 @@ pub enum NetworkError {
     /// No program can be started in a virtual machine.
     #[error("host {host} is a virtual machine, of which only the TAP device is here")]
     #[diagnostic(help(
-        "run the program inside; `xoff lab pcap {host}` shows what the machine sends and receives"
+        "run the program inside; `xoff lab capture {host}` shows what the machine sends and receives"
     ))]
     Guest {
         /// Host name.

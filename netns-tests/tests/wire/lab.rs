@@ -366,7 +366,7 @@ fn unmodified_senders_are_paused_at_hosts() {
         "set -e
          xoff lab exec h3 -- python3 {receiver} > {log} & receiver=$!
          until grep -q ready {log}; do sleep 0.05; done
-         timeout 10 xoff lab pcap h1 -w {pcap} -- -c 2000 2> /dev/null & pcap=$!
+         timeout 10 xoff lab capture h1 -w {pcap} -- -c 2000 2> /dev/null & pcap=$!
          for host in h1 h2; do xoff lab exec $host -- python3 {sender} & done
          until xoff lab status | grep -q 'obeys, class 3 held NOW'; do sleep 0.05; done
          xoff lab graph --out {svg}
@@ -411,7 +411,7 @@ fn lab_captures_trunk_reports_failed_agent() {
     let two = "[defaults]\nnic = false\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 1\n[[switch]]\nname = \"s2\"\nhosts = 1\n[[link]]\nbetween = [\"s1\", \"s2\"]\n";
     let file = workspace.directory.path().join("trunk.pcapng").display().to_string();
     let script = format!(
-        "xoff lab pcap s1-s2 -w {file} & pcap=$!
+        "xoff lab capture s1-s2 -w {file} & pcap=$!
          until [ -s {file} ]; do sleep 0.05; done
          xoff lab exec h1 -- ping -4 -c 1 h2
          kill $pcap; wait $pcap"

@@ -1,4 +1,4 @@
-//! `xoff lab status` and `xoff lab graph`, and the choice of a capture point for `xoff lab pcap`.
+//! `xoff lab status` and `xoff lab graph`, and the choice of a capture point for `xoff lab capture`.
 
 use std::io::{self, IsTerminal as _};
 use std::ops::ControlFlow;

@@ -114,10 +114,10 @@ enum LabCommand {
     },
     /// Capture the frames of a link, both directions, with pauses.
     ///
-    /// Example: xoff lab pcap h1 -w - | tshark -r -
+    /// Example: xoff lab capture h1 -w - | tshark -r -
     ///
     /// Runs tcpdump at a host, or `xoff capture` at a switch if a switch port is named or both ends are switches.
-    Pcap {
+    Capture {
         #[command(flatten)]
         which: LabArgs,
         /// Host, switch port (s1:h1), or two nodes (h1-s1).
@@ -184,7 +184,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         LabCommand::Graph { which, out } => {
             look::graph(&control::choose(which.lab.as_deref())?, out.as_deref())
         }
-        LabCommand::Pcap { which, link, out, arguments } => {
+        LabCommand::Capture { which, link, out, arguments } => {
             let lab = control::choose(which.lab.as_deref())?;
             let description: Description = control::ask(&lab, Request::Describe)?;
             let (node, mut command) = look::capture_command(&description, link, out)?;
