@@ -38,24 +38,22 @@ use scenarios::SCENARIOS;
 use trial::Trial;
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 
-/// Function that changes a switch's settings for a policy.
 type Prepare = Box<dyn Fn(&mut SwitchSettings)>;
 
-/// A policy to check, and its settings.
 pub struct Subject {
     kind: PolicyKind,
     prepare: Prepare,
 }
 
 impl Subject {
-    /// Creates the subject of a policy with default settings.
+    /// Creates a subject with default settings.
     #[must_use]
     pub fn new(kind: PolicyKind) -> Subject {
         Subject::with(kind, |_| ())
     }
 
-    /// Creates the subject of a policy in switches whose settings `prepare` changes: parameters, thresholds,
-    /// capabilities of peers, or the policy behind [`PolicyKind::Custom`].
+    /// Creates a subject in switches that `prepare` changes: parameters, thresholds, capabilities of peers, or the policy behind
+    /// [`PolicyKind::Custom`].
     pub fn with(kind: PolicyKind, prepare: impl Fn(&mut SwitchSettings) + 'static) -> Subject {
         Subject { kind, prepare: Box::new(prepare) }
     }
@@ -67,7 +65,7 @@ impl fmt::Debug for Subject {
     }
 }
 
-/// Runs every scenario with `subject` as the policy of all classes, and reports broken promises, panics included.
+/// Runs every scenario with `subject` in all classes; reports broken promises and panics.
 #[must_use]
 pub fn check(subject: &Subject, seed: u64) -> Report {
     let mut report = Report::new(seed);

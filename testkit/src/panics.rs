@@ -1,19 +1,18 @@
-//! Capture of panics that are findings. A panic within [`catch`] is returned instead of printed; panics of other
-//! threads are printed as usual.
+//! Capture of panics that are findings: [`catch`] returns them instead of printing.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Once;
 
 thread_local! {
-    /// Message of a caught panic; `None` on threads outside [`catch`].
+    /// Message of a caught panic; `None` outside [`catch`].
     static TRIAL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Installs the process's panic hook in front of the existing one, once.
+/// Guard of the panic hook, set in front of the existing one.
 static HOOK: Once = Once::new();
 
-/// Returns the result of `tried`, or the message and place of its panic.
+/// Returns the result, or message and place of a panic.
 pub(crate) fn catch<T>(tried: impl FnOnce() -> T) -> Result<T, String> {
     HOOK.call_once(|| {
         let before = panic::take_hook();
@@ -29,7 +28,7 @@ pub(crate) fn catch<T>(tried: impl FnOnce() -> T) -> Result<T, String> {
     done.map_err(|_| message)
 }
 
-/// Records a panic; returns false on a thread outside [`catch`].
+/// Records a panic; false outside [`catch`].
 fn note(info: &PanicHookInfo<'_>) -> bool {
     TRIAL.with_borrow_mut(|trial| {
         let Some(message) = trial else { return false };

@@ -9,28 +9,28 @@ use xoff_wire::units::Nanos;
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Name of the scenario.
+    /// Scenario.
     pub scenario: &'static str,
-    /// Seed that breaks the promise again.
+    /// Seed that repeats the breach.
     pub seed: u64,
-    /// Time of the breach, from the begin of the scenario.
+    /// Time since the scenario's begin.
     pub at: Nanos,
-    /// Promise that was broken.
+    /// Promise.
     pub promise: Promise,
-    /// Description of the breach.
+    /// Description.
     pub what: String,
 }
 
-/// Findings of a check: the first breach of each promise in each scenario.
+/// First breach of each promise in each scenario.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Seed of the check.
+    /// Seed.
     pub seed: u64,
     /// Scenarios that ran.
     pub ran: Vec<&'static str>,
-    /// Scenarios left out because the policy does not fit their settings, with the reason.
+    /// Scenarios whose settings the policy does not fit, with the reason.
     pub left_out: Vec<(&'static str, String)>,
-    /// Broken promises by scenario, in order of time.
+    /// Breaches by scenario, in order of time.
     pub findings: Vec<Finding>,
 }
 
@@ -58,7 +58,7 @@ impl Report {
         self.findings.is_empty()
     }
 
-    /// Returns whether this promise was broken in any scenario.
+    /// Returns whether any scenario broke this promise.
     #[must_use]
     pub fn breaks(&self, promise: Promise) -> bool {
         self.findings.iter().any(|finding| finding.promise == promise)

@@ -1,5 +1,4 @@
-//! Scenarios that are hard for a flow-control policy. Each creates switches and hosts, starts streams and performs
-//! its actions; all end long before the trial does.
+//! Scenarios that are hard for a policy: switches, hosts, streams and actions that end long before the trial.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{Memory, PolicyKind, SharedMemory};
@@ -37,7 +36,7 @@ fn star(ports: usize) -> SwitchPlan {
     plan::switch(&vec![LINK; ports])
 }
 
-/// Returns the plan of a switch with a slow driver that processes many frames at once.
+/// Plans a switch whose slow driver processes many frames at once.
 fn seldom(ports: usize) -> SwitchPlan {
     let (loop_gap, commit) = (Nanos::from_micros(100), Bytes(20_000));
     let mut plan = plan::switch(&vec![Link { loop_gap, commit, ..LINK }; ports]);
@@ -68,7 +67,7 @@ fn incast(trial: &mut Trial<'_>, plan: SwitchPlan) {
     }
 }
 
-/// Two hosts congest a third, and one of them also sends to a fourth.
+/// Two hosts congest a third; one also sends to a fourth.
 fn two_to_one(trial: &mut Trial<'_>) {
     let (_, hosts) = trial.star(star(4));
     let start = Nanos(trial.rng.u64(0..20_000));
@@ -78,7 +77,7 @@ fn two_to_one(trial: &mut Trial<'_>) {
     trial.send((hosts[2], hosts[3]), C4, 200, |_| ());
 }
 
-/// The receiver pauses and resumes repeatedly, for random times.
+/// The receiver pauses and resumes for random times.
 fn storms(trial: &mut Trial<'_>) {
     let (_, hosts) = trial.star(star(5));
     for &from in &hosts[1..] {
@@ -94,7 +93,7 @@ fn storms(trial: &mut Trial<'_>) {
     }
 }
 
-/// Half of the XONs to the senders are lost.
+/// Half of the XONs to senders are lost.
 fn lost_xons(trial: &mut Trial<'_>) {
     let mut plan = star(5);
     plan.may_lapse = true;
@@ -108,7 +107,7 @@ fn lost_xons(trial: &mut Trial<'_>) {
     }
 }
 
-/// Links of the receiver and of a sender go down with frames in flight, and come up again.
+/// Links of receiver and sender flap with frames in flight.
 fn flaps(trial: &mut Trial<'_>) {
     let (switch, hosts) = trial.star(star(5));
     for (place, &from) in hosts.iter().enumerate().skip(1) {
@@ -125,7 +124,7 @@ fn flaps(trial: &mut Trial<'_>) {
     }
 }
 
-/// Two switches in a row with a receiver that stalls: pauses propagate hop by hop.
+/// Pauses propagate over two switches from a receiver that stalls.
 fn cascade(trial: &mut Trial<'_>) {
     let trunk = Link { cable: Nanos(10 * CABLE.0), ..LINK };
     let far = trial.switch(plan::switch(&[LINK, LINK, trunk]));
@@ -158,7 +157,6 @@ fn replaced(trial: &mut Trial<'_>) {
     }
 }
 
-/// Streams of all classes between all ports, of random sizes and rates.
 fn random_mix(trial: &mut Trial<'_>, plan: SwitchPlan) {
     let (_, hosts) = trial.star(plan);
     for _ in 0..40 {
@@ -175,14 +173,12 @@ fn random_mix(trial: &mut Trial<'_>, plan: SwitchPlan) {
     }
 }
 
-/// Makes a host pause a class, or resume it with 0 quanta.
 fn pause(trial: &mut Trial<'_>, host: NodeId, class: Class, quanta: u16) {
     let frame = MacControl::Pfc(Pfc::default().with(class, Quanta(quanta)));
     let bytes = frame.encode(trial.bed.host(host).mac);
     trial.bed.inject(host, &bytes);
 }
 
-/// Returns whether a frame resumes a lossless class.
 fn is_xon(bytes: &[u8]) -> bool {
     let is_pfc = bytes.len() >= 34 && bytes[12..16] == [0x88, 0x08, 1, 1];
     is_pfc

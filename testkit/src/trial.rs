@@ -1,4 +1,4 @@
-//! A run of a scenario: the bed, its flows, and the final judgment.
+//! A run of a scenario, and its judgment.
 
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
@@ -13,7 +13,6 @@ use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, SwitchPlan, end};
 /// End of a trial, long after all arrivals and unwanted pauses.
 const END: Nanos = Nanos::from_millis(150);
 
-/// Time, promise and description of a breach.
 type Broken = (Nanos, Promise, String);
 
 #[derive(Debug)]
@@ -22,11 +21,10 @@ struct TrialFlow {
     to: NodeId,
     id: u32,
     stream: Stream,
-    /// True if a link on its path goes down, which loses frames.
+    /// True if a link of its path goes down, which loses frames.
     may_lose: bool,
 }
 
-/// A running scenario.
 pub(crate) struct Trial<'subject> {
     pub(crate) bed: Bed,
     pub(crate) rng: fastrand::Rng,
@@ -56,7 +54,6 @@ impl<'subject> Trial<'subject> {
         }
     }
 
-    /// Runs a scenario to the end of the trial.
     pub(crate) fn run(&mut self, scenario: fn(&mut Trial<'_>)) {
         let run = AssertUnwindSafe(|| {
             scenario(self);
@@ -72,7 +69,6 @@ impl<'subject> Trial<'subject> {
         }
     }
 
-    /// Adds a switch of this plan, with the policy under test in all classes.
     pub(crate) fn switch(&mut self, mut plan: SwitchPlan) -> NodeId {
         plan.settings.policies = [self.kind; 8];
         (self.prepare)(&mut plan.settings);
@@ -84,14 +80,12 @@ impl<'subject> Trial<'subject> {
         id
     }
 
-    /// Adds a switch with a host at each port; all hosts obey at once.
     pub(crate) fn star(&mut self, plan: SwitchPlan) -> (NodeId, Vec<NodeId>) {
         let ports = u8::try_from(plan.settings.ports.len()).expect("few ports");
         let switch = self.switch(plan);
         (switch, (0..ports).map(|port| self.bed.add_host(switch, port, Obeys::AtOnce)).collect())
     }
 
-    /// Starts a stream of `class` from a host to another, after `change`.
     pub(crate) fn send(
         &mut self,
         (from, to): (NodeId, NodeId),
@@ -106,7 +100,6 @@ impl<'subject> Trial<'subject> {
         self.flows.push(TrialFlow { from, to, id, stream, may_lose: false });
     }
 
-    /// Records that a link of this host will go down.
     pub(crate) fn may_lose(&mut self, host: NodeId) {
         let of_host = |flow: &&mut TrialFlow| flow.from == host || flow.to == host;
         self.flows.iter_mut().filter(of_host).for_each(|flow| flow.may_lose = true);
@@ -130,7 +123,7 @@ impl<'subject> Trial<'subject> {
         }
     }
 
-    /// Returns broken promises in order of time, or the reason why the policy does not fit the scenario.
+    /// Returns broken promises in order of time, or why the policy does not fit.
     pub(crate) fn outcome(&self) -> Result<Vec<Broken>, String> {
         if let Some(misfit) = &self.misfit {
             return Err(misfit.clone());
@@ -175,7 +168,7 @@ impl<'subject> Trial<'subject> {
         broken.retain(|(_, promise, _)| promises.insert(*promise));
     }
 
-    /// Checks order and duplicates; returns the number of frames whose loss is not permitted.
+    /// Checks order and duplicates; returns the forbidden losses.
     fn judge_flow(&self, flow: &TrialFlow, broken: &mut Vec<Broken>) -> u64 {
         let (from, to) = (self.bed.host(flow.from), self.bed.host(flow.to));
         let mut received = BTreeSet::new();

@@ -6,7 +6,7 @@ use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_testkit::chaos::{self, Report};
 
-/// Shorter than manual runs, to suit debug builds.
+/// Fewer than in manual runs, to suit debug builds.
 const EVENTS: u64 = 20_000;
 
 fn run(seeds: Range<u64>, jobs: usize) -> Report {

@@ -1,4 +1,4 @@
-//! The kit finds nothing in any built-in policy, and detects each kind of broken one.
+//! The kit finds nothing in built-in policies, and detects each kind of broken one.
 
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::policy::{CustomPolicy, Event, Intent, Margin, Occupancies};
@@ -19,7 +19,6 @@ fn check_passes_built_in_policies() {
     }
 }
 
-/// Checks plain PFC in switches without headroom.
 fn without_headroom(seed: u64) -> Report {
     let subject = Subject::with(PolicyKind::Pfc, |settings| {
         let classes = settings.ports.iter_mut().flat_map(|port| &mut port.classes);
@@ -55,7 +54,6 @@ fn seed_reproduces_the_run() {
     assert_ne!(findings(3), findings(4));
 }
 
-/// PFC with a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -79,7 +77,6 @@ struct Faulty {
     class: Class,
     senders: PortSet,
     held: PortSet,
-    /// Number of enqueued frames.
     observed: u64,
 }
 
@@ -108,7 +105,7 @@ impl CustomPolicy for Faulty {
                 self.held.remove(port);
                 intents.push(Intent::Xon { port, class });
             }
-            // The count decides later: a policy that misses a frame counts differently.
+            // A policy that misses a frame counts differently.
             Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
                 self.observed += 1;
                 if self.observed.is_multiple_of(50) {

@@ -1,8 +1,5 @@
-//! Seeds for random tests. Each test runs with fixed seeds, as a regression test, and with a fresh one, which
-//! explores. A failing test prints the fresh seed; `XOFF_SEED=… cargo test` repeats the run. `scripts/test.sh` draws
-//! one seed for all tests.
-//!
-//! Failures are not stored in files: a found input becomes a test of its own.
+//! Seeds for random tests: each test runs with fixed seeds, and with a fresh one that a failing test prints. `XOFF_SEED=… cargo test`
+//! repeats the run; `scripts/test.sh` draws one seed for all tests. A found input becomes a test of its own.
 
 #![forbid(unsafe_code)]
 
@@ -16,13 +13,12 @@ use proptest::test_runner::{Config, RngSeed};
 /// Environment variable with the seed of a run.
 pub const VARIABLE: &str = "XOFF_SEED";
 
-/// Fixed seed of all property tests.
 const FIXED: u64 = 8021;
 
-/// Default number of inputs that a property test tries with each seed.
+/// Default number of inputs per seed of a property test.
 pub const CASES: u32 = 512;
 
-/// Returns the seed of this run: the value of `XOFF_SEED`, or a random one. Prints it once per test.
+/// Returns `XOFF_SEED` or a random seed. Prints it once per test.
 ///
 /// # Panics
 ///
@@ -49,12 +45,12 @@ fn parse(text: &str) -> u64 {
     })
 }
 
-/// Returns the seeds for a loop: the fixed ones, then the one of this run.
+/// Returns the fixed seeds, then the one of this run.
 pub fn seeds(fixed: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
     fixed.into_iter().chain(std::iter::once_with(fresh))
 }
 
-/// Returns the configurations with which [`explore!`] runs a property, one per seed.
+/// Returns one configuration of [`explore!`] per seed.
 #[doc(hidden)]
 pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     seeds([FIXED]).map(move |seed| Config {
@@ -66,8 +62,8 @@ pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     })
 }
 
-/// Defines property tests as `proptest!` does, and runs each with the fixed seed and the seed of this run. A first
-/// line `cases = N;` sets the number of inputs per seed.
+/// Defines property tests as `proptest!` does, with the fixed seed and the seed of this run. A first line `cases = N;` sets the inputs per
+/// seed.
 #[macro_export]
 macro_rules! explore {
     (cases = $cases:expr; $($(#[$meta:meta])* fn $name:ident($($inputs:tt)*) $body:block)*) => {
@@ -92,7 +88,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns the inputs that a property is tried with under `config`.
     fn inputs(config: Config) -> Vec<u64> {
         let tried = RefCell::new(Vec::new());
         let mut runner = TestRunner::new(config);

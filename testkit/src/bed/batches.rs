@@ -1,21 +1,20 @@
-//! Batch sizes of the test bed's drivers.
+//! Batch sizes of drivers.
 
 use xoff_dataplane::driver::Boundary;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::Batch;
 use xoff_wire::units::PortId;
 
-/// Number of frames that a driver processes in one batch.
+/// Frames per batch of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
     /// All pending frames.
     Large,
-    /// A single frame.
+    /// Single frame.
     OfOne,
 }
 
 impl Batches {
-    /// Splits the batch after a step if batches have one frame.
     pub(super) fn taken(self, batch: &mut Batch<'_>) {
         if self == Batches::OfOne {
             batch.split();

@@ -1,17 +1,17 @@
-//! Recording of broken promises: a test panics at once, a check continues and reports.
+//! Broken promises: a test panics at once, a check continues and reports.
 
 use std::fmt;
 
 use xoff_wire::units::Nanos;
 
-/// Promises of a switch under any policy, and promises of a policy.
+/// Promises of switches and policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promise {
     /// No frame of a lossless class is dropped.
     NoLosslessDrop,
-    /// All frames sent in a lossless class arrive.
+    /// All sent lossless frames arrive.
     Delivery,
-    /// Frames of a stream arrive in order.
+    /// Frames of a stream keep their order.
     Order,
     /// No frame arrives twice.
     Once,
@@ -19,19 +19,19 @@ pub enum Promise {
     NothingStranded,
     /// No pause, sent or obeyed, outlasts the queued frames.
     PausesEnd,
-    /// The switch obeys pauses, and sends, refreshes and ends its own pauses in time.
+    /// The switch obeys pauses in time; it sends, refreshes and ends its own in time.
     PausesKept,
     /// Queues stay within their limits.
     Bounds,
-    /// Peers are paused from the byte of XOFF on, and not below XON.
+    /// Peers are paused from XOFF on, and not below XON.
     Thresholds,
     /// Every frame is in one place, and the ledger agrees.
     Ledger,
-    /// Frames in one batch are treated as if each had its own batch: a policy's margin is correct.
+    /// A policy's margin is correct: frames of one batch are treated as if each had its own.
     Batches,
     /// A driver releases, receives, forwards, sends pause frames and then data.
     Turns,
-    /// A frame that may be sent is sent within the turns of all other classes.
+    /// A sendable frame leaves within the turns of all other classes.
     Served,
     /// Work comes to an end.
     Rest,
@@ -61,18 +61,14 @@ impl fmt::Display for Promise {
     }
 }
 
-/// Reaction of a bed to a broken promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreach {
     Panic,
-    /// Records the first breach of each promise. Thresholds are not judged, because a policy under test may have its
-    /// own.
+    /// The first breach of each promise. Thresholds are not judged: a policy under test may have its own.
     Note,
-    /// Records the first breach of every promise.
     NoteAll,
 }
 
-/// Broken promises so far.
 #[derive(Clone, Debug)]
 pub(super) struct Breaches {
     pub(super) on_breach: OnBreach,

@@ -1,4 +1,4 @@
-//! Exchange between the workers of one switch, in plain memory: queues for each ordered pair.
+//! Exchange between a switch's workers, in plain memory.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,6 @@ use super::batches::Batches;
 use super::ring::Ring;
 use super::store::MemoryStore;
 
-/// Capacity between two workers, messages of each kind.
 const CAPACITY: usize = 64;
 
 #[derive(Debug)]
@@ -31,7 +30,7 @@ impl Link {
     }
 }
 
-/// Consumes frames in flight at the end of a test; their handles must not be dropped.
+/// Consumes frames in flight at the end; their handles must not be dropped.
 impl Drop for Link {
     fn drop(&mut self) {
         let frames = self.frames.drain(..).map(|handover| handover.frame);
@@ -44,12 +43,12 @@ impl Drop for Link {
 pub struct Links(Vec<Vec<Link>>);
 
 impl Links {
-    /// Creates the queues between `workers` workers.
+    /// Creates the queues.
     pub fn new(workers: usize) -> Links {
         Links((0..workers).map(|_| (0..workers).map(|_| Link::new()).collect()).collect())
     }
 
-    /// Returns all workers that own a port.
+    /// Returns the workers that own a port.
     pub fn ends(owners: &[WorkerId]) -> impl Iterator<Item = WorkerId> {
         (0..=owners.iter().map(|owner| owner.0).max().unwrap_or(0)).map(WorkerId)
     }
@@ -61,7 +60,7 @@ impl Links {
         self.0.iter().flatten().all(is_empty)
     }
 
-    /// Returns worker `me`'s end.
+    /// Returns the end of worker `me`.
     pub fn of(&mut self, me: usize, batches: Batches) -> Exchange<'_> {
         Exchange { links: &mut self.0, me, batches }
     }
@@ -76,7 +75,7 @@ pub struct Exchange<'a> {
 }
 
 impl Environment<Ring, MemoryStore> for Exchange<'_> {
-    /// Exchanges in the order of `xoff`'s workers: learned addresses are sent before frames and received after them.
+    /// Exchanges in the order of `xoff`'s workers: learned addresses before frames.
     fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut MemoryStore) -> Progress {
         let Exchange { links, me, batches } = self;
         let (me, mut moved, mut received) = (*me, 0, 0);

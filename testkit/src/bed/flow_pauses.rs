@@ -1,5 +1,4 @@
-//! Independent model of pauses of single flows, built from frame bytes alone. Flows of the bed are of family 0:
-//! addresses and an EtherType.
+//! Independent model of pauses of single flows, from frame bytes alone. Flows of the bed are of family 0: addresses and EtherType.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +6,17 @@ use xoff_wire::units::{BitRate, Class, ClassSet, Nanos, Quanta};
 
 use super::payload::ETHER_TYPE;
 
-/// Source and destination address.
 type Pair = [u8; 12];
 
 /// Times until which flows are paused.
 #[derive(Debug, Default)]
 pub struct FlowPauses {
     until: BTreeMap<(Class, Pair), Nanos>,
-    /// Classes paused as a whole, because lists of their flows were not obeyed flow by flow.
+    /// Classes paused as a whole: lists of their flows were not obeyed flow by flow.
     stopped: ClassSet,
 }
 
-/// Effect of a list of flows on its class as a whole.
+/// Effect of a list of flows on its whole class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfClass {
     /// No effect.
@@ -30,8 +28,7 @@ pub enum OfClass {
 }
 
 impl FlowPauses {
-    /// Processes a list of flows, obeyed `by_flow` or as plain PFC; `paused` is true if the class is already paused.
-    /// Returns `None` if the frame has no list.
+    /// Processes a list of flows, obeyed `by_flow` or as plain PFC for a class `paused` before; `None` without a list.
     pub fn received(
         &mut self,
         now: Nanos,
@@ -74,7 +71,7 @@ impl FlowPauses {
         })
     }
 
-    /// Processes a plain PFC frame for the class; time 0 resumes all its flows.
+    /// Processes plain PFC for the class; time 0 resumes all its flows.
     pub fn named(&mut self, class: Class, time: Quanta) {
         self.stopped.remove(class);
         if time == Quanta(0) {
@@ -87,7 +84,7 @@ impl FlowPauses {
         self.until.retain(|(other, _), _| *other != class);
     }
 
-    /// Returns whether a frame of `class` may leave.
+    /// Returns whether the frame may leave.
     pub fn let_pass(&self, now: Nanos, class: Class, frame: &[u8]) -> bool {
         let [dst, src] = [0, 6].map(|at| &frame[at..at + 6]);
         let pair: Pair = [src, dst].concat().try_into().expect("two addresses");

@@ -1,7 +1,5 @@
-//! A host of the bed: streams that it sends, pauses that it obeys (at once, late, or never), rate limiters controlled
-//! by CNMs, and a sink that checks received frames.
-//!
-//! It holds only the frame on its wire, so an obeyed pause takes effect at the end of that frame.
+//! A host of the bed: streams, pauses obeyed at once, late or never, rate limiters controlled by CNMs, and a sink that checks frames. It
+//! holds only the frame on its wire: an obeyed pause takes effect at the frame's end.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,7 +14,7 @@ use super::payload::{self, Mark};
 use super::plan::MTU_FRAME;
 use super::rates::Rates;
 
-/// Obedience of a host to pause frames.
+/// Obedience to pause frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obeys {
     /// Immediate obedience.
@@ -32,17 +30,17 @@ pub enum Obeys {
 pub struct Stream {
     /// Destination address.
     pub to: MacAddr,
-    /// Class, encoded in the PCP.
+    /// Class, as PCP.
     pub class: Class,
-    /// Length of each frame, bytes without FCS.
+    /// Frame length, bytes without FCS.
     pub len: u32,
     /// Number of frames.
     pub count: u64,
     /// Layer 1 rate; `None` for line rate.
     pub rate: Option<BitRate>,
-    /// Time at which the first frame is due.
+    /// Due time of the first frame.
     pub from: Nanos,
-    /// Reaction point. With it, frames carry a CN-TAG with the stream's number, and CNMs slow the stream down.
+    /// Reaction point. Frames then carry a CN-TAG with the stream's number, and CNMs slow the stream down.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -58,18 +56,17 @@ struct Sending {
     id: u32,
     stream: Stream,
     sent: u64,
-    /// Rate limiter, and the earliest time of the next frame.
     limiter: Option<(ReactionPoint, Nanos)>,
 }
 
-/// Frames of a stream received by a sink.
+/// Received frames of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Number of frames.
+    /// Received frames.
     pub frames: u64,
-    /// Total length, bytes.
+    /// Received bytes.
     pub bytes: u64,
-    /// Duplicate frames, and frames received after a later one.
+    /// Duplicates, and frames received after a later one.
     pub late_or_twice: u64,
     /// Highest sequence number.
     pub last: Option<u64>,
@@ -77,7 +74,7 @@ pub struct Received {
     pub last_at: Nanos,
 }
 
-/// A host: its streams, pauses and received frames.
+/// A host of a bed.
 #[derive(Debug)]
 pub struct Host {
     /// MAC address.
@@ -85,13 +82,11 @@ pub struct Host {
     rate: BitRate,
     obeys: Obeys,
     paused: Paused,
-    /// Rates that the peer asks for, if the host obeys rates (GFC).
+    /// Rates requested by the peer, if the host obeys rates (GFC).
     rates: Option<Rates>,
     streams: Vec<Sending>,
     turn: usize,
-    /// Frames to send before all others, regardless of pauses.
     urgent: VecDeque<Vec<u8>>,
-    /// Pause frames to obey later, with the times.
     to_heed: VecDeque<(Nanos, Vec<u8>)>,
     up: bool,
     received: BTreeMap<u32, Received>,
@@ -101,7 +96,7 @@ pub struct Host {
     pub controls: Vec<(Nanos, Vec<u8>)>,
     /// Received CNMs.
     pub notices: Vec<(Nanos, Vec<u8>)>,
-    /// Received frames that no host of the bed has made.
+    /// Received frames that no host has made.
     pub strange: Vec<Vec<u8>>,
     /// First duplicate or reordered frame, and the highest sequence number before it.
     pub(super) disorder: Option<(Mark, u64)>,
@@ -129,7 +124,6 @@ impl Host {
         }
     }
 
-    /// Makes the host obey rates (GFC) from now on.
     pub(super) fn keep_rates(&mut self) {
         self.rates = Some(Rates::new(self.rate, MTU_FRAME));
     }
@@ -161,14 +155,14 @@ impl Host {
         self.received.get(&id).copied().unwrap_or_default()
     }
 
-    /// Returns the classes that the host must not send now.
+    /// Returns the classes paused now.
     pub fn paused(&self, now: Nanos) -> ClassSet {
         let mut paused = self.paused.clone();
         paused.expire(now);
         paused.classes()
     }
 
-    /// Returns the received pause frames, parsed.
+    /// Returns the pause frames, parsed.
     pub fn pauses(&self) -> Vec<(Nanos, MacControl)> {
         let read = |bytes: &[u8]| {
             let header = Header::parse(bytes).expect("it was read before");
@@ -177,7 +171,6 @@ impl Host {
         self.controls.iter().map(|(at, bytes)| (*at, read(bytes))).collect()
     }
 
-    /// Returns the next frame for the free wire.
     pub(super) fn next_frame(&mut self, now: Nanos) -> Option<Vec<u8>> {
         if !self.up {
             return None;
@@ -206,8 +199,8 @@ impl Host {
         Some(payload::encode(to, self.mac, mark, len))
     }
 
-    /// Returns the next time at which the host may send: a stream becomes due, or a pause expires. Pauses that expire
-    /// while the wire is busy or down are checked afterwards.
+    /// Returns when the host may send next: a stream is due, or a pause expires. Pauses that expire while the wire is busy or down are
+    /// checked afterwards.
     pub(super) fn next_wake(&self, now: Nanos) -> Nanos {
         let expiry = Some(self.paused.next_expiry()).filter(|expiry| *expiry > now).unwrap_or(Nanos::NEVER);
         let wake = |due: Nanos| if due > now { due } else { expiry };
@@ -219,7 +212,7 @@ impl Host {
             .unwrap_or(Nanos::NEVER)
     }
 
-    /// Processes a received frame. For a pause to obey later, returns the time.
+    /// Processes a received frame; returns the time of a pause to obey later.
     pub(super) fn arrived(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
         let Ok(header) = Header::parse(bytes) else {
             self.strange.push(bytes.to_vec());
@@ -241,7 +234,7 @@ impl Host {
         None
     }
 
-    /// Returns the received CNMs, parsed.
+    /// Returns the CNMs, parsed.
     pub fn cnms(&self) -> Vec<(Header, Cnm)> {
         let read = |(_, bytes): &(Nanos, Vec<u8>)| {
             let header = Header::parse(bytes).expect("it was read before");
@@ -272,7 +265,6 @@ impl Host {
         None
     }
 
-    /// Obeys the pauses that are due.
     pub(super) fn heed_due(&mut self, now: Nanos) {
         while self.to_heed.front().is_some_and(|(when, _)| *when <= now)
             && let Some((_, bytes)) = self.to_heed.pop_front()
@@ -281,7 +273,6 @@ impl Host {
         }
     }
 
-    /// Obeys a pause frame.
     fn heed(&mut self, now: Nanos, bytes: &[u8]) {
         let header = Header::parse(bytes).expect("it was read before");
         if let Some(rates) = &mut self.rates {
@@ -319,20 +310,18 @@ fn cn_tag(id: u32) -> CnTag {
 }
 
 impl Sending {
-    /// Records that a frame of the stream leaves now.
     fn note_sent(&mut self, now: Nanos) {
         self.sent += 1;
         let size = Bytes::on_line(self.stream.len);
         if let Some((point, next)) = &mut self.limiter {
             point.advance(now);
             point.sent(size);
-            // The next frame makes up for the delay by another stream's frame.
+            // The next frame makes up for the delay by another stream.
             let interval = point.rate().time_of(size);
             *next = (*next).max(Nanos(now.0.saturating_sub(interval.0))).after(interval);
         }
     }
 
-    /// Returns when the next frame is due; frames delayed by a pause are sent after it.
     fn due(&self) -> Nanos {
         if self.sent == self.stream.count {
             return Nanos::NEVER;

@@ -1,11 +1,8 @@
-//! A test bed for the dataplane: switches and hosts linked by wires, in virtual time.
+//! A test bed for the dataplane: switches and hosts linked by wires, in virtual time. The simulator ([`Fabric`]) has time, events, links
+//! and frames in flight. Time is exact and every run repeats.
 //!
-//! Time, events, links and frames in flight are the simulator's ([`Fabric`]); the nodes are the bed's own. Hosts
-//! check every byte. Switches may poll their ports at intervals, and may have several workers. Time is exact and
-//! every run repeats, so a test can demand that something happens at one nanosecond and not at the next.
-//!
-//! After every event the bed checks the affected switch's promises (`watch`). It also compares the switch with one
-//! whose driver processes each frame in a batch of its own (`twin`). A test that merely runs thus proves something.
+//! After every event the bed checks the switch's promises (`watch`), and compares it with one that processes each frame in a batch of its
+//! own (`twin`). A test that merely runs thus proves something.
 
 mod batches;
 mod breaches;
@@ -42,23 +39,22 @@ use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_sim::{At, Fabric, Forwarding, Line, Picos, Plan, PlanError, Seed, SlotCounts, SwitchKind};
 use xoff_wire::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
-/// Maximum number of events of a test, to detect a bed that never comes to rest.
+/// Limit that detects a bed that never comes to rest.
 const EVENTS_MAX: u64 = 20_000_000;
 
-/// A switch or a host, numbered in order of creation.
+/// A switch or host, in order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub usize);
 
 /// An end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
-    /// Switch or host at this end.
+    /// Switch or host of the end.
     pub node: NodeId,
-    /// Port of the node; a host has port 0.
+    /// Port of the end; 0 for a host.
     pub port: PortId,
 }
 
-/// Number of a node in the simulator.
 #[derive(Clone, Copy, Debug)]
 enum Number {
     Switch(u32),
@@ -79,7 +75,7 @@ pub struct Bed {
 
 #[derive(Debug)]
 enum Stage {
-    /// State before all is linked: switches do not know the hosts' places yet.
+    /// Before all is linked: switches do not know the hosts' places yet.
     Planned(Box<Planned>),
     Runs(Box<Fabric<Placed<SwitchNode>, Placed<Host>>>),
 }
@@ -89,12 +85,10 @@ struct Planned {
     plan: Plan,
     switches: Vec<SwitchPlan>,
     hosts: Vec<Host>,
-    /// Times at which hosts have something to do.
     wakes: Vec<(Nanos, u32)>,
     losses: Vec<Losses>,
 }
 
-/// Loss of frames sent from this end.
 struct Losses(At, Loses);
 
 type Loses = Box<dyn FnMut(&[u8]) -> bool>;
@@ -107,7 +101,7 @@ pub struct Wire<'bed> {
 }
 
 impl Wire<'_> {
-    /// Drops frames for which `loses` returns true.
+    /// Drops the frames for which `loses` returns true.
     pub fn lose(&mut self, loses: impl FnMut(&[u8]) -> bool + 'static) {
         match &mut self.bed.stage {
             Stage::Planned(planned) => planned.losses.push(Losses(self.from, Box::new(loses))),
@@ -123,13 +117,13 @@ impl std::fmt::Debug for Losses {
 }
 
 impl Bed {
-    /// Creates an empty bed that panics if a promise is broken.
+    /// Creates a bed that panics at a broken promise.
     #[must_use]
     pub fn new(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Panic)
     }
 
-    /// Creates an empty bed that [records](Bed::broken) broken promises and continues.
+    /// Creates a bed that [records](Bed::broken) broken promises.
     #[must_use]
     pub fn that_notes(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Note)
@@ -146,7 +140,7 @@ impl Bed {
         }
     }
 
-    /// Adds a switch, which exists from the first run on.
+    /// Adds a switch; it exists from the first run on.
     pub fn add_switch(&mut self, plan: SwitchPlan) -> NodeId {
         let planned = self.planned();
         let slots = SlotCounts { data: plan.slots, control: plan.control_slots, ..SlotCounts::default() };
@@ -156,7 +150,7 @@ impl Bed {
         self.add(Number::Switch(number))
     }
 
-    /// Adds a host at `port` of `switch`.
+    /// Adds a host at a port.
     pub fn add_host(&mut self, switch: NodeId, port: u8, obeys: Obeys) -> NodeId {
         let mac = MacAddr([2, 0, 0, 0, 0, u8::try_from(self.nodes.len()).expect("few nodes")]);
         let number = self.switch_number(switch);
@@ -167,13 +161,13 @@ impl Bed {
         self.add(Number::Host(host))
     }
 
-    /// Connects two ends by a wire with `delay` in each direction.
+    /// Connects two ends, with `delay` in each direction.
     pub fn link(&mut self, a: End, b: End, rate: BitRate, delay: Nanos) {
         let (a, b) = (self.at(a), self.at(b));
         self.planned().plan.link(a, b, line(rate, delay));
     }
 
-    /// Routes frames for `host` from `switch` through `port`, regardless of the shortest path.
+    /// Routes frames for `host` through `port`, regardless of the shortest path.
     pub fn lead(&mut self, switch: NodeId, host: NodeId, port: u8) {
         self.ways.insert((switch, host), PortId(port));
     }
@@ -186,7 +180,7 @@ impl Bed {
         }
     }
 
-    /// Returns broken promises, each with the time and a description of its first breach.
+    /// Returns broken promises, with time and description of the first breach.
     #[must_use]
     pub fn broken(&self) -> Vec<(Nanos, Promise, String)> {
         let (of_switches, of_hosts) = match &self.stage {
@@ -219,7 +213,7 @@ impl Bed {
         }
     }
 
-    /// Returns a switch, once the bed has run.
+    /// Returns a switch.
     pub fn switch(&self, id: NodeId) -> &SwitchNode {
         let number = self.switch_number(id) as usize;
         match &self.stage {
@@ -234,7 +228,7 @@ impl Bed {
         Wire { bed: self, from }
     }
 
-    /// Starts a stream at a host; returns its number.
+    /// Starts a stream; returns its number.
     pub fn send(&mut self, from: NodeId, stream: Stream) -> u32 {
         let id = self.streams;
         self.streams += 1;
@@ -242,35 +236,35 @@ impl Bed {
         id
     }
 
-    /// Makes a host obey rates (GFC) from now on.
+    /// Makes a host obey rates (GFC).
     pub fn keep_rates(&mut self, host: NodeId) {
         self.at_host(host, Nanos::ZERO, Host::keep_rates);
     }
 
-    /// Makes a host send these bytes before anything else.
+    /// Makes a host send these bytes before all others.
     pub fn inject(&mut self, from: NodeId, bytes: &[u8]) {
         self.at_host(from, Nanos::ZERO, |host| host.send_first(bytes.to_vec()));
     }
 
-    /// Takes the link at this end down or up, on both sides at once.
+    /// Takes the link down or up, on both sides at once.
     pub fn set_link(&mut self, at: End, up: bool) {
         let at = self.at(at);
         let Stage::Runs(fabric) = &mut self.stage else { panic!("the bed has not begun") };
         fabric.set_link(at, up);
     }
 
-    /// Makes a switch resume every paused peer, as before a stop.
+    /// Makes a switch resume all peers, as before a stop.
     pub fn release_peers(&mut self, id: NodeId) {
         self.at_switch(id, |switch, now| switch.release_peers(now));
     }
 
-    /// Replaces the policy of a class of a switch.
+    /// Replaces a class's policy.
     pub fn set_policy(&mut self, id: NodeId, class: Class, kind: PolicyKind) {
         self.begin();
         self.at_switch(id, |switch, now| switch.set_policy(now, class, kind));
     }
 
-    /// Replaces the settings of a switch.
+    /// Replaces a switch's settings.
     pub fn revise(&mut self, id: NodeId, settings: SwitchSettings) {
         self.begin();
         self.at_switch(id, |switch, now| switch.revise(now, settings));
@@ -290,7 +284,7 @@ impl Bed {
         self.begin().wait_until(end);
     }
 
-    /// Runs until no event is left, and checks that nothing was left behind.
+    /// Runs until no event is left; checks that nothing is left behind.
     pub fn run_to_rest(&mut self) {
         self.run_until(Nanos::NEVER);
         let fabric = self.begin();
@@ -327,7 +321,7 @@ impl Bed {
         }
     }
 
-    /// Changes a host and wakes it at `when`, or now if that has passed.
+    /// Changes a host and wakes it at `when`, at the earliest now.
     fn at_host(&mut self, id: NodeId, when: Nanos, done: impl FnOnce(&mut Host)) {
         let number = self.host_number(id);
         match &mut self.stage {
@@ -342,7 +336,6 @@ impl Bed {
         }
     }
 
-    /// Changes a switch, which then polls its ports.
     fn at_switch(&mut self, id: NodeId, done: impl FnOnce(&mut SwitchNode, Nanos)) {
         let number = self.switch_number(id);
         let Stage::Runs(fabric) = &mut self.stage else { panic!("{id:?} is no switch yet") };
@@ -352,13 +345,12 @@ impl Bed {
         });
     }
 
-    /// Creates the planned switches, each with the places of all hosts.
     fn begin(&mut self) -> &mut Fabric<Placed<SwitchNode>, Placed<Host>> {
         if let Stage::Planned(planned) = &mut self.stage {
             let Planned { mut plan, switches, mut hosts, wakes, losses } = *std::mem::take(planned);
             while let Err(PlanError::Unlinked(At::Switch(number, port))) = plan.check() {
                 let rate = switches[number as usize].settings.ports[usize::from(port)].speed;
-                plan.add_host(number, port, line(rate, plan::CABLE)); // a placeholder that sends nothing and that no switch knows
+                plan.add_host(number, port, line(rate, plan::CABLE)); // a placeholder that sends nothing
                 hosts.push(Host::new(MacAddr([2, 0, 0, 0, 0, 0xff]), rate, Obeys::AtOnce));
             }
             for (id, number) in (0..).map(NodeId).zip(&self.nodes) {
@@ -404,7 +396,7 @@ fn line(rate: BitRate, delay: Nanos) -> Line {
     Line { rate, delay: Picos::from(delay) }
 }
 
-/// Returns the end at `port` of `node`.
+/// Returns an end.
 pub fn end(node: NodeId, port: u8) -> End {
     End { node, port: PortId(port) }
 }

@@ -1,11 +1,11 @@
-//! Frames of the bed's hosts: a priority tag with the class, a CN-TAG if the stream has a rate limiter, and a body.
-//! The body has the stream and sequence number, and reveals a change of any byte.
+//! Frames of the bed's hosts: priority tag, CN-TAG if the stream has a rate limiter, stream and sequence number. The body reveals a change
+//! of any byte.
 
 use xoff_wire::CnTag;
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::{Class, MacAddr};
 
-/// Minimum length: addresses, both tags, EtherType, stream and sequence number.
+/// Minimum length: addresses, tags, EtherType, numbers.
 pub const LEN_MIN: u32 = 22 + 4 + 8;
 /// EtherType of the bed's frames.
 pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
@@ -13,11 +13,11 @@ pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 /// Stream and position of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Class, encoded in the tag.
+    /// Class of the tag.
     pub class: Class,
-    /// CN-TAG, if the source has a rate limiter.
+    /// CN-TAG of a rate-limited source.
     pub cn_tag: Option<CnTag>,
-    /// Number of the stream.
+    /// Stream.
     pub stream: u32,
     /// Position in the stream, from zero.
     pub sequence: u64,
@@ -41,7 +41,7 @@ pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a frame; returns `None` for frames that no host of the bed has made.
+/// Decodes a frame; `None` if no host has made it.
 pub fn decode(bytes: &[u8]) -> Option<Mark> {
     let header = Header::parse(bytes).ok()?;
     if header.ether_type.0.to_be_bytes() != ETHER_TYPE {
@@ -60,7 +60,7 @@ pub fn decode(bytes: &[u8]) -> Option<Mark> {
     Some(mark)
 }
 
-/// Returns the class of a frame of the bed without a CN-TAG, from its header alone.
+/// Returns the class from the header alone, without CN-TAG.
 pub fn class_of(bytes: &[u8]) -> Option<Class> {
     let is_of_the_bed = bytes.get(12..14) == Some(&[0x81, 0x00]) && bytes.get(16..18) == Some(&ETHER_TYPE);
     is_of_the_bed.then(|| Class::from_low_bits(bytes[14] >> 5))

@@ -1,5 +1,5 @@
-//! A switch or a host of the bed as a node of the simulator. It receives events, does all work that it can do now,
-//! and puts a frame on each free line. Promises of switches are checked after each event.
+//! Switches and hosts as nodes of the simulator. At each event a node does all possible work and fills free lines; then a switch's promises
+//! are checked.
 
 use xoff_sim::{Net, Node, Packet, Picos, Place};
 use xoff_wire::units::{Nanos, PortId, PortSet};
@@ -8,16 +8,14 @@ use super::breaches::{Breaches, OnBreach, Promise};
 use super::host::Host;
 use super::switch_node::SwitchNode;
 
-/// A node and its place in the simulator.
 #[derive(Debug)]
 pub struct Placed<N> {
     pub(super) node: N,
     pub(super) breaches: Breaches,
     place: Place,
     free: PortSet,
-    /// Ports whose line carries a frame of a switch before its restart.
+    /// Ports whose line carries a frame from before the switch's restart.
     orphans: PortSet,
-    /// Earliest scheduled wake-up.
     wakes: Nanos,
 }
 
@@ -27,12 +25,11 @@ impl<N> Placed<N> {
         Placed { node, breaches, place, free, orphans: PortSet::NONE, wakes: Nanos::NEVER }
     }
 
-    /// Wakes the node at `when`, or now if that has passed.
+    /// Wakes the node at `when`, at the earliest now.
     pub(super) fn wake(&self, when: Nanos, net: &mut Net) {
         net.wake(self.place, Picos::from(when));
     }
 
-    /// Records that a wake-up has happened.
     fn woken(&mut self, now: Nanos) {
         if self.wakes <= now {
             self.wakes = Nanos::NEVER;
@@ -55,7 +52,6 @@ impl<N> Placed<N> {
     }
 }
 
-/// Takes the bytes of a frame that has reached its end, and frees the packet.
 fn take(packet: Packet, net: &mut Net) -> Vec<u8> {
     let bytes = net.pool.head(packet).to_vec();
     net.pool.free(packet);
@@ -63,7 +59,7 @@ fn take(packet: Packet, net: &mut Net) -> Vec<u8> {
 }
 
 impl Placed<SwitchNode> {
-    /// Replaces the switch by a new one; its frames are gone.
+    /// Replaces the switch; its frames are gone.
     pub(super) fn restart(&mut self, node: SwitchNode, net: &mut Net) {
         self.orphans = node.ports().filter(|port| !self.free.contains(*port)).collect();
         self.node = node;
@@ -87,7 +83,6 @@ impl Placed<SwitchNode> {
         self.wake_by(self.node.next_look(now), net);
     }
 
-    /// Checks all promises of the switch.
     pub(super) fn check(&mut self, net: &Net) {
         let now = self.note_time(net);
         self.node.check(now, &mut self.breaches);
@@ -145,7 +140,6 @@ impl Placed<Host> {
     }
 }
 
-/// The only port of a host.
 const LINE: PortId = PortId(0);
 
 impl Node for Placed<Host> {

@@ -1,5 +1,4 @@
-//! Default settings: 1 Gb/s ports, one class per PCP, classes 3 and 4 lossless with the headroom that the link needs,
-//! one frame at a time committed to the driver.
+//! Default settings: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, one frame committed to the driver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{
@@ -8,20 +7,20 @@ use xoff_flow_control::settings::{
 };
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
-/// Default line rate of links.
+/// Line rate.
 pub const GIGABIT: BitRate = BitRate::from_gbps(1);
-/// Longest frame without tag and FCS, bytes.
+/// Longest frame, bytes without tag and FCS.
 pub const MTU_FRAME: u32 = 1514;
 /// Lossless classes: 3 and 4.
 pub const LOSSLESS: ClassSet = ClassSet(0b0001_1000);
-/// Default cable delay of links.
+/// Cable delay.
 pub const CABLE: Nanos = Nanos(500);
-/// Default threshold for pausing a class.
+/// Threshold for pausing.
 pub const XOFF: Bytes = Bytes(30_000);
-/// Default threshold for resuming a class.
+/// Threshold for resuming.
 pub const XON: Bytes = Bytes(20_000);
 
-/// A short gigabit link between stations that obey at once.
+/// A short gigabit link; both stations obey at once.
 pub const LINK: Link = Link {
     speed: GIGABIT,
     mtu_frame: MTU_FRAME,
@@ -32,7 +31,7 @@ pub const LINK: Link = Link {
     peer_backlog: Bytes::ZERO,
 };
 
-/// Combinations of accounting and full-queue action that lose no lossless frame.
+/// Combinations that lose no lossless frame.
 pub const KEEPING: [(Accounting, WhenFull); 3] = [
     (Accounting::UntilTransmitted, WhenFull::Drop),
     (Accounting::UntilTransmitted, WhenFull::Stop),
@@ -42,25 +41,25 @@ pub const KEEPING: [(Accounting, WhenFull); 3] = [
 /// Plan of a switch.
 #[derive(Clone, Debug)]
 pub struct SwitchPlan {
-    /// Initial settings.
+    /// Settings at the start.
     pub settings: SwitchSettings,
     /// Worker of each port; empty for one worker.
     pub owners: Vec<u8>,
-    /// Polling interval of the ports; zero for immediate notice.
+    /// Polling interval; zero for immediate notice.
     pub gap: Nanos,
     /// Slots for data frames.
     pub slots: u32,
     /// Slots for control frames.
     pub control_slots: u32,
-    /// Free bytes in front of each frame, for tags.
+    /// Free bytes before each frame, for tags.
     pub room: usize,
-    /// True if lossless classes may lose frames, because a peer does not obey in time.
+    /// True if a late peer may cost lossless frames.
     pub may_lose: bool,
-    /// True if pauses may lapse, because control frames are lost.
+    /// True if lost control frames may let pauses lapse.
     pub may_lapse: bool,
 }
 
-/// Creates the plan of a switch with these links, by port.
+/// Plans a switch with these links, by port.
 pub fn switch(links: &[Link]) -> SwitchPlan {
     let ports: Vec<PortSettings> = (0..=u8::MAX).zip(links).map(|(index, link)| port(index, link)).collect();
     let mut plan = SwitchPlan {
@@ -86,7 +85,7 @@ impl SwitchPlan {
         self.settings.ports.iter_mut().for_each(change);
     }
 
-    /// Changes every lossless class of every port.
+    /// Changes every lossless class.
     pub fn each_lossless(&mut self, change: impl FnMut(&mut ClassSettings)) {
         let classes = self.settings.ports.iter_mut().flat_map(|port| &mut port.classes);
         classes.filter(|class| class.lossless).for_each(change);
@@ -105,8 +104,7 @@ pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     })
 }
 
-/// Returns a shared memory that a few frames fill, with limits for the egress queues of a port and of all classes,
-/// and headroom in the pool. Lossless frames may be lost there.
+/// Returns a shared memory that a few frames fill, with egress limits and headroom in the pool. It may lose lossless frames.
 pub fn tight_memory_for_all(alpha_log2: Option<i8>) -> Memory {
     let Memory::Shared(shared) = tight_memory(alpha_log2) else { return Memory::Dedicated };
     Memory::Shared(SharedMemory {

@@ -66,8 +66,8 @@ impl SwitchNode {
         breaches.expect(keeps_out, Promise::Bounds, || at("the headroom, which is lossless", used));
     }
 
-    /// L1, L2: a peer is paused at XOFF and above, not paused below XON, and unchanged in between. A turn takes many
-    /// frames: between the thresholds a class may resume if it was below XON before the latest frames arrived.
+    /// L1, L2: a peer is paused at XOFF and above, not below XON, and unchanged in between. A turn takes many frames: a class between the
+    /// thresholds may resume if it was below XON before the latest frames arrived.
     fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;
@@ -131,7 +131,6 @@ impl SwitchNode {
         });
     }
 
-    /// After a turn of the loop no work is due.
     pub(super) fn check_idle(&self, now: Nanos, breaches: &mut Breaches) {
         for port in self.ports().filter(|port| self.watches[port.index()].link_is_up) {
             let starved = self.counters.port(port).control_starved.get() > 0;
@@ -144,7 +143,6 @@ impl SwitchNode {
         breaches.expect(rests, Promise::Rest, || "the switch asks to be called again at once".to_owned());
     }
 
-    /// At rest, nothing is left behind.
     pub(super) fn check_empty(&self, breaches: &mut Breaches) {
         self.batches_have_changed_nothing(breaches);
         let in_use = self.large.store.in_use();
@@ -160,8 +158,7 @@ impl SwitchNode {
         }
     }
 
-    /// An unpaused class with frames is served in its turn, regardless of other classes, and a slot for control
-    /// frames is always free.
+    /// An unpaused class with frames is served in its turn, and a control slot is always free.
     fn nothing_starves(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
         let starved = self.counters.port(port).control_starved.get();
         breaches.expect(starved == 0, Promise::PausesKept, || {
@@ -178,7 +175,6 @@ impl SwitchNode {
         breaches.expect(late.is_empty(), Promise::Served, || format!("{port:?}: {late:?}"));
     }
 
-    /// A port's counters include each received and each sent frame.
     fn frames_are_counted(&self, port: PortId, class: Class, breaches: &mut Breaches) {
         if !self.large.has_reported_all() || self.unreceived_frames() > 0 {
             return;
@@ -191,7 +187,7 @@ impl SwitchNode {
         });
     }
 
-    /// Received frames are sent, queued, or dropped for a reason, class by class.
+    /// Received frames are sent, queued, or dropped for a reason.
     pub(super) fn books_balance_by_class(&self, breaches: &mut Breaches) {
         let mut stored = [0; CLASSES];
         for class in self.large.store.frames().filter_map(payload::class_of) {

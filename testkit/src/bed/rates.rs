@@ -1,12 +1,10 @@
-//! Independent model of rates of classes (GFC), built from frame bytes alone: hosts obey it, and switches are judged
-//! by it.
+//! Independent model of rates of classes (GFC), from frame bytes alone. Hosts obey it; switches are judged by it.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
 
-/// A byte of credit, in bits times nanoseconds per second, so that nothing is rounded.
+/// A byte of credit, in bits times nanoseconds per second: nothing is rounded.
 const BYTE: i128 = 8 * 1_000_000_000;
 
-/// Rates that a peer has requested, and their use.
 #[derive(Clone, Debug)]
 pub struct Rates {
     line: BitRate,
@@ -24,13 +22,11 @@ struct Limit {
 }
 
 impl Rates {
-    /// Creates the rates, without limits, of a station that sends frames of up to `mtu_frame` bytes on a line of rate
-    /// `line`.
     pub fn new(line: BitRate, mtu_frame: u32) -> Rates {
         Rates { line, burst: Bytes::on_line(mtu_frame + TAGS), limits: [None; CLASSES] }
     }
 
-    /// Processes a frame's rates for classes in `obeyed`; returns false if the frame has none.
+    /// Processes a frame's rates for `obeyed` classes; false without rates.
     pub fn received(&mut self, now: Nanos, bytes: &[u8], obeyed: ClassSet) -> bool {
         if bytes.get(12..16) != Some(&[0x88, 0x08, 1, 1]) || bytes.get(34..38) != Some(b"GFC1") {
             return false;
@@ -50,12 +46,10 @@ impl Rates {
         true
     }
 
-    /// Returns whether a frame of `class` may start.
     pub fn let_pass(&self, now: Nanos, class: Class) -> bool {
         self.limit(now, class).is_none_or(|limit| limit.credit >= 0)
     }
 
-    /// Returns the earliest time at which a frame of `class` may start.
     pub fn next_pass(&self, class: Class) -> Nanos {
         self.limits[class.index()].map_or(Nanos::ZERO, |limit| {
             let rate = i128::from(limit.rate.bits_per_second());
@@ -64,7 +58,6 @@ impl Rates {
         })
     }
 
-    /// Charges a frame of `class` that starts.
     pub fn sent(&mut self, now: Nanos, class: Class, len: usize) {
         let size = Bytes::on_line(u32::try_from(len).expect("a frame's length"));
         self.limits[class.index()] = self.limit(now, class).map(|mut limit| {
@@ -73,7 +66,6 @@ impl Rates {
         });
     }
 
-    /// Returns the current limit, with accumulated credit.
     fn limit(&self, now: Nanos, class: Class) -> Option<Limit> {
         let limit = self.limits[class.index()].filter(|limit| now < limit.until)?;
         let elapsed = now.since(limit.updated).0;

@@ -1,4 +1,4 @@
-//! A port over plain memory, as seen by its driver, and the wire on which it sends.
+//! A port over plain memory, and its wire.
 
 use std::collections::VecDeque;
 
@@ -7,35 +7,34 @@ use xoff_dataplane::frame::Frame;
 
 use super::store::MemoryStore;
 
-/// A port over memory. Incoming frames wait until the driver polls, outgoing ones until the wire is free.
+/// A port over memory.
 #[derive(Debug, Default)]
 pub struct Ring {
-    /// Frames that the driver has not received yet.
+    /// Frames not yet received by the driver.
     pub arrived: VecDeque<Vec<u8>>,
-    /// Frames that the wire has not carried yet.
+    /// Frames not yet carried by the wire.
     pub committed: VecDeque<Frame>,
     left: VecDeque<Frame>,
-    /// Sent frames whose completions are delayed.
     withheld: VecDeque<Frame>,
-    /// Frames that arrived when the store had no slot.
+    /// Frames that found no slot in the store.
     pub unreceived_frames: u64,
 }
 
 impl Ring {
-    /// Creates a ring with capacity for `frames` frames.
+    /// Creates a ring for `frames` frames.
     #[must_use]
     pub fn with_capacity(frames: usize) -> Ring {
         let [committed, left, withheld] = std::array::from_fn(|_| VecDeque::with_capacity(frames));
         Ring { arrived: VecDeque::with_capacity(frames), committed, left, withheld, unreceived_frames: 0 }
     }
 
-    /// Records that the wire has carried the next frame; its completion is immediate unless it `is_late`.
+    /// Records that the next frame has left; it completes at once unless it `is_late`.
     pub fn leave(&mut self, is_late: bool) {
         let frame = self.committed.pop_front().expect("a frame was on the wire");
         if is_late { self.withheld.push_back(frame) } else { self.left.push_back(frame) }
     }
 
-    /// Delivers all delayed completions.
+    /// Delivers delayed completions.
     pub fn hear(&mut self) {
         self.left.append(&mut self.withheld);
     }
@@ -46,7 +45,7 @@ impl Ring {
         self.committed.len() + self.left.len() + self.withheld.len()
     }
 
-    /// Returns whether the driver's next poll will find anything.
+    /// Returns whether the next poll finds anything.
     pub fn has_unseen(&self) -> bool {
         !self.arrived.is_empty() || !self.left.is_empty()
     }
@@ -97,7 +96,7 @@ impl Port<MemoryStore> for Ring {
     }
 }
 
-/// Consumes frames in flight at the end of a test; their handles must not be dropped.
+/// Consumes frames in flight at the end; their handles must not be dropped.
 impl Drop for Ring {
     fn drop(&mut self) {
         let frames = [&mut self.committed, &mut self.left, &mut self.withheld].into_iter();

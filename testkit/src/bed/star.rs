@@ -1,4 +1,4 @@
-//! The most common bed: one switch with a host at each port.
+//! One switch with a host at each port.
 
 use std::ops::{Deref, DerefMut};
 
@@ -16,24 +16,24 @@ pub struct Star {
     hosts: Vec<NodeId>,
 }
 
-/// A stream of a [`Star`]: ports and number.
+/// A stream of a [`Star`].
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     /// Ingress port.
     pub from: usize,
     /// Egress port.
     pub to: usize,
-    /// Number of the stream.
+    /// Stream number.
     pub id: u32,
 }
 
 impl Star {
-    /// Creates a star whose hosts obey at once.
+    /// Creates a star; hosts obey at once.
     pub fn new(plan: SwitchPlan) -> Star {
         Star::with(plan, |_| Obeys::AtOnce)
     }
 
-    /// Creates a star whose hosts obey as `obeys` returns, by port.
+    /// Creates a star; hosts obey by port as `obeys` returns.
     pub fn with(plan: SwitchPlan, obeys: impl Fn(usize) -> Obeys) -> Star {
         let ports = plan.settings.ports.len();
         let mut bed = Bed::new(1);
@@ -53,23 +53,23 @@ impl Star {
         self.bed.host(self.hosts[port])
     }
 
-    /// Returns a stream of MTU-sized frames at line rate, from now on, for the caller to change.
+    /// Returns a stream of MTU-sized frames at line rate from now on, for the caller to change.
     pub fn stream(&self, to: usize, class: Class, count: u64) -> Stream {
         Stream { class, ..Stream::new(self.mac(to), count, self.bed.now()) }
     }
 
-    /// Returns the address of the host at a port.
+    /// Returns the address of a host.
     pub fn mac(&self, of: usize) -> MacAddr {
         self.at(of).mac
     }
 
-    /// Starts a stream to the host at `to`.
+    /// Starts a stream to `to`.
     pub fn start(&mut self, from: usize, to: usize, stream: Stream) -> Flow {
         let stream = Stream { to: self.mac(to), ..stream };
         Flow { from, to, id: self.bed.send(self.hosts[from], stream) }
     }
 
-    /// Starts a stream to its own destination address; returns its number.
+    /// Starts a stream to its own address; returns its number.
     pub fn start_to_all(&mut self, from: usize, stream: Stream) -> u32 {
         self.bed.send(self.hosts[from], stream)
     }
@@ -79,71 +79,71 @@ impl Star {
         self.at(flow.to).received(flow.id)
     }
 
-    /// Returns the number of a flow's frames that were sent and not received.
+    /// Returns the number of sent frames that were not received.
     pub fn lost(&self, flow: Flow) -> u64 {
         self.at(flow.from).sent(flow.id) - self.received(flow).frames
     }
 
-    /// Asserts that all frames of a flow arrived once and in order.
+    /// Asserts that all frames arrived once, in order.
     pub fn assert_whole(&self, flow: Flow, frames: u64) {
         let received = self.received(flow);
         assert_eq!((received.frames, received.late_or_twice), (frames, 0), "{flow:?}");
         assert_eq!(self.at(flow.from).sent(flow.id), frames, "{flow:?}");
     }
 
-    /// Makes the host at `port` obey rates (GFC) from now on.
+    /// Makes a host obey rates (GFC).
     pub fn keep_rates(&mut self, port: usize) {
         self.bed.keep_rates(self.hosts[port]);
     }
 
-    /// Makes the host at `port` send a pause frame.
+    /// Makes a host send a pause frame.
     pub fn pause(&mut self, port: usize, control: MacControl) {
         let bytes = control.encode(self.mac(port));
         self.inject(port, &bytes);
     }
 
-    /// Makes the host at `port` send these bytes before anything else.
+    /// Makes a host send these bytes before all others.
     pub fn inject(&mut self, port: usize, bytes: &[u8]) {
         self.bed.inject(self.hosts[port], bytes);
     }
 
-    /// Drops frames from the switch to the host at `port` for which `loses` returns true.
+    /// Drops frames to a host for which `loses` returns true.
     pub fn lose(&mut self, port: u8, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let from = end(self.switch, port);
         self.bed.wire_mut(from).lose(loses);
     }
 
-    /// Makes the switch resume every paused peer, as before a stop.
+    /// Makes the switch resume all peers, as before a stop.
     pub fn release_peers(&mut self) {
         let switch = self.switch;
         self.bed.release_peers(switch);
     }
 
-    /// Replaces the policy of a class.
+    /// Replaces a class's policy.
     pub fn set_policy(&mut self, class: Class, kind: PolicyKind) {
         let switch = self.switch;
         self.bed.set_policy(switch, class, kind);
     }
 
-    /// Replaces the settings of the switch.
+    /// Replaces the switch's settings.
     pub fn revise(&mut self, settings: SwitchSettings) {
         let switch = self.switch;
         self.bed.revise(switch, settings);
     }
 
-    /// Takes the link of a port down or up.
+    /// Takes a link down or up.
     pub fn set_link(&mut self, port: u8, up: bool) {
         let at = end(self.switch, port);
         self.bed.set_link(at, up);
     }
 
-    /// Returns the arrival times of a flow's frames.
+    /// Returns the arrival times of a flow.
     pub fn arrivals(&self, flow: Flow) -> Vec<Nanos> {
         let of_flow = self.at(flow.to).arrivals.iter().filter(|(_, mark)| mark.stream == flow.id);
         of_flow.map(|&(at, _)| at).collect()
     }
 
-    /// Returns whether the switch pauses the peer of `port`.
+    /// Returns whether the switch pauses this peer.
     pub fn holds(&self, port: u8, class: Class) -> bool {
         self.switch().worker(PortId(port)).held(PortId(port)).classes().contains(class)
     }

@@ -1,22 +1,19 @@
-//! Frames in plain memory, with all bytes: a pool of slots for data and one for control.
-//!
-//! A slot freed twice, or read while free, fails the test.
+//! Frames in plain memory, in data and control slots. A slot freed twice, or read while free, fails the test.
 
 use std::ops::Range;
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 
-/// Bytes of a frame that the switch sees, unless it is MAC control.
+/// Bytes that the switch sees, unless the frame is MAC control.
 const HEAD: usize = 128;
 
-/// Slots and their contents.
+/// Slots and contents.
 #[derive(Debug)]
 pub struct MemoryStore {
-    /// Free bytes in front of each frame, for tags.
     room: usize,
     slot_size: usize,
     bytes: Vec<u8>,
-    /// Range of the frame in each slot; `None` if the slot is free.
+    /// Range of the frame in each used slot.
     places: Vec<Option<Range<usize>>>,
     data: Vec<u32>,
     control: Vec<u32>,
@@ -24,7 +21,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Creates `data` and `control` slots, with `room` bytes in front of frames of up to `frame_max` bytes.
+    /// Creates slots for frames of up to `frame_max` bytes, with `room` bytes in front.
     pub fn new(data: u32, control: u32, room: usize, frame_max: usize) -> MemoryStore {
         let slots = data + control;
         let slot_size = (room + frame_max).next_multiple_of(64);
@@ -39,7 +36,7 @@ impl MemoryStore {
         }
     }
 
-    /// Stores a received frame; returns `None` if no slot is free.
+    /// Stores a received frame; `None` if no slot is free.
     pub fn fill(&mut self, bytes: &[u8]) -> Option<Frame> {
         let slot = self.data.pop()?;
         Some(self.put(slot, bytes))
@@ -50,22 +47,21 @@ impl MemoryStore {
         self.slot(frame.slot()).expect("a slot in use")
     }
 
-    /// Returns the contents of a slot; `None` if it is free.
+    /// Returns the contents of a used slot.
     pub fn slot(&self, slot: u32) -> Option<&[u8]> {
         self.places[slot as usize].clone().map(|place| &self.bytes[place])
     }
 
-    /// Returns all stored frames.
+    /// Returns all frames.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
         self.places.iter().flatten().map(|place| &self.bytes[place.clone()])
     }
 
-    /// Returns the number of slots in use, including control frames.
+    /// Returns the number of used slots, control included.
     pub fn in_use(&self) -> usize {
         self.places.len() - self.data.len() - self.control.len()
     }
 
-    /// Allocates a free slot for a frame of `len` bytes.
     fn occupy(&mut self, slot: u32, len: usize) -> Range<usize> {
         let start = slot as usize * self.slot_size + self.room;
         assert!(self.room + len <= self.slot_size, "a frame of {len} bytes does not fit its slot");

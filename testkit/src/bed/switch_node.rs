@@ -1,9 +1,7 @@
-//! A switch of the bed, run twice: by a driver with large batches, and by one that processes each frame in a batch of
-//! its own. Both have the same input, and after each poll they must agree ([`twin`](super::twin)). The bed uses the
-//! frames of the first.
+//! A switch of the bed, run twice: with large batches, and with each frame in its own batch. Both have the same input and must agree after
+//! each poll ([`twin`](super::twin)); the bed uses the frames of the first.
 //!
-//! The switch may poll its ports at intervals (a loop gap). Events then wait for the next poll, as they do for a busy
-//! thread.
+//! With a loop gap, events wait for the next poll, as they do for a busy thread.
 
 use std::sync::Arc;
 
@@ -33,12 +31,10 @@ pub struct SwitchNode {
     pub(super) may_lapse: bool,
     /// True after the switch has resumed its peers for a stop: thresholds do not apply, and no data leave.
     pub(super) stopping: bool,
-    /// The driver with large batches.
     pub(super) large: Twin,
     /// The driver with batches of one frame, while both agree.
     of_one: Option<Twin>,
     gap: Nanos,
-    /// Faults of the driver.
     pub(super) impairments: Impairments,
 }
 
@@ -66,17 +62,17 @@ impl SwitchNode {
         self.of_one = None;
     }
 
-    /// Returns the worker that owns a port.
+    /// Returns the worker of a port.
     pub fn worker(&self, port: PortId) -> &Switch {
         self.large.worker(port)
     }
 
-    /// Returns the number of frames that arrived when the store had no slot, as with an empty fill ring.
+    /// Returns the number of frames that found no slot, as with an empty fill ring.
     pub fn unreceived_frames(&self) -> u64 {
         self.large.unreceived_frames()
     }
 
-    /// Returns the ports, lowest first.
+    /// Returns the ports.
     pub fn ports(&self) -> impl Iterator<Item = PortId> + use<> {
         (0..=u8::MAX).map(PortId).take(self.settings.ports.len())
     }
@@ -87,7 +83,6 @@ impl SwitchNode {
         }
     }
 
-    /// Records that the frame at the head of the ring has left.
     pub(super) fn left(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
         let bytes = self.large.ring(port).next().expect("a frame was on the wire");
         self.watches[port.index()].left(now, bytes, breaches);
@@ -107,7 +102,6 @@ impl SwitchNode {
         self.watches[port.index()].set_link(up);
     }
 
-    /// Resumes every paused peer, as before a stop.
     pub(super) fn release_peers(&mut self, now: Nanos) {
         self.stopping = true;
         self.twins().for_each(Twin::forget_arrivals);
@@ -136,12 +130,10 @@ impl SwitchNode {
         self.before.push(std::mem::replace(&mut self.settings, settings));
     }
 
-    /// Returns whether the switch polls its ports at this time.
     pub(super) fn looks_at(&self, now: Nanos) -> bool {
         !self.impairments.stalls(now) && self.next_turn(now) == now
     }
 
-    /// Returns the time of the next poll.
     pub(super) fn next_look(&self, now: Nanos) -> Nanos {
         let deadline = self.large.workers.iter().map(Switch::next_deadline).min().unwrap_or(Nanos::NEVER);
         let wanted = match (self.large.has_unseen(), self.stopping) {
@@ -156,12 +148,10 @@ impl SwitchNode {
         self.next_turn(wanted.max(now))
     }
 
-    /// Returns the first turn of the loop at or after `when`.
     fn next_turn(&self, when: Nanos) -> Nanos {
         if self.gap == Nanos::ZERO { when } else { Nanos(when.0.div_ceil(self.gap.0) * self.gap.0) }
     }
 
-    /// Runs one turn of the loop: all events, pipeline, timers and ports.
     pub(super) fn look(&mut self, now: Nanos, breaches: &mut Breaches) {
         if !self.impairments.completes_late(now) {
             self.twins().for_each(Twin::hear);
@@ -181,8 +171,8 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// Checks the frames that a worker gives to the driver. A pause may always join; another frame may join only
-    /// below the commit limit, which bounds the delay of a later pause.
+    /// Checks the frames given to the driver. A pause may always join; other frames only below the commit limit, which bounds the delay of
+    /// a later pause.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {
@@ -197,7 +187,7 @@ impl SwitchNode {
         }
     }
 
-    /// Compares both drivers; after a difference the second is removed.
+    /// Compares both drivers; a difference removes the second.
     fn batches_change_nothing(&mut self, breaches: &mut Breaches) {
         let difference = self.of_one.as_ref().and_then(|of_one| self.large.difference(of_one));
         if let Some(difference) = difference {
@@ -206,7 +196,6 @@ impl SwitchNode {
         }
     }
 
-    /// Checks that both drivers agree at rest, including internal state.
     pub(super) fn batches_have_changed_nothing(&self, breaches: &mut Breaches) {
         let inside = self.of_one.as_ref().and_then(|of_one| self.large.difference_inside(of_one));
         breaches.expect(inside.is_none(), Promise::Batches, || inside.unwrap_or_default());

@@ -1,8 +1,7 @@
-//! A switch under one driver: one `Switch` per worker over one store, and a ring per port from which the wire takes
-//! frames.
+//! A switch under one driver: a `Switch` per worker over one store, and a ring per port.
 //!
-//! A poll processes all events since the previous one, by turns of the [`Driver`] that worker threads run. Two
-//! drivers with the same input differ only in the [`Boundary`] between them and the dataplane ([`Batches`]).
+//! A poll processes all events since the last, by turns of the [`Driver`] of worker threads. Two drivers with the same input differ only in
+//! the [`Boundary`] to the dataplane ([`Batches`]).
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,7 +20,6 @@ use super::plan::SwitchPlan;
 use super::ring::Ring;
 use super::store::MemoryStore;
 
-/// Steps of a driver's turn, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum LoopStep {
     Release,
@@ -32,7 +30,6 @@ enum LoopStep {
     Transmit,
 }
 
-/// Observer of one turn of a driver, which checks the order of steps.
 #[derive(Debug)]
 struct Turn {
     batches: Batches,
@@ -97,13 +94,11 @@ pub struct Twin {
     pub workers: Vec<Switch>,
     pub counters: Arc<Counters>,
     pub store: MemoryStore,
-    /// Rings, by worker.
     ports: Vec<Vec<(PortId, Ring)>>,
     links: Links,
     owners: Vec<WorkerId>,
     slots: u32,
     batches: Batches,
-    /// True if the steps of all turns were in order.
     pub is_in_order: bool,
     rng: fastrand::Rng,
 }
@@ -139,7 +134,6 @@ impl Twin {
         }
     }
 
-    /// Returns the worker that owns a port.
     pub fn worker(&self, port: PortId) -> &Switch {
         &self.workers[self.owners[port.index()].index()]
     }
@@ -164,42 +158,36 @@ impl Twin {
         self.port_mut(port).arrived.push_back(bytes);
     }
 
-    /// Records that the frame at the head of the ring has left; its completion is immediate unless it `is_late`.
+    /// Records that the next frame has left; it completes at once unless it `is_late`.
     pub fn left(&mut self, port: PortId, is_late: bool) {
         self.port_mut(port).leave(is_late);
     }
 
-    /// Delivers all delayed completions.
     pub fn hear(&mut self) {
         self.ports.iter_mut().flatten().for_each(|(_, ring)| ring.hear());
     }
 
-    /// Returns whether anything has happened since the last poll.
     pub fn has_unseen(&self) -> bool {
         self.rings().any(|(_, ring)| ring.has_unseen())
     }
 
-    /// Returns whether the driver knows of all events.
     pub fn has_reported_all(&self) -> bool {
         !self.rings().any(|(_, ring)| ring.has_unseen() || ring.has_withheld())
     }
 
-    /// Returns the frames received since the last poll.
     pub fn arrivals(&self) -> impl Iterator<Item = (PortId, &[u8])> {
         self.rings().flat_map(|(port, ring)| ring.arrived.iter().map(|bytes| (*port, &bytes[..])))
     }
 
-    /// Discards the frames received since the last poll.
     pub fn forget_arrivals(&mut self) {
         self.ports.iter_mut().flatten().for_each(|(_, ring)| ring.arrived.clear());
     }
 
-    /// Returns the number of frames that arrived when the store had no slot, as with an empty fill ring.
     pub fn unreceived_frames(&self) -> u64 {
         self.rings().map(|(_, ring)| ring.unreceived_frames).sum()
     }
 
-    /// Returns the frames that the wire of `port` has not carried yet, the next one first.
+    /// Returns the frames that the wire has not carried yet.
     pub fn ring(&self, port: PortId) -> impl Iterator<Item = &[u8]> {
         self.port(port).committed.iter().map(|frame| self.store.frame(frame))
     }
@@ -211,7 +199,6 @@ impl Twin {
         self.exchange(now); // returns the dropped frames to their owners
     }
 
-    /// Replaces the settings.
     pub fn revise(&mut self, now: Nanos, settings: &SwitchSettings) {
         for (me, worker) in (0..=u8::MAX).map(WorkerId).zip(&mut self.workers) {
             let roles = Workers::new(self.owners.clone().into_boxed_slice(), me);
@@ -256,7 +243,6 @@ impl Twin {
         (Driver { now, switch: &mut workers[at], ports: &mut ports[at], store, boundary }, exchange)
     }
 
-    /// Moves everything queued between workers.
     fn exchange(&mut self, now: Nanos) {
         while self.waits_for_workers() {
             for at in self.some_order() {
@@ -276,7 +262,7 @@ impl Twin {
         order
     }
 
-    /// Returns the first difference between the outputs of both switches, which had the same input.
+    /// Returns the first difference between both outputs.
     pub fn difference(&self, other: &Twin) -> Option<String> {
         for port in (0..=u8::MAX).map(PortId).take(self.owners.len()) {
             if !self.ring(port).eq(other.ring(port)) {
@@ -298,7 +284,7 @@ impl Twin {
         })
     }
 
-    /// Returns the first difference between both switches, including internal state.
+    /// Returns the first difference, including internal state.
     pub fn difference_inside(&self, other: &Twin) -> Option<String> {
         let [mine, others] = [self, other].map(|twin| format!("{:?}", twin.workers));
         if mine == others { None } else { differ(&self.workers, &other.workers) }
@@ -321,7 +307,7 @@ struct ShowsPort {
     held: (ClassSet, bool, Nanos),
     paused: (ClassSet, Nanos),
     stormed: ClassSet,
-    /// Bytes in the ingress queue, bytes in the egress queue, and the rate requested of the peer.
+    /// Ingress bytes, egress bytes, and the rate requested of the peer.
     classes: [(Bytes, Bytes, RateStep); CLASSES],
 }
 
@@ -353,7 +339,6 @@ impl ShowsPort {
     }
 }
 
-/// Returns the first line in which the debug output of two values differs.
 fn differ(one: &impl Debug, other: &impl Debug) -> Option<String> {
     let [one, other] = [format!("{one:#?}"), format!("{other:#?}")];
     let lines = one.lines().zip(other.lines());

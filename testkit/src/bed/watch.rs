@@ -1,7 +1,5 @@
-//! A port of a switch, as seen by its peer: passing frames, pauses, and waiting times of classes.
-//!
-//! Pauses are modelled a second time, from frame bytes alone, so that the switch is not judged by its own code. Only
-//! the check of a frame's form uses `wire`, which has fuzz targets.
+//! A switch's port, as its peer sees it. Pauses are modelled a second time from frame bytes, so that the switch is not judged by its own
+//! code. Only the check of a frame's form uses `wire`, which has fuzz targets.
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
@@ -12,35 +10,27 @@ use super::flow_pauses::{FlowPauses, OfClass};
 use super::payload;
 use super::rates::Rates;
 
-/// Pauses on one port.
 #[derive(Debug)]
 pub struct Watch {
     port: PortSettings,
     pub link_is_up: bool,
-    /// Begin and end of the peer's pause of this port, by class.
     paused_since: [Nanos; CLASSES],
     paused_until: [Nanos; CLASSES],
-    /// Classes whose flows the peer may pause one by one.
     by_flow: ClassSet,
     flow_pauses: FlowPauses,
-    /// Rates that the peer has requested, if it supports rates.
     rates: Option<Rates>,
     /// End of the peer's pause as the peer knows it; `None` if it was resumed or never paused.
     xoff_until: [Option<Nanos>; CLASSES],
     /// Classes paused before a loss of the link, or flow by flow.
     flow_paused: ClassSet,
-    /// Classes for which the switch paused its peer at the last check, for occupancy alone.
     pub(super) held: ClassSet,
-    /// Bytes received before the last check.
     pub(super) bytes_came: [u64; CLASSES],
-    /// Frames of the bed that the switch has received, and frames that have left.
     pub(super) came: [u64; CLASSES],
     pub(super) went: [u64; CLASSES],
     pub(super) waits: Waits,
 }
 
 impl Watch {
-    /// Creates the watch of a port; `by_flow` has the classes whose flows are paused one by one.
     pub fn new(port: &PortSettings, by_flow: ClassSet) -> Watch {
         Watch {
             port: port.clone(),
@@ -60,7 +50,6 @@ impl Watch {
         }
     }
 
-    /// Processes a frame that the switch has received.
     pub fn received(&mut self, now: Nanos, bytes: &[u8]) {
         if let Some(class) = payload::class_of(bytes) {
             self.came[class.index()] += 1;
@@ -113,8 +102,7 @@ impl Watch {
         }
     }
 
-    /// Checks a frame that the switch gives out: its class must not be paused, unless the watchdog may ignore the
-    /// pause by now, and must keep its rate.
+    /// Checks an outgoing frame: its class must keep its rate and not be paused, unless the watchdog may ignore the pause by now.
     pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
             self.waits.served(now, mark.class);
@@ -145,7 +133,6 @@ impl Watch {
         })
     }
 
-    /// Processes a frame whose last bit has left.
     pub fn left(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(class) = payload::class_of(bytes) {
             self.went[class.index()] += 1;
@@ -174,7 +161,7 @@ impl Watch {
         }
     }
 
-    /// Returns the classes that may be sent now, as whole classes, as far as the peer decides.
+    /// Returns the classes that the peer does not pause as a whole.
     pub(super) fn may_go(&self, now: Nanos) -> ClassSet {
         if !self.link_is_up || self.rates.is_some() {
             return ClassSet::NONE;
@@ -183,7 +170,6 @@ impl Watch {
         Class::ALL.into_iter().filter(goes).collect()
     }
 
-    /// Returns whether the port may pause this class of its peer.
     pub(super) fn may_send(&self, class: Class) -> bool {
         let lossless = self.port.classes[class.index()].lossless;
         lossless
@@ -194,7 +180,6 @@ impl Watch {
             }
     }
 
-    /// Records a change of a class's policy.
     pub fn set_by_flow(&mut self, class: Class, by_flow: bool) {
         self.flow_pauses.clear(class);
         self.held.remove(class);
@@ -204,7 +189,7 @@ impl Watch {
         }
     }
 
-    /// Records new settings of the port; pauses that the port has stopped obeying end.
+    /// Records new settings; ends pauses that the port has stopped obeying.
     pub fn revise(&mut self, now: Nanos, port: &PortSettings) {
         if let (FlowControl::Pfc { obey: before, .. }, FlowControl::Pfc { obey, .. }) =
             (self.port.flow_control, port.flow_control)
@@ -243,7 +228,6 @@ impl Watch {
     }
 }
 
-/// Returns the model of rates of a port whose peer may request them.
 fn rates(port: &PortSettings) -> Option<Rates> {
     port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
@@ -253,12 +237,11 @@ pub fn is_pause(bytes: &[u8]) -> bool {
     [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more(bytes)
 }
 
-/// Returns whether a pause frame carries a list of flows, or rates.
 fn lists_more(bytes: &[u8]) -> bool {
     bytes.get(34..38).is_some_and(|magic| [b"OFC1", b"GFC1"].iter().any(|it| *it == magic))
 }
 
-/// Returns the pause times of a frame by class, read at fixed offsets (see the wire formats).
+/// Returns the pause times by class, read at fixed offsets (see the wire formats).
 fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     const PFC: [u8; 4] = [0x88, 0x08, 0x01, 0x01];
     const PAUSE: [u8; 4] = [0x88, 0x08, 0x00, 0x01];
@@ -274,19 +257,17 @@ fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     }
 }
 
-/// Begin of each class's wait during which it might have been sent.
+/// Begin of each class's wait while it was sendable.
 #[derive(Debug)]
 pub struct Waits {
     since: [Nanos; CLASSES],
-    /// Classes that waited at the last check.
     waiting: ClassSet,
     most: Option<Nanos>,
 }
 
 impl Waits {
-    /// Returns the waiting time limits of a port. With equal weights each class has a turn in every round. Each other
-    /// class takes one long frame per round and may overdraw by another, after which it waits one round. Two frames
-    /// are added: one already begun, and one for pause frames.
+    /// Returns the waiting limits of a port. With equal weights each class has a turn in every round. Each other class takes one long frame
+    /// per round and may overdraw by another, then waits one round. Two more frames: one already begun, and one for pauses.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;
@@ -299,7 +280,7 @@ impl Waits {
         self.since[class.index()] = now;
     }
 
-    /// Returns the classes in `waiting` that have waited too long; all others do not wait now.
+    /// Returns the `waiting` classes that have waited too long; all others do not wait now.
     pub(super) fn too_long(&mut self, now: Nanos, waiting: ClassSet) -> ClassSet {
         let begins = ClassSet(waiting.0 & !self.waiting.0);
         begins.iter().for_each(|class| self.served(now, class));

@@ -1,4 +1,4 @@
-//! A bed with many faults, run event by event until a promise is broken.
+//! A bed with many faults, run up to a broken promise.
 
 use std::collections::VecDeque;
 
@@ -8,9 +8,8 @@ use xoff_wire::units::{Nanos, PortId};
 use super::breaches::{Breaches, OnBreach, Promise};
 use super::{Bed, End, NodeId, SwitchNode, SwitchPlan};
 
-/// Number of remembered events.
 const LAST: usize = 24;
-/// Number of events after which every switch is checked, not only the affected one.
+/// Events after which every switch is checked, not only the affected one.
 const ROUND: u64 = 1_000;
 /// Maximum time without progress, longer than any pause, storm and fault.
 const STANDSTILL: Nanos = Nanos::from_millis(100);
@@ -20,7 +19,7 @@ pub(crate) struct Watched {
     /// True if frames may block each other forever.
     may_stand_still: bool,
     pub(crate) last: VecDeque<(Nanos, FabricEvent)>,
-    /// Frames that hosts had received at the last check, and the time of the last increase.
+    /// Frames received at the last check, and the time of the last increase.
     came: usize,
     moved: Nanos,
 }
@@ -32,12 +31,12 @@ impl Watched {
 }
 
 impl Bed {
-    /// Creates an empty bed that records every broken promise, thresholds included.
+    /// Creates a bed that records every broken promise, thresholds included.
     pub(crate) fn that_notes_all(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::NoteAll)
     }
 
-    /// Creates the switches, with one driver each unless there are twins to compare.
+    /// Creates the switches, with one driver each without `has_twins`.
     pub(crate) fn start(&mut self, has_twins: bool) {
         let fabric = self.begin();
         for number in 0..u32::try_from(fabric.switches().len()).expect("few switches") {
@@ -49,8 +48,7 @@ impl Bed {
         }
     }
 
-    /// Runs the events due by `end`, at most `events_max` in all, and stops at a broken promise. Returns true if all
-    /// due events have run.
+    /// Runs the events due by `end`, in all at most `events_max`, up to a broken promise. Returns true if all have run.
     pub(crate) fn run_watched(&mut self, end: Nanos, events_max: u64, watched: &mut Watched) -> bool {
         let end = if end == Nanos::NEVER { Picos::NEVER } else { Picos::from(end) };
         while self.events() < events_max {
@@ -84,7 +82,6 @@ impl Bed {
         false
     }
 
-    /// Checks that frames in switches do not wait forever.
     fn something_moves(&mut self, watched: &mut Watched) -> bool {
         let now = self.now();
         let fabric = self.begin();
@@ -108,7 +105,6 @@ impl Bed {
         self.begin().fault_counts()
     }
 
-    /// Checks that nothing is left behind at rest.
     pub(crate) fn check_rest(&mut self) {
         let fabric = self.begin();
         for number in 0..u32::try_from(fabric.switches().len()).expect("few switches") {
@@ -124,17 +120,14 @@ impl Bed {
         self.begin().harm_control(from, faults, seed);
     }
 
-    /// Stops the switch's polling for a time.
     pub(crate) fn stall(&mut self, id: NodeId, span: Nanos) {
         self.ail(id, span, |switch, until| switch.impairments.stall(until));
     }
 
-    /// Blocks the line of a port for a time.
     pub(crate) fn refuse(&mut self, at: End, span: Nanos) {
         self.ail(at.node, span, |switch, until| switch.impairments.refuse(at.port, until));
     }
 
-    /// Delays transmit completions of the switch for a time.
     pub(crate) fn complete_late(&mut self, id: NodeId, span: Nanos) {
         self.ail(id, span, |switch, until| switch.impairments.complete_late(until));
     }

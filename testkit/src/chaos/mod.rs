@@ -28,17 +28,16 @@ use std::thread;
 
 use scenario::Scenario;
 
-/// Maximum number of events of a run.
+/// Maximum events of a run.
 pub const EVENTS_MAX: u64 = 100_000;
 
-/// Runs every seed, `jobs` at a time, up to the first broken promise.
+/// Runs every seed, `jobs` at a time, up to the first breach.
 #[must_use]
 pub fn run(seeds: Range<u64>, jobs: usize) -> Report {
     run_for(seeds, jobs, EVENTS_MAX, |_| ())
 }
 
-/// Runs every seed as [`run`] does, with at most `events_max` events each; `progress` receives finished runs in any
-/// order.
+/// Runs seeds like [`run`], with at most `events_max` events each; `progress` receives finished runs in any order.
 #[must_use]
 pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: impl FnMut(&Tally)) -> Report {
     let next = AtomicU64::new(seeds.start);
@@ -85,7 +84,6 @@ mod tests {
 
     use super::*;
 
-    /// Shadow policies must not change anything, whatever fails.
     // proves: chaos
     #[test]
     fn shadow_policies_change_nothing() {

@@ -1,4 +1,4 @@
-//! Report on a run of many seeds.
+//! Report on many seeds.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ use xoff_wire::units::Nanos;
 
 use crate::bed::Promise;
 
-/// Amount of work, and of injected faults.
+/// Amount of work and faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of runs.
+    /// Runs.
     pub seeds: u64,
     /// Events in all runs.
     pub events: u64,
     /// Runs that came to rest.
     pub came_to_rest: u64,
-    /// Frames that hosts received.
+    /// Frames received by hosts.
     pub frames: u64,
-    /// XOFFs that switches sent.
+    /// XOFFs sent by switches.
     pub xoffs: u64,
     /// Frames lost on links.
     pub lost: u64,
@@ -27,13 +27,13 @@ pub struct Tally {
     pub late: u64,
     /// Pause frames with a changed byte.
     pub harmed: u64,
-    /// Frames that switches dropped, by reason.
+    /// Frames dropped by switches, by reason.
     pub drops: [u64; DropReason::COUNT],
-    /// Runs exempt from the promise of no lossless drop, because of injected faults.
+    /// Runs whose faults may cost lossless frames.
     pub exempt_runs: u64,
     /// Lossless frames dropped in exempt runs, for reasons that the promise covers elsewhere.
     pub exempt_losses: u64,
-    /// Pauses sent to peers, by trigger.
+    /// Pauses sent, by trigger.
     pub causes: [u64; Trigger::COUNT],
     /// Hash of all events.
     pub digest: u64,
@@ -60,48 +60,48 @@ impl Tally {
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// Promise that was broken.
+    /// Broken promise.
     pub promise: Promise,
-    /// Time of the breach.
+    /// Time.
     pub at: Nanos,
-    /// Description of the breach.
+    /// Description.
     pub what: String,
-    /// Events before the breach, in order.
+    /// Preceding events, in order.
     pub last: Vec<String>,
 }
 
-/// A broken promise, with its seed and a smaller scenario.
+/// A breach with its seed and a smaller scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Seed; [`run`](super::run) with it alone finds the breach again.
+    /// Seed that finds the breach again.
     pub seed: u64,
-    /// Event number in the run.
+    /// Event number.
     pub event: u64,
     /// Breach.
     pub breach: Breach,
-    /// Smallest scenario found that breaks the same promise.
+    /// Smallest scenario found that breaks the promise.
     pub shrunk: Shrunk,
 }
 
 /// A scenario made smaller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shrunk {
-    /// Description of the remaining scenario.
+    /// Remaining scenario.
     pub scenario: String,
-    /// Event number of the breach.
+    /// Event number.
     pub event: u64,
-    /// Breach in the smaller scenario.
+    /// Breach.
     pub breach: Breach,
 }
 
 /// Result of all seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Maximum number of events of a run.
+    /// Maximum events of a run.
     pub events_max: u64,
     /// Amount of work.
     pub tally: Tally,
-    /// Breach of the lowest seed, if any.
+    /// Breach of the lowest seed.
     pub found: Option<Finding>,
 }
 

@@ -9,7 +9,6 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use crate::bed::SwitchPlan;
 use crate::bed::plan::{self, KEEPING, LINK, LOSSLESS, MTU_FRAME, XOFF, XON};
 
-/// Latest start of anything, ns.
 const BUSY: u64 = 12_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,48 +22,37 @@ pub(super) struct PlannedFlow {
     pub(super) start: Nanos,
 }
 
-/// An action on the fabric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Action {
-    /// Takes the link of a port down for a time.
     Flap(usize, u8, Nanos),
-    /// Stops a switch's polling for a time.
     Stall(usize, Nanos),
-    /// Blocks the line of a port for a time.
     Refuse(usize, u8, Nanos),
-    /// Delays a switch's transmit completions.
     CompleteLate(usize, Nanos),
-    /// Replaces the policy of a class.
     Replace(usize, Class, PolicyKind),
     /// Sets XOFF and XON to so many eighths of their planned values.
     Revise(usize, u64),
-    /// Makes a host pause a class for so many quanta.
     Pause(usize, Class, u16),
-    /// Restarts a switch.
     Restart(usize),
 }
 
 impl Action {
-    /// Returns whether the action may lose lossless frames and let pauses lapse, because a peer is paused or obeys
-    /// too late.
+    /// Returns whether lossless frames may be lost and pauses lapse: a peer is paused or obeys too late.
     fn may_harm(self) -> bool {
         matches!(self, Action::Flap(..) | Action::Stall(..) | Action::Refuse(..) | Action::Restart(_))
     }
 }
 
-/// A random fabric, its load, and its faults.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
-    /// Index of the earlier switch that each switch but the first is linked to.
+    /// Earlier switch that each switch but the first is linked to.
     pub(super) parents: Vec<usize>,
-    /// True for a ring: each switch is linked to the next, and frames go round in one direction. Queues may wait for
-    /// each other in a cycle.
+    /// True for a ring with frames in one direction: queues may wait in a cycle.
     pub(super) is_ring: bool,
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,
     pub(super) shadows: Vec<PolicyKind>,
-    /// True if switches support lists of flows (OFC) of each other, and switches and hosts rates (GFC).
+    /// True if switches support each other's lists of flows (OFC), and switches and hosts rates (GFC).
     pub(super) understand: bool,
     pub(super) accounting: Accounting,
     pub(super) when_full: WhenFull,
@@ -73,11 +61,9 @@ pub(super) struct Scenario {
     pub(super) xoff: Bytes,
     pub(super) xon: Bytes,
     pub(super) has_twins: bool,
-    /// Host that ignores pauses.
     pub(super) unruly: Option<usize>,
     pub(super) flows: Vec<PlannedFlow>,
     pub(super) faults: Vec<(usize, u8, ControlFaults)>,
-    /// Actions in order of time.
     pub(super) actions: Vec<(Nanos, Action)>,
 }
 
@@ -164,7 +150,6 @@ impl Scenario {
         self.parents.len() + 1
     }
 
-    /// Returns whether lossless frames may be lost and pauses may lapse.
     pub(super) fn may_harm(&self) -> bool {
         self.is_ring
             || self.unruly.is_some()
@@ -172,13 +157,12 @@ impl Scenario {
             || self.actions.iter().any(|(_, action)| action.may_harm())
     }
 
-    /// Returns whether frames may block each other forever: two pipelines, each with the frames of all ports, may halt
-    /// for each other.
+    /// Returns whether frames may block each other forever: two pipelines, each with frames of all ports, may halt for each other.
     pub(super) fn may_stand_still(&self) -> bool {
         self.when_full == WhenFull::Stop && self.switches() > 1
     }
 
-    /// Returns the port of `switch` to its parent, and the parent's port.
+    /// Returns the ports of `switch` and its parent.
     pub(super) fn uplink(&self, switch: usize) -> (u8, u8) {
         let before = (1..switch).filter(|other| self.parents[other - 1] == self.parents[switch - 1]).count();
         let parent = self.parents[switch - 1];
@@ -192,13 +176,12 @@ impl Scenario {
         self.hosts + usize::from(switch > 0) + children + usize::from(closes)
     }
 
-    /// Returns the ports that link the last switch of a ring and the first.
+    /// Returns the ports between a ring's last switch and its first.
     pub(super) fn closing(&self) -> Option<(u8, u8)> {
         let last = |switch: usize| port(self.ports(switch) - 1);
         self.is_ring.then(|| (last(self.parents.len()), last(0)))
     }
 
-    /// Returns the port to the next switch of a ring.
     pub(super) fn onward(&self, switch: usize) -> Option<u8> {
         let (last, _) = self.closing()?;
         Some(if switch == self.parents.len() { last } else { self.uplink(switch + 1).1 })
@@ -272,7 +255,6 @@ impl Scenario {
         self.parents.truncate(last - 1);
     }
 
-    /// Returns a random built-in policy that fits.
     fn any_policy(&self, rng: &mut fastrand::Rng) -> PolicyKind {
         let kind = PolicyKind::ALL[rng.usize(0..PolicyKind::ALL.len())];
         let settings = self.plan(0).settings;
@@ -305,7 +287,7 @@ impl Scenario {
     }
 }
 
-/// Returns a flow that goes further in a ring than to the next switch.
+/// Returns a flow that goes beyond the next switch of a ring.
 fn round(from: usize, to: usize) -> PlannedFlow {
     let start = Nanos::from_micros(100);
     PlannedFlow { from, to, class: Class::ALL[3], len: MTU_FRAME, count: 1_000, rate: None, start }
@@ -313,7 +295,7 @@ fn round(from: usize, to: usize) -> PlannedFlow {
 
 fn flow(hosts: usize, frames_max: u64, rng: &mut fastrand::Rng) -> PlannedFlow {
     let from = rng.usize(0..hosts);
-    let to = if rng.bool() { 0 } else { rng.usize(0..hosts) }; // half of the flows are an incast
+    let to = if rng.bool() { 0 } else { rng.usize(0..hosts) }; // half are an incast
     PlannedFlow {
         from,
         to: if to == from { (from + 1) % hosts } else { to },

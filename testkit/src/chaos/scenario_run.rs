@@ -17,7 +17,6 @@ pub(super) struct Outcome {
     pub(super) breach: Option<Breach>,
 }
 
-/// An action, or its end.
 #[derive(Clone, Copy, Debug)]
 enum TimedStep {
     Do(Action),
@@ -30,13 +29,11 @@ struct ScenarioRun<'scenario> {
     bed: Bed,
     switches: Vec<NodeId>,
     hosts: Vec<NodeId>,
-    /// Stream numbers, by flow.
     streams: Vec<u32>,
     watched: Watched,
     rests: bool,
 }
 
-/// Runs the scenario, for at most `events_max` events.
 pub(super) fn run(scenario: &Scenario, events_max: u64) -> Outcome {
     let mut run = ScenarioRun::new(scenario, events_max);
     let breach = match panics::catch(|| run.go()) {
@@ -156,7 +153,7 @@ impl ScenarioRun<'_> {
         self.bed.revise(id, settings);
     }
 
-    /// Judges the frames that hosts received, and at rest those that are missing.
+    /// Judges received frames, and at rest the missing ones.
     fn judge(&self) -> Option<(Nanos, Promise, String)> {
         let now = self.bed.now();
         self.scenario.flows.iter().zip(&self.streams).find_map(|(flow, &id)| {
@@ -218,7 +215,7 @@ impl ScenarioRun<'_> {
         }
     }
 
-    /// Returns the lossless frames that switches dropped although a path existed.
+    /// Returns the lossless frames dropped despite a path.
     fn lossless_losses(&self) -> u64 {
         let reasons = || DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
         self.classes()
@@ -227,7 +224,7 @@ impl ScenarioRun<'_> {
             .sum()
     }
 
-    /// Returns the sum over all classes of all ports of all switches.
+    /// Sums over all classes of all ports.
     fn sum(&self, count: impl Fn(&ClassCounters) -> u64) -> u64 {
         self.classes().map(|(_, counters)| count(counters)).sum()
     }

@@ -1,15 +1,12 @@
-//! Reduction of a scenario with a broken promise: fewer actions, faults, flows, frames and switches, while the
-//! promise stays broken.
+//! Reduction of a scenario while its promise stays broken: fewer actions, faults, flows, frames and switches.
 
 use super::report::Shrunk;
 use super::scenario::Scenario;
 use super::scenario_run;
 use crate::bed::Promise;
 
-/// Maximum number of runs for a reduction.
 const TRIALS: u32 = 300;
 
-/// Reduces a scenario in which `promise` is broken.
 pub(super) fn shrink(scenario: Scenario, promise: Promise, events_max: u64) -> Shrunk {
     let (scenario, event, breach) = smallest(scenario, events_max, |scenario, events_max| {
         let outcome = scenario_run::run(scenario, events_max);
@@ -19,7 +16,7 @@ pub(super) fn shrink(scenario: Scenario, promise: Promise, events_max: u64) -> S
     Shrunk { scenario: format!("{scenario:#?}"), event, breach }
 }
 
-/// Reduces a scenario that `breaks` within `events_max` events; returns the event and the breach.
+/// Reduces a scenario that `breaks` within `events_max` events; returns event and breach.
 fn smallest<T>(
     scenario: Scenario,
     events_max: u64,
@@ -47,7 +44,7 @@ fn smallest<T>(
     best
 }
 
-/// Returns slightly smaller scenarios, after much smaller ones.
+/// Returns much smaller scenarios, then slightly smaller ones.
 fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut with = |change: &dyn Fn(&mut Scenario)| {
@@ -90,7 +87,7 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     all
 }
 
-/// Returns parts of a list: halves, and single items.
+/// Returns halves, then single items.
 fn halves(len: usize) -> Vec<(usize, usize)> {
     let mut parts = if len > 2 { vec![(0, len / 2), (len / 2, len)] } else { Vec::new() };
     parts.extend((0..len).map(|at| (at, at + 1)));
@@ -102,7 +99,6 @@ mod tests {
     use super::super::scenario::Action;
     use super::*;
 
-    /// Other content of the scenario does not matter.
     // proves: chaos
     #[test]
     fn shrinking_keeps_only_necessary_parts() {
@@ -130,7 +126,7 @@ mod tests {
         assert!(tried > 20, "{tried} seeds");
     }
 
-    /// The next try has at most the events of the last successful one, and the number of tries is limited.
+    /// A try has at most the events of the last successful one.
     // proves: chaos
     #[test]
     fn shrinking_tries_are_bounded() {
