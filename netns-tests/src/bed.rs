@@ -1,4 +1,4 @@
-//! Test bed: hosts around one or two switches.
+//! Hosts around one or two switches.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,17 +26,15 @@ pub struct Plan {
     sharing: Sharing,
 }
 
-/// Permission for other beds at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
-    /// No other bed, because traffic is paced or the test makes claims about time.
+    /// No other bed: traffic is paced, or the test makes claims about time.
     Exclusive,
-    /// Other shared beds.
     Shared,
 }
 
 impl Plan {
-    /// Creates a plan for the switch in `binary`: `hosts` hosts, IPv4 only, an MTU of 1500, one queue, no other bed at the same time.
+    /// Plans a bed for the switch in `binary`: IPv4 only, an MTU of 1500, one queue, no other bed meanwhile.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
@@ -44,30 +42,29 @@ impl Plan {
         Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, sharing: Sharing::Exclusive }
     }
 
-    /// Allows other beds at the same time. The test sends single frames and makes no claims about time.
+    /// Allows other beds meanwhile. The test sends single frames and makes no claims about time.
     #[must_use]
     pub fn beside_others(mut self) -> Plan {
         self.sharing = Sharing::Shared;
         self
     }
 
-    /// Places the last `hosts` hosts behind a second switch, the far one.
-    ///
-    /// Its ports are p1, p2, .. too. The last port of each switch leads to the other switch.
+    /// Places the last `hosts` hosts behind a second, far switch. Its ports are p1, p2, .. too; the last port of each switch leads to the
+    /// other.
     #[must_use]
     pub fn far(mut self, hosts: u8) -> Plan {
         self.far = hosts;
         self
     }
 
-    /// Sets the number of wires between the switches. They connect the last ports, in the same order at both.
+    /// Sets the number of wires between the switches: their last ports, in the same order.
     #[must_use]
     pub fn trunks(mut self, trunks: u8) -> Plan {
         self.trunks = trunks;
         self
     }
 
-    /// Adds IPv6. The tap also captures the hosts' group membership reports.
+    /// Adds IPv6. The tap also captures group membership reports.
     #[must_use]
     pub fn ipv6(mut self) -> Plan {
         self.ipv6 = true;
@@ -81,7 +78,7 @@ impl Plan {
         self
     }
 
-    /// Sets the number of queues of all devices.
+    /// Sets the queues of all devices.
     #[must_use]
     pub fn queues(mut self, queues: u32) -> Plan {
         self.options.queues = queues;
@@ -120,7 +117,6 @@ impl Plan {
         Bed { hosts, ports, namespace: switch, far, far_ports, lab, baseline, binary, _lock: lock }
     }
 
-    /// Connects a port of a switch to a new host; returns both devices.
     fn wire(&self, lab: &mut Lab, port: VethEnd<'_>, number: u8) -> (Device, Device) {
         let host = namespace(lab, &format!("h{number}"));
         let mut eth0 = host.end("eth0").mac(Host::mac_of(number)).address([10, 0, 0, number], 24);
@@ -131,7 +127,6 @@ impl Plan {
     }
 }
 
-/// Creates a host for each of these devices, in parallel.
 fn start(devices: Vec<Device>) -> Vec<Host> {
     thread::scope(|scope| {
         let start = |(number, device)| scope.spawn(move || Host::new(number, device));
@@ -140,7 +135,7 @@ fn start(devices: Vec<Device>) -> Vec<Host> {
     })
 }
 
-/// Test bed: one namespace for the switch, with ports p1, p2, .., and one for each host.
+/// Namespaces: one for the switch, with ports p1, p2, .., and one for each host.
 pub struct Bed {
     hosts: Vec<Host>,
     ports: Vec<Device>,
@@ -160,7 +155,7 @@ impl Bed {
         &self.hosts[number - 1]
     }
 
-    /// Returns the switch's device on the wire to host `number`.
+    /// Returns the switch's device towards host `number`.
     #[must_use]
     pub fn port(&self, number: usize) -> &Device {
         &self.ports[number - 1]
@@ -178,19 +173,19 @@ impl Bed {
         &self.far
     }
 
-    /// Creates a configuration of all ports of the switch with these `[defaults]`; see [`Config`].
+    /// Configures all ports of the switch with these `[defaults]`; see [`Config`].
     #[must_use]
     pub fn config(&self, defaults: &str) -> Config {
         Config::new(u8::try_from(self.ports.len()).unwrap(), defaults)
     }
 
-    /// Starts the switch with this configuration; see [`Switch::start`].
+    /// Starts the switch; see [`Switch::start`].
     #[must_use]
     pub fn start(&self, config: &Config) -> Switch {
         self.start_in(&self.namespace, config)
     }
 
-    /// Starts a switch, and adds to the baseline the drops at its devices during its start, which are no losses.
+    /// Starts a switch. Drops at its devices during the start are no losses, and join the baseline.
     fn start_in(&self, namespace: &Namespace, config: &Config) -> Switch {
         let before = counters(&self.lab);
         let switch = Switch::start(&self.binary, namespace, &config.to_string());
@@ -208,7 +203,7 @@ impl Bed {
         switch
     }
 
-    /// Creates a configuration of all ports of the far switch with these `[defaults]`.
+    /// Configures all ports of the far switch.
     #[must_use]
     pub fn far_config(&self, defaults: &str) -> Config {
         Config::new(self.far_ports, defaults)
@@ -220,22 +215,22 @@ impl Bed {
         self.start_in(&self.far, config)
     }
 
-    /// Starts the switch without waiting; see [`Switch::launch`].
+    /// Starts the switch; see [`Switch::launch`].
     #[must_use]
     pub fn launch(&self, config: &Config) -> Switch {
         Switch::launch(&self.binary, &self.namespace, &config.to_string())
     }
 
-    /// Starts the switch with these `options` without waiting; see [`Switch::launch_with`].
+    /// Starts the switch; see [`Switch::launch_with`].
     #[must_use]
     pub fn launch_with(&self, options: LaunchOptions, config: &Config) -> Switch {
         Switch::launch_with(options, &self.binary, &self.namespace, &config.to_string())
     }
 
-    /// Runs a program in the switch's namespace, and calls `meanwhile` every 50 ms with the count of earlier calls.
+    /// Runs a program in the switch's namespace; calls `meanwhile` every 50 ms with the count of earlier calls.
     ///
     /// # Panics
-    /// Panics with the program's output if the program fails.
+    /// Panics if the program fails.
     pub fn watched_by(&self, mut program: Command, mut meanwhile: impl FnMut(u32)) {
         program.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = self.namespace.spawn(program).unwrap();
@@ -250,9 +245,8 @@ impl Bed {
         assert!(status.success(), "{stdout}\n{stderr}");
     }
 
-    /// Stops the switch and checks its promise; returns its last status.
-    ///
-    /// No device or socket dropped a frame, no lossless class lost one, every frame is accounted for, and the exit status is 0.
+    /// Stops the switch and returns its last status. Checks exit status 0, no drop at a device or socket, no lossless loss, and a balanced
+    /// account.
     pub fn finish(&self, switch: Switch) -> Status {
         let final_status = switch.status();
         let Exit { status, stderr, .. } = switch.stop();
@@ -262,7 +256,7 @@ impl Bed {
         final_status
     }
 
-    /// Asserts that no drop counter of any veth device moved since the bed was built, except during starts of switches.
+    /// Asserts that no veth device dropped a frame, except during starts of switches.
     pub fn assert_no_drops(&self) {
         let baseline = self.baseline.lock().expect("no holder of the lock panics").clone();
         let moved: Vec<String> = self
@@ -303,9 +297,8 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> VethEn
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
-/// Locks out all other beds, in threads and processes, until the lock is dropped.
-///
-/// Beds with paced traffic would disturb each other's measurements. A command that makes its own bed needs this lock.
+/// Locks out all other beds, in threads and processes, until the lock is dropped. A command that makes its own bed needs this lock: beds
+/// with paced traffic disturb each other.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
     lock_beds(binary.as_ref(), Sharing::Exclusive)

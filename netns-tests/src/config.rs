@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Builder of a configuration; every method takes lines of TOML.
+/// Builder of a configuration from lines of TOML.
 #[derive(Clone, Debug)]
 pub struct Config {
     switch: String,
@@ -12,7 +12,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Creates a configuration with ports p1, p2, .. on devices of the same names. `defaults` applies to all of them and must set a speed.
+    /// Configures ports p1, p2, .. on devices of the same names. `defaults` must set a speed.
     #[must_use]
     pub fn new(ports: u8, defaults: &str) -> Config {
         let port = |number| format!("name = \"p{number}\"\ndevice = \"p{number}\"\n");
@@ -52,7 +52,7 @@ impl Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without LLDP, a tap sees only the frames of the test.
+        // Otherwise a tap also sees LLDP.
         let lldp = if self.defaults.contains("lldp") { "" } else { "lldp = false\n" };
         write!(f, "[switch]\n{}\n[defaults]\n{lldp}{}\n\n{}", self.switch, self.defaults, self.more)?;
         self.ports.iter().try_for_each(|port| write!(f, "\n[[port]]\n{port}"))

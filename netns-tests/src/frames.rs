@@ -1,6 +1,4 @@
-//! Construction and parsing of frames, byte by byte.
-//!
-//! Pause frames are written from the standard, without the switch's encoder, so that a test does not share its mistakes.
+//! Frames, byte by byte. Pause frames follow the standard, without the switch's encoder, so that a test does not share its mistakes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +11,7 @@ use xoff_wire::units::MacAddr;
 pub const EXPERIMENTAL: u16 = 0x88b5;
 /// EtherType of MAC control (PAUSE, PFC).
 pub const MAC_CONTROL: u16 = 0x8808;
-/// Destination address of PAUSE and PFC frames.
+/// Destination of PAUSE and PFC.
 pub const PAUSE_ADDRESS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 1]);
 
 /// Broadcast address.
@@ -26,7 +24,7 @@ pub const IPV6: u16 = 0x86dd;
 
 const CUSTOMER_TAG: u16 = 0x8100;
 
-/// Builder of a frame: Ethernet header, optional tags, payload.
+/// Builder of a frame.
 #[derive(Clone, Debug)]
 pub struct Frame {
     header: Vec<u8>,
@@ -42,7 +40,7 @@ impl Frame {
         Frame { header, ether_type: EXPERIMENTAL, payload: Vec::new() }
     }
 
-    /// Adds an 802.1Q tag; a second call adds the inner tag.
+    /// Adds an 802.1Q tag; the second is the inner one.
     #[must_use]
     pub fn tag(self, pcp: u8, vid: u16) -> Frame {
         self.tag_of_type(CUSTOMER_TAG, pcp, vid)
@@ -64,13 +62,13 @@ impl Frame {
         self
     }
 
-    /// Sets the experimental EtherType and a number that [`sequence`] reads back.
+    /// Sets the experimental EtherType and a number for [`sequence`].
     #[must_use]
     pub fn numbered(self, number: u32) -> Frame {
         self.payload(EXPERIMENTAL, &number.to_be_bytes())
     }
 
-    /// Sets a UDP datagram in IPv4 to the discard port, with this DSCP.
+    /// Sets UDP in IPv4 to the discard port.
     #[must_use]
     pub fn udp(self, dscp: u8, data: &[u8]) -> Frame {
         let mut bytes = vec![0; 28 + data.len()];
@@ -95,7 +93,7 @@ impl Frame {
         self.payload(IPV4, &bytes)
     }
 
-    /// Sets an IPv6 packet without next header, with this DSCP.
+    /// Sets an IPv6 packet without next header.
     #[must_use]
     pub fn ipv6(self, dscp: u8, data: &[u8]) -> Frame {
         let mut bytes = vec![0; 40];
@@ -109,13 +107,13 @@ impl Frame {
         self.payload(IPV6, &bytes)
     }
 
-    /// Returns the bytes without FCS, padded with zeros to the minimum of 60.
+    /// Returns the bytes without FCS, padded to 60.
     #[must_use]
     pub fn build(&self) -> Vec<u8> {
         self.build_len(60)
     }
 
-    /// Returns the bytes without FCS, padded with zeros to `len`.
+    /// Returns the bytes without FCS, padded to `len`.
     #[must_use]
     pub fn build_len(&self, len: usize) -> Vec<u8> {
         let mut bytes = self.header.clone();
@@ -126,7 +124,7 @@ impl Frame {
     }
 }
 
-/// Returns a PFC frame from `source` with (class, quanta) for each enabled class.
+/// Returns a PFC frame with (class, quanta) of each enabled class.
 #[must_use]
 pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     let mut bytes = Frame::new(source, PAUSE_ADDRESS).payload(MAC_CONTROL, &[0x01, 0x01]).build();
@@ -138,7 +136,7 @@ pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a PFC frame from `source` that requests line rate / 2^step for this class (GFC).
+/// Returns a PFC frame that requests line rate / 2^step (GFC).
 #[must_use]
 pub fn rate(source: MacAddr, class: u8, step: u8) -> Vec<u8> {
     let mut bytes = pfc(source, &[]);
@@ -149,7 +147,7 @@ pub fn rate(source: MacAddr, class: u8, step: u8) -> Vec<u8> {
     bytes
 }
 
-/// Returns an 802.3x PAUSE frame from `source`.
+/// Returns an 802.3x PAUSE frame.
 #[must_use]
 pub fn pause(source: MacAddr, quanta: u16) -> Vec<u8> {
     let [high, low] = quanta.to_be_bytes();
@@ -162,7 +160,7 @@ pub fn has_type(bytes: &[u8], ether_type: u16) -> bool {
     bytes.get(12..14) == Some(&ether_type.to_be_bytes())
 }
 
-/// Returns the EtherType after an optional tag, or 0 for a truncated frame.
+/// Returns the EtherType after an optional tag; 0 for a truncated frame.
 #[must_use]
 pub fn ether_type(bytes: &[u8]) -> u16 {
     let at = if tag_of(bytes).is_some() { 16 } else { 12 };
@@ -175,7 +173,7 @@ pub fn is_pfc(bytes: &[u8]) -> bool {
     has_type(bytes, MAC_CONTROL) && bytes.get(14..16) == Some(&[0x01, 0x01])
 }
 
-/// Returns the pause time of `class` in a PFC frame, in quanta, if the class is enabled.
+/// Returns the quanta of `class` in a PFC frame, if enabled.
 #[must_use]
 pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
     let at = 18 + 2 * usize::from(class);
@@ -183,7 +181,7 @@ pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
     enabled.then(|| u16::from_be_bytes([bytes[at], bytes[at + 1]]))
 }
 
-/// Returns (PCP, VID) of the outer 802.1Q tag, if any.
+/// Returns (PCP, VID) of the outer 802.1Q tag.
 #[must_use]
 pub fn tag_of(bytes: &[u8]) -> Option<(u8, u16)> {
     let control = u16::from_be_bytes([*bytes.get(14)?, *bytes.get(15)?]);

@@ -14,7 +14,7 @@ use xoff_wire::units::MacAddr;
 use crate::frames::{EXPERIMENTAL, Frame};
 use crate::tap::{self, Tap};
 
-/// Host of a bed, numbered from 1: host n is 02:00:00:00:00:n, 10.0.0.n and fd00::n.
+/// Host n of a bed, from 1: 02:00:00:00:00:n, 10.0.0.n and fd00::n.
 pub struct Host {
     number: u8,
     device: Device,
@@ -23,8 +23,8 @@ pub struct Host {
     takers: Vec<Socket>,
 }
 
-/// EtherTypes of test frames that no host's stack handles. The kernel counts a tagged frame as dropped if only a
-/// capture received it; it looks below one tag.
+/// EtherTypes that no host's stack handles. The kernel counts a tagged frame as dropped if only a capture received it; it looks below one
+/// tag.
 const TAKEN: [u16; 4] = [EXPERIMENTAL, 0x8100, 0x88a8, 0x88cc];
 
 impl Host {
@@ -34,13 +34,12 @@ impl Host {
         sender.filter("less 1", true).unwrap(); // it never reads
         let takers = TAKEN.iter().map(|&ether_type| taker(&device, ether_type)).collect();
         let host = Host { number, device, tap, sender: RefCell::new(sender), takers };
-        // Sent frames must be complete: checksum filled in, tag in place, no longer than the MTU. GRO keeps the order
-        // on a veth device when a sender changes its CPU.
+        // Sent frames must be complete: checksum, tag, at most MTU. GRO keeps the order on a veth device when a sender changes its CPU.
         host.run("ethtool", &["-K", "eth0", "tx", "off", "txvlan", "off", "tso", "off", "gro", "on"]);
         host
     }
 
-    /// Closes all sockets of `hosts` in parallel: the kernel takes long for each, but no longer for many at once.
+    /// Closes all sockets in parallel: the kernel takes long for each, but no longer for many at once.
     pub(crate) fn end(hosts: impl IntoIterator<Item = Host>) {
         thread::scope(|scope| {
             for Host { tap, sender, takers, .. } in hosts {
@@ -75,7 +74,7 @@ impl Host {
         Ipv4Addr::new(10, 0, 0, self.number)
     }
 
-    /// Returns the host's IPv6 address, if the bed has IPv6.
+    /// Returns the IPv6 address, if the bed has IPv6.
     #[must_use]
     pub fn ipv6(&self) -> Ipv6Addr {
         Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, self.number.into())
@@ -93,7 +92,7 @@ impl Host {
         self.device.namespace()
     }
 
-    /// Returns the tap of all frames that arrive at the host.
+    /// Returns the tap of all arriving frames.
     #[must_use]
     pub fn tap(&self) -> &Tap {
         &self.tap
@@ -121,7 +120,7 @@ impl Host {
         }
     }
 
-    /// Runs a program at the host to its end and returns its output; panics if the program fails.
+    /// Runs a program at the host; returns its output, panics if it fails.
     pub fn run(&self, program: &str, args: &[&str]) -> String {
         let child = self.start(program, args);
         let output = child.wait_with_output().unwrap();
@@ -135,7 +134,7 @@ impl Host {
         printed
     }
 
-    /// Starts a program at the host, with its output in pipes.
+    /// Starts a program, with its output in pipes.
     pub fn start(&self, program: &str, args: &[&str]) -> Child {
         let mut command = dies_with_us(program);
         command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -144,7 +143,6 @@ impl Host {
     }
 }
 
-/// Opens a socket that receives frames of a type and ignores them.
 fn taker(device: &Device, ether_type: u16) -> Socket {
     let protocol = Protocol::from(i32::from(ether_type.to_be()));
     device.namespace().run(|| Socket::new(Domain::PACKET, Type::RAW, Some(protocol))).unwrap()

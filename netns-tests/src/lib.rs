@@ -1,8 +1,7 @@
-//! Harness of the namespace tests: a bed of hosts around a switch. It requires root.
+//! Harness of the namespace tests: a bed of hosts around the real `xoff` binary. It requires root.
 //!
-//! A [`Bed`] has one namespace for the switch, the real `xoff` binary, and one for each host. A [`Host`] sends frames
-//! byte by byte, captures arriving frames, and runs ordinary programs. [`decode`] uses tshark and scapy.
-//! [`Bed::finish`] stops the switch and checks its promise: exit status 0, and no drop counter moved.
+//! A [`Host`] sends frames byte by byte, captures arriving frames, and runs programs. [`decode`] uses tshark and scapy. [`Bed::finish`]
+//! stops the switch of a [`Bed`] and checks its promise.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // test code, in a crate because several tests share it
@@ -29,10 +28,10 @@ pub use traffic::{Reports, RunningTraffic, Traffic, stream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Timeout for expected events, much longer than they ever take.
+/// Timeout for expected events, much longer than they take.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits until `ready` returns a value; panics with `what` after [`PATIENCE`].
+/// Waits for a value of `ready`; panics with `what` after [`PATIENCE`].
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

@@ -21,7 +21,7 @@ use xoff_wire::units::MacAddr;
 use crate::host::dies_with_us;
 use crate::{Host, PATIENCE, one_bed_at_a_time, wait_for};
 
-/// Two namespaces joined by a wire: the host under test, 10.0.0.1, and its peer, 10.0.0.2. Both devices are eth0.
+/// Host under test, 10.0.0.1, joined to its peer, 10.0.0.2. Both devices are eth0.
 pub struct Wire {
     binary: PathBuf,
     namespace: Namespace,
@@ -47,7 +47,7 @@ impl Wire {
         Wire { binary: binary.as_ref().to_owned(), namespace: here, device, peer, lab, _lock: lock }
     }
 
-    /// Returns the peer in the role of the switch.
+    /// Returns the peer, in the role of the switch.
     #[must_use]
     pub fn peer(&self) -> &Host {
         &self.peer
@@ -65,7 +65,7 @@ impl Wire {
         self.device.mac()
     }
 
-    /// Runs a program at the host to its end; returns its output and exit status.
+    /// Runs a program at the host; returns output and exit status.
     #[must_use]
     pub fn run(&self, program: impl AsRef<Path>, args: &str) -> (String, ExitStatus) {
         let mut command = Command::new(program.as_ref());
@@ -74,13 +74,13 @@ impl Wire {
         (String::from_utf8_lossy(&text).into_owned(), output.status)
     }
 
-    /// Returns queueing disciplines and offloads of the device, as printed by `tc` and `ethtool`.
+    /// Returns queueing disciplines and offloads, as printed by `tc` and `ethtool`.
     #[must_use]
     pub fn state(&self) -> String {
         self.run("tc", "qdisc show dev eth0").0 + &self.run("ethtool", "-k eth0").0
     }
 
-    /// Starts `xoff nic --device eth0` with these arguments, without waiting.
+    /// Starts `xoff nic --device eth0`, without waiting.
     #[must_use]
     pub fn launch(&self, args: &str) -> Agent {
         let directory = TempDir::new().unwrap();
@@ -107,8 +107,7 @@ impl Wire {
         agent
     }
 
-    /// Sends `count` datagrams of 1000 bytes to `port` of the peer, numbered from 0, with this DSCP. The send buffer
-    /// holds only a few of them.
+    /// Sends `count` datagrams of 1000 bytes to the peer, numbered from 0. The send buffer holds only a few.
     #[must_use]
     pub fn send(&self, port: u16, dscp: u8, count: u32) -> DatagramSender {
         let sent = Arc::new(AtomicU32::new(0));
@@ -128,14 +127,14 @@ impl Wire {
         DatagramSender { sent, thread }
     }
 
-    /// Returns the numbers of the datagrams that arrived at a port of the peer, in order.
+    /// Returns the numbers of the datagrams at a port of the peer.
     #[must_use]
     pub fn arrived(&self, port: u16) -> Vec<u32> {
         let frames = self.peer.tap().matching(|frame| is_datagram_to(frame, port));
         frames.iter().map(|frame| u32::from_be_bytes(frame.bytes[42..46].try_into().unwrap())).collect()
     }
 
-    /// Waits until `count` datagrams have arrived at the port; returns their numbers.
+    /// Waits for `count` datagrams; returns their numbers.
     pub fn await_arrival(&self, port: u16, count: u32) -> Vec<u32> {
         wait_for(&format!("{count} datagrams"), || {
             let arrived = self.arrived(port);
@@ -143,13 +142,13 @@ impl Wire {
         })
     }
 
-    /// Opens a port of the peer, so that datagrams cause no ICMP error.
+    /// Opens a port of the peer: datagrams then cause no ICMP error.
     #[must_use]
     pub fn listen(&self, port: u16) -> UdpSocket {
         self.peer.namespace().run(|| UdpSocket::bind(("0.0.0.0", port)).unwrap())
     }
 
-    /// Asserts that no device of the wire dropped a sent frame.
+    /// Asserts that no device dropped a sent frame.
     pub fn assert_nothing_dropped(&self) {
         for device in self.lab.devices() {
             let counters = device.counters().unwrap();
@@ -175,7 +174,7 @@ impl DatagramSender {
         self.sent.load(Relaxed)
     }
 
-    /// Waits for the end of the program.
+    /// Waits for the program's end.
     pub fn finish(self) {
         wait_for("the sender to end", || self.thread.is_finished().then_some(()));
         self.thread.join().unwrap();
@@ -209,7 +208,7 @@ impl Agent {
         self.status().classes.swap_remove(class)
     }
 
-    /// Waits until a class is paused (`now`) or not.
+    /// Waits until a class is paused or, without `now`, not.
     pub fn await_pause(&self, class: usize, now: bool) {
         let what = format!("class {class} to be {}", if now { "paused" } else { "resumed" });
         wait_for(&what, || (self.class(class).pause_received.now == now).then_some(()));
@@ -223,12 +222,12 @@ impl Agent {
         self.namespace.run(|| get().ok()?.body_mut().read_to_string().ok())
     }
 
-    /// Sends a signal to the agent.
+    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         signal::kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Sends a signal and waits for the end; returns exit status and log.
+    /// Sends a signal; returns exit status and log.
     pub fn end(mut self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
         self.wait()

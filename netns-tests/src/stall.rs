@@ -1,10 +1,8 @@
 //! Repetition of tests that failed because the machine stalled.
 //!
-//! A switch promises losslessness while no thread stalls beyond its stall budget, a host while its rings hold the
-//! arriving frames. A loaded virtual machine sometimes breaks that condition. A failed test runs again only if a
-//! worker, a host, or idle threads of this process measured a stall; lost frames and drop counters are never a reason.
-//!
-//! Each repetition is a line in a file of the run, given by `XOFF_STALLS` or beside the test binary. A run with too many of them fails.
+//! A switch promises losslessness while no thread stalls beyond its stall budget, a host while its rings hold the arriving frames. A loaded
+//! virtual machine may break that. A failed test runs again only after a measured stall; lost frames and drop counters are never a reason.
+//! Repetitions are lines in a file given by `XOFF_STALLS` or beside the test binary.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};
@@ -23,19 +21,17 @@ use xoff_host::HostReport;
 use xoff_switch::control::status::Status;
 
 const ATTEMPTS: u32 = 3;
-/// Maximum repetitions of all tests of a run together.
+/// Maximum of repetitions in a run; above it the run fails.
 const REPETITIONS_MAX: usize = 6;
-/// Stall budget of switches that report no other.
+/// Budget of switches that report no other.
 const STALL_BUDGET: Duration = Duration::from_millis(200);
-/// Stall budget in the configuration of `xoff demo` and `xoff experiment`.
+/// Budget in the configuration of `xoff demo` and `xoff experiment`.
 const LAB_BUDGET: Duration = Duration::from_millis(25);
-/// Stall budget of their hosts: rings of 4096 frames of 1538 bytes at 1 Gb/s, the fastest line.
+/// Budget of their hosts: rings of 4096 frames of 1538 bytes at 1 Gb/s, the fastest line.
 const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 
-/// Reports of stalls during an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StallReport {
-    /// A switch or host stalled beyond its budget.
     stalled: bool,
     /// Smallest budget.
     budget: Duration,
@@ -49,7 +45,7 @@ thread_local! {
     static STALL_REPORT: Cell<StallReport> = const { Cell::new(StallReport::NONE) };
 }
 
-/// Runs a test, and repeats it if it failed while the machine stalled a switch or a host beyond its budget.
+/// Runs a test; repeats it if it failed while the machine stalled beyond a budget.
 pub fn unstalled(test: impl Fn()) {
     attempt(&TestRun::current(), test);
 }
@@ -71,9 +67,7 @@ fn attempt(run: &TestRun, test: impl Fn()) {
     }
 }
 
-/// Repetitions of a run of the tests.
 struct TestRun {
-    /// File with a line for each repetition.
     file: PathBuf,
 }
 
@@ -88,7 +82,6 @@ impl TestRun {
         TestRun { file: std::env::var_os("XOFF_STALLS").map_or_else(beside, PathBuf::from) }
     }
 
-    /// Records a repetition of this thread's test; panics above [`REPETITIONS_MAX`].
     fn note(&self, what: &str) {
         let test = thread::current().name().unwrap_or("a test").to_owned();
         eprintln!("{test}: {what}");
@@ -103,7 +96,7 @@ impl TestRun {
     }
 }
 
-/// Threads, one on each core, that sleep and measure how late they wake.
+/// Threads, one per core, that measure how late they wake.
 struct WakeupMonitor {
     stop: Arc<AtomicBool>,
     longest: Arc<AtomicU64>,
@@ -139,7 +132,6 @@ impl WakeupMonitor {
         WakeupMonitor { stop, longest, threads }
     }
 
-    /// Returns the longest time for which a core did not run its thread.
     fn longest(self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -147,13 +139,13 @@ impl WakeupMonitor {
     }
 }
 
-/// Records the stalls reported by `xoff demo` or `xoff experiment`.
+/// Records stalls reported by `xoff demo` or `xoff experiment`.
 pub fn note_lab(report: &Value) {
     let beyond = |key: &str, budget: Duration| {
         report[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)
     };
     let host = beyond("longest_host_gap_ms", LAB_HOST_BUDGET);
-    // Runs are judged only if the machine let switches and hosts run in time.
+    // Only runs on a machine without stalls are judged.
     let unjudged = report["runs_judged"] == 0;
     note(beyond("longest_stall_ms", LAB_BUDGET) || host || unjudged, LAB_BUDGET);
 }
@@ -165,7 +157,6 @@ pub fn note_switch(status: &Status) {
     }
 }
 
-/// Records the longest gap of a host with this ring size.
 pub(crate) fn note_host(report: &HostReport, ring: u32) {
     const LONGEST_FRAME_BITS: f64 = 1538.0 * 8.0;
     let budget = Duration::from_secs_f64(f64::from(ring) * LONGEST_FRAME_BITS / (report.line_mbps * 1e6));
@@ -212,7 +203,6 @@ mod tests {
     fn late_wakeup_beyond_budget_is_stall() {
         let directory = tempfile::tempdir().unwrap();
         let run = TestRun { file: directory.path().join("stalls") };
-        // No thread wakes without any delay.
         assert_eq!(attempts(&run, 2, StallReport { stalled: false, budget: Duration::ZERO }), (2, true));
         assert_eq!(attempts(&run, 2, StallReport { stalled: false, budget: Duration::MAX }), (1, false));
     }

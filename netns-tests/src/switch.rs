@@ -18,7 +18,7 @@ use crate::{Config, PATIENCE, stall, wait_for};
 
 const CONTROL: &str = "http://127.0.0.1:9464";
 
-/// Running `xoff run`.
+/// Running switch.
 pub struct Switch {
     namespace: Namespace,
     child: Child,
@@ -28,13 +28,13 @@ pub struct Switch {
 /// Options of a switch process beyond its configuration.
 #[derive(Debug, Default)]
 pub struct LaunchOptions {
-    /// Destination of the log; `None`: a file that [`Switch::stderr`] reads.
+    /// Destination of the log; `None`: a file for [`Switch::stderr`].
     pub stderr: Option<Stdio>,
-    /// Soft and hard limit of open files; `None`: those of the test.
+    /// Soft and hard limit of open files; `None`: inherited.
     pub descriptors: Option<(u64, u64)>,
-    /// Environment variables beyond those of the test.
+    /// Additional environment variables.
     pub environment: Vec<(&'static str, String)>,
-    /// Additional arguments of `xoff run`.
+    /// Additional arguments.
     pub arguments: Vec<OsString>,
 }
 
@@ -50,7 +50,7 @@ pub struct Exit {
 }
 
 impl Switch {
-    /// Starts `binary run FILE` in `namespace` with this configuration, and waits until the switch is ready.
+    /// Starts `binary run FILE` in `namespace`, and waits until the switch is ready.
     pub fn start(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         Switch::launch(binary, namespace, config).ready()
     }
@@ -67,12 +67,12 @@ impl Switch {
         self
     }
 
-    /// Starts the switch without waiting; for starts that must fail.
+    /// Starts the switch, which may fail, without waiting.
     pub fn launch(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         Switch::launch_with(LaunchOptions::default(), binary, namespace, config)
     }
 
-    /// Starts the switch with these `options`, without waiting.
+    /// Starts the switch with `options`, without waiting.
     pub fn launch_with(options: LaunchOptions, binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("switch.toml");
@@ -121,7 +121,7 @@ impl Switch {
         self.get("/metrics").unwrap_or_else(|error| panic!("/metrics: {error}"))
     }
 
-    /// Returns HTTP status and text from `/healthz`.
+    /// Returns status and text of `/healthz`.
     #[must_use]
     pub fn health(&self) -> (u16, String) {
         let url = format!("{CONTROL}/healthz");
@@ -133,7 +133,7 @@ impl Switch {
         self.namespace.run(request)
     }
 
-    /// Returns the resident memory in bytes (VmRSS).
+    /// Returns the resident memory in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
@@ -147,17 +147,17 @@ impl Switch {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
-    /// Overwrites the configuration file; the switch reads it at the next reload.
+    /// Overwrites the configuration file, for the next reload.
     pub fn write(&self, config: &Config) {
         fs::write(self.directory.path().join("switch.toml"), config.to_string()).unwrap();
     }
 
-    /// Sends a signal to the switch.
+    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         signal::kill(self.pid(), signal).unwrap();
     }
 
-    /// Stops the process (SIGSTOP) until SIGCONT, and waits until it is stopped.
+    /// Stops the process until SIGCONT, and waits until it is stopped.
     pub fn halt(&self) {
         self.signal(Signal::SIGSTOP);
         wait_for("the switch to be stopped", || {
@@ -166,19 +166,19 @@ impl Switch {
         });
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the end.
     pub fn wait(mut self) -> Exit {
         let status = wait_for("the switch to end", || self.child.try_wait().unwrap());
         Exit { status, stdout: self.read("stdout"), stderr: self.stderr() }
     }
 
-    /// Sends SIGTERM and waits for the end.
+    /// Ends the switch by SIGTERM.
     pub fn stop(self) -> Exit {
         self.signal(Signal::SIGTERM);
         self.wait()
     }
 
-    /// Sends SIGKILL and waits for the end.
+    /// Ends the switch by SIGKILL.
     pub fn kill(self) -> Exit {
         self.signal(Signal::SIGKILL);
         self.wait()
@@ -214,7 +214,7 @@ impl Switch {
         lines.join("\n")
     }
 
-    /// Sends `body` to `path` by PUT; returns HTTP status and body of the reply.
+    /// Sends a PUT; returns status and body.
     ///
     /// # Errors
     /// Returns an error if there is no reply.
@@ -228,10 +228,10 @@ impl Switch {
         })
     }
 
-    /// Returns the body of a GET of `path`.
+    /// Returns the body of a GET.
     ///
     /// # Errors
-    /// Returns an error if there is no reply, or an error status.
+    /// Returns an error without a reply, or for an error status.
     pub fn get(&self, path: &str) -> Result<String, ureq::Error> {
         let url = format!("{CONTROL}{path}");
         let get = || ureq::get(&url).config().timeout_global(Some(PATIENCE)).build().call();

@@ -1,6 +1,4 @@
-//! Capture of every frame that arrives at a device, with its VLAN tag.
-//!
-//! The kernel removes tags before a packet socket receives the frame; libpcap reinserts them.
+//! Capture of all frames that arrive at a device, with VLAN tags: libpcap reinserts those that the kernel removes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +13,7 @@ use crate::{frames, wait_for};
 /// Captured frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedFrame {
-    /// Time of arrival by the kernel's clock, since the epoch.
+    /// Arrival by the kernel's clock, since the epoch.
     pub at: Duration,
     /// Bytes without FCS.
     pub bytes: Vec<u8>,
@@ -27,7 +25,7 @@ pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// Collector of the frames that arrive at one device.
+/// Collector of frames that arrive at a device.
 pub struct Tap {
     captured: Arc<Mutex<Vec<CapturedFrame>>>,
     stopped: Arc<AtomicBool>,
@@ -55,17 +53,17 @@ impl Tap {
         self.captured.lock().unwrap().clone()
     }
 
-    /// Returns the frames so far that are `wanted`.
+    /// Returns the `wanted` frames so far.
     pub fn matching(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
         self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).cloned().collect()
     }
 
-    /// Counts the frames so far that are `wanted`.
+    /// Counts the `wanted` frames so far.
     pub fn count(&self, wanted: impl Fn(&[u8]) -> bool) -> usize {
         self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).count()
     }
 
-    /// Waits until `count` frames that are `wanted` have arrived, and returns all of them.
+    /// Waits for `count` frames that are `wanted`; returns all of them.
     pub fn wait(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
         wait_for(&format!("{count} frames"), || {
             let found = self.matching(&wanted);
@@ -73,13 +71,13 @@ impl Tap {
         })
     }
 
-    /// Returns the numbers of the numbered frames so far, in order.
+    /// Returns the numbers of the numbered frames.
     #[must_use]
     pub fn numbers(&self) -> Vec<u32> {
         self.captured.lock().unwrap().iter().filter_map(|frame| frames::sequence(&frame.bytes)).collect()
     }
 
-    /// Waits for the frame with this number, and returns the first of them.
+    /// Waits for the first frame with this number.
     pub fn numbered(&self, number: u32) -> CapturedFrame {
         self.wait(1, |bytes| frames::sequence(bytes) == Some(number)).swap_remove(0)
     }
@@ -100,12 +98,11 @@ impl Drop for Tap {
     }
 }
 
-/// Buffer of a capturing socket in bytes, enough for several seconds of a test's traffic.
+/// Buffer of a capturing socket, enough for several seconds of traffic.
 const WATCHING: i32 = 64 << 20;
-/// Buffer of a sending socket in bytes; small, because it is mapped and unmapped for every host of every test.
+/// Buffer of a sending socket; small, because it is mapped and unmapped for every host of every test.
 pub(crate) const SENDING: i32 = 64 << 10;
 
-/// Opens a packet socket on `device` with a buffer of this many bytes.
 pub(crate) fn open(device: &Device, buffer: i32) -> Capture<Active> {
     device.namespace().run(|| {
         Capture::from_device(device.name())

@@ -1,7 +1,5 @@
-//! Traffic between hosts that obey pauses, and its results.
-//!
-//! All hosts announce their addresses and open their devices before any sends, so no frame is flooded because of a late
-//! receiver. A run ends when all sent frames have arrived, or none for a while.
+//! Traffic between hosts that obey pauses. All hosts announce their addresses and open their devices before any sends, so no frame is
+//! flooded because of a late receiver. A run ends when all sent frames have arrived, or none for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -20,12 +18,11 @@ use crate::{Host, stall};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time without arrivals after which missing frames are lost.
 const QUIET: Duration = Duration::from_secs(1);
-/// Entries of a host's ring: frames of half a second at 200 Mb/s.
+/// Entries of a host's ring: half a second at 200 Mb/s.
 const RING: u32 = 8192;
-/// Linger time of hosts: the harness ends them.
 const FOREVER: Nanos = Nanos::from_secs(3600);
 
-/// Returns a stream of `class` to `to` at `rate` (bits per second on the line, such as `"50M"`).
+/// Returns a stream at `rate`, bits per second on the line (`"50M"`).
 #[must_use]
 pub fn stream(to: &Host, class: u8, rate: &str, count: u64) -> String {
     format!("dst={},class={class},rate={rate},count={count}", to.mac())
@@ -45,26 +42,26 @@ impl<'a> Traffic<'a> {
         Traffic { line: BitRate::from_mbps(line), qcn: None, hosts: Vec::new() }
     }
 
-    /// Gives hosts added from here on a rate limiter for each stream, and CN-TAGs.
+    /// Gives hosts added from here on rate limiters and CN-TAGs.
     #[must_use]
     pub fn rate_limited(mut self) -> Traffic<'a> {
         self.qcn = Some(ReactionSettings::STANDARD);
         self
     }
 
-    /// Adds a host that receives.
+    /// Adds a receiver.
     #[must_use]
     pub fn sink(self, host: &'a Host) -> Traffic<'a> {
         self.source(host, &[])
     }
 
-    /// Adds a host that receives, and sends `streams` in the syntax of `xoff traffic`, each with a count.
+    /// Adds a receiver that also sends `streams` in the syntax of `xoff traffic`, each with a count.
     #[must_use]
     pub fn source(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         self.source_that(host, streams, Obedience::Obey)
     }
 
-    /// Adds a source that reacts to pauses according to `obedience`.
+    /// Adds a source with this `obedience` to pauses.
     #[must_use]
     pub fn source_that(self, host: &'a Host, streams: &[String], obedience: Obedience) -> Traffic<'a> {
         let options = HostOptions { obedience, ..self.options(host) };
@@ -89,7 +86,7 @@ impl<'a> Traffic<'a> {
         HostOptions {
             line: self.line,
             linger: Some(FOREVER),
-            end_markers: false, // reports are settled with each other, and a sink may end before markers arrive
+            end_markers: false, // reports are settled with each other; a sink may end before markers arrive
             ring: RING,
             qcn: self.qcn,
             ..HostOptions::new(host.device().name())
@@ -114,7 +111,7 @@ impl<'a> Traffic<'a> {
         RunningTraffic { hosts }
     }
 
-    /// Announces every host's address and waits until all other hosts, and so all switches between them, have received it.
+    /// Announces every host's address, and waits until all hosts, and so all switches, have received it.
     fn introduce(&self) {
         for (host, ..) in &self.hosts {
             let hello = announce::gratuitous_arp(host.mac());
@@ -125,14 +122,13 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Starts all hosts and waits for the end of the run.
+    /// Runs the traffic to its end.
     #[must_use]
     pub fn run(self) -> Reports {
         self.start().finish()
     }
 }
 
-/// Host with its thread.
 struct TrafficHost {
     number: u8,
     expected: u64,
@@ -179,7 +175,7 @@ impl RunningTraffic {
         self.total(|progress| &progress.received)
     }
 
-    /// Returns the number of frames of a class received by one host.
+    /// Returns the number of a class's frames received by a host.
     #[must_use]
     pub fn received_at(&self, host: &Host, class: usize) -> u64 {
         let running_host = self.hosts.iter().find(|running_host| running_host.number == host.number());
@@ -217,7 +213,7 @@ impl RunningTraffic {
         self.hosts.iter().flat_map(|host| volumes(&host.progress)).map(|volume| volume.frames.get()).sum()
     }
 
-    /// Waits until `done`; panics with `what` after the maximum duration.
+    /// Waits until `done`; panics with `what` after a minute.
     pub fn wait(&self, what: &str, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
         while !done() {
@@ -234,7 +230,7 @@ impl RunningTraffic {
     }
 }
 
-/// Final reports of all hosts, settled between senders and receivers.
+/// Final reports, settled between senders and receivers.
 #[derive(Debug)]
 pub struct Reports {
     numbers: Vec<u8>,
@@ -249,7 +245,7 @@ impl Reports {
         &self.reports[place.expect("the host took part")]
     }
 
-    /// Returns the results at `to` of stream number `stream` of `from`.
+    /// Returns the results of `from`'s stream at `to`.
     #[must_use]
     pub fn received(&self, from: &Host, stream: u8, to: &Host) -> &ReceivedStream {
         let key = (u16::from(from.number()), stream);
@@ -257,7 +253,7 @@ impl Reports {
         received.iter().find(|it| (it.sender, it.stream) == key).expect("the stream was sent there")
     }
 
-    /// Asserts that every stream of these classes arrived once, in order and complete, and that no host dropped a frame.
+    /// Asserts that every stream of these classes arrived complete, once and in order, and that no host dropped a frame.
     pub fn assert_lossless(&self, classes: &[u8]) {
         for report in &self.reports {
             let streams = report.received.iter().filter(|stream| classes.contains(&stream.class));

@@ -1,11 +1,10 @@
-//! Tests that two workers act as one bridge: learning, copies, tags and counters across workers.
+//! Learning, copies, tags and counters across two workers.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 
 use crate::{bed_beside_others, frame};
 
-/// Ports 1 and 3 on one worker, port 2 on another.
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p3\"] }, { ports = [\"p2\"] }]";
 
 #[test]

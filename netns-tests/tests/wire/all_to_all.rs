@@ -1,15 +1,13 @@
-//! Traffic of eight hosts to each other, for each model of packet memory.
+//! Traffic of eight hosts, for each model of packet memory.
 
 use xoff_netns_tests::{Host, Traffic, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// Hosts.
 const HOSTS: u8 = 8;
-/// Frames of each lossless stream. Every line sends and receives seven of them.
+/// Frames of each lossless stream; a line carries seven.
 const FRAMES: u64 = 300;
 
-/// Keys of each model of packet memory.
 const MODELS: [&str; 4] = [
     "",
     "[memory]\nreceive_chunks = \"small\"\n",
@@ -17,7 +15,7 @@ const MODELS: [&str; 4] = [
     "[memory]\nmodel = \"shared\"\n",
 ];
 
-/// Every host offers twice its line to the seven others, with a lossy class beside the lossless one.
+/// Every host offers twice its line, with a lossy class beside the lossless one.
 // proves: memory, lossless
 #[test]
 fn all_to_all_loses_nothing_in_any_memory() {

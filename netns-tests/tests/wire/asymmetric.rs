@@ -1,4 +1,4 @@
-//! Test of asymmetric PFC: the port obeys pauses of every class, and sends them for lossless classes only.
+//! Asymmetric PFC: the port obeys pauses of every class, and sends them for lossless classes only.
 
 use xoff_netns_tests::{frames, wait_for};
 

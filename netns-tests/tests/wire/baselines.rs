@@ -1,10 +1,10 @@
-//! Tests of P-PFC, G-PFC and GFC on the wire: paused peers, thresholds to the byte, no loss.
+//! P-PFC, G-PFC and GFC on the wire: paused peers, thresholds to the byte, no loss.
 
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// Pauses `classes` towards `host`, so that frames to it stay queued.
+/// Pauses `classes` towards `host`: frames to it stay queued.
 fn pause(host: &Host, switch: &Switch, classes: &[u8]) {
     host.send(host.to(host).numbered(0).build()); // learned
     send_pfc(host, classes, u16::MAX);
@@ -19,7 +19,7 @@ fn send_pfc(host: &Host, classes: &[u8], quanta: u16) {
     host.send(frames::pfc(host.mac(), &times));
 }
 
-/// Sends one frame that counts as `counted` bytes, and waits until the switch has received it.
+/// Sends a frame that counts as `counted` bytes, and waits for it.
 fn send(bed: &Bed, switch: &Switch, (from, to): (usize, usize), class: u8, counted: usize) {
     let index = usize::from(class);
     let before = switch.class(from, index).rx_frames;
@@ -61,7 +61,7 @@ fn p_pfc_pauses_feeding_ports() {
     }
 }
 
-/// G-PFC pauses lower classes of the port at half of XOFF, and the class itself at XOFF.
+/// G-PFC pauses lower classes at half of XOFF, and the class itself at XOFF.
 // proves: g-pfc
 #[test]
 fn g_pfc_pauses_lower_classes_first() {
@@ -94,7 +94,6 @@ fn g_pfc_pauses_lower_classes_first() {
     assert_eq!(status.ports[0].classes[4].pause_sent.xoff, 0);
 }
 
-/// Returns the rate step of a class in a frame with the GFC extension.
 fn rate_step(bytes: &[u8], class: u8) -> Option<u8> {
     let named = frames::is_pfc(bytes) && bytes[34..38] == *b"GFC1" && bytes[38] >> class & 1 == 1;
     named.then(|| bytes[40 + usize::from(class)])
@@ -155,7 +154,7 @@ fn gfc_rates_need_a_gfc_peer() {
     assert_eq!([0, 1].map(|port: usize| status.ports[port].rate_frames_received), [2, 0]);
 }
 
-/// Two senders of two lossless classes offer twice the rate of the third port's line.
+/// Two senders of two classes offer twice the line rate.
 fn incast(policy: &str, parameters: &str) {
     unstalled(|| {
         let bed = bed(3).build();

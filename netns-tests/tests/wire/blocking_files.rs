@@ -1,4 +1,4 @@
-//! Tests of files that never return data and pipes that nobody reads: the switch continues, and ends on request.
+//! Files that never return data, and pipes that nobody reads: the switch continues, and ends on request.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read as _;
@@ -18,13 +18,12 @@ fn config(bed: &Bed) -> Config {
     bed.config("speed = \"100M\"")
 }
 
-/// Replaces a file by a pipe.
 fn replace_by_pipe(file: &Path) {
     fs::remove_file(file).unwrap();
     mkfifo(file, Mode::S_IRWXU).unwrap();
 }
 
-/// Starts a reload that waits for its file, and checks that further reloads are refused meanwhile.
+/// Starts a reload that waits for its file; further reloads must be refused.
 fn waiting_reload(bed: &Bed) -> Child {
     let start = || {
         let mut command = Command::new(BINARY);
@@ -58,7 +57,7 @@ fn blocking_configuration_delays_nothing() {
     first.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(first.wait().unwrap().code(), Some(2), "{text}");
     assert!(text.contains("has not answered for 5 s") || text.contains("still waits"), "{text}");
-    // A new file is read although a thread still waits for the first.
+    // A thread still waits for the first file.
     fs::remove_file(&file).unwrap();
     switch.write(&config(&bed));
     wait_for("a reload of the file", || {
@@ -66,7 +65,6 @@ fn blocking_configuration_delays_nothing() {
         assert!(done || text.contains("still waits"), "{text}");
         done.then_some(())
     });
-    // The end of the switch does not wait for the last reload.
     replace_by_pipe(&file);
     let mut last = waiting_reload(&bed);
     let Exit { status, stderr, .. } = switch.stop();
@@ -74,7 +72,7 @@ fn blocking_configuration_delays_nothing() {
     last.wait().unwrap();
 }
 
-/// Runs a switch that records into a file and forwards more than a pipe holds.
+/// Records into a file, and forwards more than a pipe holds.
 fn recorded_into(file: PathBuf) -> Exit {
     let bed = bed_beside_others(2).build();
     let arguments = ["--record".into(), file.into()].into();

@@ -1,4 +1,4 @@
-//! Tests of `xoff capture`: tshark reads a growing capture of all frames, and forwarding is not disturbed.
+//! `xoff capture`: tshark reads a growing capture of all frames.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
@@ -16,7 +16,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::{BINARY, bed_beside_others, frame};
 
-/// Fields of a frame requested from tshark, in the order of [`DecodedFrame`].
+/// Fields requested from tshark, in the order of [`DecodedFrame`].
 const FIELDS: [&str; 9] = [
     "frame.interface_name",
     "frame.packet_flags_direction",
@@ -35,11 +35,11 @@ struct DecodedFrame {
     /// `in`, `out`, or empty.
     direction: &'static str,
     comment: String,
-    /// Pause time of class 3 in a PFC frame.
+    /// Pause time of class 3.
     pause: String,
     at: f64,
     len: usize,
-    /// EtherType, step of a rate, and operation of a list of flows, if present.
+    /// EtherType, step of a rate, and operation of a list of flows.
     control: [String; 3],
 }
 
@@ -63,7 +63,6 @@ impl DecodedFrame {
         }
     }
 
-    /// Describes a frame of MAC control or LLDP.
     fn control_kind(&self) -> String {
         match &self.control {
             [_, step, _] if !step.is_empty() => format!("rate {step}"),
@@ -73,7 +72,6 @@ impl DecodedFrame {
         }
     }
 
-    /// Returns port, direction, and comment without times.
     fn event(&self) -> (&str, &str, String) {
         let words = self.comment.split(' ').filter(|word| !word.starts_with("delay_ns="));
         (&self.port, self.direction, words.collect::<Vec<_>>().join(" "))
@@ -91,7 +89,6 @@ fn interrupt(child: &Child) {
     signal::kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
 }
 
-/// Capture whose frames a tshark reads as they arrive.
 struct LiveCapture {
     capture: Child,
     tshark: Child,
@@ -114,7 +111,7 @@ impl LiveCapture {
         LiveCapture { capture, tshark, lines, reader }
     }
 
-    /// Waits until tshark has printed this many frames, while the capture runs.
+    /// Waits for this many frames, while the capture runs.
     fn wait(&self, count: usize) -> Vec<DecodedFrame> {
         wait_for(&format!("{count} frames"), || {
             let lines = self.lines.lock().unwrap();
@@ -122,7 +119,7 @@ impl LiveCapture {
         })
     }
 
-    /// Ends the capture as Ctrl-C does; returns all frames and standard error.
+    /// Ends the capture as Ctrl-C does; returns frames and standard error.
     fn end(mut self) -> (Vec<DecodedFrame>, String) {
         interrupt(&self.capture);
         let output = self.capture.wait_with_output().unwrap();
@@ -140,7 +137,6 @@ fn read_lines(from: ChildStdout, to: std::sync::Arc<std::sync::Mutex<Vec<String>
     })
 }
 
-/// Returns the number of captures begun, from the switch's log.
 fn captures_begun(switch: &Switch) -> usize {
     switch.stderr().matches("frames are captured").count()
 }
@@ -157,13 +153,13 @@ fn start(bed: &Bed, config: &Config) -> Switch {
     switch
 }
 
-/// Returns the frames received, sent and dropped in all classes.
+/// Returns the received, sent and dropped frames of all classes.
 fn counted(port: &PortStatus) -> [u64; 3] {
     let sum = |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum();
     [sum(|class| class.rx_frames), sum(|class| class.tx_frames), sum(|class| class.drops.values().sum())]
 }
 
-/// Captures a pause that host 2 sends, the pause that the switch then sends to host 1, and the end of both.
+/// Captures a pause by host 2, the pause sent to host 1, and the end of both.
 fn pauses_in_both_directions(config: &str) {
     let bed = bed_beside_others(2).build();
     let defaults = "speed = \"1M\"\nlossless = [3]";
@@ -182,7 +178,7 @@ fn pauses_in_both_directions(config: &str) {
     let (lines, summary) = live.end();
     assert_eq!(summary, "10 frames captured, 0 missed\n");
 
-    // Frames of one port are in the order of the events.
+    // Frames of one port are in the order of events.
     let of = |port: &str| {
         lines.iter().filter(|line| line.port == port).map(DecodedFrame::event).collect::<Vec<_>>()
     };
@@ -200,7 +196,7 @@ fn pauses_in_both_directions(config: &str) {
     let pauses: Vec<_> = pauses.map(|line| (line.port.as_str(), line.pause.as_str())).collect();
     assert_eq!(pauses, [("p2", "65535"), ("p1", "65535"), ("p2", "0"), ("p1", "0")]);
 
-    // The queueing delay in the comment is the time between the two frames.
+    // The queueing delay in the comment is the time between both frames.
     let [first_in, first_out] = ["in", "out"].map(|direction| {
         lines
             .iter()
@@ -212,7 +208,6 @@ fn pauses_in_both_directions(config: &str) {
     assert!((first_out.at - first_in.at - delay / 1e9).abs() < 1e-6, "{first_in:?} {first_out:?}");
     assert_eq!((first_in.len, first_out.len), (1_500, 1_500));
 
-    // The capture has every frame that a port counts.
     for (number, (before, name)) in (1..).zip(before.into_iter().zip(["p1", "p2"])) {
         let after = wait_for("the frames to have left", || {
             let port = counted(&switch.port(number));
@@ -225,7 +220,6 @@ fn pauses_in_both_directions(config: &str) {
     bed.finish(switch);
 }
 
-/// The capture has every frame, and pauses in both directions.
 // proves: capture
 #[test]
 fn tshark_reads_a_growing_capture() {
@@ -238,7 +232,7 @@ fn capture_merges_ports_of_two_workers() {
     pauses_in_both_directions("workers = [{ ports = [\"p1\"] }, { ports = [\"p2\"] }]");
 }
 
-/// With `--dropped`, a capture has dropped frames only, of all reasons or of one.
+/// Dropped frames have all reasons, or one.
 // proves: capture
 #[test]
 fn drop_capture_has_frames_with_reasons() {
@@ -308,7 +302,7 @@ fn capture_filters_class_control_and_count() {
     bed.finish(switch);
 }
 
-/// Returns a list that pauses a flow of class 4 without frames.
+/// Returns a list that pauses a flow of class 4.
 fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     let mut bytes = frames::pfc(host.mac(), &[(4, u16::MAX)]);
     bytes.truncate(34);
@@ -317,7 +311,7 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     bytes
 }
 
-/// Host 2 pauses classes 3 and 4, requests a rate and pauses a flow; frames of host 1 then make the switch request the same of host 1.
+/// Host 2 pauses classes 3 and 4, requests a rate and pauses a flow; frames of host 1 make the switch request the same of host 1.
 // proves: capture
 #[test]
 fn control_capture_has_rates_lists_lldp() {
@@ -334,7 +328,7 @@ fn control_capture_has_rates_lists_lldp() {
     live.wait(3);
     a.send(Frame::new(a.mac(), MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e])).payload(0x88cc, &[0, 0]).build());
     live.wait(4);
-    // 3,008 bytes exceed three quarters of XOFF; 4,512 bytes exceed half of it.
+    // 3,008 bytes exceed three quarters of XOFF; 4,512 exceed half.
     (1..=2).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
     live.wait(5);
     (3..=5).for_each(|number| a.send(a.to(b).tag(4, 0).numbered(number).build_len(1_500)));
@@ -364,7 +358,6 @@ fn control_capture_has_rates_lists_lldp() {
         (Some(&"0"), Some(&"2")),
         "all limits and pauses end: {requested:?}"
     );
-    // The capture has as many frames as the counters.
     let status = switch.status();
     let [port1, port2] = [0, 1].map(|port| &status.ports[port]);
     let lists = port1.classes[4].flows.unwrap();
@@ -375,7 +368,7 @@ fn control_capture_has_rates_lists_lldp() {
     bed.finish(switch);
 }
 
-/// Returns the missed frames from the interface statistics of a file, as read by Wireshark.
+/// Returns the missed frames of a file, as read by Wireshark.
 fn missed_in(file: &Path) -> u64 {
     let dropped = "pcapng.options.option.data.interface.dropped";
     let mut tshark = Command::new("tshark");
@@ -388,7 +381,7 @@ fn missed_in(file: &Path) -> u64 {
         .sum()
 }
 
-/// The captured frames are read only after all are forwarded; they exceed all buffers by megabytes.
+/// The frames are read after all are forwarded; they exceed all buffers by megabytes.
 // proves: capture
 #[test]
 fn slow_capture_reader_costs_no_frame() {
@@ -420,7 +413,7 @@ fn slow_capture_reader_costs_no_frame() {
     bed.finish(switch);
 }
 
-/// A capture also ends with its reader or with the switch.
+/// A capture also ends with its reader or the switch.
 // proves: capture
 #[test]
 fn captures_are_limited_to_four() {
@@ -445,7 +438,7 @@ fn captures_are_limited_to_four() {
     let (a, b) = (bed.host(1), bed.host(2));
     (1..=20).for_each(|number| a.send(frame(a, b, 3, number)));
     b.tap().numbered(20);
-    // A capture that runs when the switch stops ends with exit code 1.
+    // A capture ended by the switch exits with 1.
     let last = capture(&bed, &["-w", "-"]);
     wait_for("the last", || (captures_begun(&switch) == 6).then_some(()));
     bed.finish(switch);
@@ -488,7 +481,7 @@ fn capture_needs_root_and_no_browser() {
     bed.finish(switch);
 }
 
-/// Permission to open the socket file is no permission to capture.
+/// Opening the socket file is no permission to capture.
 // proves: capture
 #[test]
 fn capture_by_socket_file_needs_root() {

@@ -1,10 +1,10 @@
-//! Test of a pause that propagates over two switches to the senders without loss.
+//! A pause propagates over two switches without loss.
 
 use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
 
-/// Two senders at the first switch send to a port of the second with a fifth of the trunk's rate.
+/// Two near senders share a far port with a fifth of the trunk's rate.
 // proves: lossless
 #[test]
 fn far_congestion_pauses_near_senders() {

@@ -1,6 +1,4 @@
-//! Tests of classification: every kind of frame gets its class, for each kind of trust.
-//!
-//! All frames leave by a port that writes their class as PCP, so that the far host sees the class of every frame.
+//! Classification for each kind of trust. Frames leave by a port that writes their class as PCP.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +12,7 @@ const MAPS: &str = "
     dscp_map = { 0-7 = 3, 8-15 = 4, 16-23 = 5, 24-31 = 6, 32-39 = 7, 40-45 = 0, 46 = 7, 47 = 0, 48-55 = 1, 56-63 = 2 }
 ";
 
-/// Kind of frame: PCP and VID of a tag, DSCP in IPv4 or IPv6.
+/// PCP and VID of a tag, DSCP in IPv4 or IPv6.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     tag: Option<(u8, u16)>,
@@ -63,7 +61,6 @@ impl Kind {
     }
 }
 
-/// Returns (number, PCP) of a frame with a tag.
 fn number_and_class(bytes: &[u8]) -> Option<(u32, u8)> {
     let (pcp, _) = frames::tag_of(bytes)?;
     let number = match frames::ether_type(bytes) {
@@ -79,7 +76,7 @@ fn received_classes(bed: &Bed, collector: usize) -> BTreeMap<u32, u8> {
     bed.host(collector).tap().all().iter().filter_map(|frame| number_and_class(&frame.bytes)).collect()
 }
 
-/// The frames have every DSCP, every PCP, and none.
+/// Every DSCP, every PCP, and none.
 // proves: classification
 #[test]
 fn trust_selects_class_of_every_frame() {

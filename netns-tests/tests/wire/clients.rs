@@ -1,4 +1,4 @@
-//! Tests of ordinary programs across the switch: iperf3 with DSCP, and a download compared byte for byte.
+//! iperf3 with DSCP, and a download compared byte for byte.
 
 use std::fs;
 

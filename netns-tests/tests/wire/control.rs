@@ -1,4 +1,4 @@
-//! Tests of `/status`, `/metrics`, `xoff status` and link monitoring of a running switch.
+//! `/status`, `/metrics`, `xoff status` and link monitoring.
 
 use std::process::{Command, Output};
 
@@ -8,9 +8,8 @@ use xoff_switch::control::Link;
 use crate::{BINARY, bed_beside_others};
 
 const FRAMES: u32 = 20;
-/// Bytes of each frame, with FCS.
+/// Frame length, with FCS.
 const BYTES: u32 = 204;
-/// Lowest DSCP of class 3.
 const DSCP: u8 = 24;
 
 fn exchange(bed: &Bed) {
@@ -115,7 +114,7 @@ fn status_watch_obeys_keys_on_terminal() {
     bed.finish(switch);
 }
 
-/// All features with optional parts of `/status` are enabled.
+/// All optional parts of `/status` are enabled.
 // proves: status
 #[test]
 fn status_under_load_matches_schema() {

@@ -1,4 +1,4 @@
-//! Test of the dashboard with a recorded incident in a real Prometheus: values of all lines were calculated by hand.
+//! The dashboard with a recorded incident in a real Prometheus: all lines were calculated by hand.
 
 use std::process::Command;
 
@@ -8,7 +8,6 @@ const SCRIPT: &str = include_str!("dashboard.py");
 const DASHBOARDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards");
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.md");
 
-/// Every line of the dashboard has its value, unit, and switch.
 // proves: monitoring
 #[test]
 fn dashboard_shows_recorded_incident() {

@@ -1,4 +1,4 @@
-//! Tests of `xoff demo --json`: losslessness, the keys that scripts use, and its namespaces after signals.
+//! `xoff demo --json`: losslessness, keys that scripts use, and namespaces after signals.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;

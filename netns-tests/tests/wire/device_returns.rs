@@ -1,4 +1,4 @@
-//! Tests of devices that disappear and return: their ports are opened again, and other ports lose nothing.
+//! Devices that disappear and return: their ports open again, and other ports lose nothing.
 
 use std::process::{Child, Command};
 
@@ -8,10 +8,8 @@ use xoff_switch::control::Link;
 
 use crate::{BINARY, PATIENT, bed, frame};
 
-/// XOFF at two frames of 1000 bytes.
 const SMALL: &str = "[class.3]\nxoff = 2000";
 
-/// Ports 1 and 2 on the first worker, port 3 on the second.
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p2\"] }, { ports = [\"p3\"] }]";
 
 fn ip(bed: &Bed, words: &str) {
@@ -19,7 +17,7 @@ fn ip(bed: &Bed, words: &str) {
     assert!(output.status.success(), "ip {words}: {output:?}");
 }
 
-/// Process in a host's namespace, which identifies the namespace.
+/// Process that identifies a host's namespace.
 struct NamespaceHolder(Child);
 
 impl NamespaceHolder {
@@ -35,7 +33,7 @@ impl Drop for NamespaceHolder {
     }
 }
 
-/// Recreates the wire of port `number` to its host; `with` are options of the switch's end.
+/// Recreates a port's wire; `with` are options of the switch's end.
 pub fn recreate_wire(bed: &Bed, number: usize, with: &str) {
     let host = bed.host(number);
     let holder = NamespaceHolder::at(host);
@@ -49,7 +47,6 @@ pub fn await_removal(switch: &Switch, number: usize) {
     wait_for("the device to be gone", || (switch.port(number).link == Link::Gone).then_some(()));
 }
 
-/// Waits until the device of port `number` is up after its return number `times`.
 pub fn await_return(switch: &Switch, number: usize, times: u64) {
     wait_for("the port to be open again", || {
         let port = switch.port(number);
@@ -58,7 +55,6 @@ pub fn await_return(switch: &Switch, number: usize, times: u64) {
 }
 
 fn ping(from: &Host, to: &Host) {
-    // The address has changed.
     from.run("ip", &["neigh", "flush", "dev", "eth0"]);
     from.run("ping", &["-c", "3", "-i", "0.2", "-W", "5", &to.ipv4().to_string()]);
 }
@@ -67,7 +63,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-/// Removes the device of port 2 while frames are queued for it, and lets one of the same name appear.
+/// Removes port 2's device under queued frames, and adds one of the same name.
 fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnce(&Bed)) {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(SMALL));
@@ -89,7 +85,7 @@ fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnc
     assert!(code == 503 && health.contains("\nport p2: not ready: its device p2 is gone\n"), "{health}");
     let metrics = switch.metrics();
     assert!(metrics.lines().any(|line| line == "xoff_port_gone{switch=\"xoff\",port=\"p2\"} 1"), "{metrics}");
-    // Frames to unknown addresses go to the other port, and none is queued.
+    // Frames to unknown addresses go to the other port; none is queued.
     (8..=20).for_each(|number| a.send(frame(a, b, 3, number)));
     c.tap().numbered(20);
     let lost = switch.class(2, 3);
@@ -129,7 +125,6 @@ fn recreated_device_is_reopened() {
     assert_device_returns(|bed, _| ip(bed, "link del p2"), |bed| recreate_wire(bed, 2, ""));
 }
 
-/// An acknowledged gap does not affect verdict, metrics and exit code.
 // proves: verdict
 #[test]
 fn acknowledged_gap_is_ignored() {
@@ -194,7 +189,7 @@ fn device_from_another_namespace_is_reopened() {
     });
 }
 
-/// Two other ports, on different workers, are under load.
+/// Ports on different workers are under load.
 // proves: devices
 #[test]
 fn returning_device_costs_others_nothing() {
@@ -255,7 +250,7 @@ fn all_devices_may_be_removed() {
     switch.stop();
 }
 
-/// The port brings packet memory for each of its queues.
+/// The port brings memory for each of its queues.
 // proves: devices
 #[test]
 fn device_returning_with_more_queues_opens() {

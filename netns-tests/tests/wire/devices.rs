@@ -1,4 +1,4 @@
-//! Tests of ports whose device disappears, is renamed, or loses its XDP program. Returning devices are in `device_returns`.
+//! Devices that disappear, are renamed, or lose their XDP program.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
@@ -51,7 +51,7 @@ fn renamed_device_is_still_read() {
     assert_eq!((port.name.as_str(), port.device.as_str()), ("p2", "other"));
     b.send(frame(b, a, 3, 1));
     a.tap().numbered(1);
-    // The device drops frames longer than its peer's MTU.
+    // The device drops frames above its peer's MTU.
     b.run("ip", &["link", "set", "eth0", "mtu", "1000"]);
     a.send(a.to(b).tag(3, 0).numbered(2).build_len(1400));
     wait_for("the drop", || switch.port(2).device_drops.filter(|drops| drops.tx_dropped == 1));
@@ -71,7 +71,7 @@ fn own_stack_frames_are_no_loss() {
         bed.namespace().run(|| {
             let socket = UdpSocket::bind("10.9.9.1:0").unwrap();
             socket.set_broadcast(true).unwrap();
-            let _ = socket.send_to(b"anybody?", "10.9.9.255:9"); // it may fail because no host replies
+            let _ = socket.send_to(b"anybody?", "10.9.9.255:9"); // fails if no host replies
         });
     };
     send();
@@ -84,7 +84,7 @@ fn own_stack_frames_are_no_loss() {
     assert_eq!(filters(&bed), "", "it is left as it was found");
 }
 
-/// If by chance no frame arrives while devices are returned, this test checks nothing.
+/// This test checks nothing if by chance no frame arrives while devices are returned.
 // proves: own-stack
 #[test]
 fn own_stack_during_stop_no_loss() {
@@ -96,7 +96,7 @@ fn own_stack_during_stop_no_loss() {
         let socket = UdpSocket::bind("10.9.9.1:0").unwrap();
         socket.set_broadcast(true).unwrap();
         while ended.try_recv() == Err(TryRecvError::Empty) {
-            let _ = socket.send_to(b"anybody?", "10.9.9.255:9"); // it may fail, too
+            let _ = socket.send_to(b"anybody?", "10.9.9.255:9"); // may fail, too
         }
     });
     wait_for("a frame", || (switch.port(1).xdp_statistics?.tx_held_back > 0).then_some(()));

@@ -1,4 +1,4 @@
-//! Tests of frames before silence: all of them leave, and all memory becomes free.
+//! Frames before silence: all leave, and all memory becomes free.
 
 use xoff_netns_tests::frames::{self, BROADCAST, Frame};
 use xoff_netns_tests::{Bed, Switch, wait_for};
@@ -13,7 +13,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-/// Bursts of awkward sizes are followed by silence, so that no later frame pushes out the last ones.
+/// Bursts of awkward sizes: no later frame pushes out the last ones.
 // proves: ledger
 #[test]
 fn last_frames_of_burst_leave() {
@@ -36,7 +36,7 @@ fn last_frames_of_burst_leave() {
     }
 }
 
-/// Partial batches of all kinds of frames are repeated; all memory is free again after each.
+/// Partial batches of all kinds of frames.
 // proves: ledger
 #[test]
 fn free_memory_returns_to_baseline() {

@@ -1,4 +1,4 @@
-//! Tests of ECN with real endpoints: the kernel's TCP counts the marks, and tcpdump finds valid checksums.
+//! ECN with real endpoints: kernel TCP counts marks, tcpdump finds valid checksums.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn counter(host: &Host, name: &str) -> u64 {
     value.parse().unwrap()
 }
 
-/// Returns the ECN marks and the wrong IP checksums that tcpdump finds in a capture.
+/// Returns ECN marks and wrong IP checksums in a capture.
 fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
     let text = host.run("tcpdump", &["-nvr", capture, "ip"]);
     let marks = text.lines().filter(|line| line.contains("tos 0x3,CE")).count();
@@ -24,7 +24,7 @@ fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
 #[test]
 fn kernel_tcp_receives_every_ecn_mark() {
     let bed = bed(2).build();
-    // Full marking from 60 kB on: the queue of a single TCP stream into a slow port reaches it.
+    // A single TCP stream into a slow port reaches full marking.
     let class = "[class.0]\necn_min = 30000\necn_max = 60000\n";
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "speed = \"100M\"").more(class));
     let (a, b) = (bed.host(1), bed.host(2));

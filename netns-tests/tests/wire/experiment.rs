@@ -1,4 +1,4 @@
-//! Tests of `xoff experiment`: keys of the report, and no leftovers. Measured values depend on the machine and are not checked.
+//! `xoff experiment`: keys of the report, no leftovers. Values depend on the machine.
 
 mod arguments;
 mod routed;
@@ -14,7 +14,6 @@ use serde_json::Value;
 use xoff_experiments::experiment::{Experiment, VARIANTS, Variant};
 use xoff_netns_tests::{note_lab, one_bed_at_a_time, unstalled, wait_for};
 
-/// Keys of every policy in every experiment.
 const KEYS: [&str; 14] = [
     "/lossless/sent",
     "/lossless/received",
@@ -31,7 +30,7 @@ const KEYS: [&str; 14] = [
     "/longest_host_gap_ms",
     "/usual_host_gap_ms",
 ];
-/// Rate for experiments whose duration does not depend on it; it leaves spare processor time.
+/// Rate for experiments whose duration does not depend on it; it spares processor time.
 const SLOW: [&str; 2] = ["--speed", "50M"];
 
 fn experiment(args: &[&str]) -> Command {
@@ -40,8 +39,7 @@ fn experiment(args: &[&str]) -> Command {
     command
 }
 
-/// Runs an experiment with `policies`, all of them lossless, and checks the properties common to all experiments. The
-/// report has the keys `numbers`, and identical keys for each policy.
+/// Runs an experiment with lossless `policies`. The report has the keys `numbers`, identical for each policy.
 fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("plot.svg");
@@ -51,7 +49,7 @@ fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Va
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let inside = wait_for("the experiment to run", || {
-        // Four hosts, and four routers each with a namespace of its kernel: then all routing daemons run.
+        // Four hosts and four router kernels: then all routing daemons run.
         let least = if name.ends_with("--routed") { 12 } else { 1 };
         Some(namespaces(run.id())).filter(|inside| inside.len() >= least)
     });
@@ -84,7 +82,6 @@ fn number(result: &Value, key: &str) -> u64 {
     result.pointer(key).and_then(Value::as_u64).unwrap()
 }
 
-/// Runs the incast under every lossless policy that `is_selected` selects.
 fn incast(is_selected: impl Fn(&Variant) -> bool) {
     let numbers = [
         "/sweep/2/goodput_mbps/p50",
@@ -124,7 +121,6 @@ fn signals_senders(variant: &Variant) -> bool {
     ["qcn-", "pfc-ecn"].iter().any(|prefix| variant.name.starts_with(prefix))
 }
 
-/// The report has the same keys for each policy.
 // proves: experiments, experiment-parity
 #[test]
 fn incast_is_lossless_under_every_policy() {
@@ -215,7 +211,7 @@ fn deadlocked_frames_are_held_not_lost() {
             assert_eq!(number(result, "/held") > 0, number(result, "/deadlocks") > 0);
             assert_eq!(result["cycle"].as_array().unwrap().is_empty(), number(result, "/deadlocks") == 0);
         }
-        // Under PFC the ring is blocked, each switch holds the one before it, and the report has that cycle.
+        // Under PFC each switch of the ring holds the one before it.
         let result = &report["policies"]["pfc"];
         assert_eq!(number(result, "/deadlocks"), 1);
         let held = number(result, "/held");
@@ -230,7 +226,7 @@ fn deadlocked_frames_are_held_not_lost() {
     });
 }
 
-/// Runs a QCN experiment. Every CNM is decoded and comes from the congestion points of the variant.
+/// Every CNM comes from the congestion points of the variant.
 fn qcn(name: &str, flows: usize) {
     let numbers = ["/phases/2/congested_mbps/p50", "/phases/2/fairness/p50", "/flows/4/mbps/1/p50", "/cnms"];
     let policies = ["qcn-egress", "qcn-ingress-occupancy"];
@@ -281,7 +277,7 @@ fn two_lossless_classes_lose_nothing() {
     });
 }
 
-/// Messages and TCP use four paths, spread in three ways.
+/// Four paths, spread in three ways.
 // proves: experiments
 #[test]
 fn balance_compares_spreads_without_loss() {
@@ -394,7 +390,6 @@ fn tcp_retransmits_drops_of_lossy_class() {
     assert_eq!(number(result, "/pfc/xoff_sent"), 0);
 }
 
-/// Each policy gets the same random traffic, and the report counts the lost frames.
 // proves: experiments
 #[test]
 fn shared_memory_seed_repeats_traffic() {
@@ -484,7 +479,7 @@ fn raw_data_agree_with_report() {
     });
 }
 
-/// The pipeline takes a frame every 143 us, the line one every 123 us: the pipeline is congested.
+/// The pipeline takes a frame every 143 us, the line one every 123 us.
 // proves: experiments
 #[test]
 fn pipeline_rate_limits_goodput() {
@@ -519,7 +514,7 @@ fn interrupted_experiment_leaves_nothing() {
     await_namespaces_unused(&inside);
 }
 
-/// Returns the network namespaces of the threads of a process, except our own.
+/// Returns the network namespaces of a process's threads, except our own.
 fn namespaces(process: u32) -> BTreeSet<PathBuf> {
     let own = fs::read_link("/proc/self/ns/net").unwrap();
     threads(&Path::new("/proc").join(process.to_string())).filter(|namespace| *namespace != own).collect()

@@ -1,4 +1,4 @@
-//! Tests of links that go down and come up again.
+//! Links that go down and come up again.
 
 use std::process::Command;
 
@@ -44,7 +44,6 @@ fn flap_ends_the_received_pause() {
     (1..=10).for_each(|number| a.send(frame(a, b, 3, number)));
     b.tap().numbered(10);
     assert_eq!(b.tap().numbers(), (1..=10).collect::<Vec<_>>());
-    // The other direction works, too.
     b.send(frame(b, a, 3, 11));
     a.tap().numbered(11);
     bed.finish(switch);
@@ -74,7 +73,7 @@ fn flap_resends_xoff_of_held_class() {
     assert!(!status.ports[0].classes[3].pause_sent.now);
 }
 
-/// The kernel never sends frames that it holds for a deleted device; their sender resumes.
+/// The kernel never sends frames held for a deleted device; their sender resumes.
 // proves: link-down
 #[test]
 fn deleted_device_keeps_no_frames() {
@@ -114,7 +113,7 @@ fn port_without_link_gets_no_frames() {
     b.tap().numbered(4);
     bed.port(2).set_up(false).unwrap();
     wait_for("the link to go down", || (switch.port(2).link == Link::Down).then_some(()));
-    // The address is unknown now, so frames are flooded to the only other port.
+    // Unknown address: frames are flooded to the other port.
     (5..=8).for_each(|number| a.send(frame(a, b, 1, number)));
     c.tap().numbered(8);
     bed.port(2).set_up(true).unwrap();
@@ -145,7 +144,7 @@ fn host_resumes_after_its_link_returns() {
     assert!(sent < FRAMES, "it was down");
     a.device().set_up(true).unwrap();
     let reports = traffic.finish();
-    // Frames in the device may be lost with it; all later frames arrive.
+    // Frames in the device may be lost with it.
     let got = reports.received(a, 0, b);
     assert_eq!(reports.of(a).sent[0].frames, FRAMES);
     assert!(got.lost <= sent - received, "{} of {} on their way were lost", got.lost, sent - received);

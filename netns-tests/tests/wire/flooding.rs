@@ -1,4 +1,4 @@
-//! Tests of flooding: allowed ports, and addresses that are never flooded.
+//! Allowed ports, and addresses that are never flooded.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
@@ -62,8 +62,7 @@ fn reserved_addresses_are_never_forwarded() {
     bed.finish(switch);
 }
 
-/// Host 1 floods and sends to host 2, while host 3 pauses its port for ever. A pause at 100 Mb/s lasts 335 ms, long
-/// enough to refresh it on a busy machine.
+/// Host 3 pauses its port for ever. A pause at 100 Mb/s lasts 335 ms, long enough to refresh it on a busy machine.
 // proves: stalled-floods
 #[test]
 fn paused_port_never_stalls_floods() {

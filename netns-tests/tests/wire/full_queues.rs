@@ -1,13 +1,12 @@
-//! Tests of full egress queues, and of accounting at the ingress.
+//! Full egress queues, and accounting at the ingress.
 
 use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// Limit of an egress queue: full with three frames of 1000 bytes.
+/// Full with three frames of 1000 bytes.
 const THREE: &str = "[class.3]\negress_max = 3001\n";
 
-/// Starts a switch with class 3 paused towards host 2.
 fn start_paused(bed: &Bed, config: &Config) -> Switch {
     let switch = bed.start(config);
     let b = bed.host(2);
@@ -18,7 +17,7 @@ fn start_paused(bed: &Bed, config: &Config) -> Switch {
     switch
 }
 
-/// Sends frames that count as 1000 bytes each to host 2.
+/// Sends frames that count as 1000 bytes.
 fn send(bed: &Bed, switch: &Switch, numbers: std::ops::RangeInclusive<u32>) {
     let (a, b) = (bed.host(1), bed.host(2));
     let last = u64::from(*numbers.end());
@@ -26,7 +25,7 @@ fn send(bed: &Bed, switch: &Switch, numbers: std::ops::RangeInclusive<u32>) {
     wait_for("the frames", || (switch.class(1, 3).rx_frames == last).then_some(()));
 }
 
-/// Returns the numbers that arrived at the host, without the frames flooded at the start.
+/// Returns the numbers, without frames flooded at the start.
 fn numbers(host: &Host) -> Vec<u32> {
     host.tap().numbers().into_iter().filter(|&number| number > 0).collect()
 }
@@ -52,7 +51,7 @@ fn full_queue_drops_only_the_excess() {
     bed.assert_no_drops();
 }
 
-/// A frame that does not fit halts the pipeline: frames of all ports and classes wait.
+/// A frame that does not fit halts frames of all ports and classes.
 // proves: pipeline
 #[test]
 fn full_queue_halts_the_pipeline() {

@@ -1,4 +1,4 @@
-//! Test of random frames: the switch survives them, and other traffic is not disturbed.
+//! Random frames: the switch survives, and other traffic is not disturbed.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{PATIENT, bed};
 
 const FRAMES: usize = 6_000;
 
-/// Returns a frame of random length and bytes, usually with a valid beginning.
+/// Returns a random frame, usually with a valid beginning.
 fn garbage(rng: &mut Rng, hosts: &[&Host]) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..rng.usize(15..=1514)).map(|_| rng.u8(..)).collect();
     if rng.bool() {

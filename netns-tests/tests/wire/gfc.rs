@@ -1,4 +1,4 @@
-//! Tests of GFC between switches and hosts that all request and obey rates.
+//! GFC between switches and hosts that request and obey rates.
 
 use std::thread;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use crate::{PATIENT, bed, frame};
 
 const LINE_MBPS: u64 = 200;
 
-/// Adds the policy, at a switch whose peers all understand rates. Steps begin at 300, 450, 525 KB and so on.
+/// Adds the policy where all peers understand rates. Steps begin at 300, 450, 525 KB and so on.
 fn gfc(config: Config) -> Config {
     config.switch(PATIENT).switch("policy = \"gfc\"").more("[class.3]\nxoff = \"600KB\"\nxon = \"200KB\"")
 }
 
 const PORTS: &str = "speed = \"200M\"\ngfc_peer = true";
 
-/// Returns the rates that a port requests and obeys in class 3.
+/// Returns the requested and obeyed rates of class 3.
 fn rates(port: &PortStatus) -> [Option<u64>; 2] {
     let ClassStatus { requested_rate_bits_per_second, rate_obeyed_bits_per_second, .. } = port.classes[3];
     [requested_rate_bits_per_second, rate_obeyed_bits_per_second]
 }
 
-/// Two senders are behind one switch, a slow line behind the other. All requested rates are obeyed, and all limits end.
+/// Two senders are behind one switch, a slow line behind the other.
 // proves: gfc
 #[test]
 fn far_congestion_slows_switch_and_hosts() {
@@ -49,7 +49,6 @@ fn far_congestion_slows_switch_and_hosts() {
         let reports = traffic.finish();
         reports.assert_lossless(&[3]);
         assert!(requested.iter().chain(&obeyed).all(|&rate| step(rate)), "{requested:?} {obeyed:?}");
-        // 100 Mb/s exceed the slow line.
         assert!(obeyed.iter().any(|&rate| rate <= 50_000_000), "{obeyed:?}");
         for (switch, port) in [(&far, 2), (&near, 1), (&near, 2), (&near, 3)] {
             wait_for("the end of all limits", || (rates(&switch.port(port)) == [None, None]).then_some(()));
@@ -73,7 +72,7 @@ fn far_congestion_slows_switch_and_hosts() {
 #[test]
 fn gfc_rate_limits_only_its_class() {
     const FRAMES: usize = 100;
-    /// Time of a frame of 1500 bytes, with 24 bytes of overhead on the line, at a quarter of 20 Mb/s.
+    /// Time of 1500 bytes and 24 of overhead at a quarter of 20 Mb/s.
     const FRAME_TIME: Duration = Duration::from_nanos(1_524 * 8 * 1_000 / 5);
     unstalled(|| {
         let bed = bed(2).build();
@@ -95,7 +94,7 @@ fn gfc_rate_limits_only_its_class() {
         let slow: Vec<Duration> =
             received.iter().filter(|frame| of_class(&frame.bytes, 3)).map(|frame| frame.at).collect();
         let took = slow[FRAMES - 1] - slow[0];
-        // Two frames may leave at once, and a busy machine may timestamp the first one late.
+        // Two frames may leave at once, and the first may be timestamped late.
         assert!(took > FRAME_TIME * 3 / 4 * u32::try_from(FRAMES).unwrap(), "{took:?}");
         let last_of_4 = received.iter().rposition(|frame| of_class(&frame.bytes, 4)).unwrap();
         assert!(last_of_4 < 2 * FRAMES - 30, "class 4 was done long before class 3");
@@ -103,7 +102,6 @@ fn gfc_rate_limits_only_its_class() {
     });
 }
 
-/// The dissector reads a frame from the switch, and reports malformed variants of it.
 // proves: capture
 #[test]
 fn dissector_flags_malformed_rates() {

@@ -1,4 +1,4 @@
-//! Tests of two switches joined by several wires, which are a group at both ends.
+//! Two switches joined by several wires, a group at both ends.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,6 @@ use xoff_switch::control::status::Status;
 use crate::{PATIENT, bed};
 
 const ARP: u16 = 0x0806;
-/// Group of each switch: hosts are at p1 and p2, the wires to the other switch at p3 and p4.
 const GROUP: &str = "[[group]]\nname = \"up\"\nports = [\"p3\", \"p4\"]\n";
 
 fn pair() -> Bed {
@@ -26,7 +25,7 @@ fn sent(status: &Status) -> [u64; 2] {
     [0, 1].map(|member| status.groups[0].members[member].tx_frames)
 }
 
-/// Returns a datagram of the flow `port`, which is also in its payload.
+/// Returns a datagram of the flow `port`, which is also its payload.
 fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
     let mut frame = from.to(to).udp(24, &[b'g', port]).build();
     frame[35] = port; // of the UDP source port
@@ -43,7 +42,7 @@ fn group_spreads_flows_without_duplicates() {
     let (a, b) = (bed.host(1), bed.host(3));
     a.run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
     bed.host(4).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &bed.host(2).ipv4().to_string()]);
-    // Every other host received the request once, and its sender did not.
+    // Every other host received the request once.
     let arp_requests = |host: &Host| {
         host.tap()
             .count(|bytes| has_type(bytes, ARP) && bytes[..12] == [&BROADCAST.0[..], &a.mac().0].concat())
@@ -62,7 +61,6 @@ fn group_spreads_flows_without_duplicates() {
     assert!(first.min(second) >= 3 * 16, "{first} and {second} of 64 flows");
     let mac = status.fdb.iter().find(|entry| entry.mac == b.mac().to_string());
     assert_eq!(mac.and_then(|entry| entry.group.as_deref()), Some("up"));
-    // TCP works in both directions.
     let mut server = b.start("/usr/bin/python3", &["-c", SERVER]);
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(server.stdout.take().unwrap()), &mut line)
@@ -77,7 +75,7 @@ fn group_spreads_flows_without_duplicates() {
     bed.finish(far);
 }
 
-/// Server that returns the number of bytes received, for four connections.
+/// Server that returns the bytes received, for four connections.
 const SERVER: &str = "
 import socket
 server = socket.create_server(('', 7777))
@@ -100,7 +98,7 @@ for _ in range(4):
 print(total)
 ";
 
-/// Eight lossless streams use two wires, one of which is cut and restored meanwhile.
+/// Eight lossless streams use both wires.
 // proves: group-changes
 #[test]
 fn cut_wire_loses_only_its_frames() {

@@ -1,4 +1,4 @@
-//! Tests of the harness with the kernel's bridge as the switch.
+//! The harness with the kernel's bridge as the switch.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -76,7 +76,7 @@ fn decoders_accept_our_udp_frame() {
 #[should_panic(expected = "frames lost in devices")]
 fn lost_frame_fails_the_test() {
     let bed = bed_beside_others(1).build();
-    // No process in the switch's namespace receives this frame.
+    // No process receives this frame.
     let nobody = Frame::new(bed.host(1).mac(), bed.port(1).mac()).numbered(1).build();
     bed.host(1).send(nobody);
     bed.host(1).run("sleep", &["0.1"]);

@@ -1,4 +1,4 @@
-//! Tests of head-of-line blocking.
+//! Head-of-line blocking.
 
 use xoff_netns_tests::{Traffic, stream, unstalled};
 
@@ -7,7 +7,7 @@ use crate::{PATIENT, bed};
 /// Room for frames that accumulate during stalls of the machine.
 const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 
-/// RFC 2889: half of a sender's load goes to a congested port, half to a free one.
+/// RFC 2889: half of a sender's load goes to a congested port.
 // proves: scheduling
 #[test]
 fn congested_port_slows_no_free_port() {
@@ -34,7 +34,7 @@ fn congested_port_slows_no_free_port() {
     });
 }
 
-/// In lossless classes, the victim shares neither port with the congesting senders, or both ports but not the class.
+/// The victim shares neither port with the culprits, or both but not the class.
 // proves: scheduling
 #[test]
 fn victims_are_never_paused() {

@@ -1,5 +1,4 @@
-//! Tests of agents in an incast of ordinary programs, beside lossy traffic: with agents the lossless class loses
-//! nothing, without them it does.
+//! Incast of ordinary programs: with agents the lossless class loses nothing, without them it does.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +9,7 @@ use xoff_netns_tests::{note_switch, one_bed_at_a_time, unstalled};
 
 use crate::BINARY;
 
-/// Report of `scripts/hosts_incast.py`, and the account of the network.
+/// Report of `scripts/hosts_incast.py`, and the network's account.
 struct Outcome {
     programs: Value,
     account: Value,
@@ -27,10 +26,7 @@ impl Outcome {
     }
 }
 
-/// Runs five hosts, with or without agents, at a switch with small buffers.
-///
-/// Without agents, TCP fills them within seconds: Reno, which every kernel has, sends faster until it loses. BBR,
-/// possibly the default, need not fill them.
+/// Runs five hosts at a switch with small buffers. Without agents, Reno fills them within seconds; BBR, possibly the default, need not.
 fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
     let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();
@@ -59,7 +55,6 @@ fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
     Outcome { programs: read(programs), account, code: output.status.code() }
 }
 
-/// Lossy traffic of the same hosts loses frames.
 // proves: host-service
 #[test]
 fn agents_keep_udp_lossless() {

@@ -1,4 +1,4 @@
-//! Test of HTTP clients that do not read: they use bounded memory and do not block others.
+//! HTTP clients that do not read: bounded memory, no block of others.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -9,9 +9,8 @@ use xoff_netns_tests::{Bed, Switch, wait_for};
 use crate::bed_beside_others;
 
 const ADDRESSES: u32 = 100_000;
-/// Number of clients, above the number that are served.
+/// Above the number that are served.
 const CLIENTS: usize = 250;
-/// Maximum memory of all clients, in bytes.
 const MEMORY_MAX: u64 = 48 << 20;
 
 fn many_addresses() -> String {

@@ -1,11 +1,11 @@
-//! Tests of more load than a port's line rate: lossless classes are paused, lossy classes dropped.
+//! Overload: lossless classes are paused, lossy ones dropped.
 
 use xoff_netns_tests::{Host, Traffic, stream, unstalled, wait_for};
 use xoff_switch::control::status::PortStatus;
 
 use crate::{PATIENT, bed};
 
-/// Two senders offer 108 % of the third port's line.
+/// Two senders offer 108 % of the line.
 // proves: lossless
 #[test]
 fn small_overload_pauses_both_senders() {
@@ -27,7 +27,7 @@ fn small_overload_pauses_both_senders() {
     });
 }
 
-/// A lossy class overloads the rest of the line; the lossless class beside it is not affected.
+/// A lossy class overloads the line beside a lossless one.
 // proves: lossy-classes
 #[test]
 fn lossy_drops_are_counted_exactly() {

@@ -1,14 +1,13 @@
-//! Runs the tests of `integrations/` and of `scripts/benchmarks` with the binary under test.
+//! Runs the tests of `integrations/` and `scripts/benchmarks`.
 
 use std::path::Path;
 use std::process::Command;
 
 use xoff_netns_tests::one_bed_at_a_time;
 
-/// Python with Debian's packages, whatever other Python is on the PATH.
+/// Python with Debian's packages, whatever is on the PATH.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Runs these tests of `integrations/`, by their pytest names.
 fn assert_pytest_passes(of: &str, tests: &[&str]) {
     let _alone = one_bed_at_a_time(crate::BINARY);
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integrations").join(of);

@@ -1,11 +1,11 @@
-//! Tests of frames up to an MTU of 9000: in one descriptor if a chunk holds them, else in several.
+//! Frames up to an MTU of 9000, in one descriptor or in several.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, wait_for};
 
 use crate::bed_beside_others;
 
-/// Returns a numbered frame of `len` bytes, with a payload that depends on the number.
+/// Returns a frame whose payload depends on its number.
 fn patterned(frame: Frame, number: u32, len: usize) -> Vec<u8> {
     let mut bytes = frame.numbered(number).build_len(len);
     let from = bytes.len().min(24);
@@ -29,7 +29,6 @@ fn cross_whole(bed: &Bed, lengths: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// Floods a frame and checks that each copy is complete.
 fn flood_whole(bed: &Bed, len: usize) {
     let a = bed.host(1);
     let frame = patterned(Frame::new(a.mac(), frames::BROADCAST), 1_000, len);
@@ -54,7 +53,7 @@ fn frames_cross_in_one_descriptor() {
 fn frames_cross_in_several_descriptors() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
-    // A chunk holds 3,840 bytes: lengths just below, at, and just above one and two chunks, with tags considered.
+    // A chunk holds 3,840 bytes: lengths around one and two chunks, with tags considered.
     cross_whole(
         &bed,
         [60, 1_514, 3_835, 3_836, 3_839, 3_840, 3_841, 7_675, 7_676, 7_680, 7_681, 9_013, 9_014],
@@ -128,7 +127,7 @@ fn hosts_exchange_large_pings() {
     bed.finish(switch);
 }
 
-/// A receive chunk holds the shortest of the dropped frames only.
+/// A receive chunk holds the shortest dropped frame only.
 // proves: frames
 #[test]
 fn overlong_frames_are_dropped_and_counted() {

@@ -1,4 +1,4 @@
-//! Frames that the kernel drops during a stall count once, under the classes that their port carried meanwhile.
+//! Frames dropped by the kernel during a stall count once, under the classes that their port carried meanwhile.
 
 use nix::sys::signal::Signal;
 use xoff_netns_tests::{Exit, wait_for};
@@ -7,12 +7,11 @@ use xoff_switch::control::status::Verdict;
 
 use crate::{bed, frame};
 
-/// Three times the frames that the rings hold at 100 Mb/s.
+/// Three times the rings' capacity at 100 Mb/s.
 const MANY: u32 = 4_000;
 
-/// Outcome of a stall.
 struct StallOutcome {
-    /// Frames that nobody received, without drops that the switch reports.
+    /// Frames that nobody received, without reported drops.
     missing: u64,
     received_of_class_3: u64,
     verdict: Verdict,
@@ -20,14 +19,13 @@ struct StallOutcome {
     exit: Exit,
 }
 
-/// Sends frames of each class in turn while a switch is stopped.
+/// Sends frames of each class while a switch is stopped.
 fn stall(mode: &str, frames: &[(u8, u32)]) -> StallOutcome {
     let classes = frames.iter().flat_map(|&(class, count)| (0..count).map(move |_| (class, 64)));
     stall_of("whole", mode, 0, classes)
 }
 
-/// Sends frames of these classes and lengths, all but the first `before` of them while a switch is stopped. `chunks`: size
-/// of receive chunks.
+/// Sends frames of these classes and lengths, `before` of them ahead of the stop. `chunks`: size of receive chunks.
 fn stall_of(
     chunks: &str,
     mode: &str,
@@ -123,7 +121,7 @@ fn lossless_kernel_drops_count_once() {
     }
 }
 
-/// No frame of class 3 reaches the switch: only the XDP program counts them.
+/// Class 3 never reaches the switch: only the XDP program counts it.
 // proves: kernel-drops
 #[test]
 fn wholly_lost_class_stays_lossless() {
@@ -136,9 +134,9 @@ fn wholly_lost_class_stays_lossless() {
 
 /// Promised frames at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 bytes on the line.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// Receive chunks: a worker leaves up to 31 out of the fill ring.
+/// A worker leaves up to 31 chunks out of the fill ring.
 const WHOLE: u32 = PROMISED + 31;
-/// Small receive chunks: one more for each 512 bytes.
+/// Small chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 // proves: memory, headroom
@@ -162,7 +160,7 @@ fn stall_loses_only_frames_beyond_chunks() {
     }
 }
 
-/// A worker refills the ring from 32 missing chunks on: before that, in between, and just before the next time.
+/// A worker refills from 32 missing chunks on: before that, in between, and just before the next time.
 // proves: memory, headroom
 #[test]
 fn stall_after_traffic_loses_nothing() {

@@ -1,4 +1,4 @@
-//! Tests of `xoff lab`: programs on the hosts of a network from one file.
+//! `xoff lab`: programs on the hosts of a network from one file.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -25,7 +25,7 @@ impl Workspace {
         Workspace { directory: tempfile::tempdir().unwrap(), _alone: one_bed_at_a_time(super::BINARY) }
     }
 
-    /// Writes a network file with a name that no other test process uses.
+    /// Writes a network file with a unique name.
     pub(super) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.directory.path().join(format!("{}.toml", named(name)));
         fs::write(&path, text).unwrap();
@@ -97,12 +97,12 @@ fn five_line_lab_accounts_every_frame() {
         |host: usize| account["hosts"][host]["interfaces"][0]["counters"]["tx_frames"].as_u64().unwrap();
     let ledger = &account["switches"][0]["ledger"];
     assert!(sent(0) >= 5 && sent(1) >= 5, "{account}");
-    // Hosts are counted before the switch stops: later frames of their kernels are in its ledger alone.
+    // Counted before the stop: later frames of hosts' kernels are in the switch's ledger alone.
     assert!(ledger["received"].as_u64().unwrap() >= sent(0) + sent(1), "{account}");
     assert_eq!(ledger["balanced"], true);
 }
 
-/// The hosts' neighbours together exceed the kernel's limit for all namespaces (`gc_thresh3`).
+/// All neighbours exceed the kernel's limit for all namespaces (`gc_thresh3`).
 // proves: lab-file
 #[test]
 fn sixty_four_hosts_reach_each_other() {
@@ -175,8 +175,7 @@ fn lab_exit_code_is_the_commands() {
     assert!(message.contains("stall_bugdet") && message.contains(".toml:6"), "{message}");
 }
 
-/// Two senders that do not obey pauses overload a third host; DSCP 24 is the lossless class. The senders' kernels drop
-/// the switch's CNMs, and the receiver's kernel frames without a socket.
+/// Two senders ignore pauses; DSCP 24 is the lossless class. The senders' kernels drop CNMs, the receiver's kernel frames without a socket.
 // proves: lab-account
 #[test]
 fn lossless_loss_overrides_exit_code() {
@@ -209,7 +208,7 @@ fn lossless_loss_overrides_exit_code() {
     assert_eq!(account["verdict"]["host_dropped"], 2, "{account}");
 }
 
-/// Both labs also outlive the shell that started them.
+/// Both labs outlive the shell that started them.
 // proves: lab-lifecycle
 #[test]
 fn two_labs_run_and_leave_nothing() {
@@ -240,7 +239,6 @@ fn two_labs_run_and_leave_nothing() {
     for name in [&a, &b] {
         succeed(&mut lab(&["exec", "--lab", name, "h1", "--", "ping", "-c", "1", "h2"]));
     }
-    // Directory, environment and standard input are passed on.
     let mut there =
         lab(&["exec", "--lab", &a, "h1", "--", "sh", "-c", "pwd; echo $GREETING $XOFF_NODE; cat"]);
     let mut there = there
@@ -255,7 +253,6 @@ fn two_labs_run_and_leave_nothing() {
     there.stdout.take().unwrap().read_to_string(&mut output).unwrap();
     assert!(there.wait().unwrap().success());
     assert_eq!(output, "/usr\nhello h1\nfrom outside\n");
-    // A program that ignores SIGTERM is no obstacle.
     let stubborn = "trap '' TERM; echo started; exec sleep 1000";
     let mut stubborn =
         lab(&["exec", "--lab", &a, "h2", "--", "sh", "-c", stubborn]).stdout(Stdio::piped()).spawn().unwrap();
@@ -286,7 +283,7 @@ fn two_labs_run_and_leave_nothing() {
 fn next_run_removes_killed_leftovers() {
     let workspace = Workspace::new();
     let file = workspace.file("killed", FIVE_LINES);
-    // The program's standard output is redirected, or the test's reader would wait for it.
+    // Otherwise the test's reader would wait for the program's output.
     let script = "xoff lab exec h1 -- sh -c 'echo $$; exec sleep 1000'";
     let script = script.replace("xoff lab", &format!("{} lab", super::BINARY));
     let mut victim = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", &script])
@@ -338,7 +335,7 @@ fn killed_run_and_down_end_command() {
     assert!(!command.exists());
 }
 
-/// Two senders overload a third host in the lossless class, with more data than sockets hold.
+/// Two senders overload a host with more data than sockets hold.
 // proves: lab-account
 #[test]
 fn unmodified_senders_are_paused_at_hosts() {
@@ -403,7 +400,7 @@ fn unmodified_senders_are_paused_at_hosts() {
     assert!(decoded.lines().any(|line| line.trim_end().ends_with("\t24")), "no data in {decoded}");
 }
 
-/// A capture has the frames between two switches, and an agent that cannot start is reported.
+/// The capture has the frames between two switches.
 // proves: lab-account
 #[test]
 fn lab_captures_trunk_reports_failed_agent() {

@@ -1,4 +1,4 @@
-//! Tests of `xoff lab` with existing hosts: namespaces, processes, containers, and guests behind a TAP.
+//! `xoff lab` with existing hosts: namespaces, processes, containers, and guests behind a TAP.
 
 use std::fs;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn foreign_namespace_and_process_stay_unchanged() {
     assert!(!left.contains("xoff0"), "{left}");
 }
 
-/// A fake docker knows one container and answers only the expected query.
+/// A fake docker answers only the expected query.
 // proves: lab-account
 #[test]
 fn container_is_found_by_name() {
@@ -95,7 +95,7 @@ fn container_is_found_by_name() {
     assert!(message.contains("No such object: barrel"), "{message}");
 }
 
-/// Sends datagrams that overflow their socket.
+/// Overflows a socket.
 const BEFORE: &str = r#"
 import socket, sys
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -153,7 +153,7 @@ fn earlier_drops_are_no_lab_losses() {
     assert_eq!(account["hosts"][1]["interfaces"][0]["counters"]["rx_dropped"], 0, "{account}");
 }
 
-/// Guest at its end of a TAP: sends numbered frames of the lossless class to h1, and counts pauses and frames that it receives.
+/// Guest behind a TAP: sends numbered lossless frames to h1, counts pauses and received frames.
 const GUEST: &str = r#"
 import fcntl, os, select, socket, struct, sys, time
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -180,7 +180,7 @@ print("pauses" if pauses else "no pause", "came", came, flush=True)
 sys.stdin.read()  # a guest that goes lets fall what still comes
 "#;
 
-/// Receives all datagrams of the guest and h2; reports when those of the guest are complete.
+/// Receives all datagrams; reports when the guest's are complete.
 const AT_H1: &str = r#"
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -215,7 +215,6 @@ while not os.path.exists(sys.argv[1]):
 s.sendto(b"", ("h1", 7777))
 "#;
 
-/// Pause frames reach the guest; all frames from and to it arrive.
 // proves: lab-account
 #[test]
 fn tap_guest_receives_pauses_losslessly() {
@@ -247,7 +246,7 @@ fn tap_guest_receives_pauses_losslessly() {
     let (ready, mut guest_output) = first_line(&mut guest);
     let go = format!("/proc/{}/fd/0", guest.id());
     let at = |name: &str| workspace.directory.path().join(name).display().to_string();
-    // A static neighbour, because this guest does not answer ARP.
+    // This guest does not answer ARP.
     let script = format!(
         "set -e
          xoff lab exec h1 -- ip neigh replace 10.1.0.3 lladdr 02:00:00:00:00:03 dev eth0

@@ -1,4 +1,4 @@
-//! Tests of ordinary Debian programs over `xoff lab`: their results are compared byte for byte, under several policies.
+//! Debian programs over `xoff lab`, compared byte for byte under several policies.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/examples").join(name)
 }
 
-/// Runs HTTP downloads, Redis, datagrams like those of soft-RoCE, and an MPI all-to-all, all lossless.
+/// Runs HTTP downloads, Redis, datagrams like soft-RoCE's, and an MPI all-to-all.
 fn assert_programs_lossless(policy: &str) {
     let workspace = Workspace::new();
     let network = example(&format!("{policy}.toml"));

@@ -1,4 +1,4 @@
-//! Tests of the end of labs: signals, kills, failures, and frames still queued.
+//! End of labs: signals, kills, failures, and queued frames.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -41,7 +41,7 @@ fn agents_run_in_another_process_group() {
 fn down_kills_a_stubborn_command() {
     let workspace = Workspace::new();
     let file = workspace.file("stubborn", FIVE_LINES);
-    // A single process, which inherits the ignored signal from its shell, so that no process is left after the kill.
+    // A single process, which inherits the ignored signal from its shell: none is left after the kill.
     let script = "trap '' TERM; echo started; exec sleep 1000";
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
@@ -51,7 +51,7 @@ fn down_kills_a_stubborn_command() {
     assert!(!is_up(&file));
 }
 
-/// Host b acts as a switch that pauses class 3 of host a, for half a minute at this speed.
+/// Host b pauses class 3 of host a, for half a minute at this speed.
 // proves: host-guard
 #[test]
 fn tampered_agent_fails_the_lab() {
@@ -112,7 +112,7 @@ fn stopped_lab_names_its_process() {
     }
 }
 
-/// The command and its program at a host ignore signals.
+/// Command and program ignore signals.
 // proves: lab-lifecycle
 #[test]
 fn second_interrupt_ends_the_run() {
@@ -143,7 +143,7 @@ fn second_interrupt_ends_the_run() {
     wait_until("the program is gone", || !program.exists());
 }
 
-/// The lab asks for a container's process while it comes up: the fake docker signals it then.
+/// The fake docker signals the lab that asks for a container's process.
 // proves: lab-lifecycle
 #[test]
 fn signal_during_startup_ends_the_lab() {
@@ -163,7 +163,7 @@ fn signal_during_startup_ends_the_lab() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("stopped while it came up"), "{}", text(&output.stderr));
     assert!(!marker.exists(), "the command ran");
-    // `xoff lab up` is killed, so that no user knows of its network.
+    // Killed, so that no user knows of the network.
     let path = docker("kill -KILL $(ps -o ppid= $PPID)");
     let killed = lab(&["up", file.to_str().unwrap()]).env("PATH", path).output().unwrap();
     assert_eq!(killed.status.code(), None);
@@ -220,7 +220,7 @@ fn status_names_host_without_agent() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
 
-/// After a killed lab, the next one removes the devices from foreign namespaces.
+/// The next lab removes a killed lab's devices from foreign namespaces.
 // proves: lab-lifecycle
 #[test]
 fn failed_lab_leaves_no_foreign_device() {

@@ -1,4 +1,4 @@
-//! Tests of a peer that obeys late: within the time covered by headroom, and later.
+//! A peer that obeys late: within the time covered by headroom, and later.
 
 use nix::sys::signal::Signal;
 use xoff_host::Obedience;
@@ -9,12 +9,9 @@ use crate::{BINARY, bed};
 
 /// 20 ms: a quantum is 5.12 us here.
 const RESPONSE_QUANTA: u16 = 3906;
-/// Bytes of a stream's frame, with FCS.
 const FRAME: u64 = 1518;
 
-/// Runs a sender that obeys `late` quanta late, while the other side is paused until the sender has obeyed.
-///
-/// Also returns the number of frames that the sender had sent by then.
+/// Runs a sender that obeys `late` quanta late, while the other side is paused. Also returns the frames sent by then.
 fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let (a, b) = (bed.host(1), bed.host(2));
     let late = BitRate::from_mbps(100).time_of_quanta(Quanta(late));
@@ -126,7 +123,7 @@ fn peer_above_port_speed_is_named() {
     });
 }
 
-/// Two hosts assume the default line rate, a hundred times the real one, so a pause ends for them after a hundredth of its time.
+/// Two hosts assume a hundred times the real rate: a pause ends after a hundredth of its time.
 // proves: peer-faults
 #[test]
 fn hosts_with_wrong_speed_are_named() {
@@ -145,7 +142,7 @@ fn hosts_with_wrong_speed_are_named() {
     for event in ["event=peer-too-fast phase=began port=p1", "event=loss phase=began"] {
         wait_for(event, || switch.stderr().contains(event).then_some(()));
     }
-    // The metric of the alert keeps rising, at the sender's port only.
+    // The alert's metric rises at the sender's port only.
     let first = of(&switch.metrics(), "p1");
     let later = wait_for("it to rise", || Some(switch.metrics()).filter(|metrics| of(metrics, "p1") > first));
     assert_eq!(of(&later, "p2"), 0.0);

@@ -1,4 +1,4 @@
-//! Test of the example fabric: two leaves and two spines, a routing daemon at each, checked by the example's own script.
+//! The example fabric: two leaves, two spines, a routing daemon at each, checked by the example's script.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 
 use crate::BINARY;
 
-/// Runs a script of the example with the binary under test, in a fabric with its own prefix; a later run ends the fabric of a killed one.
+/// Runs a script of the example, in a fabric with its own prefix; a later run ends the fabric of a killed one.
 fn script(name: &str) -> Output {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/leaf-spine");
     let script: PathBuf = example.join(name);
@@ -18,7 +18,6 @@ fn script(name: &str) -> Output {
     Command::new(script).env("XOFF", BINARY).env("PREFIX", prefix).env_remove("STATE").output().unwrap()
 }
 
-/// Guard that removes the fabric at the end of the test.
 struct FabricGuard;
 
 impl Drop for FabricGuard {
@@ -27,7 +26,7 @@ impl Drop for FabricGuard {
     }
 }
 
-/// The fabric converges, forwards, and survives the loss of a link and of its daemons.
+/// The fabric survives the loss of a link and of its daemons.
 // proves: route-mirror
 #[test]
 fn frr_fabric_survives_failures() {

@@ -1,4 +1,4 @@
-//! Tests of address learning: ageing, moves, and frames that must not be learned.
+//! Address learning: ageing, moves, and frames that must not be learned.
 
 use std::thread;
 use std::time::Duration;
@@ -9,12 +9,11 @@ use xoff_wire::units::MacAddr;
 
 use crate::{bed_beside_others, frame};
 
-/// Returns the ports at which the switch has learned this address.
 fn learned_ports(switch: &Switch, mac: MacAddr) -> Vec<String> {
     switch.status().fdb.into_iter().filter(|entry| entry.mac == mac.to_string()).map(|it| it.port).collect()
 }
 
-/// Returns which of hosts 2 and 3 receive frame `number` from host 1 to `to`. A later broadcast bounds the wait.
+/// Returns which of hosts 2 and 3 receive a frame. A later broadcast bounds the wait.
 fn receivers(bed: &Bed, to: MacAddr, number: u32) -> Vec<usize> {
     let a = bed.host(1);
     a.send(Frame::new(a.mac(), to).numbered(number).build());

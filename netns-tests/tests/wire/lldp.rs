@@ -1,4 +1,4 @@
-//! Tests of LLDP and DCBX on the wire, in both directions, with other implementations as readers and senders.
+//! LLDP and DCBX in both directions, with other implementations.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn lldp(switch: &Switch, port: usize) -> LldpStatus {
     switch.port(port).lldp
 }
 
-/// Waits until a port has exactly one neighbor, and returns it.
+/// Waits for exactly one neighbor.
 fn neighbor(switch: &Switch, port: usize) -> NeighborStatus {
     wait_for("a neighbor", || {
         let neighbors = lldp(switch, port).neighbors;
@@ -29,7 +29,6 @@ fn neighbor(switch: &Switch, port: usize) -> NeighborStatus {
     })
 }
 
-/// Returns an LLDP frame of neighbor `number`.
 fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, MacAddr([2, 0, 0, 0, 7, number]));
@@ -75,7 +74,7 @@ impl Lldpd {
         wait_for("lldpd's neighbor", || self.one_neighbor())
     }
 
-    /// Returns the neighbor, or `None` if there is none or more than one.
+    /// Returns the only neighbor.
     fn one_neighbor(&self) -> Option<Value> {
         let text = self.query(&["show", "neighbors", "details"]);
         let all: Value = serde_json::from_str(&text).unwrap();
@@ -86,7 +85,7 @@ impl Lldpd {
 
 impl Drop for Lldpd {
     fn drop(&mut self) {
-        // The started process is lldpd's monitor, which ends the others.
+        // lldpd's monitor, which ends the others.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.process.wait();
@@ -136,7 +135,7 @@ fn lldpd_and_switch_show_each_other() {
     wait_for("the shutdown LLDPDU to take effect", || (!is_listed()).then_some(()));
 }
 
-/// With `lldp = "kernel"` the switch sends no LLDP, and a daemon at the host interface speaks for the port.
+/// The switch sends no LLDP; a daemon at the host interface speaks for the port.
 // proves: lldp
 #[test]
 fn kernel_lldpd_reaches_its_neighbor() {
@@ -151,8 +150,7 @@ fn kernel_lldpd_reaches_its_neighbor() {
         _ => Lldpd::start(kernel, "p1"),
     };
     let mut daemons = [0, 1].map(begin);
-    // Without `update` lldpd sends every 30 s. Sometimes an lldpd neither sends nor receives on an interface that had
-    // just come up; it is restarted.
+    // Without `update` lldpd sends every 30 s. An lldpd that neither sends nor receives on an interface that just came up is restarted.
     let mut round = 0;
     wait_for("both to know each other", || {
         daemons.iter().for_each(|lldpd| _ = lldpd.query(&["update"]));
@@ -204,7 +202,7 @@ fn tshark_and_scapy_read_lldp_fields() {
         ("_ws.malformed", ""),
     ];
     let read = decode::tshark(sent, &expected.map(|(field, _)| field));
-    let plain = |value: &str| value.replace("True", "1").replace("False", "0"); // depends on the version of tshark
+    let plain = |value: &str| value.replace("True", "1").replace("False", "0"); // depends on tshark's version
     for ((field, expected), read) in expected.into_iter().zip(&read) {
         assert_eq!(plain(read), expected, "{field}");
     }
@@ -253,7 +251,6 @@ fn pfc_mismatch_is_reported_by_both() {
     assert!(near.stop().status.success());
 }
 
-/// The features of a peer end with its shutdown LLDPDU.
 // proves: dcbx
 #[test]
 fn auto_peer_features_follow_lldp() {
@@ -274,7 +271,7 @@ fn auto_peer_features_follow_lldp() {
     assert!(near.stop().status.success());
 }
 
-/// The port adopts only classes for which memory is reserved.
+/// The port adopts only classes with reserved memory.
 // proves: dcbx
 #[test]
 fn willing_port_adopts_neighbors_pfc() {
@@ -322,7 +319,7 @@ fn lldp_floods_are_bounded_and_counted() {
         "{printed:?}"
     );
     assert!(!switch.stderr().contains("\x1b]0;"), "nor does the log have it");
-    // Frames above the punt rate of a port are dropped before they are copied.
+    // Frames above a port's punt rate are dropped before the copy.
     let many: Vec<u8> = frame(1, 120, &[]);
     for round in 1..=10 {
         (0..100).for_each(|_| host.send(&many)); // within the kernel's buffer
@@ -359,7 +356,7 @@ fn disabled_lldp_neither_sends_nor_receives() {
     assert_eq!(bed.host(2).tap().count(is_lldp), before, "no shutdown LLDPDU is sent there");
 }
 
-/// Returns the expected status of a port without received LLDP.
+/// Returns the status without received LLDP.
 fn lldp_without_neighbors(switch: &Switch) -> LldpStatus {
     let LldpStatus { malformed, discarded, .. } = lldp(switch, 2);
     let none =

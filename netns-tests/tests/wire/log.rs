@@ -1,4 +1,4 @@
-//! Tests of a switch whose log cannot be written: full disk, closed pipe, unread pipe.
+//! Logs that cannot be written: full disk, closed pipe, unread pipe.
 
 use std::fs::File;
 use std::io::{self, PipeReader, Write as _};
@@ -12,7 +12,7 @@ use xoff_switch::control::Link;
 
 use crate::bed_beside_others;
 
-/// Sends invalid requests, each of which causes a line at `log = "debug"`.
+/// Sends invalid requests; each logs a line at `debug`.
 fn send_garbage(bed: &Bed) {
     let send = || {
         let mut stream = TcpStream::connect("127.0.0.1:9464").unwrap();
@@ -27,7 +27,7 @@ fn lines_dropped(switch: &Switch) -> Option<u64> {
     counts.next().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
-/// Checks that, with this log, HTTP answers, policies change, links are monitored, and a signal ends the switch normally.
+/// Checks HTTP, policy changes, link monitoring, and the end by a signal.
 fn assert_works_with_log(stderr: impl Into<Stdio>) {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").switch("log = \"debug\"");

@@ -1,4 +1,4 @@
-//! Tests of protection against floods: loops between ports, and storm control.
+//! Loops between ports, and storm control.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Test of a peer whose XONs are lost: every pause expires exactly after its time.
+//! Lost XONs: every pause expires exactly after its time.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn class_resumes_when_xon_is_lost() {
         let (a, b) = (bed.host(1), bed.host(2));
         let traffic = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 3, "line", 3_000)]).start();
         for pause in 1..=PAUSES {
-            traffic.wait_received(u64::from(pause) * 500); // the previous pause has ended, and the class has resumed
+            traffic.wait_received(u64::from(pause) * 500); // the previous pause has ended
             b.send(frames::pfc(b.mac(), &[(3, u16::MAX)]));
             wait_for("the class to stop, and its sender to be held in turn", || {
                 let status = switch.status();
@@ -28,8 +28,8 @@ fn class_resumes_when_xon_is_lost() {
             wait_for("the end of the pause", || {
                 (switch.class(2, 3).pause_received.durations.count == u64::from(pause)).then_some(())
             });
-            // Counters are read one by one, so the first status may be inconsistent. `nanos` of an expired pause keeps
-            // rising until the switch ends it.
+            // Counters are read one by one: the first status may be inconsistent. `nanos` of an expired pause rises until the switch ends
+            // it.
             let ended = switch.class(2, 3).pause_received;
             assert_eq!(Duration::from_nanos(ended.durations.sum_nanos), PAUSE * pause, "{ended:?}");
             assert_eq!((ended.xoff, ended.xon), (u64::from(pause), 0), "no XON came");

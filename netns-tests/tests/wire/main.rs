@@ -1,4 +1,4 @@
-//! Tests of the `xoff` binary on real network devices, one file for each behaviour.
+//! Tests of the `xoff` binary on real network devices, one file per behaviour.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // ports and frames are few
 
@@ -84,23 +84,21 @@ mod workers;
 
 use xoff_netns_tests::{Host, Plan};
 
-/// Binary under test, built by cargo.
 const BINARY: &str = env!("CARGO_BIN_EXE_xoff-under-test");
 
-/// Plans a bed for tests that exclude all other beds.
+/// Plans a bed that excludes all other beds.
 fn bed(hosts: u8) -> Plan {
     Plan::new(BINARY, hosts)
 }
 
-/// Plans a bed for tests with single frames and no claims about time, which run beside others. `.config/nextest.toml` lists their modules.
+/// Plans a bed for single frames and no claims about time, beside others. `.config/nextest.toml` lists such modules.
 fn bed_beside_others(hosts: u8) -> Plan {
     bed(hosts).beside_others()
 }
 
-/// Settings for lossless traffic of large frames on a loaded virtual machine.
+/// Settings for lossless large frames on a loaded virtual machine.
 const PATIENT: &str = "stall_budget = \"200ms\"\nsmallest_frame = 1000";
 
-/// Returns frame `number` with `class` as its PCP.
 fn frame(from: &Host, to: &Host, class: u8, number: u32) -> Vec<u8> {
     from.to(to).tag(class, 0).numbered(number).build()
 }

@@ -1,4 +1,4 @@
-//! The memory that `xoff check` prints is right within 10 %.
+//! `xoff check` prints the memory within 10 %.
 
 use std::process::Command;
 
@@ -7,7 +7,6 @@ use xoff_netns_tests::{Bed, Config};
 
 use crate::bed_beside_others;
 
-/// Returns the memory that `xoff check` prints in the namespace of the devices.
 fn printed_bytes(bed: &Bed, config: &Config) -> u64 {
     let directory = tempfile::TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");

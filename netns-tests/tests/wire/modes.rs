@@ -1,4 +1,4 @@
-//! Tests of other modes: busy-polling workers, shared memory, 802.3x.
+//! Busy-polling workers, shared memory, 802.3x.
 
 use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 
@@ -64,7 +64,6 @@ fn pause_802_3x_stops_all_classes() {
     assert_eq!((status.ports[1].pause_frames_received, status.ports[1].pause_frames_ignored), (2, 1));
 }
 
-/// Two switches with an 802.3x trunk between them.
 #[test]
 fn trunk_with_802_3x_loses_nothing() {
     unstalled(|| {

@@ -1,4 +1,4 @@
-//! Tests of `xoff nic`: the kernel's own stack obeys pauses, and the device is restored at the end.
+//! `xoff nic`: the kernel's stack obeys pauses, and the device is restored at the end.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,10 @@ use crate::BINARY;
 
 const LOSSLESS: u16 = 5_003;
 const LOSSY: u16 = 5_000;
-/// DSCP of class 3.
 const CLASS_3: u8 = 24;
-/// Rate at which a pause lasts up to 16.8 s, longer than any test waits.
+/// A pause lasts up to 16.8 s, longer than any test waits.
 const SLOW: &str = "--speed 2M";
-/// Rate at which the longest pause lasts [`LONGEST_PAUSE_NANOS`].
+/// The longest pause lasts [`LONGEST_PAUSE_NANOS`].
 const FAST: &str = "--speed 100M";
 const LONGEST_PAUSE_NANOS: u64 = 65_535 * 5_120;
 
@@ -22,7 +21,7 @@ fn wire() -> Wire {
     Wire::build(BINARY)
 }
 
-/// Pauses a class of the host, and waits until the host has obeyed.
+/// Pauses a class, and waits until the host has obeyed.
 fn pause_class(wire: &Wire, agent: &Agent, class: u8) {
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(class, 65_535)]));
     agent.await_pause(class.into(), true);
@@ -170,7 +169,6 @@ fn delay_of_revoked_xoff_is_measured() {
     assert_clean_exit(agent);
 }
 
-/// Each malformed frame is counted by its reason.
 // proves: host-pauses
 #[test]
 fn malformed_control_pauses_nothing() {
@@ -311,7 +309,7 @@ fn deleted_device_ends_its_agent() {
     assert!(log.contains("the interface eth0 is gone"), "{log}");
 }
 
-/// The agent reports the qdisc, and restores all other settings.
+/// The agent restores all other settings.
 // proves: host-guard
 #[test]
 fn replaced_root_qdisc_ends_agent() {

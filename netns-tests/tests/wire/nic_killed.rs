@@ -1,4 +1,4 @@
-//! Tests of `xoff nic` killed at any moment: the guard, `nic restore` or the next agent restores the device.
+//! `xoff nic` killed at any moment: the guard, `nic restore` or the next agent restores the device.
 
 use std::fs;
 use std::thread;
@@ -17,7 +17,6 @@ const SLOW: &str = "--speed 1M";
 /// Milliseconds after the start: before, during and after the changes.
 const MOMENTS: [u64; 8] = [0, 3, 5, 6, 7, 9, 14, 40];
 
-/// Returns all settings that an agent changes at its device.
 fn state(wire: &Wire) -> String {
     let files = ["ipv4", "ipv6"].map(|family| format!("/proc/sys/net/{family}/neigh/eth0/unres_qlen_bytes"));
     let class = wire.run("tc", "class show dev eth0").0 + &wire.run("tc", "filter show dev eth0").0;
@@ -25,14 +24,13 @@ fn state(wire: &Wire) -> String {
     wire.state() + &class + &link + &wire.run("cat", &files.join(" ")).0
 }
 
-/// Returns whether a process is stopped, ended, or gone.
 fn is_halted(process: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
     state.is_none_or(|state| "TZX".contains(state))
 }
 
-/// Kills an agent after its guard, if any, and waits for both, because signals take effect late.
+/// Kills an agent after its guard, if any; waits, because signals take effect late.
 fn kill_both(agent: Agent) {
     let id = agent.id();
     agent.signal(Signal::SIGSTOP); // a stopped agent starts no other guard
@@ -51,7 +49,7 @@ fn restore(wire: &Wire) -> String {
     text
 }
 
-/// Kills an agent at each of the moments, beside an operator's root qdisc; `check` then compares the state with that `before`.
+/// Kills an agent at each moment, beside an operator's root qdisc; `check` compares the state with that `before`.
 fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     let wire = Wire::build(BINARY);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
@@ -70,7 +68,7 @@ fn guard_restores_device_after_any_kill() {
     let kill = |agent: Agent| drop(agent.end(Signal::SIGKILL));
     kill_at_each_moment(kill, |wire, before, moment| {
         wait_for(&format!("the guard, after {moment} ms"), || (state(wire) == before).then_some(()));
-        // The guard ends after that; then nothing is left to restore.
+        // The guard then ends, and nothing is left to restore.
         wait_for("the guard's end", || restore(wire).contains("nothing to put back").then_some(()));
         assert_eq!(state(wire), before);
     });

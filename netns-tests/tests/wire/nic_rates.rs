@@ -1,4 +1,4 @@
-//! Tests of `xoff nic` beyond pauses: CNMs, rates, and pauses sent by a host with a full socket.
+//! `xoff nic` beyond pauses: CNMs, rates, and pauses from a host with a full socket.
 
 use std::net::UdpSocket;
 
@@ -35,7 +35,7 @@ fn rate(agent: &Agent) -> Option<u64> {
     agent.class(3).rate_obeyed_bits_per_second
 }
 
-/// Returns the class 3 of the kernel, with its rate, as printed by `tc`.
+/// Returns the kernel's class 3, with its rate.
 fn kernel_rate(wire: &Wire) -> String {
     let (classes, _) = wire.run("tc", "class show dev eth0");
     classes.lines().find(|line| line.contains(":13 ")).unwrap_or_default().to_owned()
@@ -46,7 +46,7 @@ fn assert_clean_exit(agent: Agent) {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-/// Parameters under which no rate recovers during a test.
+/// No rate recovers during a test.
 const SLOWLY: &str = "--speed 1G --qcn=time=600s";
 
 // proves: host-service

@@ -1,4 +1,4 @@
-//! Tests of `xoff nic` while others change its queues: it repairs them, and reports the time of possible disobedience.
+//! `xoff nic` while others change its queues: it repairs them, and reports the time of possible disobedience.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::BINARY;
 
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
-/// Rate at which a pause outlasts the test.
+/// A pause outlasts the test.
 const SLOW: &str = "--speed 1M";
 
 fn tc(wire: &Wire, words: &str) {
@@ -100,7 +100,7 @@ fn deleted_lossless_queue_is_a_fault() {
     assert!(status.code() == Some(1) && log.contains(fault), "{log}");
 }
 
-/// Continued tampering may win against the agent, but never unnoticed.
+/// Tampering may win against the agent, but never unnoticed.
 // proves: host-guard
 #[test]
 fn continued_tampering_sets_exit_code() {

@@ -1,4 +1,4 @@
-//! Tests of the machine's own stack on a port: it makes no address and sends nothing. Devices that the machine needs are refused.
+//! The machine's own stack makes no address on a port and sends nothing. Devices that the machine needs are refused.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -20,7 +20,7 @@ fn ip(bed: &Bed, words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Builds two hosts, with port 1 in its default state: the kernel makes an IPv6 address when it comes up.
+/// Builds two hosts; at port 1 the kernel makes an IPv6 address when it comes up.
 fn with_ipv6() -> Bed {
     let bed = bed_beside_others(2).build();
     ip(&bed, "link set p1 down");
@@ -35,7 +35,7 @@ fn start(bed: &Bed) -> Switch {
     bed.start(&bed.config("speed = \"1G\""))
 }
 
-/// Returns the mode in which the kernel makes addresses for port 1.
+/// Returns the mode in which the kernel makes addresses.
 fn own_addresses(bed: &Bed) -> String {
     let link = ip(bed, "-details link show dev p1");
     let mode = link.split("addrgenmode ").nth(1).expect("it speaks IPv6");
@@ -55,7 +55,6 @@ fn kernel_is_silent_on_a_port() {
         a.tap().numbered(number);
         assert_eq!(own_addresses(&bed), "none");
         assert_eq!(ip(&bed, "-6 -oneline address show dev p1"), "");
-        // The same holds after the link was down.
         ip(&bed, "link set p1 down");
         await_link(Link::Down);
         ip(&bed, "link set p1 up");
@@ -78,20 +77,18 @@ fn next_switch_restores_address_mode() {
     }
     start(&bed).stop();
     assert_eq!(own_addresses(&bed), "eui64");
-    // A device with mode none keeps it.
     ip(&bed, "link set p1 addrgenmode none");
     start(&bed).kill();
     start(&bed).stop();
     assert_eq!(own_addresses(&bed), "none");
 }
 
-/// Returns the settings that a switch changes at port 1.
 fn state(bed: &Bed) -> String {
     let qdiscs = bed.namespace().output(Command::new("tc").args(["qdisc", "show", "dev", "p1"])).unwrap();
     ip(bed, "-details link show dev p1") + &String::from_utf8(qdiscs.stdout).unwrap()
 }
 
-/// The kills come before, during and after the setup of the devices.
+/// The kills come before, during and after the setup of devices.
 // proves: host-guard
 #[test]
 fn next_switch_undoes_early_kill() {
@@ -161,7 +158,7 @@ fn returned_device_gets_no_kernel_address() {
     assert_eq!(own_addresses(&bed), "eui64");
 }
 
-/// Returns the identical error message of `xoff check` and `xoff run`.
+/// Returns the error of `xoff check`, which is that of `xoff run`.
 fn refused_by_both(bed: &Bed, config: &Config) -> String {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");

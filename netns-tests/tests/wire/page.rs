@@ -1,4 +1,4 @@
-//! Tests of the live page in Debian's Chromium without a screen.
+//! The live page in Debian's Chromium without a screen.
 
 use std::process::Command;
 
@@ -29,7 +29,7 @@ fn browser_gets_page_curl_gets_paths() {
         page.contains("<!doctype html>") && page.contains("\r\ncontent-security-policy: default-src 'none';"),
         "{page}"
     );
-    // All files that the page loads exist, and none is from elsewhere.
+    // All files of the page exist, and none is from elsewhere.
     let own = page.split('"').filter(|it| it.starts_with("/page/"));
     own.for_each(|path| assert!(!get(&bed, &["--fail", &format!("{at}{path}")]).is_empty(), "{path}"));
     assert!(
@@ -44,7 +44,7 @@ fn browser_gets_page_curl_gets_paths() {
     bed.finish(switch);
 }
 
-/// A host pauses the far switch's port, and the pause propagates to two senders.
+/// The pause propagates from the far switch to two senders.
 // proves: http
 #[test]
 fn page_shows_pause_chain_by_keyboard() {
@@ -64,7 +64,7 @@ fn page_shows_pause_chain_by_keyboard() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new("/usr/bin/python3");
     command.args(["-B", SCRIPT, "http://10.99.0.1:9464", "http://10.99.0.2:9464"]).arg(directory.path());
-    bed.watched_by(command, |_| stop(65535)); // refreshed within the time of a pause
+    bed.watched_by(command, |_| stop(65535)); // refreshed before it ends
     stop(0);
     let _ = traffic.finish();
     bed.finish(near);

@@ -1,4 +1,4 @@
-//! Test of a switch of 64 ports with polling pages and lossless load from before its last port is open.
+//! A switch of 64 ports, with polling pages and lossless load from before its last port is open.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,10 +18,10 @@ use crate::{PATIENT, bed};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page_ports.py");
 const PORTS: u8 = 64;
-/// Number of frames, above the capacity of a port's rings.
+/// Above the capacity of a port's rings.
 const TOO_MANY: u32 = 10_000;
 
-/// Starts a switch, and stops its process after its first ports are open, long before its last.
+/// Stops a switch's process after its first ports are open, long before its last.
 fn half_open(bed: &Bed, config: &Config) -> Switch {
     loop {
         let switch = bed.launch(config);
@@ -33,7 +33,7 @@ fn half_open(bed: &Bed, config: &Config) -> Switch {
     }
 }
 
-/// Polls like a page and counts the replies, each with all ports and without a loss. Errors are allowed before the first reply.
+/// Polls like a page and counts replies, each with all ports and without loss. Errors may precede the first reply.
 fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let status = switch.get("/status?addresses=0");
@@ -54,7 +54,6 @@ fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     }
 }
 
-/// Traffic begins before the last port is open, and two pages poll without a break.
 // proves: http
 #[test]
 fn opening_64_ports_loses_nothing() {
@@ -69,7 +68,7 @@ fn opening_64_ports_loses_nothing() {
             })
             .collect();
         let [.., from, to] = &crowd[..] else { unreachable!() };
-        // GRO, as at hosts of a bed: a veth device then keeps the order when a sender changes its CPU.
+        // With GRO a veth device keeps the order when a sender changes its CPU.
         let gro = to.namespace().output(Command::new("ethtool").args(["-K", to.name(), "gro", "on"]));
         assert!(gro.unwrap().status.success());
         let (last, tap) = (from.namespace().run(|| Link::open(from.name())).unwrap(), Tap::on(to));
@@ -80,7 +79,7 @@ fn opening_64_ports_loses_nothing() {
         let switch = half_open(&bed, &config);
 
         let mut number = 0;
-        // Sends by the ports that open first, and by those that open last.
+        // Both the first and the last ports send.
         let mut send = |count| {
             for _ in 0..count {
                 a.send(a.to(b).tag(3, 0).numbered(number).build_len(1000));
@@ -148,7 +147,6 @@ fn opening_64_ports_loses_nothing() {
     });
 }
 
-/// Guard that ends the pages at the end of the test.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

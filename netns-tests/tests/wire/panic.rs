@@ -1,5 +1,4 @@
-//! Test of a worker that panics: it first sends XON for every held class. No known frame causes a panic, so the worker
-//! gets an event of a port that does not exist.
+//! A panicking worker first sends XON for every held class. No known frame causes a panic: the worker gets an event of an absent port.
 
 use xoff_config::{Config, Machine};
 use xoff_netns_tests::{frames, wait_for};

@@ -1,6 +1,5 @@
-//! Tests of the effect of a PFC frame on the port that receives it.
-//!
-//! Host 1 sends, host 2 pauses. The paused time is exact by the switch's clock; on the wire a frame may be late, but never early.
+//! PFC at the port that receives it: host 1 sends, host 2 pauses. The paused time is exact by the switch's clock; on the wire a frame may
+//! be late, but never early.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use crate::{bed, frame};
 
 const CLASSES: std::ops::Range<u8> = 0..8;
 
-/// Time of a quantum at 10 Mb/s.
+/// A quantum at 10 Mb/s.
 const QUANTUM: Duration = Duration::from_nanos(51_200);
 
 struct PauseFixture {
@@ -21,7 +20,7 @@ struct PauseFixture {
 }
 
 impl PauseFixture {
-    /// Builds two ports at 10 Mb/s that obey PFC for all classes and commit at most two frames.
+    /// Builds two ports that obey all classes and commit at most two frames.
     fn new() -> PauseFixture {
         let bed = bed(2).build();
         let config = bed.config("speed = \"10M\"\npause = \"asymmetric\"\ncommit = 2000");
@@ -36,7 +35,7 @@ impl PauseFixture {
         self.bed.host(1).send(frame(self.bed.host(1), self.bed.host(2), class, number));
     }
 
-    /// Sends a PFC frame, waits until the switch has paused all of these classes, and returns the time of sending.
+    /// Sends a PFC frame, waits until the classes are paused; returns the time of sending.
     fn pause(&self, classes: &[(u8, u16)]) -> Duration {
         let sent = now();
         self.bed.host(2).send(frames::pfc(self.bed.host(2).mac(), classes));
@@ -54,8 +53,7 @@ impl PauseFixture {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// Waits for the end of the pause, and returns the total paused time. (`nanos` of an expired pause keeps rising
-    /// until the switch ends it.)
+    /// Returns the paused time after the pause. `nanos` of an expired pause rises until the switch ends it.
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)

@@ -1,6 +1,5 @@
-//! Tests of the pause frames sent by the switch: byte by byte, by tshark and by scapy.
-//!
-//! Host 2 pauses the switch's port 2 for half a minute; frames of host 1 queue there until the switch pauses host 1.
+//! Pause frames from the switch: byte by byte, by tshark and by scapy. Host 2 pauses port 2 for half a minute; frames queue there until the
+//! switch pauses host 1.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::{bed_beside_others, frame};
 /// 65535 quanta at 1 Mb/s.
 const PAUSE: Duration = Duration::from_micros(33_553_920);
 
-/// Thresholds; three frames of 1,500 bytes exceed XOFF.
+/// Three frames of 1,500 bytes exceed XOFF.
 const CLASS: &str = "xoff = 4000\nxon = 2000\n";
 
 fn start(defaults: &str) -> (Bed, Switch) {
@@ -27,7 +26,7 @@ fn start(defaults: &str) -> (Bed, Switch) {
     (bed, switch)
 }
 
-/// Sends a PFC frame from host 2, and waits until port 2 has received it.
+/// Sends a PFC frame, and waits for it.
 fn send_pfc(bed: &Bed, switch: &Switch, classes: &[(u8, u16)]) {
     let before = switch.port(2).pfc_frames_received;
     bed.host(2).send(frames::pfc(bed.host(2).mac(), classes));
@@ -46,7 +45,7 @@ fn control_frame(bed: &Bed, skipped: usize) -> Vec<u8> {
     bed.host(1).tap().wait(skipped + 1, control).swap_remove(skipped).bytes
 }
 
-/// Checks that a frame is exactly this PFC frame of the switch's port 1, also by tshark and scapy.
+/// Checks a PFC frame byte by byte, by tshark and scapy.
 fn assert_is_pfc(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     assert_eq!(bytes, frames::pfc(port, classes));
     let vector = classes.iter().fold(0_u16, |vector, (class, _)| vector | 1 << class);
@@ -82,7 +81,7 @@ fn assert_is_pfc(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     }
 }
 
-/// Each change of a class causes a frame that repeats the state of all held classes.
+/// Each change of a class repeats the state of all held classes.
 // proves: pause-frames
 #[test]
 fn pfc_frame_has_all_held_classes() {
@@ -146,7 +145,6 @@ fn port_802_3x_pauses_all_classes() {
     assert_eq!(decode::tshark(&start, &["macc.opcode"]), ["0x0001"]);
     assert_eq!(end, frames::pause(bed.port(1).mac(), 0));
 
-    // The port also obeys PAUSE, for all classes.
     bed.host(1).send(frames::pause(bed.host(1).mac(), u16::MAX));
     wait_for("the pause", || (switch.port(1).pause_frames_received == 1).then_some(()));
     assert!(switch.port(1).classes.iter().all(|class| class.pause_received.now));

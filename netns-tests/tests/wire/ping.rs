@@ -1,4 +1,4 @@
-//! Tests of pings between ordinary hosts over IPv4 and IPv6.
+//! Pings over IPv4 and IPv6.
 
 use crate::bed_beside_others;
 

@@ -1,4 +1,4 @@
-//! Tests of policies: CaPFC on real frames, policy changes under load, shadows, and causes of pauses over two switches.
+//! CaPFC on real frames, policy changes under load, shadows, and causes of pauses over two switches.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use xoff_switch::causes::Causes;
 
 use crate::{BINARY, PATIENT, bed};
 
-/// A single worker, which CaPFC needs, with distant ingress thresholds.
+/// CaPFC needs a single worker.
 const ONE_WORKER: &str = "workers = 1";
 const FAR: &str = "[class.3]\nxoff = \"4MB\"\nxon = \"3MB\"";
 
@@ -87,7 +87,7 @@ fn unsuitable_policy_is_refused() {
     bed.finish(switch);
 }
 
-/// A host pauses the far switch's port; the pause propagates to the senders, and the graph has the whole chain.
+/// The pause propagates from the far switch to the senders.
 // proves: causes
 #[test]
 fn causes_show_whole_pause_chain() {

@@ -1,4 +1,4 @@
-//! Tests of the privileges of a running switch, thread by thread: sufficient for its work, and no more.
+//! Privileges of a running switch, thread by thread: sufficient, and no more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ const OWNER: &str = "0000000000001000";
 const OPENER: &str = "0000008000007000";
 const NONE: &str = "0000000000000000";
 
-/// User, capabilities and limits of a thread, from /proc.
+/// Values of a thread in /proc.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Privileges {
     uid: String,
@@ -26,7 +26,7 @@ struct Privileges {
     seccomp: String,
 }
 
-/// Returns the privileges by thread name; the main thread and that of signals have the program's name.
+/// Returns the privileges by thread; the main thread and that of signals have the program's name.
 fn privileges(switch: &Switch) -> BTreeMap<String, Privileges> {
     let process = format!("/proc/{}", switch.pid());
     let program = fs::read_to_string(format!("{process}/comm")).unwrap();
@@ -77,10 +77,10 @@ fn ping(bed: &Bed) {
     bed.host(1).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &there]);
 }
 
-/// Checks that a switch with this user forwards, monitors its devices, answers, and restores its devices.
+/// Checks that a switch with this user forwards, monitors, answers, and restores its devices.
 fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     let before = devices(bed);
-    // Binding the HTTP port needs a privilege too; serving does not.
+    // Binding the HTTP port needs a privilege; serving does not.
     bed.namespace().sysctl("ipv4/ip_unprivileged_port_start", "10000").unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmode = \"generic\"").switch(switch_lines));
     assert_ne!(devices(bed), before, "the XDP program is there");
@@ -94,7 +94,7 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     for answer in ["/metrics", "/status", "/addresses", "/healthz", "/policy"] {
         switch.get(answer).unwrap();
     }
-    // Metrics of the process need files, and drops of the XDP program a map of the kernel.
+    // Process metrics need files, and drops of the XDP program a map of the kernel.
     let metrics = switch.metrics();
     for name in ["process_start_time_seconds", "process_open_fds", "process_cpu_seconds_total"] {
         assert!(metrics.lines().any(|line| line.starts_with(name)), "no {name} in {metrics}");

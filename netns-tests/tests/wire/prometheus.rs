@@ -1,4 +1,4 @@
-//! Test of metrics and dashboard with a real Prometheus, which scrapes two switches with identical port names.
+//! Metrics and dashboard with a real Prometheus, which scrapes two switches with identical port names.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards/xoff
 const NEAR: [u8; 4] = [10, 99, 0, 1];
 const FAR: [u8; 4] = [10, 99, 0, 2];
 
-/// Enables all features that have a panel on the dashboard.
+/// Enables all features with a dashboard panel.
 fn everything(config: Config, name: &str) -> Config {
     let switch = format!(
         "name = \"{name}\"\nhttp = \"0.0.0.0:9464\"\nshadow = [\"capfc-stop-max\", \"ofc\", \"gfc\"]"
@@ -21,7 +21,7 @@ fn everything(config: Config, name: &str) -> Config {
     config.switch(&switch).more(more).port(1, "ofc_peer = true")
 }
 
-/// A host pauses the far switch's port, and the pause propagates to two senders.
+/// The pause propagates from the far switch to two senders.
 // proves: monitoring
 #[test]
 fn dashboard_queries_have_data() {

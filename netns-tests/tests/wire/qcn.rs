@@ -1,4 +1,4 @@
-//! Tests of QCN on the wire: CNMs are captured and decoded, streams slow down, and nothing is lost.
+//! QCN on the wire: CNMs are decoded, streams slow down, nothing is lost.
 
 use xoff_host::report::SentStream;
 use xoff_netns_tests::{Switch, Traffic, decode, frames, stream, unstalled, wait_for};
@@ -8,7 +8,7 @@ use xoff_wire::{CnTag, Header, Tci};
 
 use crate::{PATIENT, bed, frame};
 
-/// A set point far below XOFF, and samples about every ten frames.
+/// Far below XOFF, with samples about every ten frames.
 const POINTS: &str = "set_point = \"30KB\"\nsample_every = \"40KB\"\nframes_per_cnm = 20\n";
 const XOFF: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"300KB\"";
 const FRAMES: u64 = 12_000;
@@ -17,14 +17,14 @@ fn is_cnm(bytes: &[u8]) -> bool {
     Header::parse(bytes).is_ok_and(|header| Cnm::is_cnm(&header))
 }
 
-/// Returns the CNMs that a stream received, and its lowest rate in Mb/s.
+/// Returns a stream's CNMs, and its lowest rate in Mb/s.
 fn limiter(sent: &SentStream) -> (u64, f64) {
     let qcn = sent.qcn.as_ref().expect("a stream with a rate limiter");
     let least = qcn.rates.iter().map(|sample| sample.mbps).fold(f64::MAX, f64::min);
     (qcn.cnms, least)
 }
 
-/// Runs two senders with rate limiters, each at the line rate of the third port.
+/// Two rate-limited senders each offer the third port's line rate.
 fn fan_in(points: &str) {
     let bed = bed(3).build();
     let config =
@@ -62,7 +62,7 @@ fn egress_points_slow_senders_without_loss() {
     unstalled(|| fan_in("egress = [3]\n"));
 }
 
-/// Host 2 pauses its port; frames of host 1 queue there, and the third frame is sampled.
+/// The third frame of the queue is sampled.
 // proves: qcn
 #[test]
 fn cnm_describes_the_sampled_frame() {
@@ -98,7 +98,7 @@ fn cnm_describes_the_sampled_frame() {
         let with_cn_tag =
             |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.cn_tag == Some(CnTag(0x1234)));
         b.tap().wait(3, with_cn_tag);
-        // The kernels of the hosts drop tagged frames without a protocol, so `finish` would fail.
+        // The hosts' kernels drop tagged frames without a protocol, so `finish` would fail.
         assert!(switch.status().verdict.lossless);
         assert!(switch.stop().status.success());
     }
@@ -173,8 +173,8 @@ fn dissector_flags_malformed_cnms_and_lists() {
     };
     assert!(info(&with(41, 1)).ends_with("OFC: pause 1 flow of class 3"));
     let cut = list[..list.len() - 1].to_vec();
-    // Malformed for the switch too: cut off; a pause that the vector does not name; one that it names beside another;
-    // no flow; flows that resume beside a pause.
+    // Malformed for the switch too: cut off; a pause outside of the vector; a second class in it; no flow; flows that resume beside a
+    // pause.
     for malformed in [cut, with(17, 0), with(17, 0x18), with(41, 0), with(38, 2)] {
         assert_eq!(decode::tshark_with_ours(&malformed, &["xoff_ofc.malformed"]), ["1"]);
         assert!(info(&malformed).contains("OFC, malformed: the list "), "{}", info(&malformed));

@@ -1,4 +1,4 @@
-//! Tests of devices with several hardware queues.
+//! Devices with several hardware queues.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -13,8 +13,7 @@ use crate::{BINARY, bed, frame};
 const FLOWS: u16 = 64;
 const DATAGRAMS: u16 = 20;
 
-/// Sends datagrams from many source ports, so that the kernel spreads them over its queues. Returns those that arrive,
-/// as (source port, number), in order.
+/// Sends datagrams from many ports, so that the kernel spreads them over its queues; returns (source port, number).
 fn many_flows(from: &Host, to: &Host) -> Vec<(u16, u16)> {
     let (source, destination) = (from.ipv4(), to.ipv4());
     let receiver = to.namespace().run(|| UdpSocket::bind((destination, 5_000))).unwrap();
@@ -39,7 +38,7 @@ fn many_flows(from: &Host, to: &Host) -> Vec<(u16, u16)> {
     arrived
 }
 
-/// Returns the packets that the XDP program received on each queue of the switch's port.
+/// Returns the packets that the XDP program received on each queue.
 fn per_queue(port: &xoff_lab::Device) -> Vec<u64> {
     let mut ethtool = std::process::Command::new("ethtool");
     let output = port.namespace().output(ethtool.args(["-S", port.name()])).unwrap();
@@ -114,7 +113,7 @@ fn await_queues(switch: &Switch, times: u64, queues: u32) {
 
 const CHANGED: &str = "p1: the number of receive queues of its device changed";
 
-/// The port has a socket at one queue. Frames of the other queue are counted as lost, and do not reach the machine's own stack.
+/// Frames of the queue without a socket count as lost, and do not reach the machine's stack.
 // proves: devices
 #[test]
 fn port_follows_its_device_queues() {
@@ -150,7 +149,7 @@ fn port_follows_its_device_queues() {
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
 
-/// The number of queues is unchanged at the next check, but frames may have used another queue meanwhile.
+/// Frames may have used the other queue between two checks.
 // proves: devices
 #[test]
 fn brief_queue_change_leaves_a_gap() {
@@ -168,7 +167,7 @@ fn brief_queue_change_leaves_a_gap() {
     assert!(exit.stderr.contains(CHANGED), "{}", exit.stderr);
 }
 
-/// The frames were received before the change, and their port is paused for longer than the drain time of a removed port.
+/// The port is paused for longer than the drain time of a removed port.
 // proves: devices
 #[test]
 fn queued_frames_survive_queue_change() {
@@ -198,7 +197,7 @@ fn queued_frames_survive_queue_change() {
     assert_eq!(exit.status.code(), Some(3), "not proved, and nothing lost: {}", exit.stderr);
 }
 
-/// A port opens with packet memory of its own, so it can have more queues than at the start.
+/// A port opens with memory of its own, so it can have more queues than at the start.
 // proves: devices
 #[test]
 fn added_queues_are_followed() {
@@ -214,7 +213,7 @@ fn added_queues_are_followed() {
     assert!([Some(1), Some(3)].contains(&exit.status.code()), "a gap in the proof: {}", exit.stderr);
 }
 
-/// The device's MTU is too small for its port, so frames of its new queue bypass the switch.
+/// The device's MTU is too small for its port: frames of the new queue bypass the switch.
 // proves: devices
 #[test]
 fn unfollowed_queues_leave_verdict_unproved() {

@@ -1,4 +1,4 @@
-//! Tests of `xoff run --record`: the replay makes identical decisions, and tshark reads the frames.
+//! `xoff run --record`: the replay makes identical decisions, and tshark reads the frames.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,10 +11,9 @@ use xoff_recording::{Ending, Outcome, replay};
 use crate::reload::reload;
 use crate::{bed_beside_others, frame};
 
-/// Thresholds; three frames of 1,500 bytes exceed XOFF.
+/// Three frames of 1,500 bytes exceed XOFF.
 const CLASS: &str = "[class.3]\nxoff = 4000\nxon = 2000\n";
 
-/// Starts a switch that records into a file of this directory.
 fn recorded(bed: &Bed, config: &Config, into: &TempDir) -> (Switch, PathBuf) {
     let file = into.path().join("run.pcapng");
     let arguments = ["--record".into(), file.clone().into()].into();
@@ -22,7 +21,6 @@ fn recorded(bed: &Bed, config: &Config, into: &TempDir) -> (Switch, PathBuf) {
     (switch, file)
 }
 
-/// Returns these fields of every frame, as printed by tshark.
 fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(file).args(["-T", "fields", "-E", "separator=|"]);
@@ -32,7 +30,6 @@ fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// tshark also reads the recording.
 // proves: recording
 #[test]
 fn recorded_pfc_run_replays_identically() {
@@ -85,11 +82,9 @@ fn recorded_pfc_run_replays_identically() {
     assert_eq!((count("p1", "in", "|1500"), count("p2", "out", "|1500")), (5, 5), "{lines:#?}");
     assert_eq!(count("p2", "in", &pause), 2);
     assert!(count("p1", "out", &pause) >= 2, "XOFF and XON: {lines:#?}");
-    // Payloads are not recorded, but lengths are.
     assert!(std::fs::metadata(&file).unwrap().len() < 200_000);
 }
 
-/// The part before the reload replays identically.
 // proves: recording
 #[test]
 fn reload_ends_the_recording() {

@@ -1,4 +1,4 @@
-//! Tests of reloads: the changes of the configuration take effect, and no frame is lost.
+//! Reloads: changes take effect, and no frame is lost.
 
 use std::process::Command;
 
@@ -7,12 +7,11 @@ use xoff_netns_tests::{Bed, Config, Switch, Traffic, stream, unstalled, wait_for
 
 use crate::{BINARY, PATIENT, bed, frame};
 
-/// Returns thresholds of class 3.
 fn lossless(xoff: &str, xon: &str) -> String {
     format!("[class.3]\nxoff = \"{xoff}\"\nxon = \"{xon}\"")
 }
 
-/// Runs `xoff reload` with these arguments; returns its success and output.
+/// Runs `xoff reload`; returns success and output.
 pub fn reload(bed: &Bed, args: &[&str]) -> (bool, String) {
     let output = bed.namespace().output(Command::new(BINARY).arg("reload").args(args)).unwrap();
     let text = if output.status.success() { output.stdout } else { output.stderr };
@@ -23,7 +22,6 @@ fn config(bed: &Bed) -> Config {
     bed.config("speed = \"100M\"").switch(PATIENT)
 }
 
-/// Thresholds, weights, and maps change.
 // proves: reload
 #[test]
 fn reload_under_load_loses_nothing() {
@@ -55,7 +53,7 @@ fn reload_under_load_loses_nothing() {
     }
 }
 
-/// Returns the visible state that a reload may change.
+/// Returns the state that a reload may change.
 fn visible_state(switch: &Switch) -> String {
     let status = switch.status();
     let class = &status.ports[0].classes[3];
@@ -97,7 +95,6 @@ fn refused_reload_names_all_reasons() {
     let (done, text) = reload(&bed, &[]);
     assert!(!done && text.contains("buffer memory of worker 0"), "{text}");
     assert_eq!(visible_state(&switch), before);
-    // A dry run prints the changes and makes none.
     switch.write(&config(&bed).more(&other));
     let (done, text) = reload(&bed, &["--dry-run"]);
     assert!(

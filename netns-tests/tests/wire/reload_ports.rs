@@ -1,4 +1,4 @@
-//! Tests of reloads that add and remove ports: the other ports lose nothing.
+//! Reloads that add and remove ports: other ports lose nothing.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -10,12 +10,12 @@ use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unsta
 use crate::reload::reload;
 use crate::{BINARY, PATIENT, bed, frame};
 
-/// Configures the first `ports` ports of the bed, with a place for one more.
+/// Configures the first `ports` ports, with a place for one more.
 fn config(ports: u8) -> Config {
     at("100M", ports)
 }
 
-/// Configures the same on lines where a pause lasts more than three seconds.
+/// Configures lines where a pause lasts more than three seconds.
 fn slow(ports: u8) -> Config {
     at("10M", ports)
 }
@@ -78,10 +78,10 @@ fn adding_and_removing_ports_is_lossless() {
     }
 }
 
-/// Number of frames, above the capacity of a port's rings.
+/// Above the capacity of a port's rings.
 const TOO_MANY: u32 = 10_000;
 
-/// A host overflows the rings of its port while it is opened, and keeps sending when it belongs to the switch.
+/// A host overflows its port's rings while the port is opened.
 // proves: reload
 #[test]
 fn frames_before_adoption_are_no_loss() {
@@ -142,7 +142,6 @@ fn frames_before_adoption_are_no_loss() {
     });
 }
 
-/// The host of a removed port keeps sending.
 // proves: reload
 #[test]
 fn frames_during_removal_are_no_loss() {
@@ -172,7 +171,7 @@ fn removed_port_sends_xon_and_drains() {
         host.send(frame(host, a, 0, number));
         a.tap().numbered(number);
     }
-    // Its peer is held because of a paused host, and frames are queued for the port, whose peer pauses it too.
+    // A paused host holds its peer; frames are queued for the port, whose peer pauses it too.
     b.send(frames::pfc(b.mac(), &[(3, 65535)]));
     leaving.send(frames::pfc(leaving.mac(), &[(3, 65535)]));
     wait_for("the pauses", || {
@@ -201,7 +200,7 @@ fn removed_port_sends_xon_and_drains() {
     bed.finish(switch);
 }
 
-/// A peer that pauses the port does not delay its removal: the queued frames are dropped and counted.
+/// Queued frames of the paused port are dropped and counted.
 // proves: reload
 #[test]
 fn paused_port_is_removed_without_delay() {

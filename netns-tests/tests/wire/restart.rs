@@ -1,4 +1,4 @@
-//! Tests of switches that end and start again, normally or killed.
+//! Switches that end and start again, normally or killed.
 
 use std::process::Command;
 
@@ -6,16 +6,15 @@ use xoff_netns_tests::{Bed, Switch, Traffic, frames, stream, wait_for};
 
 use crate::{PATIENT, bed, frame};
 
-/// Thresholds: XOFF at two frames of 1000 bytes. A pause at 10 Mb/s lasts 3.4 s.
+/// XOFF at two frames of 1000 bytes. A pause at 10 Mb/s lasts 3.4 s.
 const SMALL: &str = "[class.3]\nxoff = 2000\n[class.4]\nxoff = 2000";
 
-/// Counts the XDP programs on the switch's ports.
 fn programs(bed: &Bed) -> usize {
     let output = bed.namespace().output(Command::new("ip").args(["-o", "link"])).unwrap();
     String::from_utf8(output.stdout).unwrap().matches("prog/xdp").count()
 }
 
-/// Starts a switch with host 2 pausing both classes and host 1 held for both.
+/// Host 2 pauses both classes, and host 1 is held for both.
 fn start_with_held_sender(bed: &Bed) -> Switch {
     let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = [3, 4]").more(SMALL));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -57,7 +56,6 @@ fn stop_without_held_class_sends_nothing() {
     }
 }
 
-/// A new switch does not inherit the pauses that the old one obeyed.
 #[test]
 fn restart_forgets_received_pauses() {
     let bed = bed(2).build();
@@ -72,7 +70,7 @@ fn restart_forgets_received_pauses() {
     bed.finish(switch);
 }
 
-/// Kills a switch while it holds a sender: XONs and queued frames are lost.
+/// XONs and queued frames of a killed switch are lost.
 fn kill_while_sender_is_held(mode: &str) {
     let bed = bed(2).build();
     let config = bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).switch(PATIENT);

@@ -1,4 +1,4 @@
-//! Tests of PCP and DSCP rewriting at egress; other bytes do not change.
+//! PCP and DSCP rewriting at egress; other bytes do not change.
 
 use pnet_packet::ipv4::{self, Ipv4Packet};
 use xoff_netns_tests::{decode, frames};
@@ -32,7 +32,7 @@ fn rewritten_pcp_and_dscp_follow_class() {
         arrives(b, a.to(b).tag(new_pcp, 0).ipv6(new_dscp, &data).build());
         arrives(c, a.to(c).tag(new_pcp, 1).udp(new_dscp, &data).build());
     }
-    // Without IP there is no DSCP: only the tag changes.
+    // Without IP there is no DSCP.
     a.send(a.to(b).tag(2, 0).numbered(1).build());
     assert_eq!(b.tap().numbered(1).bytes, a.to(b).tag(5, 0).numbered(1).build());
     bed.finish(switch);

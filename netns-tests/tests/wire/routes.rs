@@ -1,4 +1,4 @@
-//! Tests of a routing switch: the kernel of a namespace decides the routes, and the switch forwards.
+//! A routing switch: a namespace's kernel decides the routes, the switch forwards.
 
 mod neighbours;
 
@@ -18,10 +18,9 @@ use xoff_wire::units::MacAddr;
 
 use crate::{PATIENT, bed};
 
-/// Gap between datagrams of a flow.
 const GAP: Duration = Duration::from_micros(500);
 
-/// Switch with routed ports, its kernel, and a host at each port: host N is 172.16.N.2 and fd16:N::2, the router .1.
+/// Host N is 172.16.N.2 and fd16:N::2, the router .1.
 struct Fabric {
     bed: Bed,
     switch: Switch,
@@ -64,7 +63,6 @@ impl Fabric {
         self.bed.host(number)
     }
 
-    /// Runs `ip` in the kernel's namespace.
     fn ip(&self, line: &str) -> String {
         ip(self.bed.far_namespace(), line)
     }
@@ -73,7 +71,7 @@ impl Fabric {
         self.host(from).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", to]);
     }
 
-    /// Returns the output of a single ping, successful or not.
+    /// Returns the output of a ping, successful or not.
     fn answer(&self, from: usize, args: &str) -> String {
         let mut ping = Command::new("ping");
         ping.args(["-c", "1", "-W", "2"]).args(args.split(' '));
@@ -89,12 +87,12 @@ impl Fabric {
         self.switch.port(port).classes.iter().map(|class| class.drops[reason]).sum()
     }
 
-    /// Returns a datagram of class 3 from host `from` to `to`, by the router.
+    /// Returns a routed datagram of class 3.
     fn packet(&self, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
         self.packet_of(24, from, to, number)
     }
 
-    /// Returns a datagram with this DSCP from host `from` to `to`, by the router.
+    /// Returns a routed datagram with this DSCP.
     fn packet_of(&self, dscp: u8, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
         let router = MacAddr([2, 0, 0, 0, 1, u8::try_from(from).unwrap()]);
         let mut bytes = Frame::new(self.host(from).mac(), router).udp(dscp, &number.to_be_bytes()).build();
@@ -132,12 +130,11 @@ fn batch(namespace: &Namespace, lines: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Returns lines about `count` networks.
 fn many(count: u32, verb: &str, rest: &str) -> String {
     (0..count).map(|n| format!("route {verb} 100.{}.{}.0/24 {rest}\n", n / 256, n % 256)).collect()
 }
 
-/// Waits for `count` datagrams of class 3 at a host, and returns their numbers.
+/// Waits for `count` datagrams of class 3; returns their numbers.
 fn numbers(host: &Host, count: usize) -> Vec<u32> {
     let is_one = |bytes: &[u8]| {
         bytes.len() >= 46 && bytes[12..14] == [8, 0] && bytes[23] == 17 && bytes[15] == 24 << 2
@@ -167,7 +164,7 @@ fn routed_hosts_reach_each_other() {
     let router = status.router.unwrap();
     assert!(router.routes_v4 >= 9 && router.routes_v6 >= 9, "{router:?}");
     assert!(router.interfaces.iter().all(|it| it.to_host > 0 && it.from_host > 0), "{router:?}");
-    // With known neighbours workers forward: almost none of a hundred packets reaches the kernel.
+    // With known neighbours workers forward: almost no packet reaches the kernel.
     let before = fabric.ip("-s link show p1");
     let to_host = |fabric: &Fabric| fabric.switch.status().router.unwrap().interfaces[0].to_host;
     let punted = to_host(&fabric);
@@ -255,7 +252,6 @@ fn route_changes_of_all_kinds_apply() {
     fabric.ip("route del 172.20.0.9/32");
     arrives(three);
     fabric.ip("route del 172.20.0.0/24");
-    // Next-hop objects.
     fabric.ip("nexthop add id 2 via 172.16.2.2 dev p2");
     fabric.ip("nexthop add id 3 via 172.16.3.2 dev p3");
     fabric.ip("nexthop add id 9 group 2/3");
@@ -296,7 +292,7 @@ fn flapping_routes_cost_no_frame() {
     let ended = Arc::clone(&end);
     let flaps = thread::spawn(move || {
         for round in (0..).take_while(|_| !ended.load(Ordering::Relaxed)) {
-            // The route of the frames flaps too, between one and two next hops.
+            // The frames' route flaps between one and two next hops.
             let ways = ["nexthop via 172.16.2.2", "nexthop via 172.16.2.2 nexthop via 172.16.2.2 weight 2"]
                 [round % 2];
             ip(&kernel, &format!("route replace 172.21.0.0/24 {ways}"));
@@ -323,7 +319,7 @@ fn flapping_routes_cost_no_frame() {
     fabric.finish();
 }
 
-/// Another daemon takes over the routes that the first one left.
+/// Another daemon takes over the first one's routes.
 // proves: route-mirror
 #[test]
 fn daemon_restart_loses_no_frame() {
@@ -342,9 +338,9 @@ fn daemon_restart_loses_no_frame() {
     wait_for("an answer", || fabric.answer(1, "172.21.0.9").contains("1 received").then_some(()));
     let begin = fabric.switch.status().router.unwrap();
     let lines = [
-        daemon_routes("replace", "proto ospf"), // the first daemon is dead, and another has the same routes
+        daemon_routes("replace", "proto ospf"), // the first daemon is dead, another has the same routes
         daemon_routes("del", "proto ospf"),
-        daemon_routes("add", "proto bgp"), // this one dies too: its routes coexist with those of the next, and are then flushed
+        daemon_routes("add", "proto bgp"), // its routes coexist with those of the next daemon, and are then flushed
         daemon_routes("add", "proto isis metric 30"),
         "route flush proto bgp\n".to_owned(),
         daemon_routes("add", "proto bgp"),
@@ -384,7 +380,7 @@ fn daemon_restart_loses_no_frame() {
 fn missed_route_messages_cause_resync() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
-    // The stopped switch reads no messages, and there are more than its buffer holds.
+    // A stopped switch reads no messages; its buffer overflows.
     fabric.switch.signal(Signal::SIGSTOP);
     batch(fabric.bed.far_namespace(), &many(30_000, "add", "via 172.16.2.2"));
     fabric.switch.signal(Signal::SIGCONT);
@@ -399,7 +395,7 @@ fn missed_route_messages_cause_resync() {
         "{}",
         page.total
     );
-    // No message reports the removal of these routes, but one reports that of the address.
+    // No message reports the removal of these routes, but one that of the address.
     fabric.ip("address del 172.16.2.1/24 dev p2");
     wait_for("none to be left", || (fabric.switch.status().router.unwrap().routes_v4 < 100).then_some(()));
     fabric.ping(1, "fd16:2::2");
@@ -420,7 +416,7 @@ fn removed_interface_affects_no_other() {
     fabric.ping(1, "172.16.3.2");
     fabric.ip("link set p2 up");
     fabric.ping(1, "172.16.2.2");
-    // Routing daemons see a lost link of the port at the host interface.
+    // Routing daemons see a lost link at the host interface.
     fabric.bed.port(2).set_up(false).unwrap();
     wait_for("the carrier to be gone", || fabric.ip("link show p2").contains("NO-CARRIER").then_some(()));
     fabric.bed.port(2).set_up(true).unwrap();
@@ -470,7 +466,7 @@ fn renamed_host_interface_keeps_working() {
     fabric.finish();
 }
 
-/// The interface is down, is deleted, or has a larger MTU than its port.
+/// The interface is down, deleted, or has a larger MTU than its port.
 // proves: route-mirror
 #[test]
 fn host_interface_faults_are_reported() {

@@ -1,4 +1,4 @@
-//! Test of the notifications to a service manager: ready, watchdog, stopping.
+//! Notifications to a service manager: ready, watchdog, stopping.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +16,7 @@ fn service_manager_gets_all_notifications() {
     let path = directory.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(PATIENCE)).unwrap();
-    // The switch's user must be able to reach the manager's socket.
+    // The switch's user must reach the manager's socket.
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
     let environment =

@@ -1,4 +1,4 @@
-//! Tests of switches in namespaces of one machine, reached by socket files and by addresses of another namespace.
+//! Switches of one machine, reached by socket files and by addresses of another namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,6 @@ use xoff_netns_tests::wait_for;
 
 use crate::{BINARY, bed, frame};
 
-/// Returns a path in `/run/xoff` that no other test uses.
 fn socket(name: &str) -> PathBuf {
     Path::new("/run/xoff").join(format!("test-{}-{name}.sock", std::process::id()))
 }
@@ -25,7 +24,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A second switch at the same socket file is refused.
+/// A second switch at the socket file is refused.
 // proves: http, status, start-stop
 #[test]
 fn socket_file_reaches_other_namespace() {
@@ -44,7 +43,6 @@ fn socket_file_reaches_other_namespace() {
     let changed = xoff(&["policy", "--url", &url, "--class", "3", "capfc-stop-max"]);
     assert!(text(&changed.stdout).contains("class 3  capfc-stop-max"), "{changed:?}");
 
-    // `--all` shows all switches with a socket, and names sockets without an answer.
     let dead = socket("dead");
     drop(UnixListener::bind(&dead).unwrap());
     let all = text(&xoff(&["status", "--all"]).stdout);

@@ -1,4 +1,4 @@
-//! Tests of starts that fail: one message with the reason, exit code 2, and nothing left behind.
+//! Failing starts: one message with the reason, exit code 2, nothing left behind.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,14 +9,13 @@ use xoff_netns_tests::{Bed, Config};
 
 use crate::{BINARY, bed_beside_others};
 
-/// Returns flags, programs and queueing disciplines of the switch's devices.
 fn devices(bed: &Bed) -> String {
     let mut ip = Command::new("ip");
     let output = bed.namespace().output(ip.args(["-details", "link", "show"])).unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Checks that a start fails with all of `words` in its message, and changes no device.
+/// Checks that a start fails with all of `words`, and changes no device.
 fn assert_start_refused(bed: &Bed, config: &Config, words: &[&str]) {
     let before = devices(bed);
     let exit = bed.launch(config).wait();

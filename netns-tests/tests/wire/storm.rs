@@ -1,4 +1,4 @@
-//! Tests of a peer that pauses one class persistently.
+//! A peer that pauses one class persistently.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ fn pause(host: &Host, class: u8, quanta: u16) {
     host.send(frames::pfc(host.mac(), &[(class, quanta)]));
 }
 
-/// Frames below XOFF stay queued, and no peer at another port is paused.
+/// Frames below XOFF stay queued; no other peer is paused.
 // proves: scheduling
 #[test]
 fn stormed_class_stops_without_relaying_pause() {
@@ -41,7 +41,7 @@ fn stormed_class_stops_without_relaying_pause() {
     assert_eq!(status.ports[0].pause_frames_sent, 0);
 }
 
-/// Other classes keep their rate after the stormed class has filled its memory.
+/// The stormed class has filled its memory.
 // proves: scheduling
 #[test]
 fn other_classes_keep_rate_in_storm() {
@@ -69,7 +69,7 @@ fn other_classes_keep_rate_in_storm() {
     });
 }
 
-/// Several storms, the last one without an XON.
+/// The last storm has no XON.
 // proves: lossless
 #[test]
 fn storms_lose_and_reorder_nothing() {

@@ -1,4 +1,4 @@
-//! Tests of thresholds, exact to the byte. Frames stay queued because the peer of the egress port pauses it.
+//! Thresholds, exact to the byte. Frames stay queued because the egress port is paused.
 
 use xoff_netns_tests::{Bed, Exit, Host, Switch, frames, wait_for};
 use xoff_switch::control::status::IngressStatus;
@@ -6,12 +6,12 @@ use xoff_switch::control::status::IngressStatus;
 use crate::bed_beside_others;
 
 const CLASS: u8 = 3;
-/// Speed at which a pause lasts 3.4 s.
+/// A pause lasts 3.4 s.
 const SLOW: &str = "speed = \"10M\"";
 /// Room for six frames of 1000 bytes, three of them before XOFF.
 const SMALL: &str = "[class.3]\nxoff = 3000\nxon = 1500\nheadroom = 3000";
 
-/// Starts a switch with three hosts, and with the class paused towards the second and third.
+/// Pauses the class towards the second and third of three hosts.
 fn start_paused() -> (Bed, Switch) {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config(SLOW).more(SMALL));
@@ -24,12 +24,11 @@ fn start_paused() -> (Bed, Switch) {
     (bed, switch)
 }
 
-/// Sends a frame that counts as `counted` bytes.
 fn send(from: &Host, to: &Host, counted: usize) {
     from.send(from.to(to).tag(CLASS, 0).numbered(1).build_len(counted - 4));
 }
 
-/// Sends frames of these sizes; returns the ingress of the first port after their arrival.
+/// Sends frames of these sizes; returns the first port's ingress.
 fn fill(bed: &Bed, switch: &Switch, to: usize, sizes: &[usize]) -> IngressStatus {
     let before = switch.class(1, 3).rx_frames;
     sizes.iter().for_each(|&size| send(bed.host(1), bed.host(to), size));
@@ -101,7 +100,7 @@ fn headroom_is_exact_to_the_byte() {
     bed.assert_no_drops();
 }
 
-/// After one of two receiving hosts sends XON, the remaining bytes are at the XON threshold or one byte below.
+/// After XON the remaining bytes are at the XON threshold or one below.
 // proves: thresholds
 #[test]
 fn xoff_holds_until_below_xon() {

@@ -1,11 +1,11 @@
-//! Tests of VLANs: separation for every VID, and tags added and removed at ports.
+//! Separation for every VID, and tags added and removed at ports.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, wait_for};
 
 use crate::bed_beside_others;
 
-/// Returns (VID or none, number) of the numbered frames at a host, by number.
+/// Returns (VID, number) of the numbered frames at a host.
 fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
     let received = bed.host(host).tap().all();
     let mut numbers: Vec<_> = received
@@ -83,7 +83,6 @@ fn ports_add_and_remove_tags() {
     for (host, frames) in (1..).zip(expected) {
         assert_eq!(tagged_numbers(&bed, host), frames, "host {host}");
     }
-    // The bytes are unchanged, apart from the tag.
     let longer = broadcast(1).numbered(9).build_len(200);
     bed.host(1).send(&longer);
     assert_eq!(bed.host(4).tap().numbered(9).bytes, longer);

@@ -1,10 +1,10 @@
-//! Tests of the order of an egress queue: FIFO, or one queue per input, served in turn.
+//! Egress order: FIFO, or one queue per input, served in turn.
 
 use xoff_netns_tests::{frames, wait_for};
 
 use crate::{bed_beside_others, frame};
 
-/// Sends from two hosts, one after the other, into a paused port; returns the order of arrival.
+/// Two hosts send in turn into a paused port; returns the order of arrival.
 fn order(queue: &str) -> Vec<u32> {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(&format!("[class.3]\nqueue = \"{queue}\"")));

@@ -1,6 +1,5 @@
-//! Tests of the watchdog against storms from `xoff traffic pause`.
-//!
-//! Host 1 sends, host 2 pauses. The longest pause at 100 Mb/s is 335 ms; detection takes longer.
+//! The watchdog against storms from `xoff traffic pause`: host 1 sends, host 2 pauses. The longest pause at 100 Mb/s is 335 ms; detection
+//! takes longer.
 
 use std::process::Child;
 
@@ -12,7 +11,7 @@ use crate::{BINARY, bed, frame};
 const DETECT_NANOS: u64 = 400_000_000;
 const RESTORE_NANOS: u64 = 200_000_000;
 
-/// Starts a switch with a watchdog and two hosts, and lets it learn the address of host 2.
+/// Starts a switch with a watchdog that has learned host 2.
 fn start_watched(action: &str) -> (Bed, Switch) {
     let bed = bed(2).build();
     let class = format!(
@@ -37,7 +36,6 @@ fn wait_for_pause(switch: &Switch) {
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
 }
 
-/// Sends frames that together exceed XOFF.
 fn send_large(bed: &Bed, numbers: std::ops::RangeInclusive<u32>) {
     let (a, b) = (bed.host(1), bed.host(2));
     for number in numbers {

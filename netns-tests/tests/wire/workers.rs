@@ -1,4 +1,4 @@
-//! Tests of several workers: frames and slots are handed over, and the ledgers balance.
+//! Several workers hand over frames and slots, and the ledgers balance.
 
 use std::slice;
 
@@ -6,10 +6,9 @@ use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
 
-/// Ports 1 and 2 on the first worker, 3 and 4 on the second.
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p2\"] }, { ports = [\"p3\", \"p4\"] }]";
 
-/// Both workers send to a congested port of the second, which also sends back.
+/// Both workers send to a congested port, which also sends back.
 #[test]
 fn two_workers_lose_nothing_between_them() {
     unstalled(|| {
@@ -37,7 +36,7 @@ fn two_workers_lose_nothing_between_them() {
     });
 }
 
-/// A stop finds frames everywhere, including between the workers.
+/// A stop finds frames everywhere, also between workers.
 #[test]
 fn stop_under_load_balances_both_ledgers() {
     let bed = bed(4).build();
@@ -53,5 +52,5 @@ fn stop_under_load_balances_both_ledgers() {
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
     assert!(exit.stderr.contains("ledger balanced"), "{}", exit.stderr);
-    let _ = traffic.finish(); // frames after the stop are lost, outside of the switch
+    let _ = traffic.finish(); // frames after the stop are lost outside of the switch
 }

@@ -1,4 +1,4 @@
-//! Tests of wrong arguments of `xoff experiment`: each is refused with one message, before anything runs.
+//! Wrong arguments: each is refused with one message, before anything runs.
 
 use super::experiment;
 

@@ -1,4 +1,4 @@
-//! Tests of `xoff experiment cascade --routed`: switches that are routers, with FRR beside each.
+//! `xoff experiment cascade --routed`: routers with FRR beside each.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,6 @@ use xoff_netns_tests::{one_bed_at_a_time, unstalled, wait_for};
 use super::{SLOW, await_namespaces_unused, compare, namespaces, number, threads};
 use crate::BINARY;
 
-/// Each sender has its own path.
 // proves: cascade
 #[test]
 fn routed_cascade_reports_every_step() {
@@ -33,8 +32,7 @@ fn routed_cascade_reports_every_step() {
     });
 }
 
-/// Routers have a private directory where the program is, and the caller has a group that no daemon needs.
-/// The daemons also have none of the caller's groups.
+/// Routers have a private directory beside the program, and the caller has a group that the daemons must not get.
 // proves: cascade
 #[test]
 fn killed_routed_experiment_leaves_no_daemon() {

@@ -1,4 +1,4 @@
-//! Tests of lossless frames to unknown neighbours: they wait for the resolution, and count as lost if it fails.
+//! Lossless frames to unknown neighbours wait for the resolution, and count as lost if it fails.
 
 use super::*;
 
@@ -10,7 +10,7 @@ impl Fabric {
     }
 }
 
-/// Each flush removes host 2 from the neighbours of the kernel, and so of the switch.
+/// Each flush removes host 2 from the neighbours of kernel and switch.
 // proves: slow-path
 #[test]
 fn flushed_neighbours_cost_no_lossless_frame() {
@@ -57,7 +57,6 @@ fn frames_to_silent_neighbour_are_lost() {
     wait_for("the wait to be over", || (fabric.drops_of_class_3(1, "unresolved") == 200).then_some(()));
     let verdict = fabric.switch.status().verdict;
     assert_eq!((verdict.lossless, verdict.lossless_lost), (false, 200));
-    // After the neighbour appears, later frames arrive.
     ip(fabric.host(2).namespace(), "address add 172.16.2.99/24 dev eth0");
     let mut number = 2_000_000;
     wait_for("a frame to arrive", || {
