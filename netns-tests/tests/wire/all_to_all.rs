@@ -15,7 +15,7 @@ const MODELS: [&str; 4] = [
     "[memory]\nmodel = \"shared\"\n",
 ];
 
-/// Every host offers twice its line, with a lossy class beside the lossless one.
+/// Every host offers twice its line.
 // proves: memory, lossless
 #[test]
 fn all_to_all_loses_nothing_in_any_memory() {

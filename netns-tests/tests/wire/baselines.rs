@@ -4,7 +4,7 @@ use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wa
 
 use crate::{PATIENT, bed};
 
-/// Pauses `classes` towards `host`: frames to it stay queued.
+/// Pauses `classes` towards `host`.
 fn pause(host: &Host, switch: &Switch, classes: &[u8]) {
     host.send(host.to(host).numbered(0).build()); // learned
     send_pfc(host, classes, u16::MAX);
@@ -36,7 +36,7 @@ fn await_pfc(host: &Host, class: u8, quanta: u16) {
     host.tap().wait(1, |frame| frames::pfc_time(frame, class) == Some(quanta));
 }
 
-/// P-PFC pauses the ports that feed an egress queue above its floor and above the other queues.
+/// P-PFC pauses the ports that feed an egress queue above its floor and the other queues.
 // proves: p-pfc
 #[test]
 fn p_pfc_pauses_feeding_ports() {
@@ -154,7 +154,7 @@ fn gfc_rates_need_a_gfc_peer() {
     assert_eq!([0, 1].map(|port: usize| status.ports[port].rate_frames_received), [2, 0]);
 }
 
-/// Two senders of two classes offer twice the line rate.
+/// Offers twice the line rate, from two senders in two classes.
 fn incast(policy: &str, parameters: &str) {
     unstalled(|| {
         let bed = bed(3).build();

@@ -57,7 +57,6 @@ fn blocking_configuration_delays_nothing() {
     first.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(first.wait().unwrap().code(), Some(2), "{text}");
     assert!(text.contains("has not answered for 5 s") || text.contains("still waits"), "{text}");
-    // A thread still waits for the first file.
     fs::remove_file(&file).unwrap();
     switch.write(&config(&bed));
     wait_for("a reload of the file", || {

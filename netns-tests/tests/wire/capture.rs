@@ -16,7 +16,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::{BINARY, bed_beside_others, frame};
 
-/// Fields requested from tshark, in the order of [`DecodedFrame`].
+/// Fields of a [`DecodedFrame`].
 const FIELDS: [&str; 9] = [
     "frame.interface_name",
     "frame.packet_flags_direction",
@@ -111,7 +111,6 @@ impl LiveCapture {
         LiveCapture { capture, tshark, lines, reader }
     }
 
-    /// Waits for this many frames, while the capture runs.
     fn wait(&self, count: usize) -> Vec<DecodedFrame> {
         wait_for(&format!("{count} frames"), || {
             let lines = self.lines.lock().unwrap();
@@ -119,7 +118,7 @@ impl LiveCapture {
         })
     }
 
-    /// Ends the capture as Ctrl-C does; returns frames and standard error.
+    /// Ends the capture as Ctrl-C does.
     fn end(mut self) -> (Vec<DecodedFrame>, String) {
         interrupt(&self.capture);
         let output = self.capture.wait_with_output().unwrap();
@@ -153,13 +152,12 @@ fn start(bed: &Bed, config: &Config) -> Switch {
     switch
 }
 
-/// Returns the received, sent and dropped frames of all classes.
 fn counted(port: &PortStatus) -> [u64; 3] {
     let sum = |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum();
     [sum(|class| class.rx_frames), sum(|class| class.tx_frames), sum(|class| class.drops.values().sum())]
 }
 
-/// Captures a pause by host 2, the pause sent to host 1, and the end of both.
+/// Captures pauses by host 2 and to host 1, and their ends.
 fn pauses_in_both_directions(config: &str) {
     let bed = bed_beside_others(2).build();
     let defaults = "speed = \"1M\"\nlossless = [3]";
@@ -196,7 +194,6 @@ fn pauses_in_both_directions(config: &str) {
     let pauses: Vec<_> = pauses.map(|line| (line.port.as_str(), line.pause.as_str())).collect();
     assert_eq!(pauses, [("p2", "65535"), ("p1", "65535"), ("p2", "0"), ("p1", "0")]);
 
-    // The queueing delay in the comment is the time between both frames.
     let [first_in, first_out] = ["in", "out"].map(|direction| {
         lines
             .iter()
@@ -244,7 +241,7 @@ fn drop_capture_has_frames_with_reasons() {
     let full = LiveCapture::start(&bed, &switch, &["p2", "--dropped=egress_full", "--snap", "64"]);
     b.send(frames::pfc(b.mac(), &[(3, 65535)]));
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
-    a.send(a.to(a).tag(5, 0).numbered(9).build()); // to its own port
+    a.send(a.to(a).tag(5, 0).numbered(9).build());
     all.wait(1); // or it might be forwarded after frames of a higher class
     a.send(a.to(b).tag(6, 4_095).numbered(9).build()); // of no VLAN
     (1..=5).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(996)));
@@ -302,7 +299,6 @@ fn capture_filters_class_control_and_count() {
     bed.finish(switch);
 }
 
-/// Returns a list that pauses a flow of class 4.
 fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     let mut bytes = frames::pfc(host.mac(), &[(4, u16::MAX)]);
     bytes.truncate(34);
@@ -311,7 +307,7 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     bytes
 }
 
-/// Host 2 pauses classes 3 and 4, requests a rate and pauses a flow; frames of host 1 make the switch request the same of host 1.
+/// The switch requests of host 1 what host 2 requests: pauses, a rate, and the pause of a flow.
 // proves: capture
 #[test]
 fn control_capture_has_rates_lists_lldp() {
@@ -368,7 +364,6 @@ fn control_capture_has_rates_lists_lldp() {
     bed.finish(switch);
 }
 
-/// Returns the missed frames of a file, as read by Wireshark.
 fn missed_in(file: &Path) -> u64 {
     let dropped = "pcapng.options.option.data.interface.dropped";
     let mut tshark = Command::new("tshark");
@@ -381,7 +376,7 @@ fn missed_in(file: &Path) -> u64 {
         .sum()
 }
 
-/// The frames are read after all are forwarded; they exceed all buffers by megabytes.
+/// The frames are read after all are forwarded.
 // proves: capture
 #[test]
 fn slow_capture_reader_costs_no_frame() {
@@ -438,7 +433,6 @@ fn captures_are_limited_to_four() {
     let (a, b) = (bed.host(1), bed.host(2));
     (1..=20).for_each(|number| a.send(frame(a, b, 3, number)));
     b.tap().numbered(20);
-    // A capture ended by the switch exits with 1.
     let last = capture(&bed, &["-w", "-"]);
     wait_for("the last", || (captures_begun(&switch) == 6).then_some(()));
     bed.finish(switch);

@@ -4,7 +4,7 @@ use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
 
-/// Two near senders share a far port with a fifth of the trunk's rate.
+/// The far port has a fifth of the trunk's rate.
 // proves: lossless
 #[test]
 fn far_congestion_pauses_near_senders() {

@@ -47,7 +47,6 @@ impl Kind {
         .build()
     }
 
-    /// Returns the class according to [`MAPS`].
     fn class(self, trust: &str) -> u8 {
         let by_pcp = self.tag.map(|(pcp, _)| 7 - pcp);
         let by_dscp = self.dscp.map(|(_, dscp)| if dscp == 46 { 7 } else { (dscp / 8 + 3) % 8 });
@@ -76,7 +75,6 @@ fn received_classes(bed: &Bed, collector: usize) -> BTreeMap<u32, u8> {
     bed.host(collector).tap().all().iter().filter_map(|frame| number_and_class(&frame.bytes)).collect()
 }
 
-/// Every DSCP, every PCP, and none.
 // proves: classification
 #[test]
 fn trust_selects_class_of_every_frame() {

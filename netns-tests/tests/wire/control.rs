@@ -114,7 +114,6 @@ fn status_watch_obeys_keys_on_terminal() {
     bed.finish(switch);
 }
 
-/// All optional parts of `/status` are enabled.
 // proves: status
 #[test]
 fn status_under_load_matches_schema() {

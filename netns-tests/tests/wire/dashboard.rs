@@ -1,4 +1,4 @@
-//! The dashboard with a recorded incident in a real Prometheus: all lines were calculated by hand.
+//! A recorded incident in a real Prometheus; all lines were calculated by hand.
 
 use std::process::Command;
 

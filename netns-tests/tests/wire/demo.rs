@@ -1,4 +1,4 @@
-//! `xoff demo --json`: losslessness, keys that scripts use, and namespaces after signals.
+//! `xoff demo --json`: losslessness, keys, and namespaces after signals.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;

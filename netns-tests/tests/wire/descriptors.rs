@@ -1,4 +1,4 @@
-//! Too few open files: the switch refuses to start before it touches a device.
+//! The switch refuses to start with too few open files, before it touches a device.
 
 use std::fs;
 
@@ -6,7 +6,6 @@ use xoff_netns_tests::{LaunchOptions, Switch};
 
 use crate::bed_beside_others;
 
-/// Returns the number of files that the error message requires.
 fn needed(message: &str) -> u64 {
     let (_, rest) = message.split_once("the switch needs ").unwrap_or_else(|| panic!("{message}"));
     rest.split(' ').next().unwrap().parse().unwrap()
@@ -46,7 +45,7 @@ fn open_file_limit_is_checked_first() {
     let exit = bed.launch_with(limited(20, needed - 1), &config).wait();
     assert_eq!(exit.status.code(), Some(2), "{}", exit.stderr);
 
-    // The required number suffices; a lower soft limit is no obstacle.
+    // A lower soft limit is no obstacle.
     let switch = bed.launch_with(limited(20, needed), &config).ready();
     let (taken, idle) = (open(&switch), 64); // connections not made yet
     assert!((needed / 2..=needed).contains(&(taken + idle)), "{taken} taken, {needed} needed");

@@ -1,4 +1,4 @@
-//! Devices that disappear and return: their ports open again, and other ports lose nothing.
+//! Devices that disappear and return: ports open again, others lose nothing.
 
 use std::process::{Child, Command};
 
@@ -85,7 +85,6 @@ fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnc
     assert!(code == 503 && health.contains("\nport p2: not ready: its device p2 is gone\n"), "{health}");
     let metrics = switch.metrics();
     assert!(metrics.lines().any(|line| line == "xoff_port_gone{switch=\"xoff\",port=\"p2\"} 1"), "{metrics}");
-    // Frames to unknown addresses go to the other port; none is queued.
     (8..=20).for_each(|number| a.send(frame(a, b, 3, number)));
     c.tap().numbered(20);
     let lost = switch.class(2, 3);
@@ -161,7 +160,7 @@ fn acknowledged_gap_is_ignored() {
     );
 }
 
-/// The old sockets receive nothing from a new device of the same index, and the old port does not touch it.
+/// The new device has the old one's index.
 // proves: devices
 #[test]
 fn device_with_same_index_is_new() {
@@ -189,7 +188,6 @@ fn device_from_another_namespace_is_reopened() {
     });
 }
 
-/// Ports on different workers are under load.
 // proves: devices
 #[test]
 fn returning_device_costs_others_nothing() {
@@ -228,7 +226,7 @@ fn returning_device_costs_others_nothing() {
     assert!([Some(1), Some(3)].contains(&exit.status.code()), "not proved: {}", exit.stderr);
 }
 
-/// The packet memory belongs to the first port's socket, and to none after all devices are gone.
+/// The packet memory belongs to the first port's socket, or to none.
 // proves: devices
 #[test]
 fn all_devices_may_be_removed() {
@@ -250,7 +248,6 @@ fn all_devices_may_be_removed() {
     switch.stop();
 }
 
-/// The port brings memory for each of its queues.
 // proves: devices
 #[test]
 fn device_returning_with_more_queues_opens() {

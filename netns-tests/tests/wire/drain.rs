@@ -13,7 +13,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-/// Bursts of awkward sizes: no later frame pushes out the last ones.
+/// No later frame pushes out the last ones.
 // proves: ledger
 #[test]
 fn last_frames_of_burst_leave() {
@@ -36,7 +36,6 @@ fn last_frames_of_burst_leave() {
     }
 }
 
-/// Partial batches of all kinds of frames.
 // proves: ledger
 #[test]
 fn free_memory_returns_to_baseline() {

@@ -13,7 +13,6 @@ fn counter(host: &Host, name: &str) -> u64 {
     value.parse().unwrap()
 }
 
-/// Returns ECN marks and wrong IP checksums in a capture.
 fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
     let text = host.run("tcpdump", &["-nvr", capture, "ip"]);
     let marks = text.lines().filter(|line| line.contains("tos 0x3,CE")).count();

@@ -30,7 +30,7 @@ const KEYS: [&str; 14] = [
     "/longest_host_gap_ms",
     "/usual_host_gap_ms",
 ];
-/// Rate for experiments whose duration does not depend on it; it spares processor time.
+/// Rate that spares processor time.
 const SLOW: [&str; 2] = ["--speed", "50M"];
 
 fn experiment(args: &[&str]) -> Command {
@@ -39,7 +39,7 @@ fn experiment(args: &[&str]) -> Command {
     command
 }
 
-/// Runs an experiment with lossless `policies`. The report has the keys `numbers`, identical for each policy.
+/// Compares lossless `policies`; the report has the keys `numbers`.
 fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("plot.svg");
@@ -49,7 +49,7 @@ fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Va
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let inside = wait_for("the experiment to run", || {
-        // Four hosts and four router kernels: then all routing daemons run.
+        // With four router kernels all routing daemons run.
         let least = if name.ends_with("--routed") { 12 } else { 1 };
         Some(namespaces(run.id())).filter(|inside| inside.len() >= least)
     });
@@ -116,7 +116,7 @@ fn incast(is_selected: impl Fn(&Variant) -> bool) {
     }
 }
 
-/// Selects policies that notify or mark senders before they pause, beside PFC.
+/// Selects policies that signal senders before they pause, beside PFC.
 fn signals_senders(variant: &Variant) -> bool {
     ["qcn-", "pfc-ecn"].iter().any(|prefix| variant.name.starts_with(prefix))
 }
@@ -277,7 +277,6 @@ fn two_lossless_classes_lose_nothing() {
     });
 }
 
-/// Four paths, spread in three ways.
 // proves: experiments
 #[test]
 fn balance_compares_spreads_without_loss() {
@@ -447,7 +446,6 @@ fn raw_data_agree_with_report() {
         let result = &report["policies"]["pfc"];
         let interval = &result["ci95"]["/sweep/2/goodput_mbps/p50"];
         assert!(interval["low"].as_f64() <= interval["high"].as_f64() && interval["runs"] == 2, "{interval}");
-        // Two runs of four rounds with two, four and eight senders.
         let completions = rows(&raw, "completions.csv");
         assert_eq!(completions.len(), 2 * 4 * (2 + 4 + 8));
         let mut ms: Vec<f64> = Vec::new();
@@ -514,7 +512,7 @@ fn interrupted_experiment_leaves_nothing() {
     await_namespaces_unused(&inside);
 }
 
-/// Returns the network namespaces of a process's threads, except our own.
+/// Returns the namespaces of a process's threads, except our own.
 fn namespaces(process: u32) -> BTreeSet<PathBuf> {
     let own = fs::read_link("/proc/self/ns/net").unwrap();
     threads(&Path::new("/proc").join(process.to_string())).filter(|namespace| *namespace != own).collect()

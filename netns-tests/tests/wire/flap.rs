@@ -15,7 +15,6 @@ fn flap(bed: &Bed, switch: &Switch, port: usize) {
     }
 }
 
-/// The switch checks the link before it sends to a port.
 // proves: link-down
 #[test]
 fn link_down_at_start_loses_nothing() {
@@ -113,7 +112,6 @@ fn port_without_link_gets_no_frames() {
     b.tap().numbered(4);
     bed.port(2).set_up(false).unwrap();
     wait_for("the link to go down", || (switch.port(2).link == Link::Down).then_some(()));
-    // Unknown address: frames are flooded to the other port.
     (5..=8).for_each(|number| a.send(frame(a, b, 1, number)));
     c.tap().numbered(8);
     bed.port(2).set_up(true).unwrap();

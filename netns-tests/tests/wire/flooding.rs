@@ -62,7 +62,7 @@ fn reserved_addresses_are_never_forwarded() {
     bed.finish(switch);
 }
 
-/// Host 3 pauses its port for ever. A pause at 100 Mb/s lasts 335 ms, long enough to refresh it on a busy machine.
+/// A pause at 100 Mb/s lasts 335 ms, long enough to refresh it on a busy machine.
 // proves: stalled-floods
 #[test]
 fn paused_port_never_stalls_floods() {

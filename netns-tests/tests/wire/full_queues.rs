@@ -4,7 +4,7 @@ use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unsta
 
 use crate::{PATIENT, bed};
 
-/// Full with three frames of 1000 bytes.
+/// Limit that three frames of 1000 bytes reach.
 const THREE: &str = "[class.3]\negress_max = 3001\n";
 
 fn start_paused(bed: &Bed, config: &Config) -> Switch {
@@ -25,7 +25,7 @@ fn send(bed: &Bed, switch: &Switch, numbers: std::ops::RangeInclusive<u32>) {
     wait_for("the frames", || (switch.class(1, 3).rx_frames == last).then_some(()));
 }
 
-/// Returns the numbers, without frames flooded at the start.
+/// Returns the numbers, without flooded frames.
 fn numbers(host: &Host) -> Vec<u32> {
     host.tap().numbers().into_iter().filter(|&number| number > 0).collect()
 }
@@ -51,7 +51,6 @@ fn full_queue_drops_only_the_excess() {
     bed.assert_no_drops();
 }
 
-/// A frame that does not fit halts frames of all ports and classes.
 // proves: pipeline
 #[test]
 fn full_queue_halts_the_pipeline() {
@@ -65,7 +64,7 @@ fn full_queue_halts_the_pipeline() {
     a.send(a.to(c).tag(4, 0).numbered(6).build());
     c.send(c.to(a).tag(4, 0).numbered(7).build());
     wait_for("both", || [1, 3].iter().all(|&port| switch.class(port, 4).rx_frames == 1).then_some(()));
-    // A halted pipeline still obeys pauses; without the halt, earlier frames could have left by then.
+    // Without the halt, earlier frames could have left by then.
     b.send(frames::pfc(b.mac(), &[(3, 65535), (4, 0)]));
     wait_for("the second pause", || (switch.class(2, 4).pause_received.xon == 1).then_some(()));
     assert_eq!([1, 3].map(|port| switch.class(port, 4).egress.bytes), [0, 0]);
@@ -99,7 +98,7 @@ fn until_forwarded_counts_waiting_frames_only() {
     bed.finish(switch);
 }
 
-/// CaPFC's PFC_wstop under load, with small egress queues.
+/// CaPFC's PFC_wstop.
 #[test]
 fn until_forwarded_with_stop_is_lossless() {
     unstalled(|| {

@@ -1,4 +1,4 @@
-//! Random frames: the switch survives, and other traffic is not disturbed.
+//! Random frames beside other traffic.
 
 use std::time::Duration;
 

@@ -17,13 +17,11 @@ fn gfc(config: Config) -> Config {
 
 const PORTS: &str = "speed = \"200M\"\ngfc_peer = true";
 
-/// Returns the requested and obeyed rates of class 3.
 fn rates(port: &PortStatus) -> [Option<u64>; 2] {
     let ClassStatus { requested_rate_bits_per_second, rate_obeyed_bits_per_second, .. } = port.classes[3];
     [requested_rate_bits_per_second, rate_obeyed_bits_per_second]
 }
 
-/// Two senders are behind one switch, a slow line behind the other.
 // proves: gfc
 #[test]
 fn far_congestion_slows_switch_and_hosts() {

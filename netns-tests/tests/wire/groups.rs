@@ -25,10 +25,10 @@ fn sent(status: &Status) -> [u64; 2] {
     [0, 1].map(|member| status.groups[0].members[member].tx_frames)
 }
 
-/// Returns a datagram of the flow `port`, which is also its payload.
+/// Returns a datagram of the flow `port`.
 fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
     let mut frame = from.to(to).udp(24, &[b'g', port]).build();
-    frame[35] = port; // of the UDP source port
+    frame[35] = port;
     frame[40] = 0; // no checksum
     frame[41] = 0;
     frame
@@ -42,7 +42,6 @@ fn group_spreads_flows_without_duplicates() {
     let (a, b) = (bed.host(1), bed.host(3));
     a.run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
     bed.host(4).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &bed.host(2).ipv4().to_string()]);
-    // Every other host received the request once.
     let arp_requests = |host: &Host| {
         host.tap()
             .count(|bytes| has_type(bytes, ARP) && bytes[..12] == [&BROADCAST.0[..], &a.mac().0].concat())
@@ -75,7 +74,7 @@ fn group_spreads_flows_without_duplicates() {
     bed.finish(far);
 }
 
-/// Server that returns the bytes received, for four connections.
+/// Server that returns the number of received bytes.
 const SERVER: &str = "
 import socket
 server = socket.create_server(('', 7777))
@@ -98,7 +97,6 @@ for _ in range(4):
 print(total)
 ";
 
-/// Eight lossless streams use both wires.
 // proves: group-changes
 #[test]
 fn cut_wire_loses_only_its_frames() {

@@ -76,7 +76,6 @@ fn decoders_accept_our_udp_frame() {
 #[should_panic(expected = "frames lost in devices")]
 fn lost_frame_fails_the_test() {
     let bed = bed_beside_others(1).build();
-    // No process receives this frame.
     let nobody = Frame::new(bed.host(1).mac(), bed.port(1).mac()).numbered(1).build();
     bed.host(1).send(nobody);
     bed.host(1).run("sleep", &["0.1"]);

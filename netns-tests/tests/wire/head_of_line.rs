@@ -4,7 +4,7 @@ use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
 
-/// Room for frames that accumulate during stalls of the machine.
+/// Room for frames during stalls of the machine.
 const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 
 /// RFC 2889: half of a sender's load goes to a congested port.
@@ -34,7 +34,7 @@ fn congested_port_slows_no_free_port() {
     });
 }
 
-/// The victim shares neither port with the culprits, or both but not the class.
+/// The victim shares no port with the culprits, or not the class.
 // proves: scheduling
 #[test]
 fn victims_are_never_paused() {

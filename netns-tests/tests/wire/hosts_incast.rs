@@ -1,4 +1,4 @@
-//! Incast of ordinary programs: with agents the lossless class loses nothing, without them it does.
+//! Incast of ordinary programs: only with agents the lossless class loses nothing.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl Outcome {
     }
 }
 
-/// Runs five hosts at a switch with small buffers. Without agents, Reno fills them within seconds; BBR, possibly the default, need not.
+/// Runs five hosts at a switch with small buffers. Without agents, Reno overflows them within seconds; BBR need not.
 fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
     let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();

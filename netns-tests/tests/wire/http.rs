@@ -1,4 +1,4 @@
-//! HTTP clients that do not read: bounded memory, no block of others.
+//! HTTP clients that do not read.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use xoff_netns_tests::{Bed, Switch, wait_for};
 use crate::bed_beside_others;
 
 const ADDRESSES: u32 = 100_000;
-/// Above the number that are served.
+/// Clients, more than are served.
 const CLIENTS: usize = 250;
 const MEMORY_MAX: u64 = 48 << 20;
 

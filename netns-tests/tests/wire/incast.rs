@@ -27,7 +27,6 @@ fn small_overload_pauses_both_senders() {
     });
 }
 
-/// A lossy class overloads the line beside a lossless one.
 // proves: lossy-classes
 #[test]
 fn lossy_drops_are_counted_exactly() {

@@ -1,11 +1,10 @@
-//! Frames up to an MTU of 9000, in one descriptor or in several.
+//! Frames up to an MTU of 9000, in one or several descriptors.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, wait_for};
 
 use crate::bed_beside_others;
 
-/// Returns a frame whose payload depends on its number.
 fn patterned(frame: Frame, number: u32, len: usize) -> Vec<u8> {
     let mut bytes = frame.numbered(number).build_len(len);
     let from = bytes.len().min(24);
@@ -53,7 +52,7 @@ fn frames_cross_in_one_descriptor() {
 fn frames_cross_in_several_descriptors() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
-    // A chunk holds 3,840 bytes: lengths around one and two chunks, with tags considered.
+    // Lengths around one and two chunks of 3,840 bytes, tags considered.
     cross_whole(
         &bed,
         [60, 1_514, 3_835, 3_836, 3_839, 3_840, 3_841, 7_675, 7_676, 7_680, 7_681, 9_013, 9_014],

@@ -19,7 +19,6 @@ struct StallOutcome {
     exit: Exit,
 }
 
-/// Sends frames of each class while a switch is stopped.
 fn stall(mode: &str, frames: &[(u8, u32)]) -> StallOutcome {
     let classes = frames.iter().flat_map(|&(class, count)| (0..count).map(move |_| (class, 64)));
     stall_of("whole", mode, 0, classes)
@@ -160,7 +159,7 @@ fn stall_loses_only_frames_beyond_chunks() {
     }
 }
 
-/// A worker refills from 32 missing chunks on: before that, in between, and just before the next time.
+/// A worker refills from 32 missing chunks on.
 // proves: memory, headroom
 #[test]
 fn stall_after_traffic_loses_nothing() {
@@ -171,7 +170,7 @@ fn stall_after_traffic_loses_nothing() {
     }
 }
 
-/// 512 bytes take a chunk, 513 take two. The promise holds for any mix of 256 bytes on average (with FCS).
+/// 512 bytes take a chunk, 513 take two. The promise holds for 256 bytes on average (with FCS).
 // proves: memory, headroom
 #[test]
 fn stall_with_mixed_lengths_loses_nothing() {

@@ -25,7 +25,6 @@ impl Workspace {
         Workspace { directory: tempfile::tempdir().unwrap(), _alone: one_bed_at_a_time(super::BINARY) }
     }
 
-    /// Writes a network file with a unique name.
     pub(super) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.directory.path().join(format!("{}.toml", named(name)));
         fs::write(&path, text).unwrap();
@@ -97,12 +96,12 @@ fn five_line_lab_accounts_every_frame() {
         |host: usize| account["hosts"][host]["interfaces"][0]["counters"]["tx_frames"].as_u64().unwrap();
     let ledger = &account["switches"][0]["ledger"];
     assert!(sent(0) >= 5 && sent(1) >= 5, "{account}");
-    // Counted before the stop: later frames of hosts' kernels are in the switch's ledger alone.
+    // Later frames of the hosts' kernels are in the switch's ledger alone.
     assert!(ledger["received"].as_u64().unwrap() >= sent(0) + sent(1), "{account}");
     assert_eq!(ledger["balanced"], true);
 }
 
-/// All neighbours exceed the kernel's limit for all namespaces (`gc_thresh3`).
+/// All neighbours exceed `gc_thresh3`.
 // proves: lab-file
 #[test]
 fn sixty_four_hosts_reach_each_other() {
@@ -175,7 +174,7 @@ fn lab_exit_code_is_the_commands() {
     assert!(message.contains("stall_bugdet") && message.contains(".toml:6"), "{message}");
 }
 
-/// Two senders ignore pauses; DSCP 24 is the lossless class. The senders' kernels drop CNMs, the receiver's kernel frames without a socket.
+/// Senders ignore pauses; DSCP 24 is lossless. Kernels drop the CNMs, and frames without a socket.
 // proves: lab-account
 #[test]
 fn lossless_loss_overrides_exit_code() {
@@ -335,7 +334,7 @@ fn killed_run_and_down_end_command() {
     assert!(!command.exists());
 }
 
-/// Two senders overload a host with more data than sockets hold.
+/// The data exceed the sockets' buffers.
 // proves: lab-account
 #[test]
 fn unmodified_senders_are_paused_at_hosts() {
@@ -400,7 +399,6 @@ fn unmodified_senders_are_paused_at_hosts() {
     assert!(decoded.lines().any(|line| line.trim_end().ends_with("\t24")), "no data in {decoded}");
 }
 
-/// The capture has the frames between two switches.
 // proves: lab-account
 #[test]
 fn lab_captures_trunk_reports_failed_agent() {

@@ -9,7 +9,6 @@ use serde_json::Value;
 use super::BINARY;
 use super::lab::{FIVE_LINES, Workspace, first_line, lab, run, succeed, text};
 
-/// Starts a process in a network namespace of its own.
 pub(super) fn holder() -> Child {
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", "echo; exec sleep 1000"]).stdout(Stdio::piped());
@@ -58,7 +57,6 @@ fn foreign_namespace_and_process_stay_unchanged() {
     assert!(!left.contains("xoff0"), "{left}");
 }
 
-/// A fake docker answers only the expected query.
 // proves: lab-account
 #[test]
 fn container_is_found_by_name() {
@@ -95,7 +93,7 @@ fn container_is_found_by_name() {
     assert!(message.contains("No such object: barrel"), "{message}");
 }
 
-/// Overflows a socket.
+/// Program that overflows a socket.
 const BEFORE: &str = r#"
 import socket, sys
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -107,7 +105,7 @@ for number in range(100):
 sys.exit("RcvbufErrors 0" if open("/proc/thread-self/net/snmp").read().split("Udp: ")[2].split()[4] == "0" else 0)
 "#;
 
-/// Sends frames to a TAP without a reader.
+/// Program that sends frames to a TAP without a reader.
 const UNREAD: &str = r#"
 import fcntl, os, socket, struct, sys
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -153,7 +151,7 @@ fn earlier_drops_are_no_lab_losses() {
     assert_eq!(account["hosts"][1]["interfaces"][0]["counters"]["rx_dropped"], 0, "{account}");
 }
 
-/// Guest behind a TAP: sends numbered lossless frames to h1, counts pauses and received frames.
+/// Guest behind a TAP: sends numbered lossless frames, counts pauses and received frames.
 const GUEST: &str = r#"
 import fcntl, os, select, socket, struct, sys, time
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -180,7 +178,7 @@ print("pauses" if pauses else "no pause", "came", came, flush=True)
 sys.stdin.read()  # a guest that goes lets fall what still comes
 "#;
 
-/// Receives all datagrams; reports when the guest's are complete.
+/// Receiver that reports when the guest's datagrams are complete.
 const AT_H1: &str = r#"
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -200,7 +198,7 @@ for _ in range(20): s.sendto(b"back", ("10.1.0.3", 7))
 print("all came")
 "#;
 
-/// Sends faster than the line until the guest's datagrams have arrived.
+/// Sender faster than the line, until the guest's datagrams have arrived.
 const AT_H2: &str = r#"
 import os, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

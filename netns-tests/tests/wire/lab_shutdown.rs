@@ -22,7 +22,6 @@ fn is_up(file: &Path) -> bool {
     succeed(&mut lab(&["list"])).lines().any(|name| name == name_of(file))
 }
 
-/// Keys typed at a terminal signal the command, and no agent.
 // proves: lab-lifecycle
 #[test]
 fn agents_run_in_another_process_group() {
@@ -41,7 +40,7 @@ fn agents_run_in_another_process_group() {
 fn down_kills_a_stubborn_command() {
     let workspace = Workspace::new();
     let file = workspace.file("stubborn", FIVE_LINES);
-    // A single process, which inherits the ignored signal from its shell: none is left after the kill.
+    // A single process: none is left after the kill.
     let script = "trap '' TERM; echo started; exec sleep 1000";
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
@@ -51,7 +50,7 @@ fn down_kills_a_stubborn_command() {
     assert!(!is_up(&file));
 }
 
-/// Host b pauses class 3 of host a, for half a minute at this speed.
+/// The pause lasts half a minute at this speed.
 // proves: host-guard
 #[test]
 fn tampered_agent_fails_the_lab() {
@@ -112,7 +111,6 @@ fn stopped_lab_names_its_process() {
     }
 }
 
-/// Command and program ignore signals.
 // proves: lab-lifecycle
 #[test]
 fn second_interrupt_ends_the_run() {
@@ -132,7 +130,7 @@ fn second_interrupt_ends_the_run() {
     let pid = run.id().to_string();
     let interrupt = || succeed(Command::new("kill").args(["-INT", &pid]));
     interrupt();
-    thread::sleep(Duration::from_millis(100)); // a second signal before delivery would merge with the first
+    thread::sleep(Duration::from_millis(100)); // earlier, a second signal would merge with the first
     assert!(run.try_wait().unwrap().is_none(), "the command ignores the signal, and continues");
     wait_until("the run has ended", || {
         interrupt();
@@ -174,7 +172,7 @@ fn signal_during_startup_ends_the_lab() {
     holder.wait().unwrap();
 }
 
-/// Agents whose configuration is a pipe without a writer never start. The first lab would time out first.
+/// Agents never start while their configuration is a pipe without a writer.
 // proves: lab-lifecycle
 #[test]
 fn signal_ends_lab_with_slow_agents() {
@@ -220,7 +218,7 @@ fn status_names_host_without_agent() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
 
-/// The next lab removes a killed lab's devices from foreign namespaces.
+/// The next lab removes the devices.
 // proves: lab-lifecycle
 #[test]
 fn failed_lab_leaves_no_foreign_device() {
@@ -257,7 +255,7 @@ fn failed_lab_leaves_no_foreign_device() {
     assert!(next.status.success(), "{}{}", text(&next.stdout), text(&next.stderr));
 }
 
-/// The queue exceeds the bytes that a line carries before a lab gives up waiting.
+/// A lab gives up waiting before the line has carried the queue.
 // proves: lab-account
 #[test]
 fn undelivered_frames_leave_verdict_unproved() {

@@ -11,7 +11,7 @@ use crate::{BINARY, bed};
 const RESPONSE_QUANTA: u16 = 3906;
 const FRAME: u64 = 1518;
 
-/// Runs a sender that obeys `late` quanta late, while the other side is paused. Also returns the frames sent by then.
+/// Runs a sender that obeys `late` quanta late. Also returns the frames that it had sent before it obeyed.
 fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let (a, b) = (bed.host(1), bed.host(2));
     let late = BitRate::from_mbps(100).time_of_quanta(Quanta(late));
@@ -67,7 +67,6 @@ fn losses_beyond_headroom_are_counted() {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));
         let headroom = switch.class(1, 3).ingress.headroom_bytes;
-        // Twice the time that the headroom lasts, at 64 bytes per quantum.
         let late = u16::try_from(headroom / 64 * 2).unwrap();
         let (reports, _) = run(&bed, &switch, late);
         let got = reports.received(bed.host(1), 0, bed.host(2));
@@ -123,7 +122,7 @@ fn peer_above_port_speed_is_named() {
     });
 }
 
-/// Two hosts assume a hundred times the real rate: a pause ends after a hundredth of its time.
+/// Hosts assume a hundred times the real rate, so pauses end too early.
 // proves: peer-faults
 #[test]
 fn hosts_with_wrong_speed_are_named() {

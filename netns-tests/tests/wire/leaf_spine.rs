@@ -1,4 +1,4 @@
-//! The example fabric: two leaves, two spines, a routing daemon at each, checked by the example's script.
+//! The example fabric of leaves, spines and routing daemons, checked by its script.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 
 use crate::BINARY;
 
-/// Runs a script of the example, in a fabric with its own prefix; a later run ends the fabric of a killed one.
+/// Runs a script in a fabric with its own prefix; a later run ends a killed one.
 fn script(name: &str) -> Output {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/leaf-spine");
     let script: PathBuf = example.join(name);

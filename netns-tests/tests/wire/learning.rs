@@ -75,7 +75,7 @@ fn moved_station_is_relearned() {
     assert_eq!([1, 2].map(|port: usize| status.ports[port].station_moves), [1, 2]);
 }
 
-/// A source at a port with learning off is not learned either.
+/// A source at a port with learning off is not learned.
 // proves: bridging
 #[test]
 fn invalid_source_is_not_learned() {

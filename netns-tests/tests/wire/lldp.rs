@@ -21,7 +21,6 @@ fn lldp(switch: &Switch, port: usize) -> LldpStatus {
     switch.port(port).lldp
 }
 
-/// Waits for exactly one neighbor.
 fn neighbor(switch: &Switch, port: usize) -> NeighborStatus {
     wait_for("a neighbor", || {
         let neighbors = lldp(switch, port).neighbors;
@@ -74,7 +73,6 @@ impl Lldpd {
         wait_for("lldpd's neighbor", || self.one_neighbor())
     }
 
-    /// Returns the only neighbor.
     fn one_neighbor(&self) -> Option<Value> {
         let text = self.query(&["show", "neighbors", "details"]);
         let all: Value = serde_json::from_str(&text).unwrap();
@@ -135,7 +133,7 @@ fn lldpd_and_switch_show_each_other() {
     wait_for("the shutdown LLDPDU to take effect", || (!is_listed()).then_some(()));
 }
 
-/// The switch sends no LLDP; a daemon at the host interface speaks for the port.
+/// A daemon at the host interface speaks for the port.
 // proves: lldp
 #[test]
 fn kernel_lldpd_reaches_its_neighbor() {
@@ -150,7 +148,7 @@ fn kernel_lldpd_reaches_its_neighbor() {
         _ => Lldpd::start(kernel, "p1"),
     };
     let mut daemons = [0, 1].map(begin);
-    // Without `update` lldpd sends every 30 s. An lldpd that neither sends nor receives on an interface that just came up is restarted.
+    // An lldpd may neither send nor receive on an interface that just came up; it is restarted.
     let mut round = 0;
     wait_for("both to know each other", || {
         daemons.iter().for_each(|lldpd| _ = lldpd.query(&["update"]));
@@ -356,7 +354,6 @@ fn disabled_lldp_neither_sends_nor_receives() {
     assert_eq!(bed.host(2).tap().count(is_lldp), before, "no shutdown LLDPDU is sent there");
 }
 
-/// Returns the status without received LLDP.
 fn lldp_without_neighbors(switch: &Switch) -> LldpStatus {
     let LldpStatus { malformed, discarded, .. } = lldp(switch, 2);
     let none =

@@ -12,7 +12,7 @@ use xoff_switch::control::Link;
 
 use crate::bed_beside_others;
 
-/// Sends invalid requests; each logs a line at `debug`.
+/// Sends invalid requests, which log at `debug`.
 fn send_garbage(bed: &Bed) {
     let send = || {
         let mut stream = TcpStream::connect("127.0.0.1:9464").unwrap();
@@ -27,7 +27,6 @@ fn lines_dropped(switch: &Switch) -> Option<u64> {
     counts.next().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
-/// Checks HTTP, policy changes, link monitoring, and the end by a signal.
 fn assert_works_with_log(stderr: impl Into<Stdio>) {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").switch("log = \"debug\"");

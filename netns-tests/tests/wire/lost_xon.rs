@@ -28,8 +28,7 @@ fn class_resumes_when_xon_is_lost() {
             wait_for("the end of the pause", || {
                 (switch.class(2, 3).pause_received.durations.count == u64::from(pause)).then_some(())
             });
-            // Counters are read one by one: the first status may be inconsistent. `nanos` of an expired pause rises until the switch ends
-            // it.
+            // The first status may be inconsistent. `nanos` of an expired pause rises until the switch ends it.
             let ended = switch.class(2, 3).pause_received;
             assert_eq!(Duration::from_nanos(ended.durations.sum_nanos), PAUSE * pause, "{ended:?}");
             assert_eq!((ended.xoff, ended.xon), (u64::from(pause), 0), "no XON came");

@@ -91,7 +91,7 @@ fn bed(hosts: u8) -> Plan {
     Plan::new(BINARY, hosts)
 }
 
-/// Plans a bed for single frames and no claims about time, beside others. `.config/nextest.toml` lists such modules.
+/// Plans a bed for single frames without claims about time; `.config/nextest.toml` lists its modules.
 fn bed_beside_others(hosts: u8) -> Plan {
     bed(hosts).beside_others()
 }

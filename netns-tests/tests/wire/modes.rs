@@ -20,7 +20,7 @@ fn busy_polling_worker_is_lossless() {
     });
 }
 
-/// The memory pool is too small for the lossy class.
+/// The pool is too small for the lossy class.
 #[test]
 fn shared_memory_protects_lossless_frames() {
     unstalled(|| {

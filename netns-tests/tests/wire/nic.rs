@@ -11,9 +11,9 @@ use crate::BINARY;
 const LOSSLESS: u16 = 5_003;
 const LOSSY: u16 = 5_000;
 const CLASS_3: u8 = 24;
-/// A pause lasts up to 16.8 s, longer than any test waits.
+/// Rate at which a pause outlasts the test.
 const SLOW: &str = "--speed 2M";
-/// The longest pause lasts [`LONGEST_PAUSE_NANOS`].
+/// Rate at which the longest pause lasts [`LONGEST_PAUSE_NANOS`].
 const FAST: &str = "--speed 100M";
 const LONGEST_PAUSE_NANOS: u64 = 65_535 * 5_120;
 
@@ -32,7 +32,6 @@ fn assert_clean_exit(agent: Agent) {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-/// The sender of the paused class sleeps meanwhile.
 // proves: host-pauses
 #[test]
 fn paused_class_waits_and_others_pass() {
@@ -73,7 +72,7 @@ fn pause_expires_after_its_quanta() {
     assert_clean_exit(agent);
 }
 
-/// A pause lasts 33 s at this rate; one that ends sooner was ended by the link.
+/// The pause would last 33 s.
 // proves: host-service
 #[test]
 fn link_loss_ends_pauses() {
@@ -309,7 +308,6 @@ fn deleted_device_ends_its_agent() {
     assert!(log.contains("the interface eth0 is gone"), "{log}");
 }
 
-/// The agent restores all other settings.
 // proves: host-guard
 #[test]
 fn replaced_root_qdisc_ends_agent() {

@@ -14,7 +14,7 @@ use crate::BINARY;
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
 const SLOW: &str = "--speed 1M";
-/// Milliseconds after the start: before, during and after the changes.
+/// Milliseconds after the start: before, during and after changes.
 const MOMENTS: [u64; 8] = [0, 3, 5, 6, 7, 9, 14, 40];
 
 fn state(wire: &Wire) -> String {
@@ -30,7 +30,7 @@ fn is_halted(process: &str) -> bool {
     state.is_none_or(|state| "TZX".contains(state))
 }
 
-/// Kills an agent after its guard, if any; waits, because signals take effect late.
+/// Kills the guard, if any, then the agent; waits, because signals take effect late.
 fn kill_both(agent: Agent) {
     let id = agent.id();
     agent.signal(Signal::SIGSTOP); // a stopped agent starts no other guard
@@ -49,7 +49,7 @@ fn restore(wire: &Wire) -> String {
     text
 }
 
-/// Kills an agent at each moment, beside an operator's root qdisc; `check` compares the state with that `before`.
+/// Kills an agent at each moment; `check` compares the state with that `before`.
 fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     let wire = Wire::build(BINARY);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
@@ -68,7 +68,6 @@ fn guard_restores_device_after_any_kill() {
     let kill = |agent: Agent| drop(agent.end(Signal::SIGKILL));
     kill_at_each_moment(kill, |wire, before, moment| {
         wait_for(&format!("the guard, after {moment} ms"), || (state(wire) == before).then_some(()));
-        // The guard then ends, and nothing is left to restore.
         wait_for("the guard's end", || restore(wire).contains("nothing to put back").then_some(()));
         assert_eq!(state(wire), before);
     });
@@ -123,6 +122,6 @@ fn restore_releases_class_keeps_later_changes() {
     let after = state(&wire);
     assert!(after.contains("\n77777\n") && after.contains("generic-segmentation-offload: on"), "{after}");
     assert!(!after.contains("786e:"), "{after}");
-    // The journal's page belongs to the device, independent of its address.
+    // The journal's page belongs to the device, not to its address.
     assert!(after.contains(address) && !after.contains("gso_max_segs 1 "), "{after}");
 }

@@ -1,4 +1,4 @@
-//! `xoff nic` beyond pauses: CNMs, rates, and pauses from a host with a full socket.
+//! `xoff nic` with CNMs, rates, and pauses from a host with a full socket.
 
 use std::net::UdpSocket;
 
@@ -35,7 +35,6 @@ fn rate(agent: &Agent) -> Option<u64> {
     agent.class(3).rate_obeyed_bits_per_second
 }
 
-/// Returns the kernel's class 3, with its rate.
 fn kernel_rate(wire: &Wire) -> String {
     let (classes, _) = wire.run("tc", "class show dev eth0");
     classes.lines().find(|line| line.contains(":13 ")).unwrap_or_default().to_owned()
@@ -46,7 +45,7 @@ fn assert_clean_exit(agent: Agent) {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-/// No rate recovers during a test.
+/// Parameters under which no rate recovers during a test.
 const SLOWLY: &str = "--speed 1G --qcn=time=600s";
 
 // proves: host-service

@@ -1,4 +1,4 @@
-//! `xoff nic` while others change its queues: it repairs them, and reports the time of possible disobedience.
+//! `xoff nic` repairs tampered queues, and reports the time of possible disobedience.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::BINARY;
 
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
-/// A pause outlasts the test.
+/// Rate at which a pause outlasts the test.
 const SLOW: &str = "--speed 1M";
 
 fn tc(wire: &Wire, words: &str) {

@@ -8,10 +8,10 @@ use xoff_switch::control::status::{FlowStatus, Status};
 
 use crate::{PATIENT, bed};
 
-/// Thresholds far enough apart for frames that arrive while a list is in flight.
+/// Thresholds with room for frames that arrive while a list is in flight.
 const THRESHOLDS: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"50KB\"\n[policy.ofc]\nalpha = 0.25";
 
-/// Adds the policy; peers of `ofc_ports` understand lists of flows.
+/// Adds the policy; the peers of `ofc_ports` support it.
 fn ofc(config: Config, ofc_ports: &[usize]) -> Config {
     let config = config.switch(PATIENT).switch("policy = \"ofc\"").more(THRESHOLDS);
     ofc_ports.iter().fold(config, |config, &port| config.port(port, "ofc_peer = true"))
@@ -25,7 +25,7 @@ fn flows(status: &Status, port: usize) -> FlowStatus {
     status.ports[port - 1].classes[3].flows.expect("its peer understands lists")
 }
 
-/// Two flows of one class share a trunk; one receiver is paused.
+/// Two flows share class and trunk; one receiver is paused.
 // proves: ofc-flows
 #[test]
 fn uncongested_flow_continues_over_trunk() {
@@ -69,7 +69,6 @@ fn uncongested_flow_continues_over_trunk() {
     });
 }
 
-/// The near switch does not understand lists.
 // proves: ofc-flows
 #[test]
 fn plain_peer_pauses_class_for_lists() {

@@ -1,4 +1,4 @@
-//! The machine's own stack makes no address on a port and sends nothing. Devices that the machine needs are refused.
+//! The machine's stack makes no address on a port; devices that the machine needs are refused.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -35,7 +35,6 @@ fn start(bed: &Bed) -> Switch {
     bed.start(&bed.config("speed = \"1G\""))
 }
 
-/// Returns the mode in which the kernel makes addresses.
 fn own_addresses(bed: &Bed) -> String {
     let link = ip(bed, "-details link show dev p1");
     let mode = link.split("addrgenmode ").nth(1).expect("it speaks IPv6");
@@ -88,7 +87,6 @@ fn state(bed: &Bed) -> String {
     ip(bed, "-details link show dev p1") + &String::from_utf8(qdiscs.stdout).unwrap()
 }
 
-/// The kills come before, during and after the setup of devices.
 // proves: host-guard
 #[test]
 fn next_switch_undoes_early_kill() {
@@ -204,12 +202,11 @@ fn device_the_machine_needs_is_refused() {
         refused(&config, &["the machine's default route goes by p1", "ip route del default dev p1"]);
         ip(&bed, &format!("{family} route del default via {gateway} dev p1"));
     }
-    // An advertised default route counts only if the machine has an address at the port.
+    // Advertised default routes count only with an address at the port.
     let advertised = "via fe80::42 dev p1 proto ra";
     ip(&bed, &format!("-6 route add default {advertised}"));
     refused(&config, &["the machine's default route goes by p1", "ip route del default dev p1"]);
     ip(&bed, &format!("-6 route del default {advertised}"));
-    // Addresses alone are allowed.
     let switch = bed.start(&config);
     let exit = switch.stop();
     let warning = "port p1: p1 has the address 10.9.9.1 (and 1 more), where nobody reaches the machine";

@@ -29,7 +29,6 @@ fn browser_gets_page_curl_gets_paths() {
         page.contains("<!doctype html>") && page.contains("\r\ncontent-security-policy: default-src 'none';"),
         "{page}"
     );
-    // All files of the page exist, and none is from elsewhere.
     let own = page.split('"').filter(|it| it.starts_with("/page/"));
     own.for_each(|path| assert!(!get(&bed, &["--fail", &format!("{at}{path}")]).is_empty(), "{path}"));
     assert!(
@@ -44,7 +43,6 @@ fn browser_gets_page_curl_gets_paths() {
     bed.finish(switch);
 }
 
-/// The pause propagates from the far switch to two senders.
 // proves: http
 #[test]
 fn page_shows_pause_chain_by_keyboard() {

@@ -1,4 +1,4 @@
-//! A switch of 64 ports, with polling pages and lossless load from before its last port is open.
+//! 64 ports, with polling pages and lossless load from before the last is open.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,10 +18,10 @@ use crate::{PATIENT, bed};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page_ports.py");
 const PORTS: u8 = 64;
-/// Above the capacity of a port's rings.
+/// Frames, more than a port's rings hold.
 const TOO_MANY: u32 = 10_000;
 
-/// Stops a switch's process after its first ports are open, long before its last.
+/// Stops the process when its first ports are open.
 fn half_open(bed: &Bed, config: &Config) -> Switch {
     loop {
         let switch = bed.launch(config);
@@ -33,7 +33,7 @@ fn half_open(bed: &Bed, config: &Config) -> Switch {
     }
 }
 
-/// Polls like a page and counts replies, each with all ports and without loss. Errors may precede the first reply.
+/// Polls like a page; each reply must have all ports and no loss. Errors may precede the first reply.
 fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let status = switch.get("/status?addresses=0");
@@ -79,7 +79,6 @@ fn opening_64_ports_loses_nothing() {
         let switch = half_open(&bed, &config);
 
         let mut number = 0;
-        // Both the first and the last ports send.
         let mut send = |count| {
             for _ in 0..count {
                 a.send(a.to(b).tag(3, 0).numbered(number).build_len(1000));

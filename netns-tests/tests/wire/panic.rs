@@ -1,4 +1,4 @@
-//! A panicking worker first sends XON for every held class. No known frame causes a panic: the worker gets an event of an absent port.
+//! A panicking worker first sends XON for held classes. No known frame causes a panic: the worker gets an event of an absent port.
 
 use xoff_config::{Config, Machine};
 use xoff_netns_tests::{frames, wait_for};

@@ -11,14 +11,14 @@ use crate::{bed_beside_others, frame};
 const ALL_AT_MAXIMUM: [(u8, u16); 8] =
     [(0, 65535), (1, 65535), (2, 65535), (3, 65535), (4, 65535), (5, 65535), (6, 65535), (7, 65535)];
 
-/// Starts a switch at a speed where a pause lasts half a minute.
+/// Starts a switch where a pause lasts half a minute.
 fn start(defaults: &str) -> (Bed, Switch) {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config(&format!("speed = \"1M\"\n{defaults}")));
     (bed, switch)
 }
 
-/// Checks that every class passes to host 2, no class was paused, and no MAC control reached host 1.
+/// Checks that all classes pass, none was paused, and host 1 received no MAC control.
 fn assert_nothing_paused(bed: &Bed, switch: &Switch) {
     let (a, b) = (bed.host(1), bed.host(2));
     (0..8).for_each(|class| a.send(frame(a, b, class, class.into())));
@@ -32,7 +32,6 @@ fn assert_nothing_paused(bed: &Bed, switch: &Switch) {
     assert_eq!(a.tap().count(|bytes| frames::ether_type(bytes) == MAC_CONTROL), 0);
 }
 
-/// Waits for exactly these malformed frames, by reason.
 fn await_malformed(switch: &Switch, malformed: &[(&str, u64)]) {
     let expected: BTreeMap<String, u64> =
         malformed.iter().map(|&(why, count)| (why.to_owned(), count)).collect();

@@ -1,5 +1,5 @@
-//! PFC at the port that receives it: host 1 sends, host 2 pauses. The paused time is exact by the switch's clock; on the wire a frame may
-//! be late, but never early.
+//! PFC at the receiving port: host 1 sends, host 2 pauses. The paused time is exact by the switch's clock; a frame may be late, never
+//! early.
 
 use std::time::Duration;
 
@@ -20,7 +20,6 @@ struct PauseFixture {
 }
 
 impl PauseFixture {
-    /// Builds two ports that obey all classes and commit at most two frames.
     fn new() -> PauseFixture {
         let bed = bed(2).build();
         let config = bed.config("speed = \"10M\"\npause = \"asymmetric\"\ncommit = 2000");
@@ -35,7 +34,7 @@ impl PauseFixture {
         self.bed.host(1).send(frame(self.bed.host(1), self.bed.host(2), class, number));
     }
 
-    /// Sends a PFC frame, waits until the classes are paused; returns the time of sending.
+    /// Sends PFC, waits for the pause; returns the time of sending.
     fn pause(&self, classes: &[(u8, u16)]) -> Duration {
         let sent = now();
         self.bed.host(2).send(frames::pfc(self.bed.host(2).mac(), classes));
@@ -53,7 +52,7 @@ impl PauseFixture {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// Returns the paused time after the pause. `nanos` of an expired pause rises until the switch ends it.
+    /// Returns the paused time. `nanos` of an expired pause rises until the switch ends it.
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)
@@ -148,7 +147,6 @@ fn classes_expire_independently() {
     it.finish();
 }
 
-/// Reserved bits, padding, times of disabled classes, and a source address of zero.
 // proves: pause-modes
 #[test]
 fn reserved_fields_make_no_difference() {

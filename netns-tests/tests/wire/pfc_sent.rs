@@ -1,5 +1,4 @@
-//! Pause frames from the switch: byte by byte, by tshark and by scapy. Host 2 pauses port 2 for half a minute; frames queue there until the
-//! switch pauses host 1.
+//! Pause frames, byte by byte, by tshark and scapy. Host 2 pauses port 2; frames queue there until the switch pauses host 1.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::{bed_beside_others, frame};
 /// 65535 quanta at 1 Mb/s.
 const PAUSE: Duration = Duration::from_micros(33_553_920);
 
-/// Three frames of 1,500 bytes exceed XOFF.
+/// Thresholds; three frames of 1,500 bytes exceed XOFF.
 const CLASS: &str = "xoff = 4000\nxon = 2000\n";
 
 fn start(defaults: &str) -> (Bed, Switch) {
@@ -26,7 +25,6 @@ fn start(defaults: &str) -> (Bed, Switch) {
     (bed, switch)
 }
 
-/// Sends a PFC frame, and waits for it.
 fn send_pfc(bed: &Bed, switch: &Switch, classes: &[(u8, u16)]) {
     let before = switch.port(2).pfc_frames_received;
     bed.host(2).send(frames::pfc(bed.host(2).mac(), classes));
@@ -39,13 +37,12 @@ fn send_three(bed: &Bed, class: u8, first: u32) {
     }
 }
 
-/// Returns the next MAC control frame at host 1 after `skipped` others.
+/// Returns the next MAC control frame after `skipped` others.
 fn control_frame(bed: &Bed, skipped: usize) -> Vec<u8> {
     let control = |bytes: &[u8]| frames::ether_type(bytes) == frames::MAC_CONTROL;
     bed.host(1).tap().wait(skipped + 1, control).swap_remove(skipped).bytes
 }
 
-/// Checks a PFC frame byte by byte, by tshark and scapy.
 fn assert_is_pfc(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     assert_eq!(bytes, frames::pfc(port, classes));
     let vector = classes.iter().fold(0_u16, |vector, (class, _)| vector | 1 << class);

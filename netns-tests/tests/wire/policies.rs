@@ -1,4 +1,4 @@
-//! CaPFC on real frames, policy changes under load, shadows, and causes of pauses over two switches.
+//! CaPFC, policy changes under load, shadows, and causes over two switches.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use xoff_switch::causes::Causes;
 
 use crate::{BINARY, PATIENT, bed};
 
-/// CaPFC needs a single worker.
+/// Single worker, which CaPFC needs.
 const ONE_WORKER: &str = "workers = 1";
 const FAR: &str = "[class.3]\nxoff = \"4MB\"\nxon = \"3MB\"";
 
@@ -87,7 +87,6 @@ fn unsuitable_policy_is_refused() {
     bed.finish(switch);
 }
 
-/// The pause propagates from the far switch to the senders.
 // proves: causes
 #[test]
 fn causes_show_whole_pause_chain() {

@@ -1,4 +1,4 @@
-//! Limit of learned stations, isolation, and losses of a port's device in the verdict.
+//! Station limit, isolation, and losses of a port's device.
 
 use std::sync::atomic::AtomicBool;
 
@@ -32,7 +32,7 @@ fn stations_beyond_limit_are_not_learned() {
 fn device_drop_fails_the_verdict() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
-    // The device drops frames above its peer's MTU, from any sender.
+    // The device drops frames above its peer's MTU.
     bed.host(1).run("ip", &["link", "set", "eth0", "mtu", "1000"]);
     let frame = Frame::new(bed.port(1).mac(), bed.host(1).mac()).build_len(1400);
     let once = Timing { every: Nanos::ZERO, count: Some(1), duration: None };

@@ -1,4 +1,4 @@
-//! Privileges of a running switch, thread by thread: sufficient, and no more.
+//! Privileges of each thread: sufficient, and no more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ struct Privileges {
     seccomp: String,
 }
 
-/// Returns the privileges by thread; the main thread and that of signals have the program's name.
+/// Returns the privileges by thread; main and signal thread have the program's name.
 fn privileges(switch: &Switch) -> BTreeMap<String, Privileges> {
     let process = format!("/proc/{}", switch.pid());
     let program = fs::read_to_string(format!("{process}/comm")).unwrap();
@@ -77,7 +77,6 @@ fn ping(bed: &Bed) {
     bed.host(1).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &there]);
 }
 
-/// Checks that a switch with this user forwards, monitors, answers, and restores its devices.
 fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     let before = devices(bed);
     // Binding the HTTP port needs a privilege; serving does not.
@@ -94,7 +93,7 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     for answer in ["/metrics", "/status", "/addresses", "/healthz", "/policy"] {
         switch.get(answer).unwrap();
     }
-    // Process metrics need files, and drops of the XDP program a map of the kernel.
+    // Process metrics need files, drops of the XDP program a map.
     let metrics = switch.metrics();
     for name in ["process_start_time_seconds", "process_open_fds", "process_cpu_seconds_total"] {
         assert!(metrics.lines().any(|line| line.starts_with(name)), "no {name} in {metrics}");

@@ -1,4 +1,4 @@
-//! Metrics and dashboard with a real Prometheus, which scrapes two switches with identical port names.
+//! Metrics and dashboard of two switches with identical port names.
 
 use std::process::Command;
 
@@ -21,7 +21,6 @@ fn everything(config: Config, name: &str) -> Config {
     config.switch(&switch).more(more).port(1, "ofc_peer = true")
 }
 
-/// The pause propagates from the far switch to two senders.
 // proves: monitoring
 #[test]
 fn dashboard_queries_have_data() {

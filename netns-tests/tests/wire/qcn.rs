@@ -8,7 +8,7 @@ use xoff_wire::{CnTag, Header, Tci};
 
 use crate::{PATIENT, bed, frame};
 
-/// Far below XOFF, with samples about every ten frames.
+/// Set point far below XOFF; samples about every ten frames.
 const POINTS: &str = "set_point = \"30KB\"\nsample_every = \"40KB\"\nframes_per_cnm = 20\n";
 const XOFF: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"300KB\"";
 const FRAMES: u64 = 12_000;
@@ -17,14 +17,14 @@ fn is_cnm(bytes: &[u8]) -> bool {
     Header::parse(bytes).is_ok_and(|header| Cnm::is_cnm(&header))
 }
 
-/// Returns a stream's CNMs, and its lowest rate in Mb/s.
+/// Returns the CNMs, and the lowest rate in Mb/s.
 fn limiter(sent: &SentStream) -> (u64, f64) {
     let qcn = sent.qcn.as_ref().expect("a stream with a rate limiter");
     let least = qcn.rates.iter().map(|sample| sample.mbps).fold(f64::MAX, f64::min);
     (qcn.cnms, least)
 }
 
-/// Two rate-limited senders each offer the third port's line rate.
+/// Offers twice the line rate from two rate-limited senders.
 fn fan_in(points: &str) {
     let bed = bed(3).build();
     let config =
@@ -98,7 +98,7 @@ fn cnm_describes_the_sampled_frame() {
         let with_cn_tag =
             |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.cn_tag == Some(CnTag(0x1234)));
         b.tap().wait(3, with_cn_tag);
-        // The hosts' kernels drop tagged frames without a protocol, so `finish` would fail.
+        // Kernels drop tagged frames without a protocol: `finish` would fail.
         assert!(switch.status().verdict.lossless);
         assert!(switch.stop().status.success());
     }

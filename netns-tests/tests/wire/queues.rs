@@ -13,7 +13,7 @@ use crate::{BINARY, bed, frame};
 const FLOWS: u16 = 64;
 const DATAGRAMS: u16 = 20;
 
-/// Sends datagrams from many ports, so that the kernel spreads them over its queues; returns (source port, number).
+/// Sends from many ports, so that the kernel uses all its queues; returns (source port, number).
 fn many_flows(from: &Host, to: &Host) -> Vec<(u16, u16)> {
     let (source, destination) = (from.ipv4(), to.ipv4());
     let receiver = to.namespace().run(|| UdpSocket::bind((destination, 5_000))).unwrap();
@@ -38,7 +38,6 @@ fn many_flows(from: &Host, to: &Host) -> Vec<(u16, u16)> {
     arrived
 }
 
-/// Returns the packets that the XDP program received on each queue.
 fn per_queue(port: &xoff_lab::Device) -> Vec<u64> {
     let mut ethtool = std::process::Command::new("ethtool");
     let output = port.namespace().output(ethtool.args(["-S", port.name()])).unwrap();
@@ -113,7 +112,7 @@ fn await_queues(switch: &Switch, times: u64, queues: u32) {
 
 const CHANGED: &str = "p1: the number of receive queues of its device changed";
 
-/// Frames of the queue without a socket count as lost, and do not reach the machine's stack.
+/// Frames of the second queue count as lost, and do not reach the machine's stack.
 // proves: devices
 #[test]
 fn port_follows_its_device_queues() {
@@ -167,13 +166,12 @@ fn brief_queue_change_leaves_a_gap() {
     assert!(exit.stderr.contains(CHANGED), "{}", exit.stderr);
 }
 
-/// The port is paused for longer than the drain time of a removed port.
+/// The pause outlasts the drain time of a removed port.
 // proves: devices
 #[test]
 fn queued_frames_survive_queue_change() {
     let bed = bed(2).queues(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
-    // Frames of one queue keep their order.
     [a, b].iter().for_each(|host| _ = host.run("ethtool", &["-L", "eth0", "tx", "1"]));
     ethtool(&bed, "-L p2 rx 1");
     let switch = bed.start(&bed.config("speed = \"1M\"").port(2, "queues = [0]"));
@@ -197,7 +195,7 @@ fn queued_frames_survive_queue_change() {
     assert_eq!(exit.status.code(), Some(3), "not proved, and nothing lost: {}", exit.stderr);
 }
 
-/// A port opens with memory of its own, so it can have more queues than at the start.
+/// The reopened port has memory of its own.
 // proves: devices
 #[test]
 fn added_queues_are_followed() {
@@ -213,7 +211,7 @@ fn added_queues_are_followed() {
     assert!([Some(1), Some(3)].contains(&exit.status.code()), "a gap in the proof: {}", exit.stderr);
 }
 
-/// The device's MTU is too small for its port: frames of the new queue bypass the switch.
+/// The MTU is too small: frames of the new queue bypass the switch.
 // proves: devices
 #[test]
 fn unfollowed_queues_leave_verdict_unproved() {

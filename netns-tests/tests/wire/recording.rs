@@ -1,4 +1,4 @@
-//! `xoff run --record`: the replay makes identical decisions, and tshark reads the frames.
+//! `xoff run --record`: identical replays, and frames that tshark reads.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use xoff_recording::{Ending, Outcome, replay};
 use crate::reload::reload;
 use crate::{bed_beside_others, frame};
 
-/// Three frames of 1,500 bytes exceed XOFF.
+/// Thresholds; three frames of 1,500 bytes exceed XOFF.
 const CLASS: &str = "[class.3]\nxoff = 4000\nxon = 2000\n";
 
 fn recorded(bed: &Bed, config: &Config, into: &TempDir) -> (Switch, PathBuf) {

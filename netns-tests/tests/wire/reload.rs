@@ -11,7 +11,6 @@ fn lossless(xoff: &str, xon: &str) -> String {
     format!("[class.3]\nxoff = \"{xoff}\"\nxon = \"{xon}\"")
 }
 
-/// Runs `xoff reload`; returns success and output.
 pub fn reload(bed: &Bed, args: &[&str]) -> (bool, String) {
     let output = bed.namespace().output(Command::new(BINARY).arg("reload").args(args)).unwrap();
     let text = if output.status.success() { output.stdout } else { output.stderr };
@@ -53,7 +52,6 @@ fn reload_under_load_loses_nothing() {
     }
 }
 
-/// Returns the state that a reload may change.
 fn visible_state(switch: &Switch) -> String {
     let status = switch.status();
     let class = &status.ports[0].classes[3];

@@ -1,4 +1,4 @@
-//! Reloads that add and remove ports: other ports lose nothing.
+//! Reloads that add and remove ports.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -10,7 +10,7 @@ use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unsta
 use crate::reload::reload;
 use crate::{BINARY, PATIENT, bed, frame};
 
-/// Configures the first `ports` ports, with a place for one more.
+/// Configures the first `ports` ports, with room for one more.
 fn config(ports: u8) -> Config {
     at("100M", ports)
 }
@@ -78,10 +78,10 @@ fn adding_and_removing_ports_is_lossless() {
     }
 }
 
-/// Above the capacity of a port's rings.
+/// Frames, more than a port's rings hold.
 const TOO_MANY: u32 = 10_000;
 
-/// A host overflows its port's rings while the port is opened.
+/// The rings overflow while the port is opened.
 // proves: reload
 #[test]
 fn frames_before_adoption_are_no_loss() {
@@ -171,7 +171,6 @@ fn removed_port_sends_xon_and_drains() {
         host.send(frame(host, a, 0, number));
         a.tap().numbered(number);
     }
-    // A paused host holds its peer; frames are queued for the port, whose peer pauses it too.
     b.send(frames::pfc(b.mac(), &[(3, 65535)]));
     leaving.send(frames::pfc(leaving.mac(), &[(3, 65535)]));
     wait_for("the pauses", || {
@@ -200,7 +199,7 @@ fn removed_port_sends_xon_and_drains() {
     bed.finish(switch);
 }
 
-/// Queued frames of the paused port are dropped and counted.
+/// Queued frames are dropped and counted.
 // proves: reload
 #[test]
 fn paused_port_is_removed_without_delay() {

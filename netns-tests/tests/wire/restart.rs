@@ -6,7 +6,7 @@ use xoff_netns_tests::{Bed, Switch, Traffic, frames, stream, wait_for};
 
 use crate::{PATIENT, bed, frame};
 
-/// XOFF at two frames of 1000 bytes. A pause at 10 Mb/s lasts 3.4 s.
+/// Thresholds; two frames of 1000 bytes reach XOFF. A pause at 10 Mb/s lasts 3.4 s.
 const SMALL: &str = "[class.3]\nxoff = 2000\n[class.4]\nxoff = 2000";
 
 fn programs(bed: &Bed) -> usize {
@@ -14,7 +14,7 @@ fn programs(bed: &Bed) -> usize {
     String::from_utf8(output.stdout).unwrap().matches("prog/xdp").count()
 }
 
-/// Host 2 pauses both classes, and host 1 is held for both.
+/// Starts a switch that host 2 pauses and that pauses host 1.
 fn start_with_held_sender(bed: &Bed) -> Switch {
     let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = [3, 4]").more(SMALL));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -70,7 +70,7 @@ fn restart_forgets_received_pauses() {
     bed.finish(switch);
 }
 
-/// XONs and queued frames of a killed switch are lost.
+/// Kills a switch; its XONs and queued frames are lost.
 fn kill_while_sender_is_held(mode: &str) {
     let bed = bed(2).build();
     let config = bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).switch(PATIENT);

@@ -1,4 +1,4 @@
-//! PCP and DSCP rewriting at egress; other bytes do not change.
+//! PCP and DSCP rewriting at egress.
 
 use pnet_packet::ipv4::{self, Ipv4Packet};
 use xoff_netns_tests::{decode, frames};

@@ -1,4 +1,4 @@
-//! A routing switch: a namespace's kernel decides the routes, the switch forwards.
+//! A routing switch: a namespace's kernel decides the routes.
 
 mod neighbours;
 
@@ -20,7 +20,7 @@ use crate::{PATIENT, bed};
 
 const GAP: Duration = Duration::from_micros(500);
 
-/// Host N is 172.16.N.2 and fd16:N::2, the router .1.
+/// Routing bed: host N is 172.16.N.2 and fd16:N::2, the router .1.
 struct Fabric {
     bed: Bed,
     switch: Switch,
@@ -71,7 +71,6 @@ impl Fabric {
         self.host(from).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", to]);
     }
 
-    /// Returns the output of a ping, successful or not.
     fn answer(&self, from: usize, args: &str) -> String {
         let mut ping = Command::new("ping");
         ping.args(["-c", "1", "-W", "2"]).args(args.split(' '));
@@ -87,12 +86,11 @@ impl Fabric {
         self.switch.port(port).classes.iter().map(|class| class.drops[reason]).sum()
     }
 
-    /// Returns a routed datagram of class 3.
+    /// Returns a routed datagram.
     fn packet(&self, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
         self.packet_of(24, from, to, number)
     }
 
-    /// Returns a routed datagram with this DSCP.
     fn packet_of(&self, dscp: u8, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
         let router = MacAddr([2, 0, 0, 0, 1, u8::try_from(from).unwrap()]);
         let mut bytes = Frame::new(self.host(from).mac(), router).udp(dscp, &number.to_be_bytes()).build();
@@ -134,7 +132,6 @@ fn many(count: u32, verb: &str, rest: &str) -> String {
     (0..count).map(|n| format!("route {verb} 100.{}.{}.0/24 {rest}\n", n / 256, n % 256)).collect()
 }
 
-/// Waits for `count` datagrams of class 3; returns their numbers.
 fn numbers(host: &Host, count: usize) -> Vec<u32> {
     let is_one = |bytes: &[u8]| {
         bytes.len() >= 46 && bytes[12..14] == [8, 0] && bytes[23] == 17 && bytes[15] == 24 << 2
@@ -164,7 +161,7 @@ fn routed_hosts_reach_each_other() {
     let router = status.router.unwrap();
     assert!(router.routes_v4 >= 9 && router.routes_v6 >= 9, "{router:?}");
     assert!(router.interfaces.iter().all(|it| it.to_host > 0 && it.from_host > 0), "{router:?}");
-    // With known neighbours workers forward: almost no packet reaches the kernel.
+    // With known neighbours almost no packet reaches the kernel.
     let before = fabric.ip("-s link show p1");
     let to_host = |fabric: &Fabric| fabric.switch.status().router.unwrap().interfaces[0].to_host;
     let punted = to_host(&fabric);
@@ -232,7 +229,7 @@ fn route_changes_of_all_kinds_apply() {
     assert!(fabric.answer(1, "172.20.0.9").contains("Net Unreachable"), "no route");
     let mut number = 0;
     let mut arrives = |host: &Host| {
-        // Until the workers have the table, the kernel forwards by the same route.
+        // The kernel forwards until the workers have the table.
         wait_for("a datagram to arrive", || {
             number += 1;
             one.send(fabric.packet(1, [172, 20, 0, 9], number));
@@ -280,7 +277,6 @@ fn route_changes_of_all_kinds_apply() {
     fabric.finish();
 }
 
-/// A hundred routes change each second.
 // proves: route-mirror
 #[test]
 fn flapping_routes_cost_no_frame() {
@@ -292,7 +288,6 @@ fn flapping_routes_cost_no_frame() {
     let ended = Arc::clone(&end);
     let flaps = thread::spawn(move || {
         for round in (0..).take_while(|_| !ended.load(Ordering::Relaxed)) {
-            // The frames' route flaps between one and two next hops.
             let ways = ["nexthop via 172.16.2.2", "nexthop via 172.16.2.2 nexthop via 172.16.2.2 weight 2"]
                 [round % 2];
             ip(&kernel, &format!("route replace 172.21.0.0/24 {ways}"));
@@ -319,7 +314,6 @@ fn flapping_routes_cost_no_frame() {
     fabric.finish();
 }
 
-/// Another daemon takes over the first one's routes.
 // proves: route-mirror
 #[test]
 fn daemon_restart_loses_no_frame() {
@@ -395,7 +389,7 @@ fn missed_route_messages_cause_resync() {
         "{}",
         page.total
     );
-    // No message reports the removal of these routes, but one that of the address.
+    // No message reports the removal of these routes; one reports that of the address.
     fabric.ip("address del 172.16.2.1/24 dev p2");
     wait_for("none to be left", || (fabric.switch.status().router.unwrap().routes_v4 < 100).then_some(()));
     fabric.ping(1, "fd16:2::2");
@@ -416,7 +410,6 @@ fn removed_interface_affects_no_other() {
     fabric.ping(1, "172.16.3.2");
     fabric.ip("link set p2 up");
     fabric.ping(1, "172.16.2.2");
-    // Routing daemons see a lost link at the host interface.
     fabric.bed.port(2).set_up(false).unwrap();
     wait_for("the carrier to be gone", || fabric.ip("link show p2").contains("NO-CARRIER").then_some(()));
     fabric.bed.port(2).set_up(true).unwrap();
@@ -432,7 +425,6 @@ fn removed_interface_affects_no_other() {
     fabric.finish();
 }
 
-/// Another interface with the old name does not belong to the switch.
 // proves: route-mirror
 #[test]
 fn renamed_host_interface_keeps_working() {
@@ -466,7 +458,6 @@ fn renamed_host_interface_keeps_working() {
     fabric.finish();
 }
 
-/// The interface is down, deleted, or has a larger MTU than its port.
 // proves: route-mirror
 #[test]
 fn host_interface_faults_are_reported() {

@@ -1,4 +1,4 @@
-//! Switches of one machine, reached by socket files and by addresses of another namespace.
+//! Switches reached by socket files and by addresses of another namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,7 +24,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A second switch at the socket file is refused.
 // proves: http, status, start-stop
 #[test]
 fn socket_file_reaches_other_namespace() {

@@ -1,4 +1,4 @@
-//! Failing starts: one message with the reason, exit code 2, nothing left behind.
+//! Failing starts: one message, exit code 2, nothing left behind.
 
 use std::fs;
 use std::net::TcpListener;
@@ -15,7 +15,6 @@ fn devices(bed: &Bed) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Checks that a start fails with all of `words`, and changes no device.
 fn assert_start_refused(bed: &Bed, config: &Config, words: &[&str]) {
     let before = devices(bed);
     let exit = bed.launch(config).wait();

@@ -11,7 +11,6 @@ fn pause(host: &Host, class: u8, quanta: u16) {
     host.send(frames::pfc(host.mac(), &[(class, quanta)]));
 }
 
-/// Frames below XOFF stay queued; no other peer is paused.
 // proves: scheduling
 #[test]
 fn stormed_class_stops_without_relaying_pause() {
@@ -41,13 +40,12 @@ fn stormed_class_stops_without_relaying_pause() {
     assert_eq!(status.ports[0].pause_frames_sent, 0);
 }
 
-/// The stormed class has filled its memory.
 // proves: scheduling
 #[test]
 fn other_classes_keep_rate_in_storm() {
     unstalled(|| {
         let bed = bed(2).build();
-        // Room for frames that accumulate during stalls of the machine, except in the stormed class.
+        // Room for frames during stalls of the machine, except in the stormed class.
         let config = bed.config("speed = \"100M\"\nlossless = [3, 4]").switch(PATIENT);
         let switch = bed.start(&config.more("[class.4]\nxoff = \"2MB\"\n[class.0]\negress_max = \"2MB\""));
         let (a, b) = (bed.host(1), bed.host(2));
@@ -69,7 +67,6 @@ fn other_classes_keep_rate_in_storm() {
     });
 }
 
-/// The last storm has no XON.
 // proves: lossless
 #[test]
 fn storms_lose_and_reorder_nothing() {

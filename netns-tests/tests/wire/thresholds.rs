@@ -1,4 +1,4 @@
-//! Thresholds, exact to the byte. Frames stay queued because the egress port is paused.
+//! Thresholds, exact to the byte, at a paused egress port.
 
 use xoff_netns_tests::{Bed, Exit, Host, Switch, frames, wait_for};
 use xoff_switch::control::status::IngressStatus;
@@ -6,12 +6,12 @@ use xoff_switch::control::status::IngressStatus;
 use crate::bed_beside_others;
 
 const CLASS: u8 = 3;
-/// A pause lasts 3.4 s.
+/// Speed at which a pause lasts 3.4 s.
 const SLOW: &str = "speed = \"10M\"";
 /// Room for six frames of 1000 bytes, three of them before XOFF.
 const SMALL: &str = "[class.3]\nxoff = 3000\nxon = 1500\nheadroom = 3000";
 
-/// Pauses the class towards the second and third of three hosts.
+/// Starts a switch paused by two of three hosts.
 fn start_paused() -> (Bed, Switch) {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config(SLOW).more(SMALL));
@@ -28,7 +28,7 @@ fn send(from: &Host, to: &Host, counted: usize) {
     from.send(from.to(to).tag(CLASS, 0).numbered(1).build_len(counted - 4));
 }
 
-/// Sends frames of these sizes; returns the first port's ingress.
+/// Returns the first port's ingress after frames of these sizes.
 fn fill(bed: &Bed, switch: &Switch, to: usize, sizes: &[usize]) -> IngressStatus {
     let before = switch.class(1, 3).rx_frames;
     sizes.iter().for_each(|&size| send(bed.host(1), bed.host(to), size));
@@ -100,7 +100,6 @@ fn headroom_is_exact_to_the_byte() {
     bed.assert_no_drops();
 }
 
-/// After XON the remaining bytes are at the XON threshold or one below.
 // proves: thresholds
 #[test]
 fn xoff_holds_until_below_xon() {

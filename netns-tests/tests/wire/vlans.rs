@@ -5,7 +5,6 @@ use xoff_netns_tests::{Bed, wait_for};
 
 use crate::bed_beside_others;
 
-/// Returns (VID, number) of the numbered frames at a host.
 fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
     let received = bed.host(host).tap().all();
     let mut numbers: Vec<_> = received
@@ -118,7 +117,7 @@ fn priority_and_service_tags_pass() {
     bed.finish(switch);
 }
 
-/// A veth device accepts one tag beyond its MTU, so frames for an MTU of 1496 may have two.
+/// A veth device accepts one tag beyond its MTU.
 // proves: classification
 #[test]
 fn longest_frame_passes_with_two_tags() {

@@ -1,5 +1,4 @@
-//! The watchdog against storms from `xoff traffic pause`: host 1 sends, host 2 pauses. The longest pause at 100 Mb/s is 335 ms; detection
-//! takes longer.
+//! The watchdog against storms from `xoff traffic pause`. The longest pause at 100 Mb/s is 335 ms; detection takes longer.
 
 use std::process::Child;
 
@@ -11,7 +10,7 @@ use crate::{BINARY, bed, frame};
 const DETECT_NANOS: u64 = 400_000_000;
 const RESTORE_NANOS: u64 = 200_000_000;
 
-/// Starts a switch with a watchdog that has learned host 2.
+/// Starts a switch that has learned host 2.
 fn start_watched(action: &str) -> (Bed, Switch) {
     let bed = bed(2).build();
     let class = format!(
@@ -45,7 +44,6 @@ fn send_large(bed: &Bed, numbers: std::ops::RangeInclusive<u32>) {
     }
 }
 
-/// Ends the storm and waits until the watchdog has noticed.
 fn end_storm(switch: &Switch, mut storm: Child) -> WatchdogStatus {
     storm.kill().unwrap();
     storm.wait().unwrap();
@@ -72,7 +70,7 @@ fn watchdog_drops_only_the_stormed_class() {
     assert_eq!((counters.storms, counters.dropped, storm.dropped, storm.forwarded), (1, 20, 20, 0));
     assert!(!switch.class(1, 3).pause_sent.now, "the sender resumes");
 
-    // During the storm new frames are dropped at once, and pause nobody.
+    // New frames are dropped at once, and pause nobody.
     send_large(&bed, 21..=60);
     wait_for("the drops", || (watchdog(&switch).dropped == 60).then_some(()));
     a.send(frame(a, b, 0, 100));

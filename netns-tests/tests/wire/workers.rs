@@ -36,7 +36,6 @@ fn two_workers_lose_nothing_between_them() {
     });
 }
 
-/// A stop finds frames everywhere, also between workers.
 #[test]
 fn stop_under_load_balances_both_ledgers() {
     let bed = bed(4).build();

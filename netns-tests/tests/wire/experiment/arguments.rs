@@ -1,4 +1,4 @@
-//! Wrong arguments: each is refused with one message, before anything runs.
+//! Wrong arguments are refused before anything runs.
 
 use super::experiment;
 

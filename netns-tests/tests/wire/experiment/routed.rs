@@ -32,7 +32,7 @@ fn routed_cascade_reports_every_step() {
     });
 }
 
-/// Routers have a private directory beside the program, and the caller has a group that the daemons must not get.
+/// Routers have a private directory, and the caller a group that the daemons must not get.
 // proves: cascade
 #[test]
 fn killed_routed_experiment_leaves_no_daemon() {

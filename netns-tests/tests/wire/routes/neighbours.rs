@@ -1,4 +1,4 @@
-//! Lossless frames to unknown neighbours wait for the resolution, and count as lost if it fails.
+//! Lossless frames wait for unknown neighbours, and count as lost if the resolution fails.
 
 use super::*;
 
@@ -10,7 +10,7 @@ impl Fabric {
     }
 }
 
-/// Each flush removes host 2 from the neighbours of kernel and switch.
+/// A flush also reaches the switch's neighbours.
 // proves: slow-path
 #[test]
 fn flushed_neighbours_cost_no_lossless_frame() {
