@@ -17,7 +17,7 @@ pub struct Mark {
     pub class: Class,
     /// CN-TAG of a rate-limited source.
     pub cn_tag: Option<CnTag>,
-    /// Stream.
+    /// Stream number.
     pub stream: u32,
     /// Position in the stream, from zero.
     pub sequence: u64,
