@@ -1,5 +1,4 @@
-//! Gratuitous ARP, as hosts send that join a network. A switch that has learned the address need not flood frames to
-//! the host.
+//! Gratuitous ARP, so that switches that learn the address need not flood frames to the host.
 
 use pnet_packet::arp::{ArpHardwareTypes, ArpOperations, MutableArpPacket};
 use pnet_packet::ethernet::{EtherTypes, MutableEthernetPacket};
@@ -7,7 +6,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::payload::ip_address;
 
-/// Length of the announcement in bytes, without FCS.
+/// Length in bytes, without FCS.
 pub const LEN: u32 = 60;
 
 /// Builds the announcement of `address`, without FCS.

@@ -1,4 +1,4 @@
-//! Control frames for tests: pauses, flow lists (OFC) and rates (GFC), well-formed or malformed on purpose.
+//! Control frames for tests, well-formed or malformed on purpose.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use xoff_wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc
 pub enum Control {
     /// A PFC or 802.3x pause.
     Pause(MacControl),
-    /// Rates of classes (GFC).
+    /// Rates (GFC).
     Rates(Rates),
     /// A pause or resume of flows (OFC).
     Flows {
@@ -18,7 +18,7 @@ pub enum Control {
         operation: Operation,
         /// Class of the flows.
         class: Class,
-        /// Flows: at least one, at most as many as fit into a frame.
+        /// At least one, at most as many as fit into a frame.
         flows: Vec<FlowKey>,
     },
 }
@@ -43,7 +43,7 @@ impl Control {
 pub struct Distortion {
     /// Bytes to overwrite.
     pub overwrites: Vec<Overwrite>,
-    /// Length in bytes to which the frame is cut.
+    /// Length in bytes of the cut frame.
     pub truncate: Option<usize>,
 }
 
@@ -72,7 +72,7 @@ pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Ve
 /// * `ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535`: pause of a flow of class 3; 0 quanta resume it.
 ///
 /// # Errors
-/// Returns a description of the allowed values.
+/// Describes the allowed values.
 pub fn parse_control(text: &str) -> Result<Control, String> {
     match text.split_once(':') {
         Some(("gfc", rates)) => parse_rates(rates).map(Control::Rates),
@@ -81,10 +81,10 @@ pub fn parse_control(text: &str) -> Result<Control, String> {
     }
 }
 
-/// Parses `OFFSET=HEX`: `41=03`, `38=0203`.
+/// Parses `OFFSET=HEX`: `38=0203`.
 ///
 /// # Errors
-/// Returns a description of the allowed values.
+/// Describes the allowed values.
 pub fn parse_overwrite(text: &str) -> Result<Overwrite, String> {
     let read = || {
         let (offset, digits) = text.split_once('=')?;

@@ -1,9 +1,9 @@
-//! Pauses of single flows (OFC) at a host that obeys flow lists.
+//! Pauses of single flows (OFC).
 
 use xoff_wire::units::{BitRate, Class, Nanos};
 use xoff_wire::{FlowKey, FlowPause, Operation};
 
-/// The flows that are paused.
+/// Paused flows.
 #[derive(Debug)]
 pub struct FlowGate {
     line: BitRate,
@@ -12,13 +12,13 @@ pub struct FlowGate {
 }
 
 impl FlowGate {
-    /// Creates a gate without paused flows; a quantum is 512 bit times at `line`.
+    /// Creates a gate; a quantum is 512 bit times at `line`.
     #[must_use]
     pub const fn new(line: BitRate) -> FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Applies a flow list; the last list of a flow counts.
+    /// Applies a list; a flow's last list counts.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));
@@ -29,7 +29,7 @@ impl FlowGate {
         self.changed = true;
     }
 
-    /// Resumes all flows of `class`, because the class may send.
+    /// Resumes all flows of `class`.
     pub fn resume(&mut self, class: Class) {
         self.paused.retain(|&(other, ..)| other != class);
         self.changed = true;
@@ -48,7 +48,7 @@ impl FlowGate {
         self.paused.iter().any(|(other, held, _)| (*other, held) == (class, flow))
     }
 
-    /// Returns when the next pause expires.
+    /// Returns the next pause's expiry.
     #[must_use]
     pub fn next_change(&self) -> Nanos {
         self.paused.iter().map(|&(.., until)| until).min().unwrap_or(Nanos::NEVER)

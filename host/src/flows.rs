@@ -1,8 +1,7 @@
-//! Flows with sizes of a measured distribution and random arrivals.
+//! Flows with sizes of a measured distribution and Poisson arrivals from a seed (open loop).
 //!
-//! A distribution is a list of (size in bytes, cumulative percent), as published in the literature, with straight
-//! lines between points. `edu1` and `edu2` are built in: the university data centers of Benson, Akella and Maltz (IMC
-//! 2010). Arrivals are a Poisson process from a seed (open loop).
+//! A distribution is a list of (size in bytes, cumulative percent), with straight lines between points. `edu1` and
+//! `edu2` are the university data centers of Benson, Akella and Maltz (IMC 2010).
 
 use fastrand::Rng;
 use xoff_config::visible;
@@ -16,25 +15,25 @@ const QUOTED_MAX: usize = 60;
 /// A distribution of flow sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSizes {
-    /// Points (bytes, cumulative share 0..=1), both non-decreasing, from share 0 to 1.
+    /// (Bytes, cumulative share), both non-decreasing, from share 0 to 1.
     points: Vec<(f64, f64)>,
 }
 
-/// Error in a distribution of flow sizes.
+/// Error in a distribution.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum FlowSizesError {
     /// A line is not two numbers.
     #[error("line {line}: found `{found}`; each line is a size in bytes and a cumulative percent")]
     NotAPoint {
-        /// Line number, from 1.
+        /// Number from 1.
         line: usize,
         /// Quoted line.
         found: String,
     },
-    /// A size or percent is lower than its predecessor.
+    /// A size or percent decreases.
     #[error("line {line}: size and percent must not be lower than on the line before")]
     Falls {
-        /// Line number, from 1.
+        /// Number from 1.
         line: usize,
     },
     /// The last percent is not 100.
@@ -46,7 +45,7 @@ pub enum FlowSizesError {
 }
 
 impl FlowSizes {
-    /// Returns the built-in distribution `name`: `edu1` or `edu2`.
+    /// Returns `edu1` or `edu2`.
     #[must_use]
     pub fn named(name: &str) -> Option<FlowSizes> {
         let text = match name {
@@ -57,7 +56,7 @@ impl FlowSizes {
         Some(FlowSizes::parse(text).expect("the built-in distributions are well-formed"))
     }
 
-    /// Parses lines of "bytes percent"; skips empty lines and lines that begin with #.
+    /// Parses lines of "bytes percent"; skips empty lines and those that begin with #.
     ///
     /// # Errors
     /// Returns an error if a line is not two numbers, values decrease, or the last percent is not 100.
@@ -82,7 +81,7 @@ impl FlowSizes {
         }
     }
 
-    /// Returns the size in bytes of the share `quantile` (0..=1) of all flows; at least 1.
+    /// Returns the size in bytes at `quantile` (0..=1); at least 1.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> u32 {
         let above = self.points.partition_point(|point| point.1 < quantile).clamp(1, self.points.len() - 1);
@@ -91,7 +90,7 @@ impl FlowSizes {
         whole(size_a + (size_b - size_a) * along)
     }
 
-    /// Returns the mean of `cost` over all flow sizes.
+    /// Returns the mean of `cost` over all sizes.
     #[must_use]
     pub fn mean(&self, cost: impl Fn(u32) -> f64) -> f64 {
         const STEPS: u32 = 100_000; // several steps per straight line, each evaluated at its middle
@@ -119,15 +118,15 @@ fn whole(size: f64) -> u32 {
 /// A flow at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of the flow, from 0.
+    /// Number from 0.
     pub id: u32,
     /// Size in bytes.
     pub bytes: u32,
-    /// Time at which its sender can begin to send it.
+    /// Time from which its sender can send it.
     pub began: Nanos,
 }
 
-/// An endless sequence of flows in the order of arrival.
+/// Endless sequence of flows in the order of arrival.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     sizes: FlowSizes,
@@ -137,7 +136,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Creates arrivals after `start` with a mean interval of `interval_mean`.
+    /// Creates arrivals after `start`.
     #[must_use]
     pub fn new(sizes: FlowSizes, interval_mean: Nanos, start: Nanos, seed: u64) -> Arrivals {
         let mut arrivals = Arrivals {

@@ -1,6 +1,4 @@
-//! Pauses at a host: obeyed, obeyed late, or ignored.
-//!
-//! A late host, for tests of headroom, applies each pause frame after a fixed delay, also a resume.
+//! Pauses at a host: obeyed, ignored, or applied after a fixed delay (resumes, too).
 
 use std::collections::VecDeque;
 
@@ -11,7 +9,7 @@ use xoff_wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
 
-/// Maximum delayed pause frames; a further frame applies the oldest early.
+/// Maximum delayed frames; a further one applies the oldest early.
 const PENDING_MAX: usize = 4096;
 
 /// Reaction of a host to pause frames.
@@ -22,24 +20,24 @@ pub enum Obedience {
     Obey,
     /// Obeys this long after receipt.
     Late(Nanos),
-    /// Ignores pause frames.
+    /// Ignores pauses.
     Ignore,
 }
 
-/// Pause frames received for one class.
+/// Pause frames received for a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassPauses {
-    /// XOFFs received.
+    /// XOFFs.
     pub xoff: u64,
-    /// XONs received.
+    /// XONs.
     pub xon: u64,
     /// Total time paused.
     pub paused: Nanos,
-    /// Longest single pause.
+    /// Longest pause.
     pub longest: Nanos,
 }
 
-/// Counters of received pause frames.
+/// Counters of pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseCounts {
     /// PFC frames.
@@ -50,7 +48,7 @@ pub struct PauseCounts {
     pub rate_frames: u64,
     /// 802.3x PAUSE frames.
     pub pause_frames: u64,
-    /// Well-formed pause frames for no obeying class.
+    /// Well-formed frames for no obeying class.
     pub ignored: u64,
     /// MAC control frames that pause nothing, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
@@ -58,7 +56,7 @@ pub struct PauseCounts {
     pub classes: [ClassPauses; CLASSES],
 }
 
-/// The classes that a host must not send at present.
+/// The classes that a host must not send.
 #[derive(Debug)]
 pub struct Gate {
     obedience: Obedience,
@@ -72,8 +70,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates a gate without pauses; a quantum is 512 bit times at `line`. With `obey_802_3x` a PAUSE frame pauses
-    /// all classes.
+    /// Creates a gate; a quantum is 512 bit times at `line`. With `obey_802_3x` a PAUSE frame pauses all classes.
     #[must_use]
     pub fn new(line: BitRate, obedience: Obedience, obey_802_3x: bool) -> Gate {
         let pending = match obedience {
@@ -92,7 +89,7 @@ impl Gate {
         }
     }
 
-    /// Obeys pauses of `classes` only; others count as ignored.
+    /// Obeys pauses of `classes` only; ignores others.
     #[must_use]
     pub fn obeying_classes(mut self, classes: ClassSet) -> Gate {
         self.classes = classes;
@@ -106,32 +103,32 @@ impl Gate {
         self
     }
 
-    /// Obeys rates of classes (GFC). At a late host, or one without GFC, they have no effect.
+    /// Obeys rates (GFC). At a late host, or one without GFC, they have no effect.
     #[must_use]
     pub fn obeying_rates(mut self, line: BitRate) -> Gate {
         self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
         self
     }
 
-    /// Returns the rate limit of `class` as of the last [`Gate::paused`].
+    /// Returns the rate limit as of the last [`Gate::paused`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.rates.as_ref()?.rate(class)
     }
 
-    /// Returns when the current pause of `class` began.
+    /// Returns the current pause's beginning.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.paused.since(class)
     }
 
-    /// Returns when the current pause of `class` expires.
+    /// Returns the current pause's expiry.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.paused.until(class)
     }
 
-    /// Charges a frame of `bytes` on the line to the rate limit of `class`.
+    /// Charges a frame of `bytes` of layer 1 to the rate limit.
     #[inline]
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(rates) = &mut self.rates {
@@ -139,7 +136,7 @@ impl Gate {
         }
     }
 
-    /// Returns the paused flows if they have changed since the last call.
+    /// Returns the paused flows if changed since the last call.
     pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
         let flows = self.flows.as_mut()?;
         flows.take_change(now).then_some(flows)
@@ -193,7 +190,7 @@ impl Gate {
         pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
-    /// Ends all pauses and limits because the link was lost.
+    /// Ends all pauses and limits.
     pub fn link_lost(&mut self, now: Nanos) {
         self.pending.clear();
         let resumed = self.paused.receive(now, ClassSet::ALL, &Default::default());
@@ -206,7 +203,7 @@ impl Gate {
         }
     }
 
-    /// Returns the counters at `now`, current pauses included.
+    /// Returns the counters, current pauses included.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;
@@ -256,7 +253,6 @@ impl Gate {
         }
     }
 
-    /// Returns true if the frame needs no further processing.
     fn obey_rates(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
         let Some(gate) = &mut self.rates else { return false };
         match Rates::parse(pfc, head) {

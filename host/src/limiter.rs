@@ -1,4 +1,4 @@
-//! The rate limiter of one stream: a QCN reaction point, its pace, and a record of its rate.
+//! Rate limiter of a stream: a QCN reaction point, its pace, and a record of its rate.
 
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
@@ -8,10 +8,10 @@ use crate::pacer::Pacer;
 use crate::values;
 
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Maximum samples; beyond it every second one is dropped and the interval doubles.
+/// Beyond this, every second sample is dropped and the interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
-/// The rate limiter of a stream.
+/// Rate limiter of a stream.
 #[derive(Debug)]
 pub struct Limiter {
     point: ReactionPoint,
@@ -25,7 +25,7 @@ pub struct Limiter {
     next_sample: Nanos,
 }
 
-/// A sample of a stream's rate limit.
+/// Sample of a rate limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
     /// Nanoseconds since the host began.
@@ -36,16 +36,16 @@ pub struct RateSample {
     pub target_mbps: f64,
 }
 
-/// Report of a stream's rate limiter.
+/// Report of a rate limiter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimiterReport {
-    /// CNMs received for the stream.
+    /// CNMs received.
     pub cnms: u64,
     /// Quantized feedback of the last CNM, 0 to 63.
     pub feedback_last: u8,
-    /// Mean feedback of all CNMs; 0 without any.
+    /// Mean feedback; 0 without any.
     pub feedback_mean: f64,
-    /// Samples of the rate over time.
+    /// Samples over time.
     pub rates: Vec<RateSample>,
 }
 
@@ -80,7 +80,7 @@ impl Limiter {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// Charges a frame sent that could have left at `earliest`.
+    /// Charges a frame that could have left at `earliest`.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);
@@ -88,7 +88,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Lowers the rate for a CNM with this feedback.
+    /// Lowers the rate for a CNM.
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         self.cnms += 1;
         self.feedback_last = feedback;
@@ -97,7 +97,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Advances to `now`; takes a sample if one is due.
+    /// Advances to `now`; takes a due sample.
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.point.next_deadline() {
             self.point.advance(now);
@@ -114,7 +114,7 @@ impl Limiter {
         self.point.next_deadline().min(self.next_sample)
     }
 
-    /// Reports the CNMs and the rate over time.
+    /// Reports the limiter.
     #[must_use]
     pub fn report(&self) -> LimiterReport {
         LimiterReport {
@@ -147,7 +147,7 @@ impl Limiter {
 /// Parses a reaction point such as `ai=1M,hai=10M,time=15ms`; missing parameters are the standard's.
 ///
 /// # Errors
-/// Returns a description of the allowed values.
+/// Describes the allowed values.
 pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
     const KEYS: &str =
         "gd (a divisor), recovery (cycles), bytes, time, ai, hai, min (rates), jitter (percent), seed";

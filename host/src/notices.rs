@@ -1,5 +1,5 @@
-//! Receipt of CNMs at a host. Malformed ones slow down no stream and are counted by reason; a limited number of
-//! others is kept unparsed.
+//! Receipt of CNMs. Malformed ones slow down no stream and are counted by reason; a limited number of others is kept
+//! unparsed.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use xoff_wire::cnm::LEN_MAX;
 use xoff_wire::units::{MacAddr, Nanos};
 use xoff_wire::{Cnm, CnmError, Header};
 
-/// Counters and captures of CNMs to this host.
+/// Counters and captures of CNMs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notices {
     received: u64,
@@ -34,19 +34,19 @@ impl CapturedCnm {
         CapturedCnm { at, bytes, len }
     }
 
-    /// Returns the frame without FCS, at most the length of the longest CNM.
+    /// Returns the frame without FCS.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// Report of received CNMs.
+/// Report of CNMs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CnmReport {
     /// Well-formed CNMs.
     pub received: u64,
-    /// Well-formed CNMs for no stream with a rate limiter here.
+    /// Well-formed CNMs for no limited stream here.
     pub unknown: u64,
     /// Malformed CNMs, by reason.
     pub refused: BTreeMap<String, u64>,
@@ -55,27 +55,27 @@ pub struct CnmReport {
     pub captured: Vec<CapturedCnm>,
 }
 
-/// Maximum CNMs kept: 500 KB at a host with rate limiters.
+/// 500 KB at a host with rate limiters.
 const CAPTURED_MAX: usize = 4096;
 
-/// Number of a rate limiter, and the feedback for it.
+/// Number of a rate limiter, and its feedback.
 pub type Notice = (u16, u8);
 
 impl Notices {
-    /// Creates counters. Without rate `limiters` no CNM is kept.
+    /// Creates counters. Without `limiters` no CNM is kept.
     #[must_use]
     pub fn new(limiters: bool) -> Notices {
         let room = if limiters { CAPTURED_MAX } else { 0 };
         Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
     }
 
-    /// Receives a CNM; returns the rate limiter that it names, with its feedback.
+    /// Receives a CNM; returns its rate limiter and feedback.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         let cnm = self.read(now, address, header, head)?;
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
     }
 
-    /// Receives a CNM; returns it if it is for this host and well-formed.
+    /// Receives a CNM; returns it if well-formed and for this host.
     pub fn read(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Cnm> {
         if header.dst != address && !header.dst.is_group() {
             return None;
@@ -95,13 +95,13 @@ impl Notices {
         }
     }
 
-    /// Returns the number of well-formed CNMs.
+    /// Returns the well-formed CNMs.
     #[must_use]
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns the number of malformed CNMs, by [`CnmError::index`].
+    /// Returns the malformed CNMs, by [`CnmError::index`].
     #[must_use]
     pub const fn refused(&self) -> &[u64; CnmError::COUNT] {
         &self.refused
@@ -112,7 +112,7 @@ impl Notices {
         self.unknown += 1;
     }
 
-    /// Reports the counters and captures.
+    /// Reports counters and captures.
     #[must_use]
     pub fn report(&self) -> CnmReport {
         let refused = CnmError::ALL.iter().map(|reason| (reason.name().into(), self.refused[reason.index()]));

@@ -1,8 +1,7 @@
-//! Paces frames to the rate of a virtual line.
+//! Paces frames to the rate of a virtual line; fractions of a nanosecond carry over.
 //!
-//! Each frame occupies the line for its exact time; fractions of a nanosecond carry over. The sender supplies the
-//! earliest time at which the frame could have started. So a late sender catches up, but an idle line saves no
-//! credit, unlike a port's shaper.
+//! The sender supplies the earliest time at which the frame could have started. So a late sender catches up, but an
+//! idle line saves no credit.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -32,13 +31,13 @@ impl Pacer {
         }
     }
 
-    /// Occupies the line with `bytes` of layer 1, from when it is free but not before `earliest`.
+    /// Occupies the line with `bytes` of layer 1, not before `earliest`.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {
         if earliest > self.free_at {
             (self.free_at, self.fraction) = (earliest, 0);
         }
-        // Cannot overflow: a frame is at most 9 KB x 8 x 10^9.
+        // Cannot overflow: a frame is at most 9 KB.
         let rate = self.rate.bits_per_second();
         let time = bytes.0 * 8 * 1_000_000_000 + self.fraction;
         self.free_at = self.free_at.after(Nanos(time / rate));

@@ -1,5 +1,3 @@
-//! The parts of a host that a report covers, for live and simulated hosts.
-
 use xoff_wire::units::{BitRate, MacAddr, Nanos};
 
 use crate::gate::Gate;
@@ -9,7 +7,7 @@ use crate::sender::Sender;
 use crate::sink::Sink;
 use crate::stream::Stream;
 
-/// The parts of a host that its report covers.
+/// The parts of a live or simulated host that a report covers.
 #[derive(Debug)]
 #[allow(missing_docs)] // the types say it
 pub struct HostParts<'host> {
@@ -26,7 +24,7 @@ pub struct HostParts<'host> {
 }
 
 impl HostParts<'_> {
-    /// Reports the run from `begin` to `now`. A live host adds its device and the device's losses.
+    /// Reports the run. A live host adds its device and the device's losses.
     #[must_use]
     pub fn report(&self, begin: Nanos, now: Nanos) -> HostReport {
         let sent = self.sender.sent().zip(self.streams).zip(self.sender.limiters()).enumerate();

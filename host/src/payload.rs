@@ -1,10 +1,7 @@
-//! Content of a data frame: Ethernet (with tag and CN-TAG if configured), IPv4, and UDP with a [`Stamp`] of the
-//! frame's sender, position and time.
+//! Content of a data frame: Ethernet (tag and CN-TAG if configured), IPv4, and UDP with a [`Stamp`].
 //!
-//! A stream's headers are built once, as a [`Template`]. For each frame they are copied, and the stamp is written
-//! behind them; the bytes behind the stamp are arbitrary.
-//!
-//! The stamp is big-endian and fits into a 64-byte frame:
+//! A stream's headers are built once, as a [`Template`]. Bytes behind the stamp are arbitrary. The stamp is big-endian
+//! and fits into a 64-byte frame:
 //!
 //! | offset | field |
 //! |---|---|
@@ -29,11 +26,11 @@ use pnet_packet::vlan::{ClassOfService, MutableVlanPacket};
 use xoff_wire::units::{Class, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey, Header, Tci, cn_tag};
 
-/// Bytes of a [`Stamp`] without its flow.
+/// Bytes without a flow.
 pub const STAMP_LEN: usize = 18;
 /// Bytes of a [`FlowStamp`].
 pub const FLOW_STAMP_LEN: usize = 18;
-/// Maximum bytes that [`Template::write`] writes.
+/// Maximum bytes of [`Template::write`].
 pub const HEAD_MAX: usize = ETHERNET + 2 * TAG + IPV4 + UDP + STAMP_LEN + FLOW_STAMP_LEN;
 const MASK_48: u64 = (1 << 48) - 1;
 
@@ -48,9 +45,9 @@ const FLAG_FLOW: u8 = 0x40;
 /// Header fields of a stream's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Address of the destination station; determines the IPv4 destination.
+    /// Destination station; determines the IPv4 destination.
     pub dst: MacAddr,
-    /// Address of the next router; `None` if the station is on this network.
+    /// Next router; `None` if the station is on this network.
     pub via: Option<MacAddr>,
     /// Source address.
     pub src: MacAddr,
@@ -58,7 +55,7 @@ pub struct Headers {
     pub tag: Option<Tci>,
     /// CN-TAG.
     pub cn_tag: Option<CnTag>,
-    /// Differentiated services code point, 0..=63.
+    /// Code point, 0..=63.
     pub dscp: u8,
     /// ECN bits, 0..=3: 0 is not capable, 1 and 2 are ECT(1) and ECT(0), 3 is marked.
     pub ecn: u8,
@@ -77,22 +74,22 @@ pub struct Stamp {
     pub stream: u8,
     /// Class whose pauses the sender obeys.
     pub class: Class,
-    /// True in an end marker, which carries no data.
+    /// True in an end marker, without data.
     pub end: bool,
-    /// Position in the stream, from 0; in an end marker the number of data frames. 48 bits.
+    /// Position from 0; in an end marker the number of data frames. 48 bits.
     pub sequence: u64,
     /// Time of sending, 48 bits; in an end marker that of the first frame.
     pub sent: Nanos,
-    /// Flow of the frame, if the stream consists of flows.
+    /// Flow, if any.
     pub flow: Option<FlowStamp>,
 }
 
 /// A flow: bytes that complete together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
-    /// Number of the flow in its stream.
+    /// Number in its stream.
     pub id: u32,
-    /// UDP payload of the whole flow, in bytes.
+    /// UDP payload in bytes.
     pub bytes: u32,
     /// Frames of the whole flow.
     pub frames: u32,
@@ -113,7 +110,7 @@ pub struct Template {
     head: [u8; HEAD_MAX],
     ip_at: usize,
     stamp_at: usize,
-    /// Sum over the IPv4 header without total length, for the checksum.
+    /// Sum without total length, for the checksum.
     ip_sum: u32,
 }
 
@@ -134,7 +131,7 @@ impl Template {
         Template { head, ip_at, stamp_at, ip_sum }
     }
 
-    /// Returns the minimum frame length (without FCS) for headers and stamp.
+    /// Returns the minimum frame length (without FCS).
     #[must_use]
     pub fn len_min(&self, with_flow: bool) -> usize {
         self.stamp_at + STAMP_LEN + if with_flow { FLOW_STAMP_LEN } else { 0 }
@@ -153,7 +150,7 @@ impl Template {
         FlowKey::of(&header, &self.head)
     }
 
-    /// Writes the head of a frame of `frame_len` bytes (without FCS). `frame` must hold [`Template::len_min`] bytes.
+    /// Writes the head of a frame of `frame_len` bytes (without FCS), [`Template::len_min`] or more.
     #[inline]
     pub fn write(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp) {
         frame[..self.stamp_at].copy_from_slice(&self.head[..self.stamp_at]);
@@ -161,7 +158,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// Writes as [`Template::write`] does, with another UDP source port.
+    /// Writes as [`Template::write`], with another UDP source port.
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);
@@ -205,7 +202,7 @@ fn write_ethernet(head: &mut [u8], headers: &Headers) {
     }
 }
 
-/// Derives an IPv4 address from a MAC address: 10 and the last three bytes.
+/// Derives an IPv4 address: 10 and the last three bytes.
 #[must_use]
 pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
@@ -256,7 +253,7 @@ pub struct Arrival {
     pub tag: Option<Tci>,
     /// DSCP at receipt.
     pub dscp: u8,
-    /// True if the network marked the frame "congestion experienced".
+    /// Marked "congestion experienced".
     pub congested: bool,
     /// UDP payload in bytes.
     pub payload: usize,
@@ -265,7 +262,7 @@ pub struct Arrival {
 /// Kind of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A data frame of a stream.
+    /// A data frame.
     Data(Arrival),
     /// A data frame with a wrong length or IPv4 checksum.
     Corrupt,

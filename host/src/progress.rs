@@ -1,9 +1,9 @@
-//! Live totals of a running host by class, for displays of progress.
+//! Live totals by class, for displays of progress.
 
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::{Bytes, CLASSES};
 
-/// Totals of one host, which is the only writer.
+/// Totals of one host, the only writer.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Data frames sent, by class.
@@ -23,7 +23,7 @@ impl Progress {
         Progress { senders: senders.collect(), ..Progress::default() }
     }
 
-    /// Returns the frames received from a sender; `None` if it has no total of its own.
+    /// Returns the frames from a sender; `None` if it has no total of its own.
     #[must_use]
     pub fn received_from(&self, sender: u16) -> Option<&Volume> {
         self.place_of(sender).map(|place| &self.senders[place].1)
@@ -39,7 +39,7 @@ impl Progress {
 pub struct Volume {
     /// Frames.
     pub frames: Counter,
-    /// Bytes of layer 1, as the frames occupy the line.
+    /// Bytes of layer 1.
     pub line_bytes: Counter,
 }
 

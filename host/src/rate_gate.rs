@@ -14,19 +14,18 @@ pub struct RateGate {
 }
 
 impl RateGate {
-    /// Creates a gate without limits; rates are fractions of `line`.
+    /// Creates a gate; rates are fractions of `line`.
     #[must_use]
     pub fn new(line: BitRate) -> RateGate {
         RateGate { kept: KeptRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }
     }
 
-    /// Applies a frame with rates.
     pub fn obey(&mut self, now: Nanos, rates: &Rates) {
         let changed = self.kept.receive(now, ClassSet::ALL, rates);
         self.keep(now, changed);
     }
 
-    /// Returns the classes that must not send at `now`, because their limit is used up.
+    /// Returns the classes whose limit is used up.
     pub fn slowed(&mut self, now: Nanos) -> ClassSet {
         let over = self.kept.expire(now);
         self.keep(now, over);
@@ -36,13 +35,13 @@ impl RateGate {
         Class::ALL.into_iter().filter(waits).collect()
     }
 
-    /// Returns the limit of `class` as of the last [`RateGate::slowed`]; `None` if there is no limit.
+    /// Returns the limit of `class` as of the last [`RateGate::slowed`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.kept.rate(class)
     }
 
-    /// Charges a frame of `class` sent at `now`.
+    /// Charges a frame sent.
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(pacer) = &mut self.pacers[class.index()] {
             pacer.occupy(now, bytes);

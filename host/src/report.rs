@@ -1,9 +1,8 @@
 //! The report of a host, also as JSON (`--json`) with stable keys.
 //!
 //! * `bytes` are those of frames with FCS.
-//! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload that arrived for the first
-//!   time. Rates are measured from the end of the first frame to the end of the last.
-//! * `_ns` are nanoseconds.
+//! * `mbps` are rates of layer 1 (FCS, preamble and gap), `goodput_mbps` of UDP payload without repetitions. Rates are
+//!   measured from the end of the first frame to the end of the last.
 //! * `lost` frames were sent and never arrived. Before an end marker or [`settle`], `sent_known` is false, and `sent`
 //!   is one more than the highest sequence number received.
 //! * `missed_at_start` frames were sent before the host was ready ([`Incoming::missed_at_start`]).
@@ -22,12 +21,12 @@ use crate::stream::Stream;
 use xoff_wire::MacControlError;
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
-/// Report of one host's run.
+/// Report of a host's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
-    /// Name of the interface.
+    /// Interface.
     pub device: String,
-    /// Address of the host.
+    /// Host's address.
     pub address: String,
     /// Number of the host in its frames.
     pub sender: u16,
@@ -44,19 +43,19 @@ pub struct HostReport {
     pub sent: Vec<SentStream>,
     /// Received streams, by sender and stream.
     pub received: Vec<ReceivedStream>,
-    /// Received pause frames.
+    /// Pause frames.
     pub pauses: PauseReport,
-    /// Received congestion notifications.
+    /// Congestion notifications.
     pub cnms: CnmReport,
-    /// Received frames that belong to no stream of this host.
+    /// Frames that belong to no stream here.
     pub unsorted: UnsortedReport,
-    /// Frames lost between the wire and this host.
+    /// Losses between wire and host.
     pub drops: DropReport,
-    /// True if the deletion of the interface ended the run.
+    /// True if the interface's deletion ended the run.
     pub device_gone: bool,
 }
 
-/// Sent frames of one stream.
+/// Sent frames of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it; units in the module's text
 pub struct SentStream {
@@ -70,12 +69,11 @@ pub struct SentStream {
     pub first_ns: u64,
     pub last_ns: u64,
     pub end_markers: u8,
-    /// Rate limiter of the stream.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub qcn: Option<LimiterReport>,
 }
 
-/// Received frames of one stream.
+/// Received frames of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it; units in the module's text
 pub struct ReceivedStream {
@@ -86,12 +84,11 @@ pub struct ReceivedStream {
     pub sent_known: bool,
     pub frames: u64,
     pub lost: u64,
-    /// Frames sent before this host was ready, which are not lost.
     #[serde(default)]
     pub missed_at_start: u64,
     pub duplicated: u64,
     pub reordered: u64,
-    /// Frames too late to distinguish from repetitions.
+    /// Too late to distinguish from repetitions.
     pub beyond_window: u64,
     pub bytes: u64,
     pub mbps: f64,
@@ -103,7 +100,7 @@ pub struct ReceivedStream {
     pub pcp: BTreeMap<String, u64>,
     /// Frames by DSCP at receipt.
     pub dscp: BTreeMap<String, u64>,
-    /// Frames marked "congestion experienced".
+    /// Marked "congestion experienced".
     pub congested: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flows: Option<FlowReport>,
@@ -115,18 +112,16 @@ pub struct ReceivedStream {
 pub struct FlowReport {
     pub completed: u64,
     pub incomplete: u64,
-    /// Flows not tracked, because too many were incomplete at once.
+    /// Not tracked, because too many were incomplete at once.
     pub untracked: u64,
-    /// Completion times of all flows.
     pub completion_ns: Distribution,
-    /// Completion times by flow size.
     pub by_size: Vec<FlowBucket>,
 }
 
 /// Flows of a range of sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowBucket {
-    /// Exclusive upper limit of the sizes; absent if there is none.
+    /// Exclusive upper limit; absent if there is none.
     pub below_bytes: Option<u32>,
     /// Completion times.
     pub completion_ns: Distribution,
@@ -159,11 +154,11 @@ pub struct PauseReport {
     pub pause_frames: u64,
     /// MAC control frames that pause nothing, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Pauses by class, 0 to 7.
+    /// Pauses by class.
     pub classes: Vec<ClassPauseReport>,
 }
 
-/// Pause frames received for one class.
+/// Pause frames for one class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it
 pub struct ClassPauseReport {
@@ -173,27 +168,27 @@ pub struct ClassPauseReport {
     pub paused_ns: u64,
 }
 
-/// Received frames that belong to no stream of this host.
+/// Frames that belong to no stream here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UnsortedReport {
-    /// Data frames to another host.
+    /// Data to another host.
     pub foreign: u64,
-    /// Data frames with a wrong length or IPv4 checksum.
+    /// Data with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data frames of streams beyond the sink's maximum.
+    /// Data of streams beyond the sink's maximum.
     pub untracked: u64,
-    /// Frames of other kinds.
+    /// Other frames.
     pub other: u64,
-    /// Announcements of the host's address that it sent.
+    /// Announcements of its address sent by the host.
     pub announcements_sent: u64,
 }
 
-/// Frames lost between the wire and the host.
+/// Losses between wire and host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropReport {
-    /// XDP and device drop counters that increased during the run.
+    /// XDP and device counters that increased during the run.
     pub counters: BTreeMap<String, u64>,
-    /// Sum of the counters of losses (without `rx_too_long`). The kernel counts some losses two or three times.
+    /// Sum of the losses (without `rx_too_long`); the kernel counts some several times.
     pub total: u64,
     /// Unreadable counters, which may hide losses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -201,7 +196,7 @@ pub struct DropReport {
 }
 
 impl SentStream {
-    /// Reports stream number `index`.
+    /// Reports a stream.
     #[must_use]
     pub fn new(index: usize, stream: &Stream, sent: &Sent) -> SentStream {
         let (frames, last_line) = (sent.frames, sent.line_bytes.0 / sent.frames.max(1));
@@ -267,13 +262,13 @@ fn lost(sent: u64, frames: u64, repeated: u64) -> u64 {
 }
 
 impl ReceivedStream {
-    /// Returns the number of distinct frames received.
+    /// Returns the distinct frames.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// Returns the arrival of the last frame, if all `count` frames arrived.
+    /// Returns the last arrival, if all `count` frames arrived.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
@@ -290,7 +285,7 @@ impl ReceivedStream {
         );
     }
 
-    /// Describes losses, repetitions and reordering; `None` without any.
+    /// Describes losses, repetitions and reordering, if any.
     #[must_use]
     pub fn violation(&self) -> Option<String> {
         let wrong: Vec<String> = [
@@ -319,8 +314,8 @@ impl ReceivedStream {
 }
 
 impl HostReport {
-    /// Lists the reasons for which the run was not lossless in `classes`: nothing received, a stream with losses,
-    /// repetitions or reordering, untracked streams, or drops at the host itself.
+    /// Lists the reasons why the run was not lossless in `classes`: nothing received, imperfect or untracked streams,
+    /// drops at the host.
     #[must_use]
     pub fn violations(&self, classes: ClassSet) -> Vec<String> {
         let of_interest =
@@ -351,7 +346,7 @@ pub(crate) fn listed(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// Corrects receivers' reports by senders' reports, and adds streams that never arrived.
+/// Corrects receivers' reports by senders', and adds streams that never arrived.
 pub fn settle(reports: &mut [HostReport]) {
     let sent: Vec<(u16, SentStream)> = reports
         .iter()

@@ -1,4 +1,4 @@
-//! The pattern of a stream as a function of time, without a clock.
+//! The pattern of a stream as a function of time.
 
 use crate::flows::{Arrivals, Flow};
 use crate::pacer::Pacer;
@@ -20,9 +20,7 @@ pub enum Due {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextFrame {
-    /// Length in bytes without FCS.
     pub len: u32,
-    /// Flow of the frame, if the stream consists of flows.
     pub flow: Option<FlowStamp>,
 }
 
@@ -63,7 +61,7 @@ struct ActiveFlow {
 }
 
 impl Schedule {
-    /// Creates the schedule from `now` on. A delayed stream catches up at most `catch_up`.
+    /// Creates the schedule. A delayed stream catches up at most `catch_up`.
     #[must_use]
     pub fn new(stream: &Stream, template: &Template, now: Nanos, catch_up: Nanos) -> Schedule {
         let start = now.after(stream.start);
@@ -88,7 +86,7 @@ impl Schedule {
         self.rate.is_some()
     }
 
-    /// Checks for a frame to send at `now`.
+    /// Checks for a due frame.
     #[inline]
     pub fn due(&mut self, now: Nanos) -> Due {
         if now >= self.end {
@@ -112,7 +110,7 @@ impl Schedule {
         if due <= now { Due::Since(due) } else { Due::At(due) }
     }
 
-    /// Returns the next frame; valid only after [`Schedule::due`] returned [`Due::Since`].
+    /// Returns the next frame; valid only after [`Due::Since`].
     #[inline]
     #[must_use]
     pub fn next_frame(&self) -> NextFrame {
@@ -122,7 +120,7 @@ impl Schedule {
         }
     }
 
-    /// Counts the next frame, due since `since`, as sent at `now`.
+    /// Counts the next frame, due since `since`, as sent.
     #[inline]
     pub fn sent(&mut self, now: Nanos, since: Nanos) {
         if let Some(rate) = &mut self.rate {
@@ -158,8 +156,8 @@ impl State {
     }
 }
 
-/// Returns the first time from `earliest` and `now` on in an on-phase; if that is now, the time since when a frame
-/// has been due.
+/// Returns the first time from `earliest` and `now` on in an on-phase; if that is now, the time since when a frame has
+/// been due.
 fn due_on_off(start: Nanos, earliest: Nanos, now: Nanos, on: Nanos, off: Nanos) -> Nanos {
     let candidate = earliest.max(now);
     let into = candidate.since(start).0 % (on.0 + off.0);
@@ -263,7 +261,7 @@ mod tests {
         })
     }
 
-    /// Returns a stream whose frames take 1 us of a gigabit line: 125 bytes of layer 1.
+    /// Returns a stream whose frames take 1 us of a gigabit line.
     fn microsecond_frames(pattern: Pattern) -> Stream {
         Stream { size: 105, rate: Some(BitRate::from_gbps(1)), pattern, ..Stream::default() }
     }
@@ -272,7 +270,7 @@ mod tests {
         Schedule::new(stream, &template(), Nanos::from_secs(1), Nanos::from_micros(10))
     }
 
-    /// Returns the microseconds after the start at which frames leave.
+    /// Returns the microseconds at which frames leave.
     fn run(schedule: &mut Schedule, until_us: u64) -> Vec<u64> {
         let start = Nanos::from_secs(1);
         let (mut now, mut sent) = (start, Vec::new());

@@ -1,11 +1,9 @@
 //! The sending half of a host: chooses and writes the next frame.
 //!
-//! All streams share the line. Streams with a rate of their own come first, the longest waiting one before the
-//! others. The rest share the line round robin. Streams of paused classes are skipped. After a pause, a stream
-//! catches up its own rate within bounds, but finds no saved credit of the line.
+//! Streams with a rate of their own come first, the longest waiting one before the others. The rest share the line
+//! round robin. After a pause, a stream catches up its own rate within bounds, but finds no saved credit of the line.
 //!
-//! A completed stream sends a few end markers in its class, with its number of frames. Sinks compute losses from
-//! them.
+//! A completed stream sends end markers in its class, from which sinks compute losses.
 
 use std::mem;
 use std::sync::Arc;
@@ -31,13 +29,13 @@ const PORT_BASE: u16 = 49152;
 pub enum Choice {
     /// Send this frame.
     Send(Turn),
-    /// Wait until this time, or until pauses change.
+    /// Wait until then, or until pauses change.
     Wait(Nanos),
     /// All streams are complete.
     Done,
 }
 
-/// The next frame of one stream.
+/// Next frame of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     stream: usize,
@@ -47,7 +45,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Returns the length of the frame in bytes, without FCS.
+    /// Returns the length in bytes, without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.frame.len
@@ -57,38 +55,38 @@ impl Turn {
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderSettings {
-    /// Address of the host.
+    /// Host's address.
     pub address: MacAddr,
     /// Number of the host in its frames.
     pub id: u16,
-    /// Rate of the line.
+    /// Line rate.
     pub line: BitRate,
-    /// Maximum delay of its own that a stream catches up.
+    /// Maximum own delay that a stream catches up.
     pub catch_up: Nanos,
     /// End markers per stream.
     pub end_markers: u8,
-    /// Rate limiters, with CN-TAGs on all streams; `None` disables them.
+    /// Rate limiters, with CN-TAGs on all streams.
     pub qcn: Option<ReactionSettings>,
 }
 
-/// Counters of one stream's sent frames.
+/// Counters of a stream's sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Data frames.
     pub frames: u64,
-    /// Bytes of data frames, FCS included.
+    /// Bytes of data frames, with FCS.
     pub bytes: Bytes,
     /// Bytes of layer 1 of data frames.
     pub line_bytes: Bytes,
-    /// Time of the first data frame.
+    /// First data frame.
     pub first: Nanos,
-    /// Time of the last data frame.
+    /// Last data frame.
     pub last: Nanos,
     /// End markers.
     pub end_markers: u8,
 }
 
-/// The sending half of a host.
+/// Sending half of a host.
 #[derive(Debug)]
 pub struct Sender {
     settings: SenderSettings,
@@ -114,11 +112,10 @@ struct Outgoing {
     source_port: Option<u16>,
     /// A switch's key of the frames. Flows with source ports of their own cannot be paused singly.
     flow: FlowKey,
-    /// True if the flow is paused.
     held: bool,
-    /// True if the stream was paused when it last had a frame due.
+    /// Paused when it last had a frame due.
     is_blocked: bool,
-    /// Time at which the last pause was found to have ended.
+    /// End of the last pause.
     let_go: Nanos,
     end_markers: u8,
     next_marker: Option<Nanos>,
@@ -126,7 +123,7 @@ struct Outgoing {
 }
 
 impl Sender {
-    /// Creates a sender of `streams`, beginning at `now`.
+    /// Creates a sender that begins at `now`.
     #[must_use]
     pub fn new(streams: &[Stream], settings: SenderSettings, now: Nanos, progress: Arc<Progress>) -> Sender {
         let outgoing = |(index, stream)| Outgoing::new(index, stream, &settings, now);
@@ -139,7 +136,7 @@ impl Sender {
         }
     }
 
-    /// Chooses the next frame at `now`, without the classes `paused`.
+    /// Chooses the next frame, without the classes `paused`.
     #[inline]
     pub fn choose(&mut self, now: Nanos, paused: ClassSet) -> Choice {
         if self.line.free_at() > now {
@@ -184,7 +181,7 @@ impl Sender {
         self.streams[turn.stream].class
     }
 
-    /// Writes the head of the chosen frame and counts it as sent.
+    /// Writes the head of the chosen frame and counts it.
     #[inline]
     pub fn send(&mut self, turn: &Turn, now: Nanos, frame: &mut [u8]) {
         let stream = &mut self.streams[turn.stream];
@@ -213,26 +210,26 @@ impl Sender {
             .for_each(|limiter| limiter.advance(now));
     }
 
-    /// Returns when [`Sender::advance`] is due next.
+    /// Returns when [`Sender::advance`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let limiters = self.streams.iter().filter_map(|stream| stream.limiter.as_ref());
         limiters.map(Limiter::next_deadline).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Passes a CNM to the stream with the CN-TAG `rpid`; returns false if there is none.
+    /// Passes a CNM to the stream with this CN-TAG; returns false if there is none.
     pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
         let stream = self.streams.get_mut(usize::from(rpid));
         let limiter = stream.and_then(|stream| stream.limiter.as_mut());
         limiter.map(|limiter| limiter.notified(now, feedback)).is_some()
     }
 
-    /// Reports each stream's rate limiter.
+    /// Reports the rate limiters.
     pub fn limiters(&self) -> impl Iterator<Item = Option<LimiterReport>> {
         self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
 
-    /// Pauses the streams whose flow satisfies `holds`, and resumes all others.
+    /// Pauses the streams whose flow satisfies `holds`, and resumes others.
     pub fn hold_flows(&mut self, holds: impl Fn(Class, &FlowKey) -> bool) {
         for stream in &mut self.streams {
             stream.held = holds(stream.class, &stream.flow);
@@ -244,7 +241,7 @@ impl Sender {
         self.streams.iter_mut().for_each(|stream| stream.schedule.stop());
     }
 
-    /// Returns each stream's counters.
+    /// Returns the counters by stream.
     pub fn sent(&self) -> impl Iterator<Item = &Sent> {
         self.streams.iter().map(|stream| &stream.sent)
     }
@@ -385,7 +382,6 @@ mod tests {
         T0.after(Nanos::from_micros(micros))
     }
 
-    /// Sends all frames allowed at `now`; returns their streams.
     fn drain(sender: &mut Sender, now: Nanos, paused: ClassSet) -> (Vec<u8>, Choice) {
         let mut sent = Vec::new();
         loop {

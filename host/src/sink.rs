@@ -1,7 +1,6 @@
 //! The receiving half of a host: amount, order, latency and priorities of each stream.
 //!
-//! A host accepts frames to its address or a group; with `promiscuous` all frames. After a stream's first frame
-//! nothing is allocated.
+//! After a stream's first frame nothing is allocated.
 //!
 //! Frames sent before the sink was ready are missed at the start, not lost. The sink knows how long it had been ready
 //! at the first arrival. The end marker shows how long the sender had been sending when it sent that frame. Each
@@ -26,7 +25,7 @@ pub const FLOW_BUCKETS: [u32; 4] = [10_000, 100_000, 1_000_000, u32::MAX];
 const LATENCY_MAX: u64 = 100 * 1_000_000_000;
 const LATENCY_DIGITS: u8 = 2;
 
-/// The receiving half of a host.
+/// Receiving half of a host.
 #[derive(Debug)]
 pub struct Sink {
     address: MacAddr,
@@ -39,20 +38,20 @@ pub struct Sink {
     progress: Arc<Progress>,
 }
 
-/// Received frames that belong to no stream of this host.
+/// Frames that belong to no stream here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsorted {
-    /// Data frames to another host (flooded).
+    /// Data to another host (flooded).
     pub foreign: u64,
-    /// Data frames with a wrong length or IPv4 checksum.
+    /// Data with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data frames of streams beyond the sink's maximum.
+    /// Data of streams beyond the sink's maximum.
     pub untracked: u64,
-    /// Frames of other kinds.
+    /// Other frames.
     pub other: u64,
 }
 
-/// Received frames of one stream.
+/// Received frames of a stream.
 #[derive(Debug)]
 pub struct Incoming {
     /// Number of the sender.
@@ -61,59 +60,58 @@ pub struct Incoming {
     pub stream: u8,
     /// Class whose pauses the sender obeys.
     pub class: Class,
-    /// Index of the sender in the host's progress.
     progress_place: Option<usize>,
-    /// Data frames, repetitions included.
+    /// Data frames, with repetitions.
     pub frames: u64,
-    /// Bytes of data frames, FCS included.
+    /// Bytes of data frames, with FCS.
     pub bytes: Bytes,
     /// Bytes of layer 1 of data frames.
     pub line_bytes: Bytes,
-    /// UDP payload in bytes, without repetitions.
+    /// UDP payload, without repetitions.
     pub payload: Bytes,
-    /// Sequence numbers received.
+    /// Sequence numbers.
     pub tracker: Tracker,
     lowest: u64,
     /// Time of sending of the first received frame.
     first_sent: Nanos,
-    /// Time of sending of the stream's first frame, from an end marker.
+    /// Time of sending of the first frame, from an end marker.
     began: Option<Nanos>,
     /// Time from the sink's start to the first arrival.
     watched: Nanos,
     /// Frames sent, from an end marker.
     pub total: Option<u64>,
-    /// Arrival of the first frame.
+    /// First arrival.
     pub first: Nanos,
     /// Bytes of layer 1 of the first frame, which precedes the measured time.
     pub first_line_bytes: Bytes,
-    /// Payload of the first frame in bytes.
+    /// First frame's payload.
     pub first_payload: Bytes,
-    /// Arrival of the last frame.
+    /// Last arrival.
     pub last: Nanos,
-    /// Latencies from sending to arrival, in nanoseconds.
+    /// Latencies in nanoseconds.
     pub latency: Histogram<u64>,
     /// Frames by PCP; the last element counts untagged ones.
     pub pcp: [u64; CLASSES + 1],
     /// Frames by DSCP.
     pub dscp: [u64; 64],
-    /// Frames marked "congestion experienced".
+    /// Marked "congestion experienced".
     pub congested: u64,
-    /// Flows, if the stream consists of flows.
+    /// Flows, if any.
     pub flows: Option<Box<FlowsReceived>>,
 }
 
-/// Received flows of one stream.
+/// Received flows of a stream.
 #[derive(Debug)]
 pub struct FlowsReceived {
     incomplete: HashMap<u32, u32>,
-    /// Flows not tracked, because too many were incomplete when they began.
+    /// Untracked, because too many were incomplete when they began.
     refused: Tracker,
     /// Completion times in nanoseconds, by [`FLOW_BUCKETS`].
     pub times: [Histogram<u64>; FLOW_BUCKETS.len()],
 }
 
 impl Sink {
-    /// Creates a sink at `address` that receives from `ready` on.
+    /// Creates a sink that receives from `ready` on; `promiscuous` accepts frames to any address.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -150,7 +148,7 @@ impl Sink {
         &self.streams
     }
 
-    /// Returns the counters of frames that belong to no stream.
+    /// Returns the frames that belong to no stream.
     #[must_use]
     pub const fn unsorted(&self) -> Unsorted {
         self.unsorted
@@ -257,26 +255,26 @@ impl Incoming {
         }
     }
 
-    /// Returns the number of frames that were sent at least.
+    /// Returns the frames that were sent at least.
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
     }
 
-    /// Returns the number of frames missed at the start.
+    /// Returns the frames missed at the start.
     #[must_use]
     pub fn missed_at_start(&self) -> u64 {
         let had_begun = |began| span_48(self.first_sent, began) > self.watched;
         if self.frames > 0 && self.began.is_some_and(had_begun) { self.lowest } else { 0 }
     }
 
-    /// Returns the rate of layer 1 from the first arrival to the last, in bits per second.
+    /// Returns the rate of layer 1 from the first arrival to the last, in b/s.
     #[must_use]
     pub fn line_rate(&self) -> f64 {
         rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))
     }
 
-    /// Returns the rate of UDP payload without repetitions, from the first arrival to the last, in bits per second.
+    /// Returns the UDP payload rate without repetitions, from the first arrival to the last, in b/s.
     #[must_use]
     pub fn payload_rate(&self) -> f64 {
         rate(self.payload.saturating_sub(self.first_payload), self.last.since(self.first))
@@ -314,7 +312,7 @@ impl FlowsReceived {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }
 
-    /// Returns the flows that are not tracked, because too many were incomplete at once.
+    /// Returns the flows not tracked, because too many were incomplete at once.
     #[must_use]
     pub const fn untracked(&self) -> u64 {
         self.refused.distinct()
@@ -402,8 +400,7 @@ mod tests {
     // proves: traffic
     #[test]
     fn frames_before_sink_start_are_missed() {
-        // The stream begins at 1000 of its own clock. Frame 5 is sent at 4000, and arrives when the sink has been
-        // ready for `watched`.
+        // Clock offset 1000. Frame 5 is sent at 4000, and arrives when the sink has been ready for `watched`.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
             let ready = Nanos(50_000);
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());
@@ -462,7 +459,7 @@ mod tests {
         assert!(flows.times[1].equivalent(flows.times[1].max(), 501));
     }
 
-    /// A flow without room is counted once, and never entered at a later frame.
+    /// A refused flow is counted once, and not entered at a later frame.
     #[test]
     fn flows_beyond_table_are_refused_once() {
         let flow = |id| FlowStamp { id, bytes: 300, frames: 3, began: Nanos(500) };

@@ -1,4 +1,4 @@
-//! A stream: the load of one sender to one destination in one class, and its syntax on the command line.
+//! The load of one sender to one destination in one class:
 //!
 //! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`
 
@@ -21,7 +21,7 @@ const FLOW_SIZE_MIN: u32 = 128;
 /// A stream of frames.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// Class whose pauses the stream obeys.
+    /// Class whose pauses it obeys.
     pub class: Class,
     /// 802.1Q tag.
     pub tag: Option<Tci>,
@@ -29,26 +29,25 @@ pub struct Stream {
     pub dscp: u8,
     /// ECN bits: 0 is not capable, 1 and 2 are ECT(1) and ECT(0).
     pub ecn: u8,
-    /// Address of the destination station.
+    /// Destination station.
     pub dst: MacAddr,
-    /// Address of the next router; `None` if the destination is on this network.
+    /// Next router; `None` if the destination is on this network.
     pub via: Option<MacAddr>,
-    /// Source address; `None` is the host's.
+    /// Source; `None` is the host's.
     pub src: Option<MacAddr>,
     /// UDP source port; `None` is 49152 + the stream's number, and a port per flow.
     pub source_port: Option<u16>,
     /// UDP destination port.
     pub destination_port: u16,
-    /// Frame size in bytes with FCS, as in RFC 2544: 64..=9018, and four more with a tag. In a stream of flows the
-    /// maximum.
+    /// Frame size in bytes with FCS (RFC 2544): 64..=9018, and four more with a tag. With flows the maximum.
     pub size: u32,
-    /// Offered load on layer 1 (FCS, preamble and gap included); `None` is the line's rate.
+    /// Load on layer 1 (FCS, preamble and gap included); `None` is the line's rate.
     pub rate: Option<BitRate>,
-    /// Number of frames (or flows) after which the stream ends.
+    /// Maximum frames (or flows).
     pub count: Option<u64>,
-    /// Time after which the stream ends.
+    /// Maximum duration.
     pub duration: Option<Nanos>,
-    /// Time from the host's start to the stream's start.
+    /// Delay after the host's start.
     pub start: Nanos,
     /// Distribution of frames over time.
     pub pattern: Pattern,
@@ -62,16 +61,16 @@ pub enum Pattern {
     Constant,
     /// Evenly spaced frames during `on` of every `on + off`.
     OnOff {
-        /// Time of sending.
+        /// Sending time.
         on: Nanos,
-        /// Time of silence.
+        /// Silence.
         off: Nanos,
     },
     /// Bursts at every multiple of `every` on the machine's clock, common to all its hosts.
     Incast {
-        /// Bytes of a burst's frames, FCS included, rounded up to whole frames.
+        /// Bytes with FCS, rounded up to whole frames.
         burst: Bytes,
-        /// Interval between bursts.
+        /// Interval.
         every: Nanos,
     },
     /// Flows that arrive at random with the stream's rate as mean load; up to 256 at once, round robin.
@@ -106,14 +105,14 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// Returns the length of frames in bytes without FCS.
+    /// Returns the length in bytes without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.size - FCS
     }
 }
 
-/// Errors in the streams of a command line, one per line.
+/// Errors of a command line, one per line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StreamErrors(Vec<String>);
 
@@ -125,10 +124,10 @@ impl fmt::Display for StreamErrors {
 
 impl std::error::Error for StreamErrors {}
 
-/// Parses streams as given on the command line.
+/// Parses streams of a command line.
 ///
 /// # Errors
-/// Returns all errors of all streams, each with the allowed values.
+/// Returns all errors of all streams, with the allowed values.
 pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamErrors> {
     let mut errors = Vec::new();
     let mut streams = Vec::new();
@@ -144,7 +143,6 @@ pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamEr
     if errors.is_empty() { Ok(streams) } else { Err(StreamErrors(errors)) }
 }
 
-/// Keys with their values and defaults.
 const KEYS: &[(&str, &str, &str)] = &[
     ("dst", "an address, or broadcast", ""),
     ("via", "the address of a router, to which frames go instead", "none"),
@@ -230,7 +228,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Lists the keys and their values for `--help`.
+/// Lists the keys and values for `--help`.
 #[must_use]
 pub fn keys_help() -> String {
     let default = |default: &str| match default {

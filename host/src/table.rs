@@ -1,4 +1,4 @@
-//! A host's report as text for people.
+//! A host's report as text.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -1,15 +1,13 @@
-//! Received sequence numbers of a stream: exact counts from a bitmap of the last [`WINDOW`] numbers.
+//! Received sequence numbers: exact counts from a bitmap of the last [`WINDOW`] numbers.
 //!
-//! * A *duplicated* frame's number has arrived before.
 //! * A *reordered* frame arrives after a higher number (RFC 4737).
-//! * A *lost* frame was sent and never arrived, as known at the end of the stream.
-//! * A frame more than a window below the highest number is counted separately ([`Tracker::beyond_window`]): it may
-//!   be new or repeated.
+//! * A frame more than a window below the highest number is counted separately ([`Tracker::beyond_window`]): it may be
+//!   new or repeated.
 
-/// Number of sequence numbers in the bitmap.
+/// Bits of the bitmap.
 pub const WINDOW: u64 = 1 << 16;
 
-/// Received sequence numbers of one stream.
+/// Received sequence numbers of a stream.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     arrived: Box<[u64]>,
@@ -35,7 +33,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// Records the arrival of `sequence`; returns true if it is certainly the first.
+    /// Records an arrival; returns true if it is certainly the first.
     #[inline]
     pub fn record(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
@@ -66,25 +64,25 @@ impl Tracker {
         sequence < self.next && (sequence + WINDOW < self.next || self.is_marked(sequence))
     }
 
-    /// Returns the number of distinct frames.
+    /// Returns the distinct frames.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.distinct
     }
 
-    /// Returns the number of repeated frames.
+    /// Returns the repeated frames.
     #[must_use]
     pub const fn duplicated(&self) -> u64 {
         self.duplicated
     }
 
-    /// Returns the number of frames that arrived after a later one.
+    /// Returns the frames that arrived after a later one.
     #[must_use]
     pub const fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// Returns the number of frames too late to distinguish from repetitions.
+    /// Returns the frames too late to distinguish from repetitions.
     #[must_use]
     pub const fn beyond_window(&self) -> u64 {
         self.beyond_window

@@ -1,6 +1,5 @@
-//! Values on a command line: `200M`, `64KB`, `50us`, `02:00:00:00:00:01`, in the syntax of a configuration.
-//!
-//! Each error describes the allowed values; the caller adds the location.
+//! Values on a command line, in the syntax of a configuration. Errors describe the allowed values; the caller adds the
+//! location.
 
 use xoff_config::quantity;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
@@ -8,19 +7,19 @@ use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 /// Parses a rate of layer 1.
 ///
 /// # Errors
-/// Returns a description of the allowed values.
+/// Describes the allowed values.
 pub fn rate(text: &str) -> Result<BitRate, String> {
     quantity::parse_rate(text)
         .ok_or_else(|| "a rate is bits per second such as 200M or 2.5G, at most 1.6T".into())
 }
 
-/// Maximum duration, whose sums cannot overflow a clock.
+/// Bound whose sums cannot overflow a clock.
 const YEAR: Nanos = Nanos::from_millis(365 * 24 * 3600 * 1000);
 
 /// Parses a duration of at most a year.
 ///
 /// # Errors
-/// Returns a description of the allowed values.
+/// Describes the allowed values.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     quantity::parse_time(text)
         .filter(|&span| span <= YEAR)
@@ -30,7 +29,7 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
 /// Parses an amount of data.
 ///
 /// # Errors
-/// Returns a description of the allowed values.
+/// Describes the allowed values.
 pub fn bytes(text: &str) -> Result<Bytes, String> {
     quantity::parse_bytes(text).ok_or_else(|| "an amount is a number and a unit: 1500B, 64KB, 64KiB".into())
 }
@@ -38,7 +37,7 @@ pub fn bytes(text: &str) -> Result<Bytes, String> {
 /// Parses an Ethernet address, or `broadcast`.
 ///
 /// # Errors
-/// Returns a description of the allowed values.
+/// Describes the allowed values.
 pub fn mac(text: &str) -> Result<MacAddr, String> {
     let address = if text == "broadcast" { Some(MacAddr::BROADCAST) } else { MacAddr::parse(text) };
     address.ok_or_else(|| "an address is six bytes such as 02:00:00:00:00:01, or broadcast".into())
@@ -47,7 +46,7 @@ pub fn mac(text: &str) -> Result<MacAddr, String> {
 /// Parses classes: `3`, `3,4`, or `all`.
 ///
 /// # Errors
-/// Returns a description of the allowed values.
+/// Describes the allowed values.
 pub fn classes(text: &str) -> Result<ClassSet, String> {
     if text == "all" {
         return Ok(ClassSet::ALL);

@@ -1,4 +1,4 @@
-//! Repeated sending of single frames, through a packet socket, so that a host may run on the same interface.
+//! Repeated sending of single frames through a packet socket, so that a host may run on the same interface.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -25,14 +25,14 @@ pub enum LinkError {
     /// The kernel refused a frame.
     #[error("the kernel refuses to send on `{device}`: {source}; is it up? (`ip link set {device} up`)")]
     Send {
-        /// Name of the interface.
+        /// Interface.
         device: String,
-        /// The kernel's error.
+        /// Kernel's error.
         source: io::Error,
     },
 }
 
-/// A device on which to send single frames.
+/// Device on which to send single frames.
 #[derive(Debug)]
 pub struct Link {
     device: String,
@@ -42,7 +42,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Opens `device` in the network namespace of the calling thread.
+    /// Opens `device` in the calling thread's network namespace.
     ///
     /// # Errors
     /// Returns an error if the device does not exist, or privileges are missing.
@@ -78,19 +78,18 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
     })
 }
 
-/// Times at which frames are sent.
+/// Times of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Interval between frames.
+    /// Interval.
     pub every: Nanos,
-    /// Rounds through all frames; `None` is no limit.
+    /// Maximum rounds through all frames.
     pub count: Option<u64>,
-    /// Time after which no frame is sent; `None` is no limit.
+    /// Maximum duration.
     pub duration: Option<Nanos>,
 }
 
-/// Sends `frames` in turn until `timing` ends or `stop` is set; returns the number sent. Late frames are not caught
-/// up.
+/// Sends `frames` in turn until `timing` ends or `stop` is set; returns their number. Late frames are not caught up.
 ///
 /// # Errors
 /// Returns an error if the kernel refuses a frame.

@@ -1,8 +1,7 @@
 //! The host: an interface, a sender, a sink, and the loop between them.
 //!
-//! The loop runs on one thread and sleeps until a frame arrives or is due, unless `busy` is set. While data is moving
-//! it naps a little longer, so that frames move in batches and the switch under test keeps its core. Pacing catches
-//! up the delay.
+//! While data is moving the loop naps a little longer, so that frames move in batches and the switch under test keeps
+//! its core. Pacing catches up the delay.
 //!
 //! Frames in the kernel can no longer be paused. So the loop hands over a small amount at a time, and processes pause
 //! frames in between.
@@ -33,7 +32,7 @@ const SLEEP_MAX: Nanos = Nanos::from_millis(20);
 /// Time for an interrupted host's end markers and pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Default time to receive after the last stream and the last frame.
+/// Time to receive after the last stream and frame.
 const LINGER: Nanos = Nanos::from_millis(500);
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
@@ -41,15 +40,15 @@ const GAP_MAX: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // each is a choice of its own
 pub struct HostOptions {
-    /// Interface, in the network namespace of the calling thread.
+    /// Interface, in the calling thread's network namespace.
     pub device: String,
-    /// Address of the host; `None` is the interface's.
+    /// Address; `None` is the interface's.
     pub address: Option<MacAddr>,
-    /// Number of the host in its frames; `None` is the last two bytes of its address.
+    /// Number in its frames; `None` is the last two bytes of its address.
     pub id: Option<u16>,
-    /// Rate of the line.
+    /// Line rate.
     pub line: BitRate,
-    /// Time after which the host ends; `None` is the end of its streams, or a stop.
+    /// Maximum duration; `None` is the end of its streams, or a stop.
     pub duration: Option<Nanos>,
     /// Time without data after which the host ends; `None` is 500 ms after its streams.
     pub linger: Option<Nanos>,
@@ -61,11 +60,11 @@ pub struct HostOptions {
     pub obey_flows: bool,
     /// Obedience to rates (GFC).
     pub obey_rates: bool,
-    /// Maximum delay of its own that the host catches up.
+    /// Maximum own delay that the host catches up.
     pub catch_up: Nanos,
     /// Acceptance of frames to other hosts.
     pub promiscuous: bool,
-    /// Announcements of the host's address, so that switches need not flood.
+    /// Announcements of its address, so that switches need not flood.
     pub announce: bool,
     /// End markers; not needed if all hosts' reports are settled.
     pub end_markers: bool,
@@ -80,7 +79,7 @@ pub struct HostOptions {
 }
 
 impl HostOptions {
-    /// Returns the default settings for `device`.
+    /// Returns the default settings.
     #[must_use]
     pub fn new(device: &str) -> HostOptions {
         HostOptions {
@@ -115,9 +114,9 @@ pub enum HostError {
     /// Waiting for frames failed.
     #[error("waiting for frames on `{device}` failed: {source}")]
     Wait {
-        /// Name of the interface.
+        /// Interface.
         device: String,
-        /// The system's error.
+        /// System's error.
         source: io::Error,
     },
 }
@@ -134,7 +133,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens the interface in the network namespace of the calling thread, and begins to receive.
+    /// Opens the interface in the calling thread's network namespace, and begins to receive.
     ///
     /// # Errors
     /// Returns an error with a remedy if the interface cannot be used.
@@ -158,7 +157,7 @@ impl Host {
         self.id
     }
 
-    /// Returns the properties of the interface, and the settings that it refused.
+    /// Returns the interface's properties, and the settings that it refused.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.station.facts()
@@ -198,7 +197,6 @@ struct Run<'fd> {
     commit: Bytes,
     begin: Nanos,
     now: Nanos,
-    /// Time from which the loop should have run.
     due: Nanos,
     longest_gap: Nanos,
     gaps: Histogram<u64>,
@@ -221,7 +219,6 @@ enum Transmitted {
     Batch,
     /// All due frames handed over; the next is due then.
     Until(Nanos),
-    /// All streams complete.
     All,
 }
 
@@ -231,7 +228,6 @@ enum Received {
     More,
     /// All received, including data.
     Data,
-    /// All received, without data.
     NoData,
 }
 
@@ -273,7 +269,7 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Returns true if the host is done.
+    /// Returns true if done.
     fn step(&mut self, stop: &AtomicBool) -> Result<bool, HostError> {
         self.now = now();
         self.longest_gap = self.longest_gap.max(self.now.since(self.due));
@@ -387,7 +383,7 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Announces the address if that is due and class 0 is not paused.
+    /// Announces the address if due and class 0 is not paused.
     fn announce(&mut self) {
         if self.now < self.next_announcement || self.gate.paused(self.now).contains(Class::default()) {
             return;

@@ -1,11 +1,8 @@
-//! A host on one interface over AF_XDP: sender and sink in one.
+//! A host on one interface over AF_XDP: sender and sink in one, with the decisions of `xoff_host`.
 //!
 //! Tests of a lossless switch need hosts that obey pause frames and account for every frame; Linux' own hosts do
 //! neither. `xoff traffic` runs one such host; the demo and tests run several, each on a thread in its own network
 //! namespace.
-//!
-//! The host's decisions are in the crate `xoff_host`. This crate drives them: a loop with a clock (`host`), an
-//! interface (`station`), and single frames over a packet socket ([`emit`]).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +14,8 @@
 //! let host = Host::open(HostOptions::new("eth0"))?;
 //! let report = host.run(&streams, &AtomicBool::new(false), &Arc::new(Progress::default()))?;
 //! println!("{} frames sent", report.sent[0].frames);
-//! # Ok(()) }
+//! # Ok(())
+//! # }
 //! ```
 
 #![forbid(unsafe_code)]

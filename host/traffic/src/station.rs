@@ -1,4 +1,4 @@
-//! The host's interface: sends and receives frames, and counts losses.
+//! The host's interface.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,6 @@ const RECEIVE_MAX: u32 = 64;
 pub struct Station {
     port: Port,
     store: Store,
-    /// Bytes of layer 1 in the kernel.
     committed: Bytes,
 }
 
@@ -70,7 +69,6 @@ impl Station {
         &mut self.store
     }
 
-    /// Returns the maximum frames of one [`Station::receive`].
     #[must_use]
     pub fn receive_max(&self) -> usize {
         (RECEIVE_MAX * self.facts().queues) as usize
@@ -84,13 +82,13 @@ impl Station {
         received >= RECEIVE_MAX
     }
 
-    /// Allocates a frame to send; `None` while too many are in the kernel.
+    /// Allocates a frame; `None` while too many are in the kernel.
     #[inline]
     pub fn allocate(&mut self, len: u32) -> Option<Frame> {
         self.port.compose(&mut self.store, len)
     }
 
-    /// Queues a frame from [`Station::allocate`] for the next [`Station::flush`].
+    /// Queues a frame for the next [`Station::flush`].
     ///
     /// # Panics
     /// Panics if the interface [was removed](Station::is_removed).
@@ -106,7 +104,6 @@ impl Station {
         }
     }
 
-    /// Makes the kernel send, and frees the frames that it has sent.
     #[inline]
     pub fn flush(&mut self) {
         if self.committed == Bytes::ZERO {
@@ -141,7 +138,7 @@ impl Station {
         duplicates(self.port.sockets())
     }
 
-    /// Returns the frames lost at this interface since it was opened.
+    /// Returns the frames lost since the opening.
     #[must_use]
     pub fn drops(&self) -> DropReport {
         let monitor = self.port.monitor();
@@ -156,7 +153,6 @@ impl Station {
     }
 }
 
-/// Sleeps for `span`, regardless of arriving frames.
 pub fn nap(span: Nanos) {
     thread::sleep(Duration::from_nanos(span.0));
 }
