@@ -1,6 +1,4 @@
-//! Memory shared with the kernel without a lock: counters, and the ring entries that they guard.
-//!
-//! A test replaces this module by one that tracks all accesses.
+//! Memory shared with the kernel without a lock. A test replaces this module by one that tracks all accesses.
 
 use std::cell::UnsafeCell;
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Sockets without ports and stores, for comparisons with rings of other libraries.
+//! Sockets without ports and stores, for comparisons with other libraries.
 //!
 //! Nobody accesses the bytes of the packet memory, so a chunk in two rings at a time only garbles frames.
 
@@ -16,10 +16,9 @@ use crate::mapping::Mapping;
 use crate::sys;
 use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
 
-/// Opens a socket on queue 0 of each of two devices, with one packet memory for both.
+/// Opens a socket on queue 0 of each of two devices, with one packet memory and no XDP program.
 ///
-/// The memory has `chunks` chunks of 2048 bytes, numbered from 0. Each ring has `entries` entries, a power of two. No
-/// XDP program is attached.
+/// The memory has `chunks` chunks of 2048 bytes, numbered from 0. Each ring has `entries` entries, a power of two.
 ///
 /// # Errors
 /// Returns an [`XdpError`], for example if another socket has the queue.

@@ -1,8 +1,7 @@
 //! Buffer memory: bytes of queued frames, in cells of [`CELL`] bytes.
 //!
-//! A frame takes a chain of as many cells as its bytes need, as in hardware switches. Sending copies it to packet
-//! memory. Each cell belongs to the share of one worker. Copies of a flooded frame share one chain, which nobody
-//! writes.
+//! A frame takes a chain of cells; sending copies it to packet memory. Each cell belongs to the share of one worker.
+//! Copies of a flooded frame share one chain, which nobody writes.
 
 use std::io;
 use std::ptr::NonNull;
@@ -13,7 +12,7 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::mapping::Mapping;
 
-/// No slot, chunk or cell: the end of a chain.
+/// End of a chain.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Cells of all workers.
@@ -23,7 +22,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,
-    /// Next cell of each cell's chain.
     links: Box<[AtomicU32]>,
     /// Frames that share each chain, less one, by its first cell.
     sharers: Box<[AtomicU8]>,
@@ -47,7 +45,6 @@ impl Cells {
         Ok(Cells { base, links, sharers, _memory: memory })
     }
 
-    /// Returns the cell after `cell` in its chain, or [`NONE`].
     #[inline]
     pub(crate) fn next(&self, cell: u32) -> u32 {
         self.links[cell as usize].load(Relaxed)
@@ -64,7 +61,7 @@ impl Cells {
         sharers.store(more, Relaxed);
     }
 
-    /// Removes a sharer of the chain. Returns true if it was the last: the chain is free.
+    /// Removes a sharer. Returns true if it was the last: the chain is free.
     #[inline]
     pub(crate) fn unshare(&self, first: u32) -> bool {
         let sharers = &self.sharers[first as usize];
@@ -81,8 +78,6 @@ impl Cells {
         self.sharers[first as usize].load(Relaxed) > 0
     }
 
-    /// Returns the first `len` bytes of a cell.
-    ///
     /// # Safety
     /// The caller owns the cell, and nobody writes to it while the result lives.
     #[inline]
@@ -91,8 +86,6 @@ impl Cells {
         unsafe { std::slice::from_raw_parts(self.start(cell, len), len as usize) }
     }
 
-    /// Returns the first `len` bytes of a cell, writable.
-    ///
     /// # Safety
     /// The caller owns the cell, and nobody else reads or writes it while the result lives.
     #[inline]

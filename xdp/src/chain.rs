@@ -1,4 +1,4 @@
-//! Chains of cells: the free cells of a worker, and the cells of a frame.
+//! The free cells of a worker, and the cells of a frame.
 
 use std::ops::Range;
 
@@ -20,7 +20,6 @@ impl FreeCells {
         free
     }
 
-    /// Returns the free cells for data frames.
     #[inline]
     pub(crate) fn for_data(&self) -> u32 {
         self.count.saturating_sub(self.control)
@@ -90,7 +89,7 @@ pub(crate) fn append(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, mut
     }
 }
 
-/// Returns the cells of a frame, with the number of bytes in each.
+/// Returns the cells of a frame, with the bytes in each.
 #[inline]
 pub(crate) fn chain_bytes(cells: &Cells, first: u32, len: u32) -> impl Iterator<Item = (u32, u32)> {
     let (mut next, mut left) = (first, len);

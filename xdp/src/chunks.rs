@@ -1,7 +1,7 @@
 //! Packet memory (UMEM) of one port: chunks that the kernel receives into and sends from.
 //!
-//! Each port has its own memory, because the kernel keeps a table of a memory's chunks for every socket on it. A
-//! frame for another port is therefore copied, once.
+//! Each port has its own memory, because the kernel keeps a table of a memory's chunks for every socket on it. A frame
+//! for another port is therefore copied, once.
 //!
 //! ```text
 //!   receive chunks    fill ring -> kernel -> RX ring -> a received frame, until it is sent or moved to cells
@@ -9,10 +9,9 @@
 //! ```
 //!
 //! A received frame stays in its chunk while it is in its port's window of the last received frames. Then it moves to
-//! cells ([`Store`](crate::Store)), and the rings get their chunk back.
+//! cells ([`Store`](crate::Store)).
 //!
-//! The kernel keeps 256 bytes free in front of each packet. A tag in front of a sent frame goes there. [`Layout`] has
-//! the addresses of chunks.
+//! The kernel keeps 256 bytes free in front of each packet, also for a tag in front of a sent frame.
 
 use std::io;
 use std::ptr::NonNull;
@@ -76,12 +75,12 @@ impl Chunks {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     slot: u32,
-    /// Chunk of the next piece, or [`NONE`].
+    /// Next piece's chunk, or [`NONE`].
     next: u32,
     offset: u32,
     len: u32,
-    /// First cell and length of the frame's copy in cells, or [`NONE`]. Set in the first piece only. After sending
-    /// the frame is in these cells.
+    /// First cell and length of the frame's copy in cells, or [`NONE`]; only in the first piece. After sending the
+    /// frame is in these cells.
     kept: u32,
     kept_len: u32,
     /// True while the kernel has the piece.
@@ -93,11 +92,10 @@ impl Piece {
         Piece { slot: NONE, next: NONE, offset: HEADROOM, len: 0, kept: NONE, kept_len: 0, is_out: false };
 }
 
-/// Packet memory of one port, with the state of its chunks.
 #[derive(Debug)]
 pub(crate) struct PacketMemory {
     chunks: Chunks,
-    /// Slot of the received frame in each receive chunk, or [`NONE`].
+    /// Slot of the frame in each receive chunk, or [`NONE`].
     received: Box<[u32]>,
     /// Receive chunks without a frame, and not with the kernel.
     free_receive: Vec<u32>,
@@ -109,7 +107,7 @@ pub(crate) struct PacketMemory {
 }
 
 impl PacketMemory {
-    /// Maps memory: `receive` chunks to receive into, `window` more for frames that stay, and `transmit` chunks.
+    /// Maps `receive` chunks to receive into, `window` more for frames that stay, and `transmit` chunks.
     pub(crate) fn new(
         chunk_bytes: u32,
         size: ReceiveChunks,
@@ -190,7 +188,7 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds the frame in `chunk` to the window. The caller has moved the frame that [leaves](Self::leaves_window).
+    /// Adds a frame to the window. The caller has moved the frame that [leaves](Self::leaves_window).
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(self.leaves_window(), None, "the oldest frame was moved to cells");
@@ -236,7 +234,6 @@ impl PacketMemory {
         &mut self.pieces[(chunk - first) as usize]
     }
 
-    /// Takes transmit chunks for a frame, and returns the first. Returns `None` if too few are free.
     #[inline]
     pub(crate) fn take_transmit(&mut self, slot: u32, len: u32) -> Option<u32> {
         let count = self.pieces_of(len);
@@ -255,19 +252,19 @@ impl PacketMemory {
         Some(first)
     }
 
-    /// Records the cells of a frame in transmit chunks, and its length there.
+    /// Records the frame's cells, and its length there.
     #[inline]
     pub(crate) fn keep(&mut self, first: u32, cell: u32, len: u32) {
         let piece = self.piece_mut(first);
         (piece.kept, piece.kept_len) = (cell, len);
     }
 
-    /// Returns true if a frame in transmit chunks has cells, too.
+    /// Returns true if the frame has cells, too.
     pub(crate) fn keeps_cells(&self, first: u32) -> bool {
         self.piece(first).kept != NONE
     }
 
-    /// Frees the transmit chunks of a frame. Returns its first cell and its length there, or [`NONE`].
+    /// Frees a frame's chunks. Returns its first cell and its length there, or [`NONE`].
     #[inline]
     pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
         let &Piece { kept, kept_len, .. } = self.piece(first);
@@ -295,7 +292,7 @@ impl PacketMemory {
         unsafe { self.chunks.bytes_mut(first, offset, len) }
     }
 
-    /// Moves the start of a frame by `by` bytes. Returns false without room in its first chunk.
+    /// Moves a frame's start. Returns false without room in its first chunk.
     pub(crate) fn move_start(&mut self, first: u32, by: i32) -> bool {
         let piece = self.piece_mut(first);
         let moved = piece.offset.checked_add_signed(by).zip(piece.len.checked_add_signed(-by));
@@ -349,7 +346,7 @@ impl PacketMemory {
         });
     }
 
-    /// Gives all pieces of a frame to the kernel by `send`.
+    /// Gives all pieces to the kernel.
     #[inline]
     pub(crate) fn give_out(&mut self, first: u32, mut send: impl FnMut(Descriptor)) {
         let mut chunk = first;
@@ -362,7 +359,7 @@ impl PacketMemory {
         }
     }
 
-    /// Returns the slot of a frame when the kernel completes its last piece.
+    /// Returns the slot when the kernel completes the last piece.
     #[inline]
     pub(crate) fn completed(&mut self, chunk: u32) -> Option<u32> {
         let first = self.first_transmit();
@@ -378,7 +375,6 @@ impl PacketMemory {
             .collect()
     }
 
-    /// Marks the pieces of a frame as not with the kernel.
     pub(crate) fn took_back(&mut self, first: u32) {
         let mut chunk = first;
         while chunk != NONE {

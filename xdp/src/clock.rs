@@ -1,9 +1,9 @@
-//! CLOCK_MONOTONIC in nanoseconds, common to all processes of a machine.
+//! CLOCK_MONOTONIC, common to all processes of a machine.
 
 use nix::time::{ClockId, clock_gettime};
 use xoff_wire::units::Nanos;
 
-/// Returns the current time of CLOCK_MONOTONIC.
+/// Returns the time in nanoseconds.
 #[must_use]
 pub fn now() -> Nanos {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has this clock");

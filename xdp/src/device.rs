@@ -14,34 +14,33 @@ use crate::journal::{Journal, Left, Owner};
 use crate::netlink::{Link, Netlink, OwnAddresses};
 use crate::sys::{self, Ethtool};
 
-/// Major handle number of xoff's queueing discipline (`ff:` in `tc qdisc`). The kernel assigns numbers from 0x8000
-/// only.
+/// Major handle number of xoff's qdisc (`ff:`). The kernel assigns numbers from 0x8000 only.
 const OUR_QDISC: u16 = 0xff;
 
 /// Properties of an open port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Name of the interface.
+    /// Interface.
     pub device: String,
     /// Index in its network namespace.
     pub ifindex: i32,
-    /// MAC address of the interface.
+    /// MAC address.
     pub mac: MacAddr,
     /// Payload bytes of the longest frame.
     pub mtu: u32,
-    /// Driver of the device.
+    /// Driver.
     pub driver: Driver,
-    /// Number of receive queues with a socket.
+    /// Receive queues with a socket.
     pub queues: u32,
-    /// Mode of the XDP program: native or generic.
+    /// Mode of the XDP program.
     pub mode: Mode,
-    /// True if the device reads and writes packet memory itself (zero copy).
+    /// True if the device reads and writes packet memory itself.
     pub zero_copy: bool,
-    /// True if the link had a carrier when the port was opened.
+    /// True if the link had a carrier at the opening.
     pub carrier: bool,
-    /// True if VLAN tags, and with them PCPs, stay in the frames. Otherwise a port is not lossless by PCP.
+    /// True if VLAN tags stay in the frames. Otherwise a port is not lossless by PCP.
     pub tags_kept: bool,
-    /// Messages about settings that failed.
+    /// Warnings about settings that failed.
     pub warnings: Vec<String>,
 }
 
@@ -76,7 +75,7 @@ fn refused(device: &str, doing: &'static str) -> impl Fn(io::Error) -> XdpError 
     }
 }
 
-/// Changes to a device, made or about to be made. Restoration skips settings that somebody has changed since.
+/// Changes made or about to be made. Restoration skips settings that somebody has changed since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Undo {
     down: bool,
@@ -87,8 +86,7 @@ struct Undo {
 }
 
 impl Device {
-    /// Claims the device, without changing it; see [`prepare`](Self::prepare). Refuses a device that runs another
-    /// program's XDP program.
+    /// Claims the device, without changing it. Refuses a device with another program's XDP program.
     pub(crate) fn take(name: &str) -> Result<Device, XdpError> {
         let refused = |doing| refused(name, doing);
         let netlink = Netlink::open().map_err(refused("talk to the kernel about"))?;
@@ -129,12 +127,10 @@ impl Device {
         })
     }
 
-    /// Prepares the device as a port.
+    /// Prepares the device as a port: up, promiscuous, without IPv6 addresses of the kernel, and with VLAN tags in the
+    /// frames.
     ///
-    /// * The kernel generates no IPv6 address for it.
-    /// * The device is up and promiscuous.
-    /// * VLAN tags stay in the frames.
-    /// * A device without a queue (a veth) gets one, so that it reports busy instead of dropping.
+    /// A device without a queue (a veth) gets one, so that it reports busy instead of dropping.
     pub(crate) fn prepare(&mut self) -> Result<(), XdpError> {
         let name = self.name.clone();
         let refused = |doing| refused(&name, doing);
@@ -169,8 +165,8 @@ impl Device {
         done
     }
 
-    /// Restores settings that nobody has changed since. If a part fails, the page of the journal stays for the next
-    /// start or `xoff nic restore`.
+    /// Restores settings that nobody has changed since. If a part fails, the journal's page stays for the next start
+    /// or `xoff nic restore`.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?
@@ -246,7 +242,7 @@ impl Device {
         }
     }
 
-    /// Adds a warning if the egress filter was refused.
+    /// Warns if the egress filter was refused.
     pub(crate) fn filtered(&mut self, filter: &Filtered) {
         match filter {
             Filtered::New(_) | Filtered::Replaced(_) => {}
@@ -291,7 +287,7 @@ impl Device {
         }
     }
 
-    /// Forgets the changes, because the device is gone. A later device of its name or index keeps its settings.
+    /// Forgets the changes of a device that is gone. A later device of its name or index keeps its settings.
     pub(crate) fn forget(&mut self) {
         self.undo = Undo::default();
     }
@@ -337,7 +333,7 @@ impl Undo {
         })
     }
 
-    /// Restores the parts that still hold, even if another part fails. Returns the first error.
+    /// Restores the parts that still hold, even if one fails. Returns the first error.
     fn put_back(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> io::Result<()> {
         let ifindex = found.ifindex;
         let put_back = |part: Undo| {
@@ -389,7 +385,7 @@ fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
     netlink.remove_clsact(ifindex)
 }
 
-/// Restores the settings of a device after a switch was killed.
+/// Restores a device after a switch was killed.
 ///
 /// # Errors
 /// Returns an error if there is no such device, another process has it, or a part cannot be restored.
@@ -442,7 +438,6 @@ mod tests {
         device
     }
 
-    /// Drops the device without restoring it, as a killed switch does.
     fn kill(device: Device) {
         caps::drop(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
         drop(device);

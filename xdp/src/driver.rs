@@ -1,9 +1,9 @@
-//! Drivers: advice for the operator, and limits of zero copy. `docs/drivers.md` lists tested drivers.
+//! Drivers: advice for the operator, and limits of zero copy.
 
 use crate::error::Obstacle;
 use crate::layout::HEADROOM;
 
-/// Bytes of a frame in front of its payload, with two tags.
+/// Bytes in front of a frame's payload, with two tags.
 const HEAD_BYTES: u32 = 14 + 2 * 4;
 
 /// Name of a driver; empty if unknown.
@@ -23,7 +23,7 @@ impl Driver {
         Some(self.0.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns true if devices of this driver exist only in memory, and pass frames on unchanged.
+    /// Returns true if devices exist only in memory, and pass frames on unchanged.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         ["veth", "tun", "virtio_net"].contains(&self.0.as_str())
@@ -31,8 +31,7 @@ impl Driver {
 
     /// Returns the obstacle to zero copy for payloads up to `mtu` bytes.
     ///
-    /// igb gives its NIC the buffer size in KiB, rounded down. It treats bytes in a second buffer as a separate
-    /// frame.
+    /// igb gives its NIC the buffer size in KiB, rounded down. It treats bytes in a second buffer as a separate frame.
     pub(crate) fn obstacle(&self, chunk_bytes: u32, mtu: u32) -> Option<Obstacle> {
         let room = (chunk_bytes - HEADROOM) / 1024 * 1024;
         let longest = mtu + HEAD_BYTES;
@@ -47,7 +46,6 @@ pub(crate) fn kernel_release() -> Option<String> {
     nix::sys::utsname::uname().ok()?.release().to_str().map(str::to_owned)
 }
 
-/// Returns the numbers of the running kernel's version; `None` if it is unknown.
 pub(crate) fn kernel_version() -> Option<(u32, u32)> {
     version_of(&kernel_release()?)
 }

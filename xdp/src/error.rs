@@ -4,7 +4,7 @@ use std::io;
 
 use xoff_ebpf::EbpfError;
 
-/// Error from opening a port or mapping memory for frames.
+/// Error from opening a port or mapping memory.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     /// The process lacks capabilities.
@@ -14,7 +14,7 @@ pub enum XdpError {
         .missing.join(", ")
     )]
     NotPrivileged {
-        /// Names of the missing capabilities.
+        /// Missing capabilities.
         missing: Vec<String>,
     },
     /// The kernel was built without AF_XDP.
@@ -26,23 +26,23 @@ pub enum XdpError {
          `xoff nic restore --device {device}`, and start again"
     )]
     LeftByHost {
-        /// Name of the interface.
+        /// Interface name.
         device: String,
     },
     /// Unknown interface.
     #[error("no interface {device} in this network namespace; `ip link` lists those that exist")]
     NoSuchInterface {
-        /// Name of the interface.
+        /// Interface name.
         device: String,
     },
     /// The interface has no such queue.
     #[error("{device} has no hardware queue {queue}, it has {queues}, counted from 0")]
     NoSuchQueue {
-        /// Name of the interface.
+        /// Interface name.
         device: String,
-        /// Number of the requested queue.
+        /// Requested queue.
         queue: u32,
-        /// Number of queues of the interface.
+        /// Number of queues.
         queues: u32,
     },
     /// Another socket is bound to the queue.
@@ -51,19 +51,19 @@ pub enum XdpError {
          DPDK, ...); `ss --xdp -p` shows whose it is"
     )]
     QueueBusy {
-        /// Name of the interface.
+        /// Interface name.
         device: String,
-        /// Number of the queue.
+        /// Queue.
         queue: u32,
     },
-    /// Zero copy is required, and the device cannot do it.
+    /// Required zero copy is impossible.
     #[error(
         "{device} cannot do zero copy{}: set zero_copy = \"auto\" or \"off\" in [switch]", .why.as_clause()
     )]
     NotZeroCopy {
-        /// Name of the interface.
+        /// Interface name.
         device: String,
-        /// Obstacle to zero copy.
+        /// Obstacle.
         why: Obstacle,
     },
     /// The driver takes the XDP program, but loses frames.
@@ -72,9 +72,9 @@ pub enum XdpError {
          \"generic\", an MTU of {most} (`ip link set {device} mtu {most}`), or Linux 6.3"
     )]
     LostNatively {
-        /// Name of the interface.
+        /// Interface name.
         device: String,
-        /// MTU of the interface.
+        /// MTU.
         mtu: u32,
         /// Maximum MTU without losses.
         most: u32,
@@ -84,7 +84,7 @@ pub enum XdpError {
         "the kernel refuses {device} frames in several chunks (XDP multi-buffer), which take Linux 6.6 or newer"
     )]
     NoMultiBuffer {
-        /// Name of the interface.
+        /// Interface name.
         device: String,
     },
     /// The kernel does not take this size.
@@ -103,19 +103,19 @@ pub enum XdpError {
          limit on locked memory (`ulimit -l`) where cap_ipc_lock is missing"
     )]
     Memory {
-        /// Requested bytes.
+        /// Bytes.
         bytes: u64,
-        /// Error of the kernel.
+        /// Kernel's error.
         source: io::Error,
     },
     /// The kernel refused an operation on a device.
     #[error("cannot {doing} {device}: {source}")]
     Device {
-        /// Attempted operation, as a verb.
+        /// Operation, as a verb.
         doing: &'static str,
-        /// Name of the interface.
+        /// Interface name.
         device: String,
-        /// Error of the kernel.
+        /// Kernel's error.
         source: io::Error,
     },
     /// The XDP program could not be attached.
@@ -123,7 +123,7 @@ pub enum XdpError {
     Program(#[from] EbpfError),
 }
 
-/// Obstacle that keeps a device from zero copy.
+/// Obstacle to zero copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The driver does not support it.
@@ -134,9 +134,9 @@ pub enum Obstacle {
     SmallChunks,
     /// The driver rounds chunks down to whole KiB, and splits longer frames.
     WholeKibibytes {
-        /// Rounded room of a chunk, in bytes.
+        /// Rounded chunk, in bytes.
         room: u32,
-        /// Bytes of the longest frame.
+        /// Longest frame, in bytes.
         longest: u32,
     },
 }
@@ -157,10 +157,6 @@ impl Obstacle {
 const NEEDED: [caps::Capability; 3] =
     [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW, caps::Capability::CAP_BPF];
 
-/// Checks the capabilities of this thread.
-///
-/// # Errors
-/// Returns [`XdpError::NotPrivileged`] with the missing capabilities.
 pub(crate) fn check_privileges() -> Result<(), XdpError> {
     use caps::Capability::{CAP_BPF, CAP_SYS_ADMIN};
     let holds = |capability| caps::has_cap(None, caps::CapSet::Effective, capability).unwrap_or(false);

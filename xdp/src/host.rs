@@ -11,7 +11,7 @@ use crate::sys::{self, Ethtool};
 /// Makes the interface receive frames for `group` while the packet socket is open.
 ///
 /// # Errors
-/// Returns the error of the kernel.
+/// Returns the kernel's error.
 pub fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
     sys::join_group(socket, ifindex, group)
 }
@@ -19,7 +19,7 @@ pub fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::R
 /// Makes the packet socket ignore sent frames, so that sending costs less.
 ///
 /// # Errors
-/// Returns the error of the kernel.
+/// Returns the kernel's error.
 pub fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::receive_only(socket)
 }
@@ -27,15 +27,15 @@ pub fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Returns the frames that the packet socket dropped since the last call.
 ///
 /// # Errors
-/// Returns the error of the kernel.
+/// Returns the kernel's error.
 pub fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     sys::missed(socket)
 }
 
-/// Binds the packet socket to one interface and EtherType (3: all).
+/// Binds the packet socket to an interface and EtherType (3: all).
 ///
 /// # Errors
-/// Returns the error of the kernel.
+/// Returns the kernel's error.
 pub fn bind(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
     sys::bind_packet(socket, ifindex, ether_type)
 }
@@ -66,7 +66,6 @@ mod tests {
 
     use super::*;
 
-    /// Returns the scheduling policy of the thread: 0 ordinary, 1 SCHED_FIFO.
     fn policy() -> u32 {
         let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
         let after_name = stat.rsplit(')').next().unwrap();

@@ -1,4 +1,4 @@
-//! A TAP: a network interface whose frames a process reads and writes. The kernel sends whole frames with checksums.
+//! A TAP: a network interface whose frames a process reads and writes, whole and with checksums.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -18,14 +18,14 @@ pub struct HostInterface {
 }
 
 impl HostInterface {
-    /// Number of the ioctl of [`HostInterface::set_carrier`], for system-call filters.
+    /// Number of the ioctl, for system-call filters.
     pub const SET_CARRIER: u64 = sys::TUNSETCARRIER;
 
-    /// Creates a TAP in the network namespace of the calling thread. It is down, and its file does not block.
+    /// Creates a TAP in the calling thread's network namespace. It is down, and its file does not block.
     ///
     /// # Errors
-    /// Returns `AlreadyExists` if a device has that name, `NotFound` without the module `tun`, or another error of
-    /// the kernel.
+    /// Returns `AlreadyExists` if a device has that name, `NotFound` without the module `tun`, or another error of the
+    /// kernel.
     pub fn new(name: &str) -> io::Result<HostInterface> {
         let label = CString::new(name).ok().filter(|label| label.as_bytes_with_nul().len() <= libc::IFNAMSIZ);
         let label = label.ok_or(io::ErrorKind::InvalidFilename)?;
@@ -51,12 +51,12 @@ impl HostInterface {
     /// Sets the carrier.
     ///
     /// # Errors
-    /// Returns the error of the kernel.
+    /// Returns the kernel's error.
     pub fn set_carrier(&self, is_there: bool) -> io::Result<()> {
         sys::set_carrier(self.file.as_fd(), is_there)
     }
 
-    /// Reads the next frame that the kernel sends, truncated to `into`, and returns its length.
+    /// Reads the next frame from the kernel, truncated to `into`, and returns its length.
     ///
     /// # Errors
     /// Returns `WouldBlock` without a frame, or another error of the kernel.
@@ -67,7 +67,7 @@ impl HostInterface {
     /// Passes a frame to the kernel as received.
     ///
     /// # Errors
-    /// Returns the error of the kernel, for example if the interface is down.
+    /// Returns the kernel's error, also if the interface is down.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         (&self.file).write(frame).map(drop)
     }

@@ -1,5 +1,3 @@
-//! Network interfaces, and their use by the machine before they become ports.
-
 use std::io;
 use std::net::IpAddr;
 
@@ -10,15 +8,15 @@ use crate::sys::Ethtool;
 /// A network interface and its use by the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Interface index.
+    /// Index.
     pub index: u32,
-    /// Number of receive queues.
+    /// Receive queues.
     pub queues: u32,
     /// Payload bytes of the longest frame.
     pub mtu: u32,
     /// True for the loopback.
     pub loopback: bool,
-    /// Kind and name of a bridge, bond or similar above the interface: `bridge br0`.
+    /// Kind and name of a bridge, bond or similar above: `bridge br0`.
     pub master: Option<String>,
     /// True if a default route uses the interface.
     pub default_route: bool,
@@ -27,7 +25,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Finds an interface in the network namespace of the calling thread.
+    /// Finds an interface in the calling thread's network namespace.
     ///
     /// # Errors
     /// Returns an error if the kernel does not answer.
@@ -41,8 +39,7 @@ impl Interface {
 
     fn of(netlink: &Netlink, link: Link, queues: u32) -> io::Result<Interface> {
         let (routes, addresses) = (netlink.default_routes(link.ifindex)?, netlink.addresses(link.ifindex)?);
-        // Any IPv6 router in the port's network may advertise itself. Its route is used only if the interface has an
-        // IPv6 address.
+        // Any IPv6 router in the network may advertise itself; its route needs an IPv6 address.
         let default_route = routes.made || routes.advertised && addresses.iter().any(IpAddr::is_ipv6);
         let master = link.master.map(|index| netlink.link_at(index.cast_signed())).transpose()?.flatten();
         Ok(Interface {

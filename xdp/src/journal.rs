@@ -21,9 +21,9 @@ use crate::sys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
-    /// A port of a switch.
+    /// A switch's port.
     Switch,
-    /// The agent of a host.
+    /// A host's agent.
     Host,
 }
 
@@ -36,20 +36,20 @@ struct Page<T> {
     changes: T,
 }
 
-/// Changes that the last owner of a device has left.
+/// Changes left by a device's last owner.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left<T> {
     /// None: the last owner has restored the device, or had another device.
     Nothing,
     /// Changes of the reader's kind of owner.
     Changes(T),
-    /// Changes of the other kind of owner: switch or agent.
+    /// Changes of the other kind of owner.
     Other,
-    /// An unreadable page. The text is a warning with commands to check the device.
+    /// An unreadable page: a warning with commands to check the device.
     Unreadable(String),
 }
 
-/// Page of one device, for owners of one kind.
+/// Page of a device, for one kind of owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Journal {
     owner: Owner,
@@ -68,7 +68,7 @@ impl Journal {
         }
     }
 
-    /// Reads the changes of the last owner.
+    /// Reads the last owner's changes.
     #[must_use]
     pub fn left<T: DeserializeOwned>(&self, claim: &Claim) -> Left<T> {
         self.read(&claim.journal(), claim.device())
@@ -91,7 +91,7 @@ impl Journal {
         serde_json::from_value(page.changes).map_or_else(|_| Left::unreadable(device), Left::Changes)
     }
 
-    /// Writes these changes to the page, instead of earlier ones. Call it before each change.
+    /// Replaces the page. Call it before each change.
     ///
     /// # Errors
     /// Returns an error if the page cannot be written. Then the caller must change nothing.
@@ -109,7 +109,7 @@ impl Journal {
         serde_json::to_vec(&page).map_err(io::Error::other)
     }
 
-    /// Clears the page, after the device was restored or removed.
+    /// Clears the page of a restored or removed device.
     pub fn clear(claim: &Claim) {
         let _ = claim.write_journal(&[]); // a page that remains is harmless: restored settings are skipped
     }
@@ -124,7 +124,6 @@ impl<T> Left<T> {
     }
 }
 
-/// Returns the ID of the current boot, or an empty string.
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }

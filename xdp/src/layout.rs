@@ -2,8 +2,8 @@
 //!
 //! The kernel takes chunks of 2,048 bytes or more, but most frames are far shorter. If the kernel copies frames (no
 //! zero copy), receive chunks may therefore overlap. The kernel then keeps more than its 256 bytes free in front of a
-//! packet, and writes only the last [`SMALL`] bytes of a chunk. Chunks begin [`SMALL`] bytes apart, so the written parts are
-//! adjacent. A longer frame takes several chunks (XDP multi-buffer).
+//! packet, and writes only the last [`SMALL`] bytes of a chunk. Chunks begin [`SMALL`] bytes apart, so the written
+//! parts are adjacent. A longer frame takes several chunks (XDP multi-buffer).
 //!
 //! ```text
 //!   whole chunks   |256|  frame            ||256|  frame            |
@@ -14,8 +14,8 @@
 //!
 //! The XDP program adds no metadata: the kernel would write it in front of the packet, into the adjacent chunk.
 //!
-//! The memory of small chunks is registered as unaligned. The kernel reports a packet as the address of its chunk
-//! and, in the upper 16 bits, an offset.
+//! The memory of small chunks is registered as unaligned. The kernel reports a packet as the address of its chunk and,
+//! in the upper 16 bits, an offset.
 
 use rustix::net::xdp::XdpUmemRegFlags;
 
@@ -29,7 +29,7 @@ pub const SMALL: u32 = 512;
 /// Size of receive chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
-    /// Chunks as large as transmit chunks. Devices may share them (zero copy).
+    /// Chunks as large as transmit chunks, also for zero copy.
     #[default]
     Whole,
     /// Room for 512 bytes of a frame. The kernel copies.
@@ -91,7 +91,6 @@ impl Layout {
         self.chunk_bytes() - HEADROOM
     }
 
-    /// Returns the offset of a received packet in its chunk.
     #[inline]
     pub(crate) fn receive_offset(&self) -> u32 {
         self.receive_offset
@@ -118,7 +117,7 @@ impl Layout {
         }
     }
 
-    /// Converts an RX address to a receive chunk and an offset in it.
+    /// Converts an RX address to a receive chunk and an offset.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks, and an offset is less than 2^17
     pub(crate) fn received(&self, address: u64) -> (u32, u32) {

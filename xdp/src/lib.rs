@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Port     one interface: the XDP program, its packet memory, a socket for each hardware queue, four rings each
-//!   Store    one worker's share of the buffer memory, and the packet memory of its ports: the bytes of every frame in its hands
+//!   Store    one worker's share of the buffer memory, and the packet memory of its ports
 //! ```
 //!
 //! The holder of a chunk's number owns its bytes:
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! A frame is copied once, from its receive chunk to a chunk of the port that sends it. A queued frame moves to cells
-//! of ordinary memory when its chunk is needed (`chunks`). Workers have separate shares and free lists. A frame may
-//! travel to another worker, but only its owner frees it.
+//! of ordinary memory when its chunk is needed (`chunks`). A frame may travel to another worker, but only its owner
+//! frees it.
 //!
 //! Only this crate of xoff contains `unsafe`, for three reasons:
 //!
@@ -22,8 +22,8 @@
 //! * rings shared with the kernel (`mapping`, `shared_ring`, `atomics`);
 //! * socket options and ioctls that neither rustix nor nix offers (`sys`).
 //!
-//! All loops over rings (`receive`, `transmit`) are safe code over small traits (`ring`). Tests run them on rings in
-//! plain memory.
+//! All loops over rings (`receive`, `transmit`) are safe code over small traits (`ring`), tested on rings in plain
+//! memory.
 
 mod atomics;
 pub mod bare;
@@ -79,7 +79,7 @@ pub use store::{Share, Store};
 pub use umem::{Rings, ZeroCopy};
 pub use xoff_ebpf::{Arrivals, Head};
 
-/// Returns the MTU of `device`: payload bytes of its longest frame.
+/// Returns the MTU: payload bytes of the longest frame.
 ///
 /// # Errors
 /// Returns [`XdpError::NoSuchInterface`], or an error of the kernel.
@@ -89,8 +89,8 @@ pub fn mtu(device: &str) -> Result<u32, XdpError> {
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
 }
 
-/// Returns true if the kernel takes [small receive chunks](ReceiveChunks::Small): Linux 6.6, and 6.6.11 for devices with
-/// several queues.
+/// Returns true if the kernel takes [small receive chunks](ReceiveChunks::Small): Linux 6.6, and 6.6.11 for devices
+/// with several queues.
 #[must_use]
 pub fn has_small_chunks() -> bool {
     umem::has_small_chunks()
@@ -99,7 +99,7 @@ pub fn has_small_chunks() -> bool {
 /// Gives a device a queue, so that it reports busy instead of dropping.
 ///
 /// # Errors
-/// Returns the error of the kernel.
+/// Returns the kernel's error.
 pub fn add_queue(ifindex: i32) -> io::Result<()> {
     netlink::Netlink::open()?.add_pfifo(ifindex, 0)
 }

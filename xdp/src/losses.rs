@@ -1,7 +1,6 @@
 //! Frames that a port lost before or after its switch had them, each counted once.
 //!
-//! One frame may be in several counters. The table is from tests on Linux 6.18 with a stopped switch, a frame that is
-//! too long, and a queue without a socket (`wire/kernel_drops.rs`):
+//! One frame may be in several counters. The table is from tests on Linux 6.18 (`wire/kernel_drops.rs`):
 //!
 //! | loss | counters of the socket | of the XDP program | of the device, veth natively | of the device in generic mode |
 //! |---|---|---|---|---|
@@ -25,9 +24,9 @@ pub enum Overlap {
     None,
     /// Drops of sockets.
     Sockets,
-    /// Drops of sockets and of the XDP program.
+    /// Drops of sockets and XDP program.
     SocketsAndProgram,
-    /// Unknown: the driver was not tested.
+    /// Unknown: an untested driver.
     Unknown,
 }
 
@@ -46,26 +45,26 @@ impl Overlap {
     }
 }
 
-/// Frames that the switch did not lose itself, by kind of loss.
+/// Frames that the switch did not lose itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Frames that the XDP program counted, but no socket delivered.
     pub behind_program: u64,
-    /// Received frames with an invalid layout. The XDP program counted them on arrival, which may be long before they were
-    /// taken from the RX ring.
+    /// Received frames with an invalid layout. The XDP program counted them on arrival, which may be long before they
+    /// were taken from the RX ring.
     pub malformed: u64,
-    /// Frames lost in the device before the XDP program.
+    /// Frames lost before the XDP program.
     pub before_program: u64,
     /// Frames lost after the switch had sent them.
     pub sent: u64,
-    /// Frames in the device's `rx_dropped` that may repeat `behind_program`, because this driver was not tested.
+    /// Frames in the device's `rx_dropped` that may repeat `behind_program`, for an untested driver.
     pub ambiguous: u64,
     /// True if the loss may be higher, because two counters may count the same frames or different ones.
     pub at_least: bool,
 }
 
 impl Losses {
-    /// Combines the counters of sockets, program and device.
+    /// Combines the counters.
     #[must_use]
     pub fn of(xdp: &XdpStatistics, device: &DeviceDrops, overlap: Overlap) -> Losses {
         let again = match overlap {
@@ -88,13 +87,13 @@ impl Losses {
         }
     }
 
-    /// Returns the sum of all kinds.
+    /// Returns the sum.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.behind_program + self.malformed + self.before_program + self.sent
     }
 
-    /// Adds the losses of another device that the port had.
+    /// Adds the losses of the port's earlier device.
     #[must_use]
     pub const fn and(self, other: Losses) -> Losses {
         Losses {

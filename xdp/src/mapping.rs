@@ -16,7 +16,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps zeroed private memory. Core dumps exclude it, because it will contain other people's frames.
+    /// Maps zeroed private memory, excluded from core dumps because it will contain other people's frames.
     pub(crate) fn anonymous(bytes: usize) -> io::Result<Mapping> {
         let memory = map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
         // SAFETY: all of it was just mapped; the advice changes no byte.
@@ -40,7 +40,7 @@ impl Mapping {
         Ok(memory)
     }
 
-    /// Maps memory of an AF_XDP socket. The mapping outlives the socket.
+    /// Maps an AF_XDP socket's memory, which outlives the socket.
     pub(crate) fn of_socket(socket: BorrowedFd<'_>, offset: i64, bytes: usize) -> io::Result<Mapping> {
         map(bytes, libc::MAP_SHARED | libc::MAP_POPULATE, socket.as_raw_fd(), offset)
     }

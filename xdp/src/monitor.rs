@@ -1,4 +1,4 @@
-//! Loss counters and state of a port's sockets and device, read without the port's worker.
+//! Loss counters and state of a port's sockets and device, read without its worker.
 
 use std::fmt;
 use std::io;
@@ -72,7 +72,7 @@ impl XdpStatistics {
         }
     }
 
-    /// Replaces the receive counters by those of `before`; transmit counters stay.
+    /// Replaces the receive counters by those of `before`.
     #[must_use]
     pub const fn but_received(self, before: XdpStatistics) -> XdpStatistics {
         XdpStatistics {
@@ -87,7 +87,7 @@ impl XdpStatistics {
         }
     }
 
-    /// Returns all counters of dropped frames, by name.
+    /// Returns all counters of drops, by name.
     #[must_use]
     pub const fn drops(&self) -> [(&'static str, u64); 9] {
         [
@@ -103,13 +103,13 @@ impl XdpStatistics {
         ]
     }
 
-    /// Returns the number of lost frames, each counted once.
+    /// Returns the lost frames, each counted once.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.rx_lost() + self.tx_invalid + self.tx_dropped
     }
 
-    /// Returns the number of lost received frames, all counted by the XDP program.
+    /// Returns the lost received frames, all counted by the XDP program.
     #[must_use]
     pub const fn rx_lost(&self) -> u64 {
         self.rx_by_sockets() + self.rx_invalid + self.rx_unclaimed + self.rx_malformed
@@ -122,13 +122,13 @@ impl XdpStatistics {
     }
 }
 
-/// Error from reading the counters of a device.
+/// Error from reading a device's counters.
 #[derive(Debug, thiserror::Error)]
 #[error("its drop counters cannot be read: {why}")]
 pub struct Unread {
     /// Counters of the last successful reading.
     pub last: DeviceDrops,
-    /// Error of the reading.
+    /// Error.
     pub why: io::Error,
 }
 
@@ -137,53 +137,51 @@ pub struct Unread {
 pub enum Look {
     /// Device gone for the port's sockets. Another one may have its name or index.
     Gone,
-    /// The place of the port's XDP program on the device.
+    /// Place of the port's XDP program.
     There(Place),
     /// The kernel does not answer.
     Unknown(io::Error),
 }
 
-/// Counters and state of a port's sockets and device.
-///
-/// The control thread may call the methods at any time, without the port's worker.
+/// Counters and state of a port's sockets and device, for any thread at any time.
 pub trait PortDriver: Send + Sync {
-    /// Returns the XDP statistics, summed over the port's sockets.
+    /// Returns the sum over the port's sockets.
     ///
     /// # Errors
-    /// Returns the error of the system.
+    /// Returns the system's error.
     fn xdp_statistics(&self) -> io::Result<XdpStatistics>;
 
-    /// Returns the device's own counters of lost frames since the start of the switch.
+    /// Returns the device's counters of lost frames since the start of the switch.
     ///
     /// # Errors
-    /// Returns [`Unread`] with the counters of the last reading.
+    /// Returns [`Unread`] with the last counters.
     fn device_drops(&self) -> Result<DeviceDrops, Unread>;
 
     /// Reads the state of the device, and records its counters.
     fn look(&self) -> Look;
 
-    /// Returns the frames that the XDP program has counted since the port was opened.
+    /// Returns the frames that the XDP program has counted since the opening.
     ///
     /// # Errors
-    /// Returns the error of the system.
+    /// Returns the system's error.
     fn arrivals(&self) -> io::Result<Arrivals> {
         Ok(Arrivals::default())
     }
 
-    /// Returns the receive queues at the opening of the port.
+    /// Returns the receive queues at the opening.
     fn queues_at_open(&self) -> u32 {
         1
     }
 
-    /// Returns the current receive queues, if the driver reports them.
+    /// Returns the current receive queues, if reported.
     fn queues_now(&self) -> Option<u32> {
         None
     }
 
-    /// Attaches the XDP program if it is missing. Call it in the network namespace of the port.
+    /// Attaches the XDP program if it is missing. Call it in the port's network namespace.
     ///
     /// # Errors
-    /// Returns the error of the kernel.
+    /// Returns the kernel's error.
     fn attach_again(&self) -> Result<(), EbpfError>;
 }
 
@@ -204,8 +202,8 @@ pub(crate) enum SocketMemory {
 impl SocketMemory {
     /// Returns the frames lost for lack of a chunk.
     ///
-    /// A driver with zero copy takes chunks ahead of frames, so finding none is no loss. The device counts frames
-    /// that it cannot receive later.
+    /// A driver with zero copy takes chunks ahead of frames, so finding none is no loss. The device counts frames that
+    /// it cannot receive later.
     fn frames_without_chunk(self, socket: &xdp::XdpStatistics) -> u64 {
         match self {
             SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0), // exists since Linux 5.9
@@ -238,7 +236,7 @@ pub struct Monitor {
 #[derive(Debug)]
 struct Counted {
     at_start: DeviceDrops,
-    /// Drops since the start, from the last reading.
+    /// Drops since the start.
     last: DeviceDrops,
     /// True if somebody has reset the counters, so that later values are too low.
     set_back: bool,
@@ -259,7 +257,6 @@ impl Early {
     }
 }
 
-/// Drops of the XDP program before the port had a worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct EarlyProgram {
     rx_unclaimed: u64,
@@ -314,13 +311,11 @@ impl Monitor {
         })
     }
 
-    /// Records that the sockets had chunks before any frame arrived.
     pub(crate) fn had_chunks(&self) {
         let _ = self.early.set(Early::default()); // the first call sets it
     }
 
-    /// Starts counting losses of the sockets, which have chunks now. Earlier drops do not count, because the port had
-    /// no user.
+    /// Starts counting losses of the sockets. Earlier drops do not count, because the port had no user.
     ///
     /// An unreadable counter counts from zero. The port's thread may call this: socket options need no privilege and
     /// do not block.
@@ -348,13 +343,13 @@ impl Monitor {
         }
     }
 
-    /// Locks the counters. Lock before a reading for a comparison, so that later readings are not lower.
+    /// Locks the counters, before a reading for a comparison, so that later readings are not lower.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if the device is gone: the kernel has unbound all its sockets, for good. A later device of the
-    /// same index is a different one.
+    /// Returns true if the kernel has unbound all sockets, for good. A later device of the same index is a different
+    /// one.
     pub(crate) fn is_removed(&self) -> bool {
         self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }

@@ -1,5 +1,3 @@
-//! Netlink requests about a device.
-
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +21,7 @@ pub(crate) struct Link {
     pub(crate) ifindex: i32,
     pub(crate) name: String,
     pub(crate) mac: MacAddr,
-    /// Address of the hardware; zero for a veth.
+    /// Hardware address; zero for a veth.
     pub(crate) permanent_address: MacAddr,
     pub(crate) mtu: u32,
     pub(crate) up: bool,
@@ -35,13 +33,13 @@ pub(crate) struct Link {
     /// Mode of IPv6 address generation; `None` without IPv6.
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
-    /// Index of the bridge, bond or similar above the device.
+    /// Index of the bridge, bond or similar above.
     pub(crate) master: Option<u32>,
     /// Kind of a virtual device: `bridge`, `veth`.
     pub(crate) kind: Option<String>,
 }
 
-/// Mode of IPv6 address generation (`addrgenmode`).
+/// IPv6 address generation (`addrgenmode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnAddresses(u8);
 
@@ -49,7 +47,7 @@ impl OwnAddresses {
     pub(crate) const NONE: OwnAddresses = OwnAddresses(1);
 }
 
-/// Netlink socket for the namespace of the thread that opened it.
+/// Socket in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub(crate) struct Netlink(Mutex<Conversation>);
 
@@ -94,7 +92,7 @@ impl Netlink {
         self.kernel().set_link(link)
     }
 
-    /// Returns the addresses without IPv6 link-local ones.
+    /// Omits IPv6 link-local addresses.
     pub(crate) fn addresses(&self, ifindex: i32) -> io::Result<Vec<IpAddr>> {
         let mut addresses = Vec::new();
         let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());
@@ -109,7 +107,7 @@ impl Netlink {
         Ok(addresses)
     }
 
-    /// Returns the kinds of default routes through the device.
+    /// Returns the kinds of default routes.
     pub(crate) fn default_routes(&self, ifindex: i32) -> io::Result<DefaultRoutes> {
         let mut found = DefaultRoutes::default();
         self.kernel().routes(|route| match route.header.protocol {
@@ -120,7 +118,7 @@ impl Netlink {
         Ok(found)
     }
 
-    /// Adds a pfifo. `major` is the major number of its handle; 0: the kernel's choice.
+    /// Adds a pfifo. `major`: of its handle; 0: the kernel's choice.
     pub(crate) fn add_pfifo(&self, ifindex: i32, major: u16) -> io::Result<()> {
         let pfifo = Qdisc::Other { kind: PFIFO.to_owned(), options: Vec::new() };
         let mut request = pfifo.add(Place { handle: Handle::new(major, 0), ..root(ifindex) });
@@ -247,7 +245,7 @@ fn own_addresses(family: &AfSpecUnspec) -> Option<OwnAddresses> {
     })
 }
 
-/// Returns the ID of a device's XDP program; 0: none. Several programs (driver, hardware) are reported by place.
+/// Returns the ID of the XDP program; 0: none. Several programs (driver, hardware) are reported by place.
 pub(crate) fn program(facts: &[LinkXdp]) -> u32 {
     let id = |fact: &LinkXdp| match fact {
         LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {

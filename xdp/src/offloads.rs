@@ -1,4 +1,4 @@
-//! Offloads for frames of the kernel's own stack (checksums, segmentation): changes and restoration.
+//! Offloads for frames of the kernel's own stack (checksums, segmentation).
 
 use std::io;
 
@@ -9,8 +9,8 @@ use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Makes the kernel finish its frames for a veth: checksums filled in, at most one MTU long, and in order (which
-/// needs GRO).
+/// Makes the kernel finish its frames for a veth: checksums filled in, at most one MTU long, and in order (which needs
+/// GRO).
 ///
 /// # Errors
 /// Returns an error if there is no such device, or its driver refuses.
@@ -27,7 +27,7 @@ fn finish(ethtool: &Ethtool) -> io::Result<()> {
     })
 }
 
-/// Offloads of one device, also under another name, in the network namespace of the thread that opened them.
+/// Offloads of a device, also under another name, in the network namespace of the thread that opened them.
 #[derive(Debug)]
 pub struct Offloads {
     ifindex: i32,
@@ -35,7 +35,7 @@ pub struct Offloads {
     netlink: Netlink,
 }
 
-/// Offloads of a device, to be restored.
+/// Offloads to be restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffloadsBefore {
     /// Feature bits, 32 per entry: (changeable, requested).
@@ -44,7 +44,7 @@ pub struct OffloadsBefore {
 }
 
 impl Offloads {
-    /// Opens the offloads of a device.
+    /// Opens the offloads.
     ///
     /// # Errors
     /// Returns an error if the system has no more sockets.
@@ -60,7 +60,7 @@ impl Offloads {
         Ok(self.netlink.link_at(self.ifindex)?.map(|link| link.name))
     }
 
-    /// Returns the current MTU of the device.
+    /// Returns the current MTU.
     ///
     /// # Errors
     /// Returns an error if the device is gone.
@@ -126,7 +126,7 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// Returns the offloads to restore: `self`, but `now` for each that somebody has changed since xoff `set` it.
+    /// Returns `self`, but `now` for each offload that somebody has changed since xoff `set` it.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);

@@ -1,5 +1,3 @@
-//! Options for opening a port.
-
 use xoff_ebpf::Mode;
 
 use crate::layout::ReceiveChunks;
@@ -8,15 +6,15 @@ use crate::umem::{Rings, ZeroCopy};
 /// Options for opening a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOptions {
-    /// Name of the interface.
+    /// Interface.
     pub device: String,
-    /// Hardware queues with a socket; the first one sends. `None`: all queues.
+    /// Queues with a socket; the first one sends. `None`: all.
     pub queues: Option<Vec<u32>>,
     /// Mode of the XDP program. `None`: native if possible, otherwise generic.
     pub mode: Option<Mode>,
     /// Use of zero copy.
     pub zero_copy: ZeroCopy,
-    /// Entries of the rings of each socket.
+    /// Entries of each socket's rings.
     pub rings: Rings,
     /// Bytes of a transmit chunk: 2048 holds frames up to 1792 bytes, 4096 up to 3840.
     pub chunk_bytes: u32,

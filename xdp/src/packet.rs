@@ -1,5 +1,3 @@
-//! Frames sent through the kernel's stack and a device's queueing discipline.
-
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -7,12 +5,12 @@ use nix::sys::socket::{MsgFlags, send};
 
 use crate::sys;
 
-/// A packet socket that sends through one device, and receives nothing.
+/// A packet socket that sends through a device's queueing discipline, and receives nothing.
 #[derive(Debug)]
 pub struct PacketSender(OwnedFd);
 
 impl PacketSender {
-    /// Opens a socket for a device in the network namespace of the calling thread.
+    /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
     /// Returns an error without CAP_NET_RAW, or if there is no such device.

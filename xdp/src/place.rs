@@ -1,16 +1,14 @@
-//! Location of a frame's bytes.
-
 use xoff_wire::units::PortId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FramePlace {
-    /// No bytes: the slot is free, or the frame has left.
+    /// Slot free, or frame gone.
     Nowhere,
     /// Receive chunk of the port.
     Received(PortId, u32),
-    /// Transmit chunks of the port, beginning with this one.
+    /// Transmit chunks, beginning with this one.
     Sending(PortId, u32),
-    /// Chain of cells, beginning with this one.
+    /// First cell.
     Queued(u32),
 }
 

@@ -1,10 +1,9 @@
-//! A port on one interface: the XDP program, a socket for each hardware queue, and the rings of each.
+//! A port on one interface: the XDP program, a socket for each hardware queue, and its rings.
 //!
 //! All queues receive. One sends, so that frames leave in order.
 //!
-//! Threads that do not forward open the ports of a switch. Until a worker [begins](Port::begin) to use the port, its
-//! rings have no chunks, and frames that arrive are no loss. A separate port ([`Port::open`]) has chunks before the
-//! XDP program gives it frames.
+//! Until a worker [begins](Port::begin) to use the port, its rings have no chunks, and frames that arrive are no loss.
+//! A separate port ([`Port::open`]) has chunks before the XDP program gives it frames.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
@@ -35,7 +34,6 @@ struct Prepared {
     idle: Vec<(XskTx, XskCompletion)>,
     device: Device,
     queues: Vec<u32>,
-    /// XDP mode to request.
     mode: Option<Mode>,
     /// Maximum bytes of a frame; `None` if frames may take several chunks.
     longest: Option<u32>,
@@ -167,8 +165,8 @@ impl Prepared {
 
 /// An open port, which receives frames.
 ///
-/// Dropping it detaches the XDP program, closes the sockets, and restores the device. Drop it in the network
-/// namespace of its opening.
+/// Dropping it detaches the XDP program, closes the sockets, and restores the device. Drop it in the network namespace
+/// of its opening.
 #[derive(Debug)]
 pub struct Port {
     id: PortId,
@@ -179,7 +177,7 @@ pub struct Port {
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
     is_data_stopped: bool,
-    /// Unused sending halves of further sockets.
+    /// Sending halves of further sockets.
     _idle: Vec<(XskTx, XskCompletion)>,
     monitor: Arc<Monitor>,
     facts: Facts,
@@ -216,8 +214,8 @@ impl Port {
         })
     }
 
-    /// Gives the port to a worker under this number. Earlier drops of its sockets are no loss. [`Monitor::begin`]
-    /// starts the counts of the device.
+    /// Gives the port to a worker. Earlier drops of its sockets are no loss. [`Monitor::begin`] starts the counts of
+    /// the device.
     ///
     /// # Panics
     /// Panics if the worker has another port of that number.
@@ -237,7 +235,7 @@ impl Port {
         store.compose(self.id, len)
     }
 
-    /// Returns the properties of the port.
+    /// Returns the port's properties.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
@@ -254,8 +252,8 @@ impl Port {
         self.transmitter.look();
     }
 
-    /// Stops the sending of data: [`room`](Self::room) is zero. Pause frames are still sent, and [`reap`](Self::reap)
-    /// still returns frames.
+    /// Stops sending data: [`room`](Self::room) is zero. Pause frames are still sent, and [`reap`](Self::reap) still
+    /// returns frames.
     pub fn stop_data(&mut self) {
         self.is_data_stopped = true;
     }
@@ -266,7 +264,7 @@ impl Port {
         self.transmitter.is_at_rest()
     }
 
-    /// Returns true if all received frames were taken from the rings.
+    /// Returns true if the rings have no received frames.
     pub fn is_received(&mut self) -> bool {
         self.receivers.iter_mut().all(Receiver::is_empty)
     }
@@ -312,7 +310,7 @@ impl Port {
         self.receivers.iter().map(descriptor)
     }
 
-    /// Returns the monitor, which works while the port's thread is busy.
+    /// Returns the monitor.
     #[must_use]
     pub fn monitor(&self) -> Arc<Monitor> {
         Arc::clone(&self.monitor)
@@ -376,15 +374,15 @@ impl driver::Port<Store> for Port {
     }
 }
 
-/// Returns the number of receive queues of a device.
+/// Returns the number of receive queues.
 ///
 /// # Errors
-/// Returns [`XdpError::NoSuchInterface`], or the error of the system.
+/// Returns [`XdpError::NoSuchInterface`], or the system's error.
 pub fn rx_queues(device: &str) -> Result<u32, XdpError> {
     Device::rx_queues(device)
 }
 
-/// Opens a port with zero copy if the driver can, or as required.
+/// Opens a port with zero copy if possible, or as required.
 fn where_it_can(
     options: &PortOptions,
     mut open: impl FnMut(ZeroCopy) -> Result<Port, XdpError>,

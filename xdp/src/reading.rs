@@ -1,5 +1,5 @@
-//! Drop counters and XDP program of a port's device, read by netlink and its index. The device's name and the calling
-//! thread's namespace do not matter.
+//! Drop counters and XDP program of a device, read by netlink and its index, whatever its name and the calling
+//! thread's namespace.
 
 use std::io;
 
@@ -34,8 +34,7 @@ pub struct DeviceDrops {
 pub enum Role {
     /// Frames dropped on receive.
     RxDropped,
-    /// Frames for which the device had no buffer. These counters add up, because some drivers (igb) count different
-    /// frames in each.
+    /// Frames without a buffer. These counters add up, because some drivers (igb) count different frames in each.
     RxMissed,
     /// All frames received with errors.
     RxErrors,
@@ -45,11 +44,11 @@ pub enum Role {
     RxPassed,
     /// Frames dropped on transmit.
     TxDropped,
-    /// All frames not sent because of an error.
+    /// All transmit errors.
     TxErrors,
     /// Part of the transmit errors; the larger of parts and whole counts.
     TxErrorsPart,
-    /// None: the counter counts no lost frames.
+    /// None: no lost frames.
     None,
 }
 
@@ -85,7 +84,7 @@ pub const LINK_COUNTERS: [LinkCounter; 25] = [
 ];
 
 impl DeviceDrops {
-    /// Replaces the receive counters by those of `before`; transmit counters stay.
+    /// Replaces the receive counters by those of `before`.
     #[must_use]
     pub const fn but_received(self, before: DeviceDrops) -> DeviceDrops {
         DeviceDrops { tx_dropped: self.tx_dropped, tx_errors: self.tx_errors, ..before }
@@ -104,13 +103,13 @@ impl DeviceDrops {
         ]
     }
 
-    /// Returns the sum of all counters.
+    /// Returns the sum.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.losses().iter().map(|(_, frames)| frames).sum()
     }
 
-    /// Adds the counters of another device that the port had.
+    /// Adds the counters of the port's earlier device.
     #[must_use]
     pub fn and(self, other: DeviceDrops) -> DeviceDrops {
         DeviceDrops {
@@ -140,7 +139,7 @@ impl DeviceDrops {
 pub(crate) struct Reading {
     pub(crate) name: String,
     pub(crate) drops: DeviceDrops,
-    /// ID of the XDP program; 0: none.
+    /// XDP program's ID; 0: none.
     pub(crate) program: u32,
 }
 

@@ -15,17 +15,17 @@ use crate::chain::Chain;
 use crate::ring::{Descriptor, FillRing, RxRing};
 use crate::store::Store;
 
-/// Missing chunks (of [`Receiver::size`]) at which the fill ring is refilled; at most a quarter of the size.
+/// Missing chunks at which the fill ring is refilled; at most a quarter of [`Receiver::size`].
 const REFILL: u32 = 32;
 
-/// Distance of prefetching in frames, whose bytes are in another core's cache.
+/// Prefetched frames, whose bytes are in another core's cache.
 const AHEAD: u32 = 8;
 
 #[derive(Debug)]
 pub(crate) struct Receiver<R, F> {
     rx: R,
     fill: F,
-    /// Maximum chunks out at a time.
+    /// Maximum chunks out.
     size: u32,
     /// Chunks with the kernel or in the RX ring.
     out: u32,
@@ -43,7 +43,7 @@ enum Partial {
 }
 
 impl<R: RxRing, F: FillRing> Receiver<R, F> {
-    /// Creates a receiver. `size`: maximum chunks out; neither ring is smaller.
+    /// Creates a receiver; neither ring is smaller than `size`.
     pub(crate) fn new(rx: R, fill: F, size: u32) -> Receiver<R, F> {
         Receiver { rx, fill, size, out: 0, partial: None, malformed: Arc::default() }
     }
@@ -88,8 +88,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Calls `each` with frames of at most `budget` descriptors. Returns the number of frames whose last descriptor was
-    /// taken, including dropped ones. Frames without room in the store stay in the ring.
+    /// Calls `each` with frames of at most `budget` descriptors. Returns the number of frames whose last descriptor
+    /// was taken, including dropped ones. Frames without room in the store stay in the ring.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -120,7 +120,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         frames
     }
 
-    /// Adds a chunk to the incomplete frame. Returns the frame after its last chunk.
+    /// Adds a chunk. Returns the frame after its last chunk.
     #[cold]
     fn add(&mut self, port: PortId, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
         let Descriptor { chunk, len, more, .. } = descriptor;

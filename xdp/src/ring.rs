@@ -1,16 +1,16 @@
-//! Traits of the kernel's four rings per socket, for the loops over them.
+//! Traits of the kernel's four rings per socket.
 //!
 //! The process consumes from two rings, and produces into two. The latter always have room, because it gives no more
 //! chunks than fit.
 
-/// A chunk in a ring, with the bytes of a frame.
+/// A chunk in a ring, with bytes of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
     /// Number of the chunk.
     pub chunk: u32,
-    /// Offset of the frame in the chunk, in bytes.
+    /// Offset in the chunk, in bytes.
     pub offset: u32,
-    /// Bytes of the frame in the chunk; zero if they are not directly behind the headroom.
+    /// Bytes in the chunk; zero if they are not directly behind the headroom.
     pub len: u32,
     /// True if the frame continues in the next descriptor.
     pub more: bool,
@@ -18,13 +18,13 @@ pub struct Descriptor {
 
 /// Ring of chunks that the kernel has filled.
 pub trait RxRing {
-    /// Returns the number of entries.
+    /// Returns the entries.
     fn available(&mut self) -> u32;
 
     /// Returns entry number `n`.
     fn peek(&self, n: u32) -> Descriptor;
 
-    /// Takes the first `n` entries out of the ring.
+    /// Releases the first `n` entries.
     fn release(&mut self, n: u32);
 }
 
@@ -33,7 +33,7 @@ pub trait FillRing {
     /// Adds an entry for the next [`submit`](Self::submit).
     fn push(&mut self, chunk: u32);
 
-    /// Gives the pushed entries to the kernel.
+    /// Submits the pushed entries.
     fn submit(&mut self);
 }
 
@@ -42,7 +42,7 @@ pub trait TxRing {
     /// Adds an entry for the next [`submit`](Self::submit).
     fn push(&mut self, descriptor: Descriptor);
 
-    /// Gives the pushed entries to the kernel.
+    /// Submits the pushed entries.
     fn submit(&mut self);
 
     /// Returns the submitted descriptors that the kernel has not taken.
@@ -55,9 +55,9 @@ pub trait TxRing {
     fn kick(&mut self) -> Kick;
 }
 
-/// Ring of chunks that the kernel has sent.
+/// Ring of sent chunks.
 pub trait CompletionRing {
-    /// Takes all entries out, calls `each` with each, and returns their number.
+    /// Takes all entries out, calls `each`, and returns their number.
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;
 }
 
@@ -89,7 +89,7 @@ pub(crate) mod memory {
     use super::*;
     use crate::layout::HEADROOM;
 
-    /// Rings of a socket. Clones share them, one for each side.
+    /// Rings of a socket, shared by clones.
     #[derive(Clone, Default)]
     pub(crate) struct Rings(Rc<RefCell<Inner>>);
 

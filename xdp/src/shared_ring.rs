@@ -1,8 +1,7 @@
 //! A ring in memory shared with the kernel (Documentation/networking/af_xdp.rst, "Rings").
 //!
-//! A ring has a power of two of entries, and two counters that only grow, modulo 2^32. The producer writes entries
-//! and then moves its counter past them. The consumer reads them and then moves its own. The kernel is on one side,
-//! and a [`Producer`] or a [`Consumer`] on the other.
+//! A ring has a power of two of entries, and two counters that only grow, modulo 2^32. The producer writes entries and
+//! then moves its counter past them. The consumer reads them and then moves its own.
 //!
 //! A producer does not read the kernel's counter: its user counts the chunks that return by another ring. A returned
 //! chunk has left this ring, though the kernel may report that later. Therefore no more entries are ever in use than
@@ -15,7 +14,7 @@ use std::ptr::NonNull;
 use crate::atomics::{AtomicU32, Ordering, RingEntry};
 use crate::mapping::Mapping;
 
-/// Offsets of a ring's parts in its memory, in bytes.
+/// Offsets in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingLayout {
     pub(crate) producer: usize,
@@ -39,7 +38,7 @@ struct Ring<T> {
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
-    /// Creates a ring of `size` entries, a power of two.
+    /// Creates a ring; `size` is a power of two.
     fn new(memory: Mapping, layout: RingLayout, size: u32) -> Ring<T> {
         assert!(size.is_power_of_two(), "a ring of {size} entries");
         Ring {

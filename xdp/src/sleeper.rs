@@ -37,7 +37,7 @@ impl<'fd> Sleeper<'fd> {
     /// Blocks until a descriptor is readable, at most for `span`.
     ///
     /// # Errors
-    /// Returns the error of the system call.
+    /// Returns the system call's error.
     pub fn sleep(&mut self, span: Nanos) -> io::Result<()> {
         match ppoll(&mut self.0, Some(TimeSpec::from(Duration::from_nanos(span.0))), None) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -45,7 +45,7 @@ impl<'fd> Sleeper<'fd> {
         }
     }
 
-    /// Returns true if descriptor number `index` was readable after the last sleep.
+    /// Returns true if that descriptor was readable after the last sleep.
     #[must_use]
     pub fn found_readable(&self, index: usize) -> bool {
         self.0[index].any().unwrap_or(true)

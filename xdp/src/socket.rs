@@ -1,7 +1,7 @@
 //! AF_XDP sockets, by system calls (Documentation/networking/af_xdp.rst).
 //!
-//! A socket gets four rings, maps them, and is bound to one hardware queue. The packet memory is registered with the
-//! first socket, to which the others refer. [`Chunks`] converts addresses in rings to chunk numbers.
+//! The packet memory is registered with the first socket, to which the others refer. [`Chunks`] converts addresses in
+//! rings to chunk numbers.
 
 use std::io;
 use std::mem;
@@ -22,24 +22,24 @@ use crate::shared_ring::{Consumer, Producer, RingLayout};
 use crate::sys;
 use crate::umem::{Rings, Umem};
 
-/// Attempts to bind. The socket of a killed process keeps its queue for a moment.
+/// The socket of a killed process keeps its queue for a moment.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Rings of a bound socket.
 pub struct Socket {
-    /// Chunks that the kernel has filled.
+    /// RX ring: filled chunks.
     pub rx: XskRx,
-    /// Chunks that the kernel may fill.
+    /// Fill ring: chunks to fill.
     pub fill: XskFill,
-    /// Chunks for the kernel to send.
+    /// TX ring: chunks to send.
     pub tx: XskTx,
-    /// Chunks that the kernel has sent.
+    /// Completion ring: sent chunks.
     pub completion: XskCompletion,
 }
 
 impl Socket {
-    /// Opens a socket. Retries while a killed process still occupies the queue.
+    /// Opens a socket; retries while a killed process still occupies the queue.
     pub(crate) fn open(umem: &Umem, device: (&str, u32), queue: u32) -> Result<Socket, XdpError> {
         let (name, ifindex) = device;
         let refused =
@@ -117,7 +117,7 @@ fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
     }
 }
 
-/// The RX ring of a socket.
+/// RX ring.
 #[derive(Debug)]
 pub struct XskRx {
     ring: Consumer<xdp_desc>,
@@ -152,7 +152,7 @@ impl RxRing for XskRx {
     }
 }
 
-/// The fill ring of a socket.
+/// Fill ring.
 #[derive(Debug)]
 pub struct XskFill {
     ring: Producer<u64>,
@@ -174,7 +174,7 @@ impl FillRing for XskFill {
     }
 }
 
-/// The TX ring of a socket.
+/// TX ring.
 #[derive(Debug)]
 pub struct XskTx {
     ring: Producer<xdp_desc>,
@@ -211,7 +211,7 @@ impl TxRing for XskTx {
     }
 }
 
-/// The completion ring of a socket.
+/// Completion ring.
 #[derive(Debug)]
 pub struct XskCompletion {
     ring: Consumer<u64>,

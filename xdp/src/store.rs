@@ -31,9 +31,9 @@ use crate::place::{FramePlace, Row};
 /// Share of the buffer memory for one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Maximum number of data frames.
+    /// Maximum data frames.
     pub frames: u32,
-    /// Cells of [`CELL`] bytes for queued data frames.
+    /// Cells of [`CELL`] bytes for data frames.
     pub cells: u32,
     /// Additional frames, reserved for control frames.
     pub control_frames: u32,
@@ -62,7 +62,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Allocates the buffer memory of all workers, and divides it into shares.
+    /// Allocates the buffer memory of all workers.
     ///
     /// # Errors
     /// Returns an error if the machine lacks the memory.
@@ -101,7 +101,7 @@ impl Store {
         Ok(shares.iter().map(store).collect())
     }
 
-    /// Creates a store for `frames` frames of up to 192 bytes on average, for tests and for hosts with short queues.
+    /// Creates a store for frames of up to 192 bytes on average, for tests and hosts with short queues.
     ///
     /// # Panics
     /// Panics if the memory cannot be allocated.
@@ -125,7 +125,7 @@ impl Store {
         self.free_cells.count
     }
 
-    /// Returns true if the frame in `slot` can be [settled](Self::settle).
+    /// Returns true if the frame can be [settled](Self::settle).
     #[must_use]
     pub fn can_settle(&self, slot: u32) -> bool {
         match self.row(slot) {
@@ -152,7 +152,7 @@ impl Store {
         residents.map(|slot| cells_of(self.row(slot).len)).sum::<u32>() <= self.free_cells.for_data()
     }
 
-    /// Takes a port's packet memory from the worker, and moves received frames to cells.
+    /// Takes a port's packet memory, and moves received frames to cells.
     ///
     /// # Panics
     /// Panics if the frames [do not fit](Self::can_take_memory).
@@ -184,7 +184,7 @@ impl Store {
         self.memories[port.index()].as_deref().expect("frames in packet memory are of ports of this worker")
     }
 
-    /// Creates a frame from a receive chunk. [`can_receive`](Self::can_receive) must be true.
+    /// Creates a frame. [`can_receive`](Self::can_receive) must be true.
     #[inline]
     pub(crate) fn received(&mut self, port: PortId, chunk: u32, len: u32) -> Frame {
         if let Some(slot) = self.memory(port).leaves_window() {
@@ -196,14 +196,14 @@ impl Store {
         Frame::new(slot, len)
     }
 
-    /// Appends a receive chunk's bytes to the chain, and frees the chunk.
+    /// Appends a receive chunk's bytes, and frees the chunk.
     pub(crate) fn add_received(&mut self, chain: &mut Chain, port: PortId, chunk: u32, len: u32) {
         let memory = self.memories[port.index()].as_deref_mut().expect("the port has begun");
         append(&self.shared.cells, &mut self.free_cells, chain, memory.received(chunk, len));
         memory.free_received(chunk);
     }
 
-    /// Creates a frame from a complete chain. [`can_receive`](Self::can_receive) must be true.
+    /// Creates a frame. [`can_receive`](Self::can_receive) must be true.
     pub(crate) fn finish_chain(&mut self, chain: Chain) -> Frame {
         let slot = self.free.pop().expect("room was checked");
         self.set_row(slot, Row { place: FramePlace::Queued(chain.first), len: chain.len });
@@ -241,8 +241,7 @@ impl Store {
         self.free_cells.give(&self.shared.cells, first);
     }
 
-    /// Creates a frame with unspecified contents in transmit chunks of the port. Returns `None` without room or a
-    /// free slot.
+    /// Creates a frame with unspecified contents in transmit chunks. Returns `None` without room or a free slot.
     #[inline]
     pub(crate) fn compose(&mut self, port: PortId, len: u32) -> Option<Frame> {
         let slot = self.free.pop()?;
@@ -254,7 +253,7 @@ impl Store {
         Some(Frame::new(slot, len))
     }
 
-    /// Copies a frame to transmit chunks of the port, and returns the first. Returns `None` without room.
+    /// Copies a frame to transmit chunks, and returns the first. Returns `None` without room.
     #[inline]
     pub(crate) fn stage_at(&mut self, port: PortId, frame: &Frame) -> Option<u32> {
         let slot = frame.slot();
@@ -296,7 +295,7 @@ impl Store {
         Some(first)
     }
 
-    /// Frees the transmit chunks of a frame. The frame then is in its cells, if it has any.
+    /// Frees the frame's transmit chunks. The frame then is in its cells, if any.
     #[inline]
     fn unstage(&mut self, slot: u32) -> Option<Frame> {
         let Row { place: FramePlace::Sending(port, first), len } = self.row(slot) else { return None };
@@ -332,7 +331,7 @@ impl Store {
         self.unstage(slot)
     }
 
-    /// Returns the bytes of a frame, piece by piece.
+    /// Returns the bytes, piece by piece.
     pub fn fragments(&self, frame: &Frame) -> impl Iterator<Item = &[u8]> {
         let Row { place, len } = self.row(frame.slot());
         let received = match place {
@@ -415,7 +414,7 @@ impl FrameStore for Store {
         }
     }
 
-    /// Moves the start of a frame, which must be [staged](FrameStore::stage).
+    /// Moves the start of a [staged](FrameStore::stage) frame.
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
         let Row { place: FramePlace::Sending(port, first), len } = self.row(frame.slot()) else {
             return false;

@@ -1,5 +1,5 @@
-//! System calls: AF_XDP by rustix, except for XDP_MAX_TX_SKB_BUDGET; packet sockets, TAPs and ethtool by libc,
-//! because no safe crate offers them.
+//! System calls: AF_XDP by rustix, except for XDP_MAX_TX_SKB_BUDGET; packet sockets, TAPs and ethtool by libc, because
+//! no safe crate offers them.
 //!
 //! Each function makes one call with arguments of the type that the kernel expects. None keeps a pointer beyond it.
 
@@ -22,20 +22,18 @@ use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::ring::Kick;
 
-/// XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): maximum frames that one kick sends.
+/// Maximum frames that one kick sends (linux/if_xdp.h).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// PACKET_MR_PROMISC (linux/if_packet.h).
+/// Value of linux/if_packet.h.
 const PACKET_MR_PROMISC: libc::c_ushort = 1;
-/// PACKET_IGNORE_OUTGOING.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
-/// PACKET_MR_MULTICAST.
 const PACKET_MR_MULTICAST: libc::c_ushort = 0;
 
 /// TUNSETCARRIER (linux/if_tun.h): `_IOW('T', 226, int)`.
 pub(crate) const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 
-/// Creates a TAP of this name, whose frames have no additional header.
+/// Creates a TAP, whose frames have no additional header.
 pub(crate) fn make_tap(file: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let mut ifr_name = [0; libc::IFNAMSIZ];
     for (into, &byte) in ifr_name.iter_mut().zip(name.to_bytes()).take(libc::IFNAMSIZ - 1) {
@@ -97,7 +95,7 @@ pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
 }
 
-/// Registers `memory` as the packet memory of a socket. The kernel then holds the pages, not their addresses.
+/// Registers the packet memory of a socket. The kernel then holds the pages, not their addresses.
 pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &Layout) -> io::Result<()> {
     let (addr, len) = memory.place();
     let (chunk_size, headroom, flags) = (chunks.chunk_bytes(), chunks.kernel_headroom(), chunks.flags());
@@ -126,7 +124,7 @@ pub(crate) fn promiscuous(ifindex: i32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Makes the interface receive frames for `group` while the packet socket is open.
+/// Makes the interface receive frames for `group` while the socket is open.
 pub(crate) fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
     join(socket, ifindex, PACKET_MR_MULTICAST, Some(group))
 }
@@ -141,7 +139,7 @@ fn join(socket: BorrowedFd<'_>, ifindex: i32, kind: u16, group: Option<MacAddr>)
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Gives the calling thread real-time priority (SCHED_FIFO). Its children have ordinary priority.
+/// Gives the calling thread SCHED_FIFO. Its children have ordinary priority.
 pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameters` is readable; 0 is the calling thread.
@@ -158,7 +156,7 @@ pub(crate) fn packet_sender(ifindex: i32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Binds a packet socket to a device and an EtherType (ETH_P_ALL: all; 0: none).
+/// Binds a packet socket. EtherType ETH_P_ALL: all; 0: none.
 pub(crate) fn bind_packet(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: u16::try_from(libc::AF_PACKET).expect("a small number"),
@@ -180,7 +178,7 @@ pub(crate) fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)
 }
 
-/// Returns the frames that a packet socket dropped since the last call.
+/// Returns the dropped frames since the last call.
 pub(crate) fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let [_received, missed] = option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, [0_u32; 2])?;
     Ok(missed)
@@ -206,7 +204,7 @@ fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) 
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns a number of the network namespace, unique until the next boot; 0: the kernel has none.
+/// Returns a number unique until the next boot; 0: the kernel has none.
 pub(crate) fn namespace_cookie() -> u64 {
     const SO_NETNS_COOKIE: i32 = 71;
     let socket = std::os::unix::net::UnixDatagram::unbound();
@@ -289,7 +287,7 @@ fn name_of(device: &str) -> [libc::c_char; libc::IFNAMSIZ] {
     name
 }
 
-/// Ethtool requests for one interface. The socket determines the network namespace.
+/// Ethtool requests. The socket determines the network namespace.
 #[derive(Debug)]
 pub(crate) struct Ethtool {
     socket: OwnedFd,
@@ -327,7 +325,7 @@ impl Ethtool {
         Ok(Ethtool { socket: self.socket.try_clone()?, name: name_of(device) })
     }
 
-    /// Makes a request without arguments. `None`: not supported.
+    /// Returns `None` if not supported.
     pub(crate) fn get(&self, command: u32) -> Option<u32> {
         let mut value = Value { command, data: 0 };
         self.request(&mut value).ok().map(|()| value.data)
@@ -337,12 +335,10 @@ impl Ethtool {
         set - 1
     }
 
-    /// Makes a request with one argument.
     pub(crate) fn set(&self, command: u32, data: u32) -> io::Result<()> {
         self.request(&mut Value { command, data })
     }
 
-    /// Makes a request with one argument, if the driver supports it.
     pub(crate) fn set_if_supported(&self, command: u32, data: u32) -> io::Result<()> {
         match self.set(command, data) {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
@@ -391,7 +387,7 @@ impl Ethtool {
         self.reported_rx_queues().unwrap_or(1)
     }
 
-    /// Returns the receive queues in use, if the driver reports them.
+    /// Returns the receive queues in use, if reported.
     pub(crate) fn reported_rx_queues(&self) -> Option<u32> {
         let mut channels = Channels { command: Ethtool::GET_CHANNELS, ..Channels::default() };
         self.request(&mut channels).ok().map(|()| (channels.rx + channels.combined).max(1))

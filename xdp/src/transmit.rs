@@ -4,8 +4,8 @@
 //! kernel can always complete them. Without zero copy only kicks send, in this thread. Frames without room in the
 //! driver wait for the next kick.
 //!
-//! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. From then
-//! on it takes nothing from the TX ring, so this module takes back all frames that have not returned, and reads the
+//! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. From then on it
+//! takes nothing from the TX ring, so this module takes back all frames that have not returned, and reads the
 //! completion ring no more. Those that the kernel had already taken were sent, or were lost with the driver.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Transmitter<T, C> {
 #[derive(Debug, Default)]
 pub(crate) struct FailedKicks {
     pub(crate) count: Counter,
-    /// Error number of the last one.
+    /// Last error number.
     pub(crate) errno: Counter,
 }
 
@@ -48,8 +48,7 @@ enum InterfaceState {
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// Creates a transmitter with `chunks` transmit chunks; neither ring is smaller. `pieces_max`: maximum chunks of
-    /// a frame.
+    /// Creates a transmitter; neither ring is smaller than `chunks`. `pieces_max`: maximum chunks of a frame.
     pub(crate) fn new(tx: T, completion: C, chunks: u32, pieces_max: u32) -> Transmitter<T, C> {
         Transmitter {
             tx,
@@ -81,7 +80,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.in_flight() && self.tx.unsent() > 0
     }
 
-    /// Returns the room in frames, each with the maximum of chunks.
+    /// Returns the room in frames of `pieces_max` chunks.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
         let free = self.chunks - self.out;
@@ -117,7 +116,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Makes the kernel send. Returns true if another kick may send more.
+    /// Returns true if another kick may send more.
     fn kick(&mut self) -> bool {
         match self.tx.kick() {
             Kick::Dropped => {

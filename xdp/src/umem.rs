@@ -1,5 +1,3 @@
-//! Registration of packet memory with the kernel.
-
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -15,25 +13,25 @@ use crate::sys;
 /// Use of zero copy: the device reads and writes packet memory itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// Zero copy if the driver can.
+    /// Zero copy if possible.
     #[default]
     Auto,
-    /// Zero copy, or the port is refused.
+    /// Zero copy, or no port.
     On,
-    /// No zero copy: the kernel copies.
+    /// Copies by the kernel.
     Off,
 }
 
-/// Entries of the four rings of a socket, each a power of two.
+/// Entries of a socket's rings, each a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// Entries of the fill ring: chunks that the kernel may fill.
+    /// Entries of the fill ring.
     pub fill: u32,
-    /// Entries of the RX ring: chunks that the kernel has filled.
+    /// Entries of the RX ring.
     pub rx: u32,
-    /// Entries of the TX ring: chunks for the kernel to send.
+    /// Entries of the TX ring.
     pub tx: u32,
-    /// Entries of the completion ring: chunks that the kernel has sent.
+    /// Entries of the completion ring.
     pub completion: u32,
 }
 
@@ -45,8 +43,8 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// A packet memory, registered with its first socket, to which the others refer. The kernel keeps the pages even
-/// after the process unmaps them.
+/// A packet memory, registered with its first socket, to which the others refer. The kernel keeps the pages even after
+/// the process unmaps them.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,
@@ -94,7 +92,7 @@ impl Umem {
         sys::bind_xdp(socket.as_fd(), ifindex, queue, BindFlags::XDP_SHARED_UMEM, named)
     }
 
-    /// Returns the flags of the first socket, which the others inherit.
+    /// Returns the first socket's flags, which the others inherit.
     fn flags(&self) -> BindFlags {
         let sharing = match self.settings.zero_copy {
             ZeroCopy::Auto => BindFlags::empty(),
@@ -106,8 +104,8 @@ impl Umem {
     }
 }
 
-/// Returns whether the kernel takes small receive chunks. Their memory is registered, and a socket bound to no device: a
-/// kernel without multi-buffer refuses the flag (EINVAL) before it misses the device (ENODEV).
+/// Returns whether the kernel takes small receive chunks, by a socket bound to no device. A kernel without
+/// multi-buffer refuses the flag (EINVAL) before it misses the device (ENODEV).
 pub(crate) fn has_small_chunks() -> bool {
     let layout = Layout::new(2048, ReceiveChunks::Small, [1, 1]);
     let tried = || -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! `shared_ring.rs` against a kernel, in every order of their steps that the memory model allows.
 //!
-//! Counters and places here are loom's. Loom reports an access by two sides to one place at a time, and lets a load
-//! return every value that any processor may return.
+//! Loom reports an access by two sides to one place at a time, and lets a load return every value that any processor
+//! may return.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::arc_with_non_send_sync)] // loom checks this
 
@@ -84,7 +84,7 @@ mod mapping {
             self.counters[2].store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
         }
 
-        /// Takes an entry: `xskq_cons_peek_desc`, `xskq_cons_release`.
+        /// `xskq_cons_peek_desc`, `xskq_cons_release`.
         pub(crate) fn take(&self) -> Option<u64> {
             let read = self.counters[1].load(Ordering::Relaxed);
             if self.counters[0].load(Ordering::Acquire) == read {
@@ -96,7 +96,7 @@ mod mapping {
             Some(entry)
         }
 
-        /// Puts an entry in: `xskq_prod_reserve_desc`, `xskq_prod_submit`.
+        /// `xskq_prod_reserve_desc`, `xskq_prod_submit`.
         pub(crate) fn put(&self, entry: u64) -> bool {
             let written = self.counters[0].load(Ordering::Relaxed);
             if written.wrapping_sub(self.counters[1].load(Ordering::Acquire)) == SIZE {

@@ -41,7 +41,6 @@ fn chunks_out_never_exceed_the_fill_ring_and_all_come_back() {
     receiver.refill(P0, &mut store); // nothing was consumed: all 32 are still out
     assert_eq!(rings.with(|rings| rings.fill.len()), 12);
     for expected in [17, 3, 0] {
-        // A partial batch, the rest, and then nothing.
         let (n, frames) = receive(&mut receiver, &mut store, 17);
         assert_eq!((n, frames.len()), (expected, expected as usize));
         free_all(&mut store, frames);
@@ -100,7 +99,7 @@ fn refilling_waits_for_a_batch() {
     }
 }
 
-/// Frames without room in the store stay in the RX ring, which is long enough for a stall.
+/// The RX ring is long enough for a stall.
 // proves: memory
 #[test]
 fn frames_without_slots_stay_in_the_ring() {

@@ -137,7 +137,6 @@ fn writing_shared_cells_is_refused() {
     store.head_mut(&Frame::new(4, 60));
 }
 
-/// A change of one staged copy changes no other.
 #[test]
 fn staged_copy_is_changed_alone() {
     let mut store = store();

@@ -1,11 +1,9 @@
-//! Arrival counters of the XDP program.
-
 use xoff_wire::header::Header;
 use xoff_xdp::{Arrivals, Head};
 
 use super::*;
 
-/// The program's counters determine the class of a socket's drops, so it must read headers as the dataplane does.
+/// The counters determine the class of a socket's drops, so the program must read headers as the dataplane does.
 // proves: kernel-drops
 #[test]
 fn program_counts_arrivals_as_the_dataplane_reads_them() {

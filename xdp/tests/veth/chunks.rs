@@ -1,5 +1,3 @@
-//! Frames in chunks of all sizes.
-
 use xoff_dataplane::frame::FrameStore as _;
 use xoff_ebpf::Mode;
 use xoff_lab::VethOptions;
@@ -80,7 +78,7 @@ fn small_chunks_carry_frames_of_all_lengths() {
     }
 }
 
-/// Chunks come back to the fill ring of another queue than the one that filled them.
+/// Chunks come back to another queue's fill ring than the one that filled them.
 // proves: memory
 #[test]
 fn small_chunks_serve_several_queues() {

@@ -1,4 +1,4 @@
-//! The AF_XDP layer against the kernel: real frames over real veth pairs. Needs root, and says so if it is missing.
+//! The AF_XDP layer against the kernel: real frames over real veth pairs. Needs root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -109,7 +109,7 @@ impl Bench {
         Bench { lab, hosts, store, ports }
     }
 
-    /// Forwards between the ports until `frames` frames were received, and all of them sent.
+    /// Forwards until `frames` frames were received, and all of them sent.
     fn forward(&mut self, frames: usize) {
         self.forward_changed(frames, |_, _, _| {});
     }
@@ -248,7 +248,6 @@ fn port_reports_its_device() {
     assert_eq!(bench.hosts[0].device.name(), "eth0");
 }
 
-/// Returns a device's XDP program and VLAN offloads, from `ip` and `ethtool`.
 fn described(namespace: &Namespace, device: &str) -> String {
     let text = |program: &str, args: &[&str]| {
         let output = namespace.output(Command::new(program).args(args)).unwrap();
