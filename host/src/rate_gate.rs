@@ -1,5 +1,3 @@
-//! Rate limits of classes (GFC) at a host.
-
 use xoff_flow_control::pause::KeptRates;
 use xoff_wire::Rates;
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos};
@@ -41,7 +39,6 @@ impl RateGate {
         self.kept.rate(class)
     }
 
-    /// Charges a frame sent.
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(pacer) = &mut self.pacers[class.index()] {
             pacer.occupy(now, bytes);

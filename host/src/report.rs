@@ -24,7 +24,7 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 /// Report of a host's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
-    /// Interface.
+    /// Interface name.
     pub device: String,
     /// Host's address.
     pub address: String,

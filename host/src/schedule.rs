@@ -1,5 +1,3 @@
-//! The pattern of a stream as a function of time.
-
 use crate::flows::{Arrivals, Flow};
 use crate::pacer::Pacer;
 use crate::payload::{FlowStamp, Template};
@@ -86,7 +84,6 @@ impl Schedule {
         self.rate.is_some()
     }
 
-    /// Checks for a due frame.
     #[inline]
     pub fn due(&mut self, now: Nanos) -> Due {
         if now >= self.end {
@@ -156,8 +153,7 @@ impl State {
     }
 }
 
-/// Returns the first time from `earliest` and `now` on in an on-phase; if that is now, the time since when a frame has
-/// been due.
+/// Returns the first time in an on-phase; if that is now, the time since when a frame has been due.
 fn due_on_off(start: Nanos, earliest: Nanos, now: Nanos, on: Nanos, off: Nanos) -> Nanos {
     let candidate = earliest.max(now);
     let into = candidate.since(start).0 % (on.0 + off.0);

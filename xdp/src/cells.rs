@@ -1,7 +1,7 @@
 //! Buffer memory: bytes of queued frames, in cells of [`CELL`] bytes.
 //!
-//! A frame takes a chain of cells; sending copies it to packet memory. Each cell belongs to the share of one worker.
-//! Copies of a flooded frame share one chain, which nobody writes.
+//! Each cell belongs to the share of one worker. Copies of a flooded frame share one chain of cells, which nobody
+//! writes.
 
 use std::io;
 use std::ptr::NonNull;
@@ -61,7 +61,7 @@ impl Cells {
         sharers.store(more, Relaxed);
     }
 
-    /// Removes a sharer. Returns true if it was the last: the chain is free.
+    /// Returns true if the chain is free now.
     #[inline]
     pub(crate) fn unshare(&self, first: u32) -> bool {
         let sharers = &self.sharers[first as usize];

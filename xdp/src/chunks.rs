@@ -188,7 +188,7 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds a frame to the window. The caller has moved the frame that [leaves](Self::leaves_window).
+    /// Adds a frame to the window, after the caller has moved the frame that [leaves](Self::leaves_window).
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(self.leaves_window(), None, "the oldest frame was moved to cells");
@@ -252,14 +252,12 @@ impl PacketMemory {
         Some(first)
     }
 
-    /// Records the frame's cells, and its length there.
     #[inline]
     pub(crate) fn keep(&mut self, first: u32, cell: u32, len: u32) {
         let piece = self.piece_mut(first);
         (piece.kept, piece.kept_len) = (cell, len);
     }
 
-    /// Returns true if the frame has cells, too.
     pub(crate) fn keeps_cells(&self, first: u32) -> bool {
         self.piece(first).kept != NONE
     }
@@ -292,7 +290,7 @@ impl PacketMemory {
         unsafe { self.chunks.bytes_mut(first, offset, len) }
     }
 
-    /// Moves a frame's start. Returns false without room in its first chunk.
+    /// Returns false without room in the first chunk.
     pub(crate) fn move_start(&mut self, first: u32, by: i32) -> bool {
         let piece = self.piece_mut(first);
         let moved = piece.offset.checked_add_signed(by).zip(piece.len.checked_add_signed(-by));
@@ -346,7 +344,6 @@ impl PacketMemory {
         });
     }
 
-    /// Gives all pieces to the kernel.
     #[inline]
     pub(crate) fn give_out(&mut self, first: u32, mut send: impl FnMut(Descriptor)) {
         let mut chunk = first;

@@ -20,7 +20,7 @@ const OUR_QDISC: u16 = 0xff;
 /// Properties of an open port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Interface.
+    /// Interface name.
     pub device: String,
     /// Index in its network namespace.
     pub ifindex: i32,
@@ -28,7 +28,7 @@ pub struct Facts {
     pub mac: MacAddr,
     /// Payload bytes of the longest frame.
     pub mtu: u32,
-    /// Driver.
+    /// Device driver.
     pub driver: Driver,
     /// Receive queues with a socket.
     pub queues: u32,
@@ -44,7 +44,7 @@ pub struct Facts {
     pub warnings: Vec<String>,
 }
 
-/// A claimed device. Dropping it restores its earlier settings.
+/// A claimed device, restored on drop.
 #[derive(Debug)]
 pub(crate) struct Device {
     name: String,
@@ -75,7 +75,7 @@ fn refused(device: &str, doing: &'static str) -> impl Fn(io::Error) -> XdpError 
     }
 }
 
-/// Changes made or about to be made. Restoration skips settings that somebody has changed since.
+/// Changes made or about to be made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Undo {
     down: bool,
@@ -127,8 +127,7 @@ impl Device {
         })
     }
 
-    /// Prepares the device as a port: up, promiscuous, without IPv6 addresses of the kernel, and with VLAN tags in the
-    /// frames.
+    /// Prepares the device: up, promiscuous, without IPv6 addresses of the kernel, with VLAN tags in the frames.
     ///
     /// A device without a queue (a veth) gets one, so that it reports busy instead of dropping.
     pub(crate) fn prepare(&mut self) -> Result<(), XdpError> {
@@ -242,7 +241,6 @@ impl Device {
         }
     }
 
-    /// Warns if the egress filter was refused.
     pub(crate) fn filtered(&mut self, filter: &Filtered) {
         match filter {
             Filtered::New(_) | Filtered::Replaced(_) => {}
@@ -266,7 +264,7 @@ impl Device {
         self.ifindex
     }
 
-    /// Returns the XDP mode to request. `None`: native if possible, otherwise generic.
+    /// Returns `None` for native if possible, otherwise generic.
     pub(crate) fn mode(&self, wanted: Option<Mode>) -> Result<Option<Mode>, XdpError> {
         let release = driver::kernel_release().unwrap_or_default();
         let most = self.driver.native_mtu_max(&release).filter(|&most| self.mtu > most);
@@ -287,7 +285,7 @@ impl Device {
         }
     }
 
-    /// Forgets the changes of a device that is gone. A later device of its name or index keeps its settings.
+    /// Forgets the changes of a removed device, so that a later one of its name or index keeps its settings.
     pub(crate) fn forget(&mut self) {
         self.undo = Undo::default();
     }

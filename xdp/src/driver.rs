@@ -1,4 +1,4 @@
-//! Drivers: advice for the operator, and limits of zero copy.
+//! Advice for the operator, and limits of zero copy.
 
 use crate::error::Obstacle;
 use crate::layout::HEADROOM;

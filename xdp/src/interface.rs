@@ -8,9 +8,9 @@ use crate::sys::Ethtool;
 /// A network interface and its use by the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Index.
+    /// Interface index.
     pub index: u32,
-    /// Receive queues.
+    /// Number of receive queues.
     pub queues: u32,
     /// Payload bytes of the longest frame.
     pub mtu: u32,

@@ -53,7 +53,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Divides memory. `chunk_bytes` must be a power of two.
+    /// Divides memory; `chunk_bytes` is a power of two.
     pub(crate) fn new(chunk_bytes: u32, size: ReceiveChunks, [receive, transmit]: [u32; 2]) -> Layout {
         let (stride, receive_offset) = match size {
             ReceiveChunks::Whole => (chunk_bytes, HEADROOM),
@@ -126,7 +126,7 @@ impl Layout {
         ((base >> self.stride_bits) as u32, (upper + lower) as u32)
     }
 
-    /// Converts a completion address to a transmit chunk, or [`u32::MAX`].
+    /// Returns the transmit chunk, or [`u32::MAX`].
     #[inline]
     pub(crate) fn transmitted(&self, address: u64) -> u32 {
         let number = address.checked_sub(self.transmit_at).map(|from_first| from_first >> self.bits);

@@ -49,10 +49,10 @@ impl Mapping {
         (self.start.addr().get() as u64, self.bytes as u64)
     }
 
-    /// Returns the address of `count` values, `offset` bytes from the start.
+    /// Returns the address of `count` values.
     ///
     /// # Panics
-    /// Panics if the values are not inside the mapping, or not aligned.
+    /// Panics if they are not inside the mapping, or not aligned.
     pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
         let end = count.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
         assert!(end.is_some_and(|end| end <= self.bytes), "{count} values at {offset} of {}", self.bytes);

@@ -128,7 +128,7 @@ impl XdpStatistics {
 pub struct Unread {
     /// Counters of the last successful reading.
     pub last: DeviceDrops,
-    /// Error.
+    /// Error of the reading.
     pub why: io::Error,
 }
 
@@ -242,7 +242,6 @@ struct Counted {
     set_back: bool,
 }
 
-/// Drops of sockets before the port had chunks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Early {
     rx_dropped: u64,

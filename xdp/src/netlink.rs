@@ -30,16 +30,15 @@ pub(crate) struct Link {
     pub(crate) qdisc: String,
     pub(crate) gso_max_segs: u32,
     pub(crate) program: Option<u32>,
-    /// Mode of IPv6 address generation; `None` without IPv6.
+    /// Mode of IPv6 address generation (`addrgenmode`); `None` without IPv6.
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
     /// Index of the bridge, bond or similar above.
     pub(crate) master: Option<u32>,
-    /// Kind of a virtual device: `bridge`, `veth`.
+    /// Kind of a virtual device, such as `veth`.
     pub(crate) kind: Option<String>,
 }
 
-/// IPv6 address generation (`addrgenmode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnAddresses(u8);
 
@@ -47,7 +46,7 @@ impl OwnAddresses {
     pub(crate) const NONE: OwnAddresses = OwnAddresses(1);
 }
 
-/// Socket in the network namespace of the thread that opened it.
+/// Socket in the opening thread's network namespace.
 #[derive(Debug)]
 pub(crate) struct Netlink(Mutex<Conversation>);
 
@@ -76,7 +75,7 @@ impl Netlink {
         self.kernel().set_link(set_up(link_at(ifindex.cast_unsigned()), up))
     }
 
-    /// Sets the mode for later addresses; existing ones stay.
+    /// Sets the mode; existing addresses stay.
     pub(crate) fn set_own_addresses(&self, ifindex: i32, mode: OwnAddresses) -> io::Result<()> {
         let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::from(mode.0));
         self.set(ifindex, LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]))
@@ -107,7 +106,6 @@ impl Netlink {
         Ok(addresses)
     }
 
-    /// Returns the kinds of default routes.
     pub(crate) fn default_routes(&self, ifindex: i32) -> io::Result<DefaultRoutes> {
         let mut found = DefaultRoutes::default();
         self.kernel().routes(|route| match route.header.protocol {
@@ -118,7 +116,7 @@ impl Netlink {
         Ok(found)
     }
 
-    /// Adds a pfifo. `major`: of its handle; 0: the kernel's choice.
+    /// Adds a pfifo; handle `major` 0 is the kernel's choice.
     pub(crate) fn add_pfifo(&self, ifindex: i32, major: u16) -> io::Result<()> {
         let pfifo = Qdisc::Other { kind: PFIFO.to_owned(), options: Vec::new() };
         let mut request = pfifo.add(Place { handle: Handle::new(major, 0), ..root(ifindex) });
@@ -147,7 +145,7 @@ impl Netlink {
         Ok(qdiscs.iter().any(|qdisc| qdisc.kind == Qdisc::Clsact.kind()))
     }
 
-    /// Removes the queueing discipline; the device gets its default.
+    /// Restores the default queueing discipline.
     pub(crate) fn remove_qdisc(&self, ifindex: i32) -> io::Result<()> {
         Ok(self.kernel().send(&mut Qdisc::delete(root(ifindex)))?)
     }
@@ -245,7 +243,7 @@ fn own_addresses(family: &AfSpecUnspec) -> Option<OwnAddresses> {
     })
 }
 
-/// Returns the ID of the XDP program; 0: none. Several programs (driver, hardware) are reported by place.
+/// Returns the ID; 0: none. Several programs (driver, hardware) are reported by place.
 pub(crate) fn program(facts: &[LinkXdp]) -> u32 {
     let id = |fact: &LinkXdp| match fact {
         LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {

@@ -6,7 +6,7 @@ use crate::umem::{Rings, ZeroCopy};
 /// Options for opening a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortOptions {
-    /// Interface.
+    /// Interface name.
     pub device: String,
     /// Queues with a socket; the first one sends. `None`: all.
     pub queues: Option<Vec<u32>>,

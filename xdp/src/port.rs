@@ -26,7 +26,7 @@ use crate::sys;
 use crate::transmit::Transmitter;
 use crate::umem::{Umem, UmemSettings, ZeroCopy};
 
-/// A port in preparation: device and bound sockets, but no XDP program and no frames yet.
+/// Device and bound sockets, without XDP program and frames.
 struct Prepared {
     // Fields drop in order: sockets before the device.
     receivers: Vec<Receiver<XskRx, XskFill>>,
@@ -228,8 +228,7 @@ impl Port {
         self.monitor.has_chunks();
     }
 
-    /// Creates a frame with unspecified contents, to be sent by this port. Returns `None` without free chunks or
-    /// slots.
+    /// Creates a frame with unspecified contents. Returns `None` without free chunks or slots.
     #[inline]
     pub fn compose(&self, store: &mut Store, len: u32) -> Option<Frame> {
         store.compose(self.id, len)
@@ -247,7 +246,7 @@ impl Port {
         self.receivers.iter().map(Receiver::out).sum()
     }
 
-    /// Checks whether the interface is gone, after its link was lost.
+    /// Checks whether the interface is gone.
     pub fn link_lost(&mut self) {
         self.transmitter.look();
     }

@@ -25,7 +25,6 @@ const AHEAD: u32 = 8;
 pub(crate) struct Receiver<R, F> {
     rx: R,
     fill: F,
-    /// Maximum chunks out.
     size: u32,
     /// Chunks with the kernel or in the RX ring.
     out: u32,
@@ -88,8 +87,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Calls `each` with frames of at most `budget` descriptors. Returns the number of frames whose last descriptor
-    /// was taken, including dropped ones. Frames without room in the store stay in the ring.
+    /// Calls `each` with frames of at most `budget` descriptors. Returns how many last descriptors were taken,
+    /// including dropped frames'. Frames without room in the store stay in the ring.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -120,7 +119,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         frames
     }
 
-    /// Adds a chunk. Returns the frame after its last chunk.
+    /// Returns the frame after its last chunk.
     #[cold]
     fn add(&mut self, port: PortId, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
         let Descriptor { chunk, len, more, .. } = descriptor;

@@ -117,7 +117,7 @@ pub(crate) mod memory {
             f(&mut self.0.borrow_mut())
         }
 
-        /// Receives a frame of these fragments, as the kernel does. Returns false without chunks.
+        /// Receives a frame as the kernel does. Returns false without chunks.
         pub(crate) fn arrive(&self, lens: &[u32]) -> bool {
             self.with(|rings| {
                 if rings.fill.len() < lens.len() || rings.rx.len() + lens.len() > rings.size {

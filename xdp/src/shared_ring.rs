@@ -76,7 +76,6 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// The process's side of a ring that the kernel empties.
 #[derive(Debug)]
 pub(crate) struct Producer<T> {
     ring: Ring<T>,
@@ -91,8 +90,7 @@ impl<T: Copy> Producer<T> {
         Producer { ring, written: start, published: start }
     }
 
-    /// Adds an entry, for the next [`publish`](Self::publish). The caller knows that the kernel has read the earlier
-    /// entry in this place.
+    /// Adds an entry. The caller knows that the kernel has read the earlier entry in this place.
     #[inline]
     pub(crate) fn push(&mut self, entry: T) {
         // SAFETY: the place is inside the ring. The kernel has read its earlier entry, and does not access it again
@@ -101,7 +99,7 @@ impl<T: Copy> Producer<T> {
         self.written = self.written.wrapping_add(1);
     }
 
-    /// Publishes the pushed entries. Returns false if there are none.
+    /// Publishes the pushed entries. Returns false without any.
     #[inline]
     pub(crate) fn publish(&mut self) -> bool {
         let is_more = self.written != self.published;
@@ -125,7 +123,6 @@ impl<T: Copy> Producer<T> {
     }
 }
 
-/// The process's side of a ring that the kernel fills.
 #[derive(Debug)]
 pub(crate) struct Consumer<T> {
     ring: Ring<T>,
@@ -152,7 +149,6 @@ impl<T: Copy> Consumer<T> {
         unsafe { self.ring.entry(self.read.wrapping_add(n)).read() }
     }
 
-    /// Gives the first `n` places back to the kernel.
     #[inline]
     pub(crate) fn release(&mut self, n: u32) {
         self.read = self.read.wrapping_add(n);

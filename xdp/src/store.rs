@@ -145,7 +145,7 @@ impl Store {
         assert!(before.is_none(), "the port before was given up");
     }
 
-    /// Returns true if there are cells for all received frames of a port.
+    /// Returns true if there are cells for the port's received frames.
     pub(crate) fn can_take_memory(&self, port: PortId) -> bool {
         let memory = self.memories[port.index()].as_deref();
         let residents = memory.into_iter().flat_map(PacketMemory::residents);
@@ -155,7 +155,7 @@ impl Store {
     /// Takes a port's packet memory, and moves received frames to cells.
     ///
     /// # Panics
-    /// Panics if the frames [do not fit](Self::can_take_memory).
+    /// Panics if they [do not fit](Self::can_take_memory).
     #[cold]
     pub(crate) fn take_memory(&mut self, port: PortId) -> Option<Box<PacketMemory>> {
         let residents: Vec<u32> = self.memories[port.index()].as_ref()?.residents().collect();
@@ -184,7 +184,7 @@ impl Store {
         self.memories[port.index()].as_deref().expect("frames in packet memory are of ports of this worker")
     }
 
-    /// Creates a frame. [`can_receive`](Self::can_receive) must be true.
+    /// Requires [`can_receive`](Self::can_receive).
     #[inline]
     pub(crate) fn received(&mut self, port: PortId, chunk: u32, len: u32) -> Frame {
         if let Some(slot) = self.memory(port).leaves_window() {
@@ -196,14 +196,13 @@ impl Store {
         Frame::new(slot, len)
     }
 
-    /// Appends a receive chunk's bytes, and frees the chunk.
     pub(crate) fn add_received(&mut self, chain: &mut Chain, port: PortId, chunk: u32, len: u32) {
         let memory = self.memories[port.index()].as_deref_mut().expect("the port has begun");
         append(&self.shared.cells, &mut self.free_cells, chain, memory.received(chunk, len));
         memory.free_received(chunk);
     }
 
-    /// Creates a frame. [`can_receive`](Self::can_receive) must be true.
+    /// Requires [`can_receive`](Self::can_receive).
     pub(crate) fn finish_chain(&mut self, chain: Chain) -> Frame {
         let slot = self.free.pop().expect("room was checked");
         self.set_row(slot, Row { place: FramePlace::Queued(chain.first), len: chain.len });
@@ -241,7 +240,7 @@ impl Store {
         self.free_cells.give(&self.shared.cells, first);
     }
 
-    /// Creates a frame with unspecified contents in transmit chunks. Returns `None` without room or a free slot.
+    /// Creates a frame with unspecified contents. Returns `None` without room or a free slot.
     #[inline]
     pub(crate) fn compose(&mut self, port: PortId, len: u32) -> Option<Frame> {
         let slot = self.free.pop()?;
@@ -253,7 +252,7 @@ impl Store {
         Some(Frame::new(slot, len))
     }
 
-    /// Copies a frame to transmit chunks, and returns the first. Returns `None` without room.
+    /// Copies a frame to transmit chunks; returns the first.
     #[inline]
     pub(crate) fn stage_at(&mut self, port: PortId, frame: &Frame) -> Option<u32> {
         let slot = frame.slot();
@@ -295,7 +294,7 @@ impl Store {
         Some(first)
     }
 
-    /// Frees the frame's transmit chunks. The frame then is in its cells, if any.
+    /// Frees the transmit chunks. The frame then is in its cells, if any.
     #[inline]
     fn unstage(&mut self, slot: u32) -> Option<Frame> {
         let Row { place: FramePlace::Sending(port, first), len } = self.row(slot) else { return None };
@@ -307,7 +306,7 @@ impl Store {
         Some(Frame::new(slot, len))
     }
 
-    /// Takes back a sent chunk. Returns the frame after its last chunk.
+    /// Returns the frame after its last chunk.
     #[inline]
     pub(crate) fn completed(&mut self, port: PortId, chunk: u32) -> Option<Frame> {
         let slot = self.memory(port).completed(chunk)?;
@@ -428,7 +427,7 @@ impl FrameStore for Store {
         is_moved
     }
 
-    /// Copies a frame; the copy shares its cells.
+    /// Shares the frame's cells.
     fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         if self.free.is_empty() || !self.settle(frame) {
             return None;

@@ -33,7 +33,6 @@ const PACKET_MR_MULTICAST: libc::c_ushort = 0;
 /// TUNSETCARRIER (linux/if_tun.h): `_IOW('T', 226, int)`.
 pub(crate) const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 
-/// Creates a TAP, whose frames have no additional header.
 pub(crate) fn make_tap(file: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let mut ifr_name = [0; libc::IFNAMSIZ];
     for (into, &byte) in ifr_name.iter_mut().zip(name.to_bytes()).take(libc::IFNAMSIZ - 1) {
@@ -89,7 +88,7 @@ pub(crate) fn is_zero_copy(socket: BorrowedFd<'_>) -> bool {
     sockopt::xdp_options(socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
 }
 
-/// Opens an AF_XDP socket. EAFNOSUPPORT: the kernel has none.
+/// Returns EAFNOSUPPORT if the kernel has no AF_XDP.
 pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
     let (family, kind) = (net::AddressFamily::XDP, net::SocketType::RAW);
     Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
@@ -117,14 +116,13 @@ pub(crate) fn bind_xdp(
     }?)
 }
 
-/// Makes the interface promiscuous while the result lives. The kernel ends this with the socket.
+/// Makes the interface promiscuous while the socket is open.
 pub(crate) fn promiscuous(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     join(socket.as_fd(), ifindex, PACKET_MR_PROMISC, None)?;
     Ok(socket)
 }
 
-/// Makes the interface receive frames for `group` while the socket is open.
 pub(crate) fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
     join(socket, ifindex, PACKET_MR_MULTICAST, Some(group))
 }
@@ -139,7 +137,7 @@ fn join(socket: BorrowedFd<'_>, ifindex: i32, kind: u16, group: Option<MacAddr>)
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Gives the calling thread SCHED_FIFO. Its children have ordinary priority.
+/// Applies SCHED_FIFO; children have ordinary priority.
 pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameters` is readable; 0 is the calling thread.
@@ -149,7 +147,7 @@ pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Opens a packet socket that only sends, because it has no protocol.
+/// Opens a packet socket without protocol, which only sends.
 pub(crate) fn packet_sender(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     bind_packet(socket.as_fd(), ifindex, 0)?;
@@ -178,7 +176,7 @@ pub(crate) fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)
 }
 
-/// Returns the dropped frames since the last call.
+/// Returns the drops since the last call.
 pub(crate) fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let [_received, missed] = option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, [0_u32; 2])?;
     Ok(missed)
@@ -204,7 +202,7 @@ fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) 
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns a number unique until the next boot; 0: the kernel has none.
+/// Returns a number unique until the next boot; 0: none.
 pub(crate) fn namespace_cookie() -> u64 {
     const SO_NETNS_COOKIE: i32 = 71;
     let socket = std::os::unix::net::UnixDatagram::unbound();
@@ -212,7 +210,7 @@ pub(crate) fn namespace_cookie() -> u64 {
     cookie.unwrap_or(0)
 }
 
-/// An ethtool request (linux/ethtool.h) with one number.
+/// ethtool request (linux/ethtool.h) with one number.
 #[repr(C)]
 struct Value {
     command: u32,
@@ -387,7 +385,6 @@ impl Ethtool {
         self.reported_rx_queues().unwrap_or(1)
     }
 
-    /// Returns the receive queues in use, if reported.
     pub(crate) fn reported_rx_queues(&self) -> Option<u32> {
         let mut channels = Channels { command: Ethtool::GET_CHANNELS, ..Channels::default() };
         self.request(&mut channels).ok().map(|()| (channels.rx + channels.combined).max(1))

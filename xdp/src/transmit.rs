@@ -21,21 +21,19 @@ use crate::store::Store;
 pub(crate) struct Transmitter<T, C> {
     tx: T,
     completion: C,
-    /// Maximum chunks of a frame.
     pieces_max: u32,
     chunks: u32,
-    /// Chunks given by `send` and not yet completed.
+    /// Chunks sent and not completed.
     out: u32,
     dropped: Arc<Counter>,
     interface: InterfaceState,
     failed: Arc<FailedKicks>,
 }
 
-/// Kicks with an error that the kernel's documentation does not mention.
+/// Kicks with an undocumented error.
 #[derive(Debug, Default)]
 pub(crate) struct FailedKicks {
     pub(crate) count: Counter,
-    /// Last error number.
     pub(crate) errno: Counter,
 }
 
@@ -75,7 +73,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.out > 0 && self.interface == InterfaceState::Up
     }
 
-    /// Returns true if the kernel has not taken all frames, over an interface that is up.
+    /// Returns true if the interface is up, and the kernel has not taken all frames.
     pub(crate) fn is_unsent(&self) -> bool {
         self.in_flight() && self.tx.unsent() > 0
     }

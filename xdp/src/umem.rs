@@ -92,7 +92,7 @@ impl Umem {
         sys::bind_xdp(socket.as_fd(), ifindex, queue, BindFlags::XDP_SHARED_UMEM, named)
     }
 
-    /// Returns the first socket's flags, which the others inherit.
+    /// Returns the flags that the other sockets inherit.
     fn flags(&self) -> BindFlags {
         let sharing = match self.settings.zero_copy {
             ZeroCopy::Auto => BindFlags::empty(),

@@ -25,7 +25,7 @@ pub enum LinkError {
     /// The kernel refused a frame.
     #[error("the kernel refuses to send on `{device}`: {source}; is it up? (`ip link set {device} up`)")]
     Send {
-        /// Interface.
+        /// Interface name.
         device: String,
         /// Kernel's error.
         source: io::Error,

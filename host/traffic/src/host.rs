@@ -114,7 +114,7 @@ pub enum HostError {
     /// Waiting for frames failed.
     #[error("waiting for frames on `{device}` failed: {source}")]
     Wait {
-        /// Interface.
+        /// Interface name.
         device: String,
         /// System's error.
         source: io::Error,
@@ -269,7 +269,6 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Returns true if done.
     fn step(&mut self, stop: &AtomicBool) -> Result<bool, HostError> {
         self.now = now();
         self.longest_gap = self.longest_gap.max(self.now.since(self.due));
@@ -426,7 +425,7 @@ impl<'fd> Run<'fd> {
         Ok(())
     }
 
-    /// Records the delay of a wakeup due at `until`.
+    /// Records a wakeup's delay.
     fn woke(&mut self, until: Nanos) {
         let now = now();
         if now >= until {

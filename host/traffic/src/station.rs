@@ -1,5 +1,3 @@
-//! The host's interface.
-
 use std::io;
 use std::os::fd::OwnedFd;
 use std::thread;

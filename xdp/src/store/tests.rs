@@ -34,7 +34,6 @@ fn filled(store: &mut Store, len: u32) -> Frame {
     store.make(&pattern(len)).unwrap()
 }
 
-/// Creates a frame of ascending bytes, received at a port.
 fn received(store: &mut Store, port: PortId, len: u32) -> Frame {
     let chunk = store.memory(port).take_receive().unwrap();
     store.memory(port).received_mut(chunk, len).copy_from_slice(&pattern(len));

@@ -78,7 +78,7 @@ fn small_chunks_carry_frames_of_all_lengths() {
     }
 }
 
-/// Chunks come back to another queue's fill ring than the one that filled them.
+/// Chunks come back to another queue's fill ring.
 // proves: memory
 #[test]
 fn small_chunks_serve_several_queues() {

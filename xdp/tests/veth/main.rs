@@ -134,7 +134,6 @@ impl Bench {
         }
     }
 
-    /// Checks that nothing was lost, and that every chunk is back.
     fn assert_clean(&mut self) {
         assert_eq!((self.store.free_frames(), self.store.free_cells()), FREE);
         for port in &mut self.ports {
