@@ -16,12 +16,12 @@ use crate::mapping::Mapping;
 use crate::sys;
 use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
 
-/// Opens a socket on queue 0 of each of two devices, with one packet memory and no XDP program.
+/// Opens sockets on queue 0 of two devices, with one packet memory and no XDP program.
 ///
 /// The memory has `chunks` chunks of 2048 bytes, numbered from 0. Each ring has `entries` entries, a power of two.
 ///
 /// # Errors
-/// Returns an [`XdpError`], for example if another socket has the queue.
+/// Returns an [`XdpError`].
 pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2], XdpError> {
     check_privileges()?;
     let rings = Rings { fill: entries, rx: entries, tx: entries, completion: entries };

@@ -17,8 +17,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// Cells of all workers.
 ///
-/// Links and sharers are atomics only so that all workers can hold the table. The worker that owns a frame uses its
-/// cells alone. Frames pass between workers through queues that synchronise.
+/// Links and sharers are atomics only for sharing the table: the worker that owns a frame uses its cells alone. Frames
+/// pass between workers through queues that synchronise.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,

@@ -89,7 +89,6 @@ pub(crate) fn append(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, mut
     }
 }
 
-/// Returns the cells of a frame, with the bytes in each.
 #[inline]
 pub(crate) fn chain_bytes(cells: &Cells, first: u32, len: u32) -> impl Iterator<Item = (u32, u32)> {
     let (mut next, mut left) = (first, len);

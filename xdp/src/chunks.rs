@@ -1,14 +1,7 @@
 //! Packet memory (UMEM) of one port: chunks that the kernel receives into and sends from.
 //!
-//! Each port has its own memory, because the kernel keeps a table of a memory's chunks for every socket on it. A frame
-//! for another port is therefore copied, once.
-//!
-//! ```text
-//!   receive chunks    fill ring -> kernel -> RX ring -> a received frame, until it is sent or moved to cells
-//!   transmit chunks   a frame to be sent -> TX ring -> kernel -> completion ring
-//! ```
-//!
-//! A received frame stays in its chunk while it is in its port's window of the last received frames. Then it moves to
+//! Each port has its own memory, because the kernel keeps a table of a memory's chunks for every socket on it. A
+//! received frame stays in its chunk while it is in its port's window of the last received frames. Then it moves to
 //! cells ([`Store`](crate::Store)).
 //!
 //! The kernel keeps 256 bytes free in front of each packet, also for a tag in front of a sent frame.
@@ -79,8 +72,7 @@ pub(crate) struct Piece {
     next: u32,
     offset: u32,
     len: u32,
-    /// First cell and length of the frame's copy in cells, or [`NONE`]; only in the first piece. After sending the
-    /// frame is in these cells.
+    /// First cell and length of the frame's copy in cells, or [`NONE`]; only in the first piece.
     kept: u32,
     kept_len: u32,
     /// True while the kernel has the piece.
@@ -180,7 +172,6 @@ impl PacketMemory {
         prefetch(unsafe { &*start });
     }
 
-    /// Returns the slot of the frame that leaves the window next.
     #[inline]
     pub(crate) fn leaves_window(&self) -> Option<u32> {
         let chunk = self.window[self.oldest];
@@ -188,7 +179,7 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds a frame to the window, after the caller has moved the frame that [leaves](Self::leaves_window).
+    /// Adds a frame, after the caller has moved the one that [leaves](Self::leaves_window).
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
         debug_assert_eq!(self.leaves_window(), None, "the oldest frame was moved to cells");
@@ -262,7 +253,7 @@ impl PacketMemory {
         self.piece(first).kept != NONE
     }
 
-    /// Frees a frame's chunks. Returns its first cell and its length there, or [`NONE`].
+    /// Frees a frame's chunks. Returns its first cell and length there, or [`NONE`].
     #[inline]
     pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
         let &Piece { kept, kept_len, .. } = self.piece(first);

@@ -44,7 +44,6 @@ pub struct Facts {
     pub warnings: Vec<String>,
 }
 
-/// A claimed device, restored on drop.
 #[derive(Debug)]
 pub(crate) struct Device {
     name: String,
@@ -75,7 +74,6 @@ fn refused(device: &str, doing: &'static str) -> impl Fn(io::Error) -> XdpError 
     }
 }
 
-/// Changes made or about to be made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Undo {
     down: bool,
@@ -148,7 +146,6 @@ impl Device {
         Ok(())
     }
 
-    /// Records a change in the journal, then makes it.
     fn change(
         &mut self,
         note: impl FnOnce(&mut Undo),
@@ -193,8 +190,7 @@ impl Device {
         Ok(Ethtool::new(name).map_err(refused)?.rx_queues())
     }
 
-    /// Stops IPv6 address generation. Otherwise the kernel would announce an address, probe for duplicates, and
-    /// solicit routers.
+    /// Keeps the kernel from announcing an IPv6 address, probing for duplicates, and soliciting routers.
     fn stop_own_addresses(&mut self) {
         let found = self.found.own_addresses.filter(|&found| found != OwnAddresses::NONE);
         if let Some(found) = found {
@@ -285,7 +281,7 @@ impl Device {
         }
     }
 
-    /// Forgets the changes of a removed device, so that a later one of its name or index keeps its settings.
+    /// Forgets the changes, so that a later device of its name or index keeps its settings.
     pub(crate) fn forget(&mut self) {
         self.undo = Undo::default();
     }
@@ -316,7 +312,6 @@ impl Device {
 }
 
 impl Undo {
-    /// Returns the changes that still hold.
     fn as_it_holds(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> io::Result<Undo> {
         let flags = match self.flags {
             0 => 0,
@@ -412,7 +407,6 @@ mod tests {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs a test in its own network namespace, with a device that is down.
     fn beside_device(test: impl FnOnce() + Send + 'static) {
         let test = || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();

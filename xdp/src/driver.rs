@@ -3,7 +3,7 @@
 use crate::error::Obstacle;
 use crate::layout::HEADROOM;
 
-/// Bytes in front of a frame's payload, with two tags.
+/// Bytes of a frame's headers with two tags.
 const HEAD_BYTES: u32 = 14 + 2 * 4;
 
 /// Name of a driver; empty if unknown.

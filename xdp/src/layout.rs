@@ -41,11 +41,10 @@ const OFFSET_SHIFT: u32 = 48;
 /// Division of a packet memory. Receive chunks come first, numbered from 0, then transmit chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Binary logarithm of [`chunk_bytes`](Layout::chunk_bytes).
+    /// Log2 of [`chunk_bytes`](Layout::chunk_bytes).
     bits: u32,
-    /// Binary logarithm of the distance of receive chunks.
+    /// Log2 of the distance of receive chunks.
     stride_bits: u32,
-    /// Offset of a received packet in its chunk.
     receive_offset: u32,
     receive: u32,
     transmit: u32,

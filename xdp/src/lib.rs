@@ -12,9 +12,8 @@
 //!   a frame to be sent --> chunk -- TX ring --> kernel -- completion  of the port that sends
 //! ```
 //!
-//! A frame is copied once, from its receive chunk to a chunk of the port that sends it. A queued frame moves to cells
-//! of ordinary memory when its chunk is needed (`chunks`). A frame may travel to another worker, but only its owner
-//! frees it.
+//! A frame is copied once, to a chunk of the port that sends it. A queued frame moves to cells of ordinary memory when
+//! its chunk is needed. A frame may travel to another worker, but only its owner frees it.
 //!
 //! Only this crate of xoff contains `unsafe`, for three reasons:
 //!
@@ -22,8 +21,7 @@
 //! * rings shared with the kernel (`mapping`, `shared_ring`, `atomics`);
 //! * socket options and ioctls that neither rustix nor nix offers (`sys`).
 //!
-//! All loops over rings (`receive`, `transmit`) are safe code over small traits (`ring`), tested on rings in plain
-//! memory.
+//! The loops over rings (`receive`, `transmit`) are safe code over small traits (`ring`).
 
 mod atomics;
 pub mod bare;

@@ -1,6 +1,6 @@
 //! Frames that a port lost before or after its switch had them, each counted once.
 //!
-//! One frame may be in several counters. The table is from tests on Linux 6.18 (`wire/kernel_drops.rs`):
+//! One frame may be in several counters (tested on Linux 6.18, `wire/kernel_drops.rs`):
 //!
 //! | loss | counters of the socket | of the XDP program | of the device, veth natively | of the device in generic mode |
 //! |---|---|---|---|---|
@@ -10,8 +10,8 @@
 //! | longer than a chunk | | `rx_too_long`, which is no loss | | |
 //! | dropped on transmit | `tx_dropped` | | `tx_dropped` | `tx_dropped` |
 //!
-//! A socket's losses are therefore `rx_dropped` and `rx_ring_full`. The driver determines whether the device counts
-//! them again. For an unknown driver the larger of two counters counts, and the real loss may be higher.
+//! The driver determines whether the device counts a socket's losses again. For an unknown driver the larger of two
+//! counters counts, and the real loss may be higher.
 
 use crate::driver::Driver;
 use crate::monitor::XdpStatistics;

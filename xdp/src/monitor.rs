@@ -219,7 +219,7 @@ pub struct Monitor {
     ethtool: Ethtool,
     queues_at_open: u32,
     counted: Mutex<Counted>,
-    /// Empty as long as the sockets have no chunk.
+    /// Empty until the sockets have chunks.
     early: OnceLock<Early>,
     /// Empty until the port has a worker.
     early_program: OnceLock<EarlyProgram>,
@@ -236,9 +236,8 @@ pub struct Monitor {
 #[derive(Debug)]
 struct Counted {
     at_start: DeviceDrops,
-    /// Drops since the start.
     last: DeviceDrops,
-    /// True if somebody has reset the counters, so that later values are too low.
+    /// True after somebody has reset the counters: later values are too low.
     set_back: bool,
 }
 
@@ -314,10 +313,10 @@ impl Monitor {
         let _ = self.early.set(Early::default()); // the first call sets it
     }
 
-    /// Starts counting losses of the sockets. Earlier drops do not count, because the port had no user.
+    /// Starts counting losses of the sockets. Earlier drops do not count, because the port had no user. An unreadable
+    /// counter counts from zero.
     ///
-    /// An unreadable counter counts from zero. The port's thread may call this: socket options need no privilege and
-    /// do not block.
+    /// The port's thread may call this: socket options need no privilege and do not block.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default()); // the first call sets it
@@ -342,7 +341,7 @@ impl Monitor {
         }
     }
 
-    /// Locks the counters, before a reading for a comparison, so that later readings are not lower.
+    /// Locks the counters, so that later readings are not lower.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,7 +13,7 @@ use xoff_netlink::tc::{Handle, Node, Place, Qdisc};
 use xoff_netlink::{Conversation, link_at, link_named, set_up};
 use xoff_wire::units::MacAddr;
 
-/// A queueing discipline that reports busy instead of dropping.
+/// Queueing discipline that reports busy instead of dropping.
 const PFIFO: &str = "pfifo";
 
 #[derive(Clone, Debug)]
@@ -33,9 +33,7 @@ pub(crate) struct Link {
     /// Mode of IPv6 address generation (`addrgenmode`); `None` without IPv6.
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
-    /// Index of the bridge, bond or similar above.
     pub(crate) master: Option<u32>,
-    /// Kind of a virtual device, such as `veth`.
     pub(crate) kind: Option<String>,
 }
 
@@ -171,7 +169,7 @@ fn address(message: &AddressMessage) -> Option<IpAddr> {
     local.or(other)
 }
 
-/// Default routes: made by somebody, advertised by a router.
+/// Default routes by origin: made or advertised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DefaultRoutes {
     pub(crate) made: bool,

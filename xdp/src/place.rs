@@ -4,7 +4,6 @@ use xoff_wire::units::PortId;
 pub(crate) enum FramePlace {
     /// Slot free, or frame gone.
     Nowhere,
-    /// Receive chunk of the port.
     Received(PortId, u32),
     /// Transmit chunks, beginning with this one.
     Sending(PortId, u32),

@@ -1,4 +1,4 @@
-//! A port on one interface: the XDP program, a socket for each hardware queue, and its rings.
+//! A port: the XDP program, a socket for each hardware queue, and its rings.
 //!
 //! All queues receive. One sends, so that frames leave in order.
 //!
@@ -317,8 +317,7 @@ impl Port {
 }
 
 impl driver::Port<Store> for Port {
-    /// Frees sent frames. While frames are [in flight](Self::in_flight), call this and [`flush`](Self::flush)
-    /// repeatedly.
+    /// Frees sent frames. Call this and [`flush`](Self::flush) while frames are [in flight](Self::in_flight).
     #[inline]
     fn reap(&mut self, store: &mut Store, sent: impl FnMut(&mut Store, Frame)) {
         self.transmitter.reap(self.id, store, sent);
@@ -381,7 +380,6 @@ pub fn rx_queues(device: &str) -> Result<u32, XdpError> {
     Device::rx_queues(device)
 }
 
-/// Opens a port with zero copy if possible, or as required.
 fn where_it_can(
     options: &PortOptions,
     mut open: impl FnMut(ZeroCopy) -> Result<Port, XdpError>,
@@ -399,7 +397,6 @@ fn where_it_can(
     }
 }
 
-/// Checks that zero copy works in this mode with these chunks.
 fn able_to_share(device: &Device, mode: Mode, chunk_bytes: u32) -> Result<(), XdpError> {
     match device.obstacle(mode, chunk_bytes) {
         Some(why) => Err(XdpError::NotZeroCopy { device: device.name().to_owned(), why }),

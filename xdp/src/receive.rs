@@ -1,9 +1,8 @@
 //! The receiving half of a socket: chunks go to the kernel by the fill ring and come back filled.
 //!
 //! The number of chunks out is fixed: the frames that can arrive during a stall, at most the entries of either ring.
-//! The RX ring therefore never overflows, and the fill ring has room for all chunks.
-//!
-//! A frame of several chunks moves to cells at once, piece by piece.
+//! So the RX ring never overflows, and the fill ring has room. A frame of several chunks moves to cells piece by
+//! piece.
 
 use std::sync::Arc;
 
@@ -29,7 +28,6 @@ pub(crate) struct Receiver<R, F> {
     /// Chunks with the kernel or in the RX ring.
     out: u32,
     partial: Option<Partial>,
-    /// Dropped frames with an invalid layout.
     malformed: Arc<Counter>,
 }
 
@@ -37,7 +35,7 @@ pub(crate) struct Receiver<R, F> {
 #[derive(Debug)]
 enum Partial {
     Whole(Chain),
-    /// An invalid layout, or more bytes than any frame may have.
+    /// Invalid layout, or too many bytes.
     Malformed,
 }
 
@@ -88,7 +86,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
     }
 
     /// Calls `each` with frames of at most `budget` descriptors. Returns how many last descriptors were taken,
-    /// including dropped frames'. Frames without room in the store stay in the ring.
+    /// including dropped frames'. Frames without room stay in the ring.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -119,7 +117,6 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         frames
     }
 
-    /// Returns the frame after its last chunk.
     #[cold]
     fn add(&mut self, port: PortId, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
         let Descriptor { chunk, len, more, .. } = descriptor;

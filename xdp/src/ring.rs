@@ -74,7 +74,7 @@ pub enum Kick {
     Down,
     /// ENXIO: the socket has no interface, and the kernel does not use its rings.
     Gone,
-    /// Any other errno, not in the kernel's documentation.
+    /// Any other errno.
     Failed(i32),
 }
 

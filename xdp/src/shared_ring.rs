@@ -1,7 +1,7 @@
 //! A ring in memory shared with the kernel (Documentation/networking/af_xdp.rst, "Rings").
 //!
-//! A ring has a power of two of entries, and two counters that only grow, modulo 2^32. The producer writes entries and
-//! then moves its counter past them. The consumer reads them and then moves its own.
+//! Its two counters only grow, modulo 2^32. The producer writes entries and then moves its counter past them. The
+//! consumer reads them and then moves its own.
 //!
 //! A producer does not read the kernel's counter: its user counts the chunks that return by another ring. A returned
 //! chunk has left this ring, though the kernel may report that later. Therefore no more entries are ever in use than
@@ -99,7 +99,6 @@ impl<T: Copy> Producer<T> {
         self.written = self.written.wrapping_add(1);
     }
 
-    /// Publishes the pushed entries. Returns false without any.
     #[inline]
     pub(crate) fn publish(&mut self) -> bool {
         let is_more = self.written != self.published;
@@ -141,7 +140,7 @@ impl<T: Copy> Consumer<T> {
         self.ring.producer().load(Ordering::Acquire).wrapping_sub(self.read)
     }
 
-    /// Returns entry `n` of the [`available`](Self::available) ones.
+    /// Returns one of the [`available`](Self::available) entries.
     #[inline]
     pub(crate) fn peek(&self, n: u32) -> T {
         // SAFETY: the place is inside the ring, and holds a `T`: zeros at first, then an entry that the kernel has

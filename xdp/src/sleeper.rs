@@ -1,7 +1,5 @@
-//! Waiting of an idle worker for frames or a deadline.
-//!
-//! It uses `ppoll`: with epoll the kernel takes a lock for every frame that the socket sends, which costs a tenth of
-//! sending.
+//! Waiting of an idle worker, by `ppoll`: with epoll the kernel takes a lock for every frame that the socket sends,
+//! which costs a tenth of sending.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! AF_XDP sockets, by system calls (Documentation/networking/af_xdp.rst).
 //!
-//! The packet memory is registered with the first socket, to which the others refer. [`Chunks`] converts addresses in
-//! rings to chunk numbers.
+//! The packet memory is registered with the first socket, to which the others refer. [`Chunks`] converts addresses to
+//! chunk numbers.
 
 use std::io;
 use std::mem;
@@ -237,8 +237,8 @@ mod tests {
     use crate::atomics::{AtomicU32, Ordering};
     use crate::layout::ReceiveChunks;
 
-    /// The test plays the kernel's part, because only drivers with zero copy set the flag. The wakeup is a real call:
-    /// it takes a message from the socket.
+    /// The test plays the kernel's part, because only drivers with zero copy set the flag. The wakeup takes a message
+    /// from the socket.
     // proves: frames
     #[test]
     fn only_waiting_driver_is_woken_for_chunks() {

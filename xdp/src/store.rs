@@ -12,7 +12,7 @@
 //! ([`Store::settle`]), which both workers can access. The other worker copies it to its port, and returns it after
 //! sending.
 //!
-//! Some slots and cells are reserved for control frames, so that a pause frame can always be sent.
+//! Some slots and cells are reserved, so that a pause frame can always be sent.
 
 use std::io;
 use std::ops::Range;
@@ -48,7 +48,7 @@ struct Shared {
     cells: Cells,
 }
 
-/// Share of the buffer memory for one worker, and the packet memory of its ports.
+/// A worker's share of the buffer memory, and the packet memory of its ports.
 #[derive(Debug)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -134,7 +134,6 @@ impl Store {
         }
     }
 
-    /// Returns true if a frame of any length can be received.
     #[inline]
     pub(crate) fn can_receive(&self) -> bool {
         self.free_cells.for_data() >= cells_of(FRAME_MAX) && !self.free.is_empty()
@@ -213,7 +212,7 @@ impl Store {
         self.free_chain(chain.first);
     }
 
-    /// Moves a received frame to cells, for other workers. Returns false if cells are missing, which
+    /// Moves a received frame to cells, for other workers. Returns false without cells, which
     /// [`can_settle`](Self::can_settle) excludes.
     pub fn settle(&mut self, frame: &Frame) -> bool {
         match self.row(frame.slot()).place {
@@ -240,7 +239,7 @@ impl Store {
         self.free_cells.give(&self.shared.cells, first);
     }
 
-    /// Creates a frame with unspecified contents. Returns `None` without room or a free slot.
+    /// Returns `None` without room or a free slot.
     #[inline]
     pub(crate) fn compose(&mut self, port: PortId, len: u32) -> Option<Frame> {
         let slot = self.free.pop()?;
@@ -427,7 +426,6 @@ impl FrameStore for Store {
         is_moved
     }
 
-    /// Shares the frame's cells.
     fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         if self.free.is_empty() || !self.settle(frame) {
             return None;

@@ -1,5 +1,4 @@
-//! System calls: AF_XDP by rustix, except for XDP_MAX_TX_SKB_BUDGET; packet sockets, TAPs and ethtool by libc, because
-//! no safe crate offers them.
+//! System calls that no safe crate offers, and AF_XDP by rustix.
 //!
 //! Each function makes one call with arguments of the type that the kernel expects. None keeps a pointer beyond it.
 
@@ -94,7 +93,7 @@ pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
     Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
 }
 
-/// Registers the packet memory of a socket. The kernel then holds the pages, not their addresses.
+/// Registers packet memory. The kernel then holds the pages, not their addresses.
 pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &Layout) -> io::Result<()> {
     let (addr, len) = memory.place();
     let (chunk_size, headroom, flags) = (chunks.chunk_bytes(), chunks.kernel_headroom(), chunks.flags());
@@ -232,7 +231,7 @@ struct Channels {
 /// Maximum 32-bit words of features; the kernel has two.
 pub(crate) const FEATURE_WORDS: usize = 4;
 
-/// struct ethtool_gfeatures, with blocks of 32 features: available, requested, active, never changed.
+/// struct ethtool_gfeatures, blocks of 32: available, requested, active, never changed.
 #[repr(C)]
 struct GetFeatures {
     command: u32,
@@ -240,7 +239,7 @@ struct GetFeatures {
     blocks: [[u32; 4]; FEATURE_WORDS],
 }
 
-/// struct ethtool_sfeatures, with blocks of 32 features: valid, requested.
+/// struct ethtool_sfeatures, blocks of 32: valid, requested.
 #[repr(C)]
 struct SetFeatures {
     command: u32,
@@ -362,7 +361,7 @@ impl Ethtool {
         Ok(features.blocks[..size].iter().map(choice).collect())
     }
 
-    /// Requests features, 32 per entry: (changeable, requested).
+    /// Requests features, in the form of [`features`](Ethtool::features).
     pub(crate) fn set_features(&self, features: &[[u32; 2]]) -> io::Result<()> {
         let size = u32::try_from(features.len()).unwrap_or(0);
         let mut request =

@@ -1,8 +1,7 @@
 //! The sending half of a port: frames go to the kernel by the TX ring, and return by the completion ring when sent.
 //!
 //! A frame is copied to chunks of its port ([`Store`]). There are at most as many as either ring has entries, so the
-//! kernel can always complete them. Without zero copy only kicks send, in this thread. Frames without room in the
-//! driver wait for the next kick.
+//! kernel can always complete them. Without zero copy only kicks send, in this thread.
 //!
 //! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. From then on it
 //! takes nothing from the TX ring, so this module takes back all frames that have not returned, and reads the
@@ -23,7 +22,6 @@ pub(crate) struct Transmitter<T, C> {
     completion: C,
     pieces_max: u32,
     chunks: u32,
-    /// Chunks sent and not completed.
     out: u32,
     dropped: Arc<Counter>,
     interface: InterfaceState,
@@ -40,7 +38,6 @@ pub(crate) struct FailedKicks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InterfaceState {
     Up,
-    /// Interface down; it may send again.
     Down,
     Gone,
 }
@@ -89,7 +86,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Takes a frame for the next [`flush`](Self::flush). Returns it as an error without room.
+    /// Takes a frame for the next [`flush`](Self::flush), or returns it without room.
     #[inline]
     pub(crate) fn send(&mut self, port: PortId, store: &mut Store, frame: Frame) -> Result<(), Frame> {
         if self.is_removed() {
@@ -104,7 +101,6 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         Ok(())
     }
 
-    /// Gives waiting frames to the kernel, and makes it send them.
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.tx.submit();

@@ -48,7 +48,7 @@ pub(crate) struct UmemSettings {
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,
-    /// Set after [`socket`](Umem::socket) has returned the first socket.
+    /// Set after the first [`socket`](Umem::socket).
     is_taken: OnceLock<()>,
     settings: UmemSettings,
 }

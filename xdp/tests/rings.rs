@@ -35,7 +35,6 @@ mod atomics {
     }
 }
 
-/// Replaces the crate's module of this name.
 mod mapping {
     use std::ptr::NonNull;
     use std::sync::Arc;

@@ -7,7 +7,6 @@ use crate::ring::memory::Rings;
 
 const P0: PortId = PortId(0);
 const FRAMES: u32 = 128;
-/// Chunks beside those of the rings.
 const WINDOW: u32 = 8;
 
 fn receiver(size: u32) -> (Rings, Receiver<Rings, Rings>, Store) {

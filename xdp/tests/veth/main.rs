@@ -53,7 +53,6 @@ struct Bench {
     ports: [Port; 2],
 }
 
-/// A packet socket at the far end of a wire.
 struct Host {
     device: Device,
     socket: OwnedFd,
