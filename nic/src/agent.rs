@@ -1,8 +1,8 @@
-//! The agent: one thread that sleeps until a frame arrives or a pause ends, consults the [`PauseController`], and applies its
-//! changes to the device's queues. Each change is one netlink message.
+//! The agent's thread: it sleeps until a frame arrives or a pause ends, and applies the [`PauseController`]'s changes
+//! to the queues, one netlink message each.
 //!
-//! Before it stops a class, it sends the [`Guard`] the end of the pause, and again at each change. So no class stays
-//! stopped if this thread dies or stalls.
+//! Before it stops a class, and at each change, it sends the [`Guard`] the end of the pause. So no class stays stopped
+//! if this thread dies or stalls.
 
 mod check;
 
@@ -34,32 +34,31 @@ use crate::response::{NEAR_TIMEOUT, Response};
 use crate::sockets::{Device, Receiver};
 use crate::view::{NicView, list};
 
-/// Interval of counts, and of checks of device and guard.
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 const CHECK_EVERY: Nanos = Nanos::from_millis(1);
 /// Above most real-time threads, below those of the kernel.
 pub(crate) const PRIORITY: i32 = 40;
 
-/// Error of starting or running an agent.
+/// Error of an agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The device does not exist.
+    /// Missing device.
     #[error("no interface `{0}` with an Ethernet address here; `ip link` lists those that there are")]
     NoDevice(String),
-    /// The device was deleted or renamed.
+    /// Deleted or renamed device.
     #[error("the interface {0} was removed or renamed; start again when it is back")]
     DeviceRemoved(String),
-    /// The queues cannot be installed.
+    /// Refused queues.
     #[error(transparent)]
     Egress(#[from] EgressError),
-    /// The system refuses an action.
+    /// Refusal of the system.
     #[error("cannot {doing} {device}: {source}; it takes CAP_NET_ADMIN and CAP_NET_RAW (run as root)")]
     System {
-        /// Phrase that names the refused action.
+        /// Refused action.
         doing: &'static str,
-        /// Name of the device.
+        /// Device name.
         device: String,
-        /// The system's error.
+        /// System error.
         source: io::Error,
     },
 }
@@ -79,19 +78,16 @@ pub struct Agent {
     next_look: Nanos,
     next_count: Nanos,
     proof: Proof,
-    /// Time of the next check after an announced change, and its minimum.
     check_at: Nanos,
     check_from: Nanos,
-    /// Classes whose leaf another program changed since the last check.
     doubted: ClassSet,
-    /// Longest pause and highest recommendation logged.
     logged_pause: Nanos,
     logged_response: Nanos,
 }
 
 impl Agent {
-    /// Opens the device in the network namespace of the calling thread, installs its queues and begins to receive
-    /// pauses. `guard` starts a process that must call [`guard::stand`].
+    /// Installs the device's queues, in the calling thread's network namespace. `guard` starts a process that must
+    /// call [`guard::stand`].
     ///
     /// # Errors
     /// Returns [`AgentError`] and leaves the device unchanged.
@@ -103,7 +99,7 @@ impl Agent {
         let link = LinkMonitor::open(device.ifindex).map_err(refused("watch the link of"))?;
         let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
-        // Starts before the first change, so that the guard restores the device if this process dies.
+        // Before the first change, so that the guard restores the device if this process dies.
         let guard = Guard::start(guard).map_err(refused("start the guard for the queues of"))?;
         let egress = egress.install(&of_device)?;
         let response = Response::new(settings.speed, egress.overrun());
@@ -138,14 +134,14 @@ impl Agent {
         })
     }
 
-    /// Returns the state and counters of the running agent.
+    /// Returns the agent's state and counters.
     #[must_use]
     pub fn view(&self) -> Arc<NicView> {
         Arc::clone(&self.view)
     }
 
-    /// Obeys pauses until `stop` becomes readable, then restores the device. Makes the calling thread a real-time
-    /// thread if configured and allowed.
+    /// Obeys pauses until `stop` becomes readable, then restores the device. Makes its thread a real-time thread if
+    /// configured and allowed.
     ///
     /// # Errors
     /// Returns an error if the device is gone, or the kernel refuses an essential action.
@@ -160,7 +156,6 @@ impl Agent {
         let Agent { egress, guard, watch, view, .. } = self;
         drop(watch); // sends XON to the switch
         let removed = egress.remove();
-        // Includes frames dropped since the last count.
         for (counter, &dropped) in view.dropped.iter().zip(&removed.dropped) {
             counter.set(counter.get().max(dropped));
         }
@@ -169,7 +164,6 @@ impl Agent {
         outcome.map(|()| removed)
     }
 
-    /// Makes the thread wait for no other thread and no page.
     fn hurry(&self) {
         let _ = set_timerslack(1); // nanoseconds; if the kernel refuses, pauses end 50 us late
         if !self.view.settings.real_time {
@@ -212,7 +206,6 @@ impl Agent {
         }
     }
 
-    /// Returns true at the end of the run.
     fn wait(&mut self, stop: BorrowedFd<'_>) -> Result<bool, AgentError> {
         let deadline =
             self.controller.next_deadline().min(self.next_look).min(self.next_count).min(self.check_at);
@@ -234,7 +227,7 @@ impl Agent {
         }
     }
 
-    /// Runs before frames are read: frames received after a loss of the link must be obeyed.
+    /// Before frames are read: frames received after a loss of the link must be obeyed.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("watch the link of"))?;
@@ -268,7 +261,6 @@ impl Agent {
         self.act(guard::now())
     }
 
-    /// Applies the controller's changes.
     fn act(&mut self, now: Nanos) -> Result<(), AgentError> {
         self.notify_guard(now);
         while let Some(change) = self.controller.next_change(now) {
@@ -318,7 +310,7 @@ impl Agent {
         }
     }
 
-    /// Sends every pause that is new or ends at another time, and every resumed class.
+    /// Sends each new or changed end of a pause, and every resumed class.
     fn notify_guard(&mut self, now: Nanos) {
         for class in Class::ALL {
             match self.controller.paused_until(class).filter(|until| *until > now) {
@@ -329,7 +321,6 @@ impl Agent {
         }
     }
 
-    /// Checks device, queues and guard: every second, and after a message of the guard or a link event.
     fn look(&mut self, now: Nanos) -> Result<(), AgentError> {
         let name = &self.view.settings.device;
         let device = Device::find(name).filter(|device| device.ifindex == self.view.ifindex);
@@ -357,7 +348,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Replaces a dead guard; returns the classes that the guard opened because this thread was not scheduled.
+    /// Returns the classes that the guard opened because this thread was not scheduled.
     fn check_guard(&mut self, now: Nanos) -> ClassSet {
         let events = self.guard.check(now);
         match events.replaced {
@@ -459,7 +450,7 @@ impl Agent {
         }
     }
 
-    /// Counts a refusal of the kernel, and logs it when the count is a power of two. Returns an error if the device is gone.
+    /// Logs when the count is a power of two. Returns an error if the device is gone.
     fn log_refusal(&mut self, error: &EgressError) -> Result<(), AgentError> {
         let refused = self.view.refused.get() + 1;
         self.view.refused.set(refused);

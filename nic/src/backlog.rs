@@ -1,11 +1,8 @@
 //! `--pause-above`: a host that cannot keep up pauses its switch.
 //!
-//! The signal is the backlog of the fullest UDP socket. When it reaches the socket's buffer, the kernel drops, and
-//! UDP has no other flow control (TCP has a window). A thread polls /proc/net/udp and udp6 every [`LOOK_EVERY`]. RDMA
-//! bypasses sockets and is not covered.
-//!
-//! At the limit the host sends XOFF for all lossless classes, at half of it XON. A timer refreshes pauses as at a
-//! switch's port ([`Held`]).
+//! The signal is the backlog of the fullest UDP socket: a full buffer drops, and UDP has no flow control. RDMA
+//! bypasses sockets and is not covered. At the limit the host sends XOFF for all lossless classes, at half of it XON,
+//! with refreshes as at a switch's port ([`Held`]).
 
 use std::fs;
 use std::sync::Arc;
@@ -44,7 +41,6 @@ impl BacklogPause {
         }
     }
 
-    /// Returns the pause frame to send, if one is due.
     pub(crate) fn update(&mut self, now: Nanos, backlog: Bytes) -> Option<Pfc> {
         for class in self.classes.iter() {
             if backlog >= self.above {
@@ -59,13 +55,12 @@ impl BacklogPause {
         Some(announcement.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class))))
     }
 
-    /// Returns the frame that resumes all paused classes.
     fn release(&mut self, now: Nanos) -> Option<Pfc> {
         self.update(now, Bytes::ZERO)
     }
 }
 
-/// The polling thread; dropping it ends the thread and resumes the switch.
+/// Polling thread; dropping it resumes the switch.
 #[derive(Debug)]
 pub(crate) struct BacklogWatch {
     stop: Arc<AtomicBool>,
@@ -138,7 +133,6 @@ fn note(view: &NicView, class: Class, time: Quanta) {
     }
 }
 
-/// Reads the backlog of the fullest UDP socket in this thread's network namespace.
 fn fullest() -> Bytes {
     let files = ["udp", "udp6"].map(|name| fs::read_to_string(format!("/proc/thread-self/net/{name}")));
     let queues = files.iter().flatten().flat_map(|text| text.lines().skip(1).filter_map(queue));

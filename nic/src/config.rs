@@ -1,9 +1,4 @@
-//! `xoff nic FILE`: the settings of a host's agent, with the keys of a switch's port where their meaning is
-//! equal.
-//!
-//! ```text
-//! command line over file over defaults --settings--> NicSettings
-//! ```
+//! Settings of a host's agent (`xoff nic FILE`): command line over file over defaults.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -20,7 +15,6 @@ use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 /// Default of `nic.http`: the port after a switch's default.
 pub const DEFAULT_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
-/// Any socket queues a few datagrams.
 const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 
 xoff_config::keys! {
@@ -45,7 +39,6 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[qcn]` beside `[nic]`: the reaction point of each class.
     struct ReactionKeys {
         gd: u32 = parse::integer(1..=1_000_000);
         recovery: u32 = parse::integer(1..=1_000);
@@ -59,7 +52,7 @@ xoff_config::keys! {
     }
 }
 
-/// Settings from the command line or the file; `None` if not given.
+/// Settings given on the command line or in the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)] // see NicSettings
 pub struct NicWishes {
@@ -82,12 +75,12 @@ pub struct NicWishes {
     pub log_format: Option<LogFormat>,
 }
 
-/// Settings of an agent, complete with defaults.
+/// Complete settings of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NicSettings {
-    /// Name of the interface.
+    /// Interface name.
     pub device: String,
-    /// Rate of the line, layer 1.
+    /// Line rate, layer 1.
     pub speed: BitRate,
     /// Classes that obey pauses.
     pub lossless: ClassSet,
@@ -101,17 +94,17 @@ pub struct NicSettings {
     pub dscp_to_class: [Class; 64],
     /// Reaction point of QCN for each class; `None` only counts CNMs.
     pub qcn: Option<ReactionSettings>,
-    /// Obedience to rates of classes (GFC).
+    /// Obedience to rates (GFC).
     pub obey_rates: bool,
-    /// Backlog of a socket in bytes above which the host pauses the switch; `None` disables this.
+    /// Socket backlog in bytes above which the host pauses the switch.
     pub pause_above: Option<Bytes>,
     /// Duration of a sent pause.
     pub pause_time: Quanta,
-    /// `peer_response` of the switch's port; `None` is the recommendation without measurements.
+    /// `peer_response` of the switch's port; `None` is the unmeasured recommendation.
     pub peer_response: Option<Nanos>,
     /// Use of real-time priority and locked memory.
     pub real_time: bool,
-    /// Address of `/metrics`, `/status` and `/healthz`; `None` disables them.
+    /// Address of `/metrics`, `/status` and `/healthz`.
     pub http: Option<HttpAt>,
     /// Host names accepted in HTTP requests.
     pub http_hosts: Vec<String>,
@@ -121,24 +114,24 @@ pub struct NicSettings {
     pub log_format: LogFormat,
 }
 
-/// Error of a missing or impossible setting.
+/// Missing or impossible setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NicMissing {
-    /// The interface is missing.
+    /// Missing interface.
     #[error("which interface? Give --device eth0, or `device` in the file")]
     Device,
-    /// The line rate is missing.
+    /// Missing line rate.
     #[error(
         "how fast is the line of {0}? Give --speed 1G, or `speed` in the file: what the switch's port has (pause \
          times are counted in it, and a veth or a virtual machine's NIC has no rate of its own)"
     )]
     Speed(String),
-    /// No class is lossless.
+    /// No lossless class.
     #[error(
         "no class is lossless, so there is nothing to stop: give --lossless 3, or `lossless = [3]` in the file"
     )]
     Lossless,
-    /// `pause_above` is below what any socket queues.
+    /// `pause_above` below what any socket queues.
     #[error(
         "{bytes} bytes wait in a socket that is read well, and the switch would be held for ever: give --pause-above 4KB or more, or \
          `pause_above` in the file", bytes = .0.0
@@ -147,10 +140,10 @@ pub enum NicMissing {
 }
 
 impl NicWishes {
-    /// Reads the file at `path`.
+    /// Reads a file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read or is invalid.
+    /// Returns an error if the file is unreadable or invalid.
     pub fn load(path: &Path) -> Result<NicWishes, ConfigError> {
         NicWishes::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
@@ -158,13 +151,13 @@ impl NicWishes {
     /// Parses `text`, which messages call `name`.
     ///
     /// # Errors
-    /// Returns all problems of the text, or its first syntax error.
+    /// Returns all problems, or the first syntax error.
     pub fn from_toml(name: &str, text: &str) -> Result<NicWishes, ConfigError> {
         let (wishes, _) = reader::read(name, text, |root, problems| read(&root, problems))?;
         Ok(wishes)
     }
 
-    /// Returns each setting of `self`, or of `below` if `self` lacks it.
+    /// Returns each setting of `self`, or else of `below`.
     #[must_use]
     pub fn over(self, below: NicWishes) -> NicWishes {
         NicWishes {
@@ -353,7 +346,6 @@ mod tests {
     const DOCUMENT: &str = include_str!("../../docs/hosts.md");
     const PORT: &str = "[nic]\ndevice = \"eth0\"\nspeed = \"10G\"\n";
 
-    /// Headings in docs/hosts.md, headers in a file, and keys.
     const TABLES: [(&str, &str, &[&str]); 2] =
         [("\n## `[nic]`", "", NicKeys::KEYS), ("\n### `[qcn]` of a host", "[qcn]\n", ReactionKeys::KEYS)];
 

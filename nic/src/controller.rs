@@ -1,16 +1,15 @@
-//! The pause controller of a host, a function of time and frames: which class to stop, start or limit, and when to
-//! consult it next.
+//! Pause controller of a host, a function of time and frames: which class to stop, start or limit, and when to consult
+//! it next.
 //!
-//! The gate of the traffic hosts ([`Gate`]) processes pauses and rates (GFC), as the dataplane does. Quanta count at
-//! the line rate, the last value wins, time 0 resumes, and a pause without refresh expires. Malformed frames pause
-//! nothing and are counted by reason.
+//! A [`Gate`] processes pauses and rates (GFC), as the dataplane does: quanta count at the line rate, the last value
+//! wins, and unrefreshed pauses expire.
 //!
-//! QCN has one reaction point per class, because the kernel's frames carry no CN-TAG, and queueing disciplines know
-//! no flows. A CNM names the class by its encapsulated priority. Time cycles end by the clock, byte cycles by the
-//! bytes that [`PauseController::report_sent`] passes in every [`COUNT_EVERY`] while a class is limited.
+//! QCN has one reaction point per class: the kernel's frames carry no CN-TAG, and queueing disciplines know no flows.
+//! A CNM names the class by its encapsulated priority. Byte cycles need [`PauseController::report_sent`] every
+//! [`COUNT_EVERY`] while a class is limited.
 //!
-//! [`PauseController::next_change`] returns one transition at a time. A rate changes at most every [`LIMIT_EVERY`], because the
-//! thread has pauses to obey. The rate of a stopped class waits for its start.
+//! A rate changes at most every [`LIMIT_EVERY`], because the thread has pauses to obey. The rate of a stopped class
+//! waits for its start.
 
 use xoff_flow_control::congestion::ReactionPoint;
 use xoff_host::{Gate, Notices, Obedience, PauseCounts};
@@ -23,23 +22,23 @@ use crate::config::NicSettings;
 /// Minimum interval between changes of a class's rate.
 pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
-/// Interval at which a limited class needs its sent bytes.
+/// Interval of reports for a limited class.
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Interval between attempts of a change that the kernel refuses.
+/// Interval between attempts of a refused change.
 pub const AGAIN_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Maximum bytes reported to a reaction point at once: less than its shortest byte cycle, so that no cycle is skipped.
+/// Less than a reaction point's shortest byte cycle, so that no cycle is skipped.
 const PORTION: u64 = 10_000;
 
-/// A change to a class.
+/// Change of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Stops the class: no frame leaves.
+    /// Stop: no frame leaves.
     Stop(Class),
-    /// Starts the class.
+    /// Start.
     Start(Class),
-    /// Limits the class to a rate; the line's rate is no limit.
+    /// Limit to a rate; the line's rate is no limit.
     Limit(Class, BitRate),
 }
 
@@ -50,11 +49,10 @@ struct AppliedState {
     rate: Option<BitRate>,
     /// Earliest next change of the rate.
     limit_from: Nanos,
-    /// Earliest next stop or start, after a refusal.
     again_from: Nanos,
 }
 
-/// The pause controller.
+/// Pause controller of a host.
 #[derive(Debug)]
 pub struct PauseController {
     address: MacAddr,
@@ -62,17 +60,15 @@ pub struct PauseController {
     gate: Gate,
     notices: Notices,
     points: Option<[ReactionPoint; CLASSES]>,
-    /// Bytes sent at the last report; `None` before the first one of a limit.
     reported: [Option<Bytes>; CLASSES],
     cnms: [u64; CLASSES],
     peer: Option<MacAddr>,
-    /// Paused classes at the last [`PauseController::next_change`].
     paused: ClassSet,
     applied: [AppliedState; CLASSES],
 }
 
 impl PauseController {
-    /// Creates a controller for a device with this address; all classes run without limit.
+    /// Creates a controller for a device with this address.
     #[must_use]
     pub fn new(settings: &NicSettings, address: MacAddr) -> PauseController {
         let line = settings.speed;
@@ -101,8 +97,8 @@ impl PauseController {
         }
     }
 
-    /// Receives a frame that arrived at `now`, which may be before the last call; ignores all but MAC control and
-    /// CNMs. Returns the classes for which it is an XOFF.
+    /// Receives a frame that arrived at `now`, perhaps before the last call; ignores all but MAC control and CNMs.
+    /// Returns the classes that it pauses.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return paused };
@@ -133,8 +129,7 @@ impl PauseController {
         paused
     }
 
-    /// Ends pauses and rates because the link was lost. Reaction points keep their state, which describes the
-    /// network.
+    /// Ends pauses and rates. Reaction points keep their state, which describes the network.
     pub fn link_lost(&mut self, now: Nanos) {
         self.gate.link_lost(now);
     }
@@ -144,8 +139,7 @@ impl PauseController {
         self.address = address;
     }
 
-    /// Reports the total bytes that a class has sent. The first report after a limit began is the base for later
-    /// ones.
+    /// Reports the total bytes that a class has sent. The first report of a limit is the base for later ones.
     pub fn report_sent(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;
@@ -161,7 +155,7 @@ impl PauseController {
         }
     }
 
-    /// Returns the classes that need reports of their sent bytes.
+    /// Returns the classes that need reports.
     #[must_use]
     pub fn counted(&self) -> ClassSet {
         let limited = |class: &Class| {
@@ -192,7 +186,7 @@ impl PauseController {
         }
     }
 
-    /// Records that the guard opened the queue of a class.
+    /// Records that the guard opened a class.
     pub const fn opened(&mut self, class: Class) {
         self.applied[class.index()].stopped = false;
     }
@@ -228,7 +222,7 @@ impl PauseController {
         None
     }
 
-    /// Returns the next time at which [`PauseController::next_change`] may return a change without a frame.
+    /// Returns when [`PauseController::next_change`] may next return a change without a frame.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let points = self.points.iter().flatten().map(ReactionPoint::next_deadline);
@@ -243,7 +237,7 @@ impl PauseController {
         points.chain(limits).chain(refused).fold(self.gate.next_change(), Nanos::min)
     }
 
-    /// Returns the rate of a class as of the last [`PauseController::next_change`].
+    /// Returns a class's rate at the last [`PauseController::next_change`].
     #[must_use]
     pub fn rate(&self, class: Class) -> BitRate {
         let rate = self.gate.rate(class).unwrap_or(self.line);
@@ -253,13 +247,13 @@ impl PauseController {
         }
     }
 
-    /// Returns the paused classes as of the last [`PauseController::next_change`].
+    /// Returns the paused classes at the last [`PauseController::next_change`].
     #[must_use]
     pub const fn paused(&self) -> ClassSet {
         self.paused
     }
 
-    /// Returns the classes that are stopped according to the returned changes.
+    /// Returns the stopped classes, according to the returned changes.
     #[must_use]
     pub fn stopped(&self) -> ClassSet {
         Class::ALL.into_iter().filter(|class| self.applied[class.index()].stopped).collect()
@@ -271,19 +265,19 @@ impl PauseController {
         self.gate.counts(now)
     }
 
-    /// Returns when the pause of a class began; `None` if it is not paused.
+    /// Returns when a class's pause began.
     #[must_use]
     pub fn paused_since(&self, class: Class) -> Option<Nanos> {
         self.gate.since(class)
     }
 
-    /// Returns when the pause of a class expires; `None` if it is not paused.
+    /// Returns when a class's pause expires.
     #[must_use]
     pub fn paused_until(&self, class: Class) -> Option<Nanos> {
         self.gate.until(class)
     }
 
-    /// Returns received CNMs: well-formed ones, well-formed ones by class, and malformed ones by reason.
+    /// Returns received CNMs: well-formed, well-formed by class, and malformed by reason.
     #[must_use]
     pub const fn notices(&self) -> (u64, &[u64; CLASSES], &[u64; CnmError::COUNT]) {
         (self.notices.received(), &self.cnms, self.notices.refused())

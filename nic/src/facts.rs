@@ -1,4 +1,4 @@
-//! Capabilities of a device and its kernel for a host that obeys pauses, read without changes: `xoff nic check`.
+//! `xoff nic check`: capabilities of a device and its kernel, read without changes.
 
 use std::fs;
 use std::path::Path;
@@ -38,13 +38,13 @@ const SWALLOWING: [&str; 16] = [
 /// Capabilities of a device and its kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Facts {
-    /// Name of the interface.
+    /// Interface name.
     pub device: String,
-    /// Driver; `None` if the kernel does not report it.
+    /// Driver, if the kernel reports it.
     pub driver: Option<String>,
-    /// Queueing discipline that stops a class, if the kernel has one.
+    /// Queueing discipline that stops a class.
     pub leaf: Option<&'static str>,
-    /// Offloads that the agent would set and restore, as text.
+    /// Offloads that the agent would set and restore.
     pub offloads: String,
     /// Delivery of pause frames to the host.
     pub mac_control: MacControl,
@@ -54,9 +54,9 @@ pub struct Facts {
     pub real_time: bool,
     /// Recommended `peer_response` of the switch's port before any measurement.
     pub peer_response: String,
-    /// Obstacles that keep the agent from starting.
+    /// Obstacles to a start.
     pub errors: Vec<String>,
-    /// Problems that do not keep it from starting.
+    /// Problems that allow a start.
     pub warnings: Vec<String>,
 }
 
@@ -64,11 +64,11 @@ pub struct Facts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MacControl {
-    /// The host receives them.
+    /// Delivery.
     Received,
-    /// The device or another component consumes them.
+    /// Consumption by the device or another component.
     Swallowed,
-    /// No obstacle is known.
+    /// No known obstacle.
     #[default]
     Unknown,
 }

@@ -1,17 +1,15 @@
 //! A second process, which opens queues that the agent failed to open.
 //!
 //! The kernel keeps a queue stopped even after the stopping process died. So before stopping a class, the agent sends
-//! its guard the end of the stop. The guard opens an overdue class (the agent was stopped or not scheduled), and
-//! notifies the agent. If the agent dies, the guard starts all classes and restores the device. If both are killed
-//! together, the next start takes over the tree.
+//! its guard the end of the stop. The guard opens an overdue class and notifies the agent. If the agent dies, it
+//! starts all classes and restores the device. If both are killed together, the next start takes over the tree.
 //!
 //! ```text
 //!   agent --stopped until, started, farewell--> guard --its own netlink socket--> the kernel
 //!         <------- class that it opened -------
 //! ```
 //!
-//! The agent starts its own program with a hidden command that calls [`stand`]. [`Guard::check`] replaces a dead
-//! guard and sends the new one the current state.
+//! The agent starts its own program with a hidden command that calls [`stand`].
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -35,7 +33,7 @@ use crate::egress::{self, Egress, EgressError};
 /// Time after its end at which a stop is overdue; a scheduled agent ends it itself.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
-/// Returns the time of agent and guard: the machine's monotonic clock, in nanoseconds.
+/// Returns the time of agent and guard: the monotonic clock.
 ///
 /// # Panics
 /// Panics if the system lacks that clock, which Linux has.
@@ -46,7 +44,7 @@ pub fn now() -> Nanos {
     Nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// A message of the agent: the end of a stop (in the past: running), or that the device is restored already.
+/// End of a stop (in the past: running), or farewell: the device is restored already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Until(Class, Nanos),
@@ -88,16 +86,14 @@ pub struct GuardEvents {
     pub replaced: Option<io::Result<()>>,
 }
 
-/// The agent's end of the guard.
+/// Agent's end of the guard.
 #[derive(Debug)]
 pub struct Guard {
     command: Command,
     child: Child,
     socket: UnixStream,
     until: [Nanos; CLASSES],
-    /// True if the guard died and is not yet replaced.
     lost: bool,
-    /// Earliest start of the next guard.
     next_start: Nanos,
 }
 
@@ -106,8 +102,8 @@ impl Guard {
     pub const START_EVERY: Nanos = Nanos::from_secs(1);
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Starts a guard, before the first change of its device. `command` must call [`stand`] with that device. The
-    /// guard runs in the calling thread's network namespace and receives no signals of the terminal.
+    /// Starts a guard in the calling thread's network namespace, before the first change of its device. `command` must
+    /// call [`stand`] with that device. No signals of the terminal reach it.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -126,8 +122,8 @@ impl Guard {
         Ok((child, ours))
     }
 
-    /// Sends the time until which a class is stopped, on the clock of [`now`], before the stop and at every change.
-    /// [`Nanos::ZERO`] means running, and follows the start.
+    /// Sends the end of a stop on the clock of [`now`], before the stop and at every change. [`Nanos::ZERO`] means
+    /// running, and follows the start.
     pub fn tell(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;
@@ -141,7 +137,7 @@ impl Guard {
         self.lost |= self.socket.write_all(&message.to_bytes()).is_err();
     }
 
-    /// Returns a descriptor that is readable when [`Guard::check`] is due, if there is a guard.
+    /// Returns a descriptor that is readable when [`Guard::check`] is due.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.lost).then(|| self.socket.as_fd())
@@ -185,7 +181,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns the process id of the guard.
+    /// Returns the guard's process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -207,19 +203,17 @@ impl Guard {
 }
 
 /// Runs the guard's end, in the process that [`Guard::start`] starts, with the other socket as standard input.
-/// Returns when its work is done.
 ///
 /// # Errors
 /// Returns an error if there is no tree to guard, or the device cannot be restored.
 pub fn stand(device: &str) -> Result<(), EgressError> {
     let system = |doing| move |source| EgressError::system(doing, device, source);
-    // The guard ends after its agent, so it ignores these signals. The kernel itself sends SIGHUP to a stopped guard
-    // whose agent died.
+    // The guard ends after its agent. The kernel itself sends SIGHUP to a stopped guard whose agent died.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&ignored)).map_err(system("guard"))?;
     }
-    // The index is read before any change, because the device may be renamed later.
+    // Before any change, because the device may be renamed later.
     let ifindex = egress::index_of(device)?;
     let mut egress = None;
     let agent = io::stdin()
@@ -244,7 +238,7 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
                 continue;
             };
             let _ = egress.fit(); // if the MTU is too long, the class starts with its old settings
-            // Notifies the agent first, so that it does not mistake the opening for tampering.
+            // First, so that the agent does not mistake the opening for tampering.
             let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the next read detects a dead agent
             tell();
             egress.start(class)?;
@@ -255,7 +249,6 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
     }
 }
 
-/// Restores the device, unless another agent has claimed it.
 fn put_back(ifindex: i32, device: &str) -> Result<(), EgressError> {
     match Egress::restore(ifindex) {
         Ok(removed) => {
@@ -271,7 +264,6 @@ fn put_back(ifindex: i32, device: &str) -> Result<(), EgressError> {
 #[derive(Debug)]
 struct DeadlineWatch {
     agent: UnixStream,
-    /// Bytes of an incomplete message.
     partial: Vec<u8>,
     until: [Nanos; CLASSES],
 }
@@ -306,7 +298,6 @@ impl DeadlineWatch {
         }
     }
 
-    /// Returns when each stopped class is overdue.
     fn deadlines(&self) -> impl Iterator<Item = (Class, Nanos)> {
         let stopped = Class::ALL.into_iter().zip(self.until).filter(|&(_, until)| until != Nanos::ZERO);
         stopped.map(|(class, until)| (class, until.after(GRACE)))

@@ -6,14 +6,11 @@
 //!                                                 |           ^
 //!                                              NicView      guard
 //!
-//!   config       settings: command line over file over defaults
 //!   controller   pause controller: which class to stop, start or limit; no clock, no socket
 //!   agent        thread that receives, consults the controller, and applies its changes
-//!   egress       queueing disciplines of a device: a queue per class, stopped, started, limited
+//!   egress       queueing disciplines: a queue per class
 //!   guard        second process, which opens queues that a failed agent left stopped
 //!   backlog      opposite direction: a host that cannot keep up pauses its switch
-//!   serve        metrics and status over HTTP
-//!   facts        capabilities of a device and its kernel
 //! ```
 
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! The kernel's notifications about one device: changes of its link, and changes of its queues by other programs.
-//! Requests of the agent and its guard have [a mark](MARK) and are excluded.
+//! The kernel's notifications about a device's link, and about changes of its queues by other programs. Requests of
+//! the agent and its guard have [a mark](MARK) and are excluded.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -14,10 +14,10 @@ use crate::egress::{MARK, class_of};
 
 const AF_NETLINK: i32 = 16;
 const NETLINK_ROUTE: i32 = 0;
-/// RTNLGRP_LINK, and RTNLGRP_TC for queueing disciplines, classes and filters.
+/// RTNLGRP_LINK and RTNLGRP_TC.
 const GROUPS: u32 = 1 | 1 << 3;
 
-/// Offsets in a message (struct nlmsghdr; struct ifinfomsg, struct tcmsg).
+/// Offsets in struct nlmsghdr; struct ifinfomsg, struct tcmsg.
 const INDEX_AT: u32 = 20;
 const TYPE_AT: usize = 4;
 const SEQUENCE_AT: u32 = 8;
@@ -38,11 +38,9 @@ pub(crate) struct LinkMonitor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkEvents {
     pub(crate) of_link: bool,
-    /// The link was lost; it may be up again.
+    /// The link may be up again.
     pub(crate) lost: bool,
-    /// Another program changed the queues.
     pub(crate) of_queues: bool,
-    /// Classes of changed leafs.
     pub(crate) leafs: ClassSet,
 }
 
@@ -74,7 +72,7 @@ impl LinkEvents {
 }
 
 impl LinkMonitor {
-    /// Subscribes in the network namespace of the calling thread. Other devices do not wake the waiting thread.
+    /// Subscribes in the calling thread's network namespace. Other devices do not wake the thread.
     pub(crate) fn open(ifindex: u32) -> io::Result<LinkMonitor> {
         const LOAD_WORD: u16 = 0x20;
         const AND: u16 = 0x54;
@@ -110,7 +108,6 @@ impl LinkMonitor {
                 Ok(_) => LinkEvents::of(&message),
                 Err(Errno::EAGAIN) => return Ok(events),
                 Err(Errno::EINTR) => continue,
-                // The socket's buffer overflowed.
                 Err(Errno::ENOBUFS) => LinkEvents::ANY,
                 Err(error) => return Err(error.into()),
             };

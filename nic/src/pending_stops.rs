@@ -1,8 +1,8 @@
-//! XOFFs whose classes are not stopped yet. A host's response time counts from the first XOFF of a class to its
-//! stopped queue:
+//! XOFFs whose classes are not stopped yet. A response time counts from the first XOFF of a class to its stopped
+//! queue:
 //!
 //! * for a class that is resumed before the agent has read its XOFF, to the moment of reading;
-//! * for a class whose stop the kernel refused, or which the guard opened, to the stop that succeeds.
+//! * for a stop that the kernel refused, or the guard undid, to the stop that succeeds.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -20,7 +20,6 @@ impl PendingStops {
         self.batch = ClassSet::NONE;
     }
 
-    /// Records an XOFF; `stopped` is true if the queue is stopped already.
     pub(crate) fn xoff(&mut self, came: Nanos, class: Class, stopped: bool) {
         if !self.unanswered.contains(class) && !self.batch.contains(class) {
             self.at[class.index()] = came;
@@ -42,7 +41,7 @@ impl PendingStops {
         pending.then(|| now.since(self.at[class.index()]))
     }
 
-    /// Ends a batch: classes outside `paused` were resumed before their stop. Returns their response times.
+    /// Ends a batch; returns the response times of classes that were resumed before their stop.
     pub(crate) fn resumed(&mut self, now: Nanos, paused: ClassSet) -> impl Iterator<Item = Nanos> + use<> {
         let over = ClassSet(self.unanswered.0 & !paused.0);
         self.unanswered = ClassSet(self.unanswered.0 & paused.0);

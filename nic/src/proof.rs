@@ -1,6 +1,6 @@
 //! Times for which classes may have sent while paused, because another program had changed the queues.
 //!
-//! The kernel announces changes, so the queues were intact at the last time without an announcement. Without one, a
+//! The kernel announces changes, so the queues were intact at the last time without an announcement. An unannounced
 //! defect may be as old as the last check.
 
 use xoff_wire::units::{CLASSES, ClassSet, Nanos};
@@ -10,25 +10,20 @@ pub(crate) type Paused = [Nanos; CLASSES];
 /// Pause times up to which stopped classes provably did not send.
 #[derive(Debug, Default)]
 pub(crate) struct Proof {
-    /// Pause times when the queues were last found intact.
     whole: Paused,
-    /// Pause times when no change had been announced for the last time.
     last_unchanged: Paused,
 }
 
 impl Proof {
-    /// Records that no change has been announced.
     pub(crate) const fn unchanged(&mut self, paused: Paused) {
         self.last_unchanged = paused;
     }
 
-    /// Records that the queues are intact, and were so far.
     pub(crate) const fn whole(&mut self, paused: Paused) {
         (self.whole, self.last_unchanged) = (paused, paused);
     }
 
-    /// Returns the time for which each class in `reach` may have sent while paused. `announced`: the kernel announced
-    /// the defect.
+    /// Returns the time for which each class in `reach` may have sent while paused.
     pub(crate) fn broken(&mut self, reach: ClassSet, announced: bool, paused: Paused) -> Paused {
         let since = if announced { self.last_unchanged } else { self.whole };
         let mut times = Paused::default();

@@ -1,23 +1,21 @@
 //! Measurement of this host's response time, and the recommended `peer_response` of its switch.
 //!
-//! A response time runs from the arrival of a pause frame to the kernel's confirmation that the queue is stopped.
-//! Frames in the device still leave afterwards; [`Response::recommended`] adds them. A single late frame is lost, so
-//! the recommendation is the maximum of the last [`WINDOW`] pauses: a faster past does not hide a host that has
-//! become slower.
+//! A response time runs from the arrival of a pause frame to the kernel's confirmation of the stop.
+//! [`Response::recommended`] adds the frames in the device. A single late frame is lost, so it is the maximum of the
+//! last [`WINDOW`] pauses.
 
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 /// Pauses needed for a recommendation.
 const ENOUGH: u64 = 100;
-/// Recent pauses that the recommendation covers.
 const WINDOW: usize = 1_000;
 const STEP: Nanos = Nanos::from_micros(10);
 /// Assumed with and without real-time priority.
 const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 
-/// Length of a pause near the shortest timeouts of transports: half of 67 ms (RoCE with a timeout of 14: 4.096 us x
-/// 2^14), and a sixth of TCP's 200 ms.
+/// Pause near the shortest timeouts of transports: half of 67 ms (RoCE with a timeout of 14: 4.096 us x 2^14), and a
+/// sixth of TCP's 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
 /// Response times. The agent's thread writes, any thread reads.
@@ -25,13 +23,12 @@ pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 pub struct Response {
     times: FineHistogram,
     longest: Counter,
-    /// Last response times, indexed by number.
     recent: [Counter; WINDOW],
     ahead: Nanos,
 }
 
 impl Response {
-    /// Creates an empty record for a host whose queues let `overrun` leave after a stop.
+    /// Creates an empty record; `overrun` leaves after each stop.
     #[must_use]
     pub fn new(line: BitRate, overrun: Bytes) -> Response {
         Response {
@@ -56,13 +53,13 @@ impl Response {
         &self.times
     }
 
-    /// Returns an upper bound of the `quantile` (0..=1) of all response times.
+    /// Returns an upper bound of a quantile (0..=1).
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         Some(Nanos(self.times.quantile(quantile)?).min(self.longest()))
     }
 
-    /// Returns the longest response time; zero without measurements.
+    /// Returns the longest response time, or zero.
     #[must_use]
     pub fn longest(&self) -> Nanos {
         Nanos(self.longest.get())

@@ -1,10 +1,9 @@
-//! MAC control and CNMs, received by a packet socket. It comes before all other receivers, so it also works at a port
-//! of a kernel bridge. A filter selects these frames. A membership makes the device receive 01:80:C2:00:00:01 without
-//! promiscuous mode; the kernel ends it with the process.
+//! MAC control and CNMs, received by a filtering packet socket. It comes before all other receivers, so it also works
+//! at a port of a kernel bridge. A membership makes the device receive 01:80:C2:00:00:01 without promiscuous mode; the
+//! kernel ends it with the process.
 //!
-//! The kernel removes a VLAN tag before a socket receives a frame, but MAC control with a tag must pause nothing. So
-//! the filter truncates such a frame below any valid length, and the receiver restores a header with a tag, which the
-//! parser rejects.
+//! The kernel removes a VLAN tag, but tagged MAC control must pause nothing. So the filter truncates such a frame
+//! below any valid length, and the receiver restores a tag, which the parser rejects.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -31,11 +30,9 @@ const ALL: u16 = 3;
 const FRAME_MAX: usize = 256;
 /// Maximum frames per read, so that a flood cannot occupy a real-time thread.
 pub(crate) const AT_MOST: usize = 64;
-/// Length to which the filter cuts tagged MAC control.
 const TAGGED_LEN: usize = 13;
-/// An 802.1Q tag of any VLAN, and the EtherType behind it.
+/// 802.1Q tag of any VLAN, and the EtherType behind it.
 const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
-/// Offset of a tag.
 const TAG_AT: usize = 12;
 
 #[allow(clippy::cast_possible_truncation)] // small lengths
@@ -72,7 +69,6 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Returns `None` without an Ethernet address.
     pub(crate) fn find(name: &str) -> Option<Device> {
         getifaddrs().ok()?.filter(|interface| interface.interface_name == name).find_map(|interface| {
             let link = *interface.address?.as_link_addr()?;
@@ -82,7 +78,6 @@ impl Device {
     }
 }
 
-/// Receives a switch's MAC control and CNMs.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     socket: Socket,
@@ -107,7 +102,7 @@ impl Receiver {
         self.socket.as_fd()
     }
 
-    /// Returns the frames lost since the last call, which arrived faster than they were read.
+    /// Returns the frames that arrived faster than they were read, since the last call.
     pub(crate) fn missed(&self) -> io::Result<u32> {
         xoff_xdp::host::missed(self.socket.as_fd())
     }

@@ -1,5 +1,4 @@
-//! State of a running agent: the counters of a port ([`Counters`]) and those of a host, written by the agent's
-//! threads and read by any.
+//! State of a running agent, written by the agent's threads and read by any.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,22 +17,22 @@ use crate::response::Response;
 /// State of a running agent.
 #[derive(Debug)]
 pub struct NicView {
-    /// Settings of the agent.
+    /// Agent's settings.
     pub settings: NicSettings,
-    /// Index of the device.
+    /// Device index.
     pub ifindex: u32,
     pub(crate) address: Counter,
     /// Queueing discipline that stops a class: `plug` or `tbf`.
     pub leaf: &'static str,
-    /// Counters of one port; those of queues are read every second.
+    /// Port counters; those of queues are read every second.
     pub counters: Arc<Counters>,
     /// Response times.
     pub response: Response,
     /// Frames queued, by class.
     pub waiting_frames: [Counter; CLASSES],
-    /// Frames that the kernel dropped in a class's leaf.
+    /// Frames that the kernel dropped, by class.
     pub dropped: [Counter; CLASSES],
-    /// CNMs received, by the class that they slow down.
+    /// CNMs received, by class.
     pub cnms: [Counter; CLASSES],
     /// Longest single pause in nanoseconds, by class.
     pub longest_pause: [Counter; CLASSES],
@@ -41,26 +40,26 @@ pub struct NicView {
     pub refused: Counter,
     /// Classes whose last change the kernel refused.
     pub(crate) unsettled: Counter,
-    /// Repairs of the queues after changes by another program.
+    /// Repairs of the queues.
     pub repairs: Counter,
     pub(crate) defects: Counter,
-    /// Nanoseconds for which frames of a paused class may have left, by class.
+    /// Nanoseconds for which paused frames may have left, by class.
     pub disobeyed: [Counter; CLASSES],
     /// Deletions of a class's queue by another program, with its frames.
     pub deleted: [Counter; CLASSES],
-    /// MAC control frames and CNMs lost because they arrived faster than they were read.
+    /// MAC control frames and CNMs that arrived faster than they were read.
     pub missed: Counter,
     /// Unexpected ends of the guard.
     pub guards_lost: Counter,
-    /// Bytes queued in the fullest UDP socket, if the agent polls it.
+    /// Bytes queued in the fullest UDP socket.
     pub receive_backlog: Counter,
     /// Checks of the queues, once a second.
     pub looks: Counter,
-    /// True if the agent has real-time priority.
+    /// Real-time priority of the agent.
     pub real_time: AtomicBool,
-    /// Start of the agent, on the clock of its counters.
+    /// Start on the clock of the counters.
     pub started_at: Nanos,
-    /// Start of the agent on the wall clock.
+    /// Start on the wall clock.
     pub started: SystemTime,
 }
 
@@ -111,13 +110,13 @@ impl NicView {
         self.settings.peer_response.unwrap_or_else(expected)
     }
 
-    /// Returns the device's current address.
+    /// Returns the device's address.
     #[must_use]
     pub fn address(&self) -> MacAddr {
         MacAddr::from_number(self.address.get())
     }
 
-    /// Returns the agent's faults, as text.
+    /// Describes the agent's faults.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let dropped: u64 = self.settings.lossless.iter().map(|class| self.dropped[class.index()].get()).sum();
@@ -148,7 +147,7 @@ impl NicView {
         Defects::from_number(self.defects.get())
     }
 
-    /// Describes missing or changed queues that could not be repaired.
+    /// Describes queues that could not be repaired.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
         let defects = self.defects();

@@ -1,5 +1,4 @@
-//! Checks and repairs the agent's queues. Any privileged program may change them, and frames of a paused class may
-//! leave then.
+//! Checks and repairs of the agent's queues. Any privileged program may change them, and paused frames may leave then.
 
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
@@ -9,7 +8,7 @@ use crate::guard;
 use crate::proof::Paused;
 use crate::view::list;
 
-/// Maximum number of checks at the end. A check is repeated only if the guard opened a class meanwhile.
+/// A check is repeated only if the guard opened a class meanwhile.
 const CHECKS_AT_END: u32 = 8;
 
 impl Agent {
@@ -17,7 +16,6 @@ impl Agent {
         self.controller.pauses(now).classes.map(|counts| counts.paused)
     }
 
-    /// Includes changes that the kernel has announced so far.
     pub(super) fn check_at_end(&mut self) -> Result<(), AgentError> {
         self.read_link_events()?;
         for _ in 0..CHECKS_AT_END {
@@ -29,8 +27,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Compares the kernel's queues with the agent's and repairs differences, at announced changes and every second.
-    /// Returns `false` if the guard opened a class meanwhile: call it again.
+    /// Runs at announced changes and every second. Returns `false` if the guard opened a class meanwhile: call it
+    /// again.
     pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));
@@ -44,8 +42,7 @@ impl Agent {
             }
         };
         if !self.check_guard(now).is_empty() {
-            // A class opened by the guard is no defect, and the dump may be from before or after the opening: compare
-            // again soon.
+            // A class opened by the guard is no defect, and the dump may predate the opening: compare again soon.
             self.check_again(was_announced, doubted);
             return Ok(false);
         }
@@ -67,7 +64,6 @@ impl Agent {
         Ok(true)
     }
 
-    /// Repeats a failed comparison later, with the announced change and the doubted classes.
     fn check_again(&mut self, was_announced: bool, doubted: ClassSet) {
         self.doubted = ClassSet(self.doubted.0 | doubted.0);
         let again = if was_announced { &mut self.check_at } else { &mut self.next_look };
@@ -102,7 +98,7 @@ impl Agent {
             all += counter.get();
         }
         let of_now: u64 = times.iter().map(|time| time.0).sum();
-        // Logs the first time, and whenever the sum has doubled.
+        // Logs the first time, and at each doubling of the sum.
         if of_now > 0 && (all == of_now || all.ilog2() > (all - of_now).ilog2()) {
             let classes = Class::ALL.into_iter().filter(|class| times[class.index()] > Nanos::ZERO).collect();
             let longest = times.iter().copied().max().unwrap_or_default();

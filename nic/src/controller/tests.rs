@@ -1,4 +1,4 @@
-//! The pause controller in virtual time: each threshold one nanosecond before, and at it.
+//! Thresholds in virtual time: one nanosecond before, and at it.
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};

@@ -1,9 +1,5 @@
-//! A switch's classifier ([`xoff_flow_control::classify`]) for frames of the kernel's stack, as a program of classic
-//! BPF.
-//!
-//! The program reads the fields that a switch's port would read on the wire. The outermost tag may be in the kernel's
-//! metadata, as on a VLAN device or for a forwarded frame. The program always returns the number of a class in the
-//! tree.
+//! A switch's classifier ([`xoff_flow_control::classify`]) for frames of the kernel's stack, in classic BPF. The
+//! outermost tag may be in the kernel's metadata, as on a VLAN device. The program always returns a class in the tree.
 
 use xoff_flow_control::settings::Trust;
 use xoff_netlink::tc::BpfInstruction;
@@ -49,7 +45,7 @@ const RETURN: u16 = 0x06;
 const TO_X: u16 = 0x07;
 const FROM_X: u16 = 0x87;
 
-/// Metadata (SKF_AD_OFF and on): tag, presence of a tag, and its protocol.
+/// Metadata (SKF_AD_OFF and on): tag, its presence, and its protocol.
 const VLAN_TAG: u32 = 0xffff_f000 + 44;
 const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 const VLAN_TPID: u32 = 0xffff_f000 + 60;
@@ -61,10 +57,8 @@ const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
 const LOCAL_EXPERIMENT: u32 = 0x88b5;
 
-/// Indexes of scratch memory.
 const PCP: u32 = 0;
 const ETHER_TYPE: u32 = 1;
-/// PCP of a frame without tag.
 const NO_PCP: u32 = 8;
 
 /// Verdicts of a filter that returns actions.
@@ -74,11 +68,9 @@ const ENDS_HERE: u32 = 4;
 #[derive(Clone, Copy)]
 struct Label(usize);
 
-/// Resolves jumps when their targets are known.
 #[derive(Default)]
 struct Assembler {
     code: Vec<BpfInstruction>,
-    /// Addresses of labels, and unresolved jumps.
     labels: Vec<Option<usize>>,
     open: Vec<(usize, Arm, Label)>,
 }
@@ -110,13 +102,11 @@ impl Assembler {
         self.put(JUMP, 0);
     }
 
-    /// Jumps unless the test holds.
     fn unless(&mut self, test: u16, k: u32, to: Label) -> &mut Assembler {
         self.open.push((self.code.len(), Arm::False, to));
         self.put(test, k)
     }
 
-    /// Jumps if the test holds.
     fn when(&mut self, test: u16, k: u32, to: Label) -> &mut Assembler {
         self.open.push((self.code.len(), Arm::True, to));
         self.put(test, k)
@@ -177,7 +167,7 @@ pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstr
     code.finish()
 }
 
-/// Stores PCP and EtherType in memory, and the offset of Ethernet's payload in X.
+/// Stores PCP and EtherType in memory, and the payload's offset in X.
 fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     let [inline, tagged, cn_tag, ip] = [(); 4].map(|()| code.label());
     let not_8021q = code.label();

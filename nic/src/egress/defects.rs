@@ -4,18 +4,18 @@ use std::fmt;
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
-/// A part of a tree.
+/// Part of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Queueing discipline at the root.
+    /// Root queueing discipline.
     Root,
-    /// Class that shapes the line.
+    /// Shaper of the line.
     Line,
     /// Filter that drops the frames that wake the kernel.
     Waker,
     /// Filter that classifies frames.
     Classifier,
-    /// Filter or class of another program that takes frames before the agent's.
+    /// Another program's filter or class that takes frames before the agent's.
     Foreign,
     /// Class of the shaper.
     Class(Class),
@@ -23,7 +23,7 @@ pub enum Part {
     Leaf(Class),
 }
 
-/// Set of parts that are missing or changed.
+/// Missing or changed parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defects(u32);
 
@@ -32,7 +32,6 @@ impl Defects {
     pub const NONE: Defects = Defects(0);
 
     const PARTS: [Part; 5] = [Part::Root, Part::Line, Part::Waker, Part::Classifier, Part::Foreign];
-    /// First bits of classes and leafs.
     const CLASSES: usize = 8;
     const LEAFS: usize = Defects::CLASSES + CLASSES;
 
@@ -65,7 +64,7 @@ impl Defects {
         self.0 == 0
     }
 
-    /// Returns the classes whose frames may leave while they are stopped.
+    /// Returns the classes whose frames may leave while stopped.
     #[must_use]
     pub fn reach(self) -> ClassSet {
         let of_all =
@@ -75,7 +74,7 @@ impl Defects {
         Class::ALL.into_iter().filter(is_open).collect()
     }
 
-    /// Encodes the set as a number for a counter.
+    /// Encodes the set for a counter.
     #[must_use]
     pub fn to_number(self) -> u64 {
         self.0.into()
@@ -102,7 +101,6 @@ impl FromIterator<Part> for Defects {
     }
 }
 
-/// Formats "the filter that finds classes, the queue of class 3".
 impl fmt::Display for Defects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.contains(Part::Root) {

@@ -1,11 +1,10 @@
 //! The queue of one class, which keeps its frames while it is stopped.
 //!
-//! `plug` is made for this. Without it `tbf`, a token bucket, serves. When stopped, each frame costs more than the
-//! bucket holds. When running, its rate is far above any line's. The kernel polls a restarted bucket only when a
-//! frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
+//! `plug` is made for this. Without it `tbf` serves: each frame of a stopped bucket costs more than it holds. The
+//! kernel polls a restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
 //!
-//! A queueing discipline in BPF (Linux 6.16, CONFIG_NET_SCH_BPF) could be stopped by a write to a map. It is no third
-//! kind, because the kernel accepts it only at a device's root or below `mq`, not below a shaper.
+//! A queueing discipline in BPF (Linux 6.16) is no third kind: the kernel accepts it only at a device's root or below
+//! `mq`, not below a shaper.
 
 use std::fmt;
 use std::thread;
@@ -16,7 +15,7 @@ use xoff_netlink::tc::{Bucket, Handle, Place, Plug, Qdisc, Rate, TcError};
 
 use super::error::EgressError;
 
-/// A kind of queue that can be stopped and started.
+/// Kind of queue that can be stopped and started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaf {
     /// `plug`.
@@ -29,7 +28,6 @@ pub enum Leaf {
 const OPEN: Rate = Rate { bytes_per_second: 125_000_000_000, overhead: 0, least: 0 };
 
 impl Leaf {
-    /// Preferred kind first.
     pub(super) const ALL: [Leaf; 2] = [Leaf::Plug, Leaf::Tbf];
 
     /// Returns the kernel's name of the kind.
@@ -44,7 +42,7 @@ impl Leaf {
     /// Returns the kind that this kernel supports, found by a trial in a new network namespace.
     ///
     /// # Errors
-    /// Returns an error if it supports neither, or refuses the namespace (without CAP_SYS_ADMIN).
+    /// Returns an error without either kind, or without CAP_SYS_ADMIN.
     pub fn of_this_kernel() -> Result<Leaf, EgressError> {
         let probe = thread::spawn(|| {
             let refused = |source| EgressError::system("look what the kernel has for", "a device", source);
@@ -59,7 +57,6 @@ impl Leaf {
         probe.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
     }
 
-    /// Returns the first kind that `make` accepts.
     pub(super) fn first(
         kinds: impl IntoIterator<Item = Leaf>,
         mut make: impl FnMut(Leaf) -> Result<(), TcError>,
@@ -75,7 +72,7 @@ impl Leaf {
         Err(EgressError::NoLeaf { tried: tried.join(", ") })
     }
 
-    /// Returns the settings for creation; a plug is created stopped in any case.
+    /// A plug is created stopped in any case.
     pub(super) fn creation(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match self {
             Leaf::Plug => Qdisc::Plug(Plug::Limit(limit)),
@@ -83,7 +80,6 @@ impl Leaf {
         }
     }
 
-    /// Returns the settings to stop or start an existing queue.
     pub(super) fn update(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match (self, stopped) {
             (Leaf::Plug, true) => Qdisc::Plug(Plug::Block),

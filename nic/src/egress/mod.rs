@@ -8,18 +8,16 @@
 //!        └─ 786e:10       class 0, served last         └─ 7870: leaf
 //! ```
 //!
-//! Classes are served in strict priority, the highest first. HTB guarantees each class almost nothing, and lends the
-//! line in that order. A stopped [leaf](Leaf) keeps its frames, and HTB serves the next class. Frames in a leaf count
-//! in their socket's send buffer, so a program that sends more sleeps. Nothing is dropped as long as the leaf's limit
-//! exceeds the send buffers of all sockets.
+//! HTB guarantees each class almost nothing, and lends the line in strict priority, past stopped [leafs](Leaf). Queued
+//! frames count in their socket's send buffer, so a program that sends more sleeps. Nothing is dropped as long as the
+//! leaf's limit exceeds the send buffers of all sockets.
 //!
-//! The shaper counts a frame as the line does: with FCS, preamble and gap, and at least 64 bytes. It always adds a
-//! tag, because a tag in metadata is invisible to it. So the device's own ring, which cannot be stopped, stays empty.
+//! The shaper counts FCS, preamble and gap, at least 64 bytes, and always a tag, because a tag in metadata is
+//! invisible to it. So the device's own ring, which cannot be stopped, stays empty. MAC control frames leave first,
+//! unshaped and never stopped.
 //!
-//! MAC control frames leave before all others, unshaped and never stopped.
-//!
-//! The [journal](Journal) records the device's previous state before it is changed. So the guard, the next agent or
-//! `xoff nic restore` can restore the device, however the agent ended.
+//! The [journal](Journal) records the device's previous state before it is changed, so that the guard, the next agent
+//! or `xoff nic restore` can restore it.
 
 mod classify;
 mod defects;
@@ -61,7 +59,7 @@ pub struct LeafCounts {
     pub frames: u64,
     /// Bytes sent, without FCS.
     pub bytes: u64,
-    /// Frames dropped because the leaf was full, or they were longer than its MTU allowed.
+    /// Frames dropped: the leaf was full, or its MTU shorter.
     pub dropped: u64,
     /// Frames queued.
     pub waiting_frames: u64,
@@ -70,7 +68,7 @@ pub struct LeafCounts {
 }
 
 impl LeafCounts {
-    /// Adds the counts since `last`; lower counters are those of a new leaf.
+    /// Lower counters are those of a new leaf.
     fn add(&mut self, last: &mut Statistics, now: Statistics) {
         let has_fewer_drops = now.drops.wrapping_sub(last.drops).cast_signed() < 0;
         if now.frames < last.frames || now.bytes < last.bytes || has_fewer_drops {
@@ -84,20 +82,20 @@ impl LeafCounts {
     }
 }
 
-/// Result of comparing and repairing a device's queues.
+/// Result of repairing a device's queues.
 #[derive(Debug, Default)]
 pub struct Repair {
-    /// Parts that were missing or changed.
+    /// Parts missing or changed before.
     pub found: Defects,
-    /// Parts that are missing or changed after the repair.
+    /// Parts missing or changed after.
     pub left: Defects,
-    /// Classes whose leaf was deleted: its queued frames are lost and counted nowhere.
+    /// Classes whose leaf was deleted: its frames are lost, and counted nowhere.
     pub deleted: ClassSet,
     /// Error that ended the repair early.
     pub refused: Option<EgressError>,
 }
 
-/// The tree of a device, in the network namespace of the opening thread; usable from any thread.
+/// Tree of a device, in the network namespace of the opening thread; usable from any thread.
 #[derive(Debug)]
 pub struct Egress {
     tc: Conversation,
@@ -108,7 +106,6 @@ pub struct Egress {
     /// Excludes other processes; `None` for a tree [found](Egress::find), which belongs to its creator.
     claim: Option<Claim>,
     journal: Journal,
-    /// Last statistics of each leaf, and counts since installation.
     last: [Statistics; CLASSES],
     counts: [LeafCounts; CLASSES],
     stopped: ClassSet,
@@ -117,13 +114,10 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Time for queued frames to leave at removal.
     const DRAIN: Duration = Duration::from_millis(300);
-    /// Time for a dying agent or its guard to release the device.
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device and reads its state for later restoration. Changes nothing, except that it undoes changes of
-    /// a killed switch.
+    /// Claims the device and reads its state. Changes nothing, except that it undoes changes of a killed switch.
     ///
     /// # Errors
     /// Returns [`EgressError`].
@@ -137,7 +131,7 @@ impl Egress {
         };
         // Changes of a killed switch are undone by now: this is the device's own state.
         let nodes = egress.tc.qdiscs(ifindex)?;
-        // A leftover tree is taken over, and its journal has the state before it.
+        // A leftover tree is taken over; its journal has the state before it.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {
@@ -151,8 +145,7 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Builds the tree with every class running without limit. A killed agent's tree is taken over, with its queued
-    /// frames.
+    /// Builds the tree with every class running without limit. Takes over a killed agent's tree, with its frames.
     ///
     /// # Errors
     /// Returns [`EgressError`] and leaves the device unchanged.
@@ -222,7 +215,7 @@ impl Egress {
     /// Finds the tree of a device, of any creator.
     ///
     /// # Errors
-    /// Returns an error if the device does not exist, or the kernel refuses.
+    /// Returns an error if the device is missing, or the kernel refuses.
     pub fn find(ifindex: i32) -> Result<Option<Egress>, EgressError> {
         let mut egress = Egress::found(&name_of(ifindex)?, ifindex)?;
         Ok(Tree::is_in(&egress.tc.qdiscs(ifindex)?).then_some(egress))
@@ -251,11 +244,10 @@ impl Egress {
         })
     }
 
-    /// Undoes the changes of a killed agent or switch: starts all classes and restores the device. Returns `None` if
-    /// there are none.
+    /// Undoes the changes of a killed agent or switch, if any.
     ///
     /// # Errors
-    /// Returns an error if another process uses the device, and the errors of [`Egress::prepare`].
+    /// Returns an error if another process uses the device, or one of [`Egress::prepare`].
     pub fn restore(ifindex: i32) -> Result<Option<Removed>, EgressError> {
         let mut egress = Egress::claimed(&name_of(ifindex)?, ifindex)?;
         let left = egress.left()?;
@@ -270,7 +262,7 @@ impl Egress {
         Ok(Some(removed))
     }
 
-    /// Stops a class: after the return no frame leaves its leaf. One frame may still be in the driver.
+    /// Stops a class: after the return no frame leaves its leaf. One may still be in the driver.
     ///
     /// # Errors
     /// Returns the kernel's refusal: the device or the tree may be gone.
@@ -289,11 +281,10 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Adapts the tree to the device's current MTU; to be called periodically. After a refusal the tree keeps the
-    /// previous MTU.
+    /// Adapts the tree to the device's MTU; call periodically. After a refusal it keeps the previous one.
     ///
     /// # Errors
-    /// Returns [`EgressError::TooLong`], and the errors of [`Egress::stop`].
+    /// Returns [`EgressError::TooLong`], or one of [`Egress::stop`].
     pub fn follow_mtu(&mut self) -> Result<(), EgressError> {
         let mtu = self.mtu()?;
         self.tree.follow(&mut self.tc, mtu, self.stopped)
@@ -312,8 +303,8 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Compares a [dump](Self::dump) with the tree, and repairs it: classes are stopped before frames are led to
-    /// them. `doubted` are classes whose leaf another program changed.
+    /// Repairs differences of a [dump](Self::dump), stopping classes before frames are led to them. `doubted` are
+    /// classes whose leaf another program changed.
     ///
     /// # Errors
     /// Returns [`EgressError::Replaced`] if another program's queueing discipline is at the root; it stays.
@@ -336,13 +327,13 @@ impl Egress {
         }
         let repaired = self.tree.repair(&mut self.tc, dump, found, self.stopped);
         let repaired = repaired.and_then(|()| self.tree.wake());
-        // A leaf that does not report its state stays in doubt until its repair succeeds.
+        // A leaf does not report its state: it stays in doubt until its repair succeeds.
         let doubted = if repaired.is_err() { doubted } else { ClassSet::NONE };
         let left = self.dump().map_or(found, |dump| self.tree.defects(&dump, self.stopped, doubted));
         Ok(Repair { found, left, deleted, refused: repaired.err() })
     }
 
-    /// Prepares stops and starts for the device's current MTU; returns true if it has changed.
+    /// Prepares stops and starts for the device's MTU; returns true if it has changed.
     ///
     /// # Errors
     /// Returns [`EgressError::TooLong`], or an error if the device is gone.
@@ -357,7 +348,7 @@ impl Egress {
             .map_err(|source| EgressError::system("read the MTU of", self.tree.device(), source))
     }
 
-    /// Limits a class to a rate; the line's rate or more ends the limit.
+    /// Limits a class; the line's rate or more ends the limit.
     ///
     /// # Errors
     /// Returns the errors of [`Egress::stop`].
@@ -387,19 +378,19 @@ impl Egress {
         self.tree.leaf()
     }
 
-    /// Returns the index of the device in its network namespace.
+    /// Returns the device's index in its network namespace.
     #[must_use]
     pub fn ifindex(&self) -> i32 {
         self.tree.ifindex()
     }
 
-    /// Returns the bytes of [`EgressSettings::overrun`] at the current MTU.
+    /// Returns [`EgressSettings::overrun`] at the current MTU.
     #[must_use]
     pub fn overrun(&self) -> Bytes {
         self.tree.overrun()
     }
 
-    /// Returns the settings that failed, as text.
+    /// Returns the settings that failed.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -417,21 +408,19 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Starts all classes, waits briefly for queued frames to leave, and restores the device, each part
-    /// independently.
+    /// Starts all classes, waits briefly for their frames to leave, and restores the device.
     #[must_use]
     pub fn remove(mut self) -> Removed {
         self.put_back(true)
     }
 
-    /// Restores the device. `had_tree`: the tree was built, so another program installed a different root.
+    /// `had_tree`: the tree was built, so another root is another program's.
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
         let device = match self.offloads.device() {
             Ok(Some(device)) => device,
             Ok(None) => {
-                // The device is gone, with everything to restore.
                 self.claim.iter().for_each(Journal::clear);
                 return removed;
             }
@@ -459,7 +448,7 @@ impl Egress {
         removed
     }
 
-    /// Starts all classes, and waits until no frame is queued, or the time is over.
+    /// Waits until no frame is queued, or the time is over.
     fn empty(&mut self, removed: &mut Removed) -> Result<(), EgressError> {
         let _ = self.fit(); // if the MTU is too long, the class starts with its old settings
         self.open()?;
@@ -478,7 +467,7 @@ impl Egress {
 
 impl Drop for Egress {
     fn drop(&mut self) {
-        // A tree without a claim was only found, and belongs to its creator.
+        // A tree without a claim belongs to its creator.
         if !self.removed && self.claim.is_some() {
             self.put_back(true);
         }
@@ -488,15 +477,15 @@ impl Drop for Egress {
 /// Result of removing a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Queued frames of each class that were lost.
+    /// Queued frames lost, by class.
     pub lost: [u64; CLASSES],
-    /// Total frames of each class dropped because its leaf was full.
+    /// Frames dropped because the leaf was full, by class.
     pub dropped: [u64; CLASSES],
-    /// Failed restorations, as text.
+    /// Failed restorations.
     pub warnings: Vec<String>,
 }
 
-/// Waits for the previous owner. The kernel closes a dying process's descriptors one by one, so its guard learns of
+/// Waits for the previous owner: the kernel closes a dying process's descriptors one by one, so its guard learns of
 /// the death before the device is free.
 fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
@@ -511,10 +500,10 @@ fn name_of(ifindex: i32) -> Result<String, EgressError> {
     name.ok_or_else(|| EgressError::NoSuchDevice { device: format!("of index {ifindex}") })
 }
 
-/// Returns the index of a device in the network namespace of the calling thread.
+/// Returns a device's index in the calling thread's network namespace.
 ///
 /// # Errors
-/// Returns an error if the device does not exist.
+/// Returns an error if the device is missing.
 pub fn index_of(device: &str) -> Result<i32, EgressError> {
     let index = if_nametoindex(device).ok().and_then(|index| i32::try_from(index).ok());
     index.ok_or_else(|| EgressError::NoSuchDevice { device: device.to_owned() })

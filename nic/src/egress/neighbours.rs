@@ -1,5 +1,5 @@
-//! Queues of packets that wait for a neighbour's address, in front of the device. By default they hold one socket's
-//! send buffer and drop beyond it. The agent raises the limit to a leaf's, so that sockets block instead.
+//! Queues of packets that wait for a neighbour's address. By default they drop beyond one socket's send buffer. The
+//! agent raises the limit to a leaf's, so that sockets block instead.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,15 +7,14 @@ use std::os::unix::fs::FileExt as _;
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of a device's neighbour queues for IPv4 and IPv6, in the network namespace of the opening thread; usable
-/// from any thread.
+/// Limits of a device's neighbour queues, in the network namespace of the opening thread; usable from any thread.
 #[derive(Debug)]
 pub(super) struct NeighbourQueues {
     device: String,
     files: [Option<File>; 2],
 }
 
-/// Limits in bytes; `None` if the device lacks the family.
+/// Bytes for IPv4 and IPv6; `None` if the device lacks the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NeighbourBytes([Option<u32>; 2]);
 
@@ -29,7 +28,6 @@ impl NeighbourQueues {
     }
 
     pub(super) fn read(&self) -> NeighbourBytes {
-        // Each read starts at the beginning of the file.
         let read = |file: &Option<File>| {
             let mut text = [0; 16];
             let len = file.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -38,8 +36,8 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Restores limits that are still as they were set, at the device's current name. A renamed device must be in the
-    /// calling thread's namespace: the kernel removed the old files.
+    /// Restores limits that are still as set. The kernel removed the files of a renamed device, which must be in the
+    /// calling thread's namespace.
     pub(super) fn put_back(
         &self,
         device: &str,
@@ -62,7 +60,7 @@ impl NeighbourQueues {
 }
 
 impl NeighbourBytes {
-    /// Returns the limits to restore: `self` where `now` equals `set`, else `now`.
+    /// Returns `self` where `now` equals `set`, else `now`.
     pub(super) fn unless_changed(self, set: NeighbourBytes, now: NeighbourBytes) -> NeighbourBytes {
         let of = |family: usize| {
             let is_ours = set.0[family] == now.0[family];
@@ -71,7 +69,6 @@ impl NeighbourBytes {
         NeighbourBytes([of(0), of(1)])
     }
 
-    /// Raises each limit to `bytes`.
     pub(super) fn at_least(self, bytes: u32) -> NeighbourBytes {
         NeighbourBytes(self.0.map(|family| family.map(|before| before.max(bytes))))
     }

@@ -1,5 +1,4 @@
-//! State of a device before the tree: root queueing discipline, offloads, and limits of bytes queued for neighbours.
-//! The [journal](xoff_xdp::Journal) records it before any change.
+//! A device's state before the tree, which the [journal](xoff_xdp::Journal) records before any change.
 
 use serde::{Deserialize, Serialize};
 use xoff_netlink::Conversation;
@@ -26,16 +25,13 @@ const KINDS: [&str; 12] = [
     "tbf",
 ];
 
-/// State before the tree, and values that the agent set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedState {
-    /// Offloads before; `None` leaves them as they are.
     offloads: Option<OffloadsBefore>,
-    /// Offloads as set; `None` until then.
     offloads_set: Option<OffloadsBefore>,
     neighbours: NeighbourBytes,
     neighbours_set: NeighbourBytes,
-    /// Root before; `None` is the default, which the kernel restores itself.
+    /// `None` is the default, which the kernel restores itself.
     root: Option<SavedRoot>,
 }
 
@@ -74,7 +70,6 @@ impl SavedState {
         })
     }
 
-    /// Raises the limits to at least `bytes`, and returns them.
     pub(super) fn let_wait(&mut self, bytes: u32) -> NeighbourBytes {
         self.neighbours_set = self.neighbours.at_least(bytes);
         self.neighbours_set
@@ -84,9 +79,8 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns the state to restore after a killed agent: recorded values, and present ones where another program has
-    /// changed them. `nodes` are the queueing disciplines of a device without the tree, whose present root is the one to
-    /// restore; `None`: the tree is there, and the recorded root is restored.
+    /// Returns the state to restore after a killed agent, with present values where another program has changed them.
+    /// `nodes`: queueing disciplines of a device without the tree; `None` if the tree is there.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -107,9 +101,8 @@ impl SavedState {
         })
     }
 
-    /// Replaces the tree by the previous root in one request, so that a killed process leaves one or the other. After
-    /// a refusal tries the root's kind with the kernel's defaults, then the device's default. Returns failures as
-    /// text.
+    /// Replaces the tree in one request, so that a killed process leaves one or the other. After a refusal tries the
+    /// root's kind with the kernel's defaults, then the device's default. Returns failures.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();
@@ -128,7 +121,7 @@ impl SavedState {
         warnings
     }
 
-    /// Restores everything outside the tree at the device, now called `device`. Returns failures as text.
+    /// Restores everything outside the tree; returns failures.
     pub(super) fn put_rest_back(
         &self,
         device: &str,

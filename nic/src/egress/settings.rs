@@ -1,5 +1,3 @@
-//! Settings of a host's queues.
-
 use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 
 use super::Leaf;
@@ -15,28 +13,27 @@ const HEADERS: u32 = 14 + 8;
 pub struct EgressSettings {
     /// Device, line rate and classification.
     pub nic: NicSettings,
-    /// Maximum bytes of layer 1 by which the shaper may exceed its rate after a late timer. They are part of a peer's
-    /// headroom.
+    /// Bytes of layer 1 by which the shaper may exceed its rate after a late timer; part of a peer's headroom.
     pub burst: Bytes,
-    /// Maximum bytes queued in a lossless class; see [`EgressSettings::LIMIT_LOSSLESS`].
+    /// Bytes that a lossless class may queue.
     pub limit_lossless: u32,
-    /// Maximum bytes queued in a lossy class; see [`EgressSettings::LIMIT_LOSSY`].
+    /// Bytes that a lossy class may queue.
     pub limit_lossy: u32,
     /// Kind of queue; `None` is the kernel's best.
     pub leaf: Option<Leaf>,
 }
 
 impl EgressSettings {
-    /// Used share of the line, 99 %. A hundredth of the rest covers the difference of two clocks; the remainder
-    /// drains a burst from the device's ring within a hundred times its delay.
+    /// Used share of the line. A hundredth of the rest covers the difference of two clocks; the remainder drains a
+    /// burst from the device's ring within a hundred times its delay.
     pub const SHARE: f64 = 0.99;
-    /// Default limit of a lossless class, 64 MiB: three hundred sockets with Linux's default send buffer (208 KiB),
-    /// or the 65 frames of 4 KiB that soft-RoCE queues for each of 250 queue pairs.
+    /// 64 MiB: three hundred sockets with Linux's default send buffer (208 KiB), or 65 frames of 4 KiB of soft-RoCE
+    /// for each of 250 queue pairs.
     pub const LIMIT_LOSSLESS: u32 = 64 << 20;
-    /// Default limit of a lossy class, 4 MiB: more than an ordinary queue of a thousand frames.
+    /// 4 MiB: more than an ordinary queue of a thousand frames.
     pub const LIMIT_LOSSY: u32 = 4 << 20;
 
-    /// Returns the defaults for an agent's settings.
+    /// Returns the defaults.
     #[must_use]
     pub fn new(nic: NicSettings) -> EgressSettings {
         EgressSettings {
@@ -48,8 +45,8 @@ impl EgressSettings {
         }
     }
 
-    /// Returns the maximum bytes of layer 1 that leave after [`Egress::stop`](super::Egress::stop) has returned: the
-    /// frame in the driver and the shaper's burst. A peer's headroom must hold them.
+    /// Returns the maximum bytes of layer 1 that leave after [`Egress::stop`](super::Egress::stop): the frame in the
+    /// driver and the shaper's burst. A peer's headroom must hold them.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))

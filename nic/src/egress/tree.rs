@@ -1,4 +1,4 @@
-//! The tree: its handles, its requests, and the frame that wakes it.
+//! Handles and requests of the tree, and the frame that wakes it.
 
 use std::io;
 
@@ -13,19 +13,17 @@ use super::error::EgressError;
 use super::settings::{OVERHEAD, longest_at, overrun};
 use super::{EgressSettings, Leaf};
 
-/// Number that identifies a leftover tree; the kernel chooses none below 0x8000.
+/// Identifies a leftover tree; the kernel chooses none below 0x8000.
 const MAJOR: u16 = 0x786e;
 /// Major number of class 0's leaf; the others follow.
 const LEAVES: u16 = 0x7870;
-/// Shaper of the line, and minor number of class 0.
+/// Shaper of the line; also class 0's minor number.
 const LINE_HANDLE: Handle = Handle::new(MAJOR, 1);
 const CLASS_0: u16 = 0x10;
 
 pub(super) const ROOT: Handle = Handle::new(MAJOR, 0);
-/// Handle of each filter, among those of its priority.
 const FILTER: Handle = Handle(1);
 
-/// Priorities of the filters.
 const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
 
@@ -33,7 +31,7 @@ const LEAST: u16 = 60 + OVERHEAD;
 /// Longest frame that costs less than a bucket's maximum.
 const LONGEST: u32 = 65_522;
 
-/// A device's queueing disciplines, classes and filters at one time.
+/// Queueing disciplines, classes and filters of a device.
 #[derive(Debug)]
 pub struct QueueDump {
     pub(super) qdiscs: Vec<Node>,
@@ -57,7 +55,7 @@ impl QueueDump {
         self.classes.iter().find(|node| node.handle == handle)
     }
 
-    /// Returns filters that precede the agent's classifier, or replace it.
+    /// Returns filters that precede or replace the agent's classifier.
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
         // A node without handle stands for all filters of its priority and protocol.
@@ -67,7 +65,7 @@ impl QueueDump {
         })
     }
 
-    /// Returns classes below the agent's, which then have no leafs, children first.
+    /// Children first.
     fn foreign_classes(&self) -> Vec<Handle> {
         let mut parents = Class::ALL.map(class_handle).to_vec();
         let mut found = Vec::new();
@@ -93,7 +91,6 @@ fn class_handle(class: Class) -> Handle {
     Handle::new(MAJOR, CLASS_0 + u16::from(class.get()))
 }
 
-/// Returns the class with this leaf.
 pub(crate) fn class_of(leaf: Handle) -> Option<Class> {
     Class::ALL.into_iter().find(|&class| leaf_place(0, class).handle == leaf)
 }
@@ -106,10 +103,9 @@ pub(super) struct Tree {
     leaf: Leaf,
     limits: [u32; CLASSES],
     longest: u32,
-    /// Shaped rate in bytes per second, and burst; 0 in a tree that was found.
+    /// Bytes per second, and burst; 0 in a tree that was found.
     shaped: u64,
     burst: Bytes,
-    /// Maximum rate of each class, in bytes per second.
     ceils: [u64; CLASSES],
     /// Waker and classifier; `None` in a tree that was found.
     filters: Option<[Filter; 2]>,
@@ -120,12 +116,10 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Finds a tree among a device's queueing disciplines.
     pub(super) fn is_in(nodes: &[Node]) -> bool {
         nodes.iter().any(|node| node.handle == ROOT && node.parent == Handle::ROOT && node.kind == "htb")
     }
 
-    /// Prepares a tree to build, or to take over from `nodes`.
     pub(super) fn new(
         device: &str,
         ifindex: i32,
@@ -188,7 +182,6 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Returns true if the MTU has changed.
     pub(super) fn fit(&mut self, mtu: u32) -> Result<bool, EgressError> {
         let longest = longest_at(mtu);
         if longest > LONGEST {
@@ -202,8 +195,7 @@ impl Tree {
         Ok(true)
     }
 
-    /// Adapts the queues to an MTU. After a refusal the tree keeps the previous one, and accepted changes are
-    /// repaired as defects.
+    /// After a refusal the tree keeps the previous MTU, and accepted changes are repaired as defects.
     pub(super) fn follow(
         &mut self,
         tc: &mut Conversation,
@@ -251,7 +243,7 @@ impl Tree {
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
-    /// Creates or changes the rest of the tree, with all classes running.
+    /// All classes run.
     pub(super) fn grow(&mut self, tc: &mut Conversation) -> Result<(), EgressError> {
         tree(tc.send(&mut self.line()))?;
         for class in Class::ALL {
@@ -264,8 +256,7 @@ impl Tree {
         self.wake()
     }
 
-    /// Finds parts that the kernel reports differently. `doubted` are classes whose leaf another program changed,
-    /// perhaps invisibly.
+    /// `doubted`: classes whose leaf another program changed, perhaps invisibly.
     pub(super) fn defects(&self, dump: &QueueDump, stopped: ClassSet, doubted: ClassSet) -> Defects {
         let line = dump.class(LINE_HANDLE).is_some_and(|node| self.line_class().agrees_with(node));
         let class_is_whole = |class| {
@@ -372,7 +363,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns the configured kind, or the first that the kernel accepts at class 0, which is served last.
+    /// Without a configured kind tries class 0, which is served last.
     fn choose(&self, tc: &mut Conversation) -> Result<Leaf, EgressError> {
         let place = leaf_place(self.ifindex, Class::ALL[0]);
         let there = tc.qdiscs(self.ifindex)?;
@@ -470,8 +461,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the kernel poll the queues. A bucket whose rate changed waits for a time computed from the old rate,
-    /// unless a frame is sent. The tree's first filter drops this frame, so it is neither sent nor counted.
+    /// Makes the kernel poll the queues: a bucket whose rate changed waits for a time computed from the old rate,
+    /// unless a frame is sent. The tree's first filter drops this frame uncounted.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());

@@ -1,4 +1,4 @@
-//! An agent's `/metrics`: the numbers of its `/status`, named as a switch's where the meaning is equal.
+//! `/metrics` of an agent, named as a switch's where the meaning is equal.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! HTTP of a host's agent: `/metrics`, `/status` and `/healthz`, with a switch's code and names. Requests only read
-//! counters, so they never delay the agent.
+//! HTTP of a host's agent: `/metrics`, `/status` and `/healthz`. Requests only read counters, so they never delay the
+//! agent.
 
 mod metrics;
 mod status;

@@ -1,5 +1,4 @@
-//! The JSON of an agent's `/status`. Fields are named as a switch's where their meaning is equal, and are only ever
-//! added.
+//! `/status` of an agent, named as a switch's where the meaning is equal. Fields are only ever added.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;

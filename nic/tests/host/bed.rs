@@ -1,5 +1,3 @@
-//! A host and its peer, with programs that send and receive.
-
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -17,13 +15,11 @@ use xoff_nic::NicWishes;
 use xoff_nic::egress::{Egress, EgressError, EgressSettings, LeafCounts};
 use xoff_wire::units::{BitRate, Class};
 
-/// Much longer than any event takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const LOSSLESS: Class = Class::ALL[3];
-/// Lossy class without the kernel's own frames (IPv6 multicast reports), which are in class 0.
+/// Without the kernel's own frames (IPv6 multicast reports), which are in class 0.
 pub const LOSSY: Class = Class::ALL[1];
-/// DSCPs of the two classes.
 pub const DSCP_LOSSLESS: u8 = 24;
 pub const DSCP_LOSSY: u8 = 8;
 
@@ -33,7 +29,7 @@ pub fn install(settings: &EgressSettings) -> Result<Egress, EgressError> {
     Egress::prepare(settings)?.install(settings)
 }
 
-/// Name of the device at both ends, which no device of a machine has.
+/// Name that no device of a machine has.
 pub const DEVICE: &str = "nic0";
 
 pub fn nic(device: &str) -> u32 {
@@ -158,7 +154,6 @@ fn v6(host: u16) -> Ipv6Addr {
     Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host)
 }
 
-/// Returns settings with a line slow enough for this machine.
 pub fn settings() -> EgressSettings {
     settings_at(BitRate::from_mbps(200))
 }
@@ -204,7 +199,6 @@ pub fn received(socket: &UdpSocket, count: usize) -> Vec<usize> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Asserts that no datagram has arrived.
 pub fn nothing(socket: &UdpSocket) {
     socket.set_nonblocking(true).unwrap();
     assert_eq!(socket.recv(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);

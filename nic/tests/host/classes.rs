@@ -1,5 +1,5 @@
-//! Classification by a real kernel, frame by frame and with all classes stopped: every frame joins the class that a
-//! switch's port would choose.
+//! Classification by a real kernel, with all classes stopped: every frame joins the class that a switch's port would
+//! choose.
 
 use std::process::Command;
 
@@ -39,7 +39,6 @@ impl Frame {
     }
 }
 
-/// Returns tags that a switch distinguishes, and others.
 fn tags() -> Vec<Vec<(u16, u16)>> {
     let pcps =
         (0..8).map(|pcp: u16| vec![(0x8100, pcp << 13 | if pcp.is_multiple_of(2) { 0 } else { 0x1007 })]);
@@ -88,7 +87,6 @@ fn port() -> PortSettings {
     Config::from_toml("a file", text, Machine::default()).unwrap().switch.ports[0].clone()
 }
 
-/// A path of frames into the host's queues.
 struct Road {
     how: &'static str,
     index: i32,
@@ -97,12 +95,12 @@ struct Road {
 }
 
 impl Road {
-    /// Sends with all tags in the frame.
+    /// All tags are in the frame.
     fn sent(egress: &Egress) -> Road {
         Road { how: "sent", index: egress.ifindex(), senders: Vec::new() }
     }
 
-    /// Sends with the outermost tag in metadata.
+    /// The outermost tag is in metadata.
     fn forwarded(egress: &Egress) -> Road {
         let ip = |words: &str| assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success());
         ip("link add nic1 type veth peer name nic2");

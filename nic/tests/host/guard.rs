@@ -1,4 +1,4 @@
-//! The guard's work after the agent fails.
+//! Work of the guard after the agent fails.
 
 use std::env;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The queues of a host that obeys PFC, in namespaces over veth pairs. The tests need root and fail without it.
+//! Queues of a host that obeys PFC, over veth pairs. The tests need root and fail without it.
 
 #![allow(clippy::unwrap_used)]
 

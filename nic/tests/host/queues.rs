@@ -1,5 +1,3 @@
-//! Classes that are stopped, started, limited and full.
-
 use xoff_nic::egress::{Egress, EgressSettings, Leaf};
 use xoff_xdp::PacketSender;
 
@@ -9,7 +7,6 @@ use crate::bed::{
 };
 use xoff_wire::units::{BitRate, ClassSet};
 
-/// Returns all kinds of leaf that this kernel supports.
 fn leafs() -> Vec<EgressSettings> {
     let best = Leaf::of_this_kernel().unwrap();
     println!("this kernel's leaf is {best}");
@@ -135,8 +132,8 @@ fn the_higher_class_leaves_first() {
         (0..50).for_each(|_| sender.send(&long_frame(class.get() << 3)).unwrap());
     }
     classes.iter().for_each(|&class| egress.start(class).unwrap());
-    // At any time, a class with queued frames keeps all lower classes waiting. Exceptions are the one frame that HTB
-    // guarantees each class, and frames that left before the higher classes were started.
+    // A class with queued frames keeps all lower classes waiting, except the one frame that HTB guarantees each class,
+    // and frames that left before the higher classes were started.
     let early = |egress: &mut Egress| egress.counts().unwrap().map(|counts| counts.frames);
     let at_start = early(&mut egress);
     wait_for("all to leave", || {

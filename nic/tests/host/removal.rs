@@ -45,7 +45,7 @@ fn a_device_is_put_back_as_it_was() {
         ] {
             assert!(during.contains(expected), "no {expected:?} in {during}");
         }
-        // Called from another namespace, in which a device has the same name.
+        // Another namespace has a device with the same name.
         let removed = bed.peer.namespace().run(|| egress.remove());
         assert_eq!(Bed::description_in(bed.peer.namespace()), others);
         assert_eq!((removed.lost, removed.warnings), ([0; 8], vec![]));
@@ -122,7 +122,6 @@ fn a_device_has_one_tree_at_a_time() {
     assert!(refused.starts_with("nic0 is a port of this xoff already"), "{refused}");
 }
 
-/// Environment variable of the process that the next test kills.
 const VICTIM: &str = "XOFF_NIC_VICTIM";
 
 // proves: host-guard

@@ -1,5 +1,4 @@
-//! Changes of a running host's queues by another program: the defects are named and repaired, and stopped classes are
-//! stopped again.
+//! Changes of a running host's queues by another program, named and repaired.
 
 use std::process::Command;
 
@@ -21,7 +20,7 @@ fn parts(parts: &[Part]) -> Defects {
     parts.iter().copied().collect()
 }
 
-/// Words are between spaces; `_` stands for a space.
+/// Splits at spaces; `_` stands for a space.
 fn tc(bed: &Bed, words: &str) {
     let words = words.split(' ').map(|word| word.replace('_', " "));
     let output = bed.namespace().output(Command::new("tc").args(words.clone())).unwrap();
