@@ -6,12 +6,11 @@ use std::time::Instant;
 use xoff_sim::{Fabric, Line, Picos, Seed, permutation, topology};
 use xoff_wire::units::{BitRate, Class};
 
-/// Frame length without FCS; 1,500 bytes with it.
 const FRAME: u32 = 1_496;
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 const WARM_UP: Picos = Picos::from_micros(1_000);
 const HOPS: u64 = 6_000_000;
-/// Parts of the measurement; the fastest tenth shows the speed without interference.
+/// The fastest tenth shows the speed without interference.
 const PARTS: u64 = 60;
 
 fn main() {
@@ -56,7 +55,6 @@ fn main() {
     );
 }
 
-/// Returns the peak memory in MB; zero if the system does not report it.
 fn peak_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,9 +1,8 @@
 //! Event queue, ordered by time; events at the same time are ordered by subject.
 //!
 //! The reach is the minimum time in which an event affects a neighboring place. [`Order::ByPlace`] takes all events of
-//! a place within such a span together, while its data is in the cache. The module [turns](turns) chooses the places
-//! and the span. [`Order::ByTime`] takes all events in time order. Both orders give every place the same sequence of
-//! events.
+//! a place within such a span together, while its data is in the cache. Both orders give every place the same sequence
+//! of events.
 
 mod turns;
 mod wheel;
@@ -16,7 +15,7 @@ use turns::Turns;
 pub(crate) use wheel::BUCKETS;
 use wheel::Wheel;
 
-/// Event packed into one number: place (highest bits), time, subject.
+/// Place (highest bits), time, subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry(u128);
 
@@ -46,9 +45,8 @@ impl Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Order of time.
     ByTime,
-    /// Order of places, and of time within a place. The duration is the reach.
+    /// Order of places, and of time within a place, with this reach.
     ByPlace(Picos),
 }
 
@@ -62,7 +60,7 @@ impl Order {
     }
 }
 
-/// Event queue. The caller defines the numbers of subjects and places.
+/// The caller defines the numbers of subjects and places.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     parts: Parts,
@@ -72,7 +70,7 @@ pub(crate) struct Calendar {
     order: Order,
     /// Times, by part, before which entries are in `current` or `soon`.
     horizons: Box<[Picos]>,
-    /// Entries of the current turn, last one first.
+    /// Last entry first.
     current: Vec<Entry>,
     /// Entries added since the turn began.
     soon: Soon,
@@ -81,7 +79,7 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Creates a queue over these parts. Fastest with few events of a part per bucket of 2^`width_log2` picoseconds.
+    /// Fastest with few events of a part per bucket of 2^`width_log2` picoseconds.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {
@@ -97,7 +95,7 @@ impl Calendar {
         }
     }
 
-    /// Adds an entry; its time must not precede that of the last entry taken at its place.
+    /// The time must not precede that of the last entry taken at its place.
     #[inline]
     pub(crate) fn put(&mut self, entry: Entry) {
         let part = self.parts.of(entry.place());
@@ -114,7 +112,7 @@ impl Calendar {
         self.wheels[part].lay_up(entry);
     }
 
-    /// Makes the next turn up to `end` current. Returns false if no event is left.
+    /// Makes the next turn current. Returns false if no event is left.
     #[inline(never)]
     pub(crate) fn open(&mut self, end: Picos, order: Order) -> bool {
         self.close();
@@ -139,7 +137,7 @@ impl Calendar {
                 self.horizons[turn.part] = turn.horizon;
                 self.gather(turn.part, turn.horizon);
                 self.ahead = next(self).map(|turn| self.parts.least(turn.part));
-                // A sort separate from the one above: entries by place compare as plain numbers.
+                // A separate sort: entries by place compare as plain numbers.
                 self.current.sort_unstable_by(|one, other| other.cmp(one));
             }
         }
@@ -170,7 +168,6 @@ impl Calendar {
         }
     }
 
-    /// Returns the next place in the order by place, or the likely first place of the next turn.
     #[inline]
     pub(crate) fn place_after(&self, place: u32) -> Option<u32> {
         self.current.iter().rev().map(|entry| entry.place()).find(|next| *next != place).or(self.ahead)
@@ -238,7 +235,6 @@ mod tests {
         (entry.time(), entry.subject(), entry.place())
     }
 
-    /// Compares the calendar with a heap of (time, subject).
     // proves: sim-timing
     #[test]
     fn events_come_in_the_order_of_time_and_then_of_their_subjects() {
@@ -276,20 +272,17 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Parted {
-        /// Full mesh, one part.
         Not,
-        /// Bipartite: even places are linked with odd ones.
         OnTwoSides,
-        /// Row; each place is a part.
+        /// Each place is a part.
         InARow,
-        /// Row whose last place is isolated; pairs of places form parts.
+        /// The last place is isolated; pairs of places form parts.
         InPairs,
     }
 
     impl Parted {
         const ALL: [Parted; 4] = [Parted::Not, Parted::OnTwoSides, Parted::InARow, Parted::InPairs];
 
-        /// Returns the number of links between two places; from a place to itself, the shortest round trip.
         fn apart(self, one: u32, other: u32) -> u32 {
             match self {
                 Parted::Not => 1,
@@ -318,12 +311,10 @@ mod tests {
     enum Taken {
         ByTime,
         ByPlace,
-        /// This number of entries by time, and the rest by place.
         Mixed(usize),
     }
 
-    /// Returns the events seen by each place. Places add events at themselves at any time, and at others after the
-    /// reach.
+    /// Places add events at themselves at any time, and at others after the reach.
     fn events_by_place(seed: u64, parted: Parted, ends: &[u64], turns: &[Taken]) -> Vec<Vec<Entry>> {
         let width_log2 = fastrand::Rng::with_seed(seed).u32(0..13);
         let mut calendar = Calendar::new(width_log2, parted.parts());

@@ -68,7 +68,7 @@ impl Net {
         }
     }
 
-    /// Returns true if a frame reaches the end of a link with faults; otherwise frees it.
+    /// Frees a frame that does not survive.
     #[cold]
     pub(crate) fn survives(&mut self, id: LinkId, packet: Packet) -> bool {
         let doomed = &mut self.links.faults(id).doomed;

@@ -1,10 +1,8 @@
-//! Ends of links, and properties of links.
-
 use xoff_wire::units::{BitRate, PortId};
 
 use crate::time::Picos;
 
-/// Number of a node, switch or host, in the order of the plan.
+/// Number of a node in the order of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
@@ -25,15 +23,15 @@ pub struct End {
     pub port: PortId,
 }
 
-/// Properties of a link, equal in both directions.
+/// Link properties, equal in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Rate.
     pub rate: BitRate,
-    /// Propagation delay from one end to the other.
+    /// Propagation delay.
     pub delay: Picos,
 }
 
-/// Number of one direction of a link, in the order of the sending nodes and ports.
+/// Link direction, in the order of the sending nodes and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkId(pub(crate) u32);

@@ -10,9 +10,8 @@ pub(crate) enum Event {
     Left(LinkId),
     /// The first frame in flight has arrived completely.
     Arrived(LinkId),
-    /// A timer of a node expires.
     Due(NodeId),
-    /// A delayed or duplicated frame arrives, on a link with faults.
+    /// A delayed or duplicated frame arrives.
     Late(LinkId),
 }
 

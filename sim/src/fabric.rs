@@ -1,6 +1,4 @@
 //! The running fabric: takes events one after the other, and completes the consequences of each before the next.
-//!
-//! It is generic over the kinds of switch and host at the ends of links ([`Node`]), and calls them directly.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,18 +27,15 @@ use crate::trace::Trace;
 
 const FRAME_LONG: u32 = 1514;
 
-/// Last time at which an event can happen.
 const END: Picos = Picos(Picos::NEVER.0 - 1);
 
-/// Desired number of events per part and bucket of the calendar.
 const EVENTS_WANTED: u64 = 16;
 
-/// Running fabric: switches, hosts, links, and the time.
+/// Running fabric, generic over switches and hosts ([`Node`]).
 #[derive(Debug)]
 pub struct Fabric<S = SwitchNode, H = Host> {
     net: Net,
     switches: Vec<S>,
-    /// Hosts; their node numbers follow those of the switches.
     hosts: Vec<H>,
     tally: Tally,
     traces: Box<[Trace]>,
@@ -59,18 +54,18 @@ struct Visit {
 pub struct Tally {
     /// Events.
     pub events: u64,
-    /// Frames that reached the end of a link, including control frames.
+    /// Frames that reached the end of a link, MAC control included.
     pub hops: u64,
 }
 
-/// Event, as reported to callers.
+/// Processed event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricEvent {
-    /// The last bit of a frame has left this end.
+    /// Last bit that has left this end.
     Left(End),
-    /// A frame has arrived at this end, or would have arrived if it were not lost.
+    /// Frame that has arrived at this end, or was lost before it.
     Arrived(End),
-    /// A timer of this node has expired.
+    /// Expired timer of this node.
     Due(NodeId),
 }
 
@@ -86,7 +81,7 @@ impl FabricEvent {
 }
 
 impl Fabric {
-    /// Builds a plan with switches of ideal hardware and plain hosts; `seed` determines the switches' hashes.
+    /// Builds a plan with ideal switches and plain hosts; `seed` determines the switches' hashes.
     ///
     /// # Panics
     /// Panics if [`Plan::check`] rejects the plan.
@@ -98,7 +93,7 @@ impl Fabric {
         fabric
     }
 
-    /// Starts a flow at host `host`.
+    /// Starts a flow at a host.
     ///
     /// # Panics
     /// Panics if there is no such host, or it has not yet sent all of another flow.
@@ -108,7 +103,7 @@ impl Fabric {
 }
 
 impl<H: Node> Fabric<SwitchNode, H> {
-    /// Installs the routing tables of `plan`, from which the fabric was built. Before this call, routers have no table.
+    /// Installs the routing tables of the fabric's `plan`; routers have none before.
     ///
     /// # Panics
     /// Panics if there is no such switch.
@@ -120,9 +115,9 @@ impl<H: Node> Fabric<SwitchNode, H> {
         }
     }
 
-    /// Changes the settings of a switch, as a reload does; its forwarding stays as planned. `plan` and `seed` must be
-    /// those of the fabric. Settings that a running switch cannot change must be equal (see [`Revision`]). The packet
-    /// memory must suffice for both settings; the forwarding database keeps its capacity.
+    /// Changes the settings of a switch, as a reload does; its forwarding stays. `plan` and `seed` must be the
+    /// fabric's. Settings that a running switch cannot change must be equal (see [`Revision`]). The packet memory must
+    /// suffice for both; the forwarding database keeps its capacity.
     ///
     /// # Panics
     /// Panics if there is no such switch.
@@ -131,9 +126,9 @@ impl<H: Node> Fabric<SwitchNode, H> {
         self.at_switch(switch, |node, net| node.request(Request::Revise(settings), net));
     }
 
-    /// Stops a switch now, and starts another with these settings in its place at `begins`. It first sends XON to its
-    /// peers. Frames in it, and frames that arrive meanwhile, are lost and counted ([`ImpairmentCounts`]). Links stay up.
-    /// `plan` and `seed` must be those of the fabric.
+    /// Stops a switch, after it has sent XON to its peers, and starts another in its place at `begins`. Frames in it,
+    /// and frames that arrive meanwhile, are lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and `seed`
+    /// must be the fabric's.
     ///
     /// # Panics
     /// Panics if there is no such switch.
@@ -162,7 +157,7 @@ fn draw(settings: &mut SwitchSettings, id: NodeId, seed: Seed) {
 }
 
 impl<S: Node, H: Node> Fabric<S, H> {
-    /// Builds a plan with custom switches and hosts, created in order; `seed` determines the switches' hashes.
+    /// Builds a plan with custom switches and hosts; `seed` determines the switches' hashes.
     ///
     /// # Panics
     /// Panics if [`Plan::check`] rejects the plan.
@@ -241,7 +236,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         done(&mut self.switches[switch as usize], &mut self.net)
     }
 
-    /// Takes the link at this end down or up, in both directions at once; frames in flight are lost.
+    /// Takes the link at this end down or up, in both directions; frames in flight are lost.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -261,7 +256,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// From now on, drops frames sent from this end for which `loses` returns true.
+    /// Drops further frames sent from this end for which `loses` returns true.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -270,7 +265,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.lose(link, Box::new(loses));
     }
 
-    /// From now on, applies these faults to MAC control sent from this end; a stream of `seed` decides when.
+    /// Applies faults to further MAC control sent from this end, drawn from `seed`.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -281,13 +276,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.harm_control(self.link_from(end), faults, fastrand::Rng::with_seed(stream));
     }
 
-    /// Returns the sum of the fault counters of all links.
+    /// Returns the sum of all links' fault counters.
     #[must_use]
     pub fn fault_counts(&self) -> FaultCounts {
         self.net.links.fault_counts()
     }
 
-    /// Yields the fault counters of each link with faults, by the sending end.
+    /// Yields the fault counters of links with faults, by the sending end.
     pub fn fault_counts_by_end(&self) -> impl Iterator<Item = (At, FaultCounts)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         self.net.links.fault_counts_by_link().map(move |(link, fault_counts)| {
@@ -314,15 +309,14 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.leaving(end).unwrap_or_else(|| panic!("there is no {end:?}"))
     }
 
-    /// Processes all events due by `end`, and advances the time to `end`. With [`Picos::NEVER`], runs until no event
+    /// Processes all events due by `end`, and advances the time to it. With [`Picos::NEVER`], runs until no event
     /// remains.
     pub fn run_until(&mut self, end: Picos) {
         while self.take_turn(end) {}
         self.wait_until(end);
     }
 
-    /// Processes events up to `end`, but stops when a node [reports](Net::report), and returns that node. Returns `None`
-    /// at `end`, or when no event remains.
+    /// Runs like [`Fabric::run_until`], but stops when a node [reports](Net::report), and returns that node.
     pub fn run_until_report(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.reports.is_empty()
             && let Some(next) = self.take_by_time(end)
@@ -339,8 +333,8 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.reports.pop_front()
     }
 
-    /// Returns the maximum time by which nodes may be ahead of each other: two [reaches](Fabric::reach), up to eight in
-    /// a large fabric.
+    /// Returns the maximum time by which nodes may be ahead of each other: two [reaches](Fabric::reach), up to eight
+    /// in a large fabric.
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead
@@ -352,7 +346,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.reach
     }
 
-    /// Advances the time to `end`, if it is later; the caller knows that no event is due before.
+    /// Advances the time to `end`; the caller knows that no event is due before.
     pub fn wait_until(&mut self, end: Picos) {
         if end <= END {
             self.net.links.now = self.net.now().max(end);
@@ -364,8 +358,8 @@ impl<S: Node, H: Node> Fabric<S, H> {
         while self.take_turn(END) {}
     }
 
-    /// Processes the next part's turn, up to `end`. Its nodes may then be ahead of others by less than the
-    /// [lead](Fabric::lead). Returns false if there was no event.
+    /// Processes a part's turn. Its nodes may then be ahead of others by less than the [lead](Fabric::lead). Returns
+    /// false without an event.
     pub(crate) fn take_turn(&mut self, end: Picos) -> bool {
         if !self.net.links.calendar.open(end.min(END), Order::ByPlace(self.reach)) {
             return false;
@@ -382,7 +376,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         true
     }
 
-    /// Processes the next event, if it is due by `end`.
+    /// Processes the next event due by `end`.
     pub fn step(&mut self, end: Picos) -> Option<FabricEvent> {
         let next = self.take_by_time(end)?;
         self.happen(next);
@@ -485,8 +479,8 @@ impl FirstLinks {
     }
 }
 
-/// Returns the width of a calendar bucket as a power of two. The wheel covers three times a long frame plus the largest
-/// delay, since a neighbor may be two of these behind. A bucket holds enough events to sort them together.
+/// Returns the width of a calendar bucket as a power of two. The wheel covers three times a long frame plus the
+/// largest delay, since a neighbor may be two of these behind. A bucket holds enough events to sort them together.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

@@ -1,6 +1,4 @@
 //! Faults of links: links down, lost frames, and MAC control that is delayed, duplicated or corrupted.
-//!
-//! A link without faults has no such state, and a flag says so.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,14 +8,14 @@ use crate::time::Picos;
 
 pub(crate) type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// Faults of MAC control on one direction of a link, as shares of 1,024 frames each.
+/// Faults of MAC control on one direction of a link, as shares of 1,024 frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlFaults {
     /// Lost.
     pub lost: u16,
-    /// Delayed, and overtaken by other frames.
+    /// Delayed, and overtaken.
     pub late: u16,
-    /// Duplicated: delivered in time and again later.
+    /// Delivered in time and again later.
     pub again: u16,
     /// Delivered with a changed byte, undetected by the FCS.
     pub harmed: u16,
@@ -28,13 +26,13 @@ pub struct ControlFaults {
 /// Fault counters of links, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
-    /// Lost frames, without MAC control.
+    /// Lost frames, except MAC control.
     pub lost: u64,
-    /// Lost MAC control frames.
+    /// Lost MAC control.
     pub lost_control: u64,
-    /// Delayed or duplicated MAC control frames.
+    /// Delayed or duplicated MAC control.
     pub late: u64,
-    /// Corrupted MAC control frames.
+    /// Corrupted MAC control.
     pub harmed: u64,
 }
 
@@ -49,16 +47,15 @@ pub(crate) struct Faults {
     pub(crate) is_down: bool,
     pub(crate) loses: Option<Loses>,
     pub(crate) control: Option<(ControlFaults, fastrand::Rng)>,
-    /// Frames in flight, by pool number, that will be lost.
+    /// Frames in flight that will be lost, by pool number.
     pub(crate) doomed: Vec<u32>,
-    /// Delayed and duplicated frames, by arrival time and sequence number.
+    /// Frames by arrival time and sequence number.
     pub(crate) late: BTreeMap<(Picos, u64), Packet>,
     pub(crate) fault_counts: FaultCounts,
 }
 
 pub(crate) type FaultsByLink = BTreeMap<u32, Faults>;
 
-/// Outcome for a frame that starts.
 #[derive(Debug, Default)]
 pub(crate) struct Fate {
     pub(crate) is_lost: bool,

@@ -1,7 +1,5 @@
-//! Host that sends one flow at line rate, as far as pauses allow, and counts received frames.
-//!
-//! It is plain for speed: the same [`Gate`] as on a live host decides about pauses, but it has no schedules, rate
-//! limiters or reports.
+//! Host that sends one flow at line rate, as far as pauses allow, and counts received frames. For speed it has no
+//! schedules, rate limiters or reports.
 
 use xoff_host::{Gate, Obedience};
 use xoff_wire::Header;
@@ -13,19 +11,19 @@ use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
 const LINE: PortId = PortId(0);
-/// Bytes of a frame that a host writes; zeros follow. A minimum frame suffices for a switch to detect equal headers.
+/// Written bytes; zeros follow. A switch detects equal headers in a minimum frame.
 const HEAD: usize = 60;
-/// Position of the low bits of the sequence number: the IPv4 Identification field.
+/// Low bits of the sequence number: the IPv4 Identification field.
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
-/// Flow of equal frames to another host, at line rate.
+/// Equal frames to another host, at line rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of the receiving host.
+    /// Receiving host.
     pub to: u32,
     /// Class, by DSCP.
     pub class: Class,
-    /// Length of each frame in bytes, without FCS; at least 60.
+    /// Frame length in bytes, without FCS; at least 60.
     pub frame_len: u32,
     /// Number of frames.
     pub frames: u64,
@@ -53,14 +51,14 @@ pub struct Host {
     gate: Box<Gate>,
 }
 
-/// Returns the MAC address of host `number`.
+/// Returns a host's MAC address.
 #[must_use]
 pub fn address(number: u32) -> MacAddr {
     let [a, b, c, d] = number.to_be_bytes();
     MacAddr([2, 0, a, b, c, d])
 }
 
-/// Returns the IPv4 address of a host: 10.0.0.1 for host 0.
+/// Returns 10.0.0.1 for host 0.
 pub(crate) const fn ip(number: u32) -> [u8; 4] {
     (0x0a00_0001 + number).to_be_bytes()
 }
@@ -95,19 +93,19 @@ impl Host {
         net.wake(self.place, flow.from);
     }
 
-    /// Returns the number of frames sent, including one whose last bit has not left.
+    /// Returns the frames sent, including one whose last bit has not left.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Returns the number of frames received.
+    /// Returns the frames received.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns the number of bytes received, without FCS.
+    /// Returns the bytes received, without FCS.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.bytes_received
@@ -119,13 +117,13 @@ impl Host {
         self.last_received
     }
 
-    /// Returns the number of frames that arrived out of order, or after a loss.
+    /// Returns the frames that arrived out of order, or after a loss.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
     }
 
-    /// Returns the gate, which tracks the pauses received.
+    /// Returns the gate, with the pauses received.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate

@@ -8,9 +8,8 @@
 //!   a b rate delay error_rate   for each link
 //! ```
 //!
-//! Line breaks are irrelevant, and words after the announced ones are ignored, as in ns-3. Switches and hosts share one
-//! numbering from 0; [`Nodes`] maps it to the numbers used here. Interfaces are numbered at each node from 1, in the
-//! order of the links.
+//! Line breaks, and words after the announced ones, are ignored, as in ns-3. Switches and hosts share one numbering
+//! from 0. Interfaces are numbered at each node from 1, in the order of the links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,10 +23,10 @@ use crate::plan::{At, Plan};
 use crate::time::Picos;
 use crate::topology::{Build, EdgeError, Edges, Name, line_of};
 
-/// Maximum number of nodes: addresses have 16 bits for the number.
+/// Addresses have 16 bits for the number.
 const NODES_MAX: u32 = 65_536;
 
-/// Error in a topology or flow file, with its line.
+/// Error in a file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
 pub struct ImportError {
@@ -40,13 +39,13 @@ pub struct ImportError {
 pub struct Imported {
     /// Switches, hosts and lines.
     pub plan: Plan,
-    /// Numbers of nodes in the file.
+    /// Node numbers in the file.
     pub nodes: Nodes,
     /// Sending ends with the share of their frames that is lost.
     pub lossy: Vec<(At, f64)>,
 }
 
-/// Mapping of the node numbers of a file. Here, hosts and switches are numbered separately, in file order.
+/// Node numbers of a file. Here, hosts and switches are numbered separately, in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     names: Vec<Name>,
@@ -80,7 +79,7 @@ impl Nodes {
         }
     }
 
-    /// Returns the interface number of an end in the file: from 1, in the order of links.
+    /// Returns the interface number in the file: from 1, in the order of links.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -177,7 +176,7 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     Ok(Imported { plan, nodes, lossy })
 }
 
-/// Returns interface numbers by switch and port: hosts first, by number, then links in file order.
+/// Returns numbers by switch and port: hosts first, by number, then links in file order.
 fn interfaces(switches: u32, ends: &[(Name, Name, u32)]) -> Vec<Vec<u32>> {
     let mut by_switch: Vec<Vec<(bool, u32, u32)>> = vec![Vec::new(); switches as usize];
     for &(from, to, interface) in ends {
@@ -196,7 +195,6 @@ fn no_node(id: u32, count: u32) -> String {
     format!("there is no node {id}; nodes are numbered from 0 to {}", count.saturating_sub(1))
 }
 
-/// Describes an invalid link by the file's numbers.
 fn describe(nodes: &Nodes, error: &EdgeError) -> String {
     match *error {
         EdgeError::Twice { host, .. } => {
@@ -217,7 +215,7 @@ fn describe(nodes: &Nodes, error: &EdgeError) -> String {
 pub struct ImportedFlow {
     /// Planned flow.
     pub plan: FlowPlan,
-    /// Port of the receiver: unused here, but repeated in results.
+    /// Port of the receiver, only repeated in results.
     pub port: u16,
 }
 
@@ -345,7 +343,7 @@ mod tests {
     use super::*;
     use crate::ends::Line;
 
-    /// Two switches, 1 and 4; hosts 0 and 2 at the first, host 3 at the second.
+    /// Switches 1 and 4; hosts 0 and 2 at the first, host 3 at the second.
     const TOPOLOGY: &str =
         "5 2 4\n4 1\n1 4 400Gbps 1us 0\n2 1 100Gbps 0.001ms 0\n0 1 25Gb/s 500ns 0.25\n4 3 1GBps 2us 0\n";
 

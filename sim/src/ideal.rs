@@ -1,6 +1,5 @@
 //! Switches of ideal hardware: no stalls, one frame per line, no driver queue, and peers that react to pauses as fast
-//! as the standard requires. Their settings are the configuration's defaults for such hardware
-//! ([`xoff_config::Hardware::Ideal`]).
+//! as the standard requires ([`xoff_config::Hardware::Ideal`]).
 
 use std::sync::Arc;
 
@@ -18,7 +17,6 @@ const CONTROL: u32 = 8;
 const UNUSED: u32 = 64;
 /// Minimum mean frame size of a lossy class in bytes.
 const LOSSY_FRAME: u64 = 512;
-/// Propagation time of a cable in picoseconds per meter.
 const PICOS_PER_METRE: u64 = 5_000;
 
 /// Ideal switch with equal ports.
@@ -29,16 +27,16 @@ pub struct Ideal {
 }
 
 impl Ideal {
-    /// Creates an ideal switch for such lines, with class 3 lossless.
+    /// Creates an ideal switch, with class 3 lossless.
     #[must_use]
     pub const fn beside(line: Line) -> Ideal {
         Ideal { line }
     }
 
-    /// Returns the headroom that its links need: see [`Headroom`].
+    /// Returns the headroom of its links.
     ///
     /// # Panics
-    /// Panics if the line is invalid: above 1.6 Tb/s, or longer than 1,000 km.
+    /// Panics if the line is above 1.6 Tb/s, or longer than 1,000 km.
     #[must_use]
     pub fn headroom(&self) -> Headroom {
         let class = Class::ALL[3].index();
@@ -54,7 +52,7 @@ impl Ideal {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
-    /// Returns a kind of switch with these lines and used lossy classes: see [`kind`].
+    /// Returns a kind of switch with these lines and used lossy classes.
     ///
     /// # Panics
     /// Panics as [`Ideal::headroom`] does.
@@ -80,9 +78,8 @@ impl Ideal {
     }
 }
 
-/// Returns a kind of switch with this configuration, and packet memory for full queues of the used lossy classes
-/// (`lossy`). If no port learns, the forwarding database only has room for static addresses, since a fabric has many
-/// such tables.
+/// Returns a kind of switch with packet memory for full queues of the used lossy classes. If no port learns, the
+/// forwarding database only has room for static addresses, since a fabric has many such tables.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();
@@ -107,7 +104,7 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL), rings } }
 }
 
-/// Returns, by port, the number of frames that the ring holds while the driver is blocked.
+/// Returns, by port, the frames that the ring holds while the driver is blocked.
 #[must_use]
 pub fn rings(config: &Config) -> Arc<[u32]> {
     config.shell.ports.iter().map(|port| port.rings.fill.min(port.rings.rx)).collect()

@@ -1,7 +1,5 @@
-//! Impairments of a switch's driver: it polls its ports late, cannot send on a line, or learns late of completions.
-//!
-//! This module only tracks deadlines. Its owner keeps the queued work: a [`SwitchNode`](crate::SwitchNode), or a switch
-//! of the test bed.
+//! Impairments of a switch's driver. This module only tracks deadlines; its owner, a [`SwitchNode`](crate::SwitchNode)
+//! or a test bed's switch, keeps the queued work.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +19,7 @@ impl Impairments {
         self.looks_from = self.looks_from.max(until);
     }
 
-    /// Blocks transmission on the line of `port` until `until`.
+    /// Blocks transmission at `port` until `until`.
     pub fn refuse(&mut self, port: PortId, until: Nanos) {
         let from = self.sends_from.entry(port).or_default();
         *from = (*from).max(until);
@@ -38,8 +36,7 @@ impl Impairments {
         now < self.looks_from
     }
 
-    /// Returns true while the driver is blocked, and at the instant at which the stall ends: a poll is already
-    /// scheduled then.
+    /// Returns true while the driver is blocked, and at the end of the stall: a poll is already scheduled then.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from
@@ -51,19 +48,19 @@ impl Impairments {
         now < self.completes_from
     }
 
-    /// Returns true while transmission on the line of `port` is blocked.
+    /// Returns true while transmission at `port` is blocked.
     #[must_use]
     pub fn is_refused(&self, now: Nanos, port: PortId) -> bool {
         self.sends_from.get(&port).is_some_and(|from| now < *from)
     }
 
-    /// Returns when the driver polls, if it intends to poll at `wanted`.
+    /// Returns when a driver polls that intends to poll at `wanted`.
     #[must_use]
     pub fn not_before(&self, wanted: Nanos) -> Nanos {
         wanted.max(self.looks_from)
     }
 
-    /// Returns ports whose transmission has become possible again, and clears their entries.
+    /// Takes the ports whose transmission is possible again.
     pub fn take_healed(&mut self, now: Nanos) -> PortSet {
         let mut healed = PortSet::NONE;
         self.sends_from.retain(|port, from| {

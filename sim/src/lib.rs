@@ -1,7 +1,5 @@
-//! Simulator of whole lossless fabrics. Every switch is xoff's own dataplane; links, hosts and time are simulated.
-//!
-//! Switches are not modeled: the code that forwards frames over AF_XDP decides classes, queues, thresholds, pauses and
-//! paths. There are no sockets, threads or clocks. One seed determines paths and traffic, so a run repeats to the
+//! Simulator of whole lossless fabrics. Every switch is xoff's own dataplane, not a model; links, hosts and time are
+//! simulated. There are no sockets, threads or clocks. One seed determines paths and traffic, so a run repeats to the
 //! picosecond.
 
 #![forbid(unsafe_code)]

@@ -1,7 +1,5 @@
-//! One direction of a link: one frame at a time at the line's rate, delivered completely after the delay.
-//!
-//! Frames in flight form a chain through the [pool](crate::pool); only the first is in the calendar. Faults are in
-//! [`faults`](crate::faults).
+//! One direction of a link: one frame at a time at the line's rate, delivered completely after the delay. Frames in
+//! flight form a chain through the [pool](crate::pool); only the first is in the calendar.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +36,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Creates links from directions sorted by sending end.
+    /// `directions` are sorted by sending end.
     pub(crate) fn new(directions: &[(End, End, Line)], calendar: Calendar) -> Links {
         let mut lines = Vec::new();
         let mut indexes = BTreeMap::new();
@@ -62,7 +60,7 @@ impl Links {
         Links { links, lines, calendar, now: Picos::ZERO, faults: FaultsByLink::new() }
     }
 
-    /// Starts a frame on a free link, which is busy until the last bit has left. Returns the arrival time.
+    /// The link is busy until the last bit has left. Returns the arrival time.
     #[inline]
     pub(crate) fn start(&mut self, from: NodeId, id: LinkId, packet: Packet, pool: &mut Pool) -> Picos {
         let link = &mut self.links[id.0 as usize];

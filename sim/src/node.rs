@@ -1,7 +1,5 @@
-//! Nodes at the ends of links: the interface between the fabric and its switches and hosts.
-//!
-//! A node receives the events of its ports and completes their consequences at once. It may start a frame on a free
-//! line of its own, and may schedule a wakeup. It has no access to other nodes.
+//! Interface between the fabric and its nodes. A node receives the events of its ports and completes their
+//! consequences at once, without access to other nodes.
 
 use std::collections::VecDeque;
 
@@ -15,17 +13,17 @@ use crate::time::Picos;
 
 /// Switch or host.
 pub trait Node {
-    /// Processes a frame that has arrived completely. The node owns it, and frees it or starts it on a line.
+    /// Processes a frame that has arrived completely; the node owns it, and frees it or starts it on a line.
     fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net);
 
-    /// Processes the end of the frame on the line of `port`, which is now free.
+    /// Processes the end of the frame on a line, which is now free.
     fn left(&mut self, port: PortId, net: &mut Net);
 
     /// Processes a wakeup; the node may have scheduled several.
     fn due(&mut self, net: &mut Net);
 
-    /// Processes a link change at `port`; frames in flight were lost. A frame on the line still leaves, but is lost, as
-    /// are frames started while the link is down.
+    /// Processes a link change; frames in flight were lost. A frame on the line still leaves, but is lost, as are
+    /// frames started while the link is down.
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
         let _ = (port, is_up, net);
     }
@@ -37,15 +35,15 @@ pub trait Node {
         false
     }
 
-    /// Returns the number of pool frames in the node, without those on its lines.
+    /// Returns the pool frames in the node, without those on its lines.
     fn holds(&self) -> u64;
 }
 
-/// Identity of a node in the fabric.
+/// Identity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     id: NodeId,
-    /// Link of port 0; the links of the other ports follow.
+    /// Link of port 0; those of other ports follow.
     first_link: u32,
 }
 
@@ -66,11 +64,10 @@ impl Place {
     }
 }
 
-/// Shared state of all nodes: time, lines, frames.
+/// Shared state of all nodes.
 #[derive(Debug)]
 pub struct Net {
     pub(crate) links: Links,
-    /// Nodes with an uncollected report.
     pub(crate) reports: VecDeque<NodeId>,
     /// All frames.
     pub pool: Pool,
@@ -84,7 +81,7 @@ impl Net {
         self.links.now
     }
 
-    /// Starts a frame on the line of `port`, which must be free.
+    /// Starts a frame on a line, which must be free.
     #[inline]
     pub fn start(&mut self, at: Place, port: PortId, packet: Packet) {
         let link = at.link_out(port);
@@ -119,13 +116,13 @@ impl Net {
         self.links.prefetch(self.links.back(at.link_out(port)));
     }
 
-    /// Reports to the caller of the fabric: see [`Fabric::run_until_report`](crate::Fabric::run_until_report).
+    /// Reports to the caller of [`Fabric::run_until_report`](crate::Fabric::run_until_report).
     #[inline]
     pub fn report(&mut self, at: Place) {
         self.reports.push_back(at.id);
     }
 
-    /// Schedules a wakeup of the node at `time`, or now if that has passed.
+    /// Schedules a wakeup at `time`, or now if that has passed.
     #[inline]
     pub fn wake(&mut self, at: Place, time: Picos) {
         let time = time.max(self.links.now);

@@ -5,8 +5,7 @@ use xoff_wire::units::PortId;
 use crate::plan::{At, Plan};
 
 impl Plan {
-    /// Returns, by switch, the port of a shortest path to a host, the lowest if there are several; `None` without a
-    /// path.
+    /// Returns, by switch, the lowest port of a shortest path to a host.
     #[must_use]
     pub fn ways_to(&self, host: u32) -> Vec<Option<PortId>> {
         let switches = self.switches() as usize;
@@ -37,7 +36,7 @@ impl Plan {
     }
 }
 
-/// Returns the distance of each switch from `to` in links; [`u32::MAX`] without a path.
+/// Returns each switch's distance from `to` in links; [`u32::MAX`] without a path.
 pub(crate) fn distances<I: Iterator<Item = usize>>(
     switches: usize,
     to: usize,

@@ -1,5 +1,5 @@
-//! Permutation load, for comparing the speed of simulators: each host sends at line rate to another host, and receives
-//! from one.
+//! Permutation load, for comparing the speed of simulators: each host sends at line rate to another, and receives from
+//! one.
 
 use xoff_wire::units::{Bytes, Class};
 
@@ -9,7 +9,7 @@ use crate::host::Flow;
 use crate::seed::{Purpose, Seed};
 use crate::time::{Pace, Picos};
 
-/// Draws a permutation without a fixed point; returns the receiver of each host.
+/// Draws a permutation without a fixed point; returns each host's receiver.
 #[must_use]
 pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
     // A single cycle (Sattolo's algorithm), so no host sends to itself.

@@ -1,4 +1,4 @@
-//! Plan of a fabric as plain values: kinds of switches, switches, hosts, and links.
+//! Plan of a fabric as plain values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::ends::{End, Line, NodeId};
 use crate::event::NUMBERS_MAX;
 use crate::switch_node::SlotCounts;
 
-/// Properties shared by all switches of a kind.
+/// Properties of a kind of switch.
 #[derive(Clone, Debug)]
 pub struct SwitchKind {
     /// Initial settings, without forwarding.
@@ -26,7 +26,7 @@ pub struct SwitchKind {
 pub struct Forwarding {
     /// MAC addresses with the port, or first port of the group, toward each.
     pub statics: Vec<(MacAddr, PortId)>,
-    /// Groups of ports that lead to the same place.
+    /// Ports that lead to the same place.
     pub groups: Vec<GroupSettings>,
     /// Routing table, if the ports are routed (see [`Router`](crate::Router)).
     pub fib: Option<Arc<Fib>>,
@@ -59,16 +59,16 @@ impl fmt::Display for At {
 /// Error in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// A port has no link.
+    /// Port without a link.
     #[error("every port has one link: {0} has none")]
     Unlinked(At),
-    /// A port has several links.
+    /// Port with several links.
     #[error("every port has one link: {0} has two")]
     LinkedTwice(At),
-    /// A link ends at a switch, port or host that does not exist.
+    /// Link to a missing switch, port or host.
     #[error("a link ends at {0}, which there is not")]
     NoSuchEnd(At),
-    /// The fabric is too large for the simulator.
+    /// Fabric too large for the simulator.
     #[error("{0} ends of links; there may be {max} at most", max = NUMBERS_MAX - 1)]
     TooManyEnds(usize),
 }
@@ -88,7 +88,7 @@ impl Plan {
         number(self.switches.len()) - 1
     }
 
-    /// Adds a host at a port of a switch; returns its number.
+    /// Adds a host at a switch's port; returns its number.
     pub fn add_host(&mut self, switch: u32, port: u8, line: Line) -> u32 {
         let host = self.hosts;
         self.hosts += 1;
@@ -133,7 +133,7 @@ impl Plan {
         self.switches.iter().map(|switch| &switch.forwarding)
     }
 
-    /// Returns the router that each host sends its frames to; `None` if its switch bridges.
+    /// Returns the router of each host; `None` if its switch bridges.
     pub(crate) fn gateways(&self) -> Vec<Option<MacAddr>> {
         let mut gateways = vec![None; self.hosts as usize];
         for &(a, b, _) in &self.links {
@@ -155,7 +155,7 @@ impl Plan {
         (0..).zip(&self.switches).map(completed)
     }
 
-    /// Completes the settings of a kind with a switch's forwarding, and room for all static addresses.
+    /// Adds forwarding, and room for all static addresses.
     pub(crate) fn complete_settings(&self, switch: u32, of_kind: &SwitchSettings) -> SwitchSettings {
         let forwarding = &self.switches[switch as usize].forwarding;
         let mut settings = of_kind.clone();
@@ -166,7 +166,7 @@ impl Plan {
         settings
     }
 
-    /// Adds a static address: frames for `station` leave the switch by this port, or by the group that begins with it.
+    /// Adds a static address: frames for `station` leave by this port, or by the group that begins with it.
     ///
     /// # Panics
     /// Panics if there is no such switch.
@@ -182,7 +182,7 @@ impl Plan {
         self.directions().map(drop)
     }
 
-    /// Returns both directions of all links (sender, receiver, line), sorted by sender.
+    /// Returns both directions of all links, sorted by sender.
     pub(crate) fn directions(&self) -> Result<Vec<(End, End, Line)>, PlanError> {
         let both = |&(a, b, line): &(At, At, Line)| {
             let (a, b) = (self.end(a), self.end(b));

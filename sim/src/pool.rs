@@ -1,8 +1,8 @@
-//! Pool of all frames in the fabric. Each frame exists once, from sender to receiver.
+//! Pool of all frames in the fabric, each once from sender to receiver.
 //!
-//! The pool keeps a frame's length and first bytes, or all bytes on request. Links and switches pass the frame's number
-//! ([`Packet`]) without copying. Frames in flight on a link form a [`Chain`]. Switches refer to frames by slots of
-//! their own packet memory ([`Slots`](crate::slots::Slots)), as with a real driver.
+//! The pool keeps a frame's length and first bytes, or all bytes on request. Links and switches pass its number
+//! ([`Packet`]) without copying; switches refer to it by slots of their packet memory
+//! ([`Slots`](crate::slots::Slots)), as with a real driver.
 
 mod chain;
 
@@ -14,25 +14,25 @@ use xoff_flow_control::prefetch::prefetch;
 use crate::time::Picos;
 pub(crate) use chain::Chain;
 
-/// Maximum bytes kept of a frame, unless all are kept.
+/// Bytes kept of a frame, unless all are.
 const HEAD: usize = 128;
 /// Free bytes for tags before a frame: initially, and at most with a full head.
 const ROOM: u8 = 8;
 const ROOM_MAX: u8 = 42;
-/// Bytes of a cell for head and tags, which make it three cache lines.
+/// A cell has three cache lines.
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// End of the UDP or TCP ports over IPv4. Switches read most frames up to here, within one cache line.
+/// End of the ports over IPv4: switches read most frames up to here, within one cache line.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
-/// Bytes of a frame in the trace, with host addresses and sequence numbers.
+/// Bytes in the trace, with host addresses and sequence numbers.
 const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;
 
-/// Value of `kept` for frames kept completely, in `Pool::long`.
+/// Value of `kept` for frames in `Pool::long`.
 const KEPT_WHOLE: u8 = u8::MAX;
 const _: () = assert!(BYTES < KEPT_WHOLE as usize);
 
@@ -53,14 +53,14 @@ impl Packet {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Cell {
-    /// Arrival of the next packet in the [chain](Chain), if there is one.
+    /// Arrival of the next packet in the [chain](Chain).
     next_arrives: Picos,
     next: u32,
     len: u32,
     start: u8,
     kept: u8,
     bytes: [u8; BYTES],
-    /// Index in `Pool::long`, for frames kept completely.
+    /// Index in `Pool::long`.
     long: u32,
 }
 
@@ -75,15 +75,15 @@ impl Cell {
     }
 }
 
-/// Cells per block. A block is filled in order, and reused only when empty. Consecutive frames are therefore adjacent
-/// in memory. At worst, each frame occupies a block.
+/// Cells per block. A block is filled in order, and reused only when empty, so consecutive frames are adjacent in
+/// memory. At worst, each frame occupies a block.
 const BLOCK: u8 = 8;
 
 /// Pool of frames.
 #[derive(Debug, Default)]
 pub struct Pool {
     cells: Vec<Cell>,
-    /// Cells in use of each block.
+    /// Cells in use, by block.
     taken: Vec<u8>,
     /// Empty blocks.
     free: Vec<u32>,
@@ -94,7 +94,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Creates a pool with preallocated cells; partly used blocks ([`BLOCK`]) waste some.
+    /// Partly used blocks ([`BLOCK`]) waste some cells.
     pub(crate) fn with_capacity(frames: usize) -> Pool {
         Pool { cells: Vec::with_capacity(frames), ..Pool::default() }
     }
@@ -153,7 +153,6 @@ impl Pool {
         self.cells.get(number as usize).into_iter().for_each(prefetch);
     }
 
-    /// Returns a digest of a frame's first bytes.
     #[inline]
     pub(crate) fn mark(&self, packet: Packet) -> u64 {
         let cell = &self.cells[packet.index()];
@@ -162,7 +161,7 @@ impl Pool {
         words.iter().fold(packet.len.into(), |sum: u64, word| sum.rotate_left(17) ^ u64::from_le_bytes(*word))
     }
 
-    /// Returns the kept bytes of a frame: its head, or all.
+    /// Returns a frame's head, or all bytes if they are kept.
     #[inline]
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {
@@ -183,7 +182,7 @@ impl Pool {
         &mut cell.bytes[kept]
     }
 
-    /// Moves the start of a frame; returns the new length, or `None` without room.
+    /// Returns the new length, or `None` without room.
     #[allow(clippy::cast_possible_truncation)] // BYTES fit
     pub(crate) fn move_start(&mut self, packet: Packet, by: i32) -> Option<u32> {
         let cell = &mut self.cells[packet.index()];
@@ -304,7 +303,6 @@ mod tests {
         );
     }
 
-    /// Adds the maximum number of tags, at once or in steps.
     #[test]
     fn a_frame_finds_room_for_more_tags_than_it_was_added_with() {
         let most = i32::from(ROOM_MAX);

@@ -6,16 +6,14 @@ use crate::calendar::Parts;
 use crate::ends::{End, Line};
 use crate::time::{Pace, Picos};
 
-/// Returns the minimum time of a frame between two nodes.
 pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
     let empty = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(0)).after(line.delay);
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Maximum number of links per part, so that its state (a kilobyte per link) fits into the cache of a core. Results
-/// depend on it, since the lead of nodes and the end of runs do.
+/// Links per part: its state (a kilobyte per link) must fit into the cache of a core. Results depend on it, since the
+/// lead of nodes and the end of runs do.
 const LINKS: usize = 512;
-/// Approximate maximum number of parts; every turn scans them all.
 const PARTS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +52,7 @@ pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
     Parts::new(of, waits, directions.iter().map(|(from, to, _)| (from.node.0, to.node.0)))
 }
 
-/// Splits a bipartite fabric into two sides without internal links; other fabrics are one side.
+/// Fabrics that are not bipartite are one side.
 fn sides(nodes: usize, directions: &[(End, End, Line)]) -> Box<[Side]> {
     let mut peers = vec![Vec::new(); nodes];
     directions.iter().for_each(|(from, to, _)| peers[from.node.index()].push(to.node.index()));
@@ -87,7 +85,7 @@ mod tests {
     use super::*;
     use crate::ends::NodeId;
 
-    /// Time of the shortest frame at 1 Gb/s: 84 bytes with preamble and gap.
+    /// Shortest frame at 1 Gb/s: 84 bytes with preamble and gap.
     const EMPTY: Picos = Picos::from_nanos(672);
 
     fn links(links: &[(u32, u32, u64)]) -> Vec<(End, End, Line)> {

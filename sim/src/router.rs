@@ -1,8 +1,5 @@
-//! Routing table of a simulated router, built from plain values.
-//!
-//! In a live switch, the table comes from the kernel and routing daemons. Here the plan contains all addresses and next
-//! hops, so there is no routing protocol and no address resolution. Slow-path traffic has no host to go to: it is
-//! dropped with its own drop reason.
+//! Routing table of a simulated router, built from plain values: without routing protocol and address resolution.
+//! Slow-path traffic has no host to go to, and is dropped with its own drop reason.
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +17,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router with an interface and a MAC address at each port of a switch, without routes.
+    /// Creates a router with an interface and a MAC address at each port of a switch.
     #[must_use]
     pub fn new(settings: &SwitchSettings, addresses: impl IntoIterator<Item = MacAddr>) -> Router {
         let interface = |((port, mac), settings): ((u8, MacAddr), &PortSettings)| {
@@ -36,8 +33,7 @@ impl Router {
         self.put((address, 32), Target::Host(PuntReason::Local));
     }
 
-    /// Adds a route: packets to a network (address, prefix length) go to one of these next hops. Without next hops, it
-    /// is unreachable.
+    /// Adds a route to a network (address, prefix length) over one of these next hops; without any it is unreachable.
     ///
     /// # Panics
     /// Panics if there is no such port.
@@ -50,7 +46,7 @@ impl Router {
         self.put(network, Target::Hops(hops));
     }
 
-    /// Builds the routing table of the switch.
+    /// Builds the routing table.
     #[must_use]
     pub fn fib(&self, spread: Spread) -> Fib {
         Fib::new(&self.interfaces, std::slice::from_ref(&self.routes), spread)

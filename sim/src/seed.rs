@@ -1,5 +1,5 @@
-//! Seed of a run. Each node has its own random stream per purpose, so that a further node, or more draws of one node,
-//! changes nothing for the others.
+//! Seed of a run. Each node has its own random stream per purpose, so that further nodes or draws change nothing for
+//! the others.
 
 use xoff_flow_control::settings::HashSeed;
 use xoff_wire::flow::mix;
@@ -7,7 +7,7 @@ use xoff_wire::flow::mix;
 use crate::ends::NodeId;
 use crate::time::Picos;
 
-/// Purpose of a random stream.
+/// Use of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Hashes of address tables and flow paths, and selection of marked frames.
@@ -42,14 +42,14 @@ impl Seed {
         HashSeed([first, mix(!first)])
     }
 
-    /// Returns a stream for the run as a whole.
+    /// Returns a stream for the whole run.
     #[must_use]
     pub fn stream(self, purpose: Purpose) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.number(NodeId(u32::MAX), purpose))
     }
 }
 
-/// Draws an exponentially distributed span of at least one picosecond; `mean` is in picoseconds.
+/// Draws at least one picosecond; `mean` is in picoseconds.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
 pub(crate) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
     Picos((-(1.0 - rng.f64()).ln() * mean).max(1.0) as u64)
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// A switch mixes one word with the mix of the other. With mix(first) as second word, all switches would hash
+    /// A switch mixes one word with the mix of the other: with mix(first) as second word, all switches would hash
     /// identically.
     #[test]
     fn hash_words_of_switches_do_not_cancel() {

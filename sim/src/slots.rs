@@ -5,10 +5,10 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
-/// Flag: the packet has left, but its slot is not yet free.
+/// The packet has left, but its slot is not yet free.
 const SENT: u32 = 1 << 31;
 
-/// Slots of a switch: for data, then for control frames.
+/// Data slots, then those of control frames.
 #[derive(Debug)]
 pub(crate) struct Slots {
     packets: Box<[u32]>,
@@ -32,7 +32,7 @@ impl Slots {
         u32::try_from(self.packets.len()).expect("they were counted in 32 bits")
     }
 
-    /// Frees all slots; returns the number of frames in them.
+    /// Returns the number of frames in the slots.
     pub(crate) fn clear(&mut self, pool: &mut Pool) -> u64 {
         let mut is_free = vec![false; self.packets.len()];
         self.data.iter().chain(&self.control).for_each(|slot| is_free[*slot as usize] = true);

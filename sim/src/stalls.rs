@@ -1,5 +1,3 @@
-//! Random stalls of a driver.
-
 use std::ops::RangeInclusive;
 
 use xoff_wire::units::Nanos;
@@ -7,14 +5,14 @@ use xoff_wire::units::Nanos;
 use crate::seed::exponential;
 use crate::time::Picos;
 
-/// Parameters of random stalls.
+/// Random stalls of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stalls {
-    /// Mean gap from the end of a stall to the start of the next; exponentially distributed.
+    /// Mean of the exponentially distributed gap between stalls.
     pub gap: Nanos,
-    /// Range of the duration; uniformly distributed.
+    /// Range of the uniformly distributed duration.
     pub length: RangeInclusive<Nanos>,
-    /// End: no stall begins at this time or later.
+    /// End, excluded: no stall begins then.
     pub until: Nanos,
 }
 
@@ -42,7 +40,6 @@ impl StallTimes {
         self.next
     }
 
-    /// Begins the next stall if it is due; returns its end.
     pub(crate) fn begin(&mut self, now: Nanos) -> Option<Nanos> {
         if now < self.next {
             return None;

@@ -1,5 +1,5 @@
-//! Switch of the fabric: the dataplane with the driver of ideal hardware. That driver polls at once, gives each line
-//! one frame at a time, and learns of completions at once, unless it is [impaired](driver_backlog).
+//! Switch of the fabric: the dataplane with a driver that polls at once, gives each line one frame at a time, and
+//! learns of completions at once, unless it is [impaired](driver_backlog).
 
 mod driver_backlog;
 mod port_rings;
@@ -29,11 +29,10 @@ pub(crate) use driver_backlog::Request;
 #[derive(Debug)]
 pub struct SwitchNode {
     pub(crate) place: Place,
-    /// Backlog while the driver is impaired.
     pub(crate) backlog: Option<Box<DriverBacklog>>,
     due: Nanos,
     pub(crate) free: PortSet,
-    /// Slot and length of the frame on each port's line.
+    /// Slot and length of the frame on each line.
     pub(crate) sending: Box<[Option<(u32, u32)>]>,
     pub(crate) slots: Slots,
     pub(crate) switch: Switch,
@@ -44,20 +43,19 @@ pub struct SwitchNode {
     pub(crate) impairment_counts: ImpairmentCounts,
 }
 
-/// Size of a switch's packet memory in frames.
+/// Packet memory in frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounts {
     /// Slots for data.
     pub data: u32,
     /// Slots for control frames.
     pub control: u32,
-    /// Maximum number of data slots per port that its ring holds while the driver is blocked. Ports beyond the last
-    /// entry have no limit.
+    /// Data slots per port that its ring holds while the driver is blocked. Ports beyond the last entry have no limit.
     pub rings: Arc<[u32]>,
 }
 
 impl SwitchNode {
-    /// Creates a switch with these settings and packet slots.
+    /// Creates a switch.
     #[must_use]
     pub fn new(place: Place, settings: &SwitchSettings, slots: SlotCounts) -> SwitchNode {
         let ports = settings.ports.len();
@@ -85,7 +83,7 @@ impl SwitchNode {
         &self.counters
     }
 
-    /// Adds a tap to the switch.
+    /// Adds a tap.
     ///
     /// # Errors
     /// Returns the tap if the switch has no room for another one.
@@ -101,13 +99,12 @@ impl SwitchNode {
         &self.switch
     }
 
-    /// Returns the number of frames dropped for lack of a slot or a ring place, as with an empty fill ring.
+    /// Returns the frames dropped for lack of a slot or a ring place, as with an empty fill ring.
     #[must_use]
     pub fn receive_drops(&self) -> u64 {
         self.impairment_counts.receive_drops
     }
 
-    /// Performs a request as soon as the driver polls.
     pub(crate) fn request(&mut self, request: Request, net: &mut Net) {
         if self.backlog.is_some() { self.queue_request(request, net) } else { self.perform(request, net) }
     }
@@ -137,8 +134,7 @@ impl SwitchNode {
         self.follow_up(net);
     }
 
-    /// Processes the immediate consequences of an event. Not inlined, since the frame path barely fits the instruction
-    /// cache.
+    /// Not inlined, since the frame path barely fits the instruction cache.
     #[inline(never)]
     fn follow_up(&mut self, net: &mut Net) {
         let now = net.now().floor();
@@ -172,7 +168,7 @@ impl SwitchNode {
         self.free.remove(port);
     }
 
-    /// Returns the number of frames in the switch, including those on its lines.
+    /// Returns the frames in the switch, including those on its lines.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.switch.ledger().held

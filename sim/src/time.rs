@@ -1,8 +1,5 @@
 //! Time in picoseconds: at every usual rate a byte takes a whole number of them, from 8,000 at 1 Gb/s to 20 at 400
-//! Gb/s.
-//!
-//! The dataplane counts nanoseconds and receives the time rounded down. Its timers (pauses, refreshes) are exact to one
-//! nanosecond, frames on lines to one picosecond.
+//! Gb/s. The dataplane receives the time rounded down to nanoseconds.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
@@ -31,21 +28,21 @@ impl Picos {
         Picos::from_nanos(n.saturating_mul(1_000))
     }
 
-    /// Returns the time in nanoseconds, rounded down, for the dataplane.
+    /// Returns nanoseconds, rounded down, for the dataplane.
     #[inline]
     #[must_use]
     pub const fn floor(self) -> Nanos {
         Nanos(self.0 / PER_NANO)
     }
 
-    /// Returns the time `span` after this one.
+    /// Returns the time `span` later.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Picos) -> Picos {
         Picos(self.0.saturating_add(span.0))
     }
 
-    /// Returns the span since `earlier`, or zero if `earlier` is later.
+    /// Returns the span since `earlier`; zero if that is later.
     #[inline]
     #[must_use]
     pub const fn since(self, earlier: Picos) -> Picos {
@@ -65,12 +62,12 @@ impl From<Nanos> for Picos {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     rate: BitRate,
-    /// Picoseconds per byte, or zero if that is not a whole number.
+    /// Zero if that is not a whole number.
     picos_per_byte: u64,
 }
 
 impl Pace {
-    /// Returns the pace of a line with this rate.
+    /// Returns the pace of a line.
     #[must_use]
     pub const fn of(rate: BitRate) -> Pace {
         let per_second = 8 * PER_SECOND;
@@ -85,7 +82,7 @@ impl Pace {
         self.rate
     }
 
-    /// Returns the time of `bytes` on the line, rounded up. The caller adds preambles and gaps.
+    /// Returns the time of `bytes`, rounded up. The caller adds preambles and gaps.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Picos {

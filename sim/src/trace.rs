@@ -1,8 +1,8 @@
-//! Digest of the events of a node: equal seeds give equal digests.
+//! Digest of a node's events.
 
 use crate::time::Picos;
 
-/// Multiplier: digits of the golden ratio, an odd number with well-mixed bits.
+/// Digits of the golden ratio, an odd number with well-mixed bits.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,10 +1,8 @@
-//! Host of `xoff traffic` in the simulator: the same streams, schedules, rate limiters, gates, sink and reports as over
-//! AF_XDP.
+//! Host of `xoff traffic` in the simulator, exact to the nanosecond.
 //!
-//! [`Sender`] and [`Gate`] decide when to send which frame, to the nanosecond; lines are exact to the picosecond. A
-//! host of [ideal hardware](Habits::IDEAL) reacts at once and sends one frame at a time. A host that runs as a program
-//! naps and stalls, and hands several frames at a time to its driver. Received frames then wait, and frames handed over
-//! leave despite a pause.
+//! A host of [ideal hardware](Habits::IDEAL) reacts at once and sends one frame at a time. A host that runs as a
+//! program naps and stalls, and hands several frames at a time to its driver. Received frames then wait, and frames
+//! handed over leave despite a pause.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +26,7 @@ const LINE: PortId = PortId(0);
 const FRAME_MIN: usize = 60;
 const _: () = assert!(HEAD_MAX >= FRAME_MIN);
 
-/// Settings of a host.
+/// Host settings.
 #[derive(Clone, Debug)]
 pub struct TrafficSettings {
     /// MAC address.
@@ -37,7 +35,7 @@ pub struct TrafficSettings {
     pub id: u16,
     /// Maximum blocked time for which a stream with a rate compensates.
     pub catch_up: Nanos,
-    /// Parameters of QCN: streams carry a CN-TAG and react to CNMs; `None`: CNMs are only counted.
+    /// QCN: streams carry a CN-TAG and react to CNMs, which are else only counted.
     pub qcn: Option<ReactionSettings>,
     /// Streams to send.
     pub streams: Vec<Stream>,
@@ -47,7 +45,7 @@ pub struct TrafficSettings {
     pub rate: BitRate,
     /// Timing of the host's program.
     pub habits: Habits,
-    /// Random stalls and their seed; `None`: no stalls.
+    /// Random stalls and their seed.
     pub stalls: Option<(Stalls, Seed)>,
 }
 
@@ -63,7 +61,7 @@ pub struct Habits {
 }
 
 impl Habits {
-    /// Ideal hardware: no sleep, and one frame at a time.
+    /// No sleep, and one frame at a time.
     pub const IDEAL: Habits = Habits { nap: Nanos::ZERO, wake: Nanos::ZERO, commit: Bytes(1) };
 }
 
@@ -71,7 +69,7 @@ impl Habits {
 #[derive(Debug)]
 pub struct TrafficHost {
     place: Place,
-    /// Frames handed over; the first is on the line.
+    /// The first is on the line.
     sending: VecDeque<Packet>,
     due: Nanos,
     /// State after the start; received frames are dropped before it.
@@ -153,7 +151,6 @@ impl TrafficHost {
         self.running.as_ref().map_or_else(HostReport::default, |host| host.report(now.floor()))
     }
 
-    /// Polls after the wakeup delay.
     fn poll_after_wakeup(&mut self, something: bool, net: &mut Net) {
         match self.running.as_ref().map_or(Nanos::ZERO, |host| host.habits.wake) {
             Nanos::ZERO => self.poll(something, net),
@@ -161,8 +158,7 @@ impl TrafficHost {
         }
     }
 
-    /// Polls, unless the host sleeps: processes received frames, and sends if they or the event (`something`) may allow
-    /// it.
+    /// `something`: the event may allow sending.
     fn poll(&mut self, something: bool, net: &mut Net) {
         let now = net.now().floor();
         let Some(host) = &mut self.running else { return };
@@ -236,7 +232,7 @@ impl Running {
         (now < self.looks_from).then_some(self.looks_from)
     }
 
-    /// Processes a frame; returns true if it may change the next frame to send.
+    /// Returns true if the frame may change the next one to send.
     fn receive(&mut self, now: Nanos, head: &[u8], frame_len: u32) -> bool {
         let Ok(header) = Header::parse(head) else { return false };
         if MacControl::is_mac_control(&header) {

@@ -8,7 +8,6 @@ use xoff_sim::{
 };
 use xoff_wire::units::{BitRate, Bytes, Class};
 
-/// Frame length without FCS; 1,500 bytes with it.
 const FRAME: u32 = 1_496;
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 
@@ -34,7 +33,7 @@ fn dropped(fabric: &Fabric) -> u64 {
     DropReason::ALL.iter().map(of_all).sum()
 }
 
-/// Checks that every frame is accounted for, and none was dropped or reordered.
+/// Every frame is accounted for, and none was dropped or reordered.
 fn check(fabric: &Fabric) {
     for switch in fabric.switches() {
         assert_eq!(switch.switch().ledger().missing(), 0);
@@ -75,7 +74,7 @@ fn chain_latency_is_serialization_plus_delay_exactly() {
     }
 }
 
-/// Two hosts send to a third: its line is never idle, and theirs are paused half of the time.
+/// The receiver's line is never idle, and the senders are paused half of the time.
 // proves: sim-timing
 #[test]
 fn paused_incast_keeps_the_line_busy_exactly() {
@@ -166,8 +165,7 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
     assert_eq!((whole.digest(), whole.tally()), (parts.digest(), parts.tally()));
 }
 
-/// Covers two fat-trees, which are bipartite, and a cycle of three switches, which is not, with all kinds of link
-/// faults.
+/// Fat-trees are bipartite, a cycle of three switches is not.
 // proves: sim-timing
 #[test]
 fn node_by_node_it_is_the_same_run_as_event_by_event() {

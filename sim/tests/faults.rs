@@ -51,7 +51,6 @@ fn loss_function_selects_the_lost_frames() {
     assert_eq!(fabric.missing(), 0);
 }
 
-/// Runs two senders with faults on their pauses. Returns the fabric and its digest.
 fn harmed(faults: ControlFaults, seed: u64) -> (Fabric, u64) {
     let mut fabric = Fabric::new(&topology::single(3, LINE), Seed(1));
     for port in 1..3 {
@@ -139,7 +138,7 @@ fn invalid_plan_names_its_error() {
     assert_eq!(topology::chain(3, LINE).check(), Ok(()));
 }
 
-/// Uses four switches in a square, and one without a path.
+/// Four switches in a square, and one without a path.
 #[test]
 fn shortest_ways_are_found_and_of_several_the_lowest_port() {
     let kind = Arc::new(Ideal::beside(LINE).switch(3));

@@ -1,8 +1,8 @@
-//! PFC headroom, to the byte. In the worst case that a standard peer may cause, the computed headroom is just enough;
-//! with a byte less, a frame is lost.
+//! PFC headroom, to the byte: in the worst case that a standard peer may cause, it is just enough; with a byte less, a
+//! frame is lost.
 //!
-//! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to one byte below XOFF; then a frame
-//! of maximum length crosses the threshold. One picosecond before that, another maximum frame starts toward the
+//! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to one byte below XOFF; then a
+//! frame of maximum length crosses the threshold. One picosecond before that, another maximum frame starts toward the
 //! station, so that the pause frame waits for nearly all of it. The station starts frames until the last picosecond
 //! that the standard allows, the last one of maximum length. No pause expires meanwhile: an expiry is up to a
 //! nanosecond late, which costs no headroom.
@@ -20,7 +20,7 @@ use xoff_wire::mac_control::{MacControl, Pfc};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Quanta, TAGS};
 
 const LOSSLESS: Class = Class::ALL[3];
-/// Maximum frame: an MTU of 1500 with both tags, without FCS.
+/// An MTU of 1500 with both tags, without FCS.
 const LONGEST: u32 = 1_514 + TAGS;
 const SHORTEST: u32 = 60;
 const PFC_FRAME: u32 = 60;
@@ -30,7 +30,7 @@ const BEGIN: Picos = Picos::from_micros(10);
 /// Response times of 802.3 31B.3.7: Gb/s, and quanta from the last bit of a pause frame to the last start of a frame.
 const RESPONSES: [(u64, u64); 5] = [(1, 2), (10, 60), (40, 118), (100, 394), (400, 905)];
 
-/// Station that sends frames at given times, and obeys a pause after its response time, to the picosecond.
+/// Obeys a pause after its response time, to the picosecond.
 #[derive(Debug)]
 struct Station {
     place: Place,
@@ -137,16 +137,15 @@ impl Case {
         self.configured("").switch.ports[1].classes[LOSSLESS.index()].headroom.0
     }
 
-    /// Returns the time from the end of the crossing frame at the station until the station stops. The crossing frame
-    /// travels over the cable; the pause frame waits for a frame that started one picosecond ago, and travels back; the
-    /// station responds.
+    /// Returns the time from the end of the crossing frame at the station until the station stops: cable, wait for a
+    /// frame that started one picosecond ago, pause frame, cable, response.
     fn window(self) -> Picos {
         let waits = self.time_of(Bytes::on_line(LONGEST)).0 - 1;
         let pause = self.time_of(Bytes::on_line(PFC_FRAME)).0;
         Picos(waits + pause + 2 * self.line().delay.0 + self.response().0)
     }
 
-    /// Returns the number of bytes after which a frame still starts within the window.
+    /// Returns the bytes after which a frame still starts within the window.
     fn behind(self) -> u64 {
         (self.window().0 - 1) / self.time_of(Bytes(1)).0
     }
@@ -160,7 +159,7 @@ impl Case {
     }
 }
 
-/// Returns a tagged frame within the MTU, in the default class of its port.
+/// Tagged, within the MTU, in the default class of its port.
 fn frame(to: u32, from: u32, len: u64) -> Vec<u8> {
     let tags = [0x88, 0xa8, 0, 0, 0x81, 0, 0, 0, 0x88, 0xb5];
     let mut bytes = [&address(to).0[..], &address(from).0, &tags].concat();
@@ -182,8 +181,7 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// Runs the station with frames of these lengths, then maximum frames. At `delaying`, a frame starts toward the
-/// station.
+/// Sends frames of these lengths, then maximum frames. At `delaying`, a frame starts toward the station.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));

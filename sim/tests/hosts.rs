@@ -1,4 +1,4 @@
-//! Hosts of `xoff traffic` in the simulator: frames and their times, to the nanosecond.
+//! Hosts of `xoff traffic`: frames and their times, to the nanosecond.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Switches with impaired drivers: stalls, blocked lines, delayed completions, wakeup delays.
+//! Switches with impaired drivers.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nano
 const LOSSLESS: Class = Class::ALL[3];
 const FRAME: u32 = 1_496;
 
-/// Configuration with a commit of four frames.
+/// A commit of four frames.
 const COMMIT: &str = "[defaults]\ncommit = 6000\n";
 
 fn flow(to: u32, frames: u64, from: Picos) -> Flow {
@@ -32,7 +32,7 @@ fn come(begin: impl Into<Picos>, frames: u64) -> Picos {
     begin.into().after(time_of(frames)).after(LINE.delay)
 }
 
-/// Returns the frames received by a host, and the last arrival.
+/// Returns the received frames, and the last arrival.
 fn got(fabric: &Fabric, host: usize) -> (u64, Picos) {
     (fabric.hosts()[host].received(), fabric.hosts()[host].last_received())
 }
@@ -115,7 +115,7 @@ fn stalled_driver_only_finishes_frames_on_lines() {
     check(&fabric);
 }
 
-/// Tests rings and slots with room for all frames, and for one fewer.
+/// Rings and slots with room for all frames, and for one fewer.
 // proves: sim-faults
 #[test]
 fn a_ring_holds_as_many_frames_as_it_has_and_no_more() {

@@ -1,5 +1,3 @@
-//! Restarts of switches.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -54,7 +52,6 @@ fn held() -> (Plan, Fabric) {
     (plan, fabric)
 }
 
-/// Restarts the switch when both senders are paused.
 fn restarted(away: Nanos) -> (Plan, Fabric, u64) {
     let (plan, mut fabric) = held();
     let held = fabric.switches()[0].switch().ledger().held;
@@ -126,7 +123,7 @@ fn peers_are_resumed_before_a_restart() {
     check(&fabric);
 }
 
-/// On a blocked line the XON leaves first when the line is unblocked, even if the new switch has begun.
+/// The XON leaves first when the line is unblocked, even if the new switch has begun.
 // proves: sim-faults
 #[test]
 fn peers_on_blocked_lines_are_resumed_once_unblocked() {
@@ -294,7 +291,6 @@ fn tap_survives_a_restart() {
     assert_eq!(received.load(Relaxed), 100);
 }
 
-/// The new switch does not know its peer's pause until the peer refreshes it.
 // proves: sim-faults
 #[test]
 fn new_switch_is_unpaused_until_peers_refresh() {

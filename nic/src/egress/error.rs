@@ -23,7 +23,7 @@ pub enum EgressError {
         device: String,
         /// Kind of the queueing discipline.
         kind: String,
-        /// Its handle.
+        /// Handle of the queueing discipline.
         handle: String,
     },
     /// Kernel without a queue that can be stopped and started.

@@ -1,10 +1,9 @@
 //! Chooses the part whose turn is next in the order by place, and the end of the turn.
 //!
-//! [Parts](Parts) are groups of places with common turns. An event affects another part no sooner than one reach per
-//! link between them. It affects its own part no sooner than along the shortest round trip. A turn ends before any
-//! pending event elsewhere can affect the part.
+//! An event affects another [part](Parts) no sooner than one reach per link between them, and its own no sooner than
+//! along the shortest round trip. A turn ends before any pending event elsewhere can affect the part.
 //!
-//! If all links join one side of the fabric with the other, turns span two reaches, once the sides are one reach apart:
+//! In a bipartite fabric turns span two reaches, once the sides are one reach apart:
 //!
 //! ```text
 //!   one    ======|-----------|-----------|        (=: done before) each turn ends one reach after the progress of
@@ -16,11 +15,11 @@
 
 use crate::time::Picos;
 
-/// Partition of places, and distances between parts.
+/// Groups of places with common turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     of: Box<[u16]>,
-    /// Number of links between two parts, or on the shortest round trip of a part; at most [`FAR`].
+    /// Links between two parts, or on the shortest round trip of a part; at most [`FAR`].
     apart: Box<[Box<[u8]>]>,
     /// True for parts that wait for the other side to begin.
     waits: Box<[bool]>,
@@ -32,8 +31,7 @@ pub(crate) struct Parts {
 const FAR: u8 = 8;
 
 impl Parts {
-    /// Creates a partition from the part of each place, the parts that wait for the other side, and the links between
-    /// places.
+    /// `of` is the part of each place, `links` are between places.
     pub(crate) fn new(of: Vec<u16>, waits: Vec<bool>, links: impl Iterator<Item = (u32, u32)>) -> Parts {
         let mut next = vec![vec![false; waits.len()]; waits.len()];
         for (from, to) in links {
@@ -56,7 +54,6 @@ impl Parts {
         self.waits.len()
     }
 
-    /// Returns the maximum lead of a part over another, in reaches.
     pub(crate) fn lead(&self) -> u8 {
         self.apart.iter().flatten().copied().max().unwrap_or_default()
     }
@@ -66,7 +63,6 @@ impl Parts {
         self.of[place as usize].into()
     }
 
-    /// Returns the lowest place of a part, which is first in its turn.
     pub(super) fn least(&self, part: usize) -> u32 {
         self.least[part]
     }
@@ -89,8 +85,7 @@ impl Parts {
     }
 }
 
-/// Returns distances in steps from a part, and its shortest round trip, at most [`FAR`]. `next` is the adjacency
-/// matrix.
+/// Returns distances from a part, and its shortest round trip, at most [`FAR`]. `next` is the adjacency matrix.
 fn distances(from: usize, next: &[Vec<bool>]) -> Box<[u8]> {
     let mut distances = vec![FAR; next.len()];
     let mut reached = vec![from];
@@ -106,13 +101,13 @@ fn distances(from: usize, next: &[Vec<bool>]) -> Box<[u8]> {
 pub(super) struct Turn {
     pub(super) part: usize,
     pub(super) horizon: Picos,
-    /// Index of the part in [`Turns::recent`].
+    /// Index in [`Turns::recent`].
     at: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// Parts, the most recently active one last.
+    /// The most recently active one last.
     recent: Vec<u16>,
 }
 
@@ -121,11 +116,10 @@ impl Turns {
         Turns { recent: (0..=u16::MAX).take(parts).rev().collect() }
     }
 
-    /// Returns the next turn, if an event is pending before `end`. `firsts` is the first pending event of each part.
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
         debug_assert!(reach > Picos::ZERO, "what is felt at once leaves no turn anything");
         let can_begin = |part: usize| firsts[part] < end;
-        // A quarter of slack, since events are sparse: neighbors are rarely exactly one reach apart.
+        // A quarter of slack: events are sparse, so neighbors are rarely exactly one reach apart.
         let goes_far = |part: usize| {
             let span = parts.span(part, reach).0;
             let far = firsts[part].after(Picos(span - span / 4));
@@ -176,7 +170,7 @@ mod tests {
         assert_eq!(last[..3], [FAR, FAR - 1, FAR - 2]);
     }
 
-    /// A star: part 3 in the center, and three busy parts that wait for it at first.
+    /// A star: three busy parts wait for part 3 in the center at first.
     // proves: sim-timing
     #[test]
     fn last_part_resumes_once_its_horizon_is_far() {
@@ -219,7 +213,7 @@ mod tests {
         assert_eq!((next([100; 4], 100), next([never; 4], never)), (None, None));
     }
 
-    /// Two places with the minimum reach: they are at the same time, or as far apart as allowed.
+    /// Two places at the same time, or as far apart as allowed, with the minimum reach.
     // proves: sim-timing
     #[test]
     fn turn_makes_progress_at_any_reach() {

@@ -1,8 +1,5 @@
-//! Events of a part, ordered by time.
-//!
-//! Most events lie less than a few microseconds ahead. They are in a timer wheel of [`BUCKETS`] buckets, sorted when
-//! taken; later events are in a heap. The cost of an operation does not depend on the number of events. Few buckets
-//! stay in the cache.
+//! Events of a part, ordered by time: near ones in a timer wheel of [`BUCKETS`] buckets, sorted when taken, others in
+//! a heap. Few buckets stay in the cache.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,11 +13,11 @@ const WORDS: usize = BUCKETS / 64;
 
 #[derive(Debug)]
 pub(super) struct Wheel {
-    /// Width of a bucket: 2^n picoseconds.
+    /// 2^n picoseconds.
     width_log2: u32,
     buckets: Box<[Vec<Entry>]>,
     occupied: [u64; WORDS],
-    /// Number of the wheel's first bucket, counted from time 0.
+    /// First bucket, counted from time 0.
     from: u64,
     /// Entries outside the wheel, later or earlier.
     far: BinaryHeap<Reverse<(Picos, Entry)>>,

@@ -1,5 +1,4 @@
-//! Ideal completion time of a flow, alone in the fabric, to the picosecond. Switches store and forward each frame; the
-//! slowest line limits the rate.
+//! Ideal completion time of a flow, alone in the fabric, to the picosecond. Switches store and forward each frame.
 
 use xoff_dataplane::routing::{Fib, RouteDecision};
 use xoff_wire::ip::{Address, Packet};
@@ -13,13 +12,13 @@ use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
-/// Paths and lines of the fabric, for ideal completion times.
+/// Paths and lines of the fabric.
 #[derive(Clone, Debug)]
 pub struct Alone {
     payload_max: u32,
-    /// Line and switch port of each host.
+    /// Line and switch port.
     hosts: Vec<(Line, At)>,
-    /// Line and other end of each switch port.
+    /// Line and other end.
     ports: Vec<Vec<(Line, At)>>,
     /// Port of each switch toward each host, the first of a group; [`NONE`] without a path.
     next: Vec<Vec<u8>>,
@@ -37,7 +36,7 @@ fn routed(fib: &Fib, host: u32) -> Option<PortId> {
 }
 
 impl Alone {
-    /// Analyzes a plan, for frames with at most `payload_max` bytes of payload. Equal-cost paths must have equal lines.
+    /// Analyzes a plan, for payloads of at most `payload_max` bytes a frame. Equal-cost paths must have equal lines.
     #[must_use]
     pub fn new(plan: &Plan, payload_max: u32) -> Alone {
         let mut hosts = vec![None; plan.hosts() as usize];
@@ -76,7 +75,7 @@ impl Alone {
         }
     }
 
-    /// Returns the lines from one host to another; `None` without a path.
+    /// Returns the lines from one host to another, if there is a path.
     #[must_use]
     pub fn way(&self, from: u32, to: u32) -> Option<Vec<Line>> {
         let (line, mut at) = *self.hosts.get(from as usize)?;
@@ -94,21 +93,21 @@ impl Alone {
         (at == At::Host(to)).then_some(lines)
     }
 
-    /// Returns the line of a host.
+    /// Returns a host's line.
     #[must_use]
     pub fn line(&self, host: u32) -> Line {
         self.hosts[host as usize].0
     }
 
-    /// Returns the time from a flow's start until its last byte is at the receiver; [`Picos::NEVER`] without a path.
+    /// Returns the time from a flow's start until its last byte arrives; [`Picos::NEVER`] without a path.
     #[must_use]
     pub fn time_of(&self, plan: &FlowPlan) -> Picos {
         let count = frames(plan.bytes, self.payload_max);
         let on_line = |sequence| Bytes::on_line(frame_len(payload(plan.bytes, self.payload_max, sequence)));
         let (first, last) = (on_line(0), on_line(count - 1));
         let Some(way) = self.way(plan.from, plan.to) else { return Picos::NEVER };
-        // Arrival of the last frame but one and of the last frame at the end of each link. All frames but the last have
-        // equal lengths, so the slowest line so far spaces them.
+        // Arrival of the last frame but one and of the last frame at the end of each link. The slowest line so far
+        // spaces the equal frames before the last.
         let (mut before, mut end, mut slowest) = (0, 0, 0);
         for line in way {
             let pace = Pace::of(line.rate);

@@ -1,4 +1,4 @@
-//! Congestion control of a sender, whatever the algorithm: events in; gap between frames and window out.
+//! Congestion control of a sender: events in; gap between frames and window out.
 
 use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
 use xoff_wire::units::{Bytes, Nanos};
@@ -24,7 +24,6 @@ pub(super) struct Qcn {
 }
 
 impl Reaction {
-    /// Creates the congestion control of a flow, if it has any. `line` is the pace of the host.
     pub(super) fn new(control: &Control, line: Pace) -> Option<Reaction> {
         match control {
             Control::None => None,
@@ -38,7 +37,7 @@ impl Reaction {
         Reaction::Qcn(Box::new(Qcn { point: ReactionPoint::new(settings, line.rate(), seed), cnms: 0 }))
     }
 
-    /// Notes that a frame starts; returns the minimum gap until the next start.
+    /// Returns the minimum gap until the next start.
     #[inline]
     pub(super) fn sent(&mut self, now: Picos, bytes: Bytes) -> Picos {
         match self {
@@ -49,7 +48,7 @@ impl Reaction {
         }
     }
 
-    /// Returns the maximum number of frames in flight, if the algorithm has a window.
+    /// Returns the maximum number of frames in flight.
     #[inline]
     pub(super) fn window(&self) -> Option<u32> {
         match self {
@@ -58,7 +57,6 @@ impl Reaction {
         }
     }
 
-    /// Processes a CNP.
     pub(super) fn notified(&mut self, now: Picos) {
         match self {
             Reaction::Dcqcn(dcqcn) => dcqcn.notified(now),
@@ -66,7 +64,7 @@ impl Reaction {
         }
     }
 
-    /// Processes a CNM with this feedback; returns false if the algorithm ignores CNMs.
+    /// Returns false if the algorithm ignores CNMs.
     pub(super) fn cnm_received(&mut self, now: Picos, feedback: u8) -> bool {
         let Reaction::Qcn(qcn) = self else { return false };
         qcn.point.advance(now.floor());
@@ -82,7 +80,7 @@ impl Reaction {
         }
     }
 
-    /// Processes an acknowledgement of `frames` further frames, `round_trip` after the acknowledged one left.
+    /// `round_trip` belongs to the acknowledged frame, `frames` counts new ones.
     #[inline]
     pub(super) fn acknowledged(&mut self, now: Picos, frames: u32, round_trip: Picos) {
         match self {
@@ -99,7 +97,6 @@ impl Reaction {
         }
     }
 
-    /// Returns the rate in bits per second of layer 1, if the algorithm has one.
     pub(super) fn rate(&mut self, now: Picos) -> Option<f64> {
         match self {
             Reaction::Dcqcn(dcqcn) => Some(dcqcn.rate(now)),
@@ -113,7 +110,7 @@ impl Reaction {
     }
 }
 
-/// Returns the gap after a frame, zero while QCN does not limit the flow.
+/// Returns zero while QCN does not limit the flow.
 fn gap_of(point: &mut ReactionPoint, now: Nanos, bytes: Bytes) -> Picos {
     if now >= point.next_deadline() {
         point.advance(now);

@@ -1,19 +1,14 @@
 //! DCQCN: reaction point and notification point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments,
 //! SIGCOMM 2015, section 3.1 and Algorithm 1).
 //!
-//! A notification cuts the rate by alpha / 2; the previous rate becomes the target. Alpha estimates the congestion: it
-//! grows with each notification and decays with time. Between notifications, a timer and a byte counter start rounds of
-//! increase. In fast recovery the rate approaches the target; then the target rises, and faster once both counts are
-//! past fast recovery. Fast recovery has five rounds, as in the paper's text and fluid model; its algorithm, which
-//! counts from one, would have four.
-//!
-//! Timers are not events: their effects are computed on the next call.
+//! Fast recovery has five rounds, as in the paper's text and fluid model; its algorithm, which counts from one, would
+//! have four. Timers are not events: their effects are computed on the next call.
 
 use xoff_wire::units::{BitRate, Bytes};
 
 use crate::time::{Pace, Picos};
 
-/// Parameters of a DCQCN reaction point. [`DcqcnSettings::default`] has the published values (SIGCOMM 2015, Fig. 14).
+/// Parameters of a DCQCN reaction point; the default has the published values (SIGCOMM 2015, Fig. 14).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DcqcnSettings {
     /// g: weight of a new sample in alpha.
@@ -22,27 +17,25 @@ pub struct DcqcnSettings {
     pub alpha_timer: Picos,
     /// T: interval between rounds of increase by time.
     pub increase_timer: Picos,
-    /// B: bytes between rounds of increase by bytes.
+    /// B: bytes between rounds of increase.
     pub byte_counter: Bytes,
     /// F: rounds of fast recovery.
     pub fast_recovery: u32,
     /// `R_AI`: increase of the target per round.
     pub additive: BitRate,
-    /// `R_HAI`: increase of the target per round once both counts are past fast recovery, multiplied by the smaller
-    /// excess.
+    /// `R_HAI`: increase per round once both counts are past fast recovery, multiplied by the smaller excess.
     pub hyper: BitRate,
     /// Minimum rate.
     pub rate_min: BitRate,
-    /// N: minimum interval between notifications for a flow.
+    /// N: minimum interval between a flow's notifications.
     pub cnp_interval: Picos,
     /// Class of notifications, by DSCP.
     pub cnp_class: xoff_wire::units::Class,
 }
 
 impl Default for DcqcnSettings {
-    /// Returns the published values: g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us. Chosen here:
-    /// `R_HAI` ten times `R_AI`, as in 802.1Qau; minimum rate 100 Mb/s, as in the setup of HPCC's simulations; class 6
-    /// for notifications.
+    /// Returns g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us. Chosen here: `R_HAI` ten times `R_AI`,
+    /// as in 802.1Qau; minimum rate 100 Mb/s, as in the setup of HPCC's simulations; class 6 for notifications.
     fn default() -> DcqcnSettings {
         DcqcnSettings {
             gain: 1.0 / 256.0,
@@ -59,12 +52,11 @@ impl Default for DcqcnSettings {
     }
 }
 
-/// Notification point of a flow: the earliest time of its next notification.
+/// Earliest time of a flow's next notification.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NotificationPoint(Picos);
 
 impl NotificationPoint {
-    /// Returns true if a marked frame causes a notification.
     #[inline]
     pub(super) fn notifies(&mut self, now: Picos, interval: Picos) -> bool {
         let is_due = now >= self.0;
@@ -75,7 +67,7 @@ impl NotificationPoint {
     }
 }
 
-/// Reaction point of a flow; rates in bits per second of layer 1.
+/// Rates are in bits per second of layer 1.
 #[derive(Clone, Debug)]
 pub(super) struct Dcqcn {
     settings: DcqcnSettings,
@@ -83,7 +75,6 @@ pub(super) struct Dcqcn {
     rate: f64,
     target: f64,
     alpha: f64,
-    /// True if the flow has reached line rate since its last notification.
     is_free: bool,
     rounds_by_time: u32,
     rounds_by_bytes: u32,
@@ -182,7 +173,7 @@ impl Dcqcn {
     }
 }
 
-/// Returns a positive interval, since an interval of zero would loop forever.
+/// An interval of zero would loop forever.
 fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }
@@ -201,7 +192,6 @@ mod tests {
         Picos::from_micros(micros)
     }
 
-    /// Later notifications cut the rate by half of alpha.
     // proves: sim-hosts
     #[test]
     fn first_notification_halves_rate_later_ones_cut_by_alpha() {

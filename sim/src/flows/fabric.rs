@@ -26,7 +26,6 @@ pub struct FlowFabric<S = SwitchNode> {
     fabric: Fabric<S, FlowHost>,
     flows: Vec<SenderFlow>,
     loads: Vec<Box<dyn Load + Send>>,
-    /// Maximum rate of each load's flows.
     most: Vec<Option<Pace>>,
     alone: Alone,
     switches: u32,
@@ -35,7 +34,6 @@ pub struct FlowFabric<S = SwitchNode> {
     new_flows: Vec<FlowPlan>,
 }
 
-/// Sending host of a flow, and its number there.
 #[derive(Clone, Copy, Debug)]
 struct SenderFlow {
     host: u32,
@@ -47,7 +45,7 @@ const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<R
 const _: () = assert!(FLOW <= 104);
 
 impl FlowFabric {
-    /// Builds a plan with dataplane switches and no flow; `seed` determines the switches' hashes.
+    /// Builds a plan with dataplane switches; `seed` determines the switches' hashes.
     ///
     /// # Panics
     /// Panics if a port of the plan has no link, or two.
@@ -116,7 +114,7 @@ impl<S: Node> FlowFabric<S> {
         flow
     }
 
-    /// Makes host `host` a slow receiver.
+    /// Makes a host a slow receiver.
     ///
     /// # Panics
     /// Panics if there is no such host, or it is slow already.
@@ -160,8 +158,7 @@ impl<S: Node> FlowFabric<S> {
         self.new_flows = flows;
     }
 
-    /// Processes all events due by `end`. When a flow of a load that [listens](Load::listens) ends, adds the flows that
-    /// follow it.
+    /// Processes all events due by `end`. When a flow of a [listening](Load::listens) load ends, adds its successors.
     pub fn run_until(&mut self, end: Picos) {
         if self.is_listened_to() {
             while let Some(host) = self.fabric.run_until_report(end) {
@@ -225,7 +222,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns the number of flows that have not ended, including those that have not started.
+    /// Returns the number of flows that have not ended or not started.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.flows.len() as u64 - self.ended
@@ -237,13 +234,13 @@ impl<S: Node> FlowFabric<S> {
         self.flows.len()
     }
 
-    /// Yields the current record of each flow, by number.
+    /// Yields the flows' current records, by number.
     pub fn records(&self) -> impl Iterator<Item = FlowRecord> {
         (0..self.flows.len())
             .map(|flow| self.record(u32::try_from(flow).expect("they are counted in 32 bits")))
     }
 
-    /// Returns the current record of a flow.
+    /// Returns a flow's current record.
     ///
     /// # Panics
     /// Panics if there is no such flow.
@@ -272,7 +269,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns the number of useful frames received of a flow.
+    /// Returns the useful frames received of a flow.
     ///
     /// # Panics
     /// Panics if there is no such flow.
@@ -294,7 +291,7 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
-    /// Returns the rate set by congestion control in bits per second of layer 1, if any.
+    /// Returns the rate set by congestion control in bits per second of layer 1.
     ///
     /// # Panics
     /// Panics if there is no such flow.
@@ -303,7 +300,7 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.at_host(host, |host, net| host.rate(number, net.now()))
     }
 
-    /// Returns the calculator of ideal completion times and paths.
+    /// Returns the calculator of ideal times and paths.
     #[must_use]
     pub fn alone(&self) -> &Alone {
         &self.alone

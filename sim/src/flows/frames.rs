@@ -1,15 +1,14 @@
 //! Lengths of data frames: those of RoCEv2, whatever the transport.
 
-/// Bytes of a frame around its payload, without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant
-/// CRC 4.
+/// Without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant CRC 4.
 const AROUND: u32 = 58;
 /// Maximum payload of a frame in bytes at an MTU of 1500.
 pub const PAYLOAD_MAX: u32 = 1_456;
-/// Maximum bytes of a flow, 128 GiB: its frames are counted in 32 bits, even with little payload each.
+/// Maximum bytes of a flow, 128 GiB: 32 bits count its frames, even with little payload.
 pub const FLOW_BYTES_MAX: u64 = 1 << 37;
 
-/// Returns the length of a frame in bytes, without FCS. The payload is padded to a multiple of four bytes, and to at
-/// least four.
+/// Returns the length of a frame in bytes, without FCS. The payload is padded to a multiple of four bytes, at least
+/// four.
 #[must_use]
 pub const fn frame_len(payload: u32) -> u32 {
     let padded = payload.next_multiple_of(4);

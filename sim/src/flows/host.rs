@@ -1,9 +1,7 @@
-//! Host with many flows: sends ready flows in round robin, answers received frames, and obeys pauses by the same
-//! [`Gate`] as a live host.
+//! Host with many flows, which obeys pauses by the same [`Gate`] as a live host.
 //!
 //! Answers leave first, highest class first. Data follows in round robin over classes, and over the flows of each
-//! class. Timers (starts, gaps, timeouts) are in a heap; the fabric wakes the host for the first. Nothing is allocated
-//! per frame.
+//! class. Nothing is allocated per frame.
 
 mod obeying;
 mod taking;
@@ -34,12 +32,10 @@ const UNDER_WAY: &str = "it is under way";
 
 const LINE: PortId = PortId(0);
 
-/// Timer of a flow. Timers at the same time fire in this order.
+/// Timers at the same time fire in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// The flow may send its next frame.
     Next(u32),
-    /// The flow's retransmission timeout may have expired.
     Patience(u32),
 }
 
@@ -59,29 +55,27 @@ pub struct FlowHost {
     has_replies: ClassSet,
     paused: ClassSet,
     turn: usize,
-    /// Time of the next check of the gate.
+    /// Next check of the gate.
     gate_change: Nanos,
-    /// Earliest scheduled wakeup.
     woken: Picos,
     pace: Pace,
     number: u32,
     /// Router that frames are addressed to, instead of the receiver.
     gateway: Option<MacAddr>,
-    /// Number of flows paused individually (OFC).
+    /// Flows paused individually (OFC).
     held: u32,
     settings: Arc<HostSettings>,
     sending: Vec<Sending>,
-    /// Congestion control of each sent flow, if any.
+    /// Reactions, by sent flow.
     reactions: Vec<Reaction>,
     most: Vec<Option<Pace>>,
     receiving: Vec<Receiving>,
-    /// Notification point of each received flow, if any.
     notification_points: Vec<NotificationPoint>,
     timers: BinaryHeap<Reverse<(Picos, Timer)>>,
-    /// Ready flows of each class, in round-robin order.
+    /// Ready flows in round-robin order.
     turns: [VecDeque<u32>; CLASSES],
     replies: [VecDeque<Reply>; CLASSES],
-    /// Ended flows, by run number, until the fabric collects them.
+    /// Run numbers, until the fabric collects them.
     ended: Vec<u32>,
     gate: Box<Gate>,
     notices: Box<Notices>,
@@ -128,13 +122,12 @@ impl FlowHost {
         }
     }
 
-    /// Places the host behind a router, in its own network, if `gateway` is given.
+    /// Places the host behind a router, in its own network.
     #[must_use]
     pub fn behind(self, gateway: Option<MacAddr>) -> FlowHost {
         FlowHost { gateway, ..self }
     }
 
-    /// Adds a flow to send at most at rate `most`; `peer` is its number at the receiver. Returns its number here.
     pub(super) fn send_flow(
         &mut self,
         flow: u32,
@@ -163,7 +156,6 @@ impl FlowHost {
         number
     }
 
-    /// Adds a flow to receive; `peer` is its number at the sender. Returns its number here.
     pub(super) fn receive_flow(&mut self, flow: u32, plan: &FlowPlan, peer: u32) -> u32 {
         let number = index(self.receiving.len());
         let frames = frames(plan.bytes, self.settings.payload_max);
@@ -174,7 +166,6 @@ impl FlowHost {
         number
     }
 
-    /// Returns the numbers of flows sent and received here, including ended ones.
     pub(super) fn flows(&self) -> [u32; 2] {
         [index(self.sending.len()), index(self.receiving.len())]
     }
@@ -199,12 +190,11 @@ impl FlowHost {
         &mut self.ended
     }
 
-    /// Returns the rate set by congestion control in bits per second of layer 1, if any.
     pub(super) fn rate(&mut self, number: u32, now: Picos) -> Option<f64> {
         self.reactions.get_mut(number as usize)?.rate(now)
     }
 
-    /// Returns the gate, which tracks the pauses received.
+    /// Returns the gate, with the pauses received.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate
@@ -436,7 +426,6 @@ impl FlowHost {
         }
     }
 
-    /// Processes an answer to a sent flow.
     fn hear(&mut self, segment: &Segment, now: Picos) {
         let number = segment.number;
         let timeout = self.roce().map_or(Picos::ZERO, |roce| roce.timeout);

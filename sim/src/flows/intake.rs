@@ -1,5 +1,5 @@
 //! Slow receiver: processes frames at a limited rate, buffers the rest, and pauses its switch for classes with full
-//! buffers, by PFC ([`Held`]). Only data is buffered; answers to flows of the host are processed at once.
+//! buffers, by PFC ([`Held`]). Answers to its own flows are processed at once.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use xoff_wire::{MacControl, Pfc};
 use super::segment::Segment;
 use crate::time::{Pace, Picos};
 
-/// Duration of a pause, refreshed after half of it.
+/// Refreshed after half of it.
 const PAUSE: Quanta = Quanta(u16::MAX);
 
 /// Parameters of a slow receiver.
@@ -23,24 +23,24 @@ pub struct SlowReceiver {
     pub buffer: Bytes,
     /// Buffered bytes of a class at which the receiver sends XOFF.
     pub xoff: Bytes,
-    /// Buffered bytes of a class below which the receiver sends XON.
+    /// Buffered bytes of a class below which it sends XON.
     pub xon: Bytes,
     /// Start of the slow period.
     pub begin: Picos,
-    /// End of the slow period. Frames buffered then are processed at line rate.
+    /// End of the slow period; buffered frames are then processed at line rate.
     pub end: Picos,
 }
 
-/// Pause sent by a slow receiver to its switch.
+/// Pause sent by a slow receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverPause {
     /// Paused class.
     pub class: Class,
-    /// Time at which the XOFF left.
+    /// Departure of the XOFF.
     pub start: Nanos,
-    /// Time at which the XON left, or a link change ended the pause; `None` while it lasts.
+    /// Departure of the XON, or a link change that ended the pause.
     pub end: Option<Nanos>,
-    /// Number of refreshes of the XOFF.
+    /// Refreshes of the XOFF.
     pub refreshes: u64,
 }
 
@@ -110,7 +110,6 @@ impl Intake {
         None
     }
 
-    /// Takes the next frame that is processed by `now`.
     pub(super) fn take(&mut self, now: Picos) -> Option<Arrived> {
         let taken = self.next;
         let frame = if taken <= now { self.waiting.pop_front() } else { None }?;
@@ -149,13 +148,13 @@ impl Intake {
         &self.pauses
     }
 
-    /// Returns when the receiver next acts by itself. An overdue refresh only waits for the line.
+    /// An overdue refresh only waits for the line.
     pub(super) fn next(&mut self, now: Nanos) -> Picos {
         self.held.advance(now);
         self.next.min(Picos::from(self.held.next_refresh()))
     }
 
-    /// Ends all pauses, which the switch forgot with the link change.
+    /// The switch forgot all pauses with the link change.
     pub(super) fn link_changed(&mut self, now: Nanos) {
         self.pauses.iter_mut().filter(|pause| pause.end.is_none()).for_each(|pause| pause.end = Some(now));
         self.held.forget_announced();

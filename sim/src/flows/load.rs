@@ -1,23 +1,21 @@
-//! Interface between a fabric and its loads.
-
 use super::FlowPlan;
 use crate::time::Picos;
 
-/// Load: decides which flows are sent. It is deterministic; its randomness comes from its seed.
+/// Deterministic choice of flows to send; its randomness comes from its seed.
 pub trait Load {
     /// Adds the initial flows, whatever their start times.
     fn begin(&mut self, new_flows: &mut NewFlows);
 
-    /// Returns true if the load must be called at the end of its flows. If no load listens, the simulator can process
-    /// more events together.
+    /// Returns true if [`Load::ended`] must be called. If no load listens, the simulator can process more events
+    /// together.
     fn listens(&self) -> bool;
 
-    /// Adds the flows that follow the end of a flow of this load, now or later. Called only if the load listens.
+    /// Adds the flows that follow the end of a flow of this load. Called only if the load listens.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
         let _ = (flow, plan, new_flows);
     }
 
-    /// Returns the queries of the load, if it has any.
+    /// Returns the load's queries.
     fn queries(&self) -> &[Query] {
         &[]
     }
@@ -62,16 +60,16 @@ pub struct Query {
     pub asker: u32,
     /// Start time.
     pub start: Picos,
-    /// Arrival of the last answer; `None` if answers are missing.
+    /// Arrival of the last answer.
     pub finish: Option<Picos>,
-    /// Time by which all answers are useful; `None` without a deadline.
+    /// Time by which all answers are useful.
     pub deadline: Option<Picos>,
-    /// Number of missing answers.
+    /// Missing answers.
     pub open: u32,
 }
 
 impl Query {
-    /// Returns true if all answers arrived, within the deadline if there is one.
+    /// Returns true if all answers arrived, within any deadline.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))

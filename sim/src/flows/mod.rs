@@ -6,9 +6,6 @@
 //!    |  size, start          ideal times    and timing of frames         detects the end      counts
 //!    +---------------------- a flow has ended: which flows follow? -----------+
 //! ```
-//!
-//! A host serves its ready flows in round robin. Its transport limits each flow ([`Transport`]); the
-//! [`Gate`](xoff_host::Gate) applies pauses to the line, as on every host.
 
 mod alone;
 mod control;
@@ -43,13 +40,13 @@ use crate::time::Picos;
 /// Planned flow; its number is its position in the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
-    /// Number of the sending host.
+    /// Sending host.
     pub from: u32,
-    /// Number of the receiving host; differs from the sender.
+    /// Receiving host; differs from the sender.
     pub to: u32,
     /// Class, by DSCP.
     pub class: Class,
-    /// Payload in bytes, without headers.
+    /// Payload in bytes.
     pub bytes: u64,
     /// Earliest start of the first frame.
     pub start: Picos,
@@ -74,11 +71,11 @@ pub struct FlowRecord {
     pub bytes: u64,
     /// Earliest start of the first frame.
     pub start: Picos,
-    /// Arrival of the last missing byte; `None` if bytes are missing.
+    /// Arrival of the last missing byte.
     pub finish: Option<Picos>,
-    /// Ideal completion time, alone in the fabric: store and forward over the lines of its path.
+    /// Ideal completion time, alone in the fabric: store and forward over its path.
     pub ideal: Picos,
-    /// Data frames sent, including retransmissions.
+    /// Data frames sent, retransmissions included.
     pub frames_sent: u32,
     /// Retransmitted frames.
     pub frames_resent: u32,
@@ -86,20 +83,20 @@ pub struct FlowRecord {
     pub timeouts: u32,
     /// Frames received with a congestion mark.
     pub marked: u32,
-    /// Congestion notifications: CNPs sent by the receiver, and CNMs of switches received by the sender.
+    /// CNPs sent by the receiver, and CNMs received by the sender.
     pub cnps: u32,
     /// Frames that arrived out of order.
     pub out_of_order: u32,
 }
 
 impl FlowRecord {
-    /// Returns the time from start to completion; `None` if the flow has not ended.
+    /// Returns the time from start to completion.
     #[must_use]
     pub fn took(&self) -> Option<Picos> {
         self.finish.map(|finish| finish.since(self.start))
     }
 
-    /// Returns the completion time relative to the ideal one; `None` if the flow has not ended.
+    /// Returns the completion time relative to the ideal one.
     #[must_use]
     pub fn slowdown(&self) -> Option<f64> {
         self.took().map(|took| took.0 as f64 / self.ideal.0.max(1) as f64)

@@ -1,5 +1,4 @@
-//! Flow at its receiver: order, answers, and completion. The state needed between the first and the last frame is
-//! boxed.
+//! Flow at its receiver. The state needed between the first and the last frame is boxed.
 
 use xoff_wire::units::Class;
 
@@ -8,7 +7,7 @@ use crate::time::Picos;
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiving {
-    /// Arrival of the last missing byte; `NEVER` before it.
+    /// `NEVER` before the last missing byte.
     finish: Picos,
     under_way: Option<Box<ReceiveState>>,
     pub(super) flow: u32,
@@ -32,7 +31,7 @@ struct ReceiveState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) kind: Kind,
-    /// Number below which all frames have arrived.
+    /// All frames below this number have arrived.
     pub(super) sequence: u32,
 }
 
@@ -57,7 +56,7 @@ impl Receiving {
         (self.finish == Picos::NEVER).then(|| &mut **self.under_way.get_or_insert_default())
     }
 
-    /// Accepts a frame in any order; returns true if it was the last.
+    /// Returns true if the frame was the last.
     #[inline]
     pub(super) fn take_any(&mut self, now: Picos, sequence: u32) -> bool {
         let frames = self.frames;
@@ -73,7 +72,7 @@ impl Receiving {
         self.end_if(now, is_last)
     }
 
-    /// Accepts a frame only in order. Returns the answer, and true after the last frame.
+    /// Returns the answer, and true after the last frame.
     #[inline]
     pub(super) fn take_in_order(
         &mut self,

@@ -5,8 +5,7 @@
 //!   | Ethernet | IPv4 | UDP  | kind | (zero)  | number | sequence | sent  | payload
 //! ```
 //!
-//! `number` identifies the flow at the destination host, like a queue pair number. `sent` is the time at which a data
-//! frame left; its acknowledgement repeats it.
+//! `number` identifies the flow at the destination host. An acknowledgement repeats the time `sent` of its data frame.
 
 use xoff_wire::Cnm;
 use xoff_wire::flow::mix;
@@ -17,13 +16,13 @@ use crate::time::Picos;
 
 const HEAD: usize = 62;
 const ACK_LEN: u32 = 62;
-/// Length of a CNP in bytes, without FCS: 16 reserved bytes follow its header.
+/// In bytes without FCS: 16 reserved bytes follow its header.
 const CNP_LEN: u32 = 74;
 const UDP_PORT: u16 = 4791;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
-/// Kind of a frame, by RoCEv2's opcode; only the NAK has its own kind here.
+/// Kind by RoCEv2's opcode; only the NAK has its own here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -32,7 +31,6 @@ pub(super) enum Kind {
     Ack = 0x11,
     /// All frames before `sequence` and some later ones have arrived, but not `sequence`.
     Nak = 0x12,
-    /// A frame arrived with a congestion mark.
     Cnp = 0x81,
 }
 
@@ -67,7 +65,6 @@ pub(super) struct Envelope {
     pub(super) is_ecn_capable: bool,
 }
 
-/// Returns the UDP source port for a flow's number in the run.
 pub(super) const fn port(flow: u32) -> u16 {
     #[allow(clippy::cast_possible_truncation)] // some bits of the hash suffice
     let bits = mix(flow as u64) as u16;
@@ -115,7 +112,7 @@ impl Segment {
         Class::ALL[usize::from(head[15] >> 5)]
     }
 
-    /// Parses a frame of a flow; returns its header, and true with a congestion mark.
+    /// Returns the header, and true with a congestion mark.
     #[inline]
     pub(super) fn parse(head: &[u8]) -> Option<(Segment, bool)> {
         let head = head.get(..HEAD)?;
@@ -136,7 +133,6 @@ pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
     (quoted(42, 1)? == [Kind::Data as u8]).then_some((to, word(46)?))
 }
 
-/// Returns the checksum of an IPv4 header whose checksum is zero.
 fn checksum(header: &[u8]) -> u16 {
     let words = header.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
     let sum: u32 = words.sum();

@@ -1,5 +1,4 @@
-//! Flow at its sender. The state needed while it is active is boxed, since most flows of a run have not started or have
-//! ended.
+//! Flow at its sender. The state needed while it is active is boxed, since most flows of a run are idle.
 
 use xoff_wire::units::Class;
 
@@ -8,17 +7,15 @@ use crate::time::Picos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Start time, by a timer. `is_held`: the switch has already paused the flow by a flow list.
-    Start { is_held: bool },
-    /// Earliest time of the next frame, by a timer.
+    /// `is_held`: a flow list of the switch already pauses the flow.
+    Start {
+        is_held: bool,
+    },
     Time,
-    /// Turn in the round robin.
     Turn,
-    /// Acknowledgement.
     Answer,
-    /// Removal from the flow list of the switch, which has paused it.
+    /// Removal from the flow list of the switch.
     Resume,
-    /// Nothing: the flow has ended.
     End,
 }
 
@@ -45,9 +42,9 @@ pub(super) struct SendState {
     pub(super) deadline: Picos,
     pub(super) frames: u32,
     pub(super) next: u32,
-    /// Number below which all frames are acknowledged.
+    /// All frames below this number are acknowledged.
     pub(super) acknowledged: u32,
-    /// Number below which all frames were sent at least once.
+    /// All frames below this number were sent at least once.
     reached: u32,
     pub(super) is_watched: bool,
     /// True if a flow list of the switch pauses the flow.
@@ -127,7 +124,6 @@ impl Sending {
 }
 
 impl SendState {
-    /// Takes the next frame; returns its sequence number, and true for a retransmission.
     #[inline]
     pub(super) fn take(&mut self) -> (u32, bool) {
         let sequence = self.next;
@@ -137,7 +133,7 @@ impl SendState {
         (sequence, is_again)
     }
 
-    /// Acknowledges all frames before `sequence`; returns the number of new ones.
+    /// Returns the number of newly acknowledged frames.
     #[inline]
     pub(super) fn acknowledge(&mut self, sequence: u32) -> u32 {
         let fresh = sequence.min(self.reached).saturating_sub(self.acknowledged);

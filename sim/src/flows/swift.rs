@@ -1,6 +1,5 @@
 //! Swift (Kumar et al., Swift: Delay is Simple and Effective for Congestion Control in the Datacenter, SIGCOMM 2020,
-//! Algorithm 1), without its endpoint part: compares the round-trip delay with a target, which is larger for flows with
-//! small windows.
+//! Algorithm 1).
 //!
 //! Hosts answer at once here, so there is no window for endpoint delay. Senders do not know the number of hops, so the
 //! base target includes the paper's hop scaling.
@@ -10,7 +9,7 @@ use crate::time::Picos;
 /// Parameters of Swift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwiftSettings {
-    /// Target delay of a flow with a large window: a round trip on this fabric plus tolerated queueing.
+    /// Target delay with a large window: a round trip on this fabric plus tolerated queueing.
     pub target: Picos,
     /// Additive increase of the window per round trip, in frames.
     pub additive: f64,
@@ -20,8 +19,7 @@ pub struct SwiftSettings {
     pub decrease_max: f64,
     /// Maximum addition to the target, for the smallest scaled window.
     pub flow_range: Picos,
-    /// Range of windows with an addition to the target, in frames: smallest scaled window, and the window without
-    /// addition.
+    /// Smallest scaled window, and the window without addition to the target, in frames.
     pub flow_windows: [f64; 2],
     /// Minimum and maximum window in frames; below one frame the flow is paced.
     pub windows: [f64; 2],
@@ -29,8 +27,8 @@ pub struct SwiftSettings {
 
 impl Default for SwiftSettings {
     /// Returns ai 1, beta 0.8, maximum decrease 0.5, as usual in implementations. The paper leaves targets to the
-    /// fabric; these are to be swept: target 25 us, up to 100 us added for windows from 100 down to 0.1 frames, windows
-    /// from 0.001 to 1,000 frames.
+    /// fabric: target 25 us, up to 100 us added for windows from 100 down to 0.1 frames, windows from 0.001 to 1,000
+    /// frames.
     fn default() -> SwiftSettings {
         SwiftSettings {
             target: Picos::from_micros(25),
@@ -44,7 +42,7 @@ impl Default for SwiftSettings {
     }
 }
 
-/// Swift state of a flow; begins with the maximum window.
+/// Begins with the maximum window.
 #[derive(Clone, Debug)]
 pub(super) struct Swift {
     settings: SwiftSettings,
@@ -63,7 +61,7 @@ impl Swift {
         self.window.max(1.0) as u32
     }
 
-    /// Returns the gap between frames, for windows below one frame.
+    /// Returns zero for windows of a frame or more.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive, and a cast saturates
     pub(super) fn gap(&self) -> Picos {
         match self.window < 1.0 {

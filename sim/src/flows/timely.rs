@@ -1,9 +1,7 @@
-//! TIMELY (Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015, Algorithm 1): a rate
-//! that follows the gradient of the round-trip time, with additive increase below a lower threshold and a cut above an
-//! upper one.
+//! TIMELY (Mittal et al., TIMELY: RTT-based Congestion Control for the Datacenter, SIGCOMM 2015, Algorithm 1).
 //!
-//! The paper has one sample per segment of 16 to 64 KB. Here each acknowledgement is a sample, so
-//! [`RoceSettings::ack_every`](super::RoceSettings::ack_every) sets the segment size.
+//! Each acknowledgement is a sample, so [`RoceSettings::ack_every`](super::RoceSettings::ack_every) sets the segment
+//! size (16 to 64 KB in the paper).
 
 use xoff_wire::units::BitRate;
 
@@ -18,9 +16,9 @@ pub struct TimelySettings {
     pub decrease: f64,
     /// delta: additive increase.
     pub additive: BitRate,
-    /// Lower threshold of the round-trip time; below it the rate rises.
+    /// Round-trip time below which the rate rises.
     pub low: Picos,
-    /// Upper threshold of the round-trip time; above it the rate is cut.
+    /// Round-trip time above which the rate is cut.
     pub high: Picos,
     /// Round-trip time of an idle fabric, which normalizes the gradient.
     pub idle: Picos,
@@ -28,15 +26,14 @@ pub struct TimelySettings {
     pub hyper_after: u32,
     /// Minimum rate.
     pub rate_min: BitRate,
-    /// Initial rate, as a share of line rate. The paper starts at 1 / (N + 1) if the host already has N flows. If many
-    /// flows start at line rate, one increase of the round-trip time cuts all to the minimum rate.
+    /// Initial rate, as a share of line rate. The paper starts at 1 / (N + 1) if the host has N flows. If many flows
+    /// start at line rate, one increase of the round-trip time cuts all to the minimum.
     pub start: f64,
 }
 
 impl Default for TimelySettings {
-    /// Returns the published values: alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5. The idle
-    /// round-trip time of 20 us is from the code of HPCC's simulations. Chosen here: minimum rate 10 Mb/s, start at
-    /// line rate.
+    /// Returns alpha 0.875, beta 0.8, delta 10 Mb/s, thresholds 50 us and 500 us, N 5, as published. The idle
+    /// round-trip time of 20 us is from HPCC's simulations. Chosen here: minimum rate 10 Mb/s, start at line rate.
     fn default() -> TimelySettings {
         TimelySettings {
             gain: 0.875,
@@ -58,7 +55,7 @@ pub(super) struct Timely {
     line: f64,
     rate: f64,
     before: Option<Picos>,
-    /// Smoothed change of the round-trip time in picoseconds.
+    /// Smoothed, in picoseconds.
     change: f64,
     /// Consecutive samples without an increase of the round-trip time.
     calm: u32,

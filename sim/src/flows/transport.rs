@@ -1,7 +1,4 @@
 //! Transports of flows, and their parameters.
-//!
-//! A further transport, such as TCP, belongs here, with its own state beside [`Sending`](super::sending::Sending) and
-//! its own answers.
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_host::Obedience;
@@ -22,12 +19,11 @@ pub struct HostSettings {
     pub payload_max: u32,
     /// Reaction to pauses.
     pub obedience: Obedience,
-    /// True if hosts obey flow lists (OFC).
+    /// Obedience to flow lists (OFC).
     pub obeys_flows: bool,
-    /// True if hosts obey rates (GFC).
+    /// Obedience to rates (GFC).
     pub obeys_rates: bool,
-    /// Parameters of a QCN reaction point per flow, if any; replaces `control` of RoCE. Each host and flow adds its
-    /// number to the seed.
+    /// QCN reaction point per flow; replaces `control` of RoCE. Each host and flow adds its number to the seed.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -48,22 +44,22 @@ impl Default for HostSettings {
 /// Transport of flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Transport {
-    /// Each frame is sent once, at line rate, without answers. A flow ends when all its frames have arrived, in any
-    /// order, and never after a loss. Frames are not ECN-capable.
+    /// Each frame once, at line rate, without answers or ECN. A flow ends when all its frames have arrived, and never
+    /// after a loss.
     LineRate,
     /// Reliable and in order, as RDMA over Converged Ethernet.
     Roce(RoceSettings),
 }
 
-/// Go-back-N with acknowledgements. The receiver discards frames after a gap and sends one NAK; after a timeout the
-/// sender goes back by itself. Frames are ECN-capable.
+/// Go-back-N with acknowledgements. The receiver discards frames after a gap and sends one NAK. Frames are
+/// ECN-capable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoceSettings {
-    /// Maximum unacknowledged payload, at least one frame; `None`: unlimited.
+    /// Maximum unacknowledged payload, at least one frame.
     pub window: Option<Bytes>,
-    /// Number of frames per acknowledgement, at least 1; the last frame of a flow is always acknowledged.
+    /// Frames per acknowledgement, at least 1; a flow's last frame is always acknowledged.
     pub ack_every: u32,
-    /// Class of acknowledgements; `None`: the class of the flow.
+    /// Class of acknowledgements; `None`: the flow's.
     pub ack_class: Option<Class>,
     /// Time without an acknowledgement after which the sender goes back.
     pub timeout: Picos,
@@ -72,7 +68,7 @@ pub struct RoceSettings {
 }
 
 impl Default for RoceSettings {
-    /// Returns no window, and an acknowledgement per frame in the flow's class, as in the setup of HPCC's simulations
+    /// Returns no window, and an acknowledgement per frame in the flow's class, as in HPCC's simulations
     /// (`L2_ACK_INTERVAL 1`). The timeout is chosen here: 4.096 us * 2^8 (IBTA, local ACK timeout 8).
     fn default() -> RoceSettings {
         RoceSettings {

@@ -1,4 +1,4 @@
-//! Closed loads, which continue when a flow ends: bursts with pauses, and replies.
+//! Closed loads, which continue when a flow ends.
 
 use std::collections::HashMap;
 
@@ -14,9 +14,9 @@ use crate::time::Picos;
 /// Duration, fixed or random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// Fixed duration.
+    /// Fixed value.
     Fixed(Picos),
-    /// Exponential distribution with this mean.
+    /// Mean of an exponential distribution.
     Mean(Picos),
 }
 
@@ -42,7 +42,7 @@ pub struct OnOff {
     pub off: Times,
     /// Start of the load.
     pub from: Picos,
-    /// End of the load: no burst begins at this time or later.
+    /// End of the load, excluded.
     pub until: Picos,
     rngs: Vec<fastrand::Rng>,
     open: HashMap<u32, usize>,
@@ -64,7 +64,7 @@ impl OnOff {
         OnOff { pairs, class, sizes, off, from, until, rngs, open: HashMap::new() }
     }
 
-    /// Adds the next burst of a pair whose pause begins at `silent`.
+    /// The pause begins at `silent`.
     fn next(&mut self, pair: usize, silent: Picos, new_flows: &mut NewFlows) {
         let (from, to) = self.pairs[pair];
         let rng = &mut self.rngs[pair];
@@ -94,7 +94,7 @@ impl Load for OnOff {
     }
 }
 
-/// Load with replies: the receiver of each flow of another load sends a flow back when it has ended.
+/// Load in which the receiver of each flow sends one back when it has ended.
 #[derive(Clone, Debug)]
 pub struct Replies<L> {
     load: L,

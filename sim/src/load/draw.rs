@@ -7,7 +7,7 @@ use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Parameters of a random division of flows among pairs.
+/// Parameters of a division of flows among pairs.
 #[derive(Clone, Debug)]
 pub struct Draw {
     /// Pairs of sender and receiver.
@@ -22,7 +22,7 @@ pub struct Draw {
     pub start: Picos,
 }
 
-/// Draws the flows, pair by pair. Every division among the pairs is equally likely, including empty shares.
+/// Draws the flows, pair by pair. Every division is equally likely, including empty shares.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);
@@ -37,7 +37,7 @@ pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Draws `parts` numbers with the sum `whole`, by stars and bars: every division is equally likely.
+/// Stars and bars: every division is equally likely.
 fn shared(whole: u32, parts: usize, rng: &mut fastrand::Rng) -> Vec<u32> {
     let bars = parts.saturating_sub(1);
     let places = whole as usize + bars;

@@ -1,5 +1,4 @@
-//! Incast: a host queries many servers at once, and all answer at once. A query ends with its last answer, and succeeds
-//! within its deadline.
+//! Incast: a host queries many servers at once, and all answer at once. A query ends with its last answer.
 
 use std::collections::HashMap;
 
@@ -19,24 +18,23 @@ pub struct IncastSettings {
     pub askers: Vec<u32>,
     /// Hosts that may be queried.
     pub servers: Vec<u32>,
-    /// Number of servers per query, chosen at random; never the querying host.
+    /// Servers per query, drawn without the querying host.
     pub fan_in: u32,
     /// Class of requests and answers.
     pub class: Class,
-    /// Size of each request in bytes; 0: none, answers begin at once.
+    /// Request size in bytes; with 0 answers begin at once.
     pub question: u64,
     /// Sizes of answers.
     pub answer: Sizes,
-    /// Gap between queries: from the end of the previous one, or from its start if `is_open`. The first query begins
-    /// one gap after `from`.
+    /// Gap from the end of the previous query, or from its start if `is_open`; the first begins one gap after `from`.
     pub gap: Times,
-    /// True if queries begin independently of the end of earlier ones.
+    /// Independence of the end of earlier queries.
     pub is_open: bool,
-    /// Maximum duration of a query; `None`: unlimited.
+    /// Maximum duration of a query.
     pub deadline: Option<Picos>,
     /// Start of the load.
     pub from: Picos,
-    /// End of the load: no query begins at this time or later.
+    /// End of the load, excluded.
     pub until: Picos,
 }
 

@@ -1,4 +1,4 @@
-//! Jitter: each flow of a load begins later by a random delay, as hosts are not synchronized.
+//! Jitter: flows begin later by a random delay, as hosts are not synchronized.
 
 use super::{Load, NewFlows, Query};
 use crate::flows::FlowPlan;
@@ -13,7 +13,7 @@ pub struct Jittered {
 }
 
 impl Jittered {
-    /// Delays the flows of `load` by up to `within`; zero changes nothing and draws nothing.
+    /// Delays the flows by up to `within`; zero changes nothing and draws nothing.
     #[must_use]
     pub fn new(load: Box<dyn Load + Send>, within: Picos, seed: Seed) -> Jittered {
         Jittered { load, within, rng: seed.stream(Purpose::Start) }

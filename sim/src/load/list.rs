@@ -1,5 +1,3 @@
-//! Lists of flows that are known in advance.
-
 use thiserror::Error;
 use xoff_wire::units::Class;
 
@@ -25,7 +23,7 @@ impl Load for Listed {
     }
 }
 
-/// Draws a permutation: each host sends one flow to another host, and receives one.
+/// Draws a permutation: each host sends one flow to another, and receives one.
 #[must_use]
 pub fn permutation(hosts: u32, class: Class, bytes: u64, start: Picos, seed: Seed) -> Vec<FlowPlan> {
     let to = derangement(hosts, seed);
@@ -44,7 +42,7 @@ pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> V
 /// Error in a list of flows.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// A line is malformed.
+    /// Malformed line.
     #[error(
         "line {line}: {text:?} is no flow, as in \"0 5 3 150000 2000\": from host, to host, class, bytes, start in ns"
     )]
@@ -54,35 +52,35 @@ pub enum ParseError {
         /// Text of the line.
         text: String,
     },
-    /// A host does not exist.
+    /// Missing host.
     #[error("line {line}: there is no host {host}; hosts are numbered from 0 to {}", hosts.saturating_sub(1))]
     Host {
         /// Line number, from 1.
         line: usize,
-        /// Number of the host.
+        /// Given host.
         host: u32,
         /// Number of hosts.
         hosts: u32,
     },
-    /// A host sends to itself.
+    /// Flow of a host to itself.
     #[error("line {line}: host {host} sends to itself")]
     Itself {
         /// Line number, from 1.
         line: usize,
-        /// Number of the host.
+        /// Given host.
         host: u32,
     },
-    /// A flow is too large.
+    /// Flow that is too large.
     #[error("line {line}: a flow of {bytes} bytes; it has {FLOW_BYTES_MAX} (128 GiB) at most")]
     Size {
         /// Line number, from 1.
         line: usize,
-        /// Size of the flow in bytes.
+        /// Size in bytes.
         bytes: u64,
     },
 }
 
-/// Parses a list of flows, one per line: sender, receiver, class, bytes, start in nanoseconds. `#` begins a comment.
+/// Parses one flow per line: sender, receiver, class, bytes, start in nanoseconds. `#` begins a comment.
 ///
 /// # Errors
 /// Returns an error if a line is malformed, or a host is not below `hosts`.

@@ -1,7 +1,5 @@
-//! Loads of a fabric with flows: senders, receivers, sizes and times.
-//!
-//! An open load is a list made in advance ([`Listed`]): random arrivals ([`poisson`]), a permutation, a file. A closed
-//! load is called when one of its flows has ended, and adds the flows that follow.
+//! Loads of a fabric with flows. An open load is a list made in advance ([`Listed`], [`poisson`]). A closed load is
+//! called when one of its flows has ended, and adds successors.
 
 mod closed;
 mod draw;

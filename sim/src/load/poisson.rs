@@ -1,4 +1,4 @@
-//! Open load with random arrivals: each host starts flows to others at the times of a Poisson process.
+//! Open load: each host starts flows at the times of a Poisson process.
 
 use xoff_wire::units::{BitRate, Bytes, Class};
 
@@ -11,14 +11,14 @@ use crate::time::Picos;
 /// Parameters of a Poisson load.
 #[derive(Clone, Debug)]
 pub struct Poisson {
-    /// Hosts. Each sends to any other with equal probability.
+    /// Hosts, which send to each other with equal probability.
     pub hosts: Vec<u32>,
     /// Class of all flows.
     pub class: Class,
     /// Sizes of flows.
     pub sizes: Sizes,
-    /// Mean load offered by each host, as a share of `line`. Headers, preambles and gaps count, so 1 is a line that is
-    /// always busy.
+    /// Mean load of each host, as a share of `line`. Headers, preambles and gaps count, so 1 is a line that is always
+    /// busy.
     pub load: f64,
     /// Rate of the hosts' lines.
     pub line: BitRate,
@@ -26,7 +26,7 @@ pub struct Poisson {
     pub payload_max: u32,
     /// Start of the load.
     pub from: Picos,
-    /// End of the load: no flow begins at this time or later.
+    /// End of the load, excluded.
     pub until: Picos,
 }
 
@@ -60,7 +60,7 @@ pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
 }
 
 /// Returns the mean size of a flow on the line in bytes, with headers, preambles and gaps. Accurate to about 1 in
-/// 10,000, since a flow's last frame counts with its mean size.
+/// 10,000, since a last frame counts with its mean size.
 #[must_use]
 pub fn mean_on_line(sizes: &Sizes, payload_max: u32) -> f64 {
     const POINTS: u32 = 100_000;

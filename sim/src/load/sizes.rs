@@ -1,18 +1,18 @@
 //! Distributions of flow sizes: tables of sizes with cumulative percentages.
 //!
-//! The user of a table chooses the interpolation between its points, because it matters. With linear instead of
-//! logarithmic interpolation, the means of the tables EDU1 and EDU2 are three times as large.
+//! The interpolation matters: linear instead of logarithmic, the means of the tables EDU1 and EDU2 are three times as
+//! large.
 
 use thiserror::Error;
 
 /// Interpolation between two points of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// Sizes are uniformly distributed.
+    /// Uniformly distributed sizes.
     Linear,
-    /// Logarithms of sizes are uniformly distributed; below the first point, sizes begin with one byte.
+    /// Uniformly distributed logarithms; below the first point, sizes begin with one byte.
     Log,
-    /// All sizes equal the larger point.
+    /// The larger point.
     Step,
 }
 
@@ -25,7 +25,7 @@ xoff_wire::named! { Between {
 /// Error in a table of sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SizesError {
-    /// A line is malformed.
+    /// Malformed line.
     #[error("line {line}: {text:?} is no size in bytes and percentage, as in \"1500 62.5\"")]
     Line {
         /// Line number, from 1.
@@ -33,21 +33,21 @@ pub enum SizesError {
         /// Text of the line.
         text: String,
     },
-    /// Sizes or percentages decrease.
+    /// Decreasing sizes or percentages.
     #[error("line {line}: sizes and percentages never become less, and these do")]
     Order {
         /// Line number, from 1.
         line: usize,
     },
-    /// The last percentage is not 100.
+    /// Last percentage that is not 100.
     #[error("the last percentage is not 100: which sizes do the others have?")]
     End,
 }
 
-/// Distribution of flow sizes in bytes.
+/// Flow sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizes {
-    /// Sizes in bytes, with the share of flows that are not larger, from 0 to 1.
+    /// Sizes in bytes, with the share of flows that are not larger.
     points: Vec<(f64, f64)>,
     between: Between,
 }
@@ -73,7 +73,7 @@ impl Sizes {
         Sizes { points: vec![(least as f64, 0.0), (most as f64, 1.0)], between: Between::Linear }
     }
 
-    /// Returns a table of `data/`, whose README names the sources; `None` if the name is unknown.
+    /// Returns a table of `data/`, whose README names the sources.
     #[must_use]
     pub fn named(name: &str, between: Between) -> Option<Sizes> {
         let (_, text) = TABLES.iter().find(|(table, _)| *table == name)?;
@@ -116,7 +116,7 @@ impl Sizes {
         self.between
     }
 
-    /// Returns the size that a share `share` of flows, 0 to 1, does not exceed; at least one byte.
+    /// Returns the size that a share of flows (0 to 1) does not exceed; at least one byte.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are not negative
     pub fn at(&self, share: f64) -> u64 {

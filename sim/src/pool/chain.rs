@@ -1,7 +1,7 @@
-//! Frames in flight on a link, in order of arrival: a linked list through the pool, which costs nothing while empty.
+//! Frames in flight on a link, in order of arrival: a linked list through the pool.
 //!
 //! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. Appending
-//! writes to the last frame, long after it was used; therefore a frame is prefetched when it is appended.
+//! writes to the last frame, long after it was used, so a frame is prefetched when it is appended.
 
 use super::{NONE, Packet, Pool};
 use crate::time::Picos;
@@ -31,7 +31,7 @@ impl Chain {
         is_first
     }
 
-    /// Takes the first frame; also returns the next one's arrival.
+    /// Also returns the next frame's arrival.
     #[inline]
     pub(crate) fn pop(&mut self, pool: &Pool) -> Option<(Packet, Option<Picos>)> {
         let cell = pool.cells.get(self.first as usize)?;

@@ -1,14 +1,11 @@
 //! Switch with an impaired driver: its events wait until the driver polls. The driver then takes turns as a worker
-//! thread does ([`Driver`]), over ports with pending events ([`PortRings`]), until nothing waits.
+//! thread does ([`Driver`]), until nothing waits.
 //!
-//! * During a [stall](SwitchNode::stall), the driver does nothing: frames, completions, timers and requests wait. A
-//!   line only finishes its frame.
+//! * During a [stall](SwitchNode::stall), everything waits; a line only finishes its frame.
 //! * A driver with a [wakeup delay](SwitchNode::wake_after) stalls for that delay whenever it was idle.
-//! * While a line is [blocked](SwitchNode::refuse), or completions are [delayed](SwitchNode::complete_late), the driver
-//!   processes all other events at once.
+//! * While a line is [blocked](SwitchNode::refuse), or completions are [delayed](SwitchNode::complete_late), the
+//!   driver processes all other events at once.
 //! * After a [restart](super::restart), the new switch begins some time after the old one has ended.
-//!
-//! The state is discarded when no impairment is left.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,34 +27,32 @@ use crate::slots::View;
 use crate::stalls::{StallTimes, Stalls};
 use crate::time::Picos;
 
-/// Counts of impairments of a switch's driver, and of frames lost by them.
+/// Impairments of a switch's driver, and frames lost by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImpairmentCounts {
-    /// Number of stalls.
+    /// Stalls.
     pub stalls: u64,
     /// Total duration of stalls.
     pub stalled: Nanos,
     /// Longest stall.
     pub longest: Nanos,
-    /// Frames dropped on arrival for lack of a slot or of room in the port's ring. A live switch has an empty fill ring
-    /// then.
+    /// Frames dropped on arrival for lack of a slot or of room in the port's ring, as with an empty fill ring.
     pub receive_drops: u64,
-    /// Number of restarts.
+    /// Restarts.
     pub restarts: u64,
     /// Frames that were in the switch at a restart, or arrived before the new one began.
     pub lost_in_restarts: u64,
 }
 
-/// Backlog of an impaired driver.
 #[derive(Debug)]
 pub(crate) struct DriverBacklog {
     impairments: Impairments,
     stalls: Vec<StallTimes>,
-    /// Ring capacity of each port in frames; further ports have no limit.
+    /// Frames by port; further ports have no limit.
     rings: Arc<[u32]>,
     ports: Vec<(PortId, PortRings)>,
     requests: VecDeque<Request>,
-    /// Wakeup delay of a driver that sleeps while its lines are idle; zero if it never sleeps.
+    /// Wakeup delay of a driver that sleeps while its lines are idle.
     wake: Nanos,
     was_away: bool,
     pub(crate) begins: Nanos,
@@ -69,13 +64,10 @@ pub(crate) struct DriverBacklog {
 
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// The link of a port has gone down or come up.
     Link(PortId, bool),
-    /// Change of settings.
     Revise(Box<SwitchSettings>),
-    /// Change of the routing table.
     Route(Arc<Fib>),
-    /// Restart with these settings; the new switch begins at this time.
+    /// The new switch begins at this time.
     Restart(Box<SwitchSettings>, Nanos),
 }
 
@@ -112,7 +104,7 @@ impl DriverBacklog {
         }
     }
 
-    /// Begins a stall; returns the start of the time it adds.
+    /// Returns the start of the time that the stall adds.
     fn stall(&mut self, now: Nanos, until: Nanos) -> Nanos {
         let begin = self.impairments.not_before(now);
         self.impairments.stall(until);
@@ -120,7 +112,7 @@ impl DriverBacklog {
         begin
     }
 
-    /// Returns the number of waiting frames minus pending completions, which still count in the switch.
+    /// Returns the waiting frames minus pending completions, which still count in the switch.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
@@ -207,8 +199,7 @@ impl SwitchNode {
         }
     }
 
-    /// Sets a wakeup delay: the driver sleeps while its lines are idle, and takes `wake` to react to a frame, a timer
-    /// or a request.
+    /// Sets a wakeup delay: the driver sleeps while its lines are idle, and takes `wake` to react.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
         self.impair(now, net).wake = wake;
@@ -292,7 +283,7 @@ impl SwitchNode {
         }
     }
 
-    /// Runs one turn of the driver; returns true if received frames still wait.
+    /// Returns true if received frames still wait.
     fn turn(&mut self, backlog: &mut DriverBacklog, net: &mut Net) -> bool {
         let now = net.now().floor();
         let DriverBacklog { ports, requests, impairments, .. } = backlog;
@@ -311,7 +302,7 @@ impl SwitchNode {
         ports.iter().any(|(_, at)| !at.arrived.is_empty())
     }
 
-    /// Polls, unless the driver is blocked: processes all pending events.
+    /// Processes all pending events, unless the driver is blocked.
     #[cold]
     pub(crate) fn poll(&mut self, net: &mut Net) {
         let now = net.now().floor();

@@ -1,4 +1,4 @@
-//! Port of an impaired driver: the rings between the driver and the line.
+//! Rings between an impaired driver and a line.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,9 @@
-//! Restart: a switch ends, and another one begins in its place, as when a live switch is restarted.
+//! Restart: a switch ends, and another one begins in its place.
 //!
-//! The old switch first sends XON to paused peers; these frames leave each line first, even after the switch is gone.
-//! Frames in the switch, and frames that arrive before the new one begins, are lost and counted. Links stay up. The new
-//! switch has the same settings and routes, but no learned addresses and no knowledge of its peers' pauses. Until a
-//! peer repeats its pause, it may receive more than it has room for. Counters continue.
+//! The old switch's XON frames leave each line first, even after it is gone. Frames in the switch, and frames that
+//! arrive before the new one begins, are lost. The new switch has the same settings and routes, but no learned
+//! addresses and no knowledge of its peers' pauses: until a peer repeats its pause, it may receive more than it has
+//! room for. Links and counters continue.
 
 use std::sync::Arc;
 

@@ -1,5 +1,3 @@
-//! Text format of a fabric: one line per link.
-
 use std::collections::BTreeMap;
 
 use thiserror::Error;
@@ -13,7 +11,7 @@ use crate::time::Picos;
 /// Error in a fabric's text.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EdgeError {
-    /// A line is malformed.
+    /// Malformed line.
     #[error(
         "line {line}: {text:?} is no link, as in \"h0 s0 100 500\": two ends, rate in Gb/s from 0.001 to 1600, delay in ns up to 5 ms"
     )]
@@ -23,21 +21,21 @@ pub enum EdgeError {
         /// Text of the line.
         text: String,
     },
-    /// A link joins two hosts, or a switch with itself.
+    /// Link between hosts, or of a switch with itself.
     #[error("line {line}: a link leads from a switch (s0, s1, ..) to another, or to a host (h0, h1, ..)")]
     Ends {
         /// Line number, from 1.
         line: usize,
     },
-    /// A host has two links.
+    /// Host with two links.
     #[error("line {line}: host h{host} has a link already, and a host has one")]
     Twice {
         /// Line number, from 1.
         line: usize,
-        /// Number of the host.
+        /// Given host.
         host: u32,
     },
-    /// A number is missing.
+    /// Gap in the numbers.
     #[error("{kind}{number} has no link: switches and hosts are numbered from 0, and none is left out")]
     Missing {
         /// `s` for a switch, `h` for a host.
@@ -45,12 +43,12 @@ pub enum EdgeError {
         /// First missing number.
         number: u32,
     },
-    /// A switch has too many ports.
+    /// Switch with too many ports.
     #[error("line {line}: s{switch} has 256 ports already, which is as many as a switch can have")]
     Ports {
         /// Line number, from 1.
         line: usize,
-        /// Number of the switch.
+        /// Given switch.
         switch: u32,
     },
 }
@@ -69,7 +67,6 @@ pub(crate) struct Edges {
 }
 
 impl Edges {
-    /// Adds a link from line `number` of the text.
     pub(crate) fn add(&mut self, number: usize, a: Name, b: Name, line: Line) -> Result<(), EdgeError> {
         let switches: &[u32] = match (a, b) {
             (Name::Switch(a), Name::Switch(b)) if a != b => {
@@ -94,7 +91,7 @@ impl Edges {
         Ok(())
     }
 
-    /// Builds the graph; see [`edge_list`] for ports and layers.
+    /// See [`edge_list`] for ports and layers.
     pub(crate) fn graph(&self) -> Result<Graph, EdgeError> {
         let Edges { hosts, links, ports } = self;
         all_there('s', ports.keys())?;
@@ -107,9 +104,9 @@ impl Edges {
     }
 }
 
-/// Parses a fabric: one link per line, as two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#`
-/// begins a comment. Frames take shortest paths. Ports are numbered in the order of the text, but hosts come first, by
-/// number. Switches with hosts are in layer 0; the layer of others is their distance in links from one.
+/// Parses one link per line: two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#` begins a
+/// comment. Frames take shortest paths. Ports are numbered in the order of the text, hosts first, by number. A
+/// switch's layer is its distance in links from one with hosts.
 ///
 /// # Errors
 /// Returns an error if a line is malformed, a host has two links, or a number is missing.
@@ -156,7 +153,7 @@ fn all_there<'a>(kind: char, numbers: impl Iterator<Item = &'a u32>) -> Result<(
 const RATE_MIN: u64 = 1_000_000;
 const DELAY_MAX: Picos = Picos::from_micros(5_000);
 
-/// Returns a line from bits per second and seconds, if they are in range.
+/// Returns `None` out of range; takes bits per second and seconds.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
 pub(crate) fn line_of(rate: f64, delay: f64) -> Option<Line> {
     let delay = Some(delay).filter(|delay| *delay >= 0.0).map(|delay| Picos((delay * 1e12).round() as u64));

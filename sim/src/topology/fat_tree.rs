@@ -1,17 +1,15 @@
-//! Fat-trees: three layers of switches.
-
 use xoff_wire::units::BitRate;
 
 use super::graph::{Build, Graph};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// Fat-tree: pods of edge and aggregation switches below a core. Within a pod, each edge switch has a line to each
-/// aggregation switch. The core switches are divided among the aggregation switches of a pod, and each has a line to
-/// every pod. A hash selects a flow's path upward; downward there is one path.
+/// Fat-tree: pods of edge and aggregation switches below a core. Each edge switch has a line to each aggregation
+/// switch of its pod. The core switches are divided among a pod's aggregation switches, and each has a line to every
+/// pod. A hash selects a flow's path upward.
 ///
-/// Switches are numbered by layer (edge, aggregation, core), then by pod; hosts by edge switch. Ports toward hosts come
-/// first.
+/// Switches are numbered by layer (edge, aggregation, core), then by pod; hosts by edge switch. Ports toward hosts
+/// come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatTree {
     /// Number of pods.
@@ -20,21 +18,21 @@ pub struct FatTree {
     pub edges: u8,
     /// Aggregation switches per pod.
     pub aggregations: u8,
-    /// Total number of core switches: a multiple of `aggregations`.
+    /// Core switches in total: a multiple of `aggregations`.
     pub cores: u16,
     /// Hosts per edge switch.
     pub hosts: u8,
-    /// Line between a host and its edge switch.
+    /// Host line.
     pub host_line: Line,
-    /// Line between edge and aggregation switch.
+    /// Line between edge and aggregation.
     pub edge_line: Line,
-    /// Line between aggregation and core switch.
+    /// Line between aggregation and core.
     pub core_line: Line,
 }
 
 impl FatTree {
-    /// Returns the fat-tree of switches with `k` ports and equal lines: `k` pods with `k / 2` switches per layer, `k² /
-    /// 4` core switches, `k³ / 4` hosts.
+    /// Returns the fat-tree of switches with `k` ports: `k` pods with `k / 2` switches per layer, `k² / 4` core
+    /// switches, `k³ / 4` hosts.
     ///
     /// # Panics
     /// Panics if `k` is odd, or not between 4 and 128.
@@ -75,7 +73,7 @@ impl FatTree {
         }
     }
 
-    /// Returns the total number of hosts.
+    /// Returns the number of hosts.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         u32::from(self.pods) * u32::from(self.edges) * u32::from(self.hosts)

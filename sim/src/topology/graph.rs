@@ -17,7 +17,7 @@ type Kinds<'a> = dyn Fn(&[Line], u8) -> Arc<SwitchKind> + 'a;
 
 type Made = (Vec<Line>, u8, Arc<SwitchKind>);
 
-/// Factory of the switches of a fabric.
+/// Factory of a fabric's switches.
 pub struct Build<'a> {
     kind: Box<Kinds<'a>>,
     spread: Box<dyn Fn(u8) -> Spread + 'a>,
@@ -37,7 +37,7 @@ impl<'a> Build<'a> {
         Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE))
     }
 
-    /// Creates a factory in which switches with equal lines and layers share one kind, which is made once.
+    /// Creates a factory in which switches with equal lines and layers share one kind.
     #[must_use]
     pub fn cached(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
         let cache: Mutex<Vec<Made>> = Mutex::default();
@@ -53,7 +53,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Sets the spreading of frames over equal-cost paths, by layer.
+    /// Sets the spreading over equal-cost paths, by layer.
     #[must_use]
     pub fn spreading(self, spread: impl Fn(u8) -> Spread + 'a) -> Build<'a> {
         Build { spread: Box::new(spread), ..self }
@@ -62,7 +62,6 @@ impl<'a> Build<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbour {
-    /// Another switch and its port.
     Switch(u32, u8),
     Host,
 }
@@ -131,10 +130,10 @@ impl Graph {
 
     /// Builds the plan in which frames take shortest paths.
     ///
-    /// A switch with routed ports routes: each host is its own network, reached by all equal-cost paths. Other switches
-    /// bridge, with a group of ports toward a place. If the port sets of two places overlap without being equal, each
-    /// place uses one port, by its number. Do not mix routers and bridges: a bridge does not know the addresses of
-    /// routers.
+    /// A switch with routed ports routes: each host is its own network, reached by all equal-cost paths. Other
+    /// switches bridge, with a group of ports toward a place. If the port sets of two places overlap without being
+    /// equal, each place uses one port, by its number. Do not mix routers and bridges: a bridge does not know the
+    /// addresses of routers.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let distances: BTreeMap<u32, Vec<u32>> =
@@ -150,7 +149,7 @@ impl Graph {
         })
     }
 
-    /// Builds the plan in which `paths` returns the ports of a switch (first argument) toward another (second argument).
+    /// Builds the plan in which `paths` returns the ports of one switch toward another.
     #[must_use]
     pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, u32) -> Vec<u8>) -> Plan {
         let mut plan = Plan::default();
@@ -182,7 +181,6 @@ impl Graph {
         by_place
     }
 
-    /// Returns the forwarding of a router: every host is a network, reached by all paths.
     fn routing(
         &self,
         at: u32,
@@ -208,7 +206,7 @@ impl Graph {
         Forwarding { fib: Some(Arc::new(fib)), ..Forwarding::default() }
     }
 
-    /// Returns the forwarding of a bridge: static addresses, and groups of ports toward the same places.
+    /// Groups hold ports toward the same places.
     fn bridging(&self, at: u32, build: &Build, by_place: &BTreeMap<u32, Vec<u8>>) -> Forwarding {
         let mut sets: Vec<&Vec<u8>> = by_place.values().filter(|set| !set.is_empty()).collect();
         sets.sort_unstable();

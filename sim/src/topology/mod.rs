@@ -1,8 +1,5 @@
-//! Topologies of fabrics.
-//!
-//! Every topology is built as a [`Graph`], from which [`Graph::plan`] makes a plan: paths are shortest, and ports
-//! toward the same places form a group. A [`Build`] supplies the switches; functions that only take a line use ideal
-//! switches.
+//! Topologies of fabrics, each built as a [`Graph`]. A [`Build`] supplies the switches; functions that only take a
+//! line use ideal ones.
 
 mod edges;
 mod fat_tree;
@@ -45,7 +42,7 @@ pub fn chain(switches: u32, line: Line) -> Plan {
     graph.plan(&Build::ideal())
 }
 
-/// Returns the ideal fat-tree of switches with `k` ports: see [`FatTree::regular`].
+/// Returns the ideal [`FatTree::regular`].
 ///
 /// # Panics
 /// Panics if `k` is odd, or not between 4 and 128.

@@ -1,12 +1,10 @@
-//! Fabrics with one or two layers.
-
 use super::graph::{Build, Graph};
 use crate::ends::Line;
 use crate::plan::Plan;
 
 /// Leaf-spine: leaves with hosts, and spines with a line to every leaf.
 ///
-/// Leaves are numbered before spines, hosts by leaf. At a leaf, the ports of hosts come before those of spines.
+/// Leaves are numbered before spines, hosts by leaf. A leaf's ports of hosts come before those of spines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSpine {
     /// Number of leaves.
@@ -15,9 +13,9 @@ pub struct LeafSpine {
     pub spines: u8,
     /// Hosts per leaf.
     pub hosts: u8,
-    /// Line between a host and its leaf.
+    /// Host line.
     pub host_line: Line,
-    /// Line between a leaf and a spine.
+    /// Line between leaf and spine.
     pub spine_line: Line,
     /// Missing lines (leaf, spine). The remaining paths may lead down and up again; then buffers can wait for each
     /// other in a cycle.
@@ -48,11 +46,11 @@ impl LeafSpine {
 /// Dumbbell: two switches with hosts, and one line between them. Hosts on the left come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dumbbell {
-    /// Hosts on the left, at switch 0.
+    /// Hosts at switch 0.
     pub left: u8,
-    /// Hosts on the right, at switch 1.
+    /// Hosts at switch 1.
     pub right: u8,
-    /// Line between a host and its switch.
+    /// Host line.
     pub host_line: Line,
     /// Line between the switches.
     pub trunk: Line,
@@ -75,11 +73,11 @@ impl Dumbbell {
 /// other in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// Number of switches, at least three.
+    /// Switches, at least three.
     pub switches: u8,
     /// Hosts per switch.
     pub hosts: u8,
-    /// Line between a host and its switch.
+    /// Host line.
     pub host_line: Line,
     /// Line between switches.
     pub ring_line: Line,
@@ -107,11 +105,10 @@ impl Ring {
     }
 }
 
-/// Builds the fabric of Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (in the paper 40 Gb/s,
-/// 20 ns).
+/// Builds Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (in the paper 40 Gb/s, 20 ns).
 ///
-/// Host 0 (F0) and host 1 (F1) are at the first switch; hosts 2 to 7 (F2 to F7), 8 and 9 at the third. F0 sends to host
-/// 8, all others to host 9.
+/// Hosts 0 (F0) and 1 (F1) are at the first switch; hosts 2 to 7 (F2 to F7), 8 and 9 at the third. F0 sends to host 8,
+/// all others to host 9.
 #[must_use]
 pub fn ofc_fig1(line: Line, build: &Build) -> Plan {
     let mut graph = Graph::default();

@@ -4,7 +4,7 @@ use xoff_sim::{Picos, Seed};
 
 use super::{LINE, flow};
 
-/// After a warm-up, queues and heaps have enough room; one of two thousand buckets may still grow.
+/// After a warm-up, one of two thousand buckets may still grow.
 #[test]
 fn frames_of_flows_allocate_nothing() {
     let plan = FatTree::regular(4, LINE).plan(&Build::ideal());

@@ -15,7 +15,7 @@ fn forty() -> Line {
     line(40, 1_000)
 }
 
-/// Returns `senders` senders and host 0 at a switch that marks, and pauses only above a megabyte.
+/// The switch marks, and pauses only above a megabyte.
 fn many_to_one(senders: u32, control: Control, ack_every: u32) -> FlowFabric {
     let lines = vec![forty(); senders as usize + 1];
     let plan = star(&lines, |class, settings| {
@@ -34,15 +34,14 @@ fn many_to_one(senders: u32, control: Control, ack_every: u32) -> FlowFabric {
 }
 
 struct Measurement {
-    /// Mean queue length in bytes.
+    /// Mean, in bytes.
     queue: f64,
-    /// Throughput of each flow relative to an equal share of the line.
+    /// Relative to an equal share of the line.
     shares: Vec<f64>,
-    /// Total throughput relative to the line rate.
+    /// Throughput relative to the line rate.
     used: f64,
 }
 
-/// Measures queue and throughput between two times.
 fn measure(fabric: &mut FlowFabric, senders: u32, from: Picos, until: Picos) -> Measurement {
     fabric.run_until(from);
     let received =
@@ -84,14 +83,14 @@ fn seconds(time: Picos) -> f64 {
     time.0 as f64 / 1e12
 }
 
-/// Returns an equal share of the line in frames per second.
+/// Returns frames per second.
 fn share(senders: u32) -> f64 {
     forty().rate.bits_per_second() as f64 / FRAME_BITS / f64::from(senders)
 }
 
 /// Returns the marking probability at the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or
-/// Delay, CoNEXT 2016). There, rates are equal shares of the line, and alpha, target and rate are constant. Units are
-/// frames and seconds.
+/// Delay, CoNEXT 2016): rates are equal shares of the line, and alpha, target and rate are constant. Units are frames
+/// and seconds.
 fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let cut = seconds(settings.cnp_interval);
@@ -113,15 +112,15 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
 /// Returns the marking probability at the fixed point of a model by cycles, from one notification to the next.
 ///
 /// The receiver is silent for the notification interval, and then until the first mark; timers restart with each
-/// notification. The target therefore falls by the gap between target and rate at the end of a cycle. The fluid model
-/// uses the larger mean gap. Cycles are too short for rounds by bytes.
+/// notification. The target falls by the gap between target and rate at the end of a cycle, not by the fluid model's
+/// larger mean gap. Cycles are too short for rounds by bytes.
 fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let [interval, timer, decay] =
         [settings.cnp_interval, settings.increase_timer, settings.alpha_timer].map(seconds);
     let additive = settings.additive.bits_per_second() as f64 / FRAME_BITS;
     standing(|p| {
-        // Rate of notifications after the silent interval.
+        // After the silent interval.
         let marks = p * rate;
         let reaches = |rounds: u32| (-marks * (f64::from(rounds) * timer - interval).max(0.0)).exp();
         let alpha = 1.0 / (1.0 + (marks * interval).exp() / ((marks * decay).exp() - 1.0));
@@ -141,8 +140,7 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
 }
 
 /// The fluid model ignores frames, randomness, and the order of cuts and rounds, so it predicts the mean queue only
-/// roughly. The model by cycles is close: it ignores small differences of rates, and variations of the queue and its
-/// marks. The line must be fully used with equal shares, as far as a tenth of a second shows that.
+/// roughly. The model by cycles is close.
 // proves: sim-hosts
 #[test]
 fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {

@@ -119,7 +119,7 @@ fn flows_that_a_switch_drops_frames_of_end_all_the_same() {
     }
 }
 
-/// No later frame reveals the loss, so the sender waits for its timeout.
+/// No later frame reveals the loss.
 // proves: sim-hosts
 #[test]
 fn lost_last_frame_is_resent_exactly_at_timeout() {

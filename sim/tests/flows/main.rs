@@ -34,7 +34,6 @@ fn line(gbps: u64, nanos: u64) -> Line {
     Line { rate: BitRate::from_gbps(gbps), delay: Picos::from_nanos(nanos) }
 }
 
-/// Returns one switch with hosts at these lines; `modify` modifies its class settings.
 fn star(lines: &[Line], modify: impl Fn(Class, &mut ClassSettings)) -> Plan {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);

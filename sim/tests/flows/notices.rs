@@ -1,4 +1,4 @@
-//! Congestion notifications of switches (QCN), processed by the reaction point of each flow.
+//! CNMs of switches, processed by each flow's reaction point.
 
 use std::sync::Arc;
 
@@ -13,12 +13,11 @@ use xoff_wire::units::{BitRate, Bytes, ClassSet, PortId};
 
 use super::{LOSSLESS, LOSSY, check, dropped, flow, line};
 
-/// Flow size that no run completes.
 const LONG: u64 = 1 << 40;
 
 /// Runs a culprit and a victim flow of host 0 at a switch with congestion points at its inputs. The culprit sends 3
-/// Gb/s to host 4, which hosts 1 to 3 overload. The victim sends 7 Gb/s to host 5. Returns the records after 60 ms, the
-/// victim's payload in Gb/s in the second half, and the number of XOFFs to host 0.
+/// Gb/s to host 4, which hosts 1 to 3 overload. The victim sends 7 Gb/s to host 5. Returns the records after 60 ms,
+/// the victim's payload in Gb/s in the second half, and the XOFFs to host 0.
 fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -62,7 +61,7 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
 fn flows_obey_their_cnms_and_victim_gets_none() {
     let (alone, slow, pauses) = shared_input(None);
     assert!(alone.iter().all(|flow| flow.cnps == 0));
-    // 7 Gb/s on the line are 6.63 Gb/s of payload. PAUSE limits both flows of host 0 to the share of its culprit.
+    // 7 Gb/s on the line are 6.63 Gb/s of payload. PAUSE limits both flows of host 0 to the culprit's share.
     assert!(slow < 6.0, "{slow} Gb/s");
     let (notified, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD));
     assert!(notified[..4].iter().all(|flow| flow.cnps > 0), "{notified:?}");
@@ -79,7 +78,7 @@ fn a_flow_of_a_load_with_a_rate_sends_no_faster_and_no_slower() {
     (0..3).for_each(|_| _ = graph.add_host(switch, line(10, 100)));
     let build = Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE));
     let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), HostSettings::default());
-    // The two flows of one host fill its line exactly.
+    // The two flows fill the line of their host exactly.
     for (to, gbps) in [(1, 3), (2, 7)] {
         fabric.add_load_at(Listed(vec![flow(0, to, LONG)]), Some(BitRate::from_gbps(gbps)));
     }

@@ -1,4 +1,4 @@
-//! Pauses that expire, and pauses other than PFC: flow lists and rates.
+//! Pauses that expire, flow lists and rates.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use xoff_wire::{MacControl, Pfc};
 use super::loss::Repeater;
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, dropped, flow, run, star};
 
-/// Repeater that answers the first frame with a pause, and never refreshes it.
+/// Answers the first frame with a pause, and never refreshes it.
 struct PausesOnce(Repeater, Option<Quanta>);
 
 impl Node for PausesOnce {
@@ -60,8 +60,8 @@ fn pause_expiring_behind_another_class_costs_no_time() {
     }
 }
 
-/// Runs a flow of host 0 to host 1, beside an incast of hosts 0 and 3 to 5 on host 2. Returns the first flow's
-/// duration, and the pause counts of host 0.
+/// Runs a flow of host 0 to host 1, beside an incast of hosts 0 and 3 to 5 on host 2. Returns its duration, and the
+/// pause counts of host 0.
 fn victim(policy: PolicyKind, settings: HostSettings) -> (Duration, PauseCounts) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);

@@ -1,4 +1,4 @@
-//! Slow receivers, which process frames at a limited rate and pause their switch.
+//! Slow receivers, which pause their switch.
 
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::settings::EcnSettings;
@@ -15,7 +15,7 @@ const PAYLOAD: u64 = 1_456;
 const FRAME: u64 = 1_518;
 const TAKES: Picos = Picos(1_538 * 400);
 
-/// Receiver at a fifth of its line rate, with room for all frames.
+/// A fifth of the line rate, with room for all frames.
 const SLOW: SlowReceiver = SlowReceiver {
     rate: BitRate::from_gbps(20),
     buffer: Bytes(10_000_000),
@@ -31,7 +31,6 @@ fn fabric(receiver: SlowReceiver, settings: HostSettings) -> FlowFabric {
     fabric
 }
 
-/// Sends `count` frames to the slow host.
 fn frames(receiver: SlowReceiver, class: Class, count: u64) -> (FlowFabric, FlowRecord) {
     let mut fabric = fabric(receiver, HostSettings::default());
     fabric.add(FlowPlan { class, ..flow(0, 1, count * PAYLOAD) });
@@ -42,7 +41,6 @@ fn frames(receiver: SlowReceiver, class: Class, count: u64) -> (FlowFabric, Flow
     (fabric, record)
 }
 
-/// Returns a counter of the switch's port to the slow host.
 fn at_port(fabric: &FlowFabric, counter: impl Fn(&ClassCounters) -> u64) -> u64 {
     counter(fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS))
 }
@@ -107,7 +105,7 @@ fn each_class_has_room_of_its_own() {
     assert!(records.iter().all(|record| record.finish.is_some()));
 }
 
-/// A frame arrives exactly at the start or end of the slow period, or a picosecond before.
+/// A frame arrives exactly at the start or end, or a picosecond before.
 #[test]
 fn slow_period_includes_its_start_and_excludes_its_end() {
     let ideal = frames(SlowReceiver { begin: Picos::NEVER, ..SLOW }, LOSSLESS, 1).1;
@@ -128,14 +126,14 @@ fn receiver_is_slow_only_in_its_slow_period() {
     let (_, record) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 100);
     let slow = frames(SLOW, LOSSLESS, 100).1;
     assert!(ideal.took() < record.took() && record.took() < slow.took());
-    // It has processed 24 frames slowly; each takes four fifths of its slow time longer.
+    // Each of 24 frames takes four fifths of its slow time longer.
     let late = record.took().expect("it has ended").since(ideal.ideal);
     assert!(late.0.abs_diff(24 * TAKES.0 * 4 / 5) < 2 * TAKES.0, "{late:?}");
     let (_, longer) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 400);
     assert_eq!(longer.out_of_order, 0, "what comes then waits behind what has waited");
 }
 
-/// Returns 100 frames for a slow host that sends XOFF at ten waiting frames and XON when none waits.
+/// 100 frames: XOFF at ten waiting frames, XON when none waits.
 fn held_at_ten(rate: BitRate) -> FlowFabric {
     let receiver = SlowReceiver { rate, xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
     let mut fabric = fabric(receiver, HostSettings::default());

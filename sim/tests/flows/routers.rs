@@ -86,7 +86,7 @@ fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (Flo
     (fabric, links)
 }
 
-/// Returns the numbers of flows from host 0 to `to` that left a switch by ports 2 and 3.
+/// Counts flows from host 0 to `to` that left a switch by ports 2 and 3.
 fn flows_up(links: &FramesByLink, switch: u32, to: u32) -> [usize; 2] {
     let links = links.borrow();
     [2, 3].map(|port| {
@@ -189,7 +189,7 @@ fn of_single_frames(plan: &Plan) -> Fabric<SwitchNode, TrafficHost> {
     fabric
 }
 
-/// Returns a packet from host 0 to host 1, modified by `change`, with a correct checksum.
+/// The checksum is correct.
 fn frame(len: usize, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&router(0, 0).0);
@@ -216,7 +216,6 @@ fn emit(fabric: &mut Fabric<SwitchNode, TrafficHost>, frame: &[u8]) {
     fabric.run_to_rest();
 }
 
-/// Returns the number of packets punted for this reason without a receiver.
 fn punted(fabric: &Fabric<SwitchNode, TrafficHost>, reason: PuntReason) -> u64 {
     fabric.switches()[0].counters().port(PortId(0)).punts[reason.index()].no_room.get()
 }
@@ -250,12 +249,11 @@ fn slow_path_traffic_is_dropped_with_its_reason() {
     assert_eq!(refused.each_ref().map(|(reason, _)| leaf.counters().dropped(*reason)), [1; 2]);
     assert_eq!((leaf.switch().ledger().missing(), leaf.frames(), fabric.missing()), (0, 0, 0));
     assert_eq!(fabric.tally().hops, 6, "nothing has gone farther than the leaf");
-    // Transit traffic passes: over the leaf to the neighboring host.
+    // Transit traffic passes.
     emit(&mut fabric, &frame(&|_| ()));
     assert_eq!(fabric.tally().hops, 8);
 }
 
-/// The longest packet that fits the line to host 1, and a packet one byte longer.
 #[test]
 fn packet_above_mtu_of_egress_is_dropped() {
     let plan = leaf_spine(2, Vec::new()).plan(&Build::cached(|lines: &[Line], _| {

@@ -73,7 +73,7 @@ fn lone_flow_takes_exactly_its_ideal_time() {
     }
 }
 
-/// An example computed by hand: three frames over 100 and then 10 Gb/s.
+/// Computed by hand: three frames over 100 and then 10 Gb/s.
 // proves: sim-timing
 #[test]
 fn ideal_time_follows_the_slowest_line() {
@@ -109,7 +109,7 @@ fn hosts_are_paused_and_the_line_is_busy_to_the_picosecond() {
     }
 }
 
-/// Flows of a host are served in round robin, so they end a frame apart.
+/// Round robin: the flows end a frame apart.
 // proves: sim-timing
 #[test]
 fn flows_of_a_host_have_equal_shares_of_its_line() {

@@ -53,7 +53,7 @@ fn ofc_figure_1_has_its_hosts_and_shared_links() {
     assert_eq!(links, [4, 4, 2]);
 }
 
-/// With failed lines, the remaining paths lead down and up again.
+/// The remaining paths lead down and up again.
 // proves: sim-fabrics
 #[test]
 fn traffic_bypasses_failed_lines() {

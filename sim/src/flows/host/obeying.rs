@@ -1,4 +1,4 @@
-//! Requests of switches to a host: pauses of classes and flows, rates, and congestion notifications (QCN).
+//! Requests of switches to a host: pauses of classes and flows, rates, and CNMs.
 
 use xoff_wire::units::Nanos;
 use xoff_wire::{Cnm, FlowKey, Header};
@@ -13,7 +13,6 @@ const UDP: u8 = 17;
 const ROCE: u16 = 4791;
 
 impl FlowHost {
-    /// Processes a CNM, if the frame is one.
     #[cold]
     pub(super) fn heed(&mut self, now: Picos, head: &[u8]) {
         let Ok(header) = Header::parse(head) else { return };

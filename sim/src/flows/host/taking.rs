@@ -1,4 +1,4 @@
-//! Reception at a host: data is processed at once, or later by a slow receiver, and answered.
+//! Reception at a host, at once or by a slow receiver.
 
 use xoff_wire::units::Class;
 
@@ -15,13 +15,13 @@ impl FlowHost {
         self.intake = Some(Box::new(Intake::new(receiver, self.pace, address(self.number))));
     }
 
-    /// Returns the number of frames of a class that a slow receiver dropped for lack of buffer.
+    /// Returns the frames of a class that a slow receiver dropped for lack of buffer.
     #[must_use]
     pub fn dropped(&self, class: Class) -> u64 {
         self.intake.as_ref().map_or(0, |intake| intake.dropped(class))
     }
 
-    /// Returns the pauses that a slow receiver has sent to its switch.
+    /// Returns the pauses that a slow receiver sent to its switch.
     #[must_use]
     pub fn pauses(&self) -> &[ReceiverPause] {
         self.intake.as_ref().map_or(&[], |intake| intake.pauses())
