@@ -1,8 +1,7 @@
-//! Event queue, ordered by time; events at the same time are ordered by subject.
+//! Event queue, ordered by time, then by subject.
 //!
 //! The reach is the minimum time in which an event affects a neighboring place. [`Order::ByPlace`] takes all events of
-//! a place within such a span together, while its data is in the cache. Both orders give every place the same sequence
-//! of events.
+//! a place within such a span together, while its data is in the cache. Both orders give every place the same events.
 
 mod turns;
 mod wheel;
@@ -60,7 +59,6 @@ impl Order {
     }
 }
 
-/// The caller defines the numbers of subjects and places.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     parts: Parts,
@@ -70,16 +68,14 @@ pub(crate) struct Calendar {
     order: Order,
     /// Times, by part, before which entries are in `current` or `soon`.
     horizons: Box<[Picos]>,
-    /// Last entry first.
     current: Vec<Entry>,
-    /// Entries added since the turn began.
     soon: Soon,
     /// First place of the next turn, if known; for prefetching.
     ahead: Option<u32>,
 }
 
 impl Calendar {
-    /// Fastest with few events of a part per bucket of 2^`width_log2` picoseconds.
+    /// Creates the queue; fastest with few events of a part per bucket of 2^`width_log2` picoseconds.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {
@@ -95,7 +91,7 @@ impl Calendar {
         }
     }
 
-    /// The time must not precede that of the last entry taken at its place.
+    /// Adds an entry, not before the last one taken at its place.
     #[inline]
     pub(crate) fn put(&mut self, entry: Entry) {
         let part = self.parts.of(entry.place());
@@ -112,7 +108,7 @@ impl Calendar {
         self.wheels[part].lay_up(entry);
     }
 
-    /// Makes the next turn current. Returns false if no event is left.
+    /// Returns false if no event is left.
     #[inline(never)]
     pub(crate) fn open(&mut self, end: Picos, order: Order) -> bool {
         self.close();
@@ -185,7 +181,6 @@ impl Calendar {
     }
 }
 
-/// Small sorted queue; most entries are added at its end.
 #[derive(Debug, Default)]
 struct Soon {
     entries: Vec<Entry>,
@@ -274,9 +269,7 @@ mod tests {
     enum Parted {
         Not,
         OnTwoSides,
-        /// Each place is a part.
         InARow,
-        /// The last place is isolated; pairs of places form parts.
         InPairs,
     }
 
@@ -314,7 +307,7 @@ mod tests {
         Mixed(usize),
     }
 
-    /// Places add events at themselves at any time, and at others after the reach.
+    /// Lets places add events at themselves at any time, and at others after the reach.
     fn events_by_place(seed: u64, parted: Parted, ends: &[u64], turns: &[Taken]) -> Vec<Vec<Entry>> {
         let width_log2 = fastrand::Rng::with_seed(seed).u32(0..13);
         let mut calendar = Calendar::new(width_log2, parted.parts());
@@ -393,7 +386,7 @@ mod tests {
         }
     }
 
-    /// All places are busy. After the first turn, a turn of a side spans two reaches.
+    /// All places are busy.
     // proves: sim-timing
     #[test]
     fn turns_of_two_sides_span_two_reaches() {

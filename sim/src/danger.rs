@@ -1,5 +1,3 @@
-//! Frames on links with [`faults`](crate::faults).
-
 use crate::ends::{LinkId, NodeId};
 use crate::event::Event;
 use crate::faults::{ControlFaults, FaultCounts, Faults, Loses};
@@ -68,7 +66,6 @@ impl Net {
         }
     }
 
-    /// Frees a frame that does not survive.
     #[cold]
     pub(crate) fn survives(&mut self, id: LinkId, packet: Packet) -> bool {
         let doomed = &mut self.links.faults(id).doomed;
@@ -78,7 +75,6 @@ impl Net {
         false
     }
 
-    /// Takes a delayed or duplicated frame that is due.
     #[cold]
     pub(crate) fn late(&mut self, id: LinkId) -> Option<Packet> {
         let now = self.links.now;

@@ -32,6 +32,6 @@ pub struct Line {
     pub delay: Picos,
 }
 
-/// Link direction, in the order of the sending nodes and ports.
+/// Link direction, by sending node and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkId(pub(crate) u32);

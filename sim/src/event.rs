@@ -6,12 +6,10 @@ pub(crate) const NUMBERS_MAX: u32 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// The last bit of a frame has left the sending end.
     Left(LinkId),
-    /// The first frame in flight has arrived completely.
+    /// Complete arrival of the first frame in flight.
     Arrived(LinkId),
     Due(NodeId),
-    /// A delayed or duplicated frame arrives.
     Late(LinkId),
 }
 

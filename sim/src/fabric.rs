@@ -1,4 +1,4 @@
-//! The running fabric: takes events one after the other, and completes the consequences of each before the next.
+//! Fabric that completes the consequences of each event before the next.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -61,11 +61,11 @@ pub struct Tally {
 /// Processed event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricEvent {
-    /// Last bit that has left this end.
+    /// Departed last bit of a frame.
     Left(End),
-    /// Frame that has arrived at this end, or was lost before it.
+    /// Frame that has arrived, or was lost on the way.
     Arrived(End),
-    /// Expired timer of this node.
+    /// Expired timer.
     Due(NodeId),
 }
 
@@ -81,7 +81,7 @@ impl FabricEvent {
 }
 
 impl Fabric {
-    /// Builds a plan with ideal switches and plain hosts; `seed` determines the switches' hashes.
+    /// Builds a plan with ideal switches and plain hosts.
     ///
     /// # Panics
     /// Panics if [`Plan::check`] rejects the plan.
@@ -93,10 +93,10 @@ impl Fabric {
         fabric
     }
 
-    /// Starts a flow at a host.
+    /// Starts a flow.
     ///
     /// # Panics
-    /// Panics if there is no such host, or it has not yet sent all of another flow.
+    /// Panics without such a host, or before it has sent all of another flow.
     pub fn begin(&mut self, host: u32, flow: &Flow) {
         self.at_host(host, |at, net| at.begin(host, flow, net));
     }
@@ -115,9 +115,9 @@ impl<H: Node> Fabric<SwitchNode, H> {
         }
     }
 
-    /// Changes the settings of a switch, as a reload does; its forwarding stays. `plan` and `seed` must be the
-    /// fabric's. Settings that a running switch cannot change must be equal (see [`Revision`]). The packet memory must
-    /// suffice for both; the forwarding database keeps its capacity.
+    /// Reloads a switch's settings, except forwarding. `plan` and `seed` must be the fabric's. Settings that a running
+    /// switch cannot change must be equal (see [`Revision`]). The packet memory must suffice for both; the forwarding
+    /// database keeps its capacity.
     ///
     /// # Panics
     /// Panics if there is no such switch.
@@ -126,9 +126,8 @@ impl<H: Node> Fabric<SwitchNode, H> {
         self.at_switch(switch, |node, net| node.request(Request::Revise(settings), net));
     }
 
-    /// Stops a switch, after it has sent XON to its peers, and starts another in its place at `begins`. Frames in it,
-    /// and frames that arrive meanwhile, are lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and `seed`
-    /// must be the fabric's.
+    /// Stops a switch, after it has sent XON, and starts another at `begins`. Frames in it, and frames that arrive
+    /// meanwhile, are lost and counted ([`ImpairmentCounts`]). Links stay up. `plan` and `seed` must be the fabric's.
     ///
     /// # Panics
     /// Panics if there is no such switch.
@@ -157,7 +156,7 @@ fn draw(settings: &mut SwitchSettings, id: NodeId, seed: Seed) {
 }
 
 impl<S: Node, H: Node> Fabric<S, H> {
-    /// Builds a plan with custom switches and hosts; `seed` determines the switches' hashes.
+    /// Builds a plan with custom switches and hosts.
     ///
     /// # Panics
     /// Panics if [`Plan::check`] rejects the plan.
@@ -220,7 +219,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         &self.hosts
     }
 
-    /// Calls a function on a host, from outside the simulation.
+    /// Calls a function on a host.
     ///
     /// # Panics
     /// Panics if there is no such host.
@@ -228,7 +227,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         done(&mut self.hosts[host as usize], &mut self.net)
     }
 
-    /// Calls a function on a switch, from outside the simulation.
+    /// Calls a function on a switch.
     ///
     /// # Panics
     /// Panics if there is no such switch.
@@ -236,7 +235,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         done(&mut self.switches[switch as usize], &mut self.net)
     }
 
-    /// Takes the link at this end down or up, in both directions; frames in flight are lost.
+    /// Takes a link down or up; frames in flight are lost.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -256,7 +255,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Drops further frames sent from this end for which `loses` returns true.
+    /// Drops frames sent from this end if `loses` returns true.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -265,7 +264,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.lose(link, Box::new(loses));
     }
 
-    /// Applies faults to further MAC control sent from this end, drawn from `seed`.
+    /// Applies faults to MAC control sent from this end.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -309,14 +308,13 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.leaving(end).unwrap_or_else(|| panic!("there is no {end:?}"))
     }
 
-    /// Processes all events due by `end`, and advances the time to it. With [`Picos::NEVER`], runs until no event
-    /// remains.
+    /// Processes all events due by `end`; with [`Picos::NEVER`], until none remains.
     pub fn run_until(&mut self, end: Picos) {
         while self.take_turn(end) {}
         self.wait_until(end);
     }
 
-    /// Runs like [`Fabric::run_until`], but stops when a node [reports](Net::report), and returns that node.
+    /// Runs until `end`, or until a node [reports](Net::report), and returns that node.
     pub fn run_until_report(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.reports.is_empty()
             && let Some(next) = self.take_by_time(end)
@@ -333,33 +331,31 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.reports.pop_front()
     }
 
-    /// Returns the maximum time by which nodes may be ahead of each other: two [reaches](Fabric::reach), up to eight
-    /// in a large fabric.
+    /// Returns the maximum lead of a node: two [reaches](Fabric::reach), up to eight in a large fabric.
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead
     }
 
-    /// Returns the time of an empty frame over the fastest link: no event affects another node sooner.
+    /// Returns the time of an empty frame over the fastest link, before which no event affects another node.
     #[must_use]
     pub fn reach(&self) -> Picos {
         self.reach
     }
 
-    /// Advances the time to `end`; the caller knows that no event is due before.
+    /// Advances the time; no event may be due.
     pub fn wait_until(&mut self, end: Picos) {
         if end <= END {
             self.net.links.now = self.net.now().max(end);
         }
     }
 
-    /// Processes all events until none remains. Never returns after a deadlock, because pauses are refreshed forever.
+    /// Processes all events. Never returns after a deadlock: pauses are refreshed forever.
     pub fn run_to_rest(&mut self) {
         while self.take_turn(END) {}
     }
 
-    /// Processes a part's turn. Its nodes may then be ahead of others by less than the [lead](Fabric::lead). Returns
-    /// false without an event.
+    /// Processes a part's turn; its nodes may then be ahead of others by less than the [lead](Fabric::lead).
     pub(crate) fn take_turn(&mut self, end: Picos) -> bool {
         if !self.net.links.calendar.open(end.min(END), Order::ByPlace(self.reach)) {
             return false;
@@ -461,7 +457,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Returns the number of frames in the pool that are in no node and on no link; nonzero means a bug.
+    /// Returns the pool's frames that are in no node and on no link; nonzero means a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let held = self.switches.iter().map(S::holds).chain(self.hosts.iter().map(H::holds)).sum::<u64>();
@@ -479,8 +475,8 @@ impl FirstLinks {
     }
 }
 
-/// Returns the width of a calendar bucket as a power of two. The wheel covers three times a long frame plus the
-/// largest delay, since a neighbor may be two of these behind. A bucket holds enough events to sort them together.
+/// Chooses the width of a calendar bucket. The wheel covers three times a long frame plus the largest delay, since a
+/// neighbor may be two of these behind. A bucket holds enough events to sort them together.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

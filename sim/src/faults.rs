@@ -1,4 +1,4 @@
-//! Faults of links: links down, lost frames, and MAC control that is delayed, duplicated or corrupted.
+//! Faults of links and of MAC control.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::time::Picos;
 
 pub(crate) type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// Faults of MAC control on one direction of a link, as shares of 1,024 frames.
+/// MAC control faults of one direction, as shares of 1,024 frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlFaults {
     /// Lost.
@@ -47,7 +47,7 @@ pub(crate) struct Faults {
     pub(crate) is_down: bool,
     pub(crate) loses: Option<Loses>,
     pub(crate) control: Option<(ControlFaults, fastrand::Rng)>,
-    /// Frames in flight that will be lost, by pool number.
+    /// Pool numbers of frames in flight.
     pub(crate) doomed: Vec<u32>,
     /// Frames by arrival time and sequence number.
     pub(crate) late: BTreeMap<(Picos, u64), Packet>,
@@ -60,7 +60,6 @@ pub(crate) type FaultsByLink = BTreeMap<u32, Faults>;
 pub(crate) struct Fate {
     pub(crate) is_lost: bool,
     pub(crate) again_after: Option<Picos>,
-    /// Offset of the byte to change, and the bits to flip.
     pub(crate) harm: Option<(usize, u8)>,
 }
 

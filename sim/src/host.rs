@@ -1,5 +1,4 @@
-//! Host that sends one flow at line rate, as far as pauses allow, and counts received frames. For speed it has no
-//! schedules, rate limiters or reports.
+//! Fast host that sends one flow at line rate, as far as pauses allow.
 
 use xoff_host::{Gate, Obedience};
 use xoff_wire::Header;
@@ -11,9 +10,9 @@ use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
 const LINE: PortId = PortId(0);
-/// Written bytes; zeros follow. A switch detects equal headers in a minimum frame.
+/// Written bytes: enough for a switch to detect equal headers.
 const HEAD: usize = 60;
-/// Low bits of the sequence number: the IPv4 Identification field.
+/// IPv4 Identification field.
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
 /// Equal frames to another host, at line rate.
@@ -58,7 +57,6 @@ pub fn address(number: u32) -> MacAddr {
     MacAddr([2, 0, a, b, c, d])
 }
 
-/// Returns 10.0.0.1 for host 0.
 pub(crate) const fn ip(number: u32) -> [u8; 4] {
     (0x0a00_0001 + number).to_be_bytes()
 }
@@ -93,7 +91,7 @@ impl Host {
         net.wake(self.place, flow.from);
     }
 
-    /// Returns the frames sent, including one whose last bit has not left.
+    /// Returns the frames sent or starting.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
@@ -117,7 +115,7 @@ impl Host {
         self.last_received
     }
 
-    /// Returns the frames that arrived out of order, or after a loss.
+    /// Returns frames out of order or after a loss.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order

@@ -41,11 +41,11 @@ pub struct Imported {
     pub plan: Plan,
     /// Node numbers in the file.
     pub nodes: Nodes,
-    /// Sending ends with the share of their frames that is lost.
+    /// Sending ends with the lost share of frames.
     pub lossy: Vec<(At, f64)>,
 }
 
-/// Node numbers of a file. Here, hosts and switches are numbered separately, in file order.
+/// Node numbers of a file; here, hosts and switches are numbered separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     names: Vec<Name>,
@@ -79,7 +79,7 @@ impl Nodes {
         }
     }
 
-    /// Returns the interface number in the file: from 1, in the order of links.
+    /// Returns the file's interface number, from 1.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -176,7 +176,7 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     Ok(Imported { plan, nodes, lossy })
 }
 
-/// Returns numbers by switch and port: hosts first, by number, then links in file order.
+/// Returns numbers by switch and port: hosts first, then links in file order.
 fn interfaces(switches: u32, ends: &[(Name, Name, u32)]) -> Vec<Vec<u32>> {
     let mut by_switch: Vec<Vec<(bool, u32, u32)>> = vec![Vec::new(); switches as usize];
     for &(from, to, interface) in ends {

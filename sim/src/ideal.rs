@@ -1,5 +1,5 @@
-//! Switches of ideal hardware: no stalls, one frame per line, no driver queue, and peers that react to pauses as fast
-//! as the standard requires ([`xoff_config::Hardware::Ideal`]).
+//! Ideal switches: no stalls, one frame per line, no driver queue, and peers as fast as the standard requires
+//! ([`xoff_config::Hardware::Ideal`]).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::switch_node::SlotCounts;
 const CONTROL: u32 = 8;
 /// Slots per port for stray frames of unused classes.
 const UNUSED: u32 = 64;
-/// Minimum mean frame size of a lossy class in bytes.
+/// Minimum mean frame size of a lossy class.
 const LOSSY_FRAME: u64 = 512;
 const PICOS_PER_METRE: u64 = 5_000;
 
@@ -43,7 +43,7 @@ impl Ideal {
         self.config(1).headroom[0][class].expect("class 3 is lossless")
     }
 
-    /// Returns a kind of switch with `ports` ports. XON is what a peer may send until it reacts; XOFF is twice that.
+    /// Returns a kind whose XON is what a peer may send until it reacts; XOFF is twice that.
     ///
     /// # Panics
     /// Panics as [`Ideal::headroom`] does.
@@ -52,7 +52,7 @@ impl Ideal {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
-    /// Returns a kind of switch with these lines and used lossy classes.
+    /// Returns a kind with these lines and used lossy classes.
     ///
     /// # Panics
     /// Panics as [`Ideal::headroom`] does.
@@ -78,8 +78,8 @@ impl Ideal {
     }
 }
 
-/// Returns a kind of switch with packet memory for full queues of the used lossy classes. If no port learns, the
-/// forwarding database only has room for static addresses, since a fabric has many such tables.
+/// Returns a kind with packet memory for full lossy queues. If no port learns, the forwarding database only has room
+/// for static addresses, since a fabric has many such tables.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();

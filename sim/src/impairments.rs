@@ -1,5 +1,4 @@
-//! Impairments of a switch's driver. This module only tracks deadlines; its owner, a [`SwitchNode`](crate::SwitchNode)
-//! or a test bed's switch, keeps the queued work.
+//! Deadlines of a driver's impairments; the owner keeps the queued work.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +35,7 @@ impl Impairments {
         now < self.looks_from
     }
 
-    /// Returns true while the driver is blocked, and at the end of the stall: a poll is already scheduled then.
+    /// Returns true while blocked, and at the end of the stall: a poll is already scheduled then.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from

@@ -1,6 +1,5 @@
-//! Simulator of whole lossless fabrics. Every switch is xoff's own dataplane, not a model; links, hosts and time are
-//! simulated. There are no sockets, threads or clocks. One seed determines paths and traffic, so a run repeats to the
-//! picosecond.
+//! Simulator of lossless fabrics: every switch is xoff's own dataplane; links, hosts and time are simulated. No
+//! sockets, threads or clocks: one seed determines a run to the picosecond.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! One direction of a link: one frame at a time at the line's rate, delivered completely after the delay. Frames in
-//! flight form a chain through the [pool](crate::pool); only the first is in the calendar.
+//! One direction of a link. Frames in flight form a chain through the [pool](crate::pool); only the first is in the
+//! calendar.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// `directions` are sorted by sending end.
+    /// Creates links from `directions` in the order of senders.
     pub(crate) fn new(directions: &[(End, End, Line)], calendar: Calendar) -> Links {
         let mut lines = Vec::new();
         let mut indexes = BTreeMap::new();
@@ -60,7 +60,7 @@ impl Links {
         Links { links, lines, calendar, now: Picos::ZERO, faults: FaultsByLink::new() }
     }
 
-    /// The link is busy until the last bit has left. Returns the arrival time.
+    /// Returns the arrival time; the link is busy until the last bit has left.
     #[inline]
     pub(crate) fn start(&mut self, from: NodeId, id: LinkId, packet: Packet, pool: &mut Pool) -> Picos {
         let link = &mut self.links[id.0 as usize];
@@ -116,7 +116,7 @@ impl Links {
         self.links[id.0 as usize].back
     }
 
-    /// Takes the first frame of a link, and schedules the next arrival.
+    /// Schedules the next arrival, too.
     #[inline]
     pub(crate) fn arrived(&mut self, id: LinkId, pool: &Pool) -> Option<Packet> {
         let link = &mut self.links[id.0 as usize];

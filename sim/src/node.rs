@@ -1,5 +1,4 @@
-//! Interface between the fabric and its nodes. A node receives the events of its ports and completes their
-//! consequences at once, without access to other nodes.
+//! Nodes of a fabric, without access to each other.
 
 use std::collections::VecDeque;
 
@@ -13,29 +12,28 @@ use crate::time::Picos;
 
 /// Switch or host.
 pub trait Node {
-    /// Processes a frame that has arrived completely; the node owns it, and frees it or starts it on a line.
+    /// Processes a completely arrived frame; the node owns it.
     fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net);
 
-    /// Processes the end of the frame on a line, which is now free.
+    /// Processes the departure of a frame; the line is free.
     fn left(&mut self, port: PortId, net: &mut Net);
 
     /// Processes a wakeup; the node may have scheduled several.
     fn due(&mut self, net: &mut Net);
 
     /// Processes a link change; frames in flight were lost. A frame on the line still leaves, but is lost, as are
-    /// frames started while the link is down.
+    /// frames started meanwhile.
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
         let _ = (port, is_up, net);
     }
 
-    /// Prefetches part of the data that the node needs soon. `step` counts from 0; returns true if more steps follow.
-    /// Called for switches only.
+    /// Prefetches data needed soon, in steps from 0; returns true if more steps follow. Called for switches only.
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         let _ = (step, net);
         false
     }
 
-    /// Returns the pool frames in the node, without those on its lines.
+    /// Returns the pool frames in the node, without its lines.
     fn holds(&self) -> u64;
 }
 
@@ -43,7 +41,7 @@ pub trait Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     id: NodeId,
-    /// Link of port 0; those of other ports follow.
+    /// Link of port 0; the others follow.
     first_link: u32,
 }
 
@@ -116,13 +114,13 @@ impl Net {
         self.links.prefetch(self.links.back(at.link_out(port)));
     }
 
-    /// Reports to the caller of [`Fabric::run_until_report`](crate::Fabric::run_until_report).
+    /// Reports to [`Fabric::run_until_report`](crate::Fabric::run_until_report).
     #[inline]
     pub fn report(&mut self, at: Place) {
         self.reports.push_back(at.id);
     }
 
-    /// Schedules a wakeup at `time`, or now if that has passed.
+    /// Schedules a wakeup at `time`, at least now.
     #[inline]
     pub fn wake(&mut self, at: Place, time: Picos) {
         let time = time.max(self.links.now);

@@ -36,7 +36,7 @@ impl Plan {
     }
 }
 
-/// Returns each switch's distance from `to` in links; [`u32::MAX`] without a path.
+/// Returns distances in links; [`u32::MAX`] without a path.
 pub(crate) fn distances<I: Iterator<Item = usize>>(
     switches: usize,
     to: usize,

@@ -1,5 +1,4 @@
-//! Permutation load, for comparing the speed of simulators: each host sends at line rate to another, and receives from
-//! one.
+//! Permutation load, for comparing simulators' speed.
 
 use xoff_wire::units::{Bytes, Class};
 
@@ -21,7 +20,7 @@ pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
     to
 }
 
-/// Starts all hosts with frames of `frame_len` bytes without FCS, each at a random time within one frame time.
+/// Starts all hosts, each at a random time within one frame time; `frame_len` is without FCS.
 pub fn begin(fabric: &mut Fabric, line: Line, class: Class, frame_len: u32, seed: Seed) {
     let hosts = u32::try_from(fabric.hosts().len()).expect("hosts are counted in 32 bits");
     let to = derangement(hosts, seed);

@@ -24,7 +24,7 @@ pub struct SwitchKind {
 /// Forwarding of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarding {
-    /// MAC addresses with the port, or first port of the group, toward each.
+    /// MAC addresses, each with its port or group's first port.
     pub statics: Vec<(MacAddr, PortId)>,
     /// Ports that lead to the same place.
     pub groups: Vec<GroupSettings>,
@@ -65,10 +65,10 @@ pub enum PlanError {
     /// Port with several links.
     #[error("every port has one link: {0} has two")]
     LinkedTwice(At),
-    /// Link to a missing switch, port or host.
+    /// Link to a missing end.
     #[error("a link ends at {0}, which there is not")]
     NoSuchEnd(At),
-    /// Fabric too large for the simulator.
+    /// Too large fabric.
     #[error("{0} ends of links; there may be {max} at most", max = NUMBERS_MAX - 1)]
     TooManyEnds(usize),
 }
@@ -133,7 +133,7 @@ impl Plan {
         self.switches.iter().map(|switch| &switch.forwarding)
     }
 
-    /// Returns the router of each host; `None` if its switch bridges.
+    /// Returns each host's router; `None` if its switch bridges.
     pub(crate) fn gateways(&self) -> Vec<Option<MacAddr>> {
         let mut gateways = vec![None; self.hosts as usize];
         for &(a, b, _) in &self.links {
@@ -155,7 +155,6 @@ impl Plan {
         (0..).zip(&self.switches).map(completed)
     }
 
-    /// Adds forwarding, and room for all static addresses.
     pub(crate) fn complete_settings(&self, switch: u32, of_kind: &SwitchSettings) -> SwitchSettings {
         let forwarding = &self.switches[switch as usize].forwarding;
         let mut settings = of_kind.clone();
@@ -166,7 +165,7 @@ impl Plan {
         settings
     }
 
-    /// Adds a static address: frames for `station` leave by this port, or by the group that begins with it.
+    /// Adds a static address at this port, or at the group that begins with it.
     ///
     /// # Panics
     /// Panics if there is no such switch.
@@ -182,7 +181,7 @@ impl Plan {
         self.directions().map(drop)
     }
 
-    /// Returns both directions of all links, sorted by sender.
+    /// Returns both directions of all links, by sender.
     pub(crate) fn directions(&self) -> Result<Vec<(End, End, Line)>, PlanError> {
         let both = |&(a, b, line): &(At, At, Line)| {
             let (a, b) = (self.end(a), self.end(b));

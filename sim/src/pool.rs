@@ -1,8 +1,5 @@
-//! Pool of all frames in the fabric, each once from sender to receiver.
-//!
-//! The pool keeps a frame's length and first bytes, or all bytes on request. Links and switches pass its number
-//! ([`Packet`]) without copying; switches refer to it by slots of their packet memory
-//! ([`Slots`](crate::slots::Slots)), as with a real driver.
+//! Pool of all frames in the fabric, each once from sender to receiver. It keeps a frame's first bytes, or all on
+//! request. Switches refer to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
 
 mod chain;
 
@@ -14,16 +11,16 @@ use xoff_flow_control::prefetch::prefetch;
 use crate::time::Picos;
 pub(crate) use chain::Chain;
 
-/// Bytes kept of a frame, unless all are.
+/// Kept bytes, unless all are.
 const HEAD: usize = 128;
-/// Free bytes for tags before a frame: initially, and at most with a full head.
+/// Bytes for tags: initially, and at most with a full head.
 const ROOM: u8 = 8;
 const ROOM_MAX: u8 = 42;
-/// A cell has three cache lines.
+/// Three cache lines per cell.
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// End of the ports over IPv4: switches read most frames up to here, within one cache line.
+/// End of the ports over IPv4, within one cache line.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
@@ -53,14 +50,12 @@ impl Packet {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Cell {
-    /// Arrival of the next packet in the [chain](Chain).
     next_arrives: Picos,
     next: u32,
     len: u32,
     start: u8,
     kept: u8,
     bytes: [u8; BYTES],
-    /// Index in `Pool::long`.
     long: u32,
 }
 
@@ -75,26 +70,23 @@ impl Cell {
     }
 }
 
-/// Cells per block. A block is filled in order, and reused only when empty, so consecutive frames are adjacent in
-/// memory. At worst, each frame occupies a block.
+/// Cells per block, filled in order and reused only when empty: consecutive frames are adjacent in memory. At worst,
+/// each frame occupies a block.
 const BLOCK: u8 = 8;
 
 /// Pool of frames.
 #[derive(Debug, Default)]
 pub struct Pool {
     cells: Vec<Cell>,
-    /// Cells in use, by block.
     taken: Vec<u8>,
-    /// Empty blocks.
     free: Vec<u32>,
-    /// Next cells of the current block; they count as in use.
+    /// Rest of the current block; counts as in use.
     next: Range<u32>,
     long: Vec<Vec<u8>>,
     long_free: Vec<u32>,
 }
 
 impl Pool {
-    /// Partly used blocks ([`BLOCK`]) waste some cells.
     pub(crate) fn with_capacity(frames: usize) -> Pool {
         Pool { cells: Vec::with_capacity(frames), ..Pool::default() }
     }
@@ -115,7 +107,7 @@ impl Pool {
         packet
     }
 
-    /// Adds a frame and keeps all its bytes. A frame longer than a head has no room for tags.
+    /// Adds a frame with all its bytes, and no room for tags if it is long.
     pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
         if bytes.len() > HEAD {

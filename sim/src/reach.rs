@@ -1,4 +1,4 @@
-//! Partition of a fabric for the [`calendar`](crate::calendar): minimum delay between nodes, and groups of nodes.
+//! Partition of a fabric for the [`calendar`](crate::calendar).
 
 use xoff_wire::units::Bytes;
 
@@ -11,8 +11,8 @@ pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Links per part: its state (a kilobyte per link) must fit into the cache of a core. Results depend on it, since the
-/// lead of nodes and the end of runs do.
+/// Links per part, whose state (a kilobyte per link) must fit into a core's cache. Results depend on it: the lead of
+/// nodes and the end of runs do.
 const LINKS: usize = 512;
 const PARTS: usize = 64;
 
@@ -31,7 +31,6 @@ impl Side {
     }
 }
 
-/// Groups the nodes of each side, by number, into parts with a limited number of links.
 pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
     let mut links = vec![0; nodes];
     directions.iter().for_each(|(from, ..)| links[from.node.index()] += 1);
@@ -52,7 +51,7 @@ pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
     Parts::new(of, waits, directions.iter().map(|(from, to, _)| (from.node.0, to.node.0)))
 }
 
-/// Fabrics that are not bipartite are one side.
+/// Returns one side for fabrics that are not bipartite.
 fn sides(nodes: usize, directions: &[(End, End, Line)]) -> Box<[Side]> {
     let mut peers = vec![Vec::new(); nodes];
     directions.iter().for_each(|(from, to, _)| peers[from.node.index()].push(to.node.index()));

@@ -1,5 +1,5 @@
-//! Routing table of a simulated router, built from plain values: without routing protocol and address resolution.
-//! Slow-path traffic has no host to go to, and is dropped with its own drop reason.
+//! Routing table of a simulated router, without protocols. Slow-path traffic has no host to go to, and is dropped with
+//! its own reason.
 
 use std::net::Ipv4Addr;
 
@@ -17,7 +17,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router with an interface and a MAC address at each port of a switch.
+    /// Creates a router with an interface per port.
     #[must_use]
     pub fn new(settings: &SwitchSettings, addresses: impl IntoIterator<Item = MacAddr>) -> Router {
         let interface = |((port, mac), settings): ((u8, MacAddr), &PortSettings)| {
@@ -33,7 +33,7 @@ impl Router {
         self.put((address, 32), Target::Host(PuntReason::Local));
     }
 
-    /// Adds a route to a network (address, prefix length) over one of these next hops; without any it is unreachable.
+    /// Adds a route to a network (address, prefix length); without next hops it is unreachable.
     ///
     /// # Panics
     /// Panics if there is no such port.

@@ -1,5 +1,4 @@
-//! Seed of a run. Each node has its own random stream per purpose, so that further nodes or draws change nothing for
-//! the others.
+//! Seed of a run, with a random stream per node and purpose: further nodes or draws change nothing for the others.
 
 use xoff_flow_control::settings::HashSeed;
 use xoff_wire::flow::mix;
@@ -10,7 +9,7 @@ use crate::time::Picos;
 /// Use of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Hashes of address tables and flow paths, and selection of marked frames.
+    /// Hashes of tables and flow paths, and selection of marked frames.
     Hash = 1,
     /// Choice of receivers.
     Load = 2,
@@ -49,7 +48,7 @@ impl Seed {
     }
 }
 
-/// Draws at least one picosecond; `mean` is in picoseconds.
+/// Draws at least one picosecond.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
 pub(crate) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
     Picos((-(1.0 - rng.f64()).ln() * mean).max(1.0) as u64)
@@ -61,8 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// A switch mixes one word with the mix of the other: with mix(first) as second word, all switches would hash
-    /// identically.
+    /// A switch mixes one word with the mix of the other.
     #[test]
     fn hash_words_of_switches_do_not_cancel() {
         for node in [0, 1, 2].map(NodeId) {

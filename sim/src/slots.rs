@@ -1,14 +1,13 @@
-//! Packet memory of a switch: maps slots to packets of the fabric.
+//! Packet memory of a switch.
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_flow_control::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
-/// The packet has left, but its slot is not yet free.
+/// Sent packet whose slot is not yet free.
 const SENT: u32 = 1 << 31;
 
-/// Data slots, then those of control frames.
 #[derive(Debug)]
 pub(crate) struct Slots {
     packets: Box<[u32]>,
@@ -32,7 +31,7 @@ impl Slots {
         u32::try_from(self.packets.len()).expect("they were counted in 32 bits")
     }
 
-    /// Returns the number of frames in the slots.
+    /// Returns the number of frames.
     pub(crate) fn clear(&mut self, pool: &mut Pool) -> u64 {
         let mut is_free = vec![false; self.packets.len()];
         self.data.iter().chain(&self.control).for_each(|slot| is_free[*slot as usize] = true);
@@ -54,7 +53,7 @@ impl Slots {
         Some(Frame::new(slot, packet.len))
     }
 
-    /// Marks a frame as sent, so that freeing the slot keeps the packet.
+    /// Marks a frame as sent: freeing the slot keeps the packet.
     #[inline]
     pub(crate) fn send(&mut self, frame: &Frame) -> Packet {
         let packet = self.packet(frame);
@@ -62,7 +61,7 @@ impl Slots {
         packet
     }
 
-    /// Returns the slot to be filled `ahead` frames after the next one, unless slots are freed.
+    /// Returns the slot to be filled `ahead` frames later, unless slots are freed.
     #[inline]
     pub(crate) fn filled_soon(&self, ahead: usize) -> Option<u32> {
         self.data.iter().rev().nth(ahead).copied()

@@ -8,9 +8,9 @@ use crate::time::Picos;
 /// Random stalls of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stalls {
-    /// Mean of the exponentially distributed gap between stalls.
+    /// Mean exponential gap between stalls.
     pub gap: Nanos,
-    /// Range of the uniformly distributed duration.
+    /// Range of the uniform duration.
     pub length: RangeInclusive<Nanos>,
     /// End, excluded: no stall begins then.
     pub until: Nanos,

@@ -1,5 +1,5 @@
-//! Switch of the fabric: the dataplane with a driver that polls at once, gives each line one frame at a time, and
-//! learns of completions at once, unless it is [impaired](driver_backlog).
+//! Switch: the dataplane with a driver that acts at once, and gives each line one frame at a time, unless it is
+//! [impaired](driver_backlog).
 
 mod driver_backlog;
 mod port_rings;
@@ -32,7 +32,6 @@ pub struct SwitchNode {
     pub(crate) backlog: Option<Box<DriverBacklog>>,
     due: Nanos,
     pub(crate) free: PortSet,
-    /// Slot and length of the frame on each line.
     pub(crate) sending: Box<[Option<(u32, u32)>]>,
     pub(crate) slots: Slots,
     pub(crate) switch: Switch,
@@ -50,7 +49,7 @@ pub struct SlotCounts {
     pub data: u32,
     /// Slots for control frames.
     pub control: u32,
-    /// Data slots per port that its ring holds while the driver is blocked. Ports beyond the last entry have no limit.
+    /// Data slots that a port's ring holds while the driver is blocked; further ports have no limit.
     pub rings: Arc<[u32]>,
 }
 
@@ -99,7 +98,7 @@ impl SwitchNode {
         &self.switch
     }
 
-    /// Returns the frames dropped for lack of a slot or a ring place, as with an empty fill ring.
+    /// Returns the frames dropped for lack of a slot or ring place.
     #[must_use]
     pub fn receive_drops(&self) -> u64 {
         self.impairment_counts.receive_drops
@@ -118,7 +117,7 @@ impl SwitchNode {
         self.step(net, |_, _| ());
     }
 
-    /// Installs a routing table, as soon as the driver polls.
+    /// Installs a routing table, once the driver polls.
     pub fn set_fib(&mut self, fib: Arc<Fib>, net: &mut Net) {
         self.request(Request::Route(fib), net);
     }
@@ -168,7 +167,7 @@ impl SwitchNode {
         self.free.remove(port);
     }
 
-    /// Returns the frames in the switch, including those on its lines.
+    /// Returns the frames in the switch and on its lines.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.switch.ledger().held

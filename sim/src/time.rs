@@ -1,9 +1,9 @@
-//! Time in picoseconds: at every usual rate a byte takes a whole number of them, from 8,000 at 1 Gb/s to 20 at 400
-//! Gb/s. The dataplane receives the time rounded down to nanoseconds.
+//! Time in picoseconds: at every usual rate a byte takes a whole number of them. The dataplane's nanoseconds are
+//! rounded down.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Time since the start of a run, or a span, in picoseconds; at most 213 days.
+/// Time since a run's start, or a span; at most 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
@@ -62,7 +62,7 @@ impl From<Nanos> for Picos {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     rate: BitRate,
-    /// Zero if that is not a whole number.
+    /// Whole number, or zero.
     picos_per_byte: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::time::Picos;
 
-/// Digits of the golden ratio, an odd number with well-mixed bits.
+/// Digits of the golden ratio: an odd number with well-mixed bits.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,7 @@
 //! Host of `xoff traffic` in the simulator, exact to the nanosecond.
 //!
-//! A host of [ideal hardware](Habits::IDEAL) reacts at once and sends one frame at a time. A host that runs as a
-//! program naps and stalls, and hands several frames at a time to its driver. Received frames then wait, and frames
-//! handed over leave despite a pause.
+//! A host that runs as a program naps and stalls, and hands several frames at a time to its driver. Received frames
+//! then wait, and frames handed over leave despite a pause.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,9 +32,9 @@ pub struct TrafficSettings {
     pub address: MacAddr,
     /// Host number in its frames.
     pub id: u16,
-    /// Maximum blocked time for which a stream with a rate compensates.
+    /// Maximum blocked time that a stream with a rate makes up for.
     pub catch_up: Nanos,
-    /// QCN: streams carry a CN-TAG and react to CNMs, which are else only counted.
+    /// QCN: streams carry a CN-TAG and react to CNMs.
     pub qcn: Option<ReactionSettings>,
     /// Streams to send.
     pub streams: Vec<Stream>,
@@ -56,7 +55,7 @@ pub struct Habits {
     pub nap: Nanos,
     /// Wakeup delay.
     pub wake: Nanos,
-    /// Bytes in the driver at which the host stops handing over frames.
+    /// Bytes in the driver at which handing over stops.
     pub commit: Bytes,
 }
 
@@ -69,10 +68,10 @@ impl Habits {
 #[derive(Debug)]
 pub struct TrafficHost {
     place: Place,
-    /// The first is on the line.
+    /// Frames, the first on the line.
     sending: VecDeque<Packet>,
     due: Nanos,
-    /// State after the start; received frames are dropped before it.
+    /// State after the start, before which received frames are dropped.
     running: Option<Box<Running>>,
 }
 
@@ -87,7 +86,7 @@ struct Running {
     looks_from: Nanos,
     longest_stall: Nanos,
     arrived: VecDeque<Packet>,
-    /// Bytes on the line of all frames handed over.
+    /// Bytes on the line.
     committed: Bytes,
     begin: Nanos,
     streams: Vec<Stream>,
@@ -134,7 +133,7 @@ impl TrafficHost {
         self.send(net);
     }
 
-    /// Sends a complete frame, before the host is started.
+    /// Sends a frame before the start.
     ///
     /// # Panics
     /// Panics if the line is not free.
@@ -145,7 +144,7 @@ impl TrafficHost {
         self.sending.push_back(packet);
     }
 
-    /// Returns the report up to `now`; an empty one before the start.
+    /// Returns the report up to `now`.
     #[must_use]
     pub fn report(&self, now: Picos) -> HostReport {
         self.running.as_ref().map_or_else(HostReport::default, |host| host.report(now.floor()))
@@ -158,7 +157,6 @@ impl TrafficHost {
         }
     }
 
-    /// `something`: the event may allow sending.
     fn poll(&mut self, something: bool, net: &mut Net) {
         let now = net.now().floor();
         let Some(host) = &mut self.running else { return };
@@ -232,7 +230,6 @@ impl Running {
         (now < self.looks_from).then_some(self.looks_from)
     }
 
-    /// Returns true if the frame may change the next one to send.
     fn receive(&mut self, now: Nanos, head: &[u8], frame_len: u32) -> bool {
         let Ok(header) = Header::parse(head) else { return false };
         if MacControl::is_mac_control(&header) {

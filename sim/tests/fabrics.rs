@@ -33,7 +33,7 @@ fn dropped(fabric: &Fabric) -> u64 {
     DropReason::ALL.iter().map(of_all).sum()
 }
 
-/// Every frame is accounted for, and none was dropped or reordered.
+/// Accounts for every frame: none dropped or reordered.
 fn check(fabric: &Fabric) {
     for switch in fabric.switches() {
         assert_eq!(switch.switch().ledger().missing(), 0);
@@ -216,7 +216,7 @@ fn a_port_without_a_link_is_refused() {
     let _ = Fabric::new(&plan, Seed(1));
 }
 
-/// Golden test for dataplane decisions and event order. Update the table after an intended change.
+/// Golden test; update the table after an intended change.
 // proves: sim-results
 #[test]
 fn small_fabrics_go_as_they_went() {

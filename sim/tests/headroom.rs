@@ -137,15 +137,14 @@ impl Case {
         self.configured("").switch.ports[1].classes[LOSSLESS.index()].headroom.0
     }
 
-    /// Returns the time from the end of the crossing frame at the station until the station stops: cable, wait for a
-    /// frame that started one picosecond ago, pause frame, cable, response.
+    /// Returns the time from the end of the crossing frame until the station stops: cable, wait for a frame that
+    /// started one picosecond ago, pause frame, cable, response.
     fn window(self) -> Picos {
         let waits = self.time_of(Bytes::on_line(LONGEST)).0 - 1;
         let pause = self.time_of(Bytes::on_line(PFC_FRAME)).0;
         Picos(waits + pause + 2 * self.line().delay.0 + self.response().0)
     }
 
-    /// Returns the bytes after which a frame still starts within the window.
     fn behind(self) -> u64 {
         (self.window().0 - 1) / self.time_of(Bytes(1)).0
     }
@@ -159,7 +158,6 @@ impl Case {
     }
 }
 
-/// Tagged, within the MTU, in the default class of its port.
 fn frame(to: u32, from: u32, len: u64) -> Vec<u8> {
     let tags = [0x88, 0xa8, 0, 0, 0x81, 0, 0, 0, 0x88, 0xb5];
     let mut bytes = [&address(to).0[..], &address(from).0, &tags].concat();
@@ -167,7 +165,7 @@ fn frame(to: u32, from: u32, len: u64) -> Vec<u8> {
     bytes
 }
 
-/// Splits `total` into the fewest parts of at most `most`, as even as possible.
+/// Splits `total` into the fewest parts, as even as possible.
 fn parts(total: u64, most: u64) -> impl Iterator<Item = u64> {
     let count = total.div_ceil(most);
     (0..count).map(move |part| total / count + u64::from(part < total % count))
@@ -181,7 +179,7 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// Sends frames of these lengths, then maximum frames. At `delaying`, a frame starts toward the station.
+/// Sends these frames, then maximum ones. At `delaying`, a frame starts toward the station.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));
@@ -233,7 +231,6 @@ fn worst(case: Case, headroom: u64) -> Outcome {
     outcome
 }
 
-/// With one byte less, a frame is lost.
 // proves: headroom
 #[test]
 fn exact_worst_case_fills_headroom_to_the_last_byte() {

@@ -16,7 +16,6 @@ const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nano
 const LOSSLESS: Class = Class::ALL[3];
 const FRAME: u32 = 1_496;
 
-/// A commit of four frames.
 const COMMIT: &str = "[defaults]\ncommit = 6000\n";
 
 fn flow(to: u32, frames: u64, from: Picos) -> Flow {
@@ -27,17 +26,15 @@ fn time_of(frames: u64) -> Picos {
     Picos(Pace::of(LINE.rate).time_of(Bytes::on_line(FRAME)).0 * frames)
 }
 
-/// Returns the arrival of the last of `frames` frames, the first of which leaves a switch at `begin`.
+/// Returns the arrival of the last frame; the first leaves a switch at `begin`.
 fn come(begin: impl Into<Picos>, frames: u64) -> Picos {
     begin.into().after(time_of(frames)).after(LINE.delay)
 }
 
-/// Returns the received frames, and the last arrival.
 fn got(fabric: &Fabric, host: usize) -> (u64, Picos) {
     (fabric.hosts()[host].received(), fabric.hosts()[host].last_received())
 }
 
-/// Starts flows from hosts 1 and 2 to host 0.
 fn begin_both(fabric: &mut Fabric, frames: u64) {
     [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, frames, Picos::ZERO)));
 }
@@ -179,7 +176,6 @@ fn frames_of_a_stall_are_processed_port_by_port() {
     check(&fabric);
 }
 
-/// The peer obeys at once; only the switch polls late.
 #[test]
 fn stall_counts_no_late_frames_of_the_peer() {
     let mut fabric = star(3, "", |_| ());
@@ -302,8 +298,7 @@ fn timers_of_sleeping_driver_are_late_by_its_wakeup() {
     assert_eq!(refreshed(wake, at_once), at_once, "it looks again just then");
 }
 
-/// Sends from nine hosts to one through a switch that stalls once. Returns the maximum loss over many starts of the
-/// stall.
+/// Returns the maximum loss of nine hosts' frames over many starts of one stall.
 fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     let run = |begin: u64| {
         let mut fabric = star(10, &format!("[switch]\nstall_budget = \"{budget}\"\n"), |_| ());

@@ -30,7 +30,6 @@ fn check(fabric: &Fabric) {
     assert!(fabric.switches().iter().all(|switch| switch.switch().ledger().missing() == 0));
 }
 
-/// Starts flows from hosts 1 and 2 to host 0.
 fn two_to_one(frames: u64) -> (Plan, Fabric) {
     let plan = topology::single(3, LINE);
     let mut fabric = Fabric::new(&plan, Seed(1));
@@ -38,7 +37,6 @@ fn two_to_one(frames: u64) -> (Plan, Fabric) {
     (plan, fabric)
 }
 
-/// Runs two senders until both are paused.
 fn held() -> (Plan, Fabric) {
     let (plan, mut fabric) = two_to_one(5_000);
     let is_held = |fabric: &Fabric| {

@@ -15,23 +15,19 @@
 
 use crate::time::Picos;
 
-/// Groups of places with common turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     of: Box<[u16]>,
-    /// Links between two parts, or on the shortest round trip of a part; at most [`FAR`].
+    /// Links between two parts, or on a part's shortest round trip.
     apart: Box<[Box<[u8]>]>,
-    /// True for parts that wait for the other side to begin.
     waits: Box<[bool]>,
     least: Box<[u32]>,
 }
 
-/// Maximum lead of a part over another, in reaches. Treating distant parts as nearer only shortens turns. The end of a
-/// run depends on it.
+/// Maximum lead of a part over another, in reaches. Nearer parts only shorten turns. The end of a run depends on it.
 const FAR: u8 = 8;
 
 impl Parts {
-    /// `of` is the part of each place, `links` are between places.
     pub(crate) fn new(of: Vec<u16>, waits: Vec<bool>, links: impl Iterator<Item = (u32, u32)>) -> Parts {
         let mut next = vec![vec![false; waits.len()]; waits.len()];
         for (from, to) in links {
@@ -85,7 +81,7 @@ impl Parts {
     }
 }
 
-/// Returns distances from a part, and its shortest round trip, at most [`FAR`]. `next` is the adjacency matrix.
+/// Returns distances from a part, and its shortest round trip. `next` is the adjacency matrix.
 fn distances(from: usize, next: &[Vec<bool>]) -> Box<[u8]> {
     let mut distances = vec![FAR; next.len()];
     let mut reached = vec![from];
@@ -101,13 +97,11 @@ fn distances(from: usize, next: &[Vec<bool>]) -> Box<[u8]> {
 pub(super) struct Turn {
     pub(super) part: usize,
     pub(super) horizon: Picos,
-    /// Index in [`Turns::recent`].
     at: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// The most recently active one last.
     recent: Vec<u16>,
 }
 
@@ -213,7 +207,6 @@ mod tests {
         assert_eq!((next([100; 4], 100), next([never; 4], never)), (None, None));
     }
 
-    /// Two places at the same time, or as far apart as allowed, with the minimum reach.
     // proves: sim-timing
     #[test]
     fn turn_makes_progress_at_any_reach() {

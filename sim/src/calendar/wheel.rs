@@ -13,11 +13,9 @@ const WORDS: usize = BUCKETS / 64;
 
 #[derive(Debug)]
 pub(super) struct Wheel {
-    /// 2^n picoseconds.
     width_log2: u32,
     buckets: Box<[Vec<Entry>]>,
     occupied: [u64; WORDS],
-    /// First bucket, counted from time 0.
     from: u64,
     /// Entries outside the wheel, later or earlier.
     far: BinaryHeap<Reverse<(Picos, Entry)>>,

@@ -1,4 +1,4 @@
-//! Ideal completion time of a flow, alone in the fabric, to the picosecond. Switches store and forward each frame.
+//! Ideal completion times of flows alone in a fabric of store-and-forward switches, to the picosecond.
 
 use xoff_dataplane::routing::{Fib, RouteDecision};
 use xoff_wire::ip::{Address, Packet};
@@ -16,11 +16,9 @@ use crate::time::{Pace, Picos};
 #[derive(Clone, Debug)]
 pub struct Alone {
     payload_max: u32,
-    /// Line and switch port.
     hosts: Vec<(Line, At)>,
-    /// Line and other end.
     ports: Vec<Vec<(Line, At)>>,
-    /// Port of each switch toward each host, the first of a group; [`NONE`] without a path.
+    /// Ports toward each host, the first of a group.
     next: Vec<Vec<u8>>,
 }
 
@@ -36,7 +34,7 @@ fn routed(fib: &Fib, host: u32) -> Option<PortId> {
 }
 
 impl Alone {
-    /// Analyzes a plan, for payloads of at most `payload_max` bytes a frame. Equal-cost paths must have equal lines.
+    /// Analyzes a plan; equal-cost paths must have equal lines.
     #[must_use]
     pub fn new(plan: &Plan, payload_max: u32) -> Alone {
         let mut hosts = vec![None; plan.hosts() as usize];
@@ -99,7 +97,7 @@ impl Alone {
         self.hosts[host as usize].0
     }
 
-    /// Returns the time from a flow's start until its last byte arrives; [`Picos::NEVER`] without a path.
+    /// Returns a flow's ideal time; [`Picos::NEVER`] without a path.
     #[must_use]
     pub fn time_of(&self, plan: &FlowPlan) -> Picos {
         let count = frames(plan.bytes, self.payload_max);

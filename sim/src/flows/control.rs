@@ -1,4 +1,4 @@
-//! Congestion control of a sender: events in; gap between frames and window out.
+//! Congestion control of a sender.
 
 use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
 use xoff_wire::units::{Bytes, Nanos};
@@ -48,7 +48,6 @@ impl Reaction {
         }
     }
 
-    /// Returns the maximum number of frames in flight.
     #[inline]
     pub(super) fn window(&self) -> Option<u32> {
         match self {
@@ -64,7 +63,7 @@ impl Reaction {
         }
     }
 
-    /// Returns false if the algorithm ignores CNMs.
+    /// Returns false if CNMs are ignored.
     pub(super) fn cnm_received(&mut self, now: Picos, feedback: u8) -> bool {
         let Reaction::Qcn(qcn) = self else { return false };
         qcn.point.advance(now.floor());
@@ -80,7 +79,7 @@ impl Reaction {
         }
     }
 
-    /// `round_trip` belongs to the acknowledged frame, `frames` counts new ones.
+    /// Processes the acknowledgement of `frames` new ones.
     #[inline]
     pub(super) fn acknowledged(&mut self, now: Picos, frames: u32, round_trip: Picos) {
         match self {

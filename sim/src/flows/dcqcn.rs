@@ -8,12 +8,12 @@ use xoff_wire::units::{BitRate, Bytes};
 
 use crate::time::{Pace, Picos};
 
-/// Parameters of a DCQCN reaction point; the default has the published values (SIGCOMM 2015, Fig. 14).
+/// DCQCN parameters; the default is as published (SIGCOMM 2015, Fig. 14).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DcqcnSettings {
     /// g: weight of a new sample in alpha.
     pub gain: f64,
-    /// K: interval after which alpha decays without a notification.
+    /// K: interval of alpha's decay.
     pub alpha_timer: Picos,
     /// T: interval between rounds of increase by time.
     pub increase_timer: Picos,
@@ -52,7 +52,6 @@ impl Default for DcqcnSettings {
     }
 }
 
-/// Earliest time of a flow's next notification.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NotificationPoint(Picos);
 
@@ -67,7 +66,6 @@ impl NotificationPoint {
     }
 }
 
-/// Rates are in bits per second of layer 1.
 #[derive(Clone, Debug)]
 pub(super) struct Dcqcn {
     settings: DcqcnSettings,

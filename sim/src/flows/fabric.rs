@@ -1,4 +1,4 @@
-//! Fabric with flows: loads create flows, hosts send them, records describe the results.
+//! Fabric with flows.
 
 use std::sync::Arc;
 
@@ -40,12 +40,12 @@ struct SenderFlow {
     number: u32,
 }
 
-/// Bytes of an idle flow, without its timer (16 bytes) and congestion control.
+/// Bytes of an idle flow, without timer (16 bytes) and congestion control.
 const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
 impl FlowFabric {
-    /// Builds a plan with dataplane switches; `seed` determines the switches' hashes.
+    /// Builds a plan with dataplane switches.
     ///
     /// # Panics
     /// Panics if a port of the plan has no link, or two.
@@ -91,7 +91,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Adds a flow outside any load, with its tag unchanged; returns its number.
+    /// Adds a flow with its tag unchanged; returns its number.
     ///
     /// # Panics
     /// Panics if a host does not exist, or sends to itself.
@@ -122,7 +122,7 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.at_host(host, |at, _| at.slow_down(receiver));
     }
 
-    /// Adds a load; returns its number, which becomes the tag of its flows.
+    /// Adds a load; returns its number, the tag of its flows.
     ///
     /// # Panics
     /// Panics as [`FlowFabric::add`] does.
@@ -130,7 +130,7 @@ impl<S: Node> FlowFabric<S> {
         self.add_load_at(load, None)
     }
 
-    /// Adds a load whose flows each send at most at rate `most`, headers and gaps included.
+    /// Adds a load whose flows send at most at rate `most`, headers and gaps included.
     ///
     /// # Panics
     /// Panics as [`FlowFabric::add`] does.
@@ -158,7 +158,7 @@ impl<S: Node> FlowFabric<S> {
         self.new_flows = flows;
     }
 
-    /// Processes all events due by `end`. When a flow of a [listening](Load::listens) load ends, adds its successors.
+    /// Processes all events due by `end`, and adds successors of ended flows.
     pub fn run_until(&mut self, end: Picos) {
         if self.is_listened_to() {
             while let Some(host) = self.fabric.run_until_report(end) {
@@ -170,8 +170,8 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Runs until all flows have ended, or until `limit`. If no load [listens](Load::listens), continues for the
-    /// [lead](Fabric::lead) after the last end. Returns true if all flows ended in time.
+    /// Runs until all flows have ended, plus the [lead](Fabric::lead) if no load [listens](Load::listens), or until
+    /// `limit`. Returns true if all ended.
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
@@ -222,7 +222,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns the number of flows that have not ended or not started.
+    /// Returns the flows that have not ended.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.flows.len() as u64 - self.ended
@@ -291,7 +291,7 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
-    /// Returns the rate set by congestion control in bits per second of layer 1.
+    /// Returns the congestion control's rate in bits per second of layer 1.
     ///
     /// # Panics
     /// Panics if there is no such flow.

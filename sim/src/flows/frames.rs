@@ -1,21 +1,20 @@
-//! Lengths of data frames: those of RoCEv2, whatever the transport.
+//! Frame lengths of RoCEv2, whatever the transport.
 
 /// Without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant CRC 4.
 const AROUND: u32 = 58;
-/// Maximum payload of a frame in bytes at an MTU of 1500.
+/// Maximum payload in bytes at an MTU of 1500.
 pub const PAYLOAD_MAX: u32 = 1_456;
-/// Maximum bytes of a flow, 128 GiB: 32 bits count its frames, even with little payload.
+/// Maximum bytes of a flow: 32 bits count its frames.
 pub const FLOW_BYTES_MAX: u64 = 1 << 37;
 
-/// Returns the length of a frame in bytes, without FCS. The payload is padded to a multiple of four bytes, at least
-/// four.
+/// Returns the frame length without FCS; payload is padded to a multiple of four bytes, at least four.
 #[must_use]
 pub const fn frame_len(payload: u32) -> u32 {
     let padded = payload.next_multiple_of(4);
     AROUND + if padded < 4 { 4 } else { padded }
 }
 
-/// Returns the maximum payload of a frame of at most `len` bytes without FCS.
+/// Returns the maximum payload of `len` bytes without FCS.
 #[must_use]
 pub const fn payload_max(len: u32) -> u32 {
     len.saturating_sub(AROUND) / 4 * 4

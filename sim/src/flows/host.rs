@@ -1,7 +1,5 @@
-//! Host with many flows, which obeys pauses by the same [`Gate`] as a live host.
-//!
-//! Answers leave first, highest class first. Data follows in round robin over classes, and over the flows of each
-//! class. Nothing is allocated per frame.
+//! Host with many flows, which obeys pauses by the same [`Gate`] as a live host. Answers leave first, then data in
+//! round robin over classes and flows. Nothing is allocated per frame.
 
 mod obeying;
 mod taking;
@@ -32,7 +30,7 @@ const UNDER_WAY: &str = "it is under way";
 
 const LINE: PortId = PortId(0);
 
-/// Timers at the same time fire in this order.
+/// Timer; the order decides at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Next(u32),
@@ -55,27 +53,23 @@ pub struct FlowHost {
     has_replies: ClassSet,
     paused: ClassSet,
     turn: usize,
-    /// Next check of the gate.
     gate_change: Nanos,
     woken: Picos,
     pace: Pace,
     number: u32,
-    /// Router that frames are addressed to, instead of the receiver.
+    /// Addressed router.
     gateway: Option<MacAddr>,
     /// Flows paused individually (OFC).
     held: u32,
     settings: Arc<HostSettings>,
     sending: Vec<Sending>,
-    /// Reactions, by sent flow.
     reactions: Vec<Reaction>,
     most: Vec<Option<Pace>>,
     receiving: Vec<Receiving>,
     notification_points: Vec<NotificationPoint>,
     timers: BinaryHeap<Reverse<(Picos, Timer)>>,
-    /// Ready flows in round-robin order.
     turns: [VecDeque<u32>; CLASSES],
     replies: [VecDeque<Reply>; CLASSES],
-    /// Run numbers, until the fabric collects them.
     ended: Vec<u32>,
     gate: Box<Gate>,
     notices: Box<Notices>,
@@ -359,7 +353,7 @@ impl FlowHost {
         net.start(self.place, LINE, packet);
     }
 
-    /// Decides what a flow waits for after a frame; the line is free at `free`.
+    /// Decides what a flow waits for; the line is free at `free`.
     #[inline]
     fn settle(&mut self, number: u32, free: Picos) {
         let is_reliable = self.roce().is_some();

@@ -1,5 +1,5 @@
-//! Slow receiver: processes frames at a limited rate, buffers the rest, and pauses its switch for classes with full
-//! buffers, by PFC ([`Held`]). Answers to its own flows are processed at once.
+//! Slow receiver: buffers frames beyond its rate, and pauses its switch by PFC ([`Held`]). Answers to its own flows
+//! are processed at once.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use xoff_wire::{MacControl, Pfc};
 use super::segment::Segment;
 use crate::time::{Pace, Picos};
 
-/// Refreshed after half of it.
+/// Pause, refreshed after half of it.
 const PAUSE: Quanta = Quanta(u16::MAX);
 
 /// Parameters of a slow receiver.
@@ -19,15 +19,15 @@ const PAUSE: Quanta = Quanta(u16::MAX);
 pub struct SlowReceiver {
     /// Maximum rate of processing, headers and gaps included.
     pub rate: BitRate,
-    /// Buffer per class in bytes, FCS included; frames beyond it are dropped.
+    /// Buffer per class, FCS included; frames beyond it are dropped.
     pub buffer: Bytes,
-    /// Buffered bytes of a class at which the receiver sends XOFF.
+    /// Buffered bytes at which it sends XOFF.
     pub xoff: Bytes,
-    /// Buffered bytes of a class below which it sends XON.
+    /// Buffered bytes below which it sends XON.
     pub xon: Bytes,
     /// Start of the slow period.
     pub begin: Picos,
-    /// End of the slow period; buffered frames are then processed at line rate.
+    /// End of the slow period; its frames are then processed at line rate.
     pub end: Picos,
 }
 
@@ -38,7 +38,7 @@ pub struct ReceiverPause {
     pub class: Class,
     /// Departure of the XOFF.
     pub start: Nanos,
-    /// Departure of the XON, or a link change that ended the pause.
+    /// End by XON or link change.
     pub end: Option<Nanos>,
     /// Refreshes of the XOFF.
     pub refreshes: u64,
@@ -66,7 +66,6 @@ pub(super) struct Intake {
     address: MacAddr,
     waiting: VecDeque<Arrived>,
     bytes: [u64; CLASSES],
-    /// Time at which the first buffered frame is processed.
     next: Picos,
     held: Held,
     pauses: Vec<ReceiverPause>,
@@ -89,7 +88,7 @@ impl Intake {
         }
     }
 
-    /// Returns a frame that can be processed at once; buffers or drops any other.
+    /// Buffers or drops a frame that cannot be processed at once.
     pub(super) fn offer(&mut self, frame: Arrived, now: Picos) -> Option<Arrived> {
         if self.waiting.is_empty() && !self.is_slow(now) {
             return Some(frame);
@@ -148,13 +147,12 @@ impl Intake {
         &self.pauses
     }
 
-    /// An overdue refresh only waits for the line.
+    /// Returns the next action; an overdue refresh only waits for the line.
     pub(super) fn next(&mut self, now: Nanos) -> Picos {
         self.held.advance(now);
         self.next.min(Picos::from(self.held.next_refresh()))
     }
 
-    /// The switch forgot all pauses with the link change.
     pub(super) fn link_changed(&mut self, now: Nanos) {
         self.pauses.iter_mut().filter(|pause| pause.end.is_none()).for_each(|pause| pause.end = Some(now));
         self.held.forget_announced();

@@ -1,16 +1,15 @@
 use super::FlowPlan;
 use crate::time::Picos;
 
-/// Deterministic choice of flows to send; its randomness comes from its seed.
+/// Choice of flows, deterministic by its seed.
 pub trait Load {
     /// Adds the initial flows, whatever their start times.
     fn begin(&mut self, new_flows: &mut NewFlows);
 
-    /// Returns true if [`Load::ended`] must be called. If no load listens, the simulator can process more events
-    /// together.
+    /// Returns true if [`Load::ended`] must be called, which costs speed.
     fn listens(&self) -> bool;
 
-    /// Adds the flows that follow the end of a flow of this load. Called only if the load listens.
+    /// Adds the flows that follow the end of a flow of this load.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
         let _ = (flow, plan, new_flows);
     }

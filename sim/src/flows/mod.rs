@@ -73,7 +73,7 @@ pub struct FlowRecord {
     pub start: Picos,
     /// Arrival of the last missing byte.
     pub finish: Option<Picos>,
-    /// Ideal completion time, alone in the fabric: store and forward over its path.
+    /// Ideal completion time, alone in the fabric.
     pub ideal: Picos,
     /// Data frames sent, retransmissions included.
     pub frames_sent: u32,

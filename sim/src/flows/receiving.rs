@@ -1,4 +1,4 @@
-//! Flow at its receiver. The state needed between the first and the last frame is boxed.
+//! Flow at its receiver.
 
 use xoff_wire::units::Class;
 
@@ -7,7 +7,6 @@ use crate::time::Picos;
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiving {
-    /// `NEVER` before the last missing byte.
     finish: Picos,
     under_way: Option<Box<ReceiveState>>,
     pub(super) flow: u32,
@@ -31,7 +30,7 @@ struct ReceiveState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) kind: Kind,
-    /// All frames below this number have arrived.
+    /// Number below which all frames have arrived.
     pub(super) sequence: u32,
 }
 
@@ -56,7 +55,7 @@ impl Receiving {
         (self.finish == Picos::NEVER).then(|| &mut **self.under_way.get_or_insert_default())
     }
 
-    /// Returns true if the frame was the last.
+    /// Returns true for the last frame.
     #[inline]
     pub(super) fn take_any(&mut self, now: Picos, sequence: u32) -> bool {
         let frames = self.frames;

@@ -16,20 +16,19 @@ use crate::time::Picos;
 
 const HEAD: usize = 62;
 const ACK_LEN: u32 = 62;
-/// In bytes without FCS: 16 reserved bytes follow its header.
+/// Bytes without FCS, with 16 reserved ones.
 const CNP_LEN: u32 = 74;
 const UDP_PORT: u16 = 4791;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
-/// Kind by RoCEv2's opcode; only the NAK has its own here.
+/// RoCEv2's opcode; only the NAK has its own here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
     Data = 0x01,
-    /// All frames before `sequence` have arrived.
     Ack = 0x11,
-    /// All frames before `sequence` and some later ones have arrived, but not `sequence`.
+    /// Gap at `sequence`.
     Nak = 0x12,
     Cnp = 0x81,
 }
@@ -57,10 +56,9 @@ pub(super) struct Segment {
 pub(super) struct Envelope {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// Router that the frame is addressed to, instead of the receiver.
+    /// Addressed router.
     pub(super) via: Option<MacAddr>,
     pub(super) class: Class,
-    /// UDP source port, which distinguishes flows between the same hosts.
     pub(super) port: u16,
     pub(super) is_ecn_capable: bool,
 }
@@ -124,7 +122,7 @@ impl Segment {
     }
 }
 
-/// Returns the destination host and flow number of the data frame that a CNM quotes.
+/// Returns destination host and flow number of a CNM's quoted frame.
 pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
     // The quoted data begins with the EtherType.
     let quoted = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
@@ -172,7 +170,6 @@ mod tests {
         }
     }
 
-    /// Routers drop packets with a wrong checksum.
     // proves: sim-fabrics
     #[test]
     fn routed_frame_addresses_router_and_receiver() {

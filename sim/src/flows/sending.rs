@@ -1,4 +1,4 @@
-//! Flow at its sender. The state needed while it is active is boxed, since most flows of a run are idle.
+//! Flow at its sender; its active state is boxed, since most flows are idle.
 
 use xoff_wire::units::Class;
 
@@ -7,14 +7,13 @@ use crate::time::Picos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// `is_held`: a flow list of the switch already pauses the flow.
+    /// `is_held`: a flow list already pauses it.
     Start {
         is_held: bool,
     },
     Time,
     Turn,
     Answer,
-    /// Removal from the flow list of the switch.
     Resume,
     End,
 }
@@ -30,7 +29,7 @@ pub(super) struct Sending {
     pub(super) timeouts: u32,
     tag: u16,
     pub(super) port: u16,
-    /// Index of the flow's maximum rate at its host.
+    /// Index of the maximum rate at the host.
     pub(super) most: u16,
     pub(super) class: Class,
     pub(super) wait: Wait,
@@ -42,12 +41,11 @@ pub(super) struct SendState {
     pub(super) deadline: Picos,
     pub(super) frames: u32,
     pub(super) next: u32,
-    /// All frames below this number are acknowledged.
+    /// Number below which all frames are acknowledged.
     pub(super) acknowledged: u32,
-    /// All frames below this number were sent at least once.
+    /// Number below which all frames were sent once.
     reached: u32,
     pub(super) is_watched: bool,
-    /// True if a flow list of the switch pauses the flow.
     pub(super) is_held: bool,
 }
 
@@ -133,7 +131,6 @@ impl SendState {
         (sequence, is_again)
     }
 
-    /// Returns the number of newly acknowledged frames.
     #[inline]
     pub(super) fn acknowledge(&mut self, sequence: u32) -> u32 {
         let fresh = sequence.min(self.reached).saturating_sub(self.acknowledged);
@@ -142,7 +139,7 @@ impl SendState {
         fresh
     }
 
-    /// Returns to the first unacknowledged frame (go-back-N).
+    /// Goes back N: to the first unacknowledged frame.
     pub(super) fn go_back(&mut self) {
         self.next = self.acknowledged;
     }

@@ -9,7 +9,7 @@ use crate::time::Picos;
 /// Parameters of Swift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwiftSettings {
-    /// Target delay with a large window: a round trip on this fabric plus tolerated queueing.
+    /// Target delay with a large window: round trip plus tolerated queueing.
     pub target: Picos,
     /// Additive increase of the window per round trip, in frames.
     pub additive: f64,
@@ -19,16 +19,15 @@ pub struct SwiftSettings {
     pub decrease_max: f64,
     /// Maximum addition to the target, for the smallest scaled window.
     pub flow_range: Picos,
-    /// Smallest scaled window, and the window without addition to the target, in frames.
+    /// Smallest scaled window, and window without addition, in frames.
     pub flow_windows: [f64; 2],
-    /// Minimum and maximum window in frames; below one frame the flow is paced.
+    /// Minimum and maximum window in frames; below one, the flow is paced.
     pub windows: [f64; 2],
 }
 
 impl Default for SwiftSettings {
     /// Returns ai 1, beta 0.8, maximum decrease 0.5, as usual in implementations. The paper leaves targets to the
-    /// fabric: target 25 us, up to 100 us added for windows from 100 down to 0.1 frames, windows from 0.001 to 1,000
-    /// frames.
+    /// fabric: 25 us, up to 100 us added for windows from 100 down to 0.1 frames, windows from 0.001 to 1,000 frames.
     fn default() -> SwiftSettings {
         SwiftSettings {
             target: Picos::from_micros(25),
@@ -42,7 +41,6 @@ impl Default for SwiftSettings {
     }
 }
 
-/// Begins with the maximum window.
 #[derive(Clone, Debug)]
 pub(super) struct Swift {
     settings: SwiftSettings,

@@ -22,12 +22,12 @@ pub struct TimelySettings {
     pub high: Picos,
     /// Round-trip time of an idle fabric, which normalizes the gradient.
     pub idle: Picos,
-    /// N: samples without an increase of the round-trip time, after which the rate rises by N times delta.
+    /// N: samples without an increase after which the rate rises by N times delta.
     pub hyper_after: u32,
     /// Minimum rate.
     pub rate_min: BitRate,
-    /// Initial rate, as a share of line rate. The paper starts at 1 / (N + 1) if the host has N flows. If many flows
-    /// start at line rate, one increase of the round-trip time cuts all to the minimum.
+    /// Initial share of line rate. The paper starts at 1 / (N + 1) with N flows. If many start at line rate, one
+    /// increase of the round-trip time cuts all to the minimum.
     pub start: f64,
 }
 
@@ -55,9 +55,8 @@ pub(super) struct Timely {
     line: f64,
     rate: f64,
     before: Option<Picos>,
-    /// Smoothed, in picoseconds.
     change: f64,
-    /// Consecutive samples without an increase of the round-trip time.
+    /// Consecutive samples without an increase.
     calm: u32,
 }
 

@@ -23,12 +23,12 @@ pub struct HostSettings {
     pub obeys_flows: bool,
     /// Obedience to rates (GFC).
     pub obeys_rates: bool,
-    /// QCN reaction point per flow; replaces `control` of RoCE. Each host and flow adds its number to the seed.
+    /// QCN reaction point, instead of RoCE's `control`; each host and flow adds its number to the seed.
     pub qcn: Option<ReactionSettings>,
 }
 
 impl Default for HostSettings {
-    /// Returns line rate, an MTU of 1500, and obedience to PFC only, without delay.
+    /// Returns line rate, an MTU of 1500, and obedience to PFC only.
     fn default() -> HostSettings {
         HostSettings {
             transport: Transport::LineRate,
@@ -44,24 +44,22 @@ impl Default for HostSettings {
 /// Transport of flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Transport {
-    /// Each frame once, at line rate, without answers or ECN. A flow ends when all its frames have arrived, and never
-    /// after a loss.
+    /// Frames once, at line rate, without answers or ECN. A flow that loses a frame never ends.
     LineRate,
     /// Reliable and in order, as RDMA over Converged Ethernet.
     Roce(RoceSettings),
 }
 
-/// Go-back-N with acknowledgements. The receiver discards frames after a gap and sends one NAK. Frames are
-/// ECN-capable.
+/// Go-back-N with acknowledgements, one NAK per gap, and ECN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoceSettings {
     /// Maximum unacknowledged payload, at least one frame.
     pub window: Option<Bytes>,
-    /// Frames per acknowledgement, at least 1; a flow's last frame is always acknowledged.
+    /// Frames per acknowledgement, at least 1.
     pub ack_every: u32,
     /// Class of acknowledgements; `None`: the flow's.
     pub ack_class: Option<Class>,
-    /// Time without an acknowledgement after which the sender goes back.
+    /// Retransmission timeout.
     pub timeout: Picos,
     /// Congestion control.
     pub control: Control,
@@ -69,7 +67,7 @@ pub struct RoceSettings {
 
 impl Default for RoceSettings {
     /// Returns no window, and an acknowledgement per frame in the flow's class, as in HPCC's simulations
-    /// (`L2_ACK_INTERVAL 1`). The timeout is chosen here: 4.096 us * 2^8 (IBTA, local ACK timeout 8).
+    /// (`L2_ACK_INTERVAL 1`). Chosen here: timeout 4.096 us * 2^8 (IBTA, local ACK timeout 8).
     fn default() -> RoceSettings {
         RoceSettings {
             window: None,
@@ -84,13 +82,13 @@ impl Default for RoceSettings {
 /// Congestion control of senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Control {
-    /// None beside PFC.
+    /// PFC only.
     #[default]
     None,
-    /// DCQCN: ECN marks, reported by CNPs (SIGCOMM 2015).
+    /// ECN marks, reported by CNPs (SIGCOMM 2015).
     Dcqcn(DcqcnSettings),
-    /// Swift: delay compared with a target (SIGCOMM 2020).
+    /// Delay compared with a target (SIGCOMM 2020).
     Swift(SwiftSettings),
-    /// TIMELY: gradient of the delay (SIGCOMM 2015).
+    /// Gradient of the delay (SIGCOMM 2015).
     Timely(TimelySettings),
 }

@@ -29,7 +29,7 @@ impl Times {
     }
 }
 
-/// On-off load: pairs of hosts that send in bursts, each some time after the previous one has ended.
+/// Load of pairs that send bursts, each some time after the previous one has ended.
 #[derive(Clone, Debug)]
 pub struct OnOff {
     /// Pairs of sender and receiver.
@@ -49,7 +49,7 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// Creates the load; each pair draws from its own stream of `seed`.
+    /// Creates the load; each pair has its own random stream.
     #[must_use]
     pub fn new(
         pairs: Vec<(u32, u32)>,
@@ -64,7 +64,6 @@ impl OnOff {
         OnOff { pairs, class, sizes, off, from, until, rngs, open: HashMap::new() }
     }
 
-    /// The pause begins at `silent`.
     fn next(&mut self, pair: usize, silent: Picos, new_flows: &mut NewFlows) {
         let (from, to) = self.pairs[pair];
         let rng = &mut self.rngs[pair];
@@ -94,7 +93,7 @@ impl Load for OnOff {
     }
 }
 
-/// Load in which the receiver of each flow sends one back when it has ended.
+/// Load whose receivers send a flow back after each one.
 #[derive(Clone, Debug)]
 pub struct Replies<L> {
     load: L,

@@ -22,7 +22,7 @@ pub struct Draw {
     pub start: Picos,
 }
 
-/// Draws the flows, pair by pair. Every division is equally likely, including empty shares.
+/// Draws the flows; every division is equally likely, including empty shares.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);
@@ -37,7 +37,7 @@ pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Stars and bars: every division is equally likely.
+/// Draws stars and bars.
 fn shared(whole: u32, parts: usize, rng: &mut fastrand::Rng) -> Vec<u32> {
     let bars = parts.saturating_sub(1);
     let places = whole as usize + bars;

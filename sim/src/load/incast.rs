@@ -1,4 +1,4 @@
-//! Incast: a host queries many servers at once, and all answer at once. A query ends with its last answer.
+//! Incast: a host queries many servers at once.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub struct IncastSettings {
     pub question: u64,
     /// Sizes of answers.
     pub answer: Sizes,
-    /// Gap from the end of the previous query, or from its start if `is_open`; the first begins one gap after `from`.
+    /// Gap from the end of the previous query, or its start if `is_open`; the first follows `from`.
     pub gap: Times,
     /// Independence of the end of earlier queries.
     pub is_open: bool,
@@ -60,7 +60,7 @@ impl Incast {
         Incast { settings, rng: seed.stream(Purpose::Load), queries: Vec::new(), parts: HashMap::new() }
     }
 
-    /// Adds a query after `from`, unless the load ends before; returns its start.
+    /// Returns the start, unless the load ends before.
     fn add_query(&mut self, asker: u32, from: Picos, new_flows: &mut NewFlows) -> Option<Picos> {
         let start = from.after(self.settings.gap.draw(&mut self.rng));
         if start >= self.settings.until {

@@ -1,11 +1,11 @@
-//! Jitter: flows begin later by a random delay, as hosts are not synchronized.
+//! Jitter: random delays of flows.
 
 use super::{Load, NewFlows, Query};
 use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Load whose flows are delayed by a uniformly random time.
+/// Load with uniformly delayed flows.
 pub struct Jittered {
     load: Box<dyn Load + Send>,
     within: Picos,
@@ -13,7 +13,7 @@ pub struct Jittered {
 }
 
 impl Jittered {
-    /// Delays the flows by up to `within`; zero changes nothing and draws nothing.
+    /// Delays flows by up to `within`; zero draws nothing.
     #[must_use]
     pub fn new(load: Box<dyn Load + Send>, within: Picos, seed: Seed) -> Jittered {
         Jittered { load, within, rng: seed.stream(Purpose::Start) }

@@ -30,8 +30,8 @@ pub fn permutation(hosts: u32, class: Class, bytes: u64, start: Picos, seed: See
     (0..).zip(to).map(|(from, to)| FlowPlan { from, to, class, bytes, start, tag: 0 }).collect()
 }
 
-/// Returns flows on a ring of hosts, one per switch: each sends to the host `ahead` of it. Over two or more links,
-/// buffers can wait for each other in a cycle.
+/// Returns flows of each host to the one `ahead` on a ring. Over two or more links, buffers can wait for each other in
+/// a cycle.
 #[must_use]
 pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> Vec<FlowPlan> {
     (0..hosts)
@@ -47,35 +47,35 @@ pub enum ParseError {
         "line {line}: {text:?} is no flow, as in \"0 5 3 150000 2000\": from host, to host, class, bytes, start in ns"
     )]
     Line {
-        /// Line number, from 1.
+        /// Line number.
         line: usize,
-        /// Text of the line.
+        /// Line text.
         text: String,
     },
     /// Missing host.
     #[error("line {line}: there is no host {host}; hosts are numbered from 0 to {}", hosts.saturating_sub(1))]
     Host {
-        /// Line number, from 1.
+        /// Line number.
         line: usize,
         /// Given host.
         host: u32,
-        /// Number of hosts.
+        /// Host count.
         hosts: u32,
     },
-    /// Flow of a host to itself.
+    /// Flow to itself.
     #[error("line {line}: host {host} sends to itself")]
     Itself {
-        /// Line number, from 1.
+        /// Line number.
         line: usize,
         /// Given host.
         host: u32,
     },
-    /// Flow that is too large.
+    /// Too large flow.
     #[error("line {line}: a flow of {bytes} bytes; it has {FLOW_BYTES_MAX} (128 GiB) at most")]
     Size {
-        /// Line number, from 1.
+        /// Line number.
         line: usize,
-        /// Size in bytes.
+        /// Flow bytes.
         bytes: u64,
     },
 }

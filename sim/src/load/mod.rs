@@ -1,5 +1,4 @@
-//! Loads of a fabric with flows. An open load is a list made in advance ([`Listed`], [`poisson`]). A closed load is
-//! called when one of its flows has ended, and adds successors.
+//! Loads: open ones are lists made in advance ([`Listed`], [`poisson`]), closed ones react to ended flows.
 
 mod closed;
 mod draw;

@@ -1,4 +1,4 @@
-//! Open load: each host starts flows at the times of a Poisson process.
+//! Open load by Poisson processes.
 
 use xoff_wire::units::{BitRate, Bytes, Class};
 
@@ -17,8 +17,7 @@ pub struct Poisson {
     pub class: Class,
     /// Sizes of flows.
     pub sizes: Sizes,
-    /// Mean load of each host, as a share of `line`. Headers, preambles and gaps count, so 1 is a line that is always
-    /// busy.
+    /// Mean load of a host, as a share of `line`, headers, preambles and gaps included.
     pub load: f64,
     /// Rate of the hosts' lines.
     pub line: BitRate,
@@ -30,7 +29,7 @@ pub struct Poisson {
     pub until: Picos,
 }
 
-/// Draws the flows, sorted by start; each host draws from its own stream of `seed`.
+/// Draws the flows by start; each host has its own random stream.
 #[must_use]
 pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     let bytes = mean_on_line(&load.sizes, load.payload_max);
@@ -59,8 +58,8 @@ pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Returns the mean size of a flow on the line in bytes, with headers, preambles and gaps. Accurate to about 1 in
-/// 10,000, since a last frame counts with its mean size.
+/// Returns a flow's mean bytes on the line. Accurate to about 1 in 10,000, since a last frame counts with its mean
+/// size.
 #[must_use]
 pub fn mean_on_line(sizes: &Sizes, payload_max: u32) -> f64 {
     const POINTS: u32 = 100_000;

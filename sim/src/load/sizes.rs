@@ -8,9 +8,9 @@ use thiserror::Error;
 /// Interpolation between two points of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// Uniformly distributed sizes.
+    /// Uniform sizes.
     Linear,
-    /// Uniformly distributed logarithms; below the first point, sizes begin with one byte.
+    /// Uniform logarithms; below the first point, from one byte.
     Log,
     /// The larger point.
     Step,
@@ -28,15 +28,15 @@ pub enum SizesError {
     /// Malformed line.
     #[error("line {line}: {text:?} is no size in bytes and percentage, as in \"1500 62.5\"")]
     Line {
-        /// Line number, from 1.
+        /// Line number.
         line: usize,
-        /// Text of the line.
+        /// Line text.
         text: String,
     },
     /// Decreasing sizes or percentages.
     #[error("line {line}: sizes and percentages never become less, and these do")]
     Order {
-        /// Line number, from 1.
+        /// Line number.
         line: usize,
     },
     /// Last percentage that is not 100.
@@ -47,7 +47,7 @@ pub enum SizesError {
 /// Flow sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizes {
-    /// Sizes in bytes, with the share of flows that are not larger.
+    /// Bytes, with the share of flows that are not larger.
     points: Vec<(f64, f64)>,
     between: Between,
 }
@@ -116,7 +116,7 @@ impl Sizes {
         self.between
     }
 
-    /// Returns the size that a share of flows (0 to 1) does not exceed; at least one byte.
+    /// Returns the size that a share of flows (0 to 1) does not exceed.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are not negative
     pub fn at(&self, share: f64) -> u64 {

@@ -36,11 +36,11 @@ pub struct ImpairmentCounts {
     pub stalled: Nanos,
     /// Longest stall.
     pub longest: Nanos,
-    /// Frames dropped on arrival for lack of a slot or of room in the port's ring, as with an empty fill ring.
+    /// Frames dropped for lack of a slot or ring place, as with an empty fill ring.
     pub receive_drops: u64,
     /// Restarts.
     pub restarts: u64,
-    /// Frames that were in the switch at a restart, or arrived before the new one began.
+    /// Frames lost by restarts, in the switch or before the new one began.
     pub lost_in_restarts: u64,
 }
 
@@ -52,11 +52,10 @@ pub(crate) struct DriverBacklog {
     rings: Arc<[u32]>,
     ports: Vec<(PortId, PortRings)>,
     requests: VecDeque<Request>,
-    /// Wakeup delay of a driver that sleeps while its lines are idle.
     wake: Nanos,
     was_away: bool,
     pub(crate) begins: Nanos,
-    /// XON frames of the old switch that have not left.
+    /// XON frames of the old switch.
     pub(crate) parting: Vec<(PortId, Packet)>,
     /// Ports whose line carries a frame of the old switch.
     pub(crate) orphans: PortSet,
@@ -67,7 +66,6 @@ pub(crate) enum Request {
     Link(PortId, bool),
     Revise(Box<SwitchSettings>),
     Route(Arc<Fib>),
-    /// The new switch begins at this time.
     Restart(Box<SwitchSettings>, Nanos),
 }
 
@@ -104,7 +102,7 @@ impl DriverBacklog {
         }
     }
 
-    /// Returns the start of the time that the stall adds.
+    /// Returns the start of the added time.
     fn stall(&mut self, now: Nanos, until: Nanos) -> Nanos {
         let begin = self.impairments.not_before(now);
         self.impairments.stall(until);
@@ -112,7 +110,7 @@ impl DriverBacklog {
         begin
     }
 
-    /// Returns the waiting frames minus pending completions, which still count in the switch.
+    /// Returns waiting frames minus pending completions, which still count in the switch.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
@@ -183,13 +181,12 @@ impl SwitchNode {
         self.impair(until, net).impairments.refuse(port, until);
     }
 
-    /// Delays completions until `until`. Sent frames stay committed meanwhile, so that beyond the commit only pauses
-    /// leave.
+    /// Delays completions: sent frames stay committed, so that beyond the commit only pauses leave.
     pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
         self.impair(until, net).impairments.complete_late(until);
     }
 
-    /// Stalls the driver at random times from a stream of `seed`, in addition to earlier random stalls.
+    /// Stalls the driver at random times, in addition to earlier random stalls.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
         let stall_times = StallTimes::new(stalls, net.now().floor(), rng);
@@ -199,7 +196,7 @@ impl SwitchNode {
         }
     }
 
-    /// Sets a wakeup delay: the driver sleeps while its lines are idle, and takes `wake` to react.
+    /// Sets the wakeup delay of a driver that sleeps while its lines are idle.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
         self.impair(now, net).wake = wake;
@@ -211,7 +208,6 @@ impl SwitchNode {
         self.impairment_counts
     }
 
-    /// Returns the backlog, and schedules a poll at `until`.
     pub(crate) fn impair(&mut self, until: Nanos, net: &mut Net) -> &mut DriverBacklog {
         net.wake(self.place, Picos::from(until));
         self.backlog.get_or_insert_with(|| Box::new(DriverBacklog::new(self.sending.len(), &self.rings)))
@@ -283,7 +279,6 @@ impl SwitchNode {
         }
     }
 
-    /// Returns true if received frames still wait.
     fn turn(&mut self, backlog: &mut DriverBacklog, net: &mut Net) -> bool {
         let now = net.now().floor();
         let DriverBacklog { ports, requests, impairments, .. } = backlog;
@@ -302,7 +297,7 @@ impl SwitchNode {
         ports.iter().any(|(_, at)| !at.arrived.is_empty())
     }
 
-    /// Processes all pending events, unless the driver is blocked.
+    /// Processes all pending events, unless blocked.
     #[cold]
     pub(crate) fn poll(&mut self, net: &mut Net) {
         let now = net.now().floor();

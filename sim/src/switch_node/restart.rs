@@ -64,8 +64,7 @@ impl SwitchNode {
         parting
     }
 
-    /// Counts frames on lines, and pending completions, as sent, since no driver will report them. Returns the busy
-    /// ports.
+    /// Counts frames on lines, and pending completions, as sent: no driver will report them.
     fn leave_lines(&mut self, now: Nanos, net: &mut Net) -> PortSet {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(now);
@@ -82,7 +81,6 @@ impl SwitchNode {
         on_lines
     }
 
-    /// Starts XON frames of the old switch on free lines.
     pub(crate) fn part(&mut self, backlog: &mut DriverBacklog, net: &mut Net) {
         let DriverBacklog { parting, orphans, .. } = backlog;
         parting.retain(|&(port, packet)| {

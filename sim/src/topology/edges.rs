@@ -16,21 +16,21 @@ pub enum EdgeError {
         "line {line}: {text:?} is no link, as in \"h0 s0 100 500\": two ends, rate in Gb/s from 0.001 to 1600, delay in ns up to 5 ms"
     )]
     Line {
-        /// Line number, from 1.
+        /// Line number.
         line: usize,
-        /// Text of the line.
+        /// Line text.
         text: String,
     },
     /// Link between hosts, or of a switch with itself.
     #[error("line {line}: a link leads from a switch (s0, s1, ..) to another, or to a host (h0, h1, ..)")]
     Ends {
-        /// Line number, from 1.
+        /// Line number.
         line: usize,
     },
     /// Host with two links.
     #[error("line {line}: host h{host} has a link already, and a host has one")]
     Twice {
-        /// Line number, from 1.
+        /// Line number.
         line: usize,
         /// Given host.
         host: u32,
@@ -46,7 +46,7 @@ pub enum EdgeError {
     /// Switch with too many ports.
     #[error("line {line}: s{switch} has 256 ports already, which is as many as a switch can have")]
     Ports {
-        /// Line number, from 1.
+        /// Line number.
         line: usize,
         /// Given switch.
         switch: u32,
@@ -91,7 +91,6 @@ impl Edges {
         Ok(())
     }
 
-    /// See [`edge_list`] for ports and layers.
     pub(crate) fn graph(&self) -> Result<Graph, EdgeError> {
         let Edges { hosts, links, ports } = self;
         all_there('s', ports.keys())?;
@@ -105,8 +104,8 @@ impl Edges {
 }
 
 /// Parses one link per line: two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#` begins a
-/// comment. Frames take shortest paths. Ports are numbered in the order of the text, hosts first, by number. A
-/// switch's layer is its distance in links from one with hosts.
+/// comment. Ports are numbered in the order of the text, hosts first, by number. A switch's layer is its distance from
+/// one with hosts.
 ///
 /// # Errors
 /// Returns an error if a line is malformed, a host has two links, or a number is missing.
@@ -124,7 +123,6 @@ pub fn edge_list(text: &str, build: &Build) -> Result<Plan, EdgeError> {
     Ok(edges.graph()?.plan(build))
 }
 
-/// Returns each switch's distance in links from a switch with hosts.
 fn layers(switches: usize, hosts: &BTreeMap<u32, (u32, Line)>, links: &[(u32, u32, Line)]) -> Vec<u8> {
     let mut layers = vec![u8::MAX; switches];
     hosts.values().for_each(|(switch, _)| layers[*switch as usize] = 0);
@@ -153,7 +151,6 @@ fn all_there<'a>(kind: char, numbers: impl Iterator<Item = &'a u32>) -> Result<(
 const RATE_MIN: u64 = 1_000_000;
 const DELAY_MAX: Picos = Picos::from_micros(5_000);
 
-/// Returns `None` out of range; takes bits per second and seconds.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
 pub(crate) fn line_of(rate: f64, delay: f64) -> Option<Line> {
     let delay = Some(delay).filter(|delay| *delay >= 0.0).map(|delay| Picos((delay * 1e12).round() as u64));

@@ -5,11 +5,9 @@ use crate::ends::Line;
 use crate::plan::Plan;
 
 /// Fat-tree: pods of edge and aggregation switches below a core. Each edge switch has a line to each aggregation
-/// switch of its pod. The core switches are divided among a pod's aggregation switches, and each has a line to every
-/// pod. A hash selects a flow's path upward.
+/// switch of its pod, each core switch to one of every pod.
 ///
-/// Switches are numbered by layer (edge, aggregation, core), then by pod; hosts by edge switch. Ports toward hosts
-/// come first.
+/// Switches are numbered by layer, then by pod; hosts by edge switch. Ports toward hosts come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatTree {
     /// Number of pods.
@@ -31,8 +29,7 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// Returns the fat-tree of switches with `k` ports: `k` pods with `k / 2` switches per layer, `k² / 4` core
-    /// switches, `k³ / 4` hosts.
+    /// Returns the fat-tree of `k`-port switches: `k` pods, `k² / 4` core switches, `k³ / 4` hosts.
     ///
     /// # Panics
     /// Panics if `k` is odd, or not between 4 and 128.
@@ -52,8 +49,8 @@ impl FatTree {
         }
     }
 
-    /// Returns the fat-tree of OFC's evaluation: 8 pods, 16 edge, 32 aggregation and 32 core switches, 256 servers. At
-    /// the edge, 16 servers share four lines of twice the rate: 2 : 1 oversubscription.
+    /// Returns the fat-tree of OFC's evaluation: 8 pods, 16 edge, 32 aggregation and 32 core switches, 256 servers,
+    /// oversubscribed 2 : 1 at the edge.
     ///
     /// # Panics
     /// Panics if the rate of `line` exceeds 800 Gb/s.

@@ -1,4 +1,4 @@
-//! Graph of switches, hosts and lines, and the plan derived from it.
+//! Graph of a fabric, and the plan derived from it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,8 +24,7 @@ pub struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    /// Creates a factory that calls `kind` with a switch's lines by port, and its layer (0 has the hosts). Flows keep
-    /// their paths.
+    /// Creates a factory from a switch's lines by port, and layer (0 has the hosts). Flows keep their paths.
     #[must_use]
     pub fn new(kind: impl Fn(&[Line], u8) -> Arc<SwitchKind> + 'a) -> Build<'a> {
         Build { kind: Box::new(kind), spread: Box::new(|_| Spread::Flow) }
@@ -37,7 +36,7 @@ impl<'a> Build<'a> {
         Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE))
     }
 
-    /// Creates a factory in which switches with equal lines and layers share one kind.
+    /// Creates a factory that shares kinds between equal lines and layers.
     #[must_use]
     pub fn cached(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
         let cache: Mutex<Vec<Made>> = Mutex::default();
@@ -72,7 +71,7 @@ struct GraphSwitch {
     ports: Vec<(Neighbour, Line)>,
 }
 
-/// Graph of a fabric. Ports are numbered in the order in which hosts and links are added.
+/// Graph of a fabric, whose ports are numbered as hosts and links are added.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     switches: Vec<GraphSwitch>,
@@ -81,7 +80,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Adds a switch in a layer (0 has the hosts); returns its number.
+    /// Adds a switch; returns its number.
     pub fn add_switch(&mut self, layer: u8) -> u32 {
         self.switches.push(GraphSwitch { layer, ports: Vec::new() });
         number(self.switches.len() - 1)
@@ -128,12 +127,11 @@ impl Graph {
         number(self.hosts.len())
     }
 
-    /// Builds the plan in which frames take shortest paths.
+    /// Builds the plan with shortest paths.
     ///
-    /// A switch with routed ports routes: each host is its own network, reached by all equal-cost paths. Other
-    /// switches bridge, with a group of ports toward a place. If the port sets of two places overlap without being
-    /// equal, each place uses one port, by its number. Do not mix routers and bridges: a bridge does not know the
-    /// addresses of routers.
+    /// A switch with routed ports routes to each host's network over all equal-cost paths. Others bridge, with a group
+    /// of ports toward a place. If the port sets of two places overlap without being equal, each place uses one port,
+    /// by its number. Do not mix both: a bridge does not know the addresses of routers.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let distances: BTreeMap<u32, Vec<u32>> =
@@ -149,7 +147,7 @@ impl Graph {
         })
     }
 
-    /// Builds the plan in which `paths` returns the ports of one switch toward another.
+    /// Builds the plan with the ports that `paths` returns from one switch to another.
     #[must_use]
     pub fn plan_by(&self, build: &Build, paths: impl Fn(u32, u32) -> Vec<u8>) -> Plan {
         let mut plan = Plan::default();
@@ -206,7 +204,6 @@ impl Graph {
         Forwarding { fib: Some(Arc::new(fib)), ..Forwarding::default() }
     }
 
-    /// Groups hold ports toward the same places.
     fn bridging(&self, at: u32, build: &Build, by_place: &BTreeMap<u32, Vec<u8>>) -> Forwarding {
         let mut sets: Vec<&Vec<u8>> = by_place.values().filter(|set| !set.is_empty()).collect();
         sets.sort_unstable();

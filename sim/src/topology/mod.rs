@@ -1,5 +1,4 @@
-//! Topologies of fabrics, each built as a [`Graph`]. A [`Build`] supplies the switches; functions that only take a
-//! line use ideal ones.
+//! Topologies of fabrics.
 
 mod edges;
 mod fat_tree;
@@ -26,7 +25,7 @@ pub fn single(hosts: u8, line: Line) -> Plan {
     graph.plan(&Build::ideal())
 }
 
-/// Returns a row of switches, with host 0 at the first and host 1 at the last.
+/// Returns a row of switches, with a host at each end.
 #[must_use]
 pub fn chain(switches: u32, line: Line) -> Plan {
     let mut graph = Graph::default();

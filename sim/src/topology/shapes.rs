@@ -2,9 +2,9 @@ use super::graph::{Build, Graph};
 use crate::ends::Line;
 use crate::plan::Plan;
 
-/// Leaf-spine: leaves with hosts, and spines with a line to every leaf.
+/// Leaf-spine: each leaf has a line to each spine.
 ///
-/// Leaves are numbered before spines, hosts by leaf. A leaf's ports of hosts come before those of spines.
+/// Leaves are numbered before spines, hosts by leaf, ports of hosts before those of spines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSpine {
     /// Number of leaves.
@@ -17,8 +17,8 @@ pub struct LeafSpine {
     pub host_line: Line,
     /// Line between leaf and spine.
     pub spine_line: Line,
-    /// Missing lines (leaf, spine). The remaining paths may lead down and up again; then buffers can wait for each
-    /// other in a cycle.
+    /// Missing lines (leaf, spine). Paths may then lead down and up again, so that buffers can wait for each other in
+    /// a cycle.
     pub without: Vec<(u8, u8)>,
 }
 
@@ -43,7 +43,7 @@ impl LeafSpine {
     }
 }
 
-/// Dumbbell: two switches with hosts, and one line between them. Hosts on the left come first.
+/// Dumbbell: two switches with hosts, and one line between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dumbbell {
     /// Hosts at switch 0.
@@ -69,8 +69,7 @@ impl Dumbbell {
     }
 }
 
-/// Ring of switches with hosts. All frames travel in the order of switch numbers, so that buffers can wait for each
-/// other in a cycle.
+/// Ring of switches. All frames travel one way, so that buffers can wait for each other in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
     /// Switches, at least three.
@@ -107,8 +106,7 @@ impl Ring {
 
 /// Builds Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (in the paper 40 Gb/s, 20 ns).
 ///
-/// Hosts 0 (F0) and 1 (F1) are at the first switch; hosts 2 to 7 (F2 to F7), 8 and 9 at the third. F0 sends to host 8,
-/// all others to host 9.
+/// Hosts 0 (F0) and 1 are at the first switch, 2 to 9 at the third. F0 sends to host 8, all others to host 9.
 #[must_use]
 pub fn ofc_fig1(line: Line, build: &Build) -> Plan {
     let mut graph = Graph::default();

@@ -15,7 +15,7 @@ fn forty() -> Line {
     line(40, 1_000)
 }
 
-/// The switch marks, and pauses only above a megabyte.
+/// Marks, and pauses only above a megabyte.
 fn many_to_one(senders: u32, control: Control, ack_every: u32) -> FlowFabric {
     let lines = vec![forty(); senders as usize + 1];
     let plan = star(&lines, |class, settings| {
@@ -34,11 +34,8 @@ fn many_to_one(senders: u32, control: Control, ack_every: u32) -> FlowFabric {
 }
 
 struct Measurement {
-    /// Mean, in bytes.
     queue: f64,
-    /// Relative to an equal share of the line.
     shares: Vec<f64>,
-    /// Throughput relative to the line rate.
     used: f64,
 }
 
@@ -67,7 +64,7 @@ fn measure(fabric: &mut FlowFabric, senders: u32, from: Picos, until: Picos) -> 
     }
 }
 
-/// Returns the marking probability at which `excess`, a decreasing function, is zero.
+/// Returns the probability at which `excess`, a decreasing function, is zero.
 fn standing(excess: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (1e-9, 0.5);
     for _ in 0..100 {
@@ -109,7 +106,7 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// Returns the marking probability at the fixed point of a model by cycles, from one notification to the next.
+/// Returns the marking probability at the fixed point of a model by cycles between notifications.
 ///
 /// The receiver is silent for the notification interval, and then until the first mark; timers restart with each
 /// notification. The target falls by the gap between target and rate at the end of a cycle, not by the fluid model's

@@ -133,7 +133,7 @@ fn receiver_is_slow_only_in_its_slow_period() {
     assert_eq!(longer.out_of_order, 0, "what comes then waits behind what has waited");
 }
 
-/// 100 frames: XOFF at ten waiting frames, XON when none waits.
+/// XOFF at ten of 100 frames, XON when none waits.
 fn held_at_ten(rate: BitRate) -> FlowFabric {
     let receiver = SlowReceiver { rate, xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
     let mut fabric = fabric(receiver, HostSettings::default());
@@ -221,7 +221,6 @@ fn sending_receiver_refreshes_pause_behind_its_frame() {
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
-/// The switch marks every queued frame.
 #[test]
 fn buffered_frame_keeps_its_ecn_mark() {
     let ecn = EcnSettings { min: Bytes(0), max: Bytes(1), probability: 1.0, wred: false };

@@ -74,7 +74,6 @@ fn watched(plan: &Plan, fabric: &mut FlowFabric) -> FramesByLink {
     links
 }
 
-/// Runs `count` flows from host 0 to each host of `to`.
 fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (FlowFabric, FramesByLink) {
     let mut fabric = FlowFabric::new(plan, Seed(seed), roce());
     let links = watched(plan, &mut fabric);
@@ -86,7 +85,7 @@ fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (Flo
     (fabric, links)
 }
 
-/// Counts flows from host 0 to `to` that left a switch by ports 2 and 3.
+/// Counts flows from host 0 that left by ports 2 and 3.
 fn flows_up(links: &FramesByLink, switch: u32, to: u32) -> [usize; 2] {
     let links = links.borrow();
     [2, 3].map(|port| {
@@ -189,7 +188,6 @@ fn of_single_frames(plan: &Plan) -> Fabric<SwitchNode, TrafficHost> {
     fabric
 }
 
-/// The checksum is correct.
 fn frame(len: usize, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&router(0, 0).0);
@@ -204,7 +202,7 @@ fn frame(len: usize, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     frame
 }
 
-/// Returns a table of leaf 0 with these local addresses only.
+/// Returns leaf 0's table with only these local addresses.
 fn table(plan: &Plan, own: &[[u8; 4]]) -> Arc<Fib> {
     let mut router_0 = Router::new(&plan.kind(0).settings, (0..4).map(|port| router(0, port)));
     own.iter().for_each(|address| router_0.own((*address).into()));
@@ -220,7 +218,6 @@ fn punted(fabric: &Fabric<SwitchNode, TrafficHost>, reason: PuntReason) -> u64 {
     fabric.switches()[0].counters().port(PortId(0)).punts[reason.index()].no_room.get()
 }
 
-/// Simulated routers have no host for slow-path traffic.
 // proves: sim-fabrics
 #[test]
 fn slow_path_traffic_is_dropped_with_its_reason() {
@@ -305,7 +302,7 @@ fn routing_table_applies_at_once_or_after_stall() {
     }
 }
 
-/// The new switch also has routes that were installed later than at the start.
+/// The new switch also has routes installed after the start.
 // proves: sim-faults
 #[test]
 fn restarted_router_keeps_its_routes() {

@@ -53,7 +53,6 @@ fn ofc_figure_1_has_its_hosts_and_shared_links() {
     assert_eq!(links, [4, 4, 2]);
 }
 
-/// The remaining paths lead down and up again.
 // proves: sim-fabrics
 #[test]
 fn traffic_bypasses_failed_lines() {
@@ -75,7 +74,7 @@ fn traffic_bypasses_failed_lines() {
     assert_eq!(dropped(&fabric), 0);
 }
 
-/// Every host sends over two links of a ring: buffers wait for each other in a cycle.
+/// Buffers wait for each other in a cycle.
 #[test]
 fn flows_round_a_ring_can_stop_for_good_and_none_is_lost() {
     let shape = Ring { switches: 4, hosts: 1, host_line: LINE, ring_line: LINE };

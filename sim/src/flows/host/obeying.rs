@@ -1,4 +1,4 @@
-//! Requests of switches to a host: pauses of classes and flows, rates, and CNMs.
+//! Pauses, rates and CNMs of switches.
 
 use xoff_wire::units::Nanos;
 use xoff_wire::{Cnm, FlowKey, Header};
@@ -46,7 +46,7 @@ impl FlowHost {
         self.gate_change = self.gate.next_change();
     }
 
-    /// Updates which flows the switch pauses individually (OFC).
+    /// Applies flow lists (OFC).
     fn look_at_flows(&mut self, now: Nanos) {
         let Some(held) = self.gate.changed_flows(now) else { return };
         let src = ip(self.number);

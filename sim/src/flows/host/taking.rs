@@ -15,7 +15,7 @@ impl FlowHost {
         self.intake = Some(Box::new(Intake::new(receiver, self.pace, address(self.number))));
     }
 
-    /// Returns the frames of a class that a slow receiver dropped for lack of buffer.
+    /// Returns the frames that a slow receiver dropped.
     #[must_use]
     pub fn dropped(&self, class: Class) -> u64 {
         self.intake.as_ref().map_or(0, |intake| intake.dropped(class))
@@ -41,7 +41,6 @@ impl FlowHost {
         }
     }
 
-    /// Processes the buffered frames for which there was time.
     #[cold]
     pub(super) fn take_waiting(&mut self, net: &mut Net) {
         while let Some(frame) = self.intake.as_mut().and_then(|intake| intake.take(net.now())) {
