@@ -1,8 +1,6 @@
-//! The agent's thread: it sleeps until a frame arrives or a pause ends, and applies the [`PauseController`]'s changes
-//! to the queues, one netlink message each.
-//!
-//! Before it stops a class, and at each change, it sends the [`Guard`] the end of the pause. So no class stays stopped
-//! if this thread dies or stalls.
+//! The agent's thread sleeps until a frame arrives or a pause ends, and applies the [`PauseController`]'s changes, one
+//! netlink message each. Before it stops a class, it sends the [`Guard`] the end of the pause, so no class stays
+//! stopped if this thread dies or stalls.
 
 mod check;
 
@@ -86,7 +84,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Installs the device's queues, in the calling thread's network namespace. `guard` starts a process that must
+    /// Installs the queues of a device in the calling thread's network namespace. `guard` starts a process that must
     /// call [`guard::stand`].
     ///
     /// # Errors
@@ -99,7 +97,7 @@ impl Agent {
         let link = LinkMonitor::open(device.ifindex).map_err(refused("watch the link of"))?;
         let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
-        // Before the first change, so that the guard restores the device if this process dies.
+        // First, so that the guard restores the device if this process dies.
         let guard = Guard::start(guard).map_err(refused("start the guard for the queues of"))?;
         let egress = egress.install(&of_device)?;
         let response = Response::new(settings.speed, egress.overrun());
@@ -140,11 +138,10 @@ impl Agent {
         Arc::clone(&self.view)
     }
 
-    /// Obeys pauses until `stop` becomes readable, then restores the device. Makes its thread a real-time thread if
-    /// configured and allowed.
+    /// Obeys pauses until `stop` becomes readable, then restores the device.
     ///
     /// # Errors
-    /// Returns an error if the device is gone, or the kernel refuses an essential action.
+    /// Returns an error if the device is gone, or the kernel refuses.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Removed, AgentError> {
         self.hurry();
         self.logged_response = self.view.expected_response();
@@ -310,7 +307,6 @@ impl Agent {
         }
     }
 
-    /// Sends each new or changed end of a pause, and every resumed class.
     fn notify_guard(&mut self, now: Nanos) {
         for class in Class::ALL {
             match self.controller.paused_until(class).filter(|until| *until > now) {
@@ -450,7 +446,6 @@ impl Agent {
         }
     }
 
-    /// Logs when the count is a power of two. Returns an error if the device is gone.
     fn log_refusal(&mut self, error: &EgressError) -> Result<(), AgentError> {
         let refused = self.view.refused.get() + 1;
         self.view.refused.set(refused);

@@ -1,7 +1,5 @@
-//! Arrival times of frames: the kernel's timestamp on the agent's clock.
-//!
-//! A pause counts from the arrival of its frame, even if read late. The timestamp's wall clock may be set at any time.
-//! So a frame is no older than the last read that found none, and no earlier than its predecessor.
+//! Arrival times of frames: the kernel's timestamp on the agent's clock. The timestamp's wall clock may be set at any
+//! time. So a frame is no older than the last read that found none, and no earlier than its predecessor.
 
 use xoff_wire::units::Nanos;
 
@@ -20,7 +18,6 @@ impl Arrivals {
         self.empty_at = now;
     }
 
-    /// Returns the arrival of a frame read at `now`, or `wall` on the clock of `stamp`.
     pub(crate) fn came(&mut self, now: Nanos, wall: Nanos, stamp: Option<Nanos>) -> Nanos {
         let age = stamp.map_or(Nanos::ZERO, |stamp| wall.since(stamp)).min(now.since(self.empty_at));
         self.last = Nanos(now.since(age).0).max(self.last);

@@ -1,8 +1,7 @@
-//! `--pause-above`: a host that cannot keep up pauses its switch.
+//! `--pause-above`: a host that cannot keep up pauses its switch for all lossless classes.
 //!
 //! The signal is the backlog of the fullest UDP socket: a full buffer drops, and UDP has no flow control. RDMA
-//! bypasses sockets and is not covered. At the limit the host sends XOFF for all lossless classes, at half of it XON,
-//! with refreshes as at a switch's port ([`Held`]).
+//! bypasses sockets. Half of the limit ends the pause, with refreshes as at a switch's port ([`Held`]).
 
 use std::fs;
 use std::sync::Arc;

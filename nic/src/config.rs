@@ -92,15 +92,15 @@ pub struct NicSettings {
     pub pcp_to_class: [Class; 8],
     /// Class by DSCP.
     pub dscp_to_class: [Class; 64],
-    /// Reaction point of QCN for each class; `None` only counts CNMs.
+    /// Reaction point of QCN per class; `None` only counts CNMs.
     pub qcn: Option<ReactionSettings>,
     /// Obedience to rates (GFC).
     pub obey_rates: bool,
-    /// Socket backlog in bytes above which the host pauses the switch.
+    /// Socket backlog above which the host pauses the switch.
     pub pause_above: Option<Bytes>,
     /// Duration of a sent pause.
     pub pause_time: Quanta,
-    /// `peer_response` of the switch's port; `None` is the unmeasured recommendation.
+    /// `peer_response` of the switch's port, if configured.
     pub peer_response: Option<Nanos>,
     /// Use of real-time priority and locked memory.
     pub real_time: bool,

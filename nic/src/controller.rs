@@ -1,12 +1,8 @@
 //! Pause controller of a host, a function of time and frames: which class to stop, start or limit, and when to consult
-//! it next.
-//!
-//! A [`Gate`] processes pauses and rates (GFC), as the dataplane does: quanta count at the line rate, the last value
-//! wins, and unrefreshed pauses expire.
+//! it next. A [`Gate`] processes pauses and rates (GFC), as the dataplane does.
 //!
 //! QCN has one reaction point per class: the kernel's frames carry no CN-TAG, and queueing disciplines know no flows.
-//! A CNM names the class by its encapsulated priority. Byte cycles need [`PauseController::report_sent`] every
-//! [`COUNT_EVERY`] while a class is limited.
+//! A CNM names the class by its encapsulated priority.
 //!
 //! A rate changes at most every [`LIMIT_EVERY`], because the thread has pauses to obey. The rate of a stopped class
 //! waits for its start.
@@ -47,7 +43,6 @@ struct AppliedState {
     stopped: bool,
     /// `None` if the kernel refused the last change.
     rate: Option<BitRate>,
-    /// Earliest next change of the rate.
     limit_from: Nanos,
     again_from: Nanos,
 }
@@ -97,8 +92,8 @@ impl PauseController {
         }
     }
 
-    /// Receives a frame that arrived at `now`, perhaps before the last call; ignores all but MAC control and CNMs.
-    /// Returns the classes that it pauses.
+    /// Receives MAC control or a CNM that arrived at `now`, perhaps before the last call. Returns the classes that it
+    /// pauses.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return paused };
@@ -139,7 +134,7 @@ impl PauseController {
         self.address = address;
     }
 
-    /// Reports the total bytes that a class has sent. The first report of a limit is the base for later ones.
+    /// Reports the total bytes that a class has sent; the first report of a limit is the base.
     pub fn report_sent(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;
@@ -170,7 +165,7 @@ impl PauseController {
         self.counted().iter().any(|class| self.reported[class.index()].is_none())
     }
 
-    /// Records that the kernel refused `change`: it will be returned again.
+    /// Records a refused change, which will be returned again.
     pub fn refused(&mut self, now: Nanos, change: Change) {
         let (Change::Stop(class) | Change::Start(class) | Change::Limit(class, _)) = change;
         let applied = &mut self.applied[class.index()];
@@ -222,7 +217,7 @@ impl PauseController {
         None
     }
 
-    /// Returns when [`PauseController::next_change`] may next return a change without a frame.
+    /// Returns the time of the next change without a frame.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let points = self.points.iter().flatten().map(ReactionPoint::next_deadline);
@@ -237,7 +232,7 @@ impl PauseController {
         points.chain(limits).chain(refused).fold(self.gate.next_change(), Nanos::min)
     }
 
-    /// Returns a class's rate at the last [`PauseController::next_change`].
+    /// Returns a class's rate.
     #[must_use]
     pub fn rate(&self, class: Class) -> BitRate {
         let rate = self.gate.rate(class).unwrap_or(self.line);
@@ -247,19 +242,19 @@ impl PauseController {
         }
     }
 
-    /// Returns the paused classes at the last [`PauseController::next_change`].
+    /// Returns the paused classes.
     #[must_use]
     pub const fn paused(&self) -> ClassSet {
         self.paused
     }
 
-    /// Returns the stopped classes, according to the returned changes.
+    /// Returns the stopped classes.
     #[must_use]
     pub fn stopped(&self) -> ClassSet {
         Class::ALL.into_iter().filter(|class| self.applied[class.index()].stopped).collect()
     }
 
-    /// Returns the counters of pause frames at `now`.
+    /// Returns the counters of pause frames.
     #[must_use]
     pub fn pauses(&self, now: Nanos) -> PauseCounts {
         self.gate.counts(now)

@@ -1,4 +1,4 @@
-//! `xoff nic check`: capabilities of a device and its kernel, read without changes.
+//! Capabilities for `xoff nic check`.
 
 use std::fs;
 use std::path::Path;
@@ -52,7 +52,7 @@ pub struct Facts {
     pub rdma: Vec<String>,
     /// Permission for real-time priority.
     pub real_time: bool,
-    /// Recommended `peer_response` of the switch's port before any measurement.
+    /// Recommended `peer_response` before any measurement.
     pub peer_response: String,
     /// Obstacles to a start.
     pub errors: Vec<String>,
@@ -166,7 +166,7 @@ fn uses(rdma: &Path, device: &str) -> bool {
     named || rdma.join("device/net").join(device).exists()
 }
 
-/// Recognizes rxe by its parent and siw by its missing device: both send through the kernel's queues.
+/// Recognizes rxe by its parent and siw by its missing device: both use the kernel's queues.
 fn is_software(rdma: &Path, name: &str) -> bool {
     rdma.join("parent").exists()
         || !rdma.join("device").exists()

@@ -1,15 +1,13 @@
 //! A second process, which opens queues that the agent failed to open.
 //!
-//! The kernel keeps a queue stopped even after the stopping process died. So before stopping a class, the agent sends
-//! its guard the end of the stop. The guard opens an overdue class and notifies the agent. If the agent dies, it
-//! starts all classes and restores the device. If both are killed together, the next start takes over the tree.
+//! The kernel keeps a queue stopped even after the stopping process died. So the agent first sends its guard the end
+//! of the stop. The guard opens an overdue class and notifies the agent. If the agent dies, it restores the device. If
+//! both are killed together, the next start takes over the tree.
 //!
 //! ```text
 //!   agent --stopped until, started, farewell--> guard --its own netlink socket--> the kernel
 //!         <------- class that it opened -------
 //! ```
-//!
-//! The agent starts its own program with a hidden command that calls [`stand`].
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -30,7 +28,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 use crate::egress::{self, Egress, EgressError};
 
-/// Time after its end at which a stop is overdue; a scheduled agent ends it itself.
+/// Time after which a stop is overdue; a scheduled agent ends it itself.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
 /// Returns the time of agent and guard: the monotonic clock.
@@ -80,9 +78,9 @@ impl Message {
 /// Events of a guard since the last check.
 #[derive(Debug)]
 pub struct GuardEvents {
-    /// Overdue classes that the guard opened; the agent must stop paused ones again.
+    /// Opened classes; the agent must stop paused ones again.
     pub opened: ClassSet,
-    /// Result of replacing a dead guard; `None` if it lives, or it is too early.
+    /// Result of replacing a dead guard.
     pub replaced: Option<io::Result<()>>,
 }
 
@@ -102,8 +100,8 @@ impl Guard {
     pub const START_EVERY: Nanos = Nanos::from_secs(1);
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Starts a guard in the calling thread's network namespace, before the first change of its device. `command` must
-    /// call [`stand`] with that device. No signals of the terminal reach it.
+    /// Starts a guard before the first change, in the calling thread's network namespace. `command` must call
+    /// [`stand`].
     ///
     /// # Errors
     /// Returns the system's error.
@@ -122,8 +120,8 @@ impl Guard {
         Ok((child, ours))
     }
 
-    /// Sends the end of a stop on the clock of [`now`], before the stop and at every change. [`Nanos::ZERO`] means
-    /// running, and follows the start.
+    /// Sends the end of a stop on the clock of [`now`], before the stop. [`Nanos::ZERO`] means running, and follows
+    /// the start.
     pub fn tell(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;
@@ -133,17 +131,17 @@ impl Guard {
     }
 
     fn say(&mut self, message: Message) {
-        // An error means that the guard died, or left hundreds of messages unread: it is replaced.
+        // The guard died, or left hundreds of messages unread: it is replaced.
         self.lost |= self.socket.write_all(&message.to_bytes()).is_err();
     }
 
-    /// Returns a descriptor that is readable when [`Guard::check`] is due.
+    /// Returns a descriptor, readable when [`Guard::check`] is due.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.lost).then(|| self.socket.as_fd())
     }
 
-    /// Reads the guard's messages, and replaces a dead guard at most every [`Guard::START_EVERY`].
+    /// Reads messages, and replaces a dead guard at most every [`Guard::START_EVERY`].
     pub fn check(&mut self, now: Nanos) -> GuardEvents {
         let mut opened = ClassSet::NONE;
         let mut classes = [0; 64];
@@ -187,7 +185,7 @@ impl Guard {
         self.child.id()
     }
 
-    /// Ends the guard, because the agent itself restored the device. Kills a guard that does not end in time.
+    /// Ends the guard of a restored device, and kills it if it is late.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -202,7 +200,7 @@ impl Guard {
     }
 }
 
-/// Runs the guard's end, in the process that [`Guard::start`] starts, with the other socket as standard input.
+/// Runs the guard, with its socket as standard input.
 ///
 /// # Errors
 /// Returns an error if there is no tree to guard, or the device cannot be restored.

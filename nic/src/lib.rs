@@ -1,16 +1,9 @@
-//! A Linux host that obeys 802.1Qbb beside the kernel's own stack. No frame passes through this code: it stops and
-//! starts queues.
+//! A Linux host that obeys 802.1Qbb beside the kernel's own stack: it stops and starts queues.
 //!
 //! ```text
 //!   device -- MAC control, CNMs --> Sockets --> Pauses --> egress --> queues of the device <-- frames of programs
 //!                                                 |           ^
 //!                                              NicView      guard
-//!
-//!   controller   pause controller: which class to stop, start or limit; no clock, no socket
-//!   agent        thread that receives, consults the controller, and applies its changes
-//!   egress       queueing disciplines: a queue per class
-//!   guard        second process, which opens queues that a failed agent left stopped
-//!   backlog      opposite direction: a host that cannot keep up pauses its switch
 //! ```
 
 #![forbid(unsafe_code)]

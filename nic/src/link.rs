@@ -1,5 +1,5 @@
-//! The kernel's notifications about a device's link, and about changes of its queues by other programs. Requests of
-//! the agent and its guard have [a mark](MARK) and are excluded.
+//! Notifications about a device's link, and about changes of its queues by other programs: requests of agent and guard
+//! have [a mark](MARK).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -72,7 +72,6 @@ impl LinkEvents {
 }
 
 impl LinkMonitor {
-    /// Subscribes in the calling thread's network namespace. Other devices do not wake the thread.
     pub(crate) fn open(ifindex: u32) -> io::Result<LinkMonitor> {
         const LOAD_WORD: u16 = 0x20;
         const AND: u16 = 0x54;

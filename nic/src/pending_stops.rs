@@ -1,21 +1,17 @@
-//! XOFFs whose classes are not stopped yet. A response time counts from the first XOFF of a class to its stopped
-//! queue:
-//!
-//! * for a class that is resumed before the agent has read its XOFF, to the moment of reading;
-//! * for a stop that the kernel refused, or the guard undid, to the stop that succeeds.
+//! XOFFs whose classes are not stopped yet. A response time counts from the first XOFF to the stopped queue, or to the
+//! moment of reading if the class is resumed already.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// First unanswered XOFF, or else first of the last batch.
+    /// First unanswered XOFF, or first of the last batch.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,
 }
 
 impl PendingStops {
-    /// Begins a batch: all arrived frames are about to be read.
     pub(crate) const fn begin(&mut self) {
         self.batch = ClassSet::NONE;
     }
@@ -34,14 +30,13 @@ impl PendingStops {
         self.unanswered.insert(class);
     }
 
-    /// Returns the response time, unless the queue was stopped already.
     pub(crate) fn stopped(&mut self, now: Nanos, class: Class) -> Option<Nanos> {
         let pending = self.unanswered.contains(class);
         self.unanswered.remove(class);
         pending.then(|| now.since(self.at[class.index()]))
     }
 
-    /// Ends a batch; returns the response times of classes that were resumed before their stop.
+    /// Returns the response times of classes that were resumed before their stop.
     pub(crate) fn resumed(&mut self, now: Nanos, paused: ClassSet) -> impl Iterator<Item = Nanos> + use<> {
         let over = ClassSet(self.unanswered.0 & !paused.0);
         self.unanswered = ClassSet(self.unanswered.0 & paused.0);

@@ -1,13 +1,10 @@
-//! Times for which classes may have sent while paused, because another program had changed the queues.
-//!
-//! The kernel announces changes, so the queues were intact at the last time without an announcement. An unannounced
-//! defect may be as old as the last check.
+//! Times for which classes may have sent while paused, because another program had changed the queues. The kernel
+//! announces changes; an unannounced defect may be as old as the last check.
 
 use xoff_wire::units::{CLASSES, ClassSet, Nanos};
 
 pub(crate) type Paused = [Nanos; CLASSES];
 
-/// Pause times up to which stopped classes provably did not send.
 #[derive(Debug, Default)]
 pub(crate) struct Proof {
     whole: Paused,
@@ -23,7 +20,6 @@ impl Proof {
         (self.whole, self.last_unchanged) = (paused, paused);
     }
 
-    /// Returns the time for which each class in `reach` may have sent while paused.
     pub(crate) fn broken(&mut self, reach: ClassSet, announced: bool, paused: Paused) -> Paused {
         let since = if announced { self.last_unchanged } else { self.whole };
         let mut times = Paused::default();

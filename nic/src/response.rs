@@ -1,8 +1,6 @@
-//! Measurement of this host's response time, and the recommended `peer_response` of its switch.
+//! Response time of this host, from the arrival of a pause frame to the confirmed stop.
 //!
-//! A response time runs from the arrival of a pause frame to the kernel's confirmation of the stop.
-//! [`Response::recommended`] adds the frames in the device. A single late frame is lost, so it is the maximum of the
-//! last [`WINDOW`] pauses.
+//! A single late frame is lost, so the recommendation is the maximum of the last [`WINDOW`] pauses.
 
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -14,8 +12,8 @@ const STEP: Nanos = Nanos::from_micros(10);
 /// Assumed with and without real-time priority.
 const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 
-/// Pause near the shortest timeouts of transports: half of 67 ms (RoCE with a timeout of 14: 4.096 us x 2^14), and a
-/// sixth of TCP's 200 ms.
+/// Pause near transports' timeouts: half of 67 ms (RoCE with a timeout of 14: 4.096 us x 2^14), and a sixth of TCP's
+/// 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
 /// Response times. The agent's thread writes, any thread reads.
@@ -71,14 +69,14 @@ impl Response {
         rounded(EXPECTED[usize::from(!real_time)].after(self.ahead))
     }
 
-    /// Returns the `peer_response` that the switch's port needs: the longest of the last [`WINDOW`] response times,
-    /// plus the bytes in the device. `None` before enough pauses.
+    /// Returns the needed `peer_response`: the longest recent response time, plus the bytes in the device. `None`
+    /// before enough pauses.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
         (self.times.count() >= ENOUGH).then(|| self.needed())
     }
 
-    /// Returns the recommendation from any number of pauses, perhaps too low.
+    /// Returns the recommendation from any number of pauses.
     #[must_use]
     pub fn needed(&self) -> Nanos {
         let longest = self.recent.iter().map(Counter::get).max().unwrap_or(0);

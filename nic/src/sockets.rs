@@ -1,6 +1,5 @@
-//! MAC control and CNMs, received by a filtering packet socket. It comes before all other receivers, so it also works
-//! at a port of a kernel bridge. A membership makes the device receive 01:80:C2:00:00:01 without promiscuous mode; the
-//! kernel ends it with the process.
+//! MAC control and CNMs, received by a filtering packet socket, which comes before a kernel bridge. A membership makes
+//! the device receive 01:80:C2:00:00:01; the kernel ends it with the process.
 //!
 //! The kernel removes a VLAN tag, but tagged MAC control must pause nothing. So the filter truncates such a frame
 //! below any valid length, and the receiver restores a tag, which the parser rejects.
@@ -26,7 +25,6 @@ const CNM: u32 = 0x22e7;
 const CN_TAG: u32 = 0x22e9;
 /// ETH_P_ALL.
 const ALL: u16 = 3;
-/// Bytes read of a frame: more than the longest one of interest.
 const FRAME_MAX: usize = 256;
 /// Maximum frames per read, so that a flood cannot occupy a real-time thread.
 pub(crate) const AT_MOST: usize = 64;
@@ -102,12 +100,12 @@ impl Receiver {
         self.socket.as_fd()
     }
 
-    /// Returns the frames that arrived faster than they were read, since the last call.
+    /// Returns the frames lost since the last call.
     pub(crate) fn missed(&self) -> io::Result<u32> {
         xoff_xdp::host::missed(self.socket.as_fd())
     }
 
-    /// Passes up to [`AT_MOST`] frames, with their arrival on the clock of [`now`].
+    /// Passes up to [`AT_MOST`] frames with their arrival.
     pub(crate) fn receive(&mut self, mut take: impl FnMut(Nanos, &[u8])) -> io::Result<()> {
         let mut buffer = [0; FRAME_MAX];
         for _ in 0..AT_MOST {

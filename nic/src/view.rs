@@ -43,11 +43,11 @@ pub struct NicView {
     /// Repairs of the queues.
     pub repairs: Counter,
     pub(crate) defects: Counter,
-    /// Nanoseconds for which paused frames may have left, by class.
+    /// Nanoseconds in which paused frames may have left, by class.
     pub disobeyed: [Counter; CLASSES],
-    /// Deletions of a class's queue by another program, with its frames.
+    /// Deletions of a class's queue with its frames.
     pub deleted: [Counter; CLASSES],
-    /// MAC control frames and CNMs that arrived faster than they were read.
+    /// MAC control frames and CNMs lost unread.
     pub missed: Counter,
     /// Unexpected ends of the guard.
     pub guards_lost: Counter,
@@ -97,13 +97,13 @@ impl NicView {
         }
     }
 
-    /// Returns the `peer_response` that the switch's port needs, measured or expected.
+    /// Returns the needed `peer_response`, measured or expected.
     #[must_use]
     pub fn peer_response(&self) -> Nanos {
         self.response.recommended().unwrap_or_else(|| self.expected_response())
     }
 
-    /// Returns the `peer_response` that the switch's port is assumed to have.
+    /// Returns the assumed `peer_response`.
     #[must_use]
     pub fn expected_response(&self) -> Nanos {
         let expected = || self.response.expected(self.real_time.load(Relaxed));
@@ -156,7 +156,7 @@ impl NicView {
         })
     }
 
-    /// Describes the lossless classes whose queue another program deleted.
+    /// Describes deleted lossless queues.
     #[must_use]
     pub fn deletions(&self) -> Option<String> {
         let classes = self.settings.lossless.iter().filter(|class| self.deleted[class.index()].get() > 0);
@@ -169,7 +169,7 @@ impl NicView {
         })
     }
 
-    /// Describes the paused classes whose frames may have left, and for how long.
+    /// Describes disobeyed pauses.
     #[must_use]
     pub fn disobedience(&self) -> Option<String> {
         let times = Class::ALL.into_iter().zip(&self.disobeyed).filter(|(_, time)| time.get() > 0);

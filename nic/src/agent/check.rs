@@ -8,7 +8,6 @@ use crate::guard;
 use crate::proof::Paused;
 use crate::view::list;
 
-/// A check is repeated only if the guard opened a class meanwhile.
 const CHECKS_AT_END: u32 = 8;
 
 impl Agent {
@@ -27,8 +26,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Runs at announced changes and every second. Returns `false` if the guard opened a class meanwhile: call it
-    /// again.
+    /// Returns `false` if the guard opened a class meanwhile: call it again.
     pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));
@@ -42,7 +40,7 @@ impl Agent {
             }
         };
         if !self.check_guard(now).is_empty() {
-            // A class opened by the guard is no defect, and the dump may predate the opening: compare again soon.
+            // The dump may predate the guard's opening, which is no defect: compare again soon.
             self.check_again(was_announced, doubted);
             return Ok(false);
         }
@@ -98,7 +96,6 @@ impl Agent {
             all += counter.get();
         }
         let of_now: u64 = times.iter().map(|time| time.0).sum();
-        // Logs the first time, and at each doubling of the sum.
         if of_now > 0 && (all == of_now || all.ilog2() > (all - of_now).ilog2()) {
             let classes = Class::ALL.into_iter().filter(|class| times[class.index()] > Nanos::ZERO).collect();
             let longest = times.iter().copied().max().unwrap_or_default();

@@ -1,5 +1,5 @@
 //! A switch's classifier ([`xoff_flow_control::classify`]) for frames of the kernel's stack, in classic BPF. The
-//! outermost tag may be in the kernel's metadata, as on a VLAN device. The program always returns a class in the tree.
+//! outermost tag may be in the kernel's metadata.
 
 use xoff_flow_control::settings::Trust;
 use xoff_netlink::tc::BpfInstruction;
@@ -112,7 +112,7 @@ impl Assembler {
         self.put(test, k)
     }
 
-    /// Returns `answers[A]`; a larger A returns the last element.
+    /// Returns `answers[A]`, or the last element.
     fn table(&mut self, answers: &[u32]) {
         self.table_from(0, answers);
     }
@@ -167,7 +167,7 @@ pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstr
     code.finish()
 }
 
-/// Stores PCP and EtherType in memory, and the payload's offset in X.
+/// Stores PCP and EtherType, and the payload's offset in X.
 fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     let [inline, tagged, cn_tag, ip] = [(); 4].map(|()| code.label());
     let not_8021q = code.label();
@@ -194,7 +194,7 @@ fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     code.put(STORE, ETHER_TYPE);
 }
 
-/// Returns the label at which the DSCP is loaded; without one it jumps to `none`.
+/// Jumps to `none` without a DSCP.
 fn read_dscp(code: &mut Assembler, none: Label) -> Label {
     let [ipv4, dscp] = [(); 2].map(|()| code.label());
     code.put(LOAD_MEMORY, ETHER_TYPE).when(IF_EQUAL, IPV4, ipv4).unless(IF_EQUAL, IPV6, none);
@@ -210,7 +210,6 @@ fn read_dscp(code: &mut Assembler, none: Label) -> Label {
     dscp
 }
 
-/// Drops the frame that wakes the queues, and passes all others.
 pub(super) fn wake_program() -> Vec<BpfInstruction> {
     let mut code = Assembler::default();
     let other = code.label();

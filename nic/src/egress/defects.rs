@@ -1,4 +1,4 @@
-//! Parts of a tree that differ from the agent's settings.
+//! Defects of a tree.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum Part {
     Waker,
     /// Filter that classifies frames.
     Classifier,
-    /// Another program's filter or class that takes frames before the agent's.
+    /// Foreign filter or class that takes frames first.
     Foreign,
     /// Class of the shaper.
     Class(Class),

@@ -1,10 +1,8 @@
-//! The queue of one class, which keeps its frames while it is stopped.
+//! Queue of one class, which keeps its frames while it is stopped.
 //!
 //! `plug` is made for this. Without it `tbf` serves: each frame of a stopped bucket costs more than it holds. The
-//! kernel polls a restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake).
-//!
-//! A queueing discipline in BPF (Linux 6.16) is no third kind: the kernel accepts it only at a device's root or below
-//! `mq`, not below a shaper.
+//! kernel polls a restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake). BPF
+//! queueing disciplines (Linux 6.16) are no third kind: the kernel accepts none below a shaper.
 
 use std::fmt;
 use std::thread;
@@ -39,7 +37,7 @@ impl Leaf {
         }
     }
 
-    /// Returns the kind that this kernel supports, found by a trial in a new network namespace.
+    /// Returns the kind that this kernel supports, found in a new network namespace.
     ///
     /// # Errors
     /// Returns an error without either kind, or without CAP_SYS_ADMIN.

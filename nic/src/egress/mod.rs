@@ -49,7 +49,7 @@ pub use settings::EgressSettings;
 pub use tree::QueueDump;
 pub(crate) use tree::class_of;
 
-/// Upper half of the requests' sequence numbers, which identifies their notifications.
+/// Upper half of the requests' sequence numbers.
 pub(crate) const MARK: u16 = 0x786e;
 
 /// Counters and backlog of a leaf.
@@ -59,7 +59,7 @@ pub struct LeafCounts {
     pub frames: u64,
     /// Bytes sent, without FCS.
     pub bytes: u64,
-    /// Frames dropped: the leaf was full, or its MTU shorter.
+    /// Frames dropped: leaf full, or frame too long.
     pub dropped: u64,
     /// Frames queued.
     pub waiting_frames: u64,
@@ -68,7 +68,7 @@ pub struct LeafCounts {
 }
 
 impl LeafCounts {
-    /// Lower counters are those of a new leaf.
+    /// Adds the counts since `last`; lower counters are those of a new leaf.
     fn add(&mut self, last: &mut Statistics, now: Statistics) {
         let has_fewer_drops = now.drops.wrapping_sub(last.drops).cast_signed() < 0;
         if now.frames < last.frames || now.bytes < last.bytes || has_fewer_drops {
@@ -89,7 +89,7 @@ pub struct Repair {
     pub found: Defects,
     /// Parts missing or changed after.
     pub left: Defects,
-    /// Classes whose leaf was deleted: its frames are lost, and counted nowhere.
+    /// Classes whose leaf was deleted with its frames, which are counted nowhere.
     pub deleted: ClassSet,
     /// Error that ended the repair early.
     pub refused: Option<EgressError>,
@@ -117,7 +117,7 @@ impl Egress {
     const DRAIN: Duration = Duration::from_millis(300);
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device and reads its state. Changes nothing, except that it undoes changes of a killed switch.
+    /// Claims the device and reads its state; changes nothing, except that it undoes changes of a killed switch.
     ///
     /// # Errors
     /// Returns [`EgressError`].
@@ -129,7 +129,7 @@ impl Egress {
             Left::Changes(before) => Some(before),
             _ => None,
         };
-        // Changes of a killed switch are undone by now: this is the device's own state.
+        // Changes of a killed switch are undone by now.
         let nodes = egress.tc.qdiscs(ifindex)?;
         // A leftover tree is taken over; its journal has the state before it.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
@@ -145,7 +145,7 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Builds the tree with every class running without limit. Takes over a killed agent's tree, with its frames.
+    /// Builds the tree with every class running, or takes over a killed agent's, with its frames.
     ///
     /// # Errors
     /// Returns [`EgressError`] and leaves the device unchanged.
@@ -188,7 +188,6 @@ impl Egress {
         write.map_err(|source| EgressError::system("write down what was at", self.tree.device(), source))
     }
 
-    /// Undoes the changes of a killed switch.
     fn left(&mut self) -> Result<Left<SavedState>, EgressError> {
         let Some(claim) = &self.claim else { return Ok(Left::Nothing) };
         let left = self.journal.left(claim);
@@ -244,7 +243,7 @@ impl Egress {
         })
     }
 
-    /// Undoes the changes of a killed agent or switch, if any.
+    /// Undoes the changes of a killed agent or switch.
     ///
     /// # Errors
     /// Returns an error if another process uses the device, or one of [`Egress::prepare`].
@@ -281,7 +280,7 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Adapts the tree to the device's MTU; call periodically. After a refusal it keeps the previous one.
+    /// Adapts the tree to the device's MTU, periodically; keeps the previous one after a refusal.
     ///
     /// # Errors
     /// Returns [`EgressError::TooLong`], or one of [`Egress::stop`].
@@ -303,11 +302,11 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Repairs differences of a [dump](Self::dump), stopping classes before frames are led to them. `doubted` are
-    /// classes whose leaf another program changed.
+    /// Repairs differences of a [dump](Self::dump), stopping classes first. `doubted` are classes whose leaf another
+    /// program changed.
     ///
     /// # Errors
-    /// Returns [`EgressError::Replaced`] if another program's queueing discipline is at the root; it stays.
+    /// Returns [`EgressError::Replaced`] if the root is another program's; it stays.
     pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet) -> Result<Repair, EgressError> {
         let is_theirs = |node: &&Node| node.parent == Handle::ROOT && node.handle != Handle::NONE;
         if !Tree::is_in(&dump.qdiscs)
@@ -333,7 +332,7 @@ impl Egress {
         Ok(Repair { found, left, deleted, refused: repaired.err() })
     }
 
-    /// Prepares stops and starts for the device's MTU; returns true if it has changed.
+    /// Prepares for the device's MTU; returns true if it has changed.
     ///
     /// # Errors
     /// Returns [`EgressError::TooLong`], or an error if the device is gone.
@@ -356,7 +355,7 @@ impl Egress {
         Ok(self.tree.limit(&mut self.tc, class, rate)?)
     }
 
-    /// Returns each leaf's counts since installation, or since creation for a tree [found](Egress::find).
+    /// Returns each leaf's counts since installation.
     ///
     /// # Errors
     /// Returns the errors of [`Egress::stop`].
@@ -378,7 +377,7 @@ impl Egress {
         self.tree.leaf()
     }
 
-    /// Returns the device's index in its network namespace.
+    /// Returns the device's index.
     #[must_use]
     pub fn ifindex(&self) -> i32 {
         self.tree.ifindex()
@@ -408,13 +407,13 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Starts all classes, waits briefly for their frames to leave, and restores the device.
+    /// Starts all classes, waits briefly for their frames, and restores the device.
     #[must_use]
     pub fn remove(mut self) -> Removed {
         self.put_back(true)
     }
 
-    /// `had_tree`: the tree was built, so another root is another program's.
+    /// Restores the device. `had_tree`: another root is another program's.
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
@@ -448,7 +447,6 @@ impl Egress {
         removed
     }
 
-    /// Waits until no frame is queued, or the time is over.
     fn empty(&mut self, removed: &mut Removed) -> Result<(), EgressError> {
         let _ = self.fit(); // if the MTU is too long, the class starts with its old settings
         self.open()?;
@@ -467,7 +465,6 @@ impl Egress {
 
 impl Drop for Egress {
     fn drop(&mut self) {
-        // A tree without a claim belongs to its creator.
         if !self.removed && self.claim.is_some() {
             self.put_back(true);
         }
@@ -485,8 +482,7 @@ pub struct Removed {
     pub warnings: Vec<String>,
 }
 
-/// Waits for the previous owner: the kernel closes a dying process's descriptors one by one, so its guard learns of
-/// the death before the device is free.
+/// Waits for the previous owner: its guard learns of its death before the kernel has closed its last descriptor.
 fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
 }

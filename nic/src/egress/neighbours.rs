@@ -1,5 +1,5 @@
-//! Queues of packets that wait for a neighbour's address. By default they drop beyond one socket's send buffer. The
-//! agent raises the limit to a leaf's, so that sockets block instead.
+//! Limits of packets that wait for a neighbour's address, raised to a leaf's, so that sockets block instead of
+//! dropping.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt as _;
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of a device's neighbour queues, in the network namespace of the opening thread; usable from any thread.
 #[derive(Debug)]
 pub(super) struct NeighbourQueues {
     device: String,
@@ -60,7 +59,6 @@ impl NeighbourQueues {
 }
 
 impl NeighbourBytes {
-    /// Returns `self` where `now` equals `set`, else `now`.
     pub(super) fn unless_changed(self, set: NeighbourBytes, now: NeighbourBytes) -> NeighbourBytes {
         let of = |family: usize| {
             let is_ours = set.0[family] == now.0[family];

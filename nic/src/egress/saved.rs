@@ -79,8 +79,7 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns the state to restore after a killed agent, with present values where another program has changed them.
-    /// `nodes`: queueing disciplines of a device without the tree; `None` if the tree is there.
+    /// Returns present values where another program has changed them. `nodes`: `None` if the tree is there.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -102,7 +101,7 @@ impl SavedState {
     }
 
     /// Replaces the tree in one request, so that a killed process leaves one or the other. After a refusal tries the
-    /// root's kind with the kernel's defaults, then the device's default. Returns failures.
+    /// kind's defaults, then the device's.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();
@@ -121,7 +120,6 @@ impl SavedState {
         warnings
     }
 
-    /// Restores everything outside the tree; returns failures.
     pub(super) fn put_rest_back(
         &self,
         device: &str,

@@ -13,7 +13,7 @@ const HEADERS: u32 = 14 + 8;
 pub struct EgressSettings {
     /// Device, line rate and classification.
     pub nic: NicSettings,
-    /// Bytes of layer 1 by which the shaper may exceed its rate after a late timer; part of a peer's headroom.
+    /// Bytes of layer 1 by which a late timer may exceed the rate; part of a peer's headroom.
     pub burst: Bytes,
     /// Bytes that a lossless class may queue.
     pub limit_lossless: u32,
@@ -27,8 +27,8 @@ impl EgressSettings {
     /// Used share of the line. A hundredth of the rest covers the difference of two clocks; the remainder drains a
     /// burst from the device's ring within a hundred times its delay.
     pub const SHARE: f64 = 0.99;
-    /// 64 MiB: three hundred sockets with Linux's default send buffer (208 KiB), or 65 frames of 4 KiB of soft-RoCE
-    /// for each of 250 queue pairs.
+    /// 64 MiB: three hundred sockets with Linux's default send buffer, or 65 soft-RoCE frames of 4 KiB for each of 250
+    /// queue pairs.
     pub const LIMIT_LOSSLESS: u32 = 64 << 20;
     /// 4 MiB: more than an ordinary queue of a thousand frames.
     pub const LIMIT_LOSSY: u32 = 4 << 20;
@@ -45,14 +45,14 @@ impl EgressSettings {
         }
     }
 
-    /// Returns the maximum bytes of layer 1 that leave after [`Egress::stop`](super::Egress::stop): the frame in the
-    /// driver and the shaper's burst. A peer's headroom must hold them.
+    /// Returns the maximum bytes of layer 1 after a stop: the frame in the driver and the shaper's burst. A peer's
+    /// headroom must hold them.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))
     }
 
-    /// Returns the default burst: 100 us of the line, an idle machine's worst timer delay, and at least two frames.
+    /// Returns 100 us of the line, an idle machine's worst timer delay, and at least two frames.
     #[must_use]
     pub fn burst_at(speed: BitRate) -> Bytes {
         const TWO_FRAMES: Bytes = Bytes(2 * 1542);

@@ -1,4 +1,4 @@
-//! Handles and requests of the tree, and the frame that wakes it.
+//! Requests of the tree.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use super::error::EgressError;
 use super::settings::{OVERHEAD, longest_at, overrun};
 use super::{EgressSettings, Leaf};
 
-/// Identifies a leftover tree; the kernel chooses none below 0x8000.
+/// Number of a tree; the kernel chooses none below 0x8000.
 const MAJOR: u16 = 0x786e;
 /// Major number of class 0's leaf; the others follow.
 const LEAVES: u16 = 0x7870;
@@ -31,7 +31,7 @@ const LEAST: u16 = 60 + OVERHEAD;
 /// Longest frame that costs less than a bucket's maximum.
 const LONGEST: u32 = 65_522;
 
-/// Queueing disciplines, classes and filters of a device.
+/// State of a device's queues.
 #[derive(Debug)]
 pub struct QueueDump {
     pub(super) qdiscs: Vec<Node>,
@@ -55,7 +55,6 @@ impl QueueDump {
         self.classes.iter().find(|node| node.handle == handle)
     }
 
-    /// Returns filters that precede or replace the agent's classifier.
     fn foreign_filters(&self) -> impl Iterator<Item = &Node> {
         let precedes = |node: &&Node| node.chain == 0 && node.priority() <= CLASSIFY;
         // A node without handle stands for all filters of its priority and protocol.
@@ -195,7 +194,7 @@ impl Tree {
         Ok(true)
     }
 
-    /// After a refusal the tree keeps the previous MTU, and accepted changes are repaired as defects.
+    /// Keeps the previous MTU after a refusal; accepted changes are repaired as defects.
     pub(super) fn follow(
         &mut self,
         tc: &mut Conversation,
@@ -214,7 +213,6 @@ impl Tree {
         Ok(sent?)
     }
 
-    /// Sends all requests that contain a frame length.
     fn resize(&mut self, tc: &mut Conversation, stopped: ClassSet) -> Result<(), TcError> {
         tc.send(&mut self.line())?;
         for class in Class::ALL {
@@ -243,7 +241,6 @@ impl Tree {
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
-    /// All classes run.
     pub(super) fn grow(&mut self, tc: &mut Conversation) -> Result<(), EgressError> {
         tree(tc.send(&mut self.line()))?;
         for class in Class::ALL {
@@ -256,7 +253,6 @@ impl Tree {
         self.wake()
     }
 
-    /// `doubted`: classes whose leaf another program changed, perhaps invisibly.
     pub(super) fn defects(&self, dump: &QueueDump, stopped: ClassSet, doubted: ClassSet) -> Defects {
         let line = dump.class(LINE_HANDLE).is_some_and(|node| self.line_class().agrees_with(node));
         let class_is_whole = |class| {
@@ -363,7 +359,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Without a configured kind tries class 0, which is served last.
+    /// Tries class 0, which is served last.
     fn choose(&self, tc: &mut Conversation) -> Result<Leaf, EgressError> {
         let place = leaf_place(self.ifindex, Class::ALL[0]);
         let there = tc.qdiscs(self.ifindex)?;
@@ -461,8 +457,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the kernel poll the queues: a bucket whose rate changed waits for a time computed from the old rate,
-    /// unless a frame is sent. The tree's first filter drops this frame uncounted.
+    /// Makes the kernel poll: a bucket whose rate changed waits for a time computed from the old rate, unless a frame
+    /// is sent. The tree's first filter drops this frame uncounted.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());

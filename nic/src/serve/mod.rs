@@ -1,5 +1,4 @@
-//! HTTP of a host's agent: `/metrics`, `/status` and `/healthz`. Requests only read counters, so they never delay the
-//! agent.
+//! HTTP of a host's agent. Requests only read counters, so they never delay it.
 
 mod metrics;
 mod status;
@@ -29,7 +28,7 @@ pub fn serve(view: Arc<NicView>, http: Http) -> Result<ControlHandle, ControlErr
     control::serve_routes(http, routes(view))
 }
 
-/// Starts a thread that reports to a service manager, as long as the agent checks its queues.
+/// Starts a thread that reports a working agent to a service manager.
 pub fn agent_lives(view: Arc<NicView>) {
     let Some(every) = service::interval() else { return };
     let mut looks = 0;

@@ -43,7 +43,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Creates a veth pair with pfifos at both ends, which have the same name.
+    /// Creates a veth pair with pfifos and equal names at both ends.
     pub fn new() -> Bed {
         let mut lab = Lab::new();
         let (a, b) = (lab.namespace("host").unwrap(), lab.namespace("peer").unwrap());
@@ -174,7 +174,6 @@ impl Sender {
         self.sent.load(Ordering::SeqCst)
     }
 
-    /// Waits until the program sleeps in the system call that sends.
     pub fn await_sleep(&self) {
         wait_for("the sender to sleep in sendto", || {
             let call = fs::read_to_string(format!("/proc/self/task/{}/syscall", self.task)).ok()?;
@@ -188,7 +187,6 @@ impl Sender {
     }
 }
 
-/// Returns the numbers of the next `count` datagrams.
 pub fn received(socket: &UdpSocket, count: usize) -> Vec<usize> {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut datagram = [0; DATAGRAM];

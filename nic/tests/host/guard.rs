@@ -1,4 +1,4 @@
-//! Work of the guard after the agent fails.
+//! Guard of a failed agent.
 
 use std::env;
 use std::fs;
@@ -17,7 +17,6 @@ use xoff_wire::units::Nanos;
 
 use crate::bed::{Bed, DEVICE, DSCP_LOSSLESS, LOSSLESS, install, peer_ipv4, received, settings, wait_for};
 
-/// Role in which a test starts itself as another process.
 const ROLE: &str = "XOFF_NIC_ROLE";
 const COUNT: usize = 50;
 const HOUR: Nanos = Nanos::from_secs(3600);
@@ -56,7 +55,6 @@ fn await_guarding(guard: Pid) {
     });
 }
 
-/// Stops a class in the order of an agent.
 fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
     let mut egress = install(&settings()).unwrap();
     let mut guard = Guard::start(again(test, "guard")).unwrap();

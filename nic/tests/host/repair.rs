@@ -1,4 +1,4 @@
-//! Changes of a running host's queues by another program, named and repaired.
+//! Repairs of a running host's queues.
 
 use std::process::Command;
 
