@@ -224,7 +224,7 @@ impl Agent {
         }
     }
 
-    /// Before frames are read: frames received after a loss of the link must be obeyed.
+    /// Reads link events before frames: frames received after a loss of the link must be obeyed.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
         let changes = self.link.read().map_err(self.refused("watch the link of"))?;

@@ -59,7 +59,6 @@ impl BacklogPause {
     }
 }
 
-/// Polling thread; dropping it resumes the switch.
 #[derive(Debug)]
 pub(crate) struct BacklogWatch {
     stop: Arc<AtomicBool>,

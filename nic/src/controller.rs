@@ -41,7 +41,6 @@ pub enum Change {
 #[derive(Clone, Copy, Debug)]
 struct AppliedState {
     stopped: bool,
-    /// `None` if the kernel refused the last change.
     rate: Option<BitRate>,
     limit_from: Nanos,
     again_from: Nanos,

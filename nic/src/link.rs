@@ -38,14 +38,12 @@ pub(crate) struct LinkMonitor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkEvents {
     pub(crate) of_link: bool,
-    /// The link may be up again.
     pub(crate) lost: bool,
     pub(crate) of_queues: bool,
     pub(crate) leafs: ClassSet,
 }
 
 impl LinkEvents {
-    /// Events that an overflowing socket may have missed.
     const ANY: LinkEvents = LinkEvents { of_link: true, lost: true, of_queues: true, leafs: ClassSet::ALL };
 
     fn of(message: &[u8; 64]) -> LinkEvents {

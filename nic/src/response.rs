@@ -5,7 +5,6 @@
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Pauses needed for a recommendation.
 const ENOUGH: u64 = 100;
 const WINDOW: usize = 1_000;
 const STEP: Nanos = Nanos::from_micros(10);

@@ -100,12 +100,10 @@ impl Receiver {
         self.socket.as_fd()
     }
 
-    /// Returns the frames lost since the last call.
     pub(crate) fn missed(&self) -> io::Result<u32> {
         xoff_xdp::host::missed(self.socket.as_fd())
     }
 
-    /// Passes up to [`AT_MOST`] frames with their arrival.
     pub(crate) fn receive(&mut self, mut take: impl FnMut(Nanos, &[u8])) -> io::Result<()> {
         let mut buffer = [0; FRAME_MAX];
         for _ in 0..AT_MOST {

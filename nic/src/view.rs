@@ -38,7 +38,6 @@ pub struct NicView {
     pub longest_pause: [Counter; CLASSES],
     /// Changes that the kernel refused.
     pub refused: Counter,
-    /// Classes whose last change the kernel refused.
     pub(crate) unsettled: Counter,
     /// Repairs of the queues.
     pub repairs: Counter,

@@ -10,7 +10,6 @@ const FRAME: u32 = 1_496;
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 const WARM_UP: Picos = Picos::from_micros(1_000);
 const HOPS: u64 = 6_000_000;
-/// The fastest tenth shows the speed without interference.
 const PARTS: u64 = 60;
 
 fn main() {

@@ -14,7 +14,6 @@ use turns::Turns;
 pub(crate) use wheel::BUCKETS;
 use wheel::Wheel;
 
-/// Place (highest bits), time, subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry(u128);
 
@@ -108,7 +107,6 @@ impl Calendar {
         self.wheels[part].lay_up(entry);
     }
 
-    /// Returns false if no event is left.
     #[inline(never)]
     pub(crate) fn open(&mut self, end: Picos, order: Order) -> bool {
         self.close();
@@ -386,7 +384,6 @@ mod tests {
         }
     }
 
-    /// All places are busy.
     // proves: sim-timing
     #[test]
     fn turns_of_two_sides_span_two_reaches() {

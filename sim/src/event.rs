@@ -7,7 +7,6 @@ pub(crate) const NUMBERS_MAX: u32 = 1 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Left(LinkId),
-    /// Complete arrival of the first frame in flight.
     Arrived(LinkId),
     Due(NodeId),
     Late(LinkId),

@@ -480,7 +480,6 @@ impl FirstLinks {
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);
-    // A busy direction causes two events per frame.
     let frame_shortest = directions.iter().map(|(.., line)| frame(line).0).min().unwrap_or(1);
     let wanted =
         frame_shortest.saturating_mul(EVENTS_WANTED * parts as u64) / (2 * directions.len().max(1) as u64);

@@ -49,7 +49,6 @@ pub(crate) struct Faults {
     pub(crate) control: Option<(ControlFaults, fastrand::Rng)>,
     /// Pool numbers of frames in flight.
     pub(crate) doomed: Vec<u32>,
-    /// Frames by arrival time and sequence number.
     pub(crate) late: BTreeMap<(Picos, u64), Packet>,
     pub(crate) fault_counts: FaultCounts,
 }

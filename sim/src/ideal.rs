@@ -93,7 +93,6 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let of_port = |port: &PortSettings| of_classes(port, lossy, smallest).saturating_add(UNUSED);
     let mut data = settings.ports.iter().map(of_port).fold(0, u32::saturating_add);
     if let Memory::Shared(shared) = &settings.memory {
-        // The pool, the reserves of each queue, and headroom.
         let own = |class: &ClassSettings| class.ingress_reserve.0 + class.egress_reserve.0 + class.headroom.0;
         let own: u64 = settings.ports.iter().flat_map(|port| &port.classes).map(own).sum();
         let most = count(Bytes(own.saturating_add(shared.pool.0)), smallest);

@@ -116,7 +116,6 @@ impl Links {
         self.links[id.0 as usize].back
     }
 
-    /// Schedules the next arrival, too.
     #[inline]
     pub(crate) fn arrived(&mut self, id: LinkId, pool: &Pool) -> Option<Packet> {
         let link = &mut self.links[id.0 as usize];

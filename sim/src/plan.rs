@@ -181,7 +181,6 @@ impl Plan {
         self.directions().map(drop)
     }
 
-    /// Returns both directions of all links, by sender.
     pub(crate) fn directions(&self) -> Result<Vec<(End, End, Line)>, PlanError> {
         let both = |&(a, b, line): &(At, At, Line)| {
             let (a, b) = (self.end(a), self.end(b));

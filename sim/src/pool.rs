@@ -16,7 +16,6 @@ const HEAD: usize = 128;
 /// Bytes for tags: initially, and at most with a full head.
 const ROOM: u8 = 8;
 const ROOM_MAX: u8 = 42;
-/// Three cache lines per cell.
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
@@ -29,7 +28,6 @@ const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;
 
-/// Value of `kept` for frames in `Pool::long`.
 const KEPT_WHOLE: u8 = u8::MAX;
 const _: () = assert!(BYTES < KEPT_WHOLE as usize);
 
@@ -174,7 +172,6 @@ impl Pool {
         &mut cell.bytes[kept]
     }
 
-    /// Returns the new length, or `None` without room.
     #[allow(clippy::cast_possible_truncation)] // BYTES fit
     pub(crate) fn move_start(&mut self, packet: Packet, by: i32) -> Option<u32> {
         let cell = &mut self.cells[packet.index()];

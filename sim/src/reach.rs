@@ -36,7 +36,6 @@ pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
     directions.iter().for_each(|(from, ..)| links[from.node.index()] += 1);
     let most = LINKS.max(directions.len().div_ceil(PARTS));
     let mut waits = Vec::new();
-    // Current part of each side, and its number of links.
     let mut open = [None; 2];
     let part_of = |(side, links): (&Side, usize)| {
         let (part, used) =
@@ -51,7 +50,6 @@ pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
     Parts::new(of, waits, directions.iter().map(|(from, to, _)| (from.node.0, to.node.0)))
 }
 
-/// Returns one side for fabrics that are not bipartite.
 fn sides(nodes: usize, directions: &[(End, End, Line)]) -> Box<[Side]> {
     let mut peers = vec![Vec::new(); nodes];
     directions.iter().for_each(|(from, to, _)| peers[from.node.index()].push(to.node.index()));

@@ -31,7 +31,6 @@ impl Slots {
         u32::try_from(self.packets.len()).expect("they were counted in 32 bits")
     }
 
-    /// Returns the number of frames.
     pub(crate) fn clear(&mut self, pool: &mut Pool) -> u64 {
         let mut is_free = vec![false; self.packets.len()];
         self.data.iter().chain(&self.control).for_each(|slot| is_free[*slot as usize] = true);

@@ -51,7 +51,6 @@ impl Picos {
 }
 
 impl From<Nanos> for Picos {
-    /// Returns the first picosecond of a nanosecond.
     #[inline]
     fn from(nanos: Nanos) -> Picos {
         Picos::from_nanos(nanos.0)

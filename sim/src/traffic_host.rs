@@ -68,7 +68,6 @@ impl Habits {
 #[derive(Debug)]
 pub struct TrafficHost {
     place: Place,
-    /// Frames, the first on the line.
     sending: VecDeque<Packet>,
     due: Nanos,
     /// State after the start, before which received frames are dropped.
@@ -82,11 +81,9 @@ struct Running {
     line: BitRate,
     habits: Habits,
     stalls: Option<StallTimes>,
-    /// End of the current sleep or stall.
     looks_from: Nanos,
     longest_stall: Nanos,
     arrived: VecDeque<Packet>,
-    /// Bytes on the line.
     committed: Bytes,
     begin: Nanos,
     streams: Vec<Stream>,

@@ -33,7 +33,6 @@ fn dropped(fabric: &Fabric) -> u64 {
     DropReason::ALL.iter().map(of_all).sum()
 }
 
-/// Accounts for every frame: none dropped or reordered.
 fn check(fabric: &Fabric) {
     for switch in fabric.switches() {
         assert_eq!(switch.switch().ledger().missing(), 0);

@@ -138,7 +138,6 @@ fn invalid_plan_names_its_error() {
     assert_eq!(topology::chain(3, LINE).check(), Ok(()));
 }
 
-/// Four switches in a square, and one without a path.
 #[test]
 fn shortest_ways_are_found_and_of_several_the_lowest_port() {
     let kind = Arc::new(Ideal::beside(LINE).switch(3));

@@ -165,7 +165,6 @@ fn frame(to: u32, from: u32, len: u64) -> Vec<u8> {
     bytes
 }
 
-/// Splits `total` into the fewest parts, as even as possible.
 fn parts(total: u64, most: u64) -> impl Iterator<Item = u64> {
     let count = total.div_ceil(most);
     (0..count).map(move |part| total / count + u64::from(part < total % count))

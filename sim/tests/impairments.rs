@@ -417,7 +417,6 @@ fn of_several_at_once_that_which_ends_last_holds() {
     };
     assert_eq!(run(&|switch, until, net| switch.stall(until, net)), (0, (10, come(end, 10))));
     assert_eq!(run(&|switch, until, net| switch.refuse(PortId(1), until, net)), (0, (10, come(end, 10))));
-    // One frame fits the commit.
     assert_eq!(run(&|switch, until, net| switch.complete_late(until, net)), (1, (10, come(end, 9))));
 }
 

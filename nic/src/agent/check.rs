@@ -40,7 +40,6 @@ impl Agent {
             }
         };
         if !self.check_guard(now).is_empty() {
-            // The dump may predate the guard's opening, which is no defect: compare again soon.
             self.check_again(was_announced, doubted);
             return Ok(false);
         }

@@ -112,7 +112,6 @@ impl Assembler {
         self.put(test, k)
     }
 
-    /// Returns `answers[A]`, or the last element.
     fn table(&mut self, answers: &[u32]) {
         self.table_from(0, answers);
     }
@@ -194,7 +193,6 @@ fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     code.put(STORE, ETHER_TYPE);
 }
 
-/// Jumps to `none` without a DSCP.
 fn read_dscp(code: &mut Assembler, none: Label) -> Label {
     let [ipv4, dscp] = [(); 2].map(|()| code.label());
     code.put(LOAD_MEMORY, ETHER_TYPE).when(IF_EQUAL, IPV4, ipv4).unless(IF_EQUAL, IPV6, none);

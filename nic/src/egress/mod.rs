@@ -280,7 +280,7 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Adapts the tree to the device's MTU, periodically; keeps the previous one after a refusal.
+    /// Adapts the tree to the device's MTU (call it periodically), or keeps the previous one after a refusal.
     ///
     /// # Errors
     /// Returns [`EgressError::TooLong`], or one of [`Egress::stop`].

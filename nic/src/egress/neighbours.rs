@@ -1,5 +1,5 @@
-//! Limits of packets that wait for a neighbour's address, raised to a leaf's, so that sockets block instead of
-//! dropping.
+//! Limits of queues for packets that wait for a neighbour's address, raised to a leaf's, so that sockets block instead
+//! of dropping.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -9,7 +9,6 @@ use super::error::EgressError;
 use super::neighbours::{NeighbourBytes, NeighbourQueues};
 use super::tree::ROOT;
 
-/// Kinds that the kernel's reported options recreate.
 const KINDS: [&str; 12] = [
     "noqueue",
     "pfifo",

@@ -15,7 +15,6 @@ use super::{EgressSettings, Leaf};
 
 /// Number of a tree; the kernel chooses none below 0x8000.
 const MAJOR: u16 = 0x786e;
-/// Major number of class 0's leaf; the others follow.
 const LEAVES: u16 = 0x7870;
 /// Shaper of the line; also class 0's minor number.
 const LINE_HANDLE: Handle = Handle::new(MAJOR, 1);
@@ -106,7 +105,6 @@ pub(super) struct Tree {
     shaped: u64,
     burst: Bytes,
     ceils: [u64; CLASSES],
-    /// Waker and classifier; `None` in a tree that was found.
     filters: Option<[Filter; 2]>,
     stop: Vec<Request>,
     start: Vec<Request>,
@@ -327,7 +325,6 @@ impl Tree {
         dump.qdisc(handle).is_some_and(|node| (node.kind.as_str(), node.parent) == (self.leaf.name(), parent))
     }
 
-    /// Keeps the frames of a leaf of the same kind.
     fn put_leaf(
         &self,
         tc: &mut Conversation,

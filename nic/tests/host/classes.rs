@@ -53,7 +53,6 @@ fn tags() -> Vec<Vec<(u16, u16)>> {
     pcps.chain(others).collect()
 }
 
-/// Returns each DSCP over both IP versions, and malformed IP packets.
 fn payloads() -> Vec<(u16, Vec<u8>)> {
     let v4 = |first: u8, dscp: u8, len: usize| {
         let mut bytes = vec![first, dscp << 2 | 1];
@@ -95,12 +94,10 @@ struct Road {
 }
 
 impl Road {
-    /// All tags are in the frame.
     fn sent(egress: &Egress) -> Road {
         Road { how: "sent", index: egress.ifindex(), senders: Vec::new() }
     }
 
-    /// The outermost tag is in metadata.
     fn forwarded(egress: &Egress) -> Road {
         let ip = |words: &str| assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success());
         ip("link add nic1 type veth peer name nic2");

@@ -43,7 +43,6 @@ fn await_line(lines: &mut Lines<BufReader<ChildStdout>>, begin: &str) -> String 
     lines.map_while(Result::ok).find_map(|line| line.strip_prefix(begin).map(str::to_owned)).unwrap()
 }
 
-/// Signals that end an agent, but not its guard.
 const ENDING: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
 
 fn await_guarding(guard: Pid) {

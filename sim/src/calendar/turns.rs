@@ -24,7 +24,8 @@ pub(crate) struct Parts {
     least: Box<[u32]>,
 }
 
-/// Maximum lead of a part over another, in reaches. Nearer parts only shorten turns. The end of a run depends on it.
+/// Maximum lead of a part over another, in reaches. Treating distant parts as nearer only shortens turns. The end of a
+/// run depends on it.
 const FAR: u8 = 8;
 
 impl Parts {
@@ -67,7 +68,6 @@ impl Parts {
         Picos(reach.0.saturating_mul(self.apart[part][part].into()))
     }
 
-    /// Yields the times from which pending events of each part may affect `part`.
     fn felt<'a>(
         &'a self,
         part: usize,

@@ -17,7 +17,6 @@ pub(super) struct Wheel {
     buckets: Box<[Vec<Entry>]>,
     occupied: [u64; WORDS],
     from: u64,
-    /// Entries outside the wheel, later or earlier.
     far: BinaryHeap<Reverse<(Picos, Entry)>>,
 }
 

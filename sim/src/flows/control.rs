@@ -37,7 +37,6 @@ impl Reaction {
         Reaction::Qcn(Box::new(Qcn { point: ReactionPoint::new(settings, line.rate(), seed), cnms: 0 }))
     }
 
-    /// Returns the minimum gap until the next start.
     #[inline]
     pub(super) fn sent(&mut self, now: Picos, bytes: Bytes) -> Picos {
         match self {
@@ -63,7 +62,6 @@ impl Reaction {
         }
     }
 
-    /// Returns false if CNMs are ignored.
     pub(super) fn cnm_received(&mut self, now: Picos, feedback: u8) -> bool {
         let Reaction::Qcn(qcn) = self else { return false };
         qcn.point.advance(now.floor());
@@ -79,7 +77,6 @@ impl Reaction {
         }
     }
 
-    /// Processes the acknowledgement of `frames` new ones.
     #[inline]
     pub(super) fn acknowledged(&mut self, now: Picos, frames: u32, round_trip: Picos) {
         match self {

@@ -145,7 +145,6 @@ impl Dcqcn {
             self.increase();
             self.next_round = self.next_round.after(span(self.settings.increase_timer));
             if self.rate >= self.line {
-                // At line rate nothing can rise further.
                 self.is_free = true;
                 self.next_round = Picos::NEVER;
             }

@@ -59,7 +59,6 @@ pub struct FlowHost {
     number: u32,
     /// Addressed router.
     gateway: Option<MacAddr>,
-    /// Flows paused individually (OFC).
     held: u32,
     settings: Arc<HostSettings>,
     sending: Vec<Sending>,

@@ -55,7 +55,6 @@ impl Receiving {
         (self.finish == Picos::NEVER).then(|| &mut **self.under_way.get_or_insert_default())
     }
 
-    /// Returns true for the last frame.
     #[inline]
     pub(super) fn take_any(&mut self, now: Picos, sequence: u32) -> bool {
         let frames = self.frames;

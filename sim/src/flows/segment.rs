@@ -16,7 +16,6 @@ use crate::time::Picos;
 
 const HEAD: usize = 62;
 const ACK_LEN: u32 = 62;
-/// Bytes without FCS, with 16 reserved ones.
 const CNP_LEN: u32 = 74;
 const UDP_PORT: u16 = 4791;
 const CONGESTED: u8 = 0b11;
@@ -28,7 +27,6 @@ const CAPABLE: u8 = 0b10;
 pub(super) enum Kind {
     Data = 0x01,
     Ack = 0x11,
-    /// Gap at `sequence`.
     Nak = 0x12,
     Cnp = 0x81,
 }
@@ -110,7 +108,6 @@ impl Segment {
         Class::ALL[usize::from(head[15] >> 5)]
     }
 
-    /// Returns the header, and true with a congestion mark.
     #[inline]
     pub(super) fn parse(head: &[u8]) -> Option<(Segment, bool)> {
         let head = head.get(..HEAD)?;

@@ -7,10 +7,7 @@ use crate::time::Picos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// `is_held`: a flow list already pauses it.
-    Start {
-        is_held: bool,
-    },
+    Start { is_held: bool },
     Time,
     Turn,
     Answer,
@@ -29,7 +26,6 @@ pub(super) struct Sending {
     pub(super) timeouts: u32,
     tag: u16,
     pub(super) port: u16,
-    /// Index of the maximum rate at the host.
     pub(super) most: u16,
     pub(super) class: Class,
     pub(super) wait: Wait,

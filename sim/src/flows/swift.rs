@@ -59,7 +59,6 @@ impl Swift {
         self.window.max(1.0) as u32
     }
 
-    /// Returns zero for windows of a frame or more.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive, and a cast saturates
     pub(super) fn gap(&self) -> Picos {
         match self.window < 1.0 {

@@ -56,7 +56,6 @@ pub(super) struct Timely {
     rate: f64,
     before: Option<Picos>,
     change: f64,
-    /// Consecutive samples without an increase.
     calm: u32,
 }
 

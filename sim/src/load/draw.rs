@@ -37,7 +37,6 @@ pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Draws stars and bars.
 fn shared(whole: u32, parts: usize, rng: &mut fastrand::Rng) -> Vec<u32> {
     let bars = parts.saturating_sub(1);
     let places = whole as usize + bars;

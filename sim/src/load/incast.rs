@@ -60,7 +60,6 @@ impl Incast {
         Incast { settings, rng: seed.stream(Purpose::Load), queries: Vec::new(), parts: HashMap::new() }
     }
 
-    /// Returns the start, unless the load ends before.
     fn add_query(&mut self, asker: u32, from: Picos, new_flows: &mut NewFlows) -> Option<Picos> {
         let start = from.after(self.settings.gap.draw(&mut self.rng));
         if start >= self.settings.until {

@@ -33,7 +33,6 @@ pub struct Poisson {
 #[must_use]
 pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     let bytes = mean_on_line(&load.sizes, load.payload_max);
-    // Mean time between arrivals in picoseconds.
     let mean = bytes * 8e12 / (load.load * load.line.bits_per_second() as f64);
     let mut flows = Vec::new();
     for &from in load.hosts.iter().filter(|_| load.load > 0.0 && load.hosts.len() > 1) {

@@ -47,7 +47,6 @@ pub enum SizesError {
 /// Flow sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizes {
-    /// Bytes, with the share of flows that are not larger.
     points: Vec<(f64, f64)>,
     between: Between,
 }

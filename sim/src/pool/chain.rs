@@ -15,7 +15,6 @@ pub(crate) struct Chain {
 impl Chain {
     pub(crate) const EMPTY: Chain = Chain { first: NONE, last: NONE };
 
-    /// Returns true if the chain was empty.
     #[inline]
     pub(crate) fn push(&mut self, pool: &mut Pool, packet: Packet, arrives: Picos) -> bool {
         debug_assert_eq!(pool.cells[packet.index()].len, packet.len, "its length is that of its cell");
@@ -31,7 +30,6 @@ impl Chain {
         is_first
     }
 
-    /// Returns the next arrival, too.
     #[inline]
     pub(crate) fn pop(&mut self, pool: &Pool) -> Option<(Packet, Option<Picos>)> {
         let cell = pool.cells.get(self.first as usize)?;

@@ -48,16 +48,13 @@ pub struct ImpairmentCounts {
 pub(crate) struct DriverBacklog {
     impairments: Impairments,
     stalls: Vec<StallTimes>,
-    /// Frames by port; further ports have no limit.
     rings: Arc<[u32]>,
     ports: Vec<(PortId, PortRings)>,
     requests: VecDeque<Request>,
     wake: Nanos,
     was_away: bool,
     pub(crate) begins: Nanos,
-    /// XON frames of the old switch.
     pub(crate) parting: Vec<(PortId, Packet)>,
-    /// Ports whose line carries a frame of the old switch.
     pub(crate) orphans: PortSet,
 }
 
@@ -102,7 +99,6 @@ impl DriverBacklog {
         }
     }
 
-    /// Returns the start of the added time.
     fn stall(&mut self, now: Nanos, until: Nanos) -> Nanos {
         let begin = self.impairments.not_before(now);
         self.impairments.stall(until);
@@ -297,7 +293,6 @@ impl SwitchNode {
         ports.iter().any(|(_, at)| !at.arrived.is_empty())
     }
 
-    /// Processes all pending events, unless blocked.
     #[cold]
     pub(crate) fn poll(&mut self, net: &mut Net) {
         let now = net.now().floor();

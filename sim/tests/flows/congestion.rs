@@ -15,7 +15,6 @@ fn forty() -> Line {
     line(40, 1_000)
 }
 
-/// Marks, and pauses only above a megabyte.
 fn many_to_one(senders: u32, control: Control, ack_every: u32) -> FlowFabric {
     let lines = vec![forty(); senders as usize + 1];
     let plan = star(&lines, |class, settings| {
@@ -64,7 +63,6 @@ fn measure(fabric: &mut FlowFabric, senders: u32, from: Picos, until: Picos) -> 
     }
 }
 
-/// Returns the probability at which `excess`, a decreasing function, is zero.
 fn standing(excess: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (1e-9, 0.5);
     for _ in 0..100 {
@@ -80,7 +78,6 @@ fn seconds(time: Picos) -> f64 {
     time.0 as f64 / 1e12
 }
 
-/// Returns frames per second.
 fn share(senders: u32) -> f64 {
     forty().rate.bits_per_second() as f64 / FRAME_BITS / f64::from(senders)
 }

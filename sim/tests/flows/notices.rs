@@ -78,7 +78,6 @@ fn a_flow_of_a_load_with_a_rate_sends_no_faster_and_no_slower() {
     (0..3).for_each(|_| _ = graph.add_host(switch, line(10, 100)));
     let build = Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE));
     let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), HostSettings::default());
-    // The two flows fill the line of their host exactly.
     for (to, gbps) in [(1, 3), (2, 7)] {
         fabric.add_load_at(Listed(vec![flow(0, to, LONG)]), Some(BitRate::from_gbps(gbps)));
     }

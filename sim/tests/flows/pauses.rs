@@ -14,7 +14,6 @@ use xoff_wire::{MacControl, Pfc};
 use super::loss::Repeater;
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, dropped, flow, run, star};
 
-/// Answers the first frame with a pause, and never refreshes it.
 struct PausesOnce(Repeater, Option<Quanta>);
 
 impl Node for PausesOnce {

@@ -15,7 +15,6 @@ const PAYLOAD: u64 = 1_456;
 const FRAME: u64 = 1_518;
 const TAKES: Picos = Picos(1_538 * 400);
 
-/// A fifth of the line rate, with room for all frames.
 const SLOW: SlowReceiver = SlowReceiver {
     rate: BitRate::from_gbps(20),
     buffer: Bytes(10_000_000),
@@ -133,7 +132,6 @@ fn receiver_is_slow_only_in_its_slow_period() {
     assert_eq!(longer.out_of_order, 0, "what comes then waits behind what has waited");
 }
 
-/// XOFF at ten of 100 frames, XON when none waits.
 fn held_at_ten(rate: BitRate) -> FlowFabric {
     let receiver = SlowReceiver { rate, xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
     let mut fabric = fabric(receiver, HostSettings::default());

@@ -202,7 +202,6 @@ fn frame(len: usize, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     frame
 }
 
-/// Returns leaf 0's table with only these local addresses.
 fn table(plan: &Plan, own: &[[u8; 4]]) -> Arc<Fib> {
     let mut router_0 = Router::new(&plan.kind(0).settings, (0..4).map(|port| router(0, port)));
     own.iter().for_each(|address| router_0.own((*address).into()));
@@ -246,7 +245,6 @@ fn slow_path_traffic_is_dropped_with_its_reason() {
     assert_eq!(refused.each_ref().map(|(reason, _)| leaf.counters().dropped(*reason)), [1; 2]);
     assert_eq!((leaf.switch().ledger().missing(), leaf.frames(), fabric.missing()), (0, 0, 0));
     assert_eq!(fabric.tally().hops, 6, "nothing has gone farther than the leaf");
-    // Transit traffic passes.
     emit(&mut fabric, &frame(&|_| ()));
     assert_eq!(fabric.tally().hops, 8);
 }
