@@ -15,7 +15,7 @@ pub struct ControlFaults {
     pub lost: u16,
     /// Delayed, and overtaken.
     pub late: u16,
-    /// Delivered in time and again later.
+    /// Delivered twice: in time, and later.
     pub again: u16,
     /// Delivered with a changed byte, undetected by the FCS.
     pub harmed: u16,

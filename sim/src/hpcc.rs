@@ -41,7 +41,7 @@ pub struct Imported {
     pub plan: Plan,
     /// Node numbers in the file.
     pub nodes: Nodes,
-    /// Sending ends with the lost share of frames.
+    /// Sending ends, each with the lost share of its frames.
     pub lossy: Vec<(At, f64)>,
 }
 

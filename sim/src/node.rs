@@ -33,7 +33,7 @@ pub trait Node {
         false
     }
 
-    /// Returns the pool frames in the node, without its lines.
+    /// Returns the pool frames in the node, except on its lines.
     fn holds(&self) -> u64;
 }
 

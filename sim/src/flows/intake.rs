@@ -21,9 +21,9 @@ pub struct SlowReceiver {
     pub rate: BitRate,
     /// Buffer per class, FCS included; frames beyond it are dropped.
     pub buffer: Bytes,
-    /// Buffered bytes at which it sends XOFF.
+    /// Buffered bytes of a class that cause an XOFF.
     pub xoff: Bytes,
-    /// Buffered bytes below which it sends XON.
+    /// Buffered bytes of a class below which the receiver sends XON.
     pub xon: Bytes,
     /// Start of the slow period.
     pub begin: Picos,

@@ -28,7 +28,7 @@ pub struct IncastSettings {
     pub answer: Sizes,
     /// Gap from the end of the previous query, or its start if `is_open`; the first follows `from`.
     pub gap: Times,
-    /// Independence of the end of earlier queries.
+    /// Start of queries that does not wait for the end of earlier ones.
     pub is_open: bool,
     /// Maximum duration of a query.
     pub deadline: Option<Picos>,
