@@ -45,7 +45,7 @@ pub struct NicStatus {
     /// True if queues are missing or changed and could not be repaired.
     #[serde(default)]
     pub queues_broken: bool,
-    /// MAC control frames and CNMs lost unread.
+    /// MAC control frames and CNMs that came faster than they were read, and were lost.
     #[serde(default)]
     pub control_missed: u64,
     /// Unexpected ends of the process that guards the queues.
