@@ -41,9 +41,7 @@ class Switch:
     def __init__(self, guest, mode="auto", mtu=1500, speed="10M"):
         self.guest = guest
         guest.write("/tmp/xoff.toml", CONFIG.format(mode=mode, mtu=mtu, speed=speed))
-        guest.do(
-            "rm -f /tmp/xoff.code; (xoff run /tmp/xoff.toml; echo $? >/tmp/xoff.code) >/tmp/xoff.log 2>&1 &"
-        )
+        guest.do("rm -f /tmp/xoff.code; (xoff run /tmp/xoff.toml; echo $? >/tmp/xoff.code) >/tmp/xoff.log 2>&1 &")
         ended = f"for n in $(seq {START_WITHIN_S * 10}); do grep -q ' running ' /tmp/xoff.log && exit; [ ! -s /tmp/xoff.code ] || exit 1; sleep 0.1; done; exit 1"
         self.runs = guest.run(ended).code == 0
 
