@@ -40,6 +40,7 @@ use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 
 type Prepare = Box<dyn Fn(&mut SwitchSettings)>;
 
+/// A policy to check, and its settings.
 pub struct Subject {
     kind: PolicyKind,
     prepare: Prepare,
