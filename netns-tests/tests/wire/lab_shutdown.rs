@@ -178,7 +178,7 @@ fn signal_during_startup_ends_the_lab() {
 fn signal_ends_lab_with_slow_agents() {
     let workspace = Workspace::new();
     mkfifo(&workspace.directory.path().join("nic.toml"), Mode::S_IRWXU).unwrap();
-    let network = FIVE_LINES.replace("[defaults]", "[defaults]\nnic = { config = \"nic.toml\" }");
+    let network = FIVE_LINES.replace("[defaults]", "[defaults]\nnic = { file = \"nic.toml\" }");
     let [first, second] = ["slow-1", "slow-2"].map(|name| workspace.file(name, &network));
     let children = |pid: &str| {
         let listed = Command::new("ps").args(["-o", "pid=,args=", "--ppid", pid]).output().unwrap();

@@ -26,11 +26,11 @@ static PORT: LazyLock<Table<NicStatus>> = LazyLock::new(|| {
         "nic_guards_lost_total" Counter guards_lost;
         "nic_receive_backlog_bytes" Gauge receive_backlog_bytes;
         "port_speed_bytes_per_second" Gauge speed_bits_per_second;
-        "pause_frames_sent_total" Counter pause_frames_sent;
-        "pfc_frames_received_total" Counter pfc_frames_received;
-        "pause_frames_received_total" Counter pause_frames_received;
-        "pause_frames_ignored_total" Counter pause_frames_ignored;
-        "rate_frames_received_total" Counter rate_frames_received;
+        "sent_pause_frames_total" Counter pause_frames_sent;
+        "received_pfc_frames_total" Counter pfc_frames_received;
+        "received_pause_frames_total" Counter pause_frames_received;
+        "ignored_pause_frames_total" Counter pause_frames_ignored;
+        "received_rate_frames_total" Counter rate_frames_received;
         "cnms_received_total" Counter cnms_received;
     }
 });

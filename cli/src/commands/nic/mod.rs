@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use clap::Subcommand;
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use miette::{IntoDiagnostic as _, miette};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -53,6 +54,7 @@ enum NicCommand {
 #[derive(Debug, clap::Args)]
 struct AgentArgs {
     /// Configuration file (TOML); the command line overrides it.
+    #[arg(value_parser = PathBufValueParser::new().try_map(no_action))]
     file: Option<PathBuf>,
     /// Network interface.
     #[arg(long, value_name = "INTERFACE")]
@@ -141,6 +143,16 @@ pub struct GuardArgs {
 
 /// Name of the guard's command, which the agent starts.
 const GUARD: &str = "nic-guard";
+
+/// Refuses a subcommand after options, which the parser takes for the file.
+fn no_action(file: PathBuf) -> Result<PathBuf, String> {
+    match file.to_str() {
+        Some(name @ ("check" | "restore" | "status")) => Err(format!(
+            "a subcommand comes before its options, as in `xoff nic {name} --help`; a file of that name is ./{name}"
+        )),
+        _ => Ok(file),
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Http(Option<HttpAt>);

@@ -49,12 +49,12 @@ static PORTS: LazyLock<Table<PortStatus>> = LazyLock::new(|| {
         "port_requeues_total" Counter requeued;
         "port_unproved" Gauge unproved;
         "xdp_program_detached_total" Counter program_detached;
-        "pause_frames_sent_total" Counter pause_frames_sent;
-        "pfc_frames_received_total" Counter pfc_frames_received;
-        "pause_frames_received_total" Counter pause_frames_received;
-        "pause_frames_ignored_total" Counter pause_frames_ignored;
-        "rate_frames_sent_total" Counter rate_frames_sent;
-        "rate_frames_received_total" Counter rate_frames_received;
+        "sent_pause_frames_total" Counter pause_frames_sent;
+        "received_pfc_frames_total" Counter pfc_frames_received;
+        "received_pause_frames_total" Counter pause_frames_received;
+        "ignored_pause_frames_total" Counter pause_frames_ignored;
+        "sent_rate_frames_total" Counter rate_frames_sent;
+        "received_rate_frames_total" Counter rate_frames_received;
         "cnms_received_total" Counter cnms_received;
         "reserved_frames_total" Counter reserved_frames;
         "control_starved_total" Counter control_starved;
@@ -140,10 +140,10 @@ static HALTS: LazyLock<Table<HaltStatus>> = LazyLock::new(|| {
 
 static FLOWS: LazyLock<Table<FlowStatus>> = LazyLock::new(|| {
     series! {
-        "ofc_pause_frames_sent_total" Counter pause_frames_sent;
-        "ofc_resume_frames_sent_total" Counter resume_frames_sent;
-        "ofc_pause_frames_received_total" Counter pause_frames_received;
-        "ofc_resume_frames_received_total" Counter resume_frames_received;
+        "ofc_sent_pause_frames_total" Counter pause_frames_sent;
+        "ofc_sent_resume_frames_total" Counter resume_frames_sent;
+        "ofc_received_pause_frames_total" Counter pause_frames_received;
+        "ofc_received_resume_frames_total" Counter resume_frames_received;
         "ofc_flows_paused" Gauge paused;
         "ofc_fallbacks_total" Counter fallbacks;
     }

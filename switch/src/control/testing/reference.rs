@@ -41,14 +41,10 @@ fn unit(name: &str) -> &'static str {
     let name = name.trim_end_matches("_total");
     let units = [
         ("_bytes_per_second", "bytes/s"),
+        ("_frames_per_second", "frames/s"),
         ("_bytes", "bytes"),
         ("_seconds", "seconds"),
         ("_frames", "frames"),
-        ("_frames_sent", "frames"),
-        ("_frames_received", "frames"),
-        ("_bytes_sent", "bytes"),
-        ("_bytes_received", "bytes"),
-        ("_frames_ignored", "frames"),
         ("_drops", "frames"),
     ];
     units.iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)

@@ -1,13 +1,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use xoff_config::shell::RouterInterface;
 use xoff_flow_control::decision::CustomPolicy;
-use xoff_flow_control::settings::{Custom, PolicyFactory, Spread};
+use xoff_flow_control::settings::{Custom, FrameRate, PolicyFactory, Spread};
 use xoff_wire::units::{ClassSet, Site};
 
 use super::*;
@@ -64,6 +65,7 @@ pub(super) fn everything() -> String {
     settings.shadows[0] = PolicyKind::Custom;
     settings.ports[0].ofc_peer = true;
     settings.qcn.ingress = ClassSet(1 << 3);
+    settings.pipeline.rate = Some(FrameRate(NonZeroU32::MIN));
     view.configured = current::Current::new(settings);
     let handle = Mirror::open(HashMap::new(), Spread::Flow).expect("netlink can be asked").1;
     let of_router = RouterInterface { name: "left".into(), site: Site::Port(PortId(0)), mtu: 1_500 };
