@@ -1,18 +1,18 @@
 //! Headroom: the room beyond XOFF for frames that arrive after the switch decided to pause.
 //!
-//! A sum of upper bounds, one per cause of delay (802.1Q annex on PFC headroom, plus delays of software). In order
-//! of time:
+//! A sum of upper bounds, one per cause of delay (802.1Q annex on PFC headroom, plus delays of software), in bytes as
+//! buffers count them. It is the maximum that an obedient peer sends past XOFF. In order of time:
 //!
-//! || term | why bytes arrive meanwhile |
-//! ||---|---|
-//! || `crossing_frame` | the frame that takes the count over XOFF counts whole |
-//! || `loop_gap` | the port is not polled until the loop comes round: at worst after a stall |
-//! || `tx_backlog` | the PFC frame waits behind frames committed to the driver |
-//! || `delaying_frame` | the frame on the wire cannot be cut short, and the PFC frame takes its own time |
-//! || `cable` | the PFC frame travels to the peer, and the peer's last bits travel back |
-//! || `peer_response` | the peer may take this long to stop |
-//! || `peer_backlog` | a software peer has handed frames to its driver, and may run ahead of its rate |
-//! || `peer_frame` | the peer finishes the frame that it has begun |
+//! | term | why bytes arrive meanwhile |
+//! |---|---|
+//! | `crossing_frame` | the frame that takes the count over XOFF counts whole |
+//! | `loop_gap` | the port is not polled until the loop comes round: at worst after a stall |
+//! | `tx_backlog` | the PFC frame waits behind frames committed to the driver |
+//! | `delaying_frame` | the frame on the wire cannot be cut short, and the PFC frame takes its own time |
+//! | `cable` | the PFC frame travels to the peer, and the peer's last bits travel back |
+//! | `peer_response` | the peer may take this long to stop |
+//! | `peer_backlog` | a software peer has handed frames to its driver, and may run ahead of its rate |
+//! | `peer_frame` | the peer finishes the frame that it has begun |
 
 use xoff_wire::units::{BitRate, Bytes, Nanos, QUANTUM_BITS, TAGS};
 

@@ -1,8 +1,8 @@
 //! A second process, which opens queues that the agent failed to open.
 //!
 //! The kernel keeps a queue stopped even after the stopping process died. So the agent first sends its guard the end
-//! of the stop. The guard opens an overdue class and notifies the agent. If the agent dies, it restores the device. If
-//! both are killed together, the next start takes over the tree.
+//! of the stop. The guard opens an overdue class and notifies the agent. If the agent dies, the guard starts all
+//! classes and restores the device. If both are killed together, the next start takes over the tree.
 //!
 //! ```text
 //!   agent --stopped until, started, farewell--> guard --its own netlink socket--> the kernel
@@ -206,7 +206,8 @@ impl Guard {
 /// Returns an error if there is no tree to guard, or the device cannot be restored.
 pub fn stand(device: &str) -> Result<(), EgressError> {
     let system = |doing| move |source| EgressError::system(doing, device, source);
-    // The guard ends after its agent. The kernel itself sends SIGHUP to a stopped guard whose agent died.
+    // The guard outlives its agent, so it ignores these signals. The kernel itself sends SIGHUP to a stopped guard whose
+    // agent died.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&ignored)).map_err(system("guard"))?;

@@ -53,7 +53,7 @@ impl Bell {
         }
     }
 
-    /// Wakes the worker, or prevents its next sleep, for events that it does not check before.
+    /// Wakes the worker, or prevents its next sleep: for events that it does not check again before it sleeps.
     pub fn wake(&self) {
         let _ = self.event.write(1); // fails if full: it has rung
     }

@@ -132,7 +132,7 @@ impl Worker {
                 by.was_away(&mut self.switch, now);
             }
             let turn = self.turn(by, now, watch.previous);
-            // A log line waits for a loop.
+            // A loop is published at once, because a log line waits for it.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();

@@ -3,13 +3,13 @@
 //! Gentle Flow Control (Qian et al., SIGCOMM 2019) sends a step of the rates C/2^k; this format is xoff's own. A
 //! PFC frame without classes has rates in its padding:
 //!
-//! || offset | field | value |
-//! ||---|---|---|
-//! || 34-37 | magic | "GFC1" |
-//! || 38 | vector | bit n: the frame sets the rate of class n |
-//! || 39 | reserved | 0 on send, ignored on receive |
-//! || 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
-//! || 48-49 | time | quanta of 512 bit times for which that holds; 0 ends the limit |
+//! | offset | field | value |
+//! |---|---|---|
+//! | 34-37 | magic | "GFC1" |
+//! | 38 | vector | bit n: the frame sets the rate of class n |
+//! | 39 | reserved | 0 on send, ignored on receive |
+//! | 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
+//! | 48-49 | time | quanta of 512 bit times for which that holds; 0 ends the limit |
 //!
 //! A peer without the extension reads a PFC frame that pauses nothing; plain PFC stops it at XOFF. As in PFC, the
 //! last value wins, and a value without refresh expires.

@@ -3,13 +3,13 @@
 //! The paper (OFC, section III-A) defines no format; this one is xoff's own. A PFC frame has the list of flows in
 //! its padding:
 //!
-//! || offset | field | value |
-//! ||---|---|---|
-//! || 34-37 | magic | "OFC1" |
-//! || 38 | operation | 1 pause these flows, 2 resume these flows |
-//! || 39 | class | 0..=7 |
-//! || 40-41 | flow count | at least 1 |
-//! || 42.. | flows | each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port |
+//! | offset | field | value |
+//! |---|---|---|
+//! | 34-37 | magic | "OFC1" |
+//! | 38 | operation | 1 pause these flows, 2 resume these flows |
+//! | 39 | class | 0..=7 |
+//! | 40-41 | flow count | at least 1 |
+//! | 42.. | flows | each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port |
 //!
 //! To a peer without the extension it is plain PFC: a pause of flows names the class with its time and pauses it
 //! whole. A resume names no class, since other flows may still be paused.

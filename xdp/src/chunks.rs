@@ -4,7 +4,7 @@
 //! received frame stays in its chunk while it is in its port's window of the last received frames. Then it moves to
 //! cells ([`Store`](crate::Store)).
 //!
-//! The kernel keeps 256 bytes free in front of each packet, also for a tag in front of a sent frame.
+//! The kernel keeps 256 bytes free in front of each packet. A tag in front of a sent frame goes there.
 
 use std::io;
 use std::ptr::NonNull;

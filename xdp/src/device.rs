@@ -146,6 +146,7 @@ impl Device {
         Ok(())
     }
 
+    /// Records a change in the journal, then makes it.
     fn change(
         &mut self,
         note: impl FnOnce(&mut Undo),

@@ -341,7 +341,7 @@ impl Monitor {
         }
     }
 
-    /// Locks the counters, so that later readings are not lower.
+    /// Locks the counters. Lock before a reading for a comparison, so that later readings are not lower.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -85,8 +85,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Calls `each` with frames of at most `budget` descriptors. Returns how many last descriptors were taken,
-    /// including dropped frames'. Frames without room stay in the ring.
+    /// Calls `each` with frames of at most `budget` descriptors. Returns the number of complete frames taken,
+    /// dropped ones included. Frames without room stay in the ring.
     #[inline]
     pub(crate) fn receive(
         &mut self,

@@ -26,7 +26,7 @@ pub const BATCH: u32 = 128;
 const _: () =
     assert!(4 * BATCH <= HANDOVERS_MAX, "what a turn receives from four queues of a port fits its outboxes");
 
-/// Second serving: it uses the room that a device makes while it is kicked.
+/// Maximum servings of a port in a turn. A device that sends while it is kicked has room again at once.
 const SERVINGS: usize = 2;
 
 /// Receive and transmit rings of a port. `S` is the store of frames.
@@ -186,7 +186,8 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         is_busy
     }
 
-    /// Forwards first, because dropped frames and frames that no longer count need no pause.
+    /// Sends due pause frames before any port sends data. The turn has forwarded first, because dropped frames and frames
+    /// that no longer count need no pause. `transmit` sends those that cannot leave now.
     #[cold]
     fn announce(&mut self, environment: &mut impl Environment<P, S>) {
         let due = self.switch.announcements_due();
@@ -218,7 +219,7 @@ impl<P: Port<S>, S: FrameStore, B: Boundary> Driver<'_, P, S, B> {
         self.boundary.release_peers(&mut batch);
     }
 
-    /// Sends due pause and rate frames before a stop. Returns whether one has not left yet.
+    /// Sends due pause and rate frames, but no data, before a stop. Returns whether one has not left yet.
     pub fn part(&mut self) -> bool {
         // All peers are notified first: a policy that panics on a released frame then stops no XON.
         (0..self.ports.len()).for_each(|at| self.send_pauses(at));

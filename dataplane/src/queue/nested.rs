@@ -6,9 +6,12 @@
 //! queue, which becomes the paused queue. The paper's Order Mark, which ends this drain, is here the end of the served
 //! queue. Then the normal queue is served again.
 //!
+//! Order within a flow holds: its frames in the paused queue are older than those in the draining queue. Those are
+//! older than the ones in the normal queue. Nothing joins the served queue during a drain.
+//!
 //! A flow that resumes *during* a drain may have frames in both backup queues, so its resume takes effect at the next
 //! Order Mark. (`Rotate` of Algorithm 3 line 17 counts modulo 2 and would make the normal queue a backup queue. Here
-//! the backup queues swap roles.)
+//! the backup queues swap roles, and a queue becomes the paused queue only when it is empty.)
 //!
 //! After every step the head of the served queue may leave, or nothing may.
 

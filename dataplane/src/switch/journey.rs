@@ -240,7 +240,7 @@ impl Switch {
         self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, followers);
     }
 
-    /// Exists once, because it is not inlined.
+    /// Enqueues a frame counted by itself. Not inlined, so that its code exists once.
     #[inline(never)]
     fn enqueue_alone<S: FrameStore>(&mut self, key: RunKey, frame: Frame, store: &mut S) {
         self.end_run();

@@ -14,7 +14,8 @@
 //! that a slow worker makes the peers of others pause, and nothing is dropped between workers. (With `until-forwarded`
 //! accounting, the frame is counted out when it is handed over.)
 //!
-//! A frame is never handed over twice, and only its owner frees a slot.
+//! A frame is never handed over twice, and only its owner frees a slot. A received frame enters an egress queue only
+//! after it was counted at its ingress; frames of the host count at none.
 
 use std::collections::VecDeque;
 

@@ -10,6 +10,7 @@ pub(super) struct EgressQueue {
     pub(super) max: Bytes,
     pub(super) frames: u32,
     pub(super) frames_max: u32,
+    /// Byte and frame limits that apply once the queue is empty.
     pub(super) next: (Bytes, u32),
     pub(super) reserve: Bytes,
     /// True if the class is lossless at some port: its ingress limits bound it, not limits shared between queues.

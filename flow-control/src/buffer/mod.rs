@@ -37,8 +37,10 @@ pub struct Buffer {
     memory: Memory,
     ingress: Box<[[IngressQueue; CLASSES]]>,
     egress: Box<[[EgressQueue; CLASSES]]>,
+    /// Bytes of ingress queues from the pool.
     pool_used: Bytes,
     port_used: Box<[Bytes]>,
+    /// Bytes of egress queues beyond their reserves.
     egress_used: Bytes,
     egress_port_used: Box<[Bytes]>,
     /// True if egress bytes beyond the reserves count in the pool: queued frames no longer count at their ingress.

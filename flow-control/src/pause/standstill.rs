@@ -1,4 +1,5 @@
-//! Detection of classes that a peer keeps paused nearly all the time, by short and frequent pauses.
+//! Detection of classes that a peer keeps paused nearly all the time, in one pause or in many short ones: the length
+//! of one is no evidence.
 //!
 //! From the first pause on, the port is sampled about every millisecond. A class blocked in all but [`FREE_MAX`] of
 //! the last [`LOOKS`] samples is at a standstill: almost always reported if it may send a few thousandths of the

@@ -326,7 +326,7 @@ impl Egress {
         }
         let repaired = self.tree.repair(&mut self.tc, dump, found, self.stopped);
         let repaired = repaired.and_then(|()| self.tree.wake());
-        // A leaf does not report its state: it stays in doubt until its repair succeeds.
+        // A leaf that does not report its state (`plug`) stays in doubt until its repair succeeds.
         let doubted = if repaired.is_err() { doubted } else { ClassSet::NONE };
         let left = self.dump().map_or(found, |dump| self.tree.defects(&dump, self.stopped, doubted));
         Ok(Repair { found, left, deleted, refused: repaired.err() })

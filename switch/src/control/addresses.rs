@@ -33,7 +33,7 @@ pub struct AddressPage {
     pub addresses: Vec<FdbEntry>,
     /// `after` of the next page; `None` for the last page.
     pub next: Option<String>,
-    /// All addresses. Unless this page has all, up to a second old and with expired ones.
+    /// Number of all addresses. Unless this page has all, it is up to a second old and includes expired ones.
     pub total: u64,
 }
 

@@ -19,7 +19,7 @@ pub struct Health {
     pub ports: Vec<PartHealth>,
     /// Workers, by number.
     pub workers: Vec<PartHealth>,
-    /// Host interfaces, as configured; a lower one is no fault.
+    /// Host interfaces, as configured; one that is down is no fault.
     #[serde(default)]
     pub interfaces: Vec<PartHealth>,
 }

@@ -45,7 +45,7 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reload
 
 pub(super) fn by_name(routes: Router, names: Names) -> Router {
     let names = Arc::new(names);
-    // It would delay a capture, and a capture others.
+    // Compression would delay a capture, and that of a capture would delay other answers.
     let compressed = DefaultPredicate::new().and(NotForContentType::new(capture::MEDIA_TYPE));
     let routes = routes.layer(CompressionLayer::new().compress_when(compressed));
     routes.layer(from_fn_with_state(Arc::clone(&names), by_a_name_of_ours)).layer(Extension(names))

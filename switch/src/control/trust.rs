@@ -1,8 +1,8 @@
 //! Access to a running switch: host names by which it may be addressed, and changes only from this machine.
 //!
 //! A web page may send requests here under a name that its owner has pointed here (DNS rebinding), and read the
-//! answers. A browser puts that name into `HostHeader`, so it must be one of the switch's own. An address cannot be
-//! redirected. A client without `HostHeader` is no browser.
+//! answers. A browser puts that name into the header `Host`, so it must be one of the switch's own. An address
+//! cannot be redirected. A client without that header is no browser.
 
 use std::net::IpAddr;
 
