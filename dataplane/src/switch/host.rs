@@ -96,7 +96,7 @@ fn is_of_vlan(meta: &FrameMeta) -> bool {
     meta.origin == Origin::Host && meta.vid != 0
 }
 
-/// Allows a class as many frames as remain for other classes, so that a paused class never takes all.
+/// Returns true while `class` has fewer queued frames than there are free ones, so that a paused class never takes all.
 fn has_room(of_host: &[u32; CLASSES], class: Class) -> bool {
     of_host[class.index()] + of_host.iter().sum::<u32>() < HOST_FRAMES_MAX
 }

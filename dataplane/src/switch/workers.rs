@@ -173,7 +173,7 @@ impl Batch<'_> {
         self.switch.enqueue(egress, frame, store);
     }
 
-    /// Returns the next slot for its owner `worker`, for which the driver must have room.
+    /// Takes the next slot that goes back to its owner `worker`. Call only if the driver has room for it.
     pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
         let frame = self.switch.outbox.by_worker[worker.index()].returns.pop(&self.switch.nodes)?;
         let meta = *self.switch.nodes.meta(&frame);

@@ -17,7 +17,7 @@ const SLOW: BitRate = BitRate::from_mbps(300);
 /// The frame on the wire, the frame with rates behind it, and the cable.
 const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
 
-/// a - near - far - b, where b's line is slow and a keeps rates.
+/// Host a - switch near - switch far - host b. The line of b is slow, and a obeys GFC rates.
 struct GfcChain {
     bed: Bed,
     near: NodeId,

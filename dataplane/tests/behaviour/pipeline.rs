@@ -99,7 +99,7 @@ fn late_driver_moves_all_due_frames() {
     let mut star = Star::new(plan);
     let stream = short(&star, 0, C0, 30);
     star.start(1, 0, stream);
-    // They are polled after 100 us; one enters then, and one each 10 us.
+    // The pipeline is polled after 100 us: one frame enters it then, and one more each 10 us.
     for (micros, left) in [(100, 29), (200, 19), (300, 9), (400, 0)] {
         star.run_until(Nanos::from_micros(micros));
         let waiting = star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C0);

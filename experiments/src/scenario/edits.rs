@@ -179,7 +179,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove(set::SET);
     top.remove("sweep");
     root.set(ValueInner::Table(top));
-    // Last: the choice of a policy may go into a table of parameters.
+    // A policy's kind is set last: it may go into the table of the policy's parameters, which other values create.
     put_all.sort_by_key(|(path, _)| policy_kind(path).is_some());
     for (path, value) in put_all {
         let path = policy_kind(&path).map_or_else(|| path.clone(), |kind| policy_path(root, kind));

@@ -32,8 +32,8 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a command to append a program to. The program is killed with this process, and may start where this
-/// program's file is not visible.
+/// Returns the beginning of a command: the caller adds a program and its arguments. The program ends with this process.
+/// It also starts in a mount namespace that lacks this executable.
 #[must_use]
 pub fn child() -> Command {
     let mut command = Command::new("/proc/self/exe");

@@ -78,7 +78,8 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns present values where another program has changed them. `nodes`: `None` if the tree is there.
+    /// Returns the settings to restore, but the device's current value where another program has changed it since.
+    /// `nodes`: `None` if the agent's queues are still there.
     pub(super) fn unless_changed(
         self,
         device: &str,
