@@ -27,6 +27,9 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
 /// # Errors
 /// The allowed forms, if `text` has another scheme or a relative path.
 pub fn url(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("it is empty; leave --url out and unset XOFF_URL for the default".into());
+    }
     if let Some(path) = text.strip_prefix(UNIX) {
         let path = path.strip_prefix("//").unwrap_or(path);
         return match path.starts_with('/') {
@@ -228,6 +231,7 @@ mod tests {
             assert_eq!(url(given).unwrap(), "unix:/run/xoff/s1.sock");
         }
         assert!(url("https://10.0.0.1:9464").unwrap_err().contains("serves http:// or unix:, not https://"));
+        assert!(url("").unwrap_err().contains("unset XOFF_URL"));
         assert!(url("unix:s1.sock").unwrap_err().contains("from the root on"));
     }
 

@@ -1,7 +1,7 @@
 //! Text formats of Prometheus and OpenMetrics. The recorder of metrics-exporter-prometheus keeps histograms as single
 //! samples and counters as integers, so only its formatting functions are used.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
 
 use axum::http::HeaderMap;
@@ -30,9 +30,14 @@ impl Format {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut types = accepted.flat_map(|value| value.split(',')).map(|one| {
             let mut parts = one.split(';').map(str::trim);
-            (parts.next().unwrap_or_default(), parts.any(|part| part == "q=0"))
+            let is_refusal = |part: &str| {
+                let (key, value) = part.split_once('=').unwrap_or_default();
+                key.trim().eq_ignore_ascii_case("q") && value.trim().parse() == Ok(0.0_f32)
+            };
+            (parts.next().unwrap_or_default(), parts.any(is_refusal))
         });
-        match types.any(|(name, refused)| name == "application/openmetrics-text" && !refused) {
+        let wanted = "application/openmetrics-text";
+        match types.any(|(name, refused)| name.eq_ignore_ascii_case(wanted) && !refused) {
             true => Format::OpenMetrics,
             false => Format::Prometheus,
         }
@@ -82,7 +87,14 @@ impl Exposition {
             Format::Prometheus => name,
             Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
         };
-        write_help_line(&mut self.text, family, None, None, help);
+        match self.format {
+            Format::Prometheus => write_help_line(&mut self.text, family, None, None, help),
+            // Only OpenMetrics escapes double quotes in help.
+            Format::OpenMetrics => {
+                let help = help.replace('\\', r"\\").replace('\n', r"\n").replace('"', r#"\""#);
+                let _ = writeln!(self.text, "# HELP {family} {help}");
+            }
+        }
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -185,9 +197,9 @@ mod tests {
     #[test]
     fn openmetrics_names_families_without_total_and_ends() {
         let mut exposition = Exposition::new(Format::OpenMetrics, &[]);
-        exposition.family("sent_bytes_total", Kind::Counter, "Bytes.").sample(&[], 7);
+        exposition.family("sent_bytes_total", Kind::Counter, "Bytes with \"FCS\".").sample(&[], 7);
         exposition.family("queued_bytes", Kind::Gauge, "Queue.").sample(&[], 8);
-        let expected = "# HELP sent_bytes Bytes.\n# TYPE sent_bytes counter\nsent_bytes_total 7\n\
+        let expected = "# HELP sent_bytes Bytes with \\\"FCS\\\".\n# TYPE sent_bytes counter\nsent_bytes_total 7\n\
                         # HELP queued_bytes Queue.\n# TYPE queued_bytes gauge\nqueued_bytes 8\n# EOF\n";
         assert_eq!(exposition.finish(), expected);
     }
@@ -198,7 +210,10 @@ mod tests {
             |accept| Format::accepted(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]));
         assert_eq!(Format::accepted(&HeaderMap::new()), Format::Prometheus);
         assert_eq!(format("*/*"), Format::Prometheus);
-        assert_eq!(format("text/plain;version=0.0.4, application/openmetrics-text;q=0"), Format::Prometheus);
+        assert_eq!(
+            format("text/plain;version=0.0.4, application/openmetrics-text; Q=0.0"),
+            Format::Prometheus
+        );
         assert_eq!(format("application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"), Format::OpenMetrics);
     }
 

@@ -1,5 +1,7 @@
 //! Resource usage of the process, as in Prometheus' client libraries.
 
+use std::sync::OnceLock;
+
 use nix::time::{ClockId, clock_gettime};
 use procfs::process::{LimitValue, Process};
 use procfs::{ProcError, ProcResult, WithCurrentSystemInfo as _, ticks_per_second};
@@ -18,13 +20,17 @@ pub fn write(text: &mut Exposition) {
     }
 }
 
+/// Boot time in Unix time. Calculated once, because a second calculation would give another start time of the process.
+static BOOTED: OnceLock<f64> = OnceLock::new();
+
 /// Avoids /proc, which the HTTP thread cannot read.
 fn booted() -> ProcResult<f64> {
     let [now, since] = [ClockId::CLOCK_REALTIME, ClockId::CLOCK_BOOTTIME].map(|clock| {
         let time = clock_gettime(clock).map_err(|error| ProcError::Other(error.to_string()))?;
         Ok::<f64, ProcError>(time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
     });
-    Ok(now? - since?)
+    let booted = now? - since?;
+    Ok(*BOOTED.get_or_init(|| booted))
 }
 
 type Fact = (&'static str, Kind, &'static str, f64);
@@ -60,4 +66,16 @@ fn facts() -> ProcResult<Vec<Fact>> {
         facts.push(("process_max_fds", Kind::Gauge, "Most of them.", most as f64));
     }
     Ok(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::float_cmp)] // the very same value
+    fn start_time_is_constant() {
+        let start = || facts().map(|facts| facts[4].3).map_err(|error| error.to_string());
+        assert_eq!(start(), start());
+    }
 }
