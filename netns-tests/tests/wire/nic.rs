@@ -305,7 +305,7 @@ fn deleted_device_ends_its_agent() {
     assert!(wire.run("ip", "link del eth0").1.success());
     let (status, log) = agent.wait();
     assert_eq!(status.code(), Some(2), "{log}");
-    assert!(log.contains("the interface eth0 is gone"), "{log}");
+    assert!(log.contains("the interface eth0 was removed or renamed"), "{log}");
 }
 
 // proves: host-guard

@@ -207,8 +207,9 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// Returns this machine's available memory. Devices and namespaces are left out, because those of the lab do not exist
-/// yet, and one of the same name outside is a different one.
+/// Returns this machine's available memory, without its devices and namespaces.
+///
+/// A lab makes devices of its own; one of the same name outside is a different device.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     let memory = machine::available_memory();
     Machine { memory, own_policy: own.cloned(), ..machine::here().without_networks() }
