@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // ports and frames are few
 
 mod across_workers;
+mod all_to_all;
 mod asymmetric;
 mod baselines;
 mod blocking_files;

@@ -212,16 +212,16 @@ impl Connections {
             return Err(Kept::Sending);
         }
         let mut batch = by.batch(switch, *now);
-        let mut left = port.chunks_out(); // an existing device keeps receiving
-        while left > 0 {
-            match driver::receive(*by, &mut batch, &mut ports[at], *store) {
-                0 if ports[at].1.is_received() => break,
-                0 => return Err(Kept::NoMemory),
-                taken => left = left.saturating_sub(taken),
+        // An existing device keeps receiving. Nothing is refilled meanwhile, so the chunks end.
+        loop {
+            let out = ports[at].1.chunks_out();
+            driver::receive(*by, &mut batch, &mut ports[at], *store);
+            if ports[at].1.chunks_out() == out {
+                break;
             }
             by.forward_all(&mut batch, *store); // queues limit how many wait
         }
-        if !ports[at].1.can_leave(store) {
+        if !ports[at].1.is_received() || !ports[at].1.can_leave(store) {
             return Err(Kept::NoMemory);
         }
         ports[at].1.leave(store, |store, frame| by.give_up(&mut batch, id, frame, store));
