@@ -4,7 +4,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::style::{Dashes, colour, dashes};
+use super::style::{colour, dashes};
 use super::{Content, Figure, Panel, Point, Scale, nice_top};
 use crate::statistics::Spread;
 use xoff_config::format::scaled;
@@ -18,6 +18,7 @@ const TITLE_CHARACTER_WIDTH: u32 = 9;
 const LEGEND_ROW_HEIGHT: u32 = 22;
 const LEGEND_COLUMN_WIDTH: u32 = 165;
 const LEGEND_LINE: i32 = 28;
+const LINE_WIDTH: u32 = 2;
 const CHARACTER_WIDTH: u32 = 7;
 const NUMBER_WIDTH: u32 = 45;
 /// Maximum points of a line with markers.
@@ -54,21 +55,34 @@ impl Figure {
         for row in 0..rows {
             let (this, below) = rest.split_vertically(self.row_height(row * columns, columns));
             for (area, panel) in this.split_evenly((1, columns)).iter().zip(&self.panels[row * columns..]) {
-                panel.draw(area, &names, &in_legend)?;
+                panel.draw(area, &names)?;
             }
             rest = below;
         }
         for (place, &name) in in_legend.iter().enumerate() {
             let x = 14 + i32::try_from(place % per_legend_row * usize::try_from(column_width)?)?;
             let y = 4 + i32::try_from(place / per_legend_row * usize::try_from(LEGEND_ROW_HEIGHT)?)?;
-            for (from, to) in strokes(dashes(&in_legend, name), LEGEND_LINE) {
-                let corners = [(x + from, y + 3), (x + to, y + 8)];
-                legend.draw(&Rectangle::new(corners, colour(&names, name).filled()))?;
-            }
+            let line = vec![(x, y + 6), (x + LEGEND_LINE, y + 6)];
+            legend.draw(&PathElement::new(line, colour(&names, name).stroke_width(LINE_WIDTH)))?;
             legend.draw(&Text::new(name.to_owned(), (x + LEGEND_LINE + 6, y), (FONT, TEXT_HEIGHT)))?;
         }
         root.present()?;
         Ok(())
+    }
+
+    /// Adds dashes to the lines of later names. plotters would draw each dash as a line of its own.
+    pub(super) fn dashed(&self, svg: String) -> String {
+        let names = self.names();
+        let in_legend = self.legend(&names);
+        in_legend.iter().fold(svg, |svg, name| {
+            let Some(dashes) = dashes(&in_legend, name) else { return svg };
+            let RGBColor(red, green, blue) = colour(&names, name);
+            let style = format!("stroke=\"#{red:02X}{green:02X}{blue:02X}\" stroke-width=\"{LINE_WIDTH}\"");
+            svg.replace(
+                &format!("{style} points="),
+                &format!("{style} stroke-dasharray=\"{dashes}\" points="),
+            )
+        })
     }
 
     fn row_height(&self, first: usize, columns: usize) -> u32 {
@@ -112,20 +126,15 @@ impl Panel {
         names.into_iter()
     }
 
-    fn draw(&self, area: &Area<'_>, names: &[&str], in_legend: &[&str]) -> DrawResult {
+    fn draw(&self, area: &Area<'_>, names: &[&str]) -> DrawResult {
         match &self.content {
-            Content::Lines(lines) => self.draw_lines(area, (names, in_legend), lines),
+            Content::Lines(lines) => self.draw_lines(area, names, lines),
             Content::Spreads(rows) => self.draw_spreads(area, names, rows),
             Content::Spans(rows) => self.draw_spans(area, names, rows),
         }
     }
 
-    fn draw_lines(
-        &self,
-        area: &Area<'_>,
-        (names, in_legend): (&[&str], &[&str]),
-        lines: &[(String, Vec<Point>)],
-    ) -> DrawResult {
+    fn draw_lines(&self, area: &Area<'_>, names: &[&str], lines: &[(String, Vec<Point>)]) -> DrawResult {
         let points = || lines.iter().flat_map(|(_, points)| points);
         let place = |x: f64| match self.scale {
             Scale::Linear => x,
@@ -150,28 +159,19 @@ impl Panel {
             .x_desc(&self.x)
             .y_desc(&self.y)
             .label_style((FONT, TEXT_HEIGHT))
-            .light_line_style(WHITE)
+            .max_light_lines(0)
             .x_label_formatter(&number)
             .y_label_formatter(&number_label)
             .draw()?;
         for (name, points) in lines {
-            let (colour, dashes) = (colour(names, name), dashes(in_legend, name));
+            let colour = colour(names, name);
             for part in points.split(|point| point.1.is_none()) {
                 let part: Vec<(f64, f64)> = part.iter().filter_map(|&(x, y)| Some((place(x), y?))).collect();
                 if points.len() <= MARKED {
                     chart.draw_series(part.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
                 }
-                match dashes {
-                    None => _ = chart.draw_series(LineSeries::new(part, colour.stroke_width(2)))?,
-                    Some((dash, gap)) => {
-                        _ = chart.draw_series(DashedLineSeries::new(
-                            part,
-                            dash,
-                            gap,
-                            colour.stroke_width(2),
-                        ))?;
-                    }
-                }
+                let visible = visible(&part, |point| chart.backend_coord(point).0);
+                chart.draw_series(LineSeries::new(visible, colour.stroke_width(LINE_WIDTH)))?;
             }
         }
         let notes = lines.iter().filter_map(|(name, points)| Some((name, self.note(name, points)?)));
@@ -236,6 +236,7 @@ impl Panel {
             let bar = |span: &(f64, f64)| {
                 Rectangle::new([(span.0, at - 0.32), (span.1, at + 0.32)], colour.filled())
             };
+            let spans = joined(spans, |x| chart.backend_coord(&(x, at)).0);
             chart.draw_series(spans.iter().map(bar))?;
         }
         if let (true, Some(absent)) = (rows.is_empty(), self.absent) {
@@ -268,7 +269,7 @@ impl Panel {
             .configure_mesh()
             .x_desc(&self.x)
             .label_style((FONT, TEXT_HEIGHT))
-            .light_line_style(WHITE)
+            .max_light_lines(0)
             .disable_y_mesh()
             .x_labels(numbers)
             .y_labels(count + 1)
@@ -284,10 +285,28 @@ impl Panel {
 
 type RowChart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-fn strokes(dashes: Dashes, length: i32) -> Vec<(i32, i32)> {
-    let (dash, gap) = dashes.map_or((length, 0), |(dash, gap)| (dash.cast_signed(), gap.cast_signed()));
-    let step = usize::try_from(dash + gap).unwrap_or(1).max(1);
-    (0..length).step_by(step).map(|from| (from, (from + dash).min(length))).collect()
+/// Returns the first, lowest, highest and last point of each pixel column; the other points would be hidden.
+fn visible(points: &[(f64, f64)], column: impl Fn(&(f64, f64)) -> i32) -> Vec<(f64, f64)> {
+    let of_column = |points: &[(f64, f64)]| {
+        let by_height = |a: &usize, b: &usize| points[*a].1.total_cmp(&points[*b].1);
+        let places = 0..points.len();
+        let (lowest, highest) = (places.clone().min_by(by_height), places.clone().max_by(by_height));
+        let shown = [Some(0), lowest, highest, places.clone().last()];
+        places.filter(|&place| shown.contains(&Some(place))).map(|place| points[place]).collect::<Vec<_>>()
+    };
+    points.chunk_by(|a, b| column(a) == column(b)).flat_map(of_column).collect()
+}
+
+/// Joins spans that touch in pixels.
+fn joined(spans: &[(f64, f64)], column: impl Fn(f64) -> i32) -> Vec<(f64, f64)> {
+    let mut joined: Vec<(f64, f64)> = Vec::new();
+    for &(from, to) in spans {
+        match joined.last_mut() {
+            Some(last) if column(from) <= column(last.1) && last.0 <= from => last.1 = last.1.max(to),
+            _ => joined.push((from, to)),
+        }
+    }
+    joined
 }
 
 /// Returns the vertical position of a row, the first at the top.
@@ -343,10 +362,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn legend_shows_dashes_of_its_line() {
-        assert_eq!(strokes(None, 28), [(0, 28)]);
-        assert_eq!(strokes(Some((9, 7)), 28), [(0, 9), (16, 25)]);
-        assert_eq!(strokes(Some((10, 6)), 20), [(0, 10), (16, 20)]);
+    fn hidden_points_of_a_column_are_left_out() {
+        let points = [5.0, 1.0, 4.0, 9.0, 6.0, 7.0, 2.0].iter().zip(0..);
+        let points: Vec<(f64, f64)> = points.map(|(&y, x)| (f64::from(x) / 6.0, y)).collect();
+        let heights = |points: &[(f64, f64)]| points.iter().map(|point| point.1).collect::<Vec<f64>>();
+        let shown = visible(&points, |point| i32::from(point.0 >= 1.0));
+        assert_eq!(heights(&shown), [5.0, 1.0, 9.0, 7.0, 2.0]);
+        let shown = visible(&points, |point| (point.0 * 6.0).round() as i32);
+        assert_eq!(heights(&shown), heights(&points));
+    }
+
+    #[test]
+    fn spans_that_touch_are_one_bar() {
+        let column = |x: f64| x as i32;
+        assert_eq!(joined(&[(0.0, 0.4), (0.6, 2.0), (3.0, 4.0)], column), [(0.0, 2.0), (3.0, 4.0)]);
+        assert_eq!(joined(&[(3.0, 4.0), (0.0, 1.0)], column), [(3.0, 4.0), (0.0, 1.0)]);
     }
 
     #[test]

@@ -49,10 +49,8 @@ const POLICIES: [(&str, usize); 27] = [
     ("custom", 11),
 ];
 
-/// Lengths of dashes and gaps.
-pub(super) type Dashes = Option<(u32, u32)>;
-
-const DASHES: [Dashes; 4] = [None, Some((9, 7)), Some((4, 6)), Some((2, 9))];
+/// Values of `stroke-dasharray`: lengths of a dash and of a gap.
+const DASHES: [Option<&str>; 4] = [None, Some("9 7"), Some("4 6"), Some("2 9")];
 
 fn of_policy(name: &str) -> Option<usize> {
     let name = name.split(' ').next().unwrap_or(name); // the rest of a name is a note
@@ -70,7 +68,7 @@ pub(super) fn colour(names: &[&str], name: &str) -> RGBColor {
     COLOURS[place.unwrap_or(0)]
 }
 
-pub(super) fn dashes(lines: &[&str], name: &str) -> Dashes {
+pub(super) fn dashes(lines: &[&str], name: &str) -> Option<&'static str> {
     DASHES[lines.iter().position(|other| *other == name).unwrap_or(0) % DASHES.len()]
 }
 
