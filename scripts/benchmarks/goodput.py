@@ -17,7 +17,7 @@ import statistics
 import subprocess
 
 from benchmarks import arguments, build
-from benchmarks.lab import Lab, configuration
+from benchmarks.lab import Lab
 from benchmarks.process import cpu_ns, log, run, stop, threads
 from benchmarks.ratios import interval, ratios
 from benchmarks.rounds import Failures, turns
@@ -115,7 +115,7 @@ class Bench:
         text += TO_SINK.format(mac=SINK, port=towards_sink)
         process, config = self.lab.start_switch(self.binary, text, name)
         self.switches.append(process.pid)
-        return json.loads(run(self.binary, "check", "--json", "--elsewhere", *configuration(self.binary, config)))
+        return json.loads(run(self.binary, "check", "--json", "--elsewhere", str(config)))
 
     def sink(self, device, speed):
         process = self.host("--device", device, "--speed", f"{speed}M", "--linger", LINGER)

@@ -30,11 +30,6 @@ class Counted(NamedTuple):
     sent: int
 
 
-def configuration(binary, file):
-    """Returns the arguments that name a configuration. Versions before the first release took it by an option."""
-    return ["--config", str(file)] if "--config" in run(binary, "run", "--help") else [str(file)]
-
-
 class Lab:
     """Two namespaces, `hosts` and `switch`, and a directory for files."""
 
@@ -147,4 +142,4 @@ class Lab:
         """Starts a switch with this configuration. Returns its process and the configuration file."""
         config = self.directory / f"{name}.toml"
         config.write_text(text)
-        return self.start(self.switch, binary, "run", *configuration(binary, config), ready="running"), config
+        return self.start(self.switch, binary, "run", str(config), ready="running"), config
