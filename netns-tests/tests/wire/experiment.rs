@@ -149,7 +149,7 @@ fn victim_experiment_measures_light_senders() {
         "/small/2/victim/completion_ms/p50",
     ];
     unstalled(|| {
-        let report = compare("victim", &["pfc", "capfc-stop-max"], &SLOW, &numbers);
+        let report = compare("victim", &["pfc"], &SLOW, &numbers);
         for (_, result) in report["policies"].as_object().unwrap() {
             for point in ["sweep", "small"].iter().flat_map(|size| result[size].as_array().unwrap()) {
                 let broken = ["/victim/broken", "/light_messages/broken"].map(|key| number(point, key));

@@ -8,7 +8,7 @@ use xoff_netns_tests::{Bed, Switch, wait_for};
 
 use crate::bed_beside_others;
 
-const ADDRESSES: u32 = 100_000;
+const ADDRESSES: u32 = 20_000;
 /// Clients, more than are served.
 const CLIENTS: usize = 250;
 const MEMORY_MAX: u64 = 48 << 20;

@@ -21,18 +21,20 @@ struct StallOutcome {
 
 fn stall(mode: &str, frames: &[(u8, u32)]) -> StallOutcome {
     let classes = frames.iter().flat_map(|&(class, count)| (0..count).map(move |_| (class, 64)));
-    stall_of("whole", mode, 0, classes)
+    stall_of("", mode, 0, classes)
 }
 
-/// Sends frames of these classes and lengths, `before` of them ahead of the stop. `chunks`: size of receive chunks.
+const SMALL_CHUNKS: &str = "receive_chunks = \"small\"";
+
+/// Sends frames of these classes and lengths, `before` of them ahead of the stop. `memory`: keys of `[memory]`.
 fn stall_of(
-    chunks: &str,
+    memory: &str,
     mode: &str,
     before: usize,
     mut frames: impl Iterator<Item = (u8, usize)>,
 ) -> StallOutcome {
     let bed = bed(2).build();
-    let memory = format!("[memory]\nreceive_chunks = \"{chunks}\"\n");
+    let memory = format!("[memory]\n{memory}\n");
     let switch = bed.start(&bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).more(&memory));
     let (a, b) = (bed.host(1), bed.host(2));
     b.send(frame(b, a, 0, 0));
@@ -141,18 +143,18 @@ const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 // proves: memory, headroom
 #[test]
 fn stall_loses_only_frames_beyond_chunks() {
-    for (chunks, count) in [("whole", WHOLE), ("small", SMALL)] {
+    for (memory, count) in [("", WHOLE), ("model = \"shared\"", WHOLE), (SMALL_CHUNKS, SMALL)] {
         for mode in ["native", "generic"] {
             let shortest = |count| (0..count).map(|_| (3, 64));
             for beyond in 0..2 {
                 let StallOutcome { missing, verdict, .. } =
-                    stall_of(chunks, mode, 0, shortest(count + beyond));
-                assert_eq!(missing, u64::from(beyond), "{chunks}, {mode}, {beyond} beyond {count}");
+                    stall_of(memory, mode, 0, shortest(count + beyond));
+                assert_eq!(missing, u64::from(beyond), "{memory}, {mode}, {beyond} beyond {count}");
                 let promise = if beyond == 0 { Promise::Kept } else { Promise::NotKept };
                 assert_eq!(
                     (verdict.promise, verdict.unseen_lost),
                     (promise, u64::from(beyond)),
-                    "{chunks}, {mode}"
+                    "{memory}, {mode}"
                 );
             }
         }
@@ -165,7 +167,7 @@ fn stall_loses_only_frames_beyond_chunks() {
 fn stall_after_traffic_loses_nothing() {
     for before in [31, 32, 63] {
         let frames = (0..before + PROMISED).map(|_| (3, 64));
-        let StallOutcome { missing, verdict, .. } = stall_of("whole", "native", before as usize, frames);
+        let StallOutcome { missing, verdict, .. } = stall_of("", "native", before as usize, frames);
         assert_eq!((missing, verdict.promise), (0, Promise::Kept), "after {before} frames");
     }
 }
@@ -177,8 +179,8 @@ fn stall_with_mixed_lengths_loses_nothing() {
     let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
     let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / PROMISED as usize;
     assert!((256..262).contains(&average), "{average}");
-    for chunks in ["whole", "small"] {
-        let StallOutcome { missing, verdict, .. } = stall_of(chunks, "native", 0, two_chunks.clone());
-        assert_eq!((missing, verdict.promise), (0, Promise::Kept), "{chunks}");
+    for memory in ["", "model = \"shared\"", SMALL_CHUNKS] {
+        let StallOutcome { missing, verdict, .. } = stall_of(memory, "native", 0, two_chunks.clone());
+        assert_eq!((missing, verdict.promise), (0, Promise::Kept), "{memory}");
     }
 }
