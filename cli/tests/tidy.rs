@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// Maximum characters of a line of code; lines with strings are exempt, because formatters do not break strings.
 const LINE_MAX: usize = 140;
@@ -288,4 +289,31 @@ fn nothing_is_left_for_later() {
         .map(|(place, line)| format!("{place}: {}", line.trim()))
         .collect();
     holds(&found, "do it now, or open an issue");
+}
+
+#[test]
+fn commit_hook_checks_subject() {
+    let hook = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/hooks/commit-msg");
+    let file = std::env::temp_dir().join(format!("xoff-subject-{}", std::process::id()));
+    let is_accepted = |subject: &str| {
+        fs::write(&file, format!("{subject}\n\nA body.\n"))
+            .expect("the directory for temporary files is writable");
+        let output = Command::new(&hook).arg(&file).output().expect("bash runs the hook");
+        assert_eq!(output.status.success(), output.stderr.is_empty(), "{subject}");
+        output.status.success()
+    };
+    let longest = format!("xdp: {}", "a".repeat(67));
+    for (subject, accepted) in [
+        ("xdp: release rings", true),
+        ("xdp,netns-tests: release rings", true),
+        (longest.as_str(), true),
+        (&format!("{longest}a"), false),
+        ("Release rings", false),
+        ("xdp, host: release rings", false),
+        ("xdp:release rings", false),
+        ("Revert \"xdp: release rings\"", true),
+    ] {
+        assert_eq!(is_accepted(subject), accepted, "{subject}");
+    }
+    fs::remove_file(&file).expect("the file exists");
 }
