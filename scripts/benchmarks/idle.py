@@ -71,7 +71,7 @@ def measure(lab, options):
     time.sleep(options.seconds)
     cpu = cpu_ns(switch.pid, threads(switch.pid)) - cpu
     seconds = time.monotonic() - begin
-    resident_kib = kib(f"/proc/{switch.pid}/status", "VmRSS")
+    resident_kib = resident_without_rings_kib(switch.pid)
     stop(switch)
     return {
         "ports": options.ports,
@@ -88,6 +88,18 @@ def measure(lab, options):
 def kernel_kib():
     """Returns the kernel's own memory in KiB. Tables of chunks are in different areas, depending on their size."""
     return sum(kib("/proc/meminfo", key) for key in ("VmallocUsed", "SUnreclaim", "PageTables"))
+
+
+def resident_without_rings_kib(pid):
+    """Returns resident memory in KiB without mapped rings of sockets, which `kernel_kib` counts."""
+    total_kib, is_ring = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        key, *values = line.split()
+        if not key.endswith(":"):
+            is_ring = "socket:" in line
+        elif key == "Rss:" and not is_ring:
+            total_kib += int(values[0])
+    return total_kib
 
 
 def kib(file, key):
