@@ -28,7 +28,7 @@ fn checked(config: &str) -> (String, Value) {
     (printed, serde_json::from_slice(&check(file.path(), &["--json"]).stdout).unwrap())
 }
 
-/// Returns the lines of a port, followed by `more`.
+/// Returns the configuration lines of a port, followed by `more`.
 fn port(name: &str, speed: &str, more: &str) -> String {
     format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"{speed}\"\n{more}\n")
 }
@@ -47,7 +47,7 @@ fn closed_output_pipe_is_no_error() {
 }
 
 #[test]
-fn a_valid_file_is_explained() {
+fn valid_file_prints_its_derived_settings() {
     let output = check(&example("roce-leaf.toml"), &["-v"]);
     assert!(output.status.success());
     assert!(output.stderr.is_empty());
@@ -64,7 +64,7 @@ fn a_valid_file_is_explained() {
         "│ h1-h4 ┆     3 ┆ 200,000 ┆   400,000 ┆        0.20 ┆ no   │",
         "│ lossless buffers ┆",
     ] {
-        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+        assert!(printed.contains(part), "the output lacks {part:?}:\n{printed}");
     }
     assert!(!printed.contains("Warnings"), "{printed}");
 }
@@ -116,10 +116,10 @@ fn congested_line_delays_are_printed() {
         "│ a    ┆     3 ┆     408 ┆    2008 ┆  4000 ┆  4816 ┆ 8000 │",
         "│ slow ┆     3 ┆    5001 ┆   13001 ┆ 20000 ┆ 30001 ┆ 5000 │",
     ] {
-        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+        assert!(printed.contains(part), "the output lacks {part:?}:\n{printed}");
     }
     let congested = |class: usize| &report["ports"][2]["classes"][class]["congested"];
-    assert_eq!(congested(0), &Value::Null, "a lossy class");
+    assert_eq!(congested(0), &Value::Null, "a lossy class has delays");
     let of = |key: &str| (congested(3)[key]["one"].as_f64(), congested(3)[key]["all"].as_f64());
     assert_eq!(of("covered_us"), (Some(5_000.52), Some(13_000.52)));
     assert_eq!(of("delay_us"), (Some(20_000.0), Some(30_001.04)));
@@ -137,7 +137,11 @@ fn line_delay_given_only_for_static_thresholds() {
         ([0, 2].map(|port| us(port, "one")), [0, 2].map(|port| us(port, "all")))
     };
     assert_eq!(of("", ""), ([Some(2000.0); 2], [Some(4000.0); 2]));
-    assert_eq!(of("", "pause = \"ignore\""), ([Some(2000.0); 2], [Some(2000.0); 2]), "its peer never stops");
+    assert_eq!(
+        of("", "pause = \"ignore\""),
+        ([Some(2000.0); 2], [Some(2000.0); 2]),
+        "a peer that is never paused adds a delay"
+    );
     let nothing = ([None; 2], [None; 2]);
     assert_eq!(of("[switch]\npolicy = \"capfc-stop-max\"\n", ""), nothing);
     assert_eq!(of("[memory]\nmodel = \"shared\"\n", ""), nothing);
@@ -153,11 +157,11 @@ fn pipeline_and_cost_of_halts_are_printed() {
         " ┆ stop ┆ ",
         "│ 1,000,000 ┆ 25.00 ┆ fifo    │",
         " Notes ",
-        ":2:14: a peer that pauses a class for good halts the whole switch for good, every port and class: a (3), b (3)",
+        ":2:14: a peer that pauses a class forever halts every port and class of the switch: a (3), b (3)",
     ] {
         let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");
         let part_words = part.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains(&part_words), "{part:?} is not in\n{printed}");
+        assert!(words.contains(&part_words), "the output lacks {part:?}:\n{printed}");
     }
     let pipeline = serde_json::json!({ "rate_pps": 1_000_000, "delay_us": 25.0, "ingress": "fifo" });
     assert_eq!((&report["pipeline"], report["notes"].as_array().unwrap().len()), (&pipeline, 1));
@@ -174,7 +178,7 @@ fn json_has_the_same_values_as_numbers() {
         (port["pause_time_us"].as_f64(), port["speed_bps"].as_u64()),
         (Some(33_553.92), Some(1_000_000_000))
     );
-    assert_eq!(port["sockets"], Value::Null, "the device was not asked");
+    assert_eq!(port["sockets"], Value::Null, "an unchecked device has a number of sockets");
     let class = &port["classes"][3];
     let terms = class["headroom_terms"].as_object().unwrap();
     let sum: u64 = terms.values().map(|term| term.as_u64().unwrap()).sum();
@@ -196,7 +200,7 @@ fn json_has_the_same_values_as_numbers() {
 
 // proves: configuration
 #[test]
-fn a_bad_file_is_refused_with_every_error_and_exit_code_2() {
+fn invalid_file_reports_every_error_and_exits_with_2() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"[switch]\npol = \"busy\"\n[[port]]\nname = \"a\"\nspeed = \"1G\"\n").unwrap();
     let output = check(file.path(), &[]);
@@ -204,7 +208,7 @@ fn a_bad_file_is_refused_with_every_error_and_exit_code_2() {
     assert!(output.stdout.is_empty());
     let printed = text(&output.stderr);
     for part in ["2 errors", ":2:1", "did you mean `poll`?", ":3:1", "`device` is missing"] {
-        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+        assert!(printed.contains(part), "the output lacks {part:?}:\n{printed}");
     }
 
     let output = check(file.path(), &["--json"]);
@@ -238,10 +242,9 @@ fn full_disk_fails_and_closed_pipe_does_not() {
     assert!(unread.status.success() && unread.stderr.is_empty());
 }
 
-/// A missing device is an error of `xoff check`, as of `xoff run`, unless `--elsewhere` is given.
 // proves: check
 #[test]
-fn missing_device_needs_foreign_machine_flag() {
+fn missing_device_is_error_unless_elsewhere_is_given() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(port("a", "1G", "").replace("device = \"a\"", "device = \"no-such-one\"").as_bytes())
         .unwrap();
@@ -250,7 +253,7 @@ fn missing_device_needs_foreign_machine_flag() {
     assert_eq!(here.status.code(), Some(2));
     let message = text(&here.stderr);
     for part in ["port a: no interface no-such-one", ":3:11", "xoff check --elsewhere"] {
-        assert!(message.contains(part), "{part:?} is not in\n{message}");
+        assert!(message.contains(part), "the message lacks {part:?}:\n{message}");
     }
     assert!(check(file.path(), &[]).status.success());
 }
@@ -264,31 +267,31 @@ fn router_printed_and_invalid_namespace_refused() {
     let here = Command::new(env!("CARGO_BIN_EXE_xoff")).arg("check").arg(file.path()).output().unwrap();
     assert_eq!(here.status.code(), Some(2));
     let message = text(&here.stderr);
-    for part in ["/no/such/namespace is no network namespace", "ip netns add NAME"] {
-        assert!(message.contains(part), "{part:?} is not in\n{message}");
+    for part in ["/no/such/namespace is not a network namespace", "ip netns add NAME"] {
+        assert!(message.contains(part), "the message lacks {part:?}:\n{message}");
     }
     let printed = check(file.path(), &["--verbose"]);
     let printed = text(&printed.stdout);
     for part in ["│ /no/such/namespace ┆ a ", "routed"] {
-        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+        assert!(printed.contains(part), "the output lacks {part:?}:\n{printed}");
     }
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn missing_configuration_file_is_named() {
     let output = check(Path::new("/nowhere/xoff.toml"), &[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("cannot read the configuration /nowhere/xoff.toml"));
 }
 
 #[test]
-fn endless_and_foreign_files_refused() {
+fn endless_and_non_text_files_are_refused() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"[switch]\nname = \"\xff\"\n").unwrap();
     for (file, why) in [
-        (Path::new("/dev/zero"), "it is longer than 1MiB, the maximum"),
-        (Path::new("/"), "it is a directory, and has to be a file"),
-        (file.path(), "it is not UTF-8 text: line 2, column 9 has byte 0xff"),
+        (Path::new("/dev/zero"), "the file is longer than the maximum of 1MiB"),
+        (Path::new("/"), "the path is a directory, and has to be a file"),
+        (file.path(), "the file is not UTF-8 text: line 2, column 9 has byte 0xff"),
     ] {
         let output = check(file, &[]);
         assert_eq!(output.status.code(), Some(2));
@@ -301,7 +304,7 @@ fn endless_and_foreign_files_refused() {
 }
 
 #[test]
-fn pipe_is_a_file() {
+fn configuration_is_read_from_a_pipe() {
     let (reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(&std::fs::read(example("roce-leaf.toml")).unwrap()).unwrap();
     drop(writer);
@@ -321,7 +324,7 @@ fn thresholds_of_policies_are_printed_for_lossless_classes() {
     let printed = check(file.path(), &["--verbose"]);
     let printed = text(&printed.stdout);
     assert!(printed.contains("│ a    ┆     3 ┆ g-pfc  ┆ 20,000 ┆ 10,000 │"), "{printed}");
-    assert_eq!(printed.matches("p-pfc").count(), 1, "class 4 is lossy, and has no thresholds:\n{printed}");
+    assert_eq!(printed.matches("p-pfc").count(), 1, "lossy class 4 has thresholds:\n{printed}");
     let report: Value = serde_json::from_slice(&check(file.path(), &["--json"]).stdout).unwrap();
     let classes = &report["ports"][0]["classes"];
     assert_eq!(classes[3]["policy_thresholds"]["pause lower"], 20_000);

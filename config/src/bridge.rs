@@ -13,7 +13,6 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::{closest, value};
 use crate::written::ranges;
 
-/// Numbers the ports; another check reports too many.
 pub(crate) fn numbered<'a, 'b>(drafts: &'a [Draft<'b>]) -> impl Iterator<Item = (PortId, &'a Draft<'b>)> {
     (0..=u8::MAX).map(PortId).zip(drafts)
 }
@@ -47,7 +46,7 @@ fn group_named<'a>(
         let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
         let help = match closest(&name.value, &names) {
             Some(close) => format!("did you mean {close:?}?"),
-            None if names.is_empty() => "make one: [[group]]".into(),
+            None if names.is_empty() => "add a [[group]] of that name".into(),
             None => format!("groups: {}", names.join(", ")),
         };
         let problem = Problem::error(format!("there is no group {:?}", name.value));
@@ -60,7 +59,6 @@ pub(crate) fn pvid(keys: &PortKeys) -> Option<u16> {
     value(keys.pvid.as_ref(), OrOff::Is(defaults::VID)).into_option()
 }
 
-/// Returns the VLANs that a port sends untagged, by default its PVID.
 pub(crate) fn untagged(keys: &PortKeys) -> Vec<u16> {
     let tagged = keys.tagged.as_ref().map_or(&[][..], |tagged| &tagged.value);
     let default = pvid(keys).filter(|vid| !tagged.contains(vid));
@@ -89,7 +87,7 @@ pub(crate) fn vlans(drafts: &[Draft<'_>], problems: &mut Problems) -> Vec<VlanSe
     if !lonely.is_empty() {
         problems.push(
             Problem::warning(format!("VLAN {} has only one port: its frames go nowhere", ranges(&lonely)))
-                .help("add it to `tagged` or `untagged` of another port"),
+                .help("add the VLAN to `tagged` or `untagged` of another port"),
         );
     }
     vlans.into_values().collect()
@@ -133,7 +131,8 @@ pub(crate) fn fdb(
             document.statics.len()
         ));
         let place = keys.capacity.as_ref().map(|key| key.span).unwrap_or_default();
-        problems.push(problem.at(place, "too small").help("static addresses count towards the capacity"));
+        problems
+            .push(problem.at(place, "too small").help("raise `capacity`: static addresses count towards it"));
     }
     let mut statics: Vec<(u16, MacAddr, PortId)> = Vec::new();
     for entry in &document.statics {
@@ -168,7 +167,7 @@ fn resolve(
                 Problem::error("an address is at a port or at a group, not at both")
                     .at(group.span, "at a group")
                     .at(port.span, "at a port")
-                    .help("leave one of them out"),
+                    .help("leave `port` or `group` out"),
             );
             return None;
         }
@@ -179,8 +178,8 @@ fn resolve(
             {
                 problems.push(
                     Problem::error(format!("port {} is a member of group {:?}", name.value, group.name))
-                        .at(name.span, "leads to the group")
-                        .help(format!("write group = {:?} in the place of the port", group.name)),
+                        .at(name.span, "member of a group")
+                        .help(format!("write group = {:?} instead of `port`", group.name)),
                 );
             }
             (name, port)
@@ -203,7 +202,7 @@ fn resolve(
                 if entry.group.is_some() { "group" } else { "port" },
                 name.value
             ))
-            .at(span, "the address could never be reached")
+            .at(span, "not a VLAN of the port or group")
             .help("add the VLAN to `tagged` or `untagged` of the port"),
         );
     }

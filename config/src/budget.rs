@@ -13,22 +13,22 @@ use crate::{Config, Machine, defaults, quantity};
 
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as `memory.budget` allows. Returns the error if the budget is impossible.
+/// Makes the lossy pool as large as `memory.budget` allows. Returns an error if the budget is too small or has no effect.
 pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document) -> Option<Problem> {
     let keys = &document.memory;
     let key = keys.budget.as_ref()?;
-    let no_meaning = |why: &str| {
+    let no_effect = |why: &str| {
         let problem = Problem::error(format!("`budget` sets `lossy_pool`, but {why}"));
-        Some(problem.at(key.span, "has no meaning here").help("leave one of the two out"))
+        Some(problem.at(key.span, "no effect").help("leave `budget` or the other key out"))
     };
     if value(keys.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
-        return no_meaning("`model = \"shared\"` has a `pool` instead");
+        return no_effect("`model = \"shared\"` has no lossy pool, only a `pool`");
     }
     if keys.lossy_pool.is_some() {
-        return no_meaning("that is given, too");
+        return no_effect("`lossy_pool` is given, too");
     }
     if config.switch.when_full == WhenFull::Stop {
-        return no_meaning("`when_full = \"stop\"` drops no frame for it");
+        return no_effect("`when_full = \"stop\"` drops no frames and has no lossy pool");
     }
     let longest = config.switch.ports.iter().map(|port| Bytes::of_frame(port.mtu_frame + TAGS).0).max()?;
     let queues = config.switch.ports.iter().flat_map(|port| &port.classes).map(|class| class.egress_max);
@@ -71,7 +71,7 @@ fn refusal(least: &Plan, budget: Bytes, span: Span) -> Problem {
     ))
     .at(span, "too little")
     .help(format!(
-        "write budget = \"{needed}MiB\" or more; most of it is {}, and {} MiB of the kernel's notes. A shorter stall_budget, a larger \
+        "write budget = \"{needed}MiB\" or more; most of this is {}, and {} MiB of the kernel. A shorter stall_budget, a larger \
          smallest_frame and fewer lossless classes take less",
         terms.join(", "),
         mebibytes(least.kernel)

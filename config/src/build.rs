@@ -1,5 +1,4 @@
-//! Builds the settings of a switch from its document, and reports contradictions, as do [`crate::thresholds`] and
-//! [`crate::bridge`].
+//! Builds the settings of a switch from its document, and reports contradictions between keys.
 
 use toml_span::Spanned;
 use xoff_flow_control::headroom::Headroom;
@@ -109,7 +108,7 @@ fn distinct<'a>(key: &str, values: impl Iterator<Item = &'a Spanned<String>>, pr
                 Problem::error(format!("two ports have the {key} {:?}", value.value))
                     .at(value.span, "given again")
                     .at(first.span, "first given here")
-                    .help(format!("each port has a {key} of its own")),
+                    .help(format!("give each port a different {key}")),
             ),
             None => values_read.push(value),
         }
@@ -185,9 +184,9 @@ fn room_for_a_frame(
     if let Some(given) = given.filter(|given| given.value < least) {
         problems.push(
             Problem::error(format!("`{key}` is {} bytes, less than one frame", given.value.0))
-                .at(given.span, "cannot hold a frame")
+                .at(given.span, "less than the longest frame")
                 .help(format!(
-                    "the longest frame of port {} takes {} bytes of the line",
+                    "the longest frame of port {} takes {} bytes on the line",
                     draft.name, least.0
                 )),
         );
@@ -203,14 +202,14 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
     });
     let late = |refresh: Nanos| {
         let message = format!(
-            "a stall of {} can delay a refresh beyond the pause time of {} us: the peer of port {} would send again unasked",
+            "a stall of {} can delay a refresh beyond the pause time of {} us: the peer of port {} would resume by itself",
             quantity::time(stall_budget),
             pause.0 / 1_000,
             draft.name
         );
         let worst = refresh.after(stall_budget).after(ahead).0 / 1_000;
         Problem::warning(message).help(format!(
-            "the refresh may come {worst} us after the one before; shorten stall_budget, or lengthen pause_time"
+            "a refresh may be sent {worst} us after the previous one; shorten stall_budget, or lengthen pause_time"
         ))
     };
     match given {
@@ -245,7 +244,6 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
     }
 }
 
-/// Checks that a peer with rates uses PFC, whose frames carry the rates.
 fn gfc_peer(draft: &Draft<'_>, problems: &mut Problems) -> bool {
     let Some(key) = draft.port.keys.gfc_peer.as_ref() else { return false };
     if key.value != OrOff::Is(false) && !matches!(flow_control(draft), FlowControl::Pfc { .. }) {
@@ -272,7 +270,7 @@ fn policy(document: &Document, problems: &mut Problems) -> PolicySettings {
                 "`resume_lower` ({}) is above `pause_lower` ({})",
                 g_pfc.resume_lower, g_pfc.pause_lower
             ))
-            .at(place.span, "would resume before it pauses")
+            .at(place.span, "above `pause_lower`")
             .help("lower classes pause at pause_lower x XOFF and resume below resume_lower x XOFF"),
         );
     }
@@ -304,11 +302,11 @@ fn assumptions(drafts: &[Draft<'_>], problems: &mut Problems) {
     let cost = silent.iter().map(bytes).max().unwrap_or(0);
     problems.push(
         Problem::warning(format!(
-            "peer_response is not given for {}: the peers are taken to be software that may stall as long as this switch",
+            "peer_response is not given for {}: xoff assumes that the peers are software that may stall as long as this switch",
             names.join(", ")
         ))
         .help(format!(
-            "write peer_response = \"software\" to agree, or \"standard\" for hardware peers: up to {cost} bytes less headroom for each port and class"
+            "write peer_response = \"software\" to confirm this, or \"standard\" for hardware peers: that saves up to {cost} bytes of headroom for each port and class"
         )),
     );
 }

@@ -4,9 +4,9 @@ use xoff_flow_control::settings::{
 
 use crate::shell::{LogFormat, Mode, ReceiveChunks, Sighup, ZeroCopy};
 
-/// Enumeration with a keyword for each value, for files and reports of changes.
+/// Enumeration whose values have keywords in files and in reports of changes.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// Keywords of all values.
+    /// Keyword of each value.
     const WORDS: &'static [(&'static str, Self)];
 
     /// Returns the keyword of the value.
@@ -16,7 +16,7 @@ pub trait Choice: Copy + PartialEq + 'static {
     }
 }
 
-/// Selection among paths of equal cost.
+/// Selection among paths of equal cost, or members of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpreadKind {
     /// A fixed path for each flow.

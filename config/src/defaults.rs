@@ -1,79 +1,79 @@
-//! All defaults, including those that depend on a port's speed.
+//! Default values of all keys of a switch, including those that depend on a port's speed.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use xoff_flow_control::settings::{Lldp, LossyPool, PortSettings, Service};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// `spread = "adaptive"`: preferred members have fewer queued bytes (CaPFC's evaluation of DeTail).
+/// Default of `low` with `spread = "adaptive"`: members with fewer queued bytes are preferred (CaPFC's evaluation of DeTail).
 pub const SPREAD_LOW: Bytes = Bytes(16_000);
-/// `spread = "adaptive"`: members with fewer queued bytes are second choice.
+/// Default of `high` with `spread = "adaptive"`: members with fewer queued bytes are second choice.
 pub const SPREAD_HIGH: Bytes = Bytes(32_000);
-/// `switch.name`.
+/// Default of `switch.name`.
 pub const NAME: &str = "xoff";
-/// `switch.smallest_frame`: bytes with FCS.
+/// Default of `switch.smallest_frame`, in bytes with FCS.
 pub const SMALLEST_FRAME: u32 = 256;
-/// `class.egress_max_frames` of a lossy class: frame size in bytes at which byte and frame limits are equal.
+/// Frame size in bytes at which byte and frame limits of a lossy egress queue are equal (`class.egress_max_frames`).
 pub const LOSSY_FRAME: u32 = 512;
-/// `switch.idle_after`.
+/// Default of `switch.idle_after`.
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
-/// `switch.http`.
+/// Default of `switch.http`.
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
-/// `switch.log`, and the log level of a host.
+/// Default log level of a switch (`switch.log`) and of a host.
 pub const LOG: &str = "info";
-/// `switch.workers = "auto"`: line rate per worker. A core forwards about 1.5 Mpps over veth.
+/// Line rate per worker with `switch.workers = "auto"`. A core forwards about 1.5 Mpps over veth.
 pub const WORKER_RATE: BitRate = BitRate::from_gbps(20);
-/// `memory.alpha_log2`: a queue may take as much as is still free.
+/// Default of `memory.alpha_log2`: a queue may take as much memory as is still free.
 pub const ALPHA_LOG2: i8 = 0;
-/// `fdb.capacity`.
+/// Default of `fdb.capacity`, in addresses.
 pub const FDB_CAPACITY: u32 = 16_384;
-/// `fdb.ageing`, as in 802.1Q table 8-6.
+/// Default of `fdb.ageing` (802.1Q, table 8-6).
 pub const FDB_AGEING: Nanos = Nanos::from_secs(300);
-/// `port.mtu`: bytes behind the Ethernet header.
+/// Default of `port.mtu`: bytes after the Ethernet header.
 pub const MTU: u32 = 1_500;
-/// `port.lossless`: the class that RoCE and storage use.
+/// Default of `port.lossless`: the class that RoCE and storage use.
 pub const LOSSLESS: ClassSet = ClassSet(1 << 3);
-/// `port.pause_time`: the maximum, which needs the fewest refreshes.
+/// Default of `port.pause_time`: the maximum, which needs the fewest refreshes.
 pub const PAUSE_TIME: Quanta = Quanta(u16::MAX);
-/// `port.cable`, in metres.
+/// Default of `port.cable`, in metres.
 pub const CABLE_METRES: u64 = 10;
-/// `port.default_class`.
+/// Default of `port.default_class`.
 pub const DEFAULT_CLASS: Class = Class::ALL[0];
-/// `port.pvid`, `static.vlan`.
+/// Default of `port.pvid` and `static.vlan`.
 pub const VID: u16 = 1;
-/// `port.learning`.
+/// Default of `port.learning`.
 pub const LEARNING: bool = true;
-/// `port.flood_unknown`, `port.flood_group`.
+/// Default of `port.flood_unknown` and `port.flood_group`.
 pub const FLOOD: bool = true;
-/// `port.lldp`.
+/// Default of `port.lldp`.
 pub const LLDP: Lldp = Lldp::Switch;
-/// `port.isolated`.
+/// Default of `port.isolated`.
 pub const ISOLATED: bool = false;
-/// `class.ecn_probability`, as in HPCC's simulations and many switches.
+/// Default of `class.ecn_probability`, as in HPCC's simulations and many switches.
 pub const ECN_PROBABILITY: f64 = 0.2;
-/// `class.wred`.
+/// Default of `class.wred`.
 pub const WRED: bool = false;
-/// `class.watchdog_detect`, as in SONiC.
+/// Default of `class.watchdog_detect`, as in SONiC.
 pub const WATCHDOG_DETECT: Nanos = Nanos::from_millis(200);
-/// `class.watchdog_restore`, as in SONiC.
+/// Default of `class.watchdog_restore`, as in SONiC.
 pub const WATCHDOG_RESTORE: Nanos = Nanos::from_millis(200);
-/// `class.weight`.
+/// Default of `class.weight`.
 pub const SERVICE: Service = Service::Weighted(10);
 
-/// Duration of a round of a software loop: twice the measured p99.99.
+/// Duration of a round of the driver loop: twice the measured p99.99.
 pub const TURN: Nanos = Nanos::from_micros(200);
-/// Returns the duration of most absences of a thread: a fifth of the longest stall.
+/// Returns how long a thread usually stalls: a fifth of the longest stall.
 #[must_use]
 pub fn away(stall_budget: Nanos) -> Nanos {
     Nanos(stall_budget.0 / AWAY_PART)
 }
 const AWAY_PART: u64 = 5;
-/// Maximum bridged absence of a peer. Each millisecond costs a millisecond of queueing.
+/// Maximum stall of a peer that XON covers. Each millisecond costs a millisecond of queueing.
 pub const GAP_MAX: Nanos = Nanos::from_millis(1);
-/// Frames of a batch: minimum of a burst and of a commit, in longest frames.
+/// Frames of a batch. A burst and a commit hold at least this many of the longest frames.
 pub const BATCH: u64 = 32;
 
-/// Approximate longest stall on a virtual machine: 20 to 56 ms, once in 10 s.
+/// Longest stall that the default stall budget covers. A virtual machine stalls for 20 to 56 ms about once in 10 s.
 pub(crate) const STALL_MAX: Nanos = Nanos::from_millis(25);
 pub(crate) const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 const LOSSY_EGRESS_TIME: Nanos = Nanos::from_millis(8);
@@ -83,12 +83,13 @@ const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
-/// `class.egress_warn`, `class.egress_xon`: bytes beyond those committed to the driver (CaPFC, Table II, 1 Gb/s).
+/// Queued bytes, beyond those committed to the driver, for `egress_warn` and `egress_xon` (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
-/// `class.egress_xoff`: bytes beyond those committed to the driver (CaPFC, Table II, 1 Gb/s).
+/// Queued bytes, beyond those committed to the driver, for `egress_xoff` (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// Returns `class.egress_xon` and `class.egress_xoff`. `scaled`: speed that scales the paper's values for 1 Gb/s.
+/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`. The paper's values are for 1 Gb/s, and scale
+/// with the speed `scaled` if given.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -98,48 +99,47 @@ pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Byte
     (commit.saturating_add(scale(EGRESS_XON)), commit.saturating_add(scale(EGRESS_XOFF)))
 }
 
-/// Returns `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time: a pause that
-/// expires during a stall cannot be refreshed.
+/// Returns the default of `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time, because
+/// a pause that expires during a stall cannot be refreshed.
 #[must_use]
 pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
 }
 
-/// Returns `port.burst`: a batch of longest frames, or the bytes of one round of the loop or one usual absence of a
-/// worker.
+/// Returns the default of `port.burst`: a batch of the longest frames, or the line's bytes in a loop round or in a usual stall.
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
 }
 
-/// Returns `port.commit`: a batch of longest frames, or the bytes of the line in 10 us.
+/// Returns the default of `port.commit`: a batch of the longest frames, or the line's bytes in 10 us.
 #[must_use]
 pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(COMMIT_TIME))
 }
 
-/// Returns `class.xon`: the bytes of the line until the peer resumes, so that the queue does not run empty. It is
-/// at least the bytes committed to the driver, and a frame, so that a device that is down pauses no sender.
+/// Returns the default of `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty.
+/// At least the bytes committed to the driver and a frame, so that a device that is down pauses no sender.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
 }
 
-/// Returns `class.xoff`: twice XON.
+/// Returns the default of `class.xoff`: twice XON.
 #[must_use]
 pub fn xoff(xon: Bytes) -> Bytes {
     Bytes(xon.0.saturating_mul(2))
 }
 
-/// Returns `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With an eighth of it
-/// BBR loses every seventh packet (measured).
+/// Returns the default of `class.egress_max` of a lossy class: 8 ms of line rate, within 256 KiB and 2 MiB. With an
+/// eighth of that, BBR loses every seventh packet (measured).
 #[must_use]
 pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
 }
 
-/// Returns `memory.lossy_pool`: a quarter of the sum of the ports' largest lossy queues, at least four times the
-/// largest.
+/// Returns the default of `memory.lossy_pool`: a quarter of the sum of the ports' largest lossy queues, but at least
+/// four times the largest.
 #[must_use]
 pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     let largest = |port: &PortSettings| {
@@ -152,21 +152,21 @@ pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     Bytes(quarter.max(four))
 }
 
-/// Returns a lossy pool; frames smaller than [`LOSSY_FRAME`] reach its frame limit first.
+/// Returns a lossy pool of this size, with a frame limit that frames smaller than [`LOSSY_FRAME`] reach first.
 #[must_use]
 pub fn lossy_pool(bytes: Bytes) -> LossyPool {
     let frames = bytes.0.div_ceil(LOSSY_FRAME.into());
     LossyPool { bytes, frames: u32::try_from(frames).unwrap_or(u32::MAX).max(1) }
 }
 
-/// Returns `class.ingress_max` of a lossy class: 1 ms of line rate, within 128 KiB and 1 MiB.
+/// Returns the default of `class.ingress_max` of a lossy class: 1 ms of line rate, within 128 KiB and 1 MiB.
 #[must_use]
 pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// Returns `port.refresh`: half the pause time, at most `pause - stall budget - frames ahead`. Returns `None` if
-/// less than a sixteenth of the pause is left.
+/// Returns the default of `port.refresh`: half the pause time, and at most the pause time less stall budget and frames
+/// ahead. Returns `None` if less than a sixteenth of the pause time is left.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {
     let latest = pause.since(stall_budget).since(ahead);
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn default_stall_budget_costs_same_at_all_speeds() {
+    fn default_stall_budget_takes_same_bytes_at_all_speeds() {
         let budget = |gbps| {
             let rate = BitRate::from_gbps(gbps);
             stall_budget(rate.time_of_quanta(PAUSE_TIME))
@@ -196,10 +196,10 @@ mod tests {
     #[test]
     fn refresh_late_by_stall_budget_is_in_time() {
         let ms = Nanos::from_millis;
-        assert_eq!(refresh(ms(32), ms(0), ms(0)), Some(ms(16)), "half the pause time");
+        assert_eq!(refresh(ms(32), ms(0), ms(0)), Some(ms(16)), "refresh is not half the pause time");
         assert_eq!(refresh(ms(32), ms(15), ms(1)), Some(ms(16)), "exactly in time");
         assert_eq!(refresh(ms(32), ms(16), ms(1)), Some(ms(15)));
-        assert_eq!(refresh(ms(32), ms(29), ms(1)), Some(ms(2)), "a sixteenth is enough");
+        assert_eq!(refresh(ms(32), ms(29), ms(1)), Some(ms(2)), "a sixteenth of the pause time is refused");
         assert_eq!(refresh(ms(32), ms(30), ms(1)), None);
         assert_eq!(refresh(ms(32), ms(500), ms(1)), None);
     }

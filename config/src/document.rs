@@ -1,4 +1,4 @@
-//! The file as written: values of [keys](crate::keys) with their places.
+//! The configuration file as written: values of its [keys](crate::keys) with their places.
 
 use toml_span::{Span, Spanned, Value};
 use xoff_flow_control::settings::Custom;
@@ -13,7 +13,7 @@ use crate::own::{self, OwnPolicy};
 use crate::reader::Table;
 use crate::reader::problem::{Problem, Problems};
 
-/// Port with its keys, merged over `[defaults]` and the profile.
+/// Keys of a port, merged over `[defaults]` and the profile.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     pub(crate) identity: PortIdentityKeys,
@@ -66,7 +66,7 @@ pub(crate) struct Document {
     pub(crate) punt: PuntKeys,
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) ports: Vec<Port>,
-    /// True if `port` is not a list of tables; reported already.
+    /// True if `port` is not a list of tables, which has been reported.
     pub(crate) ports_garbled: bool,
 }
 
@@ -184,7 +184,6 @@ impl Document {
         }
     }
 
-    /// Returns `[defaults]` and `[class.N]` over the profile.
     fn layer_below(&self, root: &Table<'_, '_>, problems: &mut Problems) -> Layer {
         let profile =
             self.switch.profile.as_ref().map(|chosen| Layer::of(chosen.value.text()).moved_to(chosen.span));
@@ -203,13 +202,12 @@ impl Document {
 pub(crate) struct Layer {
     keys: PortKeys,
     classes: [ClassKeys; CLASSES],
-    /// True if there is a speed, valid or not.
     states_speed: bool,
 }
 
 impl Layer {
     fn of(profile: &'static str) -> Layer {
-        let root = toml_span::parse(profile).expect("a profile of ours is TOML: a test reads each");
+        let root = toml_span::parse(profile).expect("a built-in profile is invalid TOML");
         Layer::read(&root, &mut Problems::default())
     }
 

@@ -1,4 +1,4 @@
-//! docs/configuration.md has every key of a switch with its default.
+//! Tests that docs/configuration.md has every key of a switch with its default.
 
 #![allow(clippy::unwrap_used)]
 
@@ -48,7 +48,9 @@ const TABLES: [Documented; 17] = [
 ];
 
 fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
-    let (_, section) = DOCUMENT.split_once(heading).unwrap_or_else(|| panic!("no section {heading}"));
+    let (_, section) = DOCUMENT
+        .split_once(heading)
+        .unwrap_or_else(|| panic!("docs/configuration.md has no section {heading}"));
     let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
     let row = |line: &'static str| {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
@@ -81,7 +83,6 @@ fn values(heading: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     rows(heading).into_iter().filter_map(value)
 }
 
-/// A documented default in a file changes nothing.
 // proves: configuration
 #[test]
 fn documented_defaults_are_the_defaults() {

@@ -8,7 +8,7 @@ use crate::reader::parse::OrOff;
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 
-/// Returns the ECN settings. The outer `Off` of `ecn_min` is "off", the inner one "auto".
+/// Returns the ECN settings of a class. Of `ecn_min`, the outer `Off` is "off", the inner one "auto".
 pub(crate) fn settings(keys: &ClassKeys, class: &ClassSettings) -> Option<EcnSettings> {
     let OrOff::Is(min) = value(keys.ecn_min.as_ref(), OrOff::Off) else { return None };
     let full = if class.lossless { class.xoff } else { Bytes(class.egress_max.0 / 2) };
@@ -25,7 +25,6 @@ pub(crate) fn settings(keys: &ClassKeys, class: &ClassSettings) -> Option<EcnSet
     })
 }
 
-/// Reports contradictions. `protected`: the class is lossless on some port.
 pub(crate) fn check(
     draft: &Draft<'_>,
     class: Class,
@@ -45,7 +44,7 @@ pub(crate) fn check(
                 key.value.0, ecn.min.0
             ))
             .at(key.span, "below ecn_min")
-            .help("frames are marked from ecn_min on, and all of them from ecn_max on: ecn_min <= ecn_max"),
+            .help("some frames are marked from ecn_min on, and all from ecn_max on: ecn_min <= ecn_max"),
         );
     }
     if let Some(key) = keys.wred.as_ref().filter(|key| key.value && protected) {
@@ -53,7 +52,7 @@ pub(crate) fn check(
             Problem::warning(format!("`wred` has no effect on {whose}: the class is lossless"))
                 .at(key.span, "no effect")
                 .help(
-                    "frames of a class that is lossless on any port are marked or left alone, never dropped",
+                    "frames of a class that is lossless on any port are marked or unchanged, never dropped",
                 ),
         );
     }

@@ -1,6 +1,4 @@
-//! Reads text files up to a limit, with errors that name the remedy.
-//!
-//! A pipe, or a file on an unreachable server, may block forever.
+//! Reads text files up to a limit. Errors name the remedy. A pipe, or a file on an unreachable server, may block forever.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -12,25 +10,25 @@ use xoff_wire::units::Bytes;
 use crate::quantity;
 use crate::visible::visible;
 
-/// Purpose of a file: its name in messages, and its limit.
+/// Purpose of a file: name in messages, advice, and limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileKind {
     /// Name in messages, with its article: `the configuration`.
     pub name: &'static str,
     /// Advice if the file cannot be read.
     pub help: &'static str,
-    /// Maximum length.
+    /// Maximum length in bytes.
     pub bytes_max: Bytes,
 }
 
-/// Maximum length of hand-written files.
+/// Maximum length of files that people write.
 pub const WRITTEN_MAX: Bytes = Bytes(8 << 20);
-/// Maximum length of files from programs.
+/// Maximum length of files that programs write.
 pub const DATA_MAX: Bytes = Bytes(1 << 30);
-/// Maximum length of text from a device node: some are endless.
+/// Maximum length of text from a device node, because some are endless.
 const DEVICE_MAX: Bytes = Bytes(1 << 20);
 
-/// A configuration of `xoff run` or `xoff nic`.
+/// Kind of the configuration of `xoff run` or `xoff nic`.
 pub const CONFIGURATION: FileKind = FileKind {
     name: "the configuration",
     help: "give the path of a TOML file; config/examples has some to start from",
@@ -56,14 +54,14 @@ pub enum UnreadCause {
     /// System error.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// The path is a directory.
-    #[error("it is a directory, and has to be a file")]
+    /// Error for a directory in place of a file.
+    #[error("the path is a directory, and has to be a file")]
     Directory,
-    /// The file is longer than the limit.
-    #[error("it is longer than {}, the maximum", quantity::bytes(*.0))]
+    /// Error for a file longer than this limit.
+    #[error("the file is longer than the maximum of {}", quantity::bytes(*.0))]
     TooLong(Bytes),
-    /// The file has bytes that are not text.
-    #[error("it is not UTF-8 text: line {line}, column {column} has byte {byte:#04x}")]
+    /// Error for bytes that are not UTF-8.
+    #[error("the file is not UTF-8 text: line {line}, column {column} has byte {byte:#04x}")]
     NotText {
         /// Line number from 1.
         line: usize,
@@ -128,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    const SMALL: FileKind = FileKind { name: "the list", help: "give another one", bytes_max: Bytes(10) };
+    const SMALL: FileKind = FileKind { name: "the list", help: "give another file", bytes_max: Bytes(10) };
 
     fn why(path: &Path, kind: FileKind) -> String {
         read_text(path, kind).unwrap_err().to_string()
@@ -136,7 +134,7 @@ mod tests {
 
     // proves: configuration
     #[test]
-    fn file_at_limit_read_one_byte_more_refused() {
+    fn file_at_limit_is_read_and_longer_file_refused() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"0123456789").unwrap();
         assert_eq!(read_text(file.path(), SMALL).unwrap(), "0123456789");
@@ -145,40 +143,46 @@ mod tests {
         assert!(matches!(error.why, UnreadCause::TooLong(Bytes(10))), "{error}");
         assert_eq!(
             error.to_string(),
-            format!("cannot read the list {}: it is longer than 10B, the maximum", file.path().display())
+            format!(
+                "cannot read the list {}: the file is longer than the maximum of 10B",
+                file.path().display()
+            )
         );
     }
 
     // proves: configuration
     #[test]
-    fn endless_device_refused() {
+    fn endless_device_is_refused() {
         let error = why("/dev/zero".as_ref(), FileKind { bytes_max: DATA_MAX, ..SMALL });
-        assert!(error.ends_with("/dev/zero: it is longer than 1MiB, the maximum"), "{error}");
+        assert!(error.ends_with("/dev/zero: the file is longer than the maximum of 1MiB"), "{error}");
         assert_eq!(read_text("/dev/null".as_ref(), SMALL).unwrap(), "");
     }
 
     #[test]
-    fn sparse_file_refused_unread() {
+    fn oversized_sparse_file_is_refused_unread() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(3 << 30).unwrap();
-        assert!(why(file.path(), CONFIGURATION).contains("it is longer than 8MiB"));
+        assert!(why(file.path(), CONFIGURATION).contains("the file is longer than the maximum of 8MiB"));
     }
 
     #[test]
-    fn directory_and_bytes_named() {
+    fn directory_and_non_text_file_are_refused() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(why(directory.path(), SMALL).ends_with("it is a directory, and has to be a file"));
+        assert!(why(directory.path(), SMALL).ends_with("the path is a directory, and has to be a file"));
         let path = directory.path().join("\u{1b}[31m");
         fs::write(&path, b"ab\n\nc\xff").unwrap();
         let error = why(&path, SMALL);
-        assert!(error.ends_with("␛[31m: it is not UTF-8 text: line 3, column 2 has byte 0xff"), "{error}");
+        assert!(
+            error.ends_with("␛[31m: the file is not UTF-8 text: line 3, column 2 has byte 0xff"),
+            "{error}"
+        );
         fs::remove_file(&path).unwrap();
         assert!(why(&path, SMALL).ends_with("No such file or directory (os error 2)"));
     }
 
     // proves: configuration
     #[test]
-    fn pipe_read_to_its_end() {
+    fn pipe_is_read_to_its_end() {
         let (reader, mut writer) = io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
         let text = std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
-//! Formats numbers for people.
+//! Formats numbers for people, with three digits and a unit.
 
-/// Formats a number: `1.23 M`.
+/// Formats a number with a prefix: `1.23 M`.
 #[must_use]
 pub fn scaled(number: f64, unit: &str) -> String {
     let steps = ["", "k", "M", "G", "T"];
@@ -19,13 +19,13 @@ pub fn scaled(number: f64, unit: &str) -> String {
     format!("{value:.decimals$} {}{unit}", steps[step]).trim_end().into()
 }
 
-/// Formats bytes: `12.3 kB`.
+/// Formats a number of bytes: `12.3 kB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     scaled(bytes as f64, "B")
 }
 
-/// Formats nanoseconds: `250 ms`.
+/// Formats a time in nanoseconds: `250 ms`.
 #[must_use]
 pub fn span(nanos: u64) -> String {
     let (value, unit) = match nanos {

@@ -1,5 +1,4 @@
-//! Groups of ports that lead to the same destination: refuses members whose settings differ, and floods that would
-//! loop.
+//! Groups of ports that lead to the same destination. Refuses members whose settings differ, because a frame may leave by any.
 
 use toml_span::Spanned;
 use xoff_flow_control::settings::{GroupSettings, Member, Spread, Turns};
@@ -33,7 +32,7 @@ pub(crate) fn settings(
                 Problem::error(format!("two groups have the name {:?}", name.value))
                     .at(name.span, "given again")
                     .at(first.span, "first given here")
-                    .help("each group has a name of its own"),
+                    .help("give each group a different name"),
             );
         }
         names.push(name);
@@ -42,13 +41,10 @@ pub(crate) fn settings(
             let Some(port) = port_named(&key.port, drafts, problems) else { continue };
             if let Some((_, first)) = members_read.iter().find(|(other, _)| *other == port) {
                 problems.push(
-                    Problem::error(format!(
-                        "port {} is a member of two groups, or twice of one",
-                        key.port.value
-                    ))
-                    .at(key.port.span, "again")
-                    .at(first.port.span, "here first")
-                    .help("what comes in by it can be from one group only"),
+                    Problem::error(format!("port {} is listed twice as a member of groups", key.port.value))
+                        .at(key.port.span, "again")
+                        .at(first.port.span, "here first")
+                        .help("a port can be a member of one group only"),
                 );
                 continue;
             }
@@ -80,9 +76,9 @@ fn spread(keys: &GroupKeys, problems: &mut Problems) -> Spread {
     for (key, span, of) in restricted_keys {
         if let Some(span) = span.filter(|_| kind != of) {
             problems.push(
-                Problem::error(format!("`{key}` is of no use where spread is \"{}\"", kind.word()))
+                Problem::error(format!("`{key}` has no effect with spread = \"{}\"", kind.word()))
                     .at(span, "not used")
-                    .help(format!("leave it out, or write spread = \"{}\"", of.word())),
+                    .help(format!("leave `{key}` out, or write spread = \"{}\"", of.word())),
             );
         }
     }
@@ -92,7 +88,7 @@ fn spread(keys: &GroupKeys, problems: &mut Problems) -> Spread {
         problems.push(
             Problem::error(format!("`high` is {} bytes, less than `low` ({})", high.0, low.0))
                 .at(place.span, "below `low`")
-                .help("members with less than `low` come first, then those with less than `high`, then all"),
+                .help("members with less than `low` queued bytes are preferred, then those with less than `high`"),
         );
     }
     match kind {
@@ -104,10 +100,10 @@ fn spread(keys: &GroupKeys, problems: &mut Problems) -> Spread {
 
 fn routed_member(name: &Spanned<String>, key: &MemberKey) -> Problem {
     Problem::error(format!(
-        "port {} of group {:?} is routed: groups are for ports that are bridged",
+        "port {} of group {:?} is routed, but members of a group must be bridged",
         key.port.value, name.value
     ))
-    .at(key.port.span, "an interface of the router")
+    .at(key.port.span, "routed port")
     .help(
         "leave the group out: a route with several next hops goes by several routed ports (`ip route add ... nexthop`, or a daemon), \
          and `spread` in [router] says how; or write routed = false",
@@ -133,12 +129,11 @@ fn check_identical_traits(
             Problem::error(format!("ports {a} and {b} of group {:?} differ in `{key}`", name.value))
                 .at(key_of(b).map_or(ports.span, |key| key.port.span), of_other.clone())
                 .at(key_of(a).map_or(ports.span, |key| key.port.span), of_first.clone())
-                .help("a frame may take any member: say the same for each"),
+                .help("a frame may take any member: give all members the same settings"),
         );
     }
 }
 
-/// Returns the settings in which members must agree.
 fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
     let keys = &draft.port.keys;
     let list = |vids: &[u16]| format!("{vids:?}");
@@ -156,7 +151,7 @@ fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the FNV-1a hash of a name, so that switches of different names choose differently.
+/// Returns the FNV-1a hash of a switch's name, so that switches choose paths independently.
 pub(crate) fn salt(name: &str) -> u64 {
     let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,4 +1,4 @@
-//! Hardware of a switch; only defaults differ (`profiles/ideal.toml`, and the sizes below).
+//! Hardware of a switch. Only defaults differ: `profiles/ideal.toml`, and the sizes below.
 
 use xoff_flow_control::settings::{LossyPool, PortSettings};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -9,15 +9,15 @@ use crate::keys::PeerResponse;
 /// Hardware of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hardware {
-    /// A thread that may stall, drivers with rings, and peers of the same kind.
+    /// Software switch: a thread that may stall, drivers with rings, and peers of the same kind.
     #[default]
     Software,
-    /// No stalls, no queues in drivers, peers as in the standard.
+    /// Ideal switch: no stalls, no queues in drivers, and peers that respond as the standard requires.
     Ideal,
 }
 
 const IDEAL_BURST: u64 = 2;
-/// Smaller frames pause their class earlier.
+/// Bytes of the smallest frame for which limits are sized. Queues of smaller frames pause their class earlier.
 const IDEAL_SMALLEST_FRAME: u32 = 512;
 
 impl Hardware {
@@ -49,7 +49,7 @@ impl Hardware {
         }
     }
 
-    /// Returns the default; ideal hardware hands no frame over while another is on the line.
+    /// Returns the default of `commit`. Ideal hardware gets no frame while another is on the line.
     pub(crate) fn commit(self, speed: BitRate, line_frame: Bytes) -> Bytes {
         match self {
             Hardware::Software => defaults::commit(speed, line_frame),
@@ -91,14 +91,10 @@ mod tests {
         let headroom = config.headroom[0][3].unwrap();
         assert_eq!((headroom.loop_gap, headroom.peer_backlog), (Bytes::ZERO, Bytes::ZERO));
         assert_eq!((headroom.tx_backlog, headroom.cable), (Bytes(1), Bytes(12_500)));
-        assert_eq!(
-            headroom.peer_response,
-            Bytes(25_225),
-            "394 quanta, as 802.3 allows at 100 Gb/s, in whole nanoseconds"
-        );
+        assert_eq!(headroom.peer_response, Bytes(25_225), "the peer response is not 394 quanta at 100 Gb/s");
         let class = &config.switch.ports[0].classes[3];
         assert_eq!((class.xon, class.xoff), (headroom.total(), Bytes(2 * headroom.total().0)));
-        assert_eq!(config.warnings, [], "a peer is as the standard asks");
+        assert_eq!(config.warnings, [], "the peer response is not that of the standard");
     }
 
     // proves: sim-hosts

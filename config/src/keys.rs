@@ -16,7 +16,7 @@ use crate::reader::parse::{self, OrOff};
 use crate::shell::{HttpAt, LogFormat, Mode, Queues, ReceiveChunks, Sighup, ZeroCopy};
 
 crate::keys! {
-    /// `[switch]`.
+    /// Keys of `[switch]`.
     struct SwitchKeys {
         name: String = parse::name;
         profile: Profile = parse::choice(&[("plain", Profile::Plain), ("roce", Profile::Roce)]);
@@ -42,7 +42,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[pipeline]`.
+    /// Keys of `[pipeline]`.
     struct PipelineKeys {
         rate: OrOff<FrameRate> = parse::or_word("none", parse::frame_rate);
         delay: OrOff<Nanos> = parse::or_word("none", parse::time(Nanos(1)..=Nanos::from_secs(1)));
@@ -54,7 +54,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[memory]`.
+    /// Keys of `[memory]`.
     struct MemoryKeys {
         model: MemoryModel = parse::choice(&[
             ("dedicated", MemoryModel::Dedicated),
@@ -75,7 +75,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[policy.capfc]`.
+    /// Keys of `[policy.capfc]`.
     struct CaPfcKeys {
         cut: f64 = parse::share;
         count: CountUnit = parse::choice(CountUnit::WORDS);
@@ -84,7 +84,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[policy.ofc]`.
+    /// Keys of `[policy.ofc]`.
     struct OfcKeys {
         alpha: f64 = parse::part;
         flows: u32 = parse::integer(1..=1_048_576);
@@ -94,7 +94,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[qcn]`.
+    /// Keys of `[qcn]`.
     struct QcnKeys {
         ingress: ClassSet = parse::classes;
         egress: ClassSet = parse::classes;
@@ -110,14 +110,14 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[policy.p-pfc]`.
+    /// Keys of `[policy.p-pfc]`.
     struct PPfcKeys {
         prediction: OrOff<Nanos> = parse::or_word("off", parse::time(Nanos::from_micros(1)..=Nanos::from_secs(1)));
     }
 }
 
 crate::keys! {
-    /// `[policy.gfc]`.
+    /// Keys of `[policy.gfc]`.
     struct GfcKeys {
         first: f64 = parse::share;
         steps: u8 = parse::integer(1..=16);
@@ -125,7 +125,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[policy.g-pfc]`.
+    /// Keys of `[policy.g-pfc]`.
     struct GPfcKeys {
         pause_lower: f64 = parse::share;
         resume_lower: f64 = parse::share;
@@ -133,7 +133,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[fdb]`, without `[[fdb.static]]`.
+    /// Keys of `[fdb]`, without `[[fdb.static]]`.
     struct FdbKeys {
         capacity: u32 = parse::integer(16..=1_048_576);
         ageing: OrOff<Nanos> = parse::or_word("never", parse::time(Nanos::from_secs(1)..=Nanos::from_secs(1_000_000)));
@@ -141,7 +141,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[[fdb.static]]`.
+    /// Keys of `[[fdb.static]]`.
     struct StaticKeys {
         mac: MacAddr = parse::mac;
         port: String = parse::name;
@@ -151,7 +151,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[[group]]`.
+    /// Keys of `[[group]]`.
     struct GroupKeys {
         name: String = parse::name;
         ports: Vec<MemberKey> = group_members;
@@ -164,7 +164,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[router]`.
+    /// Keys of `[router]`.
     struct RouterKeys {
         netns: PathBuf = parse::netns;
         spread: SpreadKind = parse::choice(SpreadKind::WORDS);
@@ -174,7 +174,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[punt]`.
+    /// Keys of `[punt]`.
     struct PuntKeys {
         rate: u32 = parse::integer(1..=1_000_000);
         burst: u32 = parse::integer(1..=100_000);
@@ -182,7 +182,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[[vlan]]`.
+    /// Keys of `[[vlan]]`.
     struct VlanKeys {
         vid: u16 = parse::vid;
         router: bool = parse::boolean;
@@ -191,7 +191,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// Keys of `[[port]]` only.
+    /// Keys that only `[[port]]` has.
     struct PortIdentityKeys {
         name: String = parse::name;
         device: String = parse::device;
@@ -199,7 +199,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[[port]]` and `[defaults]`.
+    /// Keys of `[[port]]` and of `[defaults]`.
     layered struct PortKeys {
         speed: BitRate = parse::rate;
         mtu: u32 = parse::integer(256..=9_216);
@@ -243,7 +243,7 @@ crate::keys! {
 }
 
 crate::keys! {
-    /// `[class.N]` and `[port.class.N]`.
+    /// Keys of `[class.N]` and of `[port.class.N]`.
     layered struct ClassKeys {
         xoff: Bytes = parse::bytes;
         xon: Bytes = parse::bytes;
@@ -286,10 +286,10 @@ pub(crate) enum MemoryModel {
     Shared,
 }
 
-/// `switch.policy`: one for all classes, or for some classes.
+/// Value of `switch.policy`: policies of all or of some classes.
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
-/// `policy.capfc.scale`: use of the port's speed for the paper's thresholds for 1 Gb/s.
+/// Value of `policy.capfc.scale`: whether the paper's thresholds for 1 Gb/s scale with the port's speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]
@@ -305,12 +305,12 @@ pub(crate) enum Pause {
     Ignore,
 }
 
-/// `peer_response`: time that the peer takes to stop.
+/// Value of `peer_response`: time that the peer takes to stop after XOFF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerResponse {
-    /// The stall budget of this switch.
+    /// Response within the stall budget of this switch.
     Software,
-    /// The time that 802.3 allows hardware.
+    /// Response within the time that 802.3 allows hardware.
     Standard,
     Within(Nanos),
 }
@@ -339,24 +339,28 @@ fn queues(value: &Value<'_>) -> Parsed<Queues> {
         .ok_or_else(|| "\"all\", or a list of different queue numbers, such as [0, 1]".into())
 }
 
-/// Parses a policy name; `own` checks that a custom policy exists.
+/// Parses a policy name. Another check reports a custom policy that the program does not have.
 fn policy(value: &Value<'_>) -> Parsed<PolicyKind> {
     if value.as_str() == Some(PolicyKind::Custom.name()) {
         return Ok(PolicyKind::Custom);
     }
     let names = PolicyKind::ALL.map(|kind| (kind.name(), kind));
     parse::choice(&names)(value)
-        .map_err(|allowed| format!("{allowed}, or \"custom\" where the program brings a policy along"))
+        .map_err(|allowed| format!("{allowed}, or \"custom\" if the program has its own policy"))
 }
 
 fn policies(value: &Value<'_>) -> Parsed<PolicyByClass> {
     if value.as_str().is_some() {
         return policy(value).map(|kind| [Some(kind); CLASSES]);
     }
-    let allowed =
-        |word: String| format!("{word}, or such names by class, as in {{ 3 = \"capfc-stop-max\" }}");
+    let allowed = |word: String| {
+        format!("{word}, or a table of policies by class, such as {{ 3 = \"capfc-stop-max\" }}")
+    };
     let mut by_class = [None; CLASSES];
-    for (key, entry) in value.as_table().ok_or_else(|| allowed(policy(value).expect_err("it is no word")))? {
+    for (key, entry) in value
+        .as_table()
+        .ok_or_else(|| allowed(policy(value).expect_err("a number or list is accepted as a policy")))?
+    {
         let class = key.name.parse().ok().and_then(Class::new).ok_or_else(|| allowed("one name".into()))?;
         by_class[class.index()] = Some(policy(entry).map_err(allowed)?);
     }
@@ -369,7 +373,7 @@ fn shadows(value: &Value<'_>) -> Parsed<Vec<PolicyKind>> {
         || {
             let names = PolicyKind::ALL.map(|kind| format!("\"{}\"", kind.name()));
             format!(
-                "a list of different policies out of {}, or \"custom\" where the program brings one along",
+                "a list of different policies out of {}, or \"custom\" if the program has its own policy",
                 names.join(", ")
             )
         },
@@ -422,7 +426,7 @@ fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
     }
 }
 
-/// Last core for pinning (glibc's CPU_SETSIZE less one).
+/// Largest number of a core for pinning: glibc's CPU_SETSIZE less one.
 const CORE_MAX: u16 = 1_023;
 
 fn worker(value: &Value<'_>) -> Parsed<WorkerKey> {

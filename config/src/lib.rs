@@ -76,28 +76,28 @@ pub use shell::{
 pub use uses::Uses;
 pub use visible::visible;
 
-/// A validated configuration.
+/// A validated configuration of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Settings of the dataplane; MAC addresses are zero until the shell has read the devices.
+    /// Settings of the dataplane. MAC addresses are zero until the shell has read the devices.
     pub switch: SwitchSettings,
-    /// Settings of the shell.
+    /// Settings outside the dataplane: devices, threads, HTTP, log.
     pub shell: ShellSettings,
     /// Headroom by port and class; `None` for lossy classes.
     pub headroom: Vec<[Option<Headroom>; CLASSES]>,
     /// Propagation delay of each port's cable, one way.
     pub cables: Vec<Nanos>,
-    /// Doubtful settings.
+    /// Warnings: doubtful settings.
     pub warnings: Vec<Problem>,
-    /// Intentional settings with a cost.
+    /// Notes: intentional settings with a cost.
     pub notes: Vec<Problem>,
 }
 
 impl Config {
-    /// Names of a document's tables.
+    /// Names of the tables that a configuration may have.
     pub const TABLES: &[&str] = document::TOP;
 
-    /// Reads the file at `path`.
+    /// Reads and validates the file at `path`.
     ///
     /// # Errors
     /// If the file cannot be read; see also [`Config::from_toml`].
@@ -105,7 +105,7 @@ impl Config {
         Config::from_toml(&path.display().to_string(), &Config::text(path)?, machine)
     }
 
-    /// Reads the text of a file.
+    /// Returns the text of the file at `path`.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -113,7 +113,7 @@ impl Config {
         Ok(file::read_text(path, file::CONFIGURATION)?)
     }
 
-    /// Reads `text`, which messages call `name`.
+    /// Validates `text`, which messages call `name`.
     ///
     /// # Errors
     /// Returns all errors, or the first syntax error.
@@ -121,7 +121,7 @@ impl Config {
         Config::from_toml_on(Hardware::Software, name, text, machine)
     }
 
-    /// Reads `text` for this hardware.
+    /// Validates `text` with the defaults of `hardware`.
     ///
     /// # Errors
     /// See [`Config::from_toml`].
@@ -158,35 +158,35 @@ impl Config {
         Some(config)
     }
 
-    /// Returns the worker threads on a machine with these cores.
+    /// Returns the worker threads of the switch on a machine with these cores.
     #[must_use]
     pub fn workers(&self, cores: &[u16]) -> Vec<Worker> {
         let rates: Vec<BitRate> = self.switch.ports.iter().map(|port| port.speed).collect();
         self.shell.workers.assign(&rates, cores.len())
     }
 
-    /// Plans the memory of the switch, spare places included.
+    /// Plans the memory of the switch, including that of spare ports.
     #[must_use]
     pub fn plan(&self, machine: &Machine) -> Plan {
         let placed = self.with_spare_places();
         placed.memory(&placed.workers(&machine.cores), &placed.queues(machine))
     }
 
-    /// Returns unmet requirements: errors, and warnings about narrow margins.
+    /// Returns requirements that the machine does not meet: errors, and warnings about narrow margins.
     #[must_use]
     pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
         machine::misfits(self, machine, None).into_iter().chain(shortage::of(self, machine, None)).collect()
     }
 
-    /// Returns the error if a device does not suit its new port.
+    /// Returns the error if `device` does not suit the port.
     #[must_use]
     pub fn misfit(&self, port: PortId, device: &Device) -> Option<Problem> {
         let (shell, settings) = (&self.shell.ports[port.index()], &self.switch.ports[port.index()]);
         machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
     }
 
-    /// Returns the number of sockets of each port; `None` without a list in the file or a known device. Sizes then
-    /// assume one.
+    /// Returns the number of AF_XDP sockets of each port; `None` if neither the file nor a known device determines it.
+    /// Sizes then assume one socket.
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
         let of = |port: &PortShell| sockets(port, || (machine.device)(&port.device));
@@ -196,7 +196,7 @@ impl Config {
         ports.into_iter().enumerate().map(of_place).collect()
     }
 
-    /// Returns the number of sockets of a port with that device.
+    /// Returns the number of AF_XDP sockets of a port at `device`; `None` if nothing determines it.
     #[must_use]
     pub fn queues_of(&self, port: PortId, device: &Device) -> Option<u32> {
         sockets(&self.shell.ports[port.index()], || device.clone())

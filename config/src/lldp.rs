@@ -8,20 +8,20 @@ use crate::reader::problem::{Problem, Problems};
 use crate::reader::value;
 use crate::written::ranges;
 
-/// Returns the LLDP speaker; only the switch's own makes neighbors' properties known.
+/// Returns which program sends LLDP at the port. Only the switch's own LLDP makes properties of neighbors known to it.
 pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
     let keys = &draft.port.keys;
     let Some(key) = keys.lldp.as_ref() else { return defaults::LLDP };
     let (speaker, why) = match key.value {
         OrOff::Is(true) => return Lldp::Switch,
         OrOff::Is(false) => (Lldp::Off, "LLDP is off"),
-        OrOff::Off => (Lldp::Kernel, "LLDP is left to the kernel's side"),
+        OrOff::Off => (Lldp::Kernel, "LLDP is left to the kernel"),
     };
     if speaker == Lldp::Kernel && !draft.is_routed() {
         problems.push(
             Problem::error(format!("`lldp = \"kernel\"` of port {} needs a host interface", draft.name))
                 .at(key.span, "no host interface here")
-                .help("write routed = true: then lldpd may run at the host interface of the port; or lldp = true or false"),
+                .help("write routed = true, so that lldpd may run at the port's host interface, or lldp = true or false"),
         );
     }
     let willing = keys.dcbx.as_ref().filter(|key| key.value == Dcbx::Willing).map(|key| ("dcbx", key.span));
@@ -31,11 +31,11 @@ pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
     for (name, span) in willing.into_iter().chain(auto) {
         problems.push(
             Problem::error(format!(
-                "`{name}` of port {} goes by what its neighbor says, and {why}",
+                "`{name}` of port {} depends on the neighbor's LLDP, but {why}",
                 draft.name
             ))
-            .at(span, "no LLDP received")
-            .at(key.span, "by this")
+            .at(span, "needs received LLDP")
+            .at(key.span, "excludes received LLDP")
             .help(format!("leave `lldp` out, or give `{name}` another value")),
         );
     }
@@ -56,12 +56,12 @@ pub(crate) fn dcbx(draft: &Draft<'_>, problems: &mut Problems) -> Dcbx {
         let classes: Vec<u8> = draft.lossless.iter().map(Class::get).collect();
         problems.push(
             Problem::note(format!(
-                "port {} uses PFC as its neighbor does, in those of classes {} for which that does: memory is reserved for these, and for no \
+                "port {} uses PFC in those of classes {} for which its neighbor does: memory is reserved for these, and for no \
                  others",
                 draft.name,
                 ranges(&classes)
             ))
-            .at(key.span, "what it says is followed"),
+            .at(key.span, "follows the neighbor's DCBX"),
         );
     }
     value(key, Dcbx::default())

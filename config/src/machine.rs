@@ -1,4 +1,4 @@
-//! Requirements of a configuration on its machine.
+//! Requirements of a configuration on the machine and its devices.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::shell::{PortShell, Queues};
 use crate::uses::{self, Uses};
 use crate::{Config, written};
 
-/// A machine, and the program that runs there. Everything fits the default machine; the default program has only
+/// Machine and program that run a configuration. Everything fits the default machine; the default program has only
 /// built-in policies.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Memory in bytes; `None`: any amount.
+    /// Available memory in bytes; `None` for any amount.
     pub memory: Option<Bytes>,
-    /// Cores that the process may use, ascending; empty: unknown.
+    /// Cores that the process may use, in ascending order; empty if unknown.
     pub cores: Vec<u16>,
     /// Looks up a device by name.
     pub device: fn(&str) -> Device,
@@ -29,16 +29,16 @@ pub struct Machine {
     pub is_netns: fn(&Path) -> bool,
     /// The program's own policy.
     pub own_policy: Option<OwnPolicy>,
-    /// Returns true if the kernel takes small receive chunks.
+    /// Returns true if the kernel accepts small receive chunks.
     pub has_small_chunks: fn() -> bool,
 }
 
-/// Network device as far as known.
+/// Facts about a network device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// No knowledge.
+    /// Nothing is known about the device.
     Unknown,
-    /// No device has that name.
+    /// No device has this name.
     Missing,
     /// The device exists.
     Has {
@@ -46,9 +46,9 @@ pub enum Device {
         index: u32,
         /// Number of receive queues.
         queues: u32,
-        /// Payload bytes of the longest frame.
+        /// MTU in bytes.
         mtu: u32,
-        /// Uses by the machine.
+        /// Uses of the device by the machine.
         uses: Uses,
     },
 }
@@ -68,7 +68,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Returns this machine without devices and network namespaces, to check a file for others.
+    /// Returns this machine without devices and network namespaces, to check a file for another network.
     #[must_use]
     pub fn without_networks(self) -> Machine {
         let Machine { device, is_netns, .. } = Machine::default();
@@ -89,13 +89,13 @@ pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Docu
             && *first != shell.device
         {
             let problem = Problem::error(format!(
-                "ports {name} and {} have one device: {first} and {} are names of the same interface",
+                "ports {name} and {} have the same device: {first} and {} are names of one interface",
                 port.name, shell.device
             ));
             let at = place.and_then(|port| port.identity.device.as_ref()).map(|key| key.span);
-            let problem = at.map_or(problem.clone(), |span| problem.at(span, "taken already"));
+            let problem = at.map_or(problem.clone(), |span| problem.at(span, "device of another port"));
             problems.push(problem.help(format!(
-                "give each port a device of its own; `ip link show dev {first}` lists the names of that one"
+                "give each port a different device; `ip link show dev {first}` lists the names of this interface"
             )));
         }
     }
@@ -112,13 +112,15 @@ fn foreign_cores(config: &Config, cores: &[u16], document: Option<&Document>) ->
     let pinned = workers.iter().filter_map(|worker| worker.core);
     let foreign = pinned.filter(|core| !cores.is_empty() && !cores.contains(core)).map(|core| {
         let allowed = written::ranges(cores);
-        let problem =
-            Problem::error(format!("core {core} is none that xoff may use here: those are {allowed}")).help(
-                "give another `core` in `workers`, or none; `taskset` and cpusets limit which there are; \
+        let problem = Problem::error(format!(
+            "core {core} is not available to xoff on this machine; available cores are {allowed}"
+        ))
+        .help(
+            "give another `core` in `workers`, or none; `taskset` and cpusets limit the cores of a process; \
                  `xoff check --elsewhere` checks a file for another machine",
-            );
+        );
         let place = listed.iter().filter_map(|worker| worker.core.as_ref()).find(|key| key.value == core);
-        place.map_or(problem.clone(), |key| problem.at(key.span, "not here"))
+        place.map_or(problem.clone(), |key| problem.at(key.span, "not available"))
     });
     foreign.collect()
 }
@@ -132,16 +134,15 @@ fn no_netns(config: &Config, is_netns: fn(&Path) -> bool, document: Option<&Docu
     let absent =
         named.into_iter().filter_map(|(netns, key)| Some((netns.filter(|netns| !is_netns(netns))?, key)));
     let problem = |(netns, key): (&PathBuf, Option<&Spanned<PathBuf>>)| {
-        let problem = Problem::error(format!("{} is no network namespace", netns.display())).help(
-            "`ip netns list` shows those that have names, `ip netns add NAME` makes one; a path such as /proc/PID/ns/net may be \
+        let problem = Problem::error(format!("{} is not a network namespace", netns.display())).help(
+            "`ip netns list` shows network namespaces with names, `ip netns add NAME` creates one; a path such as /proc/PID/ns/net may be \
              given, too; `xoff check --elsewhere` checks a file for another machine",
         );
-        key.map_or(problem.clone(), |key| problem.at(key.span, "not here"))
+        key.map_or(problem.clone(), |key| problem.at(key.span, "not available"))
     };
     absent.map(problem).collect()
 }
 
-/// Returns unmet requirements of a port on its device, and other uses of the device.
 pub(crate) fn of_device(
     shell: &PortShell,
     port: &PortSettings,
@@ -174,7 +175,7 @@ fn cannot(
         Device::Unknown => return None,
         Device::Missing => (
             Problem::error(format!("port {}: no interface {name} in this network namespace", port.name)).help(
-                "`ip link` lists those that exist; `xoff check --elsewhere` checks a file for another machine",
+                "`ip link` lists the interfaces; `xoff check --elsewhere` checks a file for another machine",
             ),
             at_device,
             "not here".to_owned(),
@@ -183,20 +184,20 @@ fn cannot(
             let wanted = port.mtu_frame - ETHERNET_HEADER;
             if wanted > mtu {
                 let problem = Problem::error(format!(
-                    "port {} has an MTU of {wanted}, but its device {name} one of {mtu}",
+                    "port {} has an MTU of {wanted}, but its device {name} has an MTU of {mtu}",
                     port.name
                 ));
                 let help =
-                    format!("`ip link set {name} mtu {wanted}` (at both ends of the cable), or write mtu = {mtu}");
+                    format!("run `ip link set {name} mtu {wanted}` at both ends of the cable, or write mtu = {mtu}");
                 let at = place.and_then(|port| port.keys.mtu.as_ref()).map(|key| key.span).or(at_device);
-                (problem.help(help), at, format!("{name} has {mtu}"))
+                (problem.help(help), at, format!("MTU of {name}: {mtu}"))
             } else {
                 let Queues::List(list) = &shell.queues else { return None };
                 let absent = list.iter().find(|&&queue| queue >= queues)?;
                 let has = counted(queues);
-                let help = format!("`ethtool -l {name}` shows how many there can be, `queues = \"all\"` takes those that there are");
+                let help = format!("`ethtool -l {name}` shows the possible number of queues; `queues = \"all\"` uses all existing queues");
                 let at = place.and_then(|port| port.keys.queues.as_ref()).map(|key| key.span);
-                let problem = Problem::error(format!("{name} has {has}, there is no queue {absent}"));
+                let problem = Problem::error(format!("device {name} has {has}, but no queue {absent}"));
                 (problem.help(help), at, format!("{name} has {has}"))
             }
         }

@@ -1,7 +1,7 @@
-//! Memory of the switch: a sum with one line for each consumer.
+//! Memory of the switch: a sum with a line for each consumer.
 //!
-//! A queued frame takes cells ([`CELL`]) and a row in the frame tables. An arriving frame takes chunks of its
-//! port's packet memory. The sum is exact for the given number of sockets.
+//! A queued frame takes cells ([`CELL`]) of buffer memory and a row in the frame tables. An arriving frame takes chunks
+//! of its port's packet memory. The sum is exact for the given number of sockets.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_dataplane::forward::table_bytes;
@@ -19,43 +19,43 @@ use crate::sizing::FRAME_MIN;
 /// Bytes of a ring entry.
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
-/// Pause, congestion and LLDP frames of each port.
+/// Number of frames reserved at each port for pauses, congestion notifications and LLDP.
 pub const CONTROL_FRAMES: u32 = 64;
-/// Bytes of the shell's state for each frame, cell and chunk.
+/// Bytes of the process outside the dataplane for each frame, cell and chunk.
 const PER_FRAME: u64 = 12;
 const PER_CELL: u64 = 5;
 const PER_CHUNK: u64 = 8;
 const PER_FRAME_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64;
-/// Bytes of the kernel's state for each chunk and socket (`struct xdp_buff_xsk`, Linux 6.18), and for each page.
+/// Bytes of the kernel for each chunk and socket (`struct xdp_buff_xsk`, Linux 6.18), and for each page.
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const KERNEL_PER_PAGE: u64 = 16;
-/// Bytes of the kernel for each socket, its XDP program and its maps; measured.
+/// Bytes of the kernel for each socket with its XDP program and maps (measured).
 const KERNEL_PER_SOCKET: u64 = 200 << 10;
 const PAGE: u64 = 4096;
-/// Bytes of threads, XDP programs and HTTP server.
+/// Bytes for threads, XDP programs and HTTP server.
 pub const PROCESS: u64 = 17 << 20;
 const PER_TRANSMIT_CHUNK: u64 = 32;
-/// Maximum frames on their way between workers.
+/// Maximum number of frames on their way between workers.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Received frames of a queue that stay in chunks beside those of its rings: two rounds. Older frames move to cells.
+/// Number of received frames per queue that stay in chunks: two rounds of the driver loop. Older frames move to cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
-/// Number of frames and of cells.
+/// Buffer memory as numbers of frames and of cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Cells of [`CELL`] bytes.
+    /// Number of cells, of [`CELL`] bytes each.
     pub cells: u64,
 }
 
 impl Held {
-    /// No frames and no cells.
+    /// No buffer memory.
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Computes the cells of at most `frames` frames with `bytes` bytes together, FCS included but not stored. The
-    /// last cell of each frame may hold a single byte.
+    /// Returns the buffer memory of at most `frames` frames with `bytes` bytes together. The bytes include the FCS,
+    /// which is not stored. The last cell of each frame may hold a single byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {
         let cell = u64::from(CELL);
@@ -63,7 +63,6 @@ impl Held {
         Held { frames, cells: bytes.0.saturating_add(rounded_up).div_ceil(cell) }
     }
 
-    /// Returns the need of frames that share cells with others.
     const fn without_cells(frames: u64) -> Held {
         Held { frames, cells: 0 }
     }
@@ -72,13 +71,13 @@ impl Held {
         Held { frames, cells: frames.saturating_mul(cells_of(longest).into()) }
     }
 
-    /// Returns true if `other` has room for this.
+    /// Returns true if `other` is large enough for this buffer memory.
     #[must_use]
     pub const fn fits(self, other: Held) -> bool {
         self.frames <= other.frames && self.cells <= other.cells
     }
 
-    /// Returns the sum.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Held) -> Held {
         Held {
@@ -87,7 +86,7 @@ impl Held {
         }
     }
 
-    /// Multiplies both numbers.
+    /// Returns the product of both numbers with `count`.
     #[must_use]
     pub fn times(self, count: u64) -> Held {
         Held { frames: self.frames.saturating_mul(count), cells: self.cells.saturating_mul(count) }
@@ -102,31 +101,31 @@ impl Held {
     }
 }
 
-/// Frames in a worker's buffer memory, by consumer.
+/// Buffer memory of a worker, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Received frames, not forwarded yet.
+    /// Received frames that are not forwarded yet.
     pub received: Held,
-    /// Lossless frames up to XOFF, and headroom.
+    /// Lossless frames up to XOFF, and in the headroom.
     pub lossless: Held,
-    /// Lossy frames that count at ingress, and frames bounded by their egress queue only.
+    /// Lossy frames that count at ingress, and frames that only their egress queue limits.
     pub queued: Held,
     /// Frames of classes that are lossy at every port.
     pub lossy: Held,
-    /// Frames between workers that count at no queue.
+    /// Frames on their way between workers, which count at no queue.
     pub handed_over: Held,
     /// Copies of flooded frames, which share cells.
     pub flooding: Held,
-    /// Frames of the host, which count at no ingress.
+    /// Frames from the host, which count at no ingress.
     pub host: Held,
-    /// Pause, congestion and LLDP frames.
+    /// Pauses, congestion notifications and LLDP frames.
     pub control: Held,
-    /// Memory for ports that may be added.
+    /// Frames of ports that may be added.
     pub spare: Held,
 }
 
 impl Share {
-    /// Returns the consumers with their names.
+    /// Returns the purposes with their names.
     #[must_use]
     pub const fn consumers(&self) -> [(&'static str, Held); 9] {
         [
@@ -142,13 +141,13 @@ impl Share {
         ]
     }
 
-    /// Returns the sum of all consumers.
+    /// Returns the sum over all purposes.
     #[must_use]
     pub fn all(&self) -> Held {
         self.consumers().into_iter().fold(Held::NONE, |sum, (_, held)| sum.plus(held))
     }
 
-    /// Returns the sum without control frames.
+    /// Returns the sum over all purposes but control frames.
     #[must_use]
     pub fn data(&self) -> Held {
         Share { control: Held::NONE, ..*self }.all()
@@ -174,7 +173,7 @@ impl Share {
 pub struct Consumer {
     /// Name of the consumer.
     pub what: &'static str,
-    /// Number of frames, or zero.
+    /// Number of frames; zero if the consumer has no frames.
     pub frames: u64,
     /// Memory in bytes.
     pub bytes: Bytes,
@@ -183,16 +182,16 @@ pub struct Consumer {
 /// Memory plan of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Consumers of the process.
+    /// Consumers in the process.
     pub consumers: Vec<Consumer>,
-    /// Bytes of the process.
+    /// Memory of the process, in bytes.
     pub total: Bytes,
-    /// Bytes of the kernel for all sockets.
+    /// Memory of the kernel for all sockets, in bytes.
     pub kernel: Bytes,
 }
 
 impl Plan {
-    /// Returns the bytes that the machine must have.
+    /// Returns the bytes that the machine must have, for process and kernel.
     #[must_use]
     pub fn needed(&self) -> Bytes {
         self.total.saturating_add(self.kernel)
@@ -200,7 +199,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Plans the memory. Port `n` has `queues[n]` sockets (`None`: one).
+    /// Plans the memory for these workers. Port `n` has `queues[n]` sockets (`None` for one).
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.share(workers.len(), &worker.ports, queues));
@@ -252,7 +251,7 @@ impl Config {
         }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
-        // The kernel counts its own chunks, which several small ones share.
+        // The kernel counts its own chunks, each of which holds several small ones.
         let noted = of_ports(&|port, queues| {
             let received = receive_chunks(port, queues).saturating_mul(receive_bytes).div_ceil(chunk);
             let chunks = received.saturating_add(port.transmit_chunks.into());
@@ -266,7 +265,7 @@ impl Config {
         Plan { consumers, total, kernel }
     }
 
-    /// Returns the port of a place; a spare place counts as the largest port.
+    /// Returns the port at `index`; a spare index counts as the largest port.
     fn like(&self, index: usize) -> &PortShell {
         match self.is_spare(index) {
             true => &self.shell.ports[self.largest_port().unwrap_or(index)],
@@ -274,14 +273,14 @@ impl Config {
         }
     }
 
-    /// Returns the buffer memory of one of `workers` workers, which owns `ports`. A frame stays in the share of the
-    /// worker that received it, so each share has room for the lossy queues of all ports.
+    /// Returns the buffer memory of one of `workers` workers, which owns `ports`. A frame stays in the memory of the
+    /// worker that received it, so each worker has room for the lossy queues of all ports.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
     }
 
-    /// Returns the buffer memory of a worker that may hold frames of all these configurations.
+    /// Returns the buffer memory of a worker whose queues may hold frames of all these configurations.
     #[must_use]
     pub fn share_of(
         successive: &[&Config],
@@ -292,14 +291,14 @@ impl Config {
         Successive(successive).share(workers, ports, queues)
     }
 
-    /// Returns the buffer memory of a port, without the lossy pool.
+    /// Returns the buffer memory of the port at `index`, without the lossy pool.
     #[must_use]
     pub fn port_share(&self, index: usize, queues: &[Option<u32>]) -> Share {
         Successive(&[self]).port_share(index, queues)
     }
 
-    /// Returns the need of a queue's received frames. Frames of several chunks go to cells at once: a batch of full
-    /// chunks, and one incomplete frame.
+    /// Returns the buffer memory for received frames of a queue. Frames of several chunks go to cells at once: a batch
+    /// of full chunks, and one incomplete frame.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
@@ -316,7 +315,7 @@ impl Config {
         Class::ALL.into_iter().filter(|class| !lossless.contains(*class)).collect()
     }
 
-    /// Returns the need of lossy frames: the sum of the queues, at most the pool.
+    /// Returns the buffer memory for classes that are lossy everywhere: the sum of the queues, at most the pool.
     fn lossy_everywhere(&self) -> Held {
         let classes = self.pooled();
         let waiting = self.switch.ports.iter().flat_map(|port| {
@@ -330,7 +329,6 @@ impl Config {
         queues.min(Held::of(pool.bytes, pool.frames.into()))
     }
 
-    /// Returns the need outside the lossy pool.
     fn buffered(&self, port: usize, class: usize) -> Share {
         let smallest = u64::from(self.shell.smallest_frame);
         let settings = &self.switch.ports[port].classes[class];
@@ -359,7 +357,6 @@ fn waiting(most: Bytes, frames_most: u32) -> Held {
     Held::of(most, most.0.div_ceil(FRAME_MIN).min(frames_most.into()))
 }
 
-/// Returns the receive chunks of a port: each queue is prepared for the longest stall.
 fn receive_chunks(port: &PortShell, queues: u64) -> u64 {
     queues.saturating_mul(u64::from(port.stall_chunks) + u64::from(WINDOW))
 }
@@ -370,7 +367,7 @@ fn ring_bytes(port: &PortShell, queues: u64) -> u64 {
     queues.saturating_mul(addresses * ADDRESS + (u64::from(rings.rx) + u64::from(rings.tx)) * DESCRIPTOR)
 }
 
-/// Successive configurations; frames of earlier ones may still be queued.
+/// Successive configurations of a switch; frames of earlier ones may still be queued.
 struct Successive<'a>(&'a [&'a Config]);
 
 impl Successive<'_> {
@@ -385,7 +382,7 @@ impl Successive<'_> {
             let frames = ports.len() as u64 * u64::from(HANDOVERS_MAX) + others * u64::from(HANDOVER_QUEUE);
             share.handed_over = Held::of_longest(frames, longest);
         }
-        // Before a worker receives a frame, cells for the longest one are free.
+        // Cells for the longest frame are free before a worker receives a frame.
         share.received.cells = share.received.cells.saturating_add(cells_of(FRAME_MAX).into());
         share
     }
@@ -403,10 +400,10 @@ impl Successive<'_> {
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
             received: most(&|config| config.received().times(queues)),
-            // Copies of lossless frames count only once at their ingress.
+            // Copies of lossless frames share the cells of the original frame, which alone counts at its ingress.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
-            // The place keeps its control frames when its port is removed.
+            // The index keeps the memory of control frames when its port is removed.
             control: Held::of_longest(
                 CONTROL_FRAMES.into(),
                 self.0.iter().map(|config| config.longest()).max().unwrap_or(0),

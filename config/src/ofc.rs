@@ -67,7 +67,7 @@ fn check_class(
         if settings.queue == QueueKind::Voq {
             problems.push(
                 Problem::error(format!("`policy = \"ofc\"` needs `queue = \"fifo\"` in {whose}"))
-                    .at(chosen, "it nests queues of its own")
+                    .at(chosen, "OFC has its own nested queues")
                     .help("leave `queue` out"),
             );
         }

@@ -9,9 +9,9 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 use crate::reader::problem::{Problem, Problems};
 use crate::reader::{Parsed, Table, parse};
 
-const BRING_ONE: &str = "build a program with a policy of its own, see docs/policies/own.md";
+const BRING_ONE: &str = "build a program with its own policy, as docs/policies/own.md describes";
 
-/// The program's own flow-control policy: `"custom"` in configurations.
+/// Flow-control policy that the program adds: `"custom"` in configurations.
 #[derive(Clone)]
 pub struct OwnPolicy {
     name: &'static str,
@@ -19,7 +19,7 @@ pub struct OwnPolicy {
 }
 
 impl OwnPolicy {
-    /// Creates a policy that `read` builds from its parameters.
+    /// Creates a policy; `read` builds it from its parameters.
     pub fn new<P: PolicyFactory + 'static>(
         name: &'static str,
         read: impl Fn(&mut Parameters<'_>) -> P + Send + Sync + 'static,
@@ -27,7 +27,7 @@ impl OwnPolicy {
         OwnPolicy { name, make: Arc::new(move |parameters| Custom::new(read(parameters))) }
     }
 
-    /// Returns the name for messages.
+    /// Returns the policy's name for messages.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
@@ -58,8 +58,8 @@ impl Eq for OwnPolicy {}
 
 const TABLE: &str = "policy.custom";
 
-/// Parameters in `[policy.custom]`. A method returns `None` without a valid value. An invalid value, or a key that
-/// no method has read, is an error of the configuration.
+/// Parameters in `[policy.custom]`. Methods return `None` for missing and invalid values. An invalid value, or a key
+/// that no method has read, is an error of the configuration.
 pub struct Parameters<'a> {
     table: Option<Table<'a, 'a>>,
     keys: Vec<&'static str>,
@@ -86,7 +86,7 @@ impl Parameters<'_> {
         self.read(key, parse::boolean)
     }
 
-    /// Reads a text.
+    /// Reads a string.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         self.read(key, |value| value.as_str().map(str::to_owned).ok_or_else(|| "a text in quotes".into()))
     }
@@ -101,7 +101,7 @@ impl Parameters<'_> {
         self.read(key, parse::time(range))
     }
 
-    /// Refuses the value of `key`. `allowed` completes the message "has to be".
+    /// Reports the value of `key` as not allowed. `allowed` completes the message "has to be".
     pub fn refuse(&mut self, key: &'static str, allowed: &str) {
         self.read::<()>(key, |_| Err(allowed.to_owned()));
     }
@@ -128,9 +128,9 @@ impl Debug for Parameters<'_> {
 
 pub(crate) fn refuse_table(span: Span, problems: &mut Problems) {
     let problem = Problem::error(
-        "[policy.custom] is for a policy that the program brings along, and this one has none",
+        "[policy.custom] has parameters of the program's own policy, but this program has none",
     );
-    problems.push(problem.at(span, "nobody reads it").help(format!("leave it out, or {BRING_ONE}")));
+    problems.push(problem.at(span, "not used").help(format!("leave the table out, or {BRING_ONE}")));
 }
 
 pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettings, problems: &mut Problems) {
@@ -142,11 +142,9 @@ pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettin
         for span in acts.into_iter().chain(watches) {
             let names = PolicyKind::ALL.map(|kind| format!("\"{}\"", kind.name())).join(", ");
             problems.push(
-                Problem::error(
-                    "\"custom\" is the policy that the program brings along, and this one has none",
-                )
-                .at(span, "not here")
-                .help(format!("write one of {names}, or {BRING_ONE}")),
+                Problem::error("\"custom\" is the program's own policy, but this program has none")
+                    .at(span, "not here")
+                    .help(format!("write one of {names}, or {BRING_ONE}")),
             );
         }
     }
@@ -160,8 +158,8 @@ pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettin
     }
 }
 
-/// Returns the error for commands that need a custom policy.
+/// Returns the error of commands that need a custom policy, in a program without one.
 #[must_use]
 pub fn no_own_policy() -> String {
-    format!("\"custom\" is the policy that a program brings along, and this one has none: {BRING_ONE}")
+    format!("\"custom\" is the program's own policy, but this program has none: {BRING_ONE}")
 }

@@ -18,7 +18,6 @@ pub(crate) fn settings(document: &Document) -> PipelineSettings {
     }
 }
 
-/// Notes that one peer can halt a pipeline that stops as a whole.
 pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut Problems) {
     let exposed: Vec<String> = switch.ports.iter().filter_map(exposed).collect();
     if let Some(when_full) = document.switch.when_full.as_ref().filter(|key| key.value == WhenFull::Stop)
@@ -26,16 +25,16 @@ pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut
     {
         problems.push(
             Problem::note(format!(
-                "a peer that pauses a class for good halts the whole switch for good, every port and class: {}",
+                "a peer that pauses a class forever halts every port and class of the switch: {}",
                 exposed.join(", ")
             ))
-            .at(when_full.span, "halts until there is room")
-            .help("a watchdog with \"drop\" or \"forward\" in these classes would end that, and lose or send frames against a pause"),
+            .at(when_full.span, "halts while a queue is full")
+            .help("a watchdog with \"drop\" or \"forward\" in these classes would end the halt, but lose frames or send them in spite of a pause"),
         );
     }
 }
 
-/// Returns the port's name and the classes that its peer can pause for good.
+/// Returns the port's name and the classes that its peer can pause forever.
 fn exposed(port: &PortSettings) -> Option<String> {
     let obeyed = match port.flow_control {
         FlowControl::Pfc { obey, .. } => obey,

@@ -1,4 +1,4 @@
-//! Profiles: layers of settings below `[defaults]` and `[class.N]`, in the same TOML.
+//! Profiles: TOML files with settings that `[defaults]` and `[class.N]` of a configuration override.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
@@ -26,7 +26,7 @@ mod tests {
     use crate::reader::problem::Problems;
 
     #[test]
-    fn profiles_have_no_problems() {
+    fn built_in_profiles_have_no_problems() {
         let mut problems = Problems::default();
         for text in [Some(ROCE), Hardware::Ideal.text()].into_iter().flatten() {
             Layer::read(&toml_span::parse(text).unwrap(), &mut problems);

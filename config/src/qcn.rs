@@ -37,7 +37,7 @@ pub(crate) fn settings(document: &Document, ports: &[PortSettings], problems: &m
 
 fn nothing(key: &str, given: Option<&Spanned<Bytes>>, problems: &mut Problems) {
     if let Some(given) = given.filter(|given| given.value == Bytes::ZERO) {
-        problems.push(Problem::error(format!("`{key}` is nothing")).at(given.span, "at least one byte"));
+        problems.push(Problem::error(format!("`{key}` is 0 bytes")).at(given.span, "at least one byte"));
     }
 }
 
@@ -48,7 +48,7 @@ fn in_one_place(keys: &QcnKeys, problems: &mut Problems) {
             Problem::error(format!("class {class} has congestion points at ingress and at egress"))
                 .at(egress.span, "here too")
                 .at(ingress.span, "named here")
-                .help("name each class in one of the two"),
+                .help("list each class in only one of `ingress` and `egress`"),
         );
     }
 }
@@ -59,13 +59,13 @@ fn check_accounting(document: &Document, problems: &mut Problems) {
     if accounting == Accounting::UntilForwarded {
         problems.push(
             Problem::error("congestion points at ingress need `accounting = \"until-transmitted\"`")
-                .at(ingress.span, "its frames would count only until they are in an egress queue")
+                .at(ingress.span, "frames count at ingress only until they are in an egress queue")
                 .help("write `egress` instead, or leave `accounting` out"),
         );
     }
 }
 
-/// Warns if the set point is not below XOFF: the queue then rarely grows that long.
+/// Warns if the set point is not below XOFF: a queue rarely grows beyond XOFF.
 fn paused_before(keys: &QcnKeys, settings: &QcnSettings, ports: &[PortSettings], problems: &mut Problems) {
     let at = |class: Class| {
         let of_class = ports.iter().map(|port| &port.classes[class.index()]);
@@ -78,9 +78,9 @@ fn paused_before(keys: &QcnKeys, settings: &QcnSettings, ports: &[PortSettings],
         let (set_point, xoff) = (settings.set_point.0, xoff.0);
         problems.push(
             Problem::warning(format!(
-                "the set point, {set_point} bytes, is not below XOFF of class {class}, {xoff} bytes"
+                "the set point ({set_point} bytes) is not below XOFF of class {class} ({xoff} bytes)"
             ))
-            .at(span, "pauses come before notifications")
+            .at(span, "pauses before notifications")
             .help("lower `set_point`, or raise `xoff` of the class"),
         );
     }

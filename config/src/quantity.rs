@@ -1,4 +1,4 @@
-//! Quantities: `"100KB"`, `"64KiB"`, `"25Gb/s"`, `"20ms"`, `"3m"`.
+//! Quantities with units: `"100KB"`, `"64KiB"`, `"25Gb/s"`, `"20ms"`, `"3m"`.
 //!
 //! Decimals are allowed, `_` is ignored, fractions of the smallest unit are rounded up. Formatted quantities can be
 //! parsed again.
@@ -66,7 +66,7 @@ pub(crate) fn parse_metres(text: &str) -> Option<u64> {
     parse(text, LENGTHS)
 }
 
-/// Parses exact decimals, with at most 9 digits after the point.
+/// Parses a decimal number with a unit exactly, with at most 9 digits after the point.
 fn parse(text: &str, units: &Units) -> Option<u64> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! Remedies for a lack of memory: plans it again with one key changed at a time.
+//! Remedies for a lack of memory: plans the memory again, each time with one key changed.
 
 use toml_span::{Span, Spanned, Value};
 use xoff_wire::units::{BitRate, Bytes, ClassSet, Nanos};
@@ -9,12 +9,12 @@ use crate::reader::value;
 use crate::shell::ReceiveChunks;
 use crate::{Config, Hardware, Machine, build, defaults};
 
-/// A change of one key that saves memory.
+/// Change of one key that saves memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedy {
     /// Change of the file, such as `smallest_frame = 1024`.
     pub change: &'static str,
-    /// Saved memory of process and kernel.
+    /// Saved bytes of process and kernel.
     pub saved: Bytes,
 }
 
@@ -32,7 +32,7 @@ const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |documen
     document.memory.receive_chunks = key(ReceiveChunks::Small);
 });
 
-/// Returns the savings, the largest first, without changes that other keys forbid.
+/// Returns single changes that save memory, the largest saving first, without changes that other keys forbid.
 pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
     let needed = |document: &Document| {
         let config = build::build(document, &mut Problems::default())?;
@@ -53,7 +53,7 @@ pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
 }
 
 impl Config {
-    /// Returns the savings of single changes, the largest first.
+    /// Returns single changes to a switch that save memory, the largest saving first.
     #[must_use]
     pub fn remedies(root: &Value<'_>, hardware: Hardware, machine: &Machine) -> Vec<Remedy> {
         let own = machine.own_policy.as_ref();
@@ -62,7 +62,7 @@ impl Config {
 }
 
 impl Remedy {
-    /// Returns the savings of changes in several switches, the largest first.
+    /// Adds up the savings of equal changes in several switches; returns them, the largest saving first.
     #[must_use]
     pub fn of_all(remedies: impl IntoIterator<Item = Remedy>) -> Vec<Remedy> {
         let mut sums: Vec<Remedy> = Vec::new();
@@ -119,7 +119,7 @@ mod tests {
 
     // proves: lab-file
     #[test]
-    fn saving_is_difference_of_plans() {
+    fn remedy_saves_difference_of_memory_plans() {
         let needed = |switch: &str| {
             let text = format!("[switch]\n{switch}[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n");
             Config::from_toml("x", &text, Machine::default()).unwrap().plan(&Machine::default()).needed()
@@ -136,7 +136,7 @@ mod tests {
 
     // proves: lab-file
     #[test]
-    fn changes_without_saving_are_omitted() {
+    fn remedies_without_saving_are_omitted() {
         let short = remedies("stall_budget = \"1ms\"\nsmallest_frame = 2000", "");
         assert!(changes(&short).iter().all(|change| change.starts_with("half")), "{short:?}");
         assert!(!changes(&remedies("", "")).contains(&"one class in `lossless` of each port"));

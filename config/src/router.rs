@@ -14,7 +14,7 @@ use crate::shell::{Router, RouterInterface};
 
 const NAME_LEN_MAX: usize = 15;
 
-/// Names of the loopback, and of settings of all interfaces (`/proc/sys/net`).
+/// Names that interfaces cannot have: the loopback, and directories for all interfaces in `/proc/sys/net`.
 const RESERVED: [&str; 3] = ["lo", "all", "default"];
 /// Minimum MTU for IPv6 (RFC 8200, section 5).
 const IPV6_MTU: u32 = 1_280;
@@ -52,7 +52,7 @@ pub(crate) fn routed_vlans(
             problems.push(
                 Problem::error(format!("VLAN {} has no port", vid.value))
                     .at(vid.span, "no port is a member")
-                    .help("name it in `tagged` or `untagged` of a port, or as its `pvid`"),
+                    .help("list the VLAN in `tagged` or `untagged` of a port, or as its `pvid`"),
             );
             continue;
         }
@@ -61,10 +61,10 @@ pub(crate) fn routed_vlans(
         } else if let Some(name) = &entry.keys.name {
             problems.push(
                 Problem::warning(format!(
-                    "VLAN {} has a name, and no interface to be called by it",
+                    "VLAN {} has a name, but no router interface with this name",
                     vid.value
                 ))
-                .at(name.span, "of no use")
+                .at(name.span, "no effect")
                 .help("write router = true"),
             );
         }
@@ -97,8 +97,8 @@ pub(crate) fn router(
         {
             problems.push(
                 Problem::error(format!("port {} is routed and has the name of its device", draft.name))
-                    .at(place, "the host interface cannot have it, too")
-                    .help("name another namespace for the host interfaces with `netns` in [router], or the port otherwise"),
+                    .at(place, "the host interface needs another name")
+                    .help("give the host interfaces another namespace with `netns` in [router], or rename the port"),
             );
         }
         shortest.push((draft.name.clone(), draft));
@@ -118,8 +118,8 @@ pub(crate) fn router(
         nameable(&name, place, problems);
         if interfaces.iter().any(|interface| interface.name == name) {
             problems.push(
-                Problem::error(format!("two interfaces of the router are called {name:?}"))
-                    .at(place, "has the name of a port, or of another VLAN"),
+                Problem::error(format!("two interfaces of the router have the name {name:?}"))
+                    .at(place, "name of a port or of another VLAN"),
             );
         }
         let members =
@@ -145,9 +145,9 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
     for (key, given) in thresholds.iter().filter_map(|(key, given)| Some((key, given.as_ref()?))) {
         if kind != SpreadKind::Adaptive {
             problems.push(
-                Problem::error(format!("`{key}` is of no use where spread is \"{}\"", kind.word()))
+                Problem::error(format!("`{key}` has no effect with spread = \"{}\"", kind.word()))
                     .at(given.span, "not used")
-                    .help("leave it out, or write spread = \"adaptive\""),
+                    .help("leave the key out, or write spread = \"adaptive\""),
             );
         }
     }
@@ -168,7 +168,7 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
 
 fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
     let keys = &draft.port.own;
-    // Frames that are routed into a VLAN are flooded there until the station's port is learned.
+    // A frame that is routed into a VLAN is flooded there until the port of its station is learned.
     let limits_floods = !switch.routed_vlans.is_empty();
     let bridging_keys = [
         ("pvid", keys.pvid.as_ref().map(|key| key.span)),
@@ -184,14 +184,13 @@ fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Pr
     ];
     for (key, span) in bridging_keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {
         problems.push(
-            Problem::error(format!("port {} is routed, and `{key}` is about what is bridged", draft.name))
-                .at(span, "of no use here")
-                .help("leave it out, or write routed = false: a routed port is a member of no VLAN"),
+            Problem::error(format!("port {} is routed, but `{key}` is for bridged ports", draft.name))
+                .at(span, "no effect")
+                .help("leave the key out, or write routed = false: a routed port is a member of no VLAN"),
         );
     }
 }
 
-/// Warns about MTUs below IPv6's minimum, once for each place in the file.
 fn without_ipv6(interfaces: &[(String, &Draft<'_>)], problems: &mut Problems) {
     let mut too_short: Vec<(&Spanned<u32>, Vec<&str>)> = Vec::new();
     for (name, draft) in interfaces.iter().filter(|(_, draft)| draft.line.mtu() < IPV6_MTU) {
@@ -204,19 +203,19 @@ fn without_ipv6(interfaces: &[(String, &Draft<'_>)], problems: &mut Problems) {
     for (key, names) in too_short {
         problems.push(
             Problem::warning(format!(
-                "no IPv6 at {}: routed, with an MTU of {}, and IPv6 takes {IPV6_MTU}",
+                "no IPv6 at {}: the MTU is {}, but IPv6 needs {IPV6_MTU}",
                 names.join(", "),
                 key.value
             ))
             .at(key.span, "too short for IPv6")
-            .help(format!("write mtu = {IPV6_MTU} or more, unless IPv4 is all that is routed there")),
+            .help(format!("write mtu = {IPV6_MTU} or more, unless only IPv4 is routed there")),
         );
     }
 }
 
 fn of_nothing(place: Span) -> Problem {
-    Problem::warning("[router] is given, and nothing is routed")
-        .at(Span::new(place.start, place.end.min(place.start + "[router]".len())), "of no use")
+    Problem::warning("[router] is given, but no port or VLAN is routed")
+        .at(Span::new(place.start, place.end.min(place.start + "[router]".len())), "no effect")
         .help("write routed = true at a [[port]] or router = true at a [[vlan]], or leave [router] out")
 }
 
@@ -227,16 +226,16 @@ fn nameable(name: &str, place: Span, problems: &mut Problems) {
     if RESERVED.contains(&name) {
         problems.push(
             Problem::error(format!(
-                "the router has an interface {name:?}, a name that the kernel keeps for itself"
+                "the router's interface cannot have the name {name:?}, which the kernel reserves"
             ))
-            .at(place, "the kernel is to know it by this name")
-            .help(format!("any name but {}", RESERVED.map(|name| format!("{name:?}")).join(", "))),
+            .at(place, "name of an interface in the kernel")
+            .help(format!("choose any name but {}", RESERVED.map(|name| format!("{name:?}")).join(", "))),
         );
     } else if !is_fine {
         problems.push(
             Problem::error(format!("{name:?} cannot be the name of an interface"))
-                .at(place, "the kernel is to know it by this name")
-                .help(format!("at most {NAME_LEN_MAX} bytes without spaces, slashes and colons")),
+                .at(place, "name of an interface in the kernel")
+                .help(format!("names have at most {NAME_LEN_MAX} bytes, without spaces, slashes and colons")),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `[memory]`: limits of shared memory, and the risk for lossless classes.
+//! `[memory]`: limits of shared memory, and warnings about losses of lossless classes.
 
 use toml_span::Span;
 use xoff_flow_control::settings::{
@@ -37,8 +37,8 @@ pub(crate) fn memory(
         if let Some(limit) = limit.as_ref().filter(|limit| limit.value < longest) {
             problems.push(
                 Problem::error(format!("`{name}` is {} bytes, less than one frame", limit.value.0))
-                    .at(limit.span, "cannot hold a frame")
-                    .help(format!("the longest frame takes {} bytes", longest.0)),
+                    .at(limit.span, "less than the longest frame")
+                    .help(format!("write {} bytes or more: the longest frame", longest.0)),
             );
         }
     }
@@ -72,7 +72,7 @@ pub(crate) fn lossy_pool(
     if let Some(key) = key.filter(|_| is_shared) {
         problems.push(
             Problem::error("`lossy_pool` is for dedicated memory, but `model` is \"shared\"")
-                .at(key.span, "has no meaning here")
+                .at(key.span, "no effect")
                 .help("write `pool` and its limits instead"),
         );
     }
@@ -81,9 +81,9 @@ pub(crate) fn lossy_pool(
     let stops = value(document.switch.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop;
     if let Some(key) = key.filter(|key| stops && matches!(key.value, OrOff::Is(_))) {
         problems.push(
-            Problem::error("`lossy_pool` has frames dropped, but `when_full = \"stop\"` drops none")
-                .at(key.span, "has no meaning here")
-                .help("leave one of the two out"),
+            Problem::error("`lossy_pool` drops frames, but `when_full = \"stop\"` must drop none")
+                .at(key.span, "no effect")
+                .help("leave `lossy_pool` or `when_full` out"),
         );
     }
     match key.map(|key| (key.value.clone(), key.span)) {
@@ -100,7 +100,7 @@ pub(crate) fn lossy_pool(
         }
         Some((OrOff::Is(bytes), _)) => defaults::lossy_pool(bytes),
         Some((OrOff::Off, _)) => LossyPool::UNLIMITED,
-        // A pipeline that halts bounds frames at ingress, and drops nothing.
+        // A halting pipeline limits frames at ingress, and drops none.
         None if is_shared || stops => LossyPool::UNLIMITED,
         None => document.hardware.lossy_pool(ports),
     }
@@ -123,13 +123,13 @@ fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {
     for (key, span) in given.into_iter().filter_map(|(key, span)| Some((key, span?))) {
         problems.push(
             Problem::error(format!("`{key}` is for shared memory, but `model` is \"dedicated\""))
-                .at(span, "has no meaning here")
-                .help("write model = \"shared\" in [memory], or leave it out"),
+                .at(span, "no effect")
+                .help("write model = \"shared\" in [memory], or leave the key out"),
         );
     }
 }
 
-/// Warns about lossy classes without room for a frame in their reserve and `alpha` times the free pool.
+/// Warns about lossy classes for which reserve and `alpha` times the free pool are too small for a frame.
 fn room_for_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],
@@ -153,25 +153,25 @@ fn room_for_a_frame(
             continue;
         }
         let problem = Problem::warning(format!(
-            "frames of {} bytes, the longest, find no room in classes {} of port {}: 2^{n} x `pool` is {most} bytes",
+            "the longest frames ({} bytes) have no room in classes {} of port {}: 2^{n} x `pool` is {most} bytes",
             longest.0,
             written::ranges(&short),
             port.name
         ))
         .help(format!(
-            "write a larger alpha_log2 or pool, or an `ingress_reserve` that makes it {} bytes for each class that is used",
+            "write a larger alpha_log2 or pool, or an `ingress_reserve` that adds up to {} bytes for each used class",
             longest.0
         ));
         let place = keys.alpha_log2.as_ref().map(|key| key.span).or(keys.pool.as_ref().map(|key| key.span));
         problems.push(match place {
-            Some(span) => problem.at(span, format!("{most} bytes for a queue")),
+            Some(span) => problem.at(span, format!("at most {most} bytes for a queue")),
             None => problem,
         });
         return;
     }
 }
 
-/// Checks reserves if headroom is part of the pool: an empty queue is sure of its reserve only.
+/// Checks that reserves hold a frame if headroom is part of the pool: an empty queue is then sure of its reserve only.
 fn reserves_hold_a_frame(
     shared: &SharedMemory,
     drafts: &[Draft<'_>],
@@ -193,7 +193,7 @@ fn reserves_hold_a_frame(
                     port.name,
                     reserve.0
                 ))
-                .at(key.span, "an empty queue may find nothing else")
+                .at(key.span, "an empty queue is sure only of its reserve")
                 .help("write an ingress_reserve for the lossless classes, or headroom = \"reserved\""),
             );
             return;
@@ -230,7 +230,7 @@ fn what_may_be_lost(
         && short.peek().is_some()
     {
         let or = match at_all {
-            Bytes::MAX => "an `ingress_max` for lossy classes, which may take all of it".to_owned(),
+            Bytes::MAX => "an `ingress_max` for lossy classes, which may take the whole pool".to_owned(),
             _ if of_egress > Bytes::ZERO && keys.egress_limit.is_none() => {
                 format!("an `egress_limit`, and a `pool` that is larger than that by {} bytes", at_all.0)
             }
@@ -241,7 +241,7 @@ fn what_may_be_lost(
         };
         problems.push(
             Problem::warning(
-                "a lossless class may lose frames: its headroom is what others have left of the pool",
+                "a lossless class may lose frames: its headroom is what other classes leave of the pool",
             )
             .at(key.span, "not reserved")
             .help(format!("write headroom = \"reserved\", or {or}")),
@@ -252,7 +252,7 @@ fn what_may_be_lost(
         && shared.egress_limit.min(shared.egress_port_limit) < at_all
     {
         problems.push(
-            Problem::warning("a lossless class may be dropped at egress: limits that all egress queues share hold for it, too")
+            Problem::warning("frames of a lossless class may be dropped at egress, because limits for all egress queues include this class")
                 .at(key.span, "lossless queues included")
                 .help("write egress_limits = \"lossy\", or when_full = \"stop\""),
         );

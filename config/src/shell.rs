@@ -1,4 +1,5 @@
-//! Settings of the AF_XDP shell beside [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings).
+//! Settings of the switch outside the dataplane's [`SwitchSettings`](xoff_flow_control::settings::SwitchSettings):
+//! devices, threads, HTTP, log.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -11,16 +12,16 @@ use xoff_wire::units::{BitRate, Bytes, ETHERNET_HEADER, Nanos, PortId, Site, TAG
 
 use crate::defaults;
 
-/// Settings outside the dataplane.
+/// Settings of the switch outside the dataplane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShellSettings {
-    /// Name in logs and metrics.
+    /// Name of the switch in logs and metrics.
     pub name: String,
     /// Devices and sockets by [`PortId`].
     pub ports: Vec<PortShell>,
     /// Assignment of ports to worker threads.
     pub workers: Workers,
-    /// Places for ports that a running switch may get.
+    /// Number of ports that a running switch may get in addition.
     pub spare_ports: u8,
     /// Behaviour of an idle worker.
     pub poll: Poll,
@@ -28,23 +29,23 @@ pub struct ShellSettings {
     pub http: Option<HttpAt>,
     /// Network namespace of the HTTP server; `None`: the switch's own.
     pub http_netns: Option<PathBuf>,
-    /// Allowed host names, beside `localhost`, the machine's own, and addresses.
+    /// Host names that HTTP requests may have, beside `localhost`, the machine's own name, and addresses.
     pub http_hosts: Vec<String>,
-    /// User after the opening of devices; `None`: unchanged.
+    /// User that the process becomes after opening the devices; `None` for no change.
     pub user: Option<String>,
-    /// Log filter, as in `tracing`.
+    /// Filter of log lines, in the syntax of `tracing`.
     pub log: String,
     /// Format of log lines.
     pub log_format: LogFormat,
     /// Action on SIGHUP.
     pub sighup: Sighup,
-    /// Longest stall of a worker without loss in lossless classes.
+    /// Longest stall of a worker for which lossless classes lose no frame.
     pub stall_budget: Nanos,
-    /// Smallest average frame (bytes with FCS) that the stall budget covers.
+    /// Smallest average frame size, in bytes with FCS, for which the stall budget holds.
     pub smallest_frame: u32,
-    /// Use of zero copy.
+    /// Use of zero copy between kernel and switch.
     pub zero_copy: ZeroCopy,
-    /// Chunks of packet memory of every port.
+    /// Chunks of the packet memory of every port.
     pub chunks: Chunks,
     /// The router, if any.
     pub router: Option<Router>,
@@ -82,11 +83,11 @@ pub enum LogFormat {
     /// Text for people.
     #[default]
     Text,
-    /// A JSON object per line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Action on SIGHUP, which may mean a closed terminal or a wanted reload.
+/// Action on SIGHUP, which may mean a closed terminal or a requested reload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sighup {
     /// The switch stops, as on SIGTERM.
@@ -154,22 +155,22 @@ pub struct Chunks {
 /// Size of receive chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
-    /// A chunk holds as much of a frame as a transmit chunk does.
+    /// A receive chunk holds as much of a frame as a transmit chunk does.
     #[default]
     Whole,
-    /// [`Chunks::SMALL`] bytes; the kernel copies.
+    /// A receive chunk has [`Chunks::SMALL`] bytes; the kernel copies frames.
     Small,
 }
 
 impl Chunks {
     const LARGEST: Chunks = Chunks { bytes: 4_096, receive: ReceiveChunks::Whole, multi_buffer: false };
-    /// Maximum MTU whose frames, tags included, take one chunk.
+    /// Maximum MTU whose frames with tags fit into one chunk.
     pub const MTU_OF_ONE: u32 = Chunks::LARGEST.room() - ETHERNET_HEADER - TAGS;
 
     /// Bytes of a small receive chunk.
     pub const SMALL: u32 = 512;
 
-    /// Returns the smallest chunks for frames of this MTU; those above the largest chunks take several.
+    /// Returns the smallest chunks for frames of this MTU. Frames longer than the largest chunks take several.
     #[must_use]
     pub fn for_mtu(mtu: u32) -> Chunks {
         let small = Chunks { bytes: 2_048, ..Chunks::LARGEST };
@@ -189,7 +190,7 @@ impl Chunks {
         self.multi_buffer || self.receive == ReceiveChunks::Small
     }
 
-    /// Maximum bytes of a frame: the kernel takes 256.
+    /// Returns the maximum bytes of a frame in a chunk, of which the kernel takes 256.
     const fn room(self) -> u32 {
         self.bytes - 256
     }
@@ -214,20 +215,20 @@ impl Chunks {
 pub struct PortShell {
     /// Name of the Linux interface.
     pub device: String,
-    /// Hardware queues with a socket.
+    /// Hardware queues that have a socket.
     pub queues: Queues,
     /// Mode of the XDP program.
     pub mode: Mode,
     /// Ring sizes of every socket.
     pub rings: Rings,
-    /// Receive chunks for a stall of the whole budget.
+    /// Number of receive chunks for a stall of the whole budget.
     pub stall_chunks: u32,
-    /// Transmit chunks: maximum frames in the driver.
+    /// Number of transmit chunks: maximum frames in the driver.
     pub transmit_chunks: u32,
 }
 
 impl PortShell {
-    /// Returns true for a place without a port.
+    /// Returns true if the entry belongs to no port.
     #[must_use]
     pub fn is_vacant(&self) -> bool {
         self.device.is_empty()
@@ -251,12 +252,12 @@ pub enum Queues {
 /// Mode of the XDP program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Native if possible, otherwise generic.
+    /// Native mode if possible, otherwise generic mode.
     #[default]
     Auto,
-    /// In the driver only.
+    /// XDP program in the driver only.
     Native,
-    /// In the kernel's network stack.
+    /// XDP program in the kernel's network stack.
     Generic,
 }
 
@@ -268,7 +269,7 @@ pub enum ZeroCopy {
     Auto,
     /// Zero copy only.
     On,
-    /// The kernel copies.
+    /// No zero copy: the kernel copies frames.
     Off,
 }
 
@@ -288,7 +289,7 @@ pub struct Rings {
 /// Assignment of ports to worker threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
-    /// Workers by line rates; see [`Workers::assign`].
+    /// Workers in proportion to line rates; see [`Workers::assign`].
     #[default]
     Auto,
     /// Number of workers.
@@ -309,17 +310,17 @@ pub struct Worker {
 /// Behaviour of an idle worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
-    /// Continuous polling: least delay, one core for each worker.
+    /// Polling without sleep: least delay, but one core for each worker.
     Busy,
-    /// Polling while it finds frames, then sleep until a frame or a deadline.
+    /// Polling while frames arrive, then sleep until the next frame or deadline.
     Adaptive {
-        /// Maximum time of polling before sleep.
+        /// Maximum time of polling without frames before sleep.
         idle_after: Nanos,
     },
 }
 
 impl Workers {
-    /// Returns true if ports that satisfy `stays` keep their workers. `count` is the number of running workers.
+    /// Returns true if all ports that satisfy `stays` keep their workers. `count` is the number of running workers.
     pub(crate) fn keeps_workers(
         &self,
         count: usize,
@@ -340,10 +341,11 @@ impl Workers {
         old.iter().map(those_that_stay).eq(new.iter().map(those_that_stay))
     }
 
-    /// Returns the threads for ports of these line rates on `cores` cores (zero: unknown).
+    /// Assigns ports of these line rates to threads on `cores` cores (zero for unknown).
     ///
-    /// `Auto` takes one for each 20 Gb/s, at most half the cores. Ports go to the worker with the lowest rate so
-    /// far, the fastest first. Threads are not pinned: two switches would choose the same core.
+    /// `Auto` starts one thread for each 20 Gb/s, but for at most half the cores. The fastest ports are assigned first,
+    /// each to the worker with the lowest rate so far. Threads are not pinned, because two switches would choose the
+    /// same core.
     #[must_use]
     pub fn assign(&self, rates: &[BitRate], cores: usize) -> Vec<Worker> {
         let sum: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();
@@ -360,7 +362,7 @@ impl Workers {
         order.sort_by_key(|(_, rate)| Reverse(*rate));
         let mut loads = vec![(0_u64, Vec::new()); wanted.clamp(1, rates.len().max(1))];
         for (port, rate) in order {
-            let least = loads.iter_mut().min_by_key(|(load, _)| *load).expect("at least one worker");
+            let least = loads.iter_mut().min_by_key(|(load, _)| *load).expect("there is no worker");
             least.0 += rate.bits_per_second();
             least.1.extend(u8::try_from(port).ok().map(PortId));
         }
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_ports_are_spread() {
+    fn fast_ports_are_spread_over_workers() {
         let rates = [1, 100, 1, 100].map(BitRate::from_gbps);
         assert_eq!(ports_of(&Workers::Count(2).assign(&rates, 4)), [vec![1, 0], vec![3, 2]]);
     }

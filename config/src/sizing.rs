@@ -1,7 +1,7 @@
-//! Sizes that keep lossless frames of an obedient peer from being lost.
+//! Sizes for which an obedient peer loses no lossless frame.
 //!
-//! During a stall a worker takes nothing from the rings, sends no XOFF and refreshes no pause. `stall_budget` is
-//! the longest such stall. It determines
+//! During a stall a worker takes nothing from the rings, sends no XOFF and refreshes no pause. `stall_budget` is the
+//! longest such stall. It determines
 //!
 //! * headroom ([`xoff_flow_control::headroom`]): bytes that arrive after XOFF was due;
 //! * `burst` and XON: a line makes up for a fifth of the budget, and does not run empty while its peer takes as
@@ -10,9 +10,9 @@
 //!   of `smallest_frame` bytes;
 //! * the refresh period: the last refresh before a stall must outlast it.
 //!
-//! `smallest_frame` is the smallest *average* frame size with this guarantee, since rings and chunks hold frames.
-//! Smaller frames on a lossless class reach `xoff_frames` first; they are lost only if they fill the whole stall
-//! budget at line rate.
+//! `smallest_frame` is the smallest *average* frame size with this guarantee, because rings and chunks hold frames.
+//! Smaller frames of a lossless class reach `xoff_frames` first. They are lost only if they arrive at line rate during
+//! the whole stall budget.
 
 use xoff_dataplane::driver::BATCH;
 use xoff_flow_control::headroom::{Headroom, Link, cable_delay, standard_response};
@@ -24,15 +24,14 @@ use crate::keys::{PeerResponse, PortKeys};
 use crate::shell::{Chunks, Rings};
 
 const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_wire::units::FCS) as u64;
-/// Minimum frame with FCS, assumed for a class without a frame limit.
+/// Minimum frame in bytes with FCS, assumed for a class without a frame limit.
 pub(crate) const FRAME_MIN: u64 = 64;
 
-/// Minimum entries of a ring.
 const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
 /// Maximum entries of a ring, far beyond the limits of kernels.
 pub(crate) const RING_MOST: u32 = 1 << 20;
-/// Maximum chunks that a worker leaves out of a fill ring until it refills the ring (`xoff_xdp`).
+/// Maximum chunks that a worker keeps out of a fill ring before it refills the ring (`xoff_xdp`).
 const UNFILLED: u64 = 31;
 const NO_SPEED: BitRate = BitRate::from_gbps(1);
 const TX_CONTROL: u64 = 64;
@@ -51,7 +50,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Reads a line; a missing speed is replaced, to find further problems.
+    /// Reads the line of a port. Replaces a missing speed, to find further problems.
     pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos, hardware: Hardware) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
@@ -91,7 +90,7 @@ impl Line {
         self.speed.time_of_quanta(self.pause_time)
     }
 
-    /// Returns the maximum delay of a PFC frame behind committed frames.
+    /// Returns the maximum delay of a PFC frame behind frames committed to the driver.
     pub(crate) fn ahead(&self) -> Nanos {
         self.speed.time_of(self.commit.saturating_add(self.longest_on_line()))
     }
@@ -104,7 +103,7 @@ impl Line {
         }
     }
 
-    /// Returns the bytes of the line from XON to the peer's first frame.
+    /// Returns the bytes that the line carries from XON to the peer's first frame.
     pub(crate) fn until_peer_goes_on(&self) -> Bytes {
         let away = match self.peer {
             PeerResponse::Software => defaults::away(self.stall_budget),
@@ -113,7 +112,6 @@ impl Line {
         self.speed.bytes_in(away.clamp(defaults::TURN, defaults::GAP_MAX).after(self.cable).after(self.cable))
     }
 
-    /// Returns the default of XON; ideal hardware resumes at its headroom.
     pub(crate) fn xon(&self) -> Bytes {
         match self.hardware {
             Hardware::Software => defaults::xon(self.until_peer_goes_on(), self.commit, self.longest()),
@@ -137,7 +135,7 @@ impl Line {
         })
     }
 
-    /// Returns the burst of a software peer, assumed to be configured like this switch.
+    /// Returns the bytes that a software peer may send at once, if its configuration equals this switch's.
     fn peer_backlog(&self) -> Bytes {
         self.commit.saturating_add(self.burst)
     }
@@ -146,7 +144,7 @@ impl Line {
         self.stall_bytes().0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// Returns the receive chunks for a stall. Where a frame takes several, all but its last are full.
+    /// Returns the number of receive chunks for a stall. Of a frame in several chunks, all but the last are full.
     pub(crate) fn stall_chunks(&self, smallest_frame: u32, chunks: Chunks) -> u64 {
         let more = match chunks.frames_take_several() {
             true => self.stall_bytes().0.div_ceil(chunks.receive_room().into()),
@@ -159,14 +157,13 @@ impl Line {
         self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst)
     }
 
-    /// Returns `commit` in frames of `smallest_frame`, at least a batch, and control frames.
+    /// Returns the maximum frames in the driver: those of `commit` at `smallest_frame` bytes, at least a batch, and control frames.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
         let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;
         u32::try_from(frames).unwrap_or(u32::MAX)
     }
 
-    /// Returns the ring sizes; `None` beyond [`RING_MOST`].
     pub(crate) fn rings(&self, stall_chunks: u64, smallest_frame: u32) -> Option<Rings> {
         let rx = ring(stall_chunks, RX_RING_LEAST)?;
         let tx = ring(self.transmit_frames(smallest_frame).into(), TX_RING_LEAST)?;
@@ -195,7 +192,7 @@ mod tests {
     #[test]
     fn rings_hold_arrivals_of_stall_and_turn() {
         let line = line(1_000, Nanos::from_millis(25));
-        // 25.2 ms at 1 Gb/s, and a burst of 5 ms, in frames of 256 + 20 bytes
+        // 25.2 ms at 1 Gb/s, and a burst of 5 ms, in frames of 256 + 20 bytes.
         assert_eq!(line.stall_frames(256), (3_150_000_u64 + 625_000).div_ceil(276));
         assert_eq!(line.rings(2_048, 256).unwrap().rx, 2_048);
         assert_eq!(line.rings(2_049, 256).unwrap().rx, 4_096);
@@ -205,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_is_below_twice_the_arrivals() {
+    fn ring_is_smaller_than_twice_the_arrivals() {
         for millis in [0, 1, 3, 7, 25, 100] {
             let line = line(1_000, Nanos::from_millis(millis));
             let frames = line.stall_frames(256);
@@ -216,15 +213,19 @@ mod tests {
     #[test]
     fn tx_ring_holds_commit_in_smallest_frames() {
         let line = line(1_000, Nanos::ZERO);
-        assert_eq!(line.transmit_frames(64), 589 + 64, "32 x 1546 bytes in frames of 84");
+        assert_eq!(line.transmit_frames(64), 589 + 64, "not 32 x 1546 bytes in frames of 84 bytes");
         assert_eq!(line.rings(1, 64).unwrap().tx, 1_024);
-        assert_eq!(line.transmit_frames(256), 180 + 64, "in frames of 276");
-        assert_eq!(line.transmit_frames(1_514), 128 + 64, "a batch is more than 33 frames");
+        assert_eq!(line.transmit_frames(256), 180 + 64, "not in frames of 276 bytes");
+        assert_eq!(
+            line.transmit_frames(1_514),
+            128 + 64,
+            "the TX ring is smaller than a batch and control frames"
+        );
         assert_eq!(line.rings(1, 256).unwrap().tx, 512);
     }
 
     #[test]
-    fn hardware_peer_needs_less_than_software() {
+    fn hardware_peer_needs_less_headroom_than_software() {
         let software = line(10_000, Nanos::from_millis(1));
         let standard = Line { peer: PeerResponse::Standard, ..software };
         assert_eq!(software.headroom().peer_response, Bytes(1_250_000));
@@ -235,7 +236,7 @@ mod tests {
 
     // proves: pacing
     #[test]
-    fn peer_resume_time_is_bounded() {
+    fn peer_resume_time_is_bounded_for_xon() {
         let (us, ms) = (Nanos::from_micros, Nanos::from_millis);
         let cable = Bytes(125); // 2 x 50 ns at 10 Gb/s
         let until = |peer: PeerResponse, budget: Nanos| {
@@ -244,24 +245,32 @@ mod tests {
         };
         let bytes = |time: Nanos| BitRate::from_gbps(10).bytes_in(time);
         assert_eq!(until(PeerResponse::Software, us(2_500)), bytes(us(500)));
+        assert_eq!(until(PeerResponse::Software, ms(25)), bytes(ms(1)), "XON covers more than GAP_MAX");
         assert_eq!(
-            until(PeerResponse::Software, ms(25)),
-            bytes(ms(1)),
-            "more costs more delay than it is worth"
+            until(PeerResponse::Software, us(50)),
+            bytes(us(200)),
+            "XON covers less than a round of the loop"
         );
-        assert_eq!(until(PeerResponse::Software, us(50)), bytes(us(200)), "a turn of the loop");
         assert_eq!(until(PeerResponse::Standard, ms(25)), bytes(us(200)));
         assert_eq!(until(PeerResponse::Within(us(700)), ms(25)), bytes(us(700)));
         let long = Line { cable: ms(5), ..line(10_000, us(2_500)) };
-        assert_eq!(long.until_peer_goes_on(), bytes(us(10_500)), "there and back");
+        assert_eq!(
+            long.until_peer_goes_on(),
+            bytes(us(10_500)),
+            "XON does not cover the cable in both directions"
+        );
     }
 
     // proves: pacing
     #[test]
-    fn pacing_recovers_a_fifth_of_budget() {
+    fn default_burst_recovers_a_fifth_of_stall_budget() {
         assert_eq!(line(1_000, Nanos::from_millis(25)).burst, Bytes(625_000));
         assert_eq!(line(10_000, Nanos::from_micros(2_500)).burst, Bytes(625_000));
-        assert_eq!(line(100_000, Nanos::from_micros(250)).burst, Bytes(2_500_000), "a turn of the loop");
-        assert_eq!(line(1_000, Nanos::ZERO).burst, Bytes(32 * 1_546), "a batch");
+        assert_eq!(
+            line(100_000, Nanos::from_micros(250)).burst,
+            Bytes(2_500_000),
+            "burst is less than a round of the loop"
+        );
+        assert_eq!(line(1_000, Nanos::ZERO).burst, Bytes(32 * 1_546), "burst is not a batch of frames");
     }
 }

@@ -65,10 +65,10 @@ fn chunks(document: &Document, mtu_most: u32, problems: &mut Problems) -> Chunks
             if let Some(zero_copy) = zero_copy {
                 problems.push(
                     Problem::error(
-                        "`receive_chunks = \"small\"` has the kernel copy frames, but `zero_copy` is \"on\"",
+                        "`receive_chunks = \"small\"` needs copies by the kernel, but `zero_copy` is \"on\"",
                     )
-                    .at(zero_copy.span, "no copy")
-                    .help("leave one of the two out"),
+                    .at(zero_copy.span, "excludes copies")
+                    .help("leave `receive_chunks` or `zero_copy` out"),
                 );
             }
             chunks.with_small()
@@ -102,9 +102,8 @@ fn port_shell(
         let budget = document.switch.stall_budget.as_ref().map(|key| key.span);
         let place = budget.or(keys.speed.as_ref().map(|key| key.span));
         problems.push(match place {
-            Some(span) => {
-                problem.at(span, format!("{stall_chunks} chunks at {}", quantity::rate(draft.line.speed)))
-            }
+            Some(span) => problem
+                .at(span, format!("{stall_chunks} receive chunks at {}", quantity::rate(draft.line.speed))),
             None => problem,
         });
         Rings { fill: 0, rx: 0, tx: 0, completion: 0 }
@@ -122,18 +121,18 @@ fn port_shell(
 fn for_one_worker(document: &Document) -> Option<String> {
     let keys = &document.switch;
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
-        // Each worker counts its own ports only: each would fill the pool.
+        // Each worker would count only its own ports, and fill the whole pool.
         Some("`model = \"shared\"`".into())
     } else if value(keys.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded {
-        // Frames between workers would count nowhere.
+        // Frames between workers would count at no port.
         Some("`accounting = \"until-forwarded\"`".into())
     } else if pipeline::settings(document).rate.is_some() {
         Some("`rate` in `[pipeline]`".into())
     } else if value(keys.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop {
-        // One worker's pipeline would halt, and the others continue.
+        // Only one worker's pipeline would halt.
         Some("`when_full = \"stop\"`".into())
     } else if !qcn::classes(document).is_empty() {
-        // Congestion points count frames that are queued at any port.
+        // Congestion points count queued frames of all ports.
         Some("`[qcn]`".into())
     } else {
         let shadows = value(keys.shadow.as_ref(), Vec::new());
@@ -177,7 +176,7 @@ fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -
             for (_, draft) in bridge::numbered(drafts).filter(|(id, _)| idle(*id)) {
                 problems.push(
                     Problem::error(format!("port {} has no worker", draft.name))
-                        .at(key.span, format!("{} is in none of these", draft.name))
+                        .at(key.span, format!("{} is missing here", draft.name))
                         .help("name every port in exactly one worker, or write workers = \"auto\""),
                 );
             }
@@ -187,7 +186,7 @@ fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -
     }
 }
 
-/// Warns about two spinning threads on one core, which starve each other.
+/// Warns about two busily polling threads on one core, which starve each other.
 fn crowded(workers: &[Worker], span: Span, document: &Document, problems: &mut Problems) {
     let cores: Vec<u16> = workers.iter().filter_map(|worker| worker.core).collect();
     let shared = cores.iter().enumerate().find(|(at, core)| cores[..*at].contains(core));
@@ -195,9 +194,9 @@ fn crowded(workers: &[Worker], span: Span, document: &Document, problems: &mut P
         && let Some((_, core)) = shared
     {
         problems.push(
-            Problem::warning(format!("two workers spin on core {core}"))
-                .at(span, "each keeps the other from running")
-                .help("give each a core of its own, or write poll = \"adaptive\""),
+            Problem::warning(format!("two workers poll without sleep on core {core}"))
+                .at(span, "one core for two polling workers")
+                .help("give each worker a different core, or write poll = \"adaptive\""),
         );
     }
 }

@@ -1,6 +1,6 @@
-//! Places for ports that a running switch may get.
+//! Indices for ports that a running switch may get.
 //!
-//! Buffer memory is divided at the start: a place has the memory of the largest port, but no device. It keeps the
+//! Buffer memory is divided at the start: a spare index has the memory of the largest port, but no device. It keeps the
 //! name and counters of its last port.
 
 use xoff_wire::units::{CLASSES, PORTS_MAX, PortId};
@@ -12,7 +12,7 @@ use crate::reader::problem::Problem;
 use crate::shell::{PortShell, Workers};
 
 impl Config {
-    /// Returns this configuration with its spare places behind its ports.
+    /// Returns this configuration with spare indices after its ports.
     #[must_use]
     pub fn with_spare_places(&self) -> Config {
         let mut config = self.clone();
@@ -33,7 +33,7 @@ impl Config {
         config
     }
 
-    /// Returns true if the place never had a port.
+    /// Returns true if no port ever had this index.
     #[must_use]
     pub fn is_spare(&self, index: usize) -> bool {
         self.shell.ports[index].is_vacant() && self.switch.ports[index].name.is_empty()
@@ -48,7 +48,7 @@ impl Config {
         taken.max_by_key(size)
     }
 
-    /// Returns the need of spare places, without control frames, which every place has.
+    /// Returns the buffer memory of spare ports, without control frames, which every index has.
     pub(crate) fn spare_share(&self, ports: &[PortId], queues: &[Option<u32>]) -> Held {
         let taken = || (0..self.shell.ports.len()).filter(|&index| !self.is_spare(index));
         let own = ports.iter().filter(|port| self.is_spare(port.index())).count() as u64;
@@ -62,7 +62,7 @@ pub(crate) fn too_many(ports: usize, spare: u8) -> Option<Problem> {
     let most = PORTS_MAX.saturating_sub(ports);
     (usize::from(spare) > most).then(|| {
         Problem::error(format!(
-            "{ports} ports and {spare} spare places, but a switch has at most {PORTS_MAX}"
+            "{ports} ports and {spare} spare ports exceed the maximum of {PORTS_MAX} ports"
         ))
         .help(format!("write spare_ports = {most} or less"))
     })

@@ -49,13 +49,13 @@ pub(crate) fn classes(
     ports
 }
 
-/// Returns the bytes that all classes would hold beyond headroom in unlimited memory.
+/// Returns the bytes that all classes would queue before headroom if memory were unlimited.
 pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
     let of_class = |class: &ClassSettings| if class.lossless { class.xoff } else { class.egress_max };
     ports.iter().flat_map(|port| &port.classes).map(of_class).fold(Bytes::ZERO, Bytes::saturating_add)
 }
 
-/// Returns the settings of a class that is lossy everywhere else.
+/// Returns the settings of a class at a port, as if the class were lossy at all other ports.
 fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings {
     let smallest_frame = value(document.switch.smallest_frame.as_ref(), document.hardware.smallest_frame());
     let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
@@ -110,7 +110,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
     }
 }
 
-/// Returns XOFF and XON; one determines the other.
+/// Returns XOFF and XON of a class; if only one is given, the other follows from it.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -122,7 +122,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Returns XON and XOFF of the egress queue; one determines the other.
+/// Returns XON and XOFF of an egress queue; if only one is given, the other follows from it.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
@@ -147,7 +147,7 @@ fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSetti
     }
 }
 
-/// Makes every egress queue of `class` large enough for all frames that ingress admits.
+/// Makes every egress queue of `class` large enough for all frames that are admitted at ingress.
 fn open_egress(
     class: Class,
     drafts: &[Draft<'_>],
@@ -168,10 +168,10 @@ fn open_egress(
         for span in bytes.into_iter().chain(frames).filter(|_| when_full == WhenFull::Drop) {
             problems.push(
                 Problem::warning(format!(
-                    "lossless class {class} may be dropped at egress to port {}",
+                    "frames of lossless class {class} may be dropped at egress to port {}",
                     draft.name
                 ))
-                .at(span, "less than can be inside")
+                .at(span, "less than the switch may hold")
                 .help(format!(
                     "all ports together can hold {} bytes of the class; leave egress_max and egress_max_frames out",
                     inside.0
@@ -190,7 +190,7 @@ fn mixed(class: Class, drafts: &[Draft<'_>], problems: &mut Problems) {
     if !lossy.is_empty() {
         problems.push(
             Problem::warning(format!("class {class} is lossless on some ports, but lossy on {}", lossy.join(", ")))
-                .help("what comes in there may be dropped; list the class in `lossless` of every port that carries it"),
+                .help("frames of the class from these ports may be dropped; list the class in `lossless` of every port that carries it"),
         );
     }
 }
@@ -209,7 +209,7 @@ fn check(
     {
         problems.push(
             Problem::error(format!("`max_rate` of {whose} is more than the port's speed"))
-                .at(key.span, "more than the line carries")
+                .at(key.span, "above the speed")
                 .help(format!("the speed is {}", crate::quantity::rate(draft.line.speed))),
         );
     }
@@ -227,7 +227,7 @@ fn check(
         }
     }
     let longest = draft.line.longest();
-    // An egress queue is full at its maximum, an ingress queue beyond it.
+    // An egress queue is full at its maximum, but an ingress queue only beyond it.
     let least = [
         ("egress_max", &keys.egress_max, longest.saturating_add(Bytes(1))),
         ("ingress_max", &keys.ingress_max, longest),
@@ -239,7 +239,7 @@ fn check(
                     "`{name}` of {whose} is {} bytes, too little for one frame",
                     key.value.0
                 ))
-                .at(key.span, "cannot hold a frame")
+                .at(key.span, "less than the longest frame")
                 .help(format!("the longest frame needs {} bytes", least.0)),
             );
         }
@@ -283,8 +283,8 @@ fn check_lossless(
     for (name, key) in [("xoff", &keys.xoff), ("xon", &keys.xon)] {
         if let Some(key) = key.as_ref().filter(|key| key.value == Bytes::ZERO) {
             problems.push(
-                Problem::error(format!("`{name}` of {whose} is 0: it would never resume"))
-                    .at(key.span, "has to be at least 1 byte")
+                Problem::error(format!("`{name}` of {whose} is 0, so the class would never resume"))
+                    .at(key.span, "less than 1 byte")
                     .help("an empty queue has 0 bytes, and a class resumes below XON"),
             );
         }
@@ -294,7 +294,7 @@ fn check_lossless(
     if let Some(key) = keys.headroom.as_ref().filter(|key| key.value < needed) {
         problems.push(
             Problem::warning(format!(
-                "headroom of {whose} is {} bytes, {} are needed",
+                "headroom of {whose} is {} bytes, but {} bytes are needed",
                 key.value.0, needed.0
             ))
             .at(key.span, "frames may be lost after XOFF")
@@ -305,12 +305,12 @@ fn check_lossless(
         problems.push(
             Problem::warning(format!("`ingress_max` has no effect on {whose}, which is lossless"))
                 .at(key.span, "no effect")
-                .help("xoff + headroom is the most that a lossless class holds"),
+                .help("a lossless class holds at most xoff + headroom"),
         );
     }
 }
 
-/// Notes thresholds that lose nothing, but block the line.
+/// Notes thresholds that lose no frame, but idle or block the line.
 fn too_low(
     draft: &Draft<'_>,
     keys: &ClassKeys,
@@ -323,7 +323,7 @@ fn too_low(
     if let Some(key) = keys.xoff.as_ref().filter(beyond_zero).filter(|key| key.value < longest) {
         problems.push(
             Problem::note(format!(
-                "XOFF of {whose} is {} bytes, less than its longest frame ({} bytes): each one pauses its sender",
+                "XOFF of {whose} is {} bytes, less than its longest frame ({} bytes): each such frame pauses its sender",
                 key.value.0, longest.0
             ))
             .at(key.span, "less than a frame")
@@ -339,8 +339,8 @@ fn too_low(
             ))
             .at(key.span, "less than `commit`")
             .help(
-                "nothing is lost by that, but the line may run dry before the sender goes on, and a device that stands still \
-                 holds senders to other ports; leave `xon` out to have it computed, or write a smaller `commit` for the port",
+                "no frame is lost, but the line may run dry before the sender resumes, and a stalled device \
+                 pauses senders to other ports, too; leave `xon` out to have it computed, or write a smaller `commit` for the port",
             ),
         );
     }
@@ -361,7 +361,6 @@ fn without_effect(keys: &ClassKeys, whose: &str, problems: &mut Problems) {
     }
 }
 
-/// Warns about broken promises for lossless classes.
 fn expectations(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) {
     let accounting = value(document.switch.accounting.as_ref(), Accounting::default());
     let when_full = value(document.switch.when_full.as_ref(), WhenFull::default());
@@ -373,7 +372,7 @@ fn expectations(document: &Document, drafts: &[Draft<'_>], problems: &mut Proble
         .filter(|_| any && accounting == Accounting::UntilForwarded && when_full == WhenFull::Drop)
     {
         problems.push(
-            Problem::warning("frames stop counting at their ingress when they reach an egress queue, so ingress XOFF does not protect that queue")
+            Problem::warning("frames count at their ingress only until they reach an egress queue, so XOFF at ingress does not protect that queue")
                 .at(key.span, "egress queues may overflow")
                 .help("write when_full = \"stop\", or accounting = \"until-transmitted\""),
         );
@@ -381,9 +380,9 @@ fn expectations(document: &Document, drafts: &[Draft<'_>], problems: &mut Proble
     for draft in drafts.iter().filter(|draft| !draft.lossless.is_empty()) {
         if let Some(key) = draft.port.keys.pause.as_ref().filter(|key| key.value == Pause::Ignore) {
             problems.push(
-                Problem::warning(format!("port {} sends no pause frames: {} are lossless in name only", draft.name, listed(draft)))
+                Problem::warning(format!("port {} sends no pause frames, so its lossless classes {} may lose frames", draft.name, listed(draft)))
                     .at(key.span, "no pause frames")
-                    .help("what comes in beyond xoff + headroom is dropped; write lossless = [] for the port to say so"),
+                    .help("frames beyond xoff + headroom are dropped; if you accept that, write lossless = [] for the port"),
             );
         }
     }
@@ -391,5 +390,5 @@ fn expectations(document: &Document, drafts: &[Draft<'_>], problems: &mut Proble
 
 fn listed(draft: &Draft<'_>) -> impl Display {
     let classes: Vec<String> = draft.lossless.iter().map(|class| class.to_string()).collect();
-    format!("its classes {}", classes.join(", "))
+    classes.join(", ")
 }

@@ -5,7 +5,7 @@ use crate::document::Document;
 use crate::draft::Draft;
 use crate::reader::problem::{Problem, Problems};
 
-/// Warns about policies with egress thresholds if queues are full before.
+/// Warns about policies with egress thresholds that a queue cannot reach, because it is full before.
 pub(crate) fn check(
     document: &Document,
     drafts: &[Draft<'_>],
@@ -34,14 +34,14 @@ pub(crate) fn check(
                 draft.name
             ))
             .help(
-                "what is left is plain PFC: write egress_xoff, and egress_xon and egress_warn with it, below egress_max, \
+                "the policy then acts as plain PFC: write egress_xoff, and egress_xon and egress_warn with it, below egress_max, \
                  or leave egress_max out",
             );
             let of_class = given.egress_max.as_ref().or(given.egress_xoff.as_ref()).map(|key| key.span);
             let chosen =
                 keys.policy.as_ref().map(|key| key.span).or(keys.shadow.as_ref().map(|key| key.span));
             problems.push(match of_class.or(chosen) {
-                Some(span) => problem.at(span, "full before it is congested"),
+                Some(span) => problem.at(span, "full before congested"),
                 None => problem,
             });
         }

@@ -1,6 +1,6 @@
-//! Uses of a device by the machine, which end when it becomes a port.
+//! Uses of a device by the machine. They end when the device becomes a port.
 //!
-//! A use is an error if its end cuts the machine off or breaks another interface, and a warning if only addresses
+//! A use is an error if its end disconnects the machine or breaks another interface. It is a warning if only addresses
 //! become unreachable.
 
 use std::net::IpAddr;
@@ -10,48 +10,46 @@ use crate::reader::problem::Problem;
 /// Uses of a device by the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// True for the loopback.
+    /// True for the loopback interface.
     pub loopback: bool,
-    /// Bridge, bond or similar above the device: `bridge br0`.
+    /// Bridge, bond or similar above the device, such as `bridge br0`.
     pub master: Option<String>,
-    /// True if a default route uses the device.
+    /// True if the default route uses the device.
     pub default_route: bool,
-    /// Addresses, without IPv6 link-local ones.
+    /// Addresses of the device, without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,
 }
 
 pub(crate) fn lost(port: &str, device: &str, uses: &Uses) -> Option<(Problem, String)> {
     let Uses { loopback, master, default_route, addresses } = uses;
-    let alone = "the machine's own stack neither receives nor sends on a port";
+    let alone = "the machine's network stack cannot use the device of a port";
     if *loopback {
-        let problem = Problem::error(format!(
-            "port {port}: {device} is the machine's loopback, by which it talks to itself"
-        ))
-        .help("`ip link` lists the interfaces; `xoff lab up` makes hosts and cables to try with");
+        let problem = Problem::error(format!("port {port}: {device} is the machine's loopback interface"))
+            .help("`ip link` lists the interfaces; `xoff lab up` creates hosts and cables for tests");
         return Some((problem, "no cable".to_owned()));
     }
     if let Some(master) = master {
         let problem = Problem::error(format!(
-            "port {port}: {device} belongs to {master}, which would lose it"
+            "port {port}: {device} belongs to {master}, which would lose this interface"
         ))
-        .help(format!("`ip link set {device} nomaster` takes it out of there, or choose another interface"));
+        .help(format!("run `ip link set {device} nomaster`, or choose another interface"));
         return Some((problem, format!("belongs to {master}")));
     }
     if *default_route {
         let problem = Problem::error(format!(
-            "port {port}: the machine's default route goes by {device}: it would lose its connection"
+            "port {port}: the machine's default route uses {device}, so the machine would lose its connection"
         ))
         .help(format!(
-            "{alone}: choose another interface, or take the route away (`ip route del default dev {device}`) where the machine is \
-             reached by another"
+            "{alone}: choose another interface, or delete the route (`ip route del default dev {device}`) if the machine is \
+             reachable by another"
         ));
         return Some((problem, "the default route".to_owned()));
     }
     let (first, more) = addresses.split_first()?;
     let more = if more.is_empty() { String::new() } else { format!(" (and {} more)", more.len()) };
     let problem = Problem::warning(format!(
-        "port {port}: {device} has the address {first}{more}, where nobody reaches the machine while the switch runs"
+        "port {port}: {device} has the address {first}{more}, which is unreachable while the switch runs"
     ))
-    .help(format!("{alone}: `ip address flush dev {device}` takes its addresses away"));
+    .help(format!("{alone}: `ip address flush dev {device}` deletes the addresses"));
     Some((problem, format!("has {first}")))
 }

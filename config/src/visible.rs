@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
-/// Replaces control characters, except line feeds and tabs, by visible signs: they move a cursor, change colours or
-/// turn the writing direction.
+/// Replaces control characters, except line feeds and tabs, by visible signs, because they move a cursor, change
+/// colours or turn the writing direction.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     match text.chars().any(|c| sign(c).is_some()) {
@@ -10,7 +10,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Converts a place in `text` to one in [`visible`] text, in bytes.
+/// Converts a byte position in `text` to one in [`visible`] text.
 pub(crate) fn visible_at(text: &str, at: usize) -> usize {
     let wider = |c: char| sign(c).map_or(c.len_utf8(), char::len_utf8);
     text[..at].chars().map(wider).sum()
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_shown_positions_kept() {
+    fn control_characters_become_visible_at_their_positions() {
         let text = "a\u{1b}[2J\r\u{9b}\u{202e}b\tc\n";
         assert_eq!(visible(text), "a␛[2J␍\u{fffd}\u{fffd}b\tc\n");
         assert!(matches!(visible("grün\n"), Cow::Borrowed("grün\n")));

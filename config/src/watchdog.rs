@@ -18,7 +18,6 @@ pub(crate) fn settings(keys: &ClassKeys) -> Option<WatchdogSettings> {
     })
 }
 
-/// Warns about settings without effect, and times below an ordinary pause.
 pub(crate) fn check(draft: &Draft<'_>, class: Class, problems: &mut Problems) {
     let keys = &draft.port.classes[class.index()];
     let whose = format!("class {class} of port {}", draft.name);
@@ -39,10 +38,10 @@ pub(crate) fn check(draft: &Draft<'_>, class: Class, problems: &mut Problems) {
         let place = keys.watchdog_detect.as_ref().map_or(key.span, |key| key.span);
         problems.push(
             Problem::warning(format!(
-                "a single pause frame can stop {whose} for {}: if its XON is lost, that is a storm already",
+                "a single pause frame whose XON is lost pauses {whose} for {}, which the watchdog takes for a storm",
                 in_millis(longest_pause)
             ))
-            .at(place, format!("detected after {}", quantity::time(watchdog.detect)))
+            .at(place, format!("a storm after {}", quantity::time(watchdog.detect)))
             .help(format!("write watchdog_detect = \"{}\" or more", in_millis(longest_pause))),
         );
     }

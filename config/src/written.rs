@@ -1,6 +1,6 @@
-//! Formats numbers for people.
+//! Formats numbers for people: ranges, and digits in groups of three.
 
-/// Formats ascending numbers: `1, 10-19`.
+/// Formats ascending numbers as ranges: `1, 10-19`.
 #[must_use]
 pub fn ranges<T: Copy + Into<u32>>(numbers: &[T]) -> String {
     let runs = numbers.chunk_by(|&left, &right| left.into() + 1 == right.into());
@@ -11,7 +11,7 @@ pub fn ranges<T: Copy + Into<u32>>(numbers: &[T]) -> String {
     written.collect::<Vec<_>>().join(", ")
 }
 
-/// Formats a number: `1,234,567`.
+/// Formats a number with digits in groups of three: `1,234,567`.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_become_ranges() {
+    fn consecutive_numbers_become_ranges() {
         assert_eq!(ranges(&[0_u8, 1, 2, 4, 6, 7]), "0-2, 4, 6-7");
         assert_eq!(ranges::<u16>(&[]), "");
     }

@@ -1,4 +1,4 @@
-//! All errors are reported at once, at their places, with the allowed values.
+//! Tests that all errors are reported at once, at their places, with the allowed values.
 #![allow(clippy::unwrap_used)]
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
@@ -43,7 +43,10 @@ fn assert_only(text: &str, place: (usize, usize), words: &[&str]) {
     let (position, message, help) = only_with_ports(text);
     assert_eq!(position, place, "{message}");
     for word in words {
-        assert!(message.contains(word) || help.contains(word), "{word:?} is not in {message:?}, {help:?}");
+        assert!(
+            message.contains(word) || help.contains(word),
+            "{word:?} is missing in {message:?}, {help:?}"
+        );
     }
 }
 
@@ -112,7 +115,7 @@ fn wrong_value_names_found_and_allowed() {
 }
 
 #[test]
-fn bounds_are_inclusive() {
+fn allowed_ranges_include_their_bounds() {
     for text in [
         "[defaults]\nmtu = 256\n",
         "[defaults]\nmtu = 9216\n",
@@ -164,20 +167,20 @@ fn xon_may_equal_xoff_but_not_exceed_it() {
 }
 
 #[test]
-fn buffer_holds_at_least_one_frame() {
-    // 1500 + 14, two tags and the FCS; an egress queue is full at its maximum
+fn buffer_limits_below_one_frame_are_refused() {
+    // The longest frame has 1526 bytes: 1514, two tags and the FCS. An egress queue is full at its maximum.
     assert!(read(&format!("[class.0]\negress_max = 1527\n{PORTS}")).is_ok());
     assert_only("[class.0]\negress_max = 1526\n", (2, 14), &["too little for one frame", "1527"]);
-    // and preamble and gap
+    // A commit also counts preamble and gap.
     assert!(read(&format!("[defaults]\ncommit = 1546\n{PORTS}")).is_ok());
     assert_only("[defaults]\ncommit = 1545\n", (2, 10), &["less than one frame", "1546"]);
 }
 
 #[test]
-fn rates_and_times_fit_the_port() {
+fn rates_and_times_beyond_the_port_are_refused() {
     assert!(read(&format!("[class.0]\nmax_rate = \"1G\"\n{PORTS}")).is_ok());
     assert_only("[class.0]\nmax_rate = \"1001M\"\n", (2, 13), &["more than the port's speed", "1Gb/s"]);
-    // 65535 quanta of 512 bits at 1 Gb/s are 33.55 ms
+    // The pause time of 65535 quanta of 512 bits at 1 Gb/s is 33.55 ms.
     assert_only("[defaults]\nrefresh = \"34ms\"\n", (2, 12), &["not less than the pause time", "33553 us"]);
 }
 
@@ -191,11 +194,11 @@ fn wrong_storm_limit_is_named() {
     assert!(message.contains("(`broadcast` is 10)"), "{message}");
     let message = of(r#"{ brodcast = "10M" }"#);
     assert!(message.contains("(there is no `brodcast`; did you mean `broadcast`?)"), "{message}");
-    assert!(of("{}").contains("such as { broadcast ="), "nothing is limited");
+    assert!(of("{}").contains("such as { broadcast ="), "a storm limit without limits is accepted");
 }
 
 #[test]
-fn vlans_are_consistent() {
+fn contradictory_vlans_are_refused() {
     assert_only("[defaults]\npvid = 10\nuntagged = [20]\n", (2, 8), &["VLAN 10", "no member"]);
     assert_only("[defaults]\ntagged = [10]\nuntagged = [1, 10]\n", (3, 12), &["both tagged and untagged"]);
     assert!(read(&format!("[defaults]\npvid = 10\ntagged = [10]\n{PORTS}")).is_ok());
@@ -261,7 +264,7 @@ fn pipeline_that_peer_can_halt_is_noted() {
     let text = |keys: &str| format!("[switch]\n{keys}\n[defaults]\nlossless = [3, 4]\n{PORTS}");
     let [(place, message)] = &notes(&text("when_full = \"stop\""))[..] else { panic!("one note") };
     assert_eq!(*place, Some((2, 14)));
-    assert!(message.ends_with("every port and class: a (3-4), b (3-4)"), "{message}");
+    assert!(message.ends_with("every port and class of the switch: a (3-4), b (3-4)"), "{message}");
     let watched = |action: &str, classes: &[u8]| {
         let class = |class: &u8| format!("[class.{class}]\nwatchdog = \"{action}\"\n");
         let classes: String = classes.iter().map(class).collect();
@@ -270,7 +273,10 @@ fn pipeline_that_peer_can_halt_is_noted() {
     assert_eq!(watched("drop", &[3, 4]), []);
     assert_eq!(watched("forward", &[3, 4]), []);
     assert!(watched("drop", &[3])[0].1.ends_with(": a (4), b (4)"));
-    assert!(watched("alert", &[3, 4])[0].1.ends_with(": a (3-4), b (3-4)"), "it only tells");
+    assert!(
+        watched("alert", &[3, 4])[0].1.ends_with(": a (3-4), b (3-4)"),
+        "a watchdog that only alerts ends the halt"
+    );
     assert_eq!(notes(&text("when_full = \"drop\"")), []);
 }
 
@@ -285,7 +291,7 @@ fn pipeline_with_rate_needs_one_worker() {
 }
 
 #[test]
-fn removed_stop_class_names_what_remains() {
+fn removed_value_stop_class_names_remaining_values() {
     let words = [
         "is \"stop-class\"",
         "\"stop\" (halts every port and class, needs workers = 1)",
@@ -346,13 +352,13 @@ fn doubtful_settings_are_warnings() {
         ("[defaults]\nrefresh = \"30ms\"\n", "can delay a refresh"),
         (
             "[switch]\npoll = \"busy\"\nworkers = [{ core = 1, ports = [\"a\"] }, { core = 1, ports = [\"b\"] }]\n",
-            "two workers spin on core 1",
+            "two workers poll without sleep on core 1",
         ),
         (
             "[[port]]\nname = \"c\"\ndevice = \"x\"\nspeed = \"1G\"\ntagged = [5, \"7-9\", 4094]\n",
             "VLAN 5, 7-9, 4094 has",
         ),
-        ("[switch]\naccounting = \"until-forwarded\"\n", "ingress XOFF does not protect"),
+        ("[switch]\naccounting = \"until-forwarded\"\n", "XOFF at ingress does not protect"),
         ("[class.3]\ningress_reserve = 1\n", "`ingress_reserve` has no effect"),
         ("[class.0]\negress_reserve = 1\n", "`egress_reserve` has no effect"),
         ("[class.3]\necn_max = 5000\n", "`ecn_max` has no effect on class 3 of port"),
@@ -361,7 +367,7 @@ fn doubtful_settings_are_warnings() {
         ("[class.3]\nwatchdog_restore = \"1s\"\n", "`watchdog_restore` has no effect on class 3 of port"),
         (
             "[class.3]\nwatchdog = \"alert\"\nwatchdog_detect = \"33ms\"\n",
-            "a single pause frame can stop class 3 of port",
+            "a single pause frame whose XON is lost pauses class 3 of port",
         ),
     ] {
         let found = warnings(text);
@@ -424,13 +430,13 @@ fn invalid_toml_is_one_error_with_position() {
 }
 
 #[test]
-fn missing_file_is_named() {
+fn missing_file_is_named_in_the_error() {
     let error = Config::load("/nowhere/x.toml".as_ref(), Machine::default()).unwrap_err();
     assert!(error.to_string().starts_with("cannot read the configuration /nowhere/x.toml: "));
 }
 
 #[test]
-fn report_shows_line_and_help() {
+fn error_report_shows_line_and_help() {
     let error = read(&format!("[switch]\npoll = \"bussy\"\nlogg = \"info\"\n{PORTS}")).unwrap_err();
     let mut text = String::new();
     let handler = GraphicalReportHandler::new_themed(GraphicalTheme::none());
@@ -442,12 +448,12 @@ fn report_shows_line_and_help() {
         "[test.toml:3:1]",
         "did you mean `log`?",
     ] {
-        assert!(text.contains(part), "{part:?} is not in\n{text}");
+        assert!(text.contains(part), "the report lacks {part:?}:\n{text}");
     }
 }
 
 #[test]
-fn congestion_points_need_one_side_and_until_transmitted() {
+fn congestion_points_need_one_side_and_full_accounting() {
     assert!(read(&format!("[qcn]\ningress = [3]\negress = [4]\nset_point = \"20KB\"\n{PORTS}")).is_ok());
     assert_only("[qcn]\ningress = [3]\negress = [2, 3]\n", (3, 10), &["class 3", "ingress and at egress"]);
     assert_only(
@@ -456,7 +462,7 @@ fn congestion_points_need_one_side_and_until_transmitted() {
         &["until-transmitted"],
     );
     assert_only("[switch]\nworkers = 2\n[qcn]\negress = [3]\n", (2, 11), &["`[qcn]` needs one worker"]);
-    assert_only("[qcn]\nset_point = 0\n", (2, 13), &["`set_point` is nothing"]);
+    assert_only("[qcn]\nset_point = 0\n", (2, 13), &["`set_point` is 0 bytes"]);
     assert_only("[qcn]\nculprit = \"arivals\"\n", (2, 12), &["did you mean \"arrival\""]);
 }
 
@@ -470,7 +476,7 @@ fn oversized_stall_points_at_configured_key() {
 }
 
 #[test]
-fn seed_is_a_toml_integer() {
+fn qcn_seed_fits_a_toml_integer() {
     assert!(read(&format!("[qcn]\nseed = 9223372036854775807\n{PORTS}")).is_ok());
     assert_only("[qcn]\nseed = -1\n", (2, 8), &["`seed` is -1", "from 0 to 9223372036854775807"]);
 }
@@ -488,7 +494,7 @@ fn control_characters_are_shown() {
         assert_eq!(obeyed, [], "{report}");
         assert!(report.contains('␛'), "{report}");
     }
-    // Labels stay at their places although signs take more bytes.
+    // Labels keep their places although visible signs take more bytes.
     let error = read("[switch]\nname = \"\u{1b}\u{1b}\u{1b}\u{1b}\"\n").unwrap_err();
     let mut report = String::new();
     GraphicalReportHandler::new_themed(GraphicalTheme::none()).render_report(&mut report, &error).unwrap();

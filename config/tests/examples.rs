@@ -1,4 +1,4 @@
-//! The examples are ready to run: no errors, and only warnings that a comment explains.
+//! Tests that the examples are ready to run: no errors, and only warnings that a comment explains.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn fabric_example_is_routed() {
 }
 
 #[test]
-fn minimal_is_lossless_in_class_3() {
+fn minimal_example_is_lossless_in_class_3() {
     let config = load("minimal.toml");
     assert_eq!(config.switch.ports.len(), 3);
     let port = &config.switch.ports[1];
@@ -108,7 +108,7 @@ fn roce_leaf_example_overrides_profile() {
 }
 
 #[test]
-fn two_nics_example_obeys_all_sends_two() {
+fn two_nics_example_obeys_all_classes_and_sends_two() {
     let config = load("two-nics.toml");
     let send = ClassSet(1 << 3 | 1 << 4);
     assert_eq!(config.switch.ports[0].flow_control, FlowControl::Pfc { obey: ClassSet::ALL, send });

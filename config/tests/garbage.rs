@@ -1,4 +1,4 @@
-//! Any text results in a configuration or in errors, never in a panic.
+//! Tests that any text results in a configuration or in errors, never in a panic.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../fuzz/src/config.rs"]

@@ -1,4 +1,4 @@
-//! Groups of ports: valid and invalid settings.
+//! Tests of valid and invalid groups of ports.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
@@ -28,7 +28,7 @@ fn wrong(text: &str, place: (usize, usize), words: &[&str]) {
     let [problem] = invalid.problems() else { panic!("{:#?}", invalid.problems()) };
     let text = format!("{problem}; {}", problem.help.clone().unwrap_or_default());
     assert_eq!(problem.position, Some(place), "{text}");
-    words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in {text:?}"));
+    words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is missing in {text:?}"));
 }
 
 #[track_caller]
@@ -53,7 +53,7 @@ fn group_has_members_weights_and_spread() {
         (down.spread, down.uplinks),
         (Spread::Adaptive { low: Bytes(10_000), high: Bytes(32_000) }, true)
     );
-    assert_eq!(config.switch.fdb.statics[0].2, PortId(1), "its first member stands for it");
+    assert_eq!(config.switch.fdb.statics[0].2, PortId(1), "the address is not at the first member");
     let frame = |turns: &str| {
         fine(&format!("[[group]]\nname = \"up\"\nports = [\"a\"]\nspread = \"frame\"\n{turns}")).switch.groups
             [0]
@@ -80,7 +80,7 @@ fn port_is_in_one_group_at_most() {
     let first = "[[group]]\nname = \"x\"\nports = [\"a\", \"b\"]\n";
     let second = |name: &str| format!("{first}[[group]]\nname = \"y\"\nports = [\"c\", \"{name}\"]\n");
     fine(&second("d"));
-    wrong_with_ports(&second("b"), (6, 16), &["port b is a member of two groups, or twice of one"]);
+    wrong_with_ports(&second("b"), (6, 16), &["port b is listed twice as a member of groups"]);
     wrong_with_ports(&second("c"), (6, 16), &["port c", "twice"]);
     wrong_with_ports(&second("e"), (6, 16), &["there is no port \"e\"", "ports: a, b, c, d"]);
     let twice = second("d").replace("\"y\"", "\"x\"");
@@ -124,7 +124,7 @@ fn group_members_need_equal_traits() {
 #[test]
 fn key_of_other_spread_is_refused() {
     let of = |text: &str| format!("[[group]]\nname = \"up\"\nports = [\"a\"]\n{text}");
-    wrong_with_ports(&of("low = \"1KB\"\n"), (4, 8), &["`low` is of no use", "spread = \"adaptive\""]);
+    wrong_with_ports(&of("low = \"1KB\"\n"), (4, 8), &["`low` has no effect", "spread = \"adaptive\""]);
     wrong_with_ports(
         &of("spread = \"adaptive\"\nturns = \"random\"\n"),
         (5, 10),

@@ -1,4 +1,4 @@
-//! Settings of LLDP and DCBX.
+//! Tests of settings for LLDP and DCBX.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
@@ -38,7 +38,7 @@ fn kernel_lldp_needs_host_interface() {
     let bridged = message(kernel);
     assert!(bridged.contains("needs a host interface"), "{bridged}");
     let willing = message(&format!("{kernel}routed = true\ndcbx = \"willing\"\n"));
-    assert!(willing.contains("the kernel's side"), "{willing}");
+    assert!(willing.contains("LLDP is left to the kernel"), "{willing}");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn willing_port_needs_lldp_and_pfc() {
 
 // proves: dcbx
 #[test]
-fn willing_port_notes_classes_with_memory() {
+fn note_lists_classes_with_memory_of_willing_port() {
     let config = read("lossless = [3, 4]\ndcbx = \"willing\"\n").unwrap();
     let notes: Vec<&str> = config.notes.iter().map(|problem| problem.message.as_str()).collect();
     assert!(

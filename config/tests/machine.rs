@@ -1,4 +1,4 @@
-//! Requirements of a configuration on its machine.
+//! Tests of requirements of a configuration on its machine.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -38,7 +38,10 @@ fn pinned_core_must_exist_and_be_allowed() {
     assert!(on(4).is_ok());
     let Err(ConfigError::Invalid(invalid)) = on(3) else { panic!("core 3 is not allowed") };
     let [problem] = invalid.problems() else { panic!("{invalid:?}") };
-    assert_eq!(problem.message, "core 3 is none that xoff may use here: those are 2, 4-5");
+    assert_eq!(
+        problem.message,
+        "core 3 is not available to xoff on this machine; available cores are 2, 4-5"
+    );
     assert_eq!(problem.position, Some((2, 21)));
     assert!(problem.help.as_ref().unwrap().contains("--elsewhere"));
 }
@@ -85,8 +88,13 @@ fn memory_budget_is_divided_to_the_byte() {
     assert_eq!(with_pool(pool).switch.lossy_pool, ample.switch.lossy_pool);
     let least = needed(&with_pool(4 * 1_526));
     let pool = with(least).unwrap().switch.lossy_pool.bytes.0;
-    assert!((6_104..6_104 + 128).contains(&pool), "two of the longest frames for each port: {pool}");
-    let Err(ConfigError::Invalid(invalid)) = with(least - 1) else { panic!("a byte too little") };
+    assert!(
+        (6_104..6_104 + 128).contains(&pool),
+        "the pool does not hold two of the longest frames for each port: {pool}"
+    );
+    let Err(ConfigError::Invalid(invalid)) = with(least - 1) else {
+        panic!("a budget that is a byte too small is accepted")
+    };
     let problem = &invalid.problems()[0];
     assert!(problem.message.contains("`budget` is"), "{}", problem.message);
     let help = problem.help.as_deref().unwrap();
@@ -124,14 +132,10 @@ fn device_in_use_is_refused_or_warned() {
             "belongs to bond bond0",
             true,
         ),
-        (
-            |name| with(name, Uses { default_route: true, ..Uses::default() }),
-            "default route goes by eth1",
-            true,
-        ),
+        (|name| with(name, Uses { default_route: true, ..Uses::default() }), "default route uses eth1", true),
         (
             |name| with(name, Uses { addresses: vec!["10.0.0.1".parse().unwrap()], ..Uses::default() }),
-            "port a: eth1 has the address 10.0.0.1, where nobody reaches",
+            "port a: eth1 has the address 10.0.0.1, which is unreachable",
             false,
         ),
     ];
@@ -165,7 +169,7 @@ fn named_namespace_must_exist() {
         }
         Err(other) => panic!("{other}"),
     };
-    let message = |path: &str| (format!("{path} is no network namespace"), true);
+    let message = |path: &str| (format!("{path} is not a network namespace"), true);
     assert_eq!(messages(|_| true), []);
     assert_eq!(messages(|path| path == Path::new("/run/web")), [message("/run/rt")]);
     assert_eq!(messages(|_| false), [message("/run/rt"), message("/run/web")]);
@@ -190,7 +194,7 @@ fn device_must_meet_port_requirements() {
             Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
             Err(error) => panic!("{error}"),
         };
-        // The check without the file reports the same, at no place.
+        // Without the file, the check reports the same problem without a place.
         let config = Config::from_toml("test.toml", &text, Machine::default()).unwrap();
         let blind: Vec<String> = config.misfits(&here).into_iter().map(|it| it.message).collect();
         assert_eq!(blind, problems.iter().map(|it| it.message.clone()).collect::<Vec<_>>());
@@ -204,13 +208,17 @@ fn device_must_meet_port_requirements() {
     let [(place, message, help)] = &on("[defaults]\nmtu = 1501\n")[..] else { panic!("eth2 carries it") };
     assert_eq!(
         (*place, message.as_str()),
-        ((2, 7), "port a has an MTU of 1501, but its device eth1 one of 1500")
+        ((2, 7), "port a has an MTU of 1501, but its device eth1 has an MTU of 1500")
     );
     assert!(help.contains("ip link set eth1 mtu 1501"), "{help}");
-    let [(place, message, _)] = &on("[defaults]\nqueues = [0, 1]\n")[..] else { panic!("eth2 has two") };
-    assert_eq!((*place, message.as_str()), ((2, 10), "eth1 has 1 hardware queue (0), there is no queue 1"));
+    let [(place, message, _)] = &on("[defaults]\nqueues = [0, 1]\n")[..] else {
+        panic!("the check of queues does not report one problem")
+    };
+    assert_eq!((*place, message.as_str()), ((2, 10), "device eth1 has 1 hardware queue (0), but no queue 1"));
     let absent = "[[port]]\nname = \"c\"\ndevice = \"eth3\"\nspeed = \"1G\"\n[[port]]\nname = \"d\"\ndevice = \"eth4\"\nspeed = \"1G\"\n";
-    let [(place, message, help)] = &on(absent)[..] else { panic!("eth3 is not known") };
+    let [(place, message, help)] = &on(absent)[..] else {
+        panic!("the check of eth3 does not report one problem")
+    };
     assert_eq!((*place, message.as_str()), ((7, 11), "port d: no interface eth4 in this network namespace"));
     assert!(help.contains("`ip link`") && help.contains("--elsewhere"), "{help}");
 }
@@ -227,7 +235,7 @@ fn two_names_of_one_device_refused() {
     let [problem] = invalid.problems() else { panic!("{invalid:?}") };
     assert_eq!(
         problem.message,
-        "ports a and b have one device: eth1 and eth2 are names of the same interface"
+        "ports a and b have the same device: eth1 and eth2 are names of one interface"
     );
     assert_eq!(problem.position, Some((8, 11)));
 }
@@ -267,11 +275,15 @@ fn memory_plan_matches_hand_calculation() {
 
     let plan = config.memory(&config.workers(&[0]), &[]);
     let (receive, transmit) = (13_678 + 31 + 256, 180 + 64);
-    assert_eq!(bytes_of(&plan, "receive chunks"), 2 * receive * 2_048, "a stall, and two batches");
+    assert_eq!(
+        bytes_of(&plan, "receive chunks"),
+        2 * receive * 2_048,
+        "receive chunks are not those of a stall and two batches"
+    );
     assert_eq!(bytes_of(&plan, "transmit chunks"), 2 * transmit * 2_048);
     assert_eq!(bytes_of(&plan, "lossless buffers"), 2 * lossless.cells * 96);
     let pool = Held::of(Bytes(4_000_000), 7_813);
-    assert_eq!(bytes_of(&plan, "lossy pool"), pool.cells * 96, "four queues of 8 ms");
+    assert_eq!(bytes_of(&plan, "lossy pool"), pool.cells * 96, "the lossy pool is not four queues of 8 ms");
     assert_eq!(bytes_of(&plan, "ring memory"), 2 * (16_384 + 512) * (8 + 16));
     let (frames, cells) =
         (2 * (256 + 512 + 64 + lossless.frames) + 7_813, 2 * (64 * 16 + lossless.cells) + pool.cells + 97);
@@ -296,18 +308,18 @@ fn small_receive_chunks_take_two_thirds_less() {
         (config.shell.ports[0].rings.fill, config.shell.chunks, config.memory(&config.workers(&[0]), &[]))
     };
     let ((fill, _, whole), (small_fill, chunks, small)) = (plan("whole"), plan("small"));
-    // 13,678 frames, one chunk more for each 512 bytes of 25.2 ms and a burst of 5 ms, and unfilled ones.
+    // Chunks for 13,678 frames, for each 512 bytes of arrivals (25.2 ms and a burst of 5 ms), unfilled ones, and a window.
     let receive = 13_678 + 3_775_000_u64.div_ceil(512) + 31 + 256;
     assert_eq!(bytes_of(&small, "receive chunks"), 2 * receive * 512);
     assert!(5 * bytes_of(&small, "receive chunks") < 2 * bytes_of(&whole, "receive chunks"));
     assert_eq!((fill, small_fill), (16_384, 32_768));
     assert!(3 * small.kernel.0 < 2 * whole.kernel.0 && !chunks.multi_buffer);
     assert_eq!(bytes_of(&small, "transmit chunks"), bytes_of(&whole, "transmit chunks"));
-    // A batch of full chunks, and an incomplete frame.
+    // Cells for a batch of full chunks and an incomplete frame.
     assert_eq!(bytes_of(&small, "received frames"), (2 * (128 * 6 + 97) + 97) * 96);
 }
 
-/// 25.2 ms and a burst of 5 ms at 1 Gb/s are 3,775,000 bytes; a chunk of 4,096 bytes holds 3,840.
+/// The arrivals of 25.2 ms and a burst of 5 ms at 1 Gb/s are 3,775,000 bytes. A chunk of 4,096 bytes holds 3,840.
 // proves: memory, headroom
 #[test]
 fn long_frames_take_several_chunks() {
@@ -326,14 +338,13 @@ fn small_receive_chunks_need_copies() {
                 [[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
     let Err(ConfigError::Invalid(invalid)) = read(text) else { panic!("frames without a copy") };
     let [problem] = invalid.problems() else { panic!("{invalid:?}") };
-    assert!(problem.message.contains("has the kernel copy frames"), "{}", problem.message);
+    assert!(problem.message.contains("needs copies by the kernel"), "{}", problem.message);
     assert_eq!(problem.position.map(|(line, _)| line), Some(4));
     for allowed in ["auto", "off"] {
         ok(&text.replace("\"on\"", &format!("\"{allowed}\"")));
     }
 }
 
-/// Frames whose last cell holds one byte take most cells.
 // proves: memory
 #[test]
 fn cells_hold_frames_within_limits() {
@@ -343,12 +354,12 @@ fn cells_hold_frames_within_limits() {
         assert!(held.cells >= cells && held.cells <= cells + frames, "{held:?} for {cells}");
     }
     let of_one_byte_more = Held::of(Bytes(1_000 * (4 + 97)), 1_000);
-    assert_eq!(of_one_byte_more.cells, 2_000, "no cell more than that");
+    assert_eq!(of_one_byte_more.cells, 2_000, "frames that need two cells do not have two");
 }
 
 // proves: memory
 #[test]
-fn memory_follows_the_traffic_of_the_ports() {
+fn memory_plan_depends_on_traffic_of_ports() {
     let mebibytes = |ports: u32, port: &str| {
         let ports = (0..ports).map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"d{n}\"\n{port}\n"));
         let config = ok(&ports.collect::<String>());
@@ -372,7 +383,7 @@ fn ofc_tables_take_memory_when_used() {
         let frames = config.share(1, &[PortId(0), PortId(1)], &[]).all().frames;
         (tables.map(|consumer| consumer.bytes.0), frames)
     };
-    // 64 bytes of a flow, of which 4 are a bucket; 8 for each ingress; flows that are paused by and at peers
+    // Bytes of the flow table (with hash buckets of 4), of ingress queues, and of flows paused by and at peers.
     let tables = 1_024 * 64 + 2 * 8 + 256 * 16 + 256 * 8;
     assert_eq!(memory("").0, None);
     assert_eq!(memory("policy = { 3 = \"ofc\" }\n").0, Some(2 * (tables + 1_024 * 5)));
@@ -381,19 +392,19 @@ fn ofc_tables_take_memory_when_used() {
 }
 
 #[test]
-fn rings_per_queue_lossy_pool_per_worker() {
+fn memory_has_rings_per_queue_and_pool_per_worker() {
     let config = two_ports("", "");
     let workers = config.workers(&[0]);
     let plan = |queues: &[Option<u32>]| config.memory(&workers, queues);
     let (none, three) = (plan(&[]), plan(&[Some(3), None]));
     assert_eq!(plan(&[Some(1), None]), none);
     let more = bytes_of(&three, "receive chunks") - bytes_of(&none, "receive chunks");
-    assert_eq!(more, 2 * (13_678 + 31 + 256) * 2_048, "each queue is ready for a stall");
+    assert_eq!(more, 2 * (13_678 + 31 + 256) * 2_048, "a queue lacks chunks for a stall");
     assert_eq!(bytes_of(&three, "ring memory"), 2 * bytes_of(&none, "ring memory"));
     assert_eq!(
         bytes_of(&three, "transmit chunks"),
         bytes_of(&none, "transmit chunks"),
-        "the first queue sends"
+        "transmit chunks depend on the number of queues"
     );
     let nine = Machine {
         device: |_| xoff_config::Device::Has {
@@ -405,7 +416,11 @@ fn rings_per_queue_lossy_pool_per_worker() {
         ..Machine::default()
     };
     let listed = two_ports("", "queues = [0, 5]\n");
-    assert_eq!(listed.queues(&nine), [Some(9), Some(2)], "a list is what it says");
+    assert_eq!(
+        listed.queues(&nine),
+        [Some(9), Some(2)],
+        "listed queues do not determine the number of sockets"
+    );
 
     let [both, one] = [&[PortId(0), PortId(1)][..], &[PortId(0)]].map(|ports| config.share(1, ports, &[]));
     assert_eq!((one.lossy, one.lossless.times(2)), (both.lossy, both.lossless));

@@ -1,4 +1,4 @@
-//! `[policy.custom]`: parameters of all kinds, each refused at its place.
+//! Tests of `[policy.custom]`: parameters of all kinds, each refused at its place.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use xoff_wire::units::{Bytes, Class, Nanos};
 
 const PORTS: &str = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
 
-/// A policy with one parameter of each kind; it refuses class 6.
+/// Policy with one parameter of each kind, which refuses class 6.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Picky {
     part: Option<f64>,
@@ -86,9 +86,9 @@ fn custom_parameters_of_all_kinds_are_passed() {
         every: Some(Nanos::from_micros(20)),
     };
     assert_eq!(picky, Some(expected));
-    assert!(config.unwrap().switch.policy.custom.is_some(), "it may be chosen later, too");
+    assert!(config.unwrap().switch.policy.custom.is_some(), "an unused custom policy is dropped");
     let (config, picky) = read("");
-    assert_eq!(picky, Some(Picky::default()), "it has defaults of its own");
+    assert_eq!(picky, Some(Picky::default()), "the policy has no defaults");
     assert_eq!(config.unwrap().switch.policies, [PolicyKind::Pfc; 8]);
 }
 
@@ -109,7 +109,7 @@ fn wrong_and_unknown_parameters_are_refused() {
         "`step` is not a key in [policy.custom]",
     ];
     for (problem, words) in errors.iter().zip(words) {
-        assert!(problem.message.contains(words), "{words:?} is not in {:?}", problem.message);
+        assert!(problem.message.contains(words), "{words:?} is missing in {:?}", problem.message);
     }
     assert_eq!(errors[6].help.as_deref(), Some("did you mean `steps`?"));
 }
@@ -137,7 +137,7 @@ fn custom_policy_prerequisites_are_checked() {
 
 // proves: own-policy
 #[test]
-fn missing_custom_policy_error_names_alternatives() {
+fn error_for_missing_custom_policy_names_alternatives() {
     let texts = [
         "[switch]\npolicy = \"custom\"\n",
         "[switch]\nshadow = [\"custom\"]\n",
@@ -148,7 +148,7 @@ fn missing_custom_policy_error_names_alternatives() {
         let errors = errors(plain);
         assert_eq!(errors.len(), 1, "{errors:#?}");
         let help = errors[0].help.clone().unwrap();
-        assert!(errors[0].message.contains("this one has none"), "{}", errors[0].message);
+        assert!(errors[0].message.contains("this program has none"), "{}", errors[0].message);
         assert!(help.contains("docs/policies/own.md"), "{help}");
         assert_eq!(help.contains("\"pfc\", \"capfc-stop-max\""), text.starts_with("[switch]"), "{help}");
     }

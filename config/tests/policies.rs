@@ -1,4 +1,4 @@
-//! Settings of flow-control policies.
+//! Tests of settings for flow-control policies.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
@@ -19,7 +19,7 @@ fn message(text: &str) -> String {
 }
 
 #[test]
-fn policies_are_chosen_by_name() {
+fn policies_are_selected_by_name_and_class() {
     for kind in PolicyKind::ALL {
         let config = read(&format!("[switch]\npolicy = {:?}\n", kind.name())).unwrap();
         assert_eq!(config.switch.policies, [kind; 8]);
@@ -79,6 +79,6 @@ fn queue_full_before_congestion_warns() {
         );
     }
     assert_eq!(of("policy = \"pfc\"", 10_000), [""; 0]);
-    assert_eq!(of("policy = { 4 = \"capfc-stop-max\" }", 10_000), [""; 0], "class 4 is lossy");
+    assert_eq!(of("policy = { 4 = \"capfc-stop-max\" }", 10_000), [""; 0], "lossy class 4 causes a warning");
     assert_eq!(of("policy = \"p-pfc\"\n[policy.p-pfc]\nprediction = \"1ms\"", 10_000), [""; 0]);
 }

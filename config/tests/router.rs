@@ -1,4 +1,4 @@
-//! Routed ports: settings that are invalid or without effect.
+//! Tests of routed ports: settings that are invalid or without effect.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine, Problem};
@@ -37,7 +37,10 @@ fn reserved_interface_names_are_refused() {
         let text = mixed("", "").replacen("\"up\"", &format!("\"{name}\""), 1);
         let (place, message, help) = only(&text);
         assert_eq!(place, (2, 9));
-        assert!(message.contains(&format!("{name:?}")) && message.contains("keeps for itself"), "{message}");
+        assert!(
+            message.contains(&format!("{name:?}")) && message.contains("the kernel reserves"),
+            "{message}"
+        );
         assert!(help.contains("any name but"), "{help}");
         assert!(read(&text.replace("routed = true", "")).is_ok(), "{name}: a bridged port may have it");
         let near = mixed("", "").replacen("\"up\"", &format!("\"{name}0\""), 1);
@@ -49,7 +52,7 @@ fn reserved_interface_names_are_refused() {
 
 // proves: configuration
 #[test]
-fn unreadable_name_is_one_error() {
+fn invalid_interface_name_is_one_error() {
     for name in ["", "a b", "a/b", "a:b"] {
         let (place, message, _) = only(&mixed("", "").replacen("\"up\"", &format!("\"{name}\""), 1));
         assert_eq!(place, (2, if name.is_empty() { 8 } else { 9 }), "{message}");
@@ -70,11 +73,11 @@ fn routed_port_in_group_is_refused() {
     {
         let (place, message, help) = only(&(group(ports) + &mixed("", "")));
         assert_eq!(place, (3, column), "{ports}");
-        assert_eq!(message, "port up of group \"g\" is routed: groups are for ports that are bridged");
+        assert_eq!(message, "port up of group \"g\" is routed, but members of a group must be bridged");
         assert!(help.contains("nexthop") && help.contains("[router]"), "{help}");
     }
     let all = group("[\"up\", \"host\"]") + &mixed("", "routed = true");
-    assert_eq!(only(&all).0, (3, 11), "one error for a group");
+    assert_eq!(only(&all).0, (3, 11), "a group does not cause exactly one error");
     assert!(read(&(group("[\"host\"]") + &mixed("", ""))).is_ok());
     assert!(read(&all.replace("routed = true", "")).is_ok());
 }
@@ -94,17 +97,13 @@ fn bridging_keys_refused_at_routed_port() {
     ] {
         let line = format!("{key} = {value}");
         let (place, message, help) = only(&mixed(&line, ""));
-        assert_eq!(
-            (place.0, message),
-            (6, format!("port up is routed, and `{key}` is about what is bridged"))
-        );
+        assert_eq!((place.0, message), (6, format!("port up is routed, but `{key}` is for bridged ports")));
         assert!(help.contains("routed = false"), "{help}");
         assert!(read(&mixed("", &line)).is_ok(), "{key} at a bridged port");
         assert!(read(&format!("[defaults]\n{line}\n{}", mixed("", ""))).is_ok(), "{key} in the defaults");
     }
 }
 
-/// Routed frames flood a VLAN until the station's port is learned.
 // proves: configuration
 #[test]
 fn storm_limit_of_routed_port_needs_svi() {
@@ -123,7 +122,7 @@ fn router_without_interface_warns() {
         let warned = warnings(&(router.clone() + &nothing));
         assert_eq!(
             warned.iter().map(|(_, message)| message.as_str()).collect::<Vec<_>>(),
-            ["[router] is given, and nothing is routed"]
+            ["[router] is given, but no port or VLAN is routed"]
         );
         assert_eq!(warned[0].0.0, 2, "{keys}");
         assert_eq!(warnings(&(router.clone() + &mixed("", ""))), []);
@@ -136,26 +135,19 @@ fn router_without_interface_warns() {
 #[test]
 fn routed_port_below_ipv6_mtu_warns() {
     let warned = warnings(&mixed("mtu = 1279", "mtu = 1279"));
-    assert_eq!(
-        warned,
-        [((6, 7), "no IPv6 at up: routed, with an MTU of 1279, and IPv6 takes 1280".to_owned())]
-    );
+    assert_eq!(warned, [((6, 7), "no IPv6 at up: the MTU is 1279, but IPv6 needs 1280".to_owned())]);
     assert_eq!(warnings(&mixed("mtu = 1280", "mtu = 1000")), []);
     let warned = warnings(&format!("[defaults]\nmtu = 1000\n{}", mixed("", "routed = true")));
     assert_eq!(warned.len(), 1, "{warned:?}");
     assert!(warned[0].1.starts_with("no IPv6 at up, host: "), "{warned:?}");
 }
 
-/// A VLAN's router has the smallest MTU of the ports.
 // proves: configuration
 #[test]
 fn svi_below_ipv6_mtu_warns() {
     let vlan = "[[vlan]]\nvid = 1\nrouter = true\n";
     let warned = warnings(&(mixed("", "mtu = 1279") + vlan));
-    assert_eq!(
-        warned,
-        [((11, 7), "no IPv6 at vlan1: routed, with an MTU of 1279, and IPv6 takes 1280".to_owned())]
-    );
+    assert_eq!(warned, [((11, 7), "no IPv6 at vlan1: the MTU is 1279, but IPv6 needs 1280".to_owned())]);
     assert_eq!(warnings(&(mixed("", "mtu = 1280") + vlan)), []);
     assert_eq!(warnings(&(mixed("", "mtu = 1279") + &vlan.replace("true", "false"))), []);
 }

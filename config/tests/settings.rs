@@ -1,4 +1,4 @@
-//! Settings that follow from a file: layers, thresholds, sizes, memory.
+//! Tests of settings that follow from a file: layers, thresholds, sizes, memory.
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::memory::Held;
@@ -61,14 +61,14 @@ fn port_settings_override_defaults() {
         "trust = \"port\"\n[port.class.3]\nweight = \"strict\"\n",
     );
     assert_eq!((port(&config, 0).trust, port(&config, 1).trust), (Trust::Dscp, Trust::Port));
-    assert_eq!(class(&config, 0, 0).service, Service::Weighted(50), "of the profile");
-    assert_eq!(class(&config, 0, 3).service, Service::Weighted(70), "of [class.3]");
-    assert_eq!(class(&config, 1, 3).service, Service::Strict, "of [port.class.3]");
-    assert_eq!(class(&config, 1, 3).xoff, Bytes(300_000), "what the port does not say stays");
+    assert_eq!(class(&config, 0, 0).service, Service::Weighted(50), "the weight is not that of the profile");
+    assert_eq!(class(&config, 0, 3).service, Service::Weighted(70), "the weight is not that of [class.3]");
+    assert_eq!(class(&config, 1, 3).service, Service::Strict, "the weight is not that of [port.class.3]");
+    assert_eq!(class(&config, 1, 3).xoff, Bytes(300_000), "a key that the port omits is not inherited");
 }
 
 #[test]
-fn maps_merge_by_entry() {
+fn priority_maps_merge_by_entry() {
     let config = two_ports(
         "[switch]\nprofile = \"roce\"\n[defaults]\ndscp_map = { 46 = 5 }\n",
         "dscp_map = { 26 = 4 }\n",
@@ -100,14 +100,14 @@ fn default_watermarks_follow_from_speed() {
         (class(&config, 0, 3).xoff.0, class(&config, 0, 3).xon.0)
     };
     let xon = 125_013;
-    assert_eq!(marks(""), (2 * xon, xon), "a millisecond and 20 m of cable at 1 Gb/s");
+    assert_eq!(marks(""), (2 * xon, xon), "XON is not that of a millisecond and 20 m of cable at 1 Gb/s");
     let committed = 32 * 1_546 + 1_526;
     let hardware = "[defaults]\npeer_response = \"standard\"\n";
-    assert_eq!(marks(hardware), (2 * committed, committed), "what is committed, and a frame");
+    assert_eq!(marks(hardware), (2 * committed, committed), "XON is not the committed bytes and a frame");
     assert_eq!(marks("[defaults]\ncommit = 200000\n").1, 200_000 + 1_526);
     assert_eq!(marks("[class.3]\nxoff = 50000\n"), (50_000, 25_000));
     assert_eq!(marks("[class.3]\nxon = 50000\n"), (100_000, 50_000));
-    assert_eq!(marks("[class.3]\nxoff = 1000000\n"), (1_000_000, xon), "no lower than it has to be");
+    assert_eq!(marks("[class.3]\nxoff = 1000000\n"), (1_000_000, xon), "XON is not its default");
     let fast = read("[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"40G\"\n");
     assert_eq!(class(&fast, 0, 3).xon, Bytes(1_000_500), "200 us at 40 Gb/s");
 }
@@ -120,7 +120,7 @@ fn frame_limits_protect_chunks_from_small_frames() {
         "",
     );
     assert_eq!(class(&config, 0, 3).xoff_frames, 101);
-    assert_eq!(class(&config, 0, 0).egress_max_frames, 6, "as frames of 512 bytes");
+    assert_eq!(class(&config, 0, 0).egress_max_frames, 6, "the frame limit is not in frames of 512 bytes");
     assert_eq!(class(&config, 0, 3).egress_max_frames, u32::MAX);
     assert_eq!(class(&config, 0, 0).xoff_frames, u32::MAX);
 }
@@ -159,16 +159,20 @@ fn partly_lossy_class_is_bounded_at_ingress() {
 }
 
 #[test]
-fn stopping_queues_are_bounded_at_ingress() {
+fn halting_switch_bounds_queues_at_ingress() {
     let config = two_ports("[switch]\nwhen_full = \"stop\"\naccounting = \"until-forwarded\"\n", "");
     let (lossy, lossless) = (class(&config, 0, 0), class(&config, 0, 3));
     assert_eq!((lossy.ingress_max, lossy.egress_max), (Bytes(128 << 10), Bytes(1_000_000)));
-    assert_eq!(lossless.egress_max, lossless.xoff + lossless.headroom, "a bound of its own");
+    assert_eq!(
+        lossless.egress_max,
+        lossless.xoff + lossless.headroom,
+        "the egress limit is not xoff and headroom"
+    );
     assert!(lossless.egress_max_frames < u32::MAX);
 }
 
 #[test]
-fn shared_memory_and_its_defaults() {
+fn shared_memory_limits_default_to_the_pool() {
     let config = two_ports(
         "[memory]\nmodel = \"shared\"\npool = \"1MB\"\nport_limit = \"300KB\"\nalpha_log2 = -2\n",
         "",
@@ -187,7 +191,7 @@ fn shared_memory_and_its_defaults() {
     let Memory::Shared(default) = two_ports("[memory]\nmodel = \"shared\"\n", "").switch.memory else {
         panic!()
     };
-    // of two ports: seven lossy queues of 8 ms and one lossless one up to XOFF, halved
+    // The default pool is half of what two ports could queue: seven lossy queues of 8 ms, and a lossless one up to XOFF.
     assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * 125_013));
     assert_eq!(default.alpha_log2, Some(0));
 }
@@ -208,7 +212,7 @@ fn pipeline_frames_are_bounded_at_ingress() {
     assert_eq!(two_ports("", "").switch.pipeline, PipelineSettings::default());
 }
 
-/// The example in docs/configuration.md.
+/// Uses the example of docs/configuration.md.
 // proves: shared-memory
 #[test]
 fn capfc_shared_memory_warns_of_losses() {
@@ -253,13 +257,21 @@ fn capfc_shared_memory_warns_of_losses() {
         (0..8).filter(|class| *class != 3).map(|class| format!("[class.{class}]\ningress_max = \"9KB\"\n"));
     let bounded = format!("{reserves}{}", lossy.collect::<String>());
     let pooled = |keys: &str| format!("{}{bounded}", shared(&format!("headroom = \"pool\"\n{keys}")));
-    assert_eq!(warns(&pooled("pool = \"100MB\"")), [false, false], "there is room for all that can come in");
+    assert_eq!(
+        warns(&pooled("pool = \"100MB\"")),
+        [false, false],
+        "a pool with room for all frames causes a warning"
+    );
     assert_eq!(warns(&pooled("pool = \"100MB\"\nport_limit = \"100KB\"")), [true, false]);
     let counted_once = |keys: &str| {
         let keys = format!("pool = \"100MB\"\negress_limits = \"all\"\n{keys}");
         format!("[switch]\naccounting = \"until-forwarded\"\nwhen_full = \"stop\"\n{}", pooled(&keys))
     };
-    assert_eq!(warns(&counted_once("")), [true, false], "egress queues may hold the pool");
+    assert_eq!(
+        warns(&counted_once("")),
+        [true, false],
+        "egress queues that may fill the pool cause no warning"
+    );
     assert_eq!(warns(&counted_once("egress_limit = \"1MB\"")), [false, false]);
     assert_eq!(warns(&shared("egress_limits = \"all\"")), [false, true]);
 }
@@ -289,7 +301,11 @@ fn xoff_frame_count_follows_limits() {
     assert_eq!(lossless("[class.3]\nxoff = 25600\n"), 100);
     assert_eq!(lossless("[class.3]\nxoff = 25600\nxoff_frames = 20\n"), 20);
     assert_eq!(lossless("[class.3]\nxoff = 25600\nxoff_frames = 300\n"), 300);
-    assert_eq!(lossless("[class.3]\nxoff = 25600\nxoff_frames = 1000\n"), 400, "of 64 bytes");
+    assert_eq!(
+        lossless("[class.3]\nxoff = 25600\nxoff_frames = 1000\n"),
+        400,
+        "the frame limit is not in frames of 64 bytes"
+    );
 }
 
 #[test]
@@ -345,7 +361,7 @@ fn frame_takes_one_chunk_if_it_fits() {
         let shell = two_ports(&format!("[defaults]\nmtu = {mtu}\n"), "").shell;
         (shell.chunks.bytes, shell.chunks.multi_buffer)
     };
-    // 14 bytes of header and 8 of two tags; a chunk keeps 256 for the kernel
+    // Headers take 14 bytes and two tags 8; the kernel keeps 256 bytes of each chunk.
     assert_eq!((chunks(1_770), chunks(1_771)), ((2_048, false), (4_096, false)));
     assert_eq!((chunks(3_818), chunks(3_819)), ((4_096, false), (4_096, true)));
     assert_eq!(xoff_config::shell::Chunks::MTU_OF_ONE, 3_818);
@@ -385,7 +401,7 @@ fn congestion_point_defaults_match_paper() {
         seed: 5,
     };
     assert_eq!(given.switch.qcn, expected);
-    assert_eq!(given.workers(&Vec::from_iter(0..64)).len(), 1, "it needs one worker");
+    assert_eq!(given.workers(&Vec::from_iter(0..64)).len(), 1, "the switch has several workers");
 }
 
 #[test]
@@ -417,18 +433,18 @@ fn auto_ecn_marks_before_xoff() {
 // proves: check
 #[test]
 fn alpha_leaves_lossy_class_one_frame() {
-    // The longest frame is 1526 bytes.
+    // The longest frame has 1526 bytes.
     let of = |memory: &str, class: &str| {
         let text = format!("[memory]\nmodel = \"shared\"\n{memory}\n{class}\n");
         let found = two_ports(&text, "").warnings.into_iter().map(|it| it.message);
-        found.filter(|it| it.contains("find no room")).collect::<Vec<_>>()
+        found.filter(|it| it.contains("have no room")).collect::<Vec<_>>()
     };
     assert_eq!(of("pool = 195328\nalpha_log2 = -7", ""), [""; 0], "1526 bytes");
     let found = of("pool = 195327\nalpha_log2 = -7", "");
     assert_eq!(
         found,
         [
-            "frames of 1526 bytes, the longest, find no room in classes 0-2, 4-7 of port a: 2^-7 x `pool` is 1525 bytes"
+            "the longest frames (1526 bytes) have no room in classes 0-2, 4-7 of port a: 2^-7 x `pool` is 1525 bytes"
         ]
     );
     assert_eq!(of("pool = 195327\nalpha_log2 = \"none\"", ""), [""; 0]);

@@ -348,7 +348,7 @@ mod tests {
         let allowed = refused.help().unwrap().to_string();
         assert!(allowed.contains("pfc, ") && allowed.contains("`ofc` can run in cascade, "), "{allowed}");
         let none = of("incast", &["pfc", "custom"]).unwrap_err().to_string();
-        assert!(none.contains("this one has none") && none.contains("docs/policies/own.md"), "{none}");
+        assert!(none.contains("this program has none") && none.contains("docs/policies/own.md"), "{none}");
         let twice = of("incast", &["pfc", "pfc"]).unwrap_err().to_string();
         assert!(twice.contains("`pfc` is asked for twice"), "{twice}");
     }

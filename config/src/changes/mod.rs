@@ -1,6 +1,6 @@
-//! Differences between the configuration of a running switch and another one, live or with a restart.
+//! Differences between the configuration of a running switch and a new one, with or without a restart.
 //!
-//! The comparison destructures both, so that a new field cannot be forgotten, and includes defaults and computed
+//! The comparison destructures both values, so that no new field is forgotten. It includes defaults and computed
 //! values. Ports are identified by name; their order does not matter.
 
 mod fields;
@@ -18,10 +18,10 @@ use fields::differences;
 use notation::{Notation, absent};
 pub(crate) use places::vacated;
 
-/// Difference in one setting.
+/// Difference in one setting between two configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Changed setting in terms of the file: `port "a": class 3: xoff`.
+    /// Setting in terms of the file, such as `port "a": class 3: xoff`.
     pub what: String,
     /// Current value.
     pub before: String,
@@ -36,7 +36,7 @@ pub struct Changes {
     pub live: Vec<Change>,
     /// Changes that need a restart.
     pub restart: Vec<Change>,
-    /// Added ports, by their new places.
+    /// Added ports, as their indices in the new configuration.
     pub added: Vec<PortId>,
     /// Removed ports.
     pub removed: Vec<PortId>,
@@ -60,8 +60,8 @@ impl Changes {
 }
 
 impl Config {
-    /// Returns `new` with its ports in the places of this running configuration, and the changes. Removed ports
-    /// leave their place empty, added ones take spare places.
+    /// Returns `new` with its ports at their indices in this running configuration, and the changes. Removed ports
+    /// leave their index empty; added ports get spare indices.
     #[must_use]
     pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
         let mut changes = Changes::default();
@@ -149,7 +149,7 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
         gfc: live,
         custom: other,
     });
-    // Each reading creates a new policy; its debug output shows the parameters.
+    // Each reading of the file creates a new policy value; its debug output shows the parameters.
     changed(changes, "policy.custom".into(), [old, new].map(|policies| format!("{:?}", policies.custom)));
 }
 
@@ -200,7 +200,7 @@ fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: 
     }
 }
 
-/// Compares properties of a place that its next port cannot change live.
+/// Compares settings of a port index that not even another port at this index can change live.
 fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &mut Changes) {
     let mut kept = |what: String, [before, after]: [String; 2]| {
         if before != after {
@@ -224,7 +224,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
         name: other,
         mac: other, // set by the device
         speed: restart,
-        mtu_frame: restart "mtu (frames of so many bytes)",
+        mtu_frame: restart "mtu (as bytes of the frame)",
         trust: live,
         default_class: live,
         pcp_to_class: live "pcp_map",
@@ -282,7 +282,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
     }
 }
 
-/// Compares flow control; a new kind of pause needs a restart, because the peer would not understand it.
+/// Compares flow control. Another kind of pause needs a restart, because the peer would not understand it.
 fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
     let values = [old.notation(), new.notation()];
     match (old, new) {
@@ -301,9 +301,9 @@ fn of_device(place: &str, [old, new]: [&PortShell; 2], changes: &mut Changes) {
         device: restart,
         queues: restart,
         mode: restart,
-        rings: restart "rings (by speed, stall_budget, smallest_frame, commit)",
-        transmit_chunks: restart "frames that a driver may hold (by commit, smallest_frame)",
-        stall_chunks: restart "receive chunks (by speed, stall_budget, smallest_frame, burst)",
+        rings: restart "rings (depend on speed, stall_budget, smallest_frame, commit)",
+        transmit_chunks: restart "transmit chunks (depend on commit, smallest_frame)",
+        stall_chunks: restart "receive chunks (depend on speed, stall_budget, smallest_frame, burst)",
     });
 }
 
@@ -324,10 +324,10 @@ fn of_shell(old: &ShellSettings, workers: usize, new: &ShellSettings, changes: &
         stall_budget: restart,
         smallest_frame: live,
         zero_copy: restart,
-        chunks: restart "chunks (by mtu, receive_chunks)",
+        chunks: restart "chunks (depend on mtu, receive_chunks)",
         budget: restart "budget (of [memory])",
         lossy_pool: restart "lossy_pool (of [memory])",
-        router: restart "router (by [router], routed ports and VLANs)",
+        router: restart "router (depends on [router], routed ports and VLANs)",
     });
     let stays = |id: &PortId| {
         let is_there =

@@ -1,4 +1,4 @@
-//! Formats values in the notation of the file where possible.
+//! Formats values in the notation of the configuration file where possible.
 
 use xoff_flow_control::settings::{
     Accounting, AutoPeer, CountUnit, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings,
@@ -77,7 +77,7 @@ notation_by! {
         (false, true) => "gfc_peer".into(),
         (true, true) => "ofc_peer, gfc_peer".into(),
     },
-    PuntLimit: |PuntLimit { rate, burst }| format!("{rate} a second, {burst} at once"),
+    PuntLimit: |PuntLimit { rate, burst }| format!("{rate} frames a second, bursts of {burst}"),
     Quanta: |quanta| format!("{} quanta", quanta.0),
     ClassSet: |classes| ranges(&classes.iter().map(Class::get).collect::<Vec<u8>>()),
     Router: |Router { netns, interfaces, spread }| {
@@ -114,8 +114,8 @@ notation_by! {
     },
     Rings: |Rings { fill, rx, tx, completion }| format!("fill {fill}, rx {rx}, tx {tx}, completion {completion}"),
     Chunks: |Chunks { bytes, receive, multi_buffer }| {
-        let several = if *multi_buffer { ", several for a frame" } else { "" };
-        format!("{bytes} bytes, {} to receive into{several}", receive.notation())
+        let several = if *multi_buffer { ", several chunks for a long frame" } else { "" };
+        format!("{bytes} bytes, receive chunks {}{several}", receive.notation())
     },
     Workers: |workers| match workers {
         Workers::Auto => "auto".into(),
@@ -132,10 +132,10 @@ notation_by! {
         format!("from {} to {}, probability {probability}{wred}", min.notation(), max.notation())
     },
     WatchdogSettings: |WatchdogSettings { action, detect, restore }| {
-        format!("{} after {}, over after {}", action.name(), detect.notation(), restore.notation())
+        format!("{} after {}, ends after {}", action.name(), detect.notation(), restore.notation())
     },
     FlowControl: |flow_control| match flow_control {
-        FlowControl::Pfc { obey, send } => format!("pfc, obeyed in {}, sent in {}", some(obey), some(send)),
+        FlowControl::Pfc { obey, send } => format!("pfc, obeyed in classes {}, sent in classes {}", some(obey), some(send)),
         FlowControl::Pause8023x => "802.3x".into(),
         FlowControl::Ignore => "ignore".into(),
     },

@@ -6,7 +6,7 @@ use super::{Change, Changes};
 use crate::Config;
 use crate::shell::{PortShell, Worker, Workers};
 
-/// Returns `new` with each port in its place of `running`; a port without one needs a restart.
+/// Returns `new` with each port at its index in `running`. A port that gets none needs a restart.
 pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Config {
     let mut places: Vec<Option<PortId>> = Vec::new();
     for index in 0..new.switch.ports.len() {
@@ -14,7 +14,7 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
         if place.is_none() {
             let (name, device) = (&new.switch.ports[index].name, &new.shell.ports[index].device);
             changes.restart.push(Change {
-                what: format!("port {name:?}, for which no place is spare (`spare_ports`)"),
+                what: format!("port {name:?}, which exceeds `spare_ports`"),
                 before: absent(),
                 after: device.clone(),
             });
@@ -66,7 +66,7 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
     config
 }
 
-/// Returns the current or former place of the port of that name, or a spare place.
+/// Returns the index that a port of that name has or had, else a spare index.
 fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>]) -> Option<PortId> {
     let name = &new.switch.ports[index].name;
     let ids = || (0..=u8::MAX).map(PortId).zip(&running.switch.ports);
@@ -89,7 +89,7 @@ fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> boo
     owner(old, place.index()) == owner(new, index)
 }
 
-/// Returns the settings of a place without its port: no frames, no pauses, but queued frames still leave.
+/// Returns the settings of an index without its port: no arrivals and no pauses, but queued frames still leave.
 pub(crate) fn vacated(port: &PortSettings) -> PortSettings {
     let classes = port.classes.map(|class| ClassSettings {
         queue: class.queue,

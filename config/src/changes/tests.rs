@@ -88,7 +88,7 @@ fn restart_only_changes_are_named() {
 
 // proves: reload
 #[test]
-fn pause_kind_needs_restart_classes_change_live() {
+fn pause_kind_needs_restart_but_its_classes_change_live() {
     let (_, of) = changes(&[("lossless = [3]", "lossless = [3, 4]")]);
     assert!(of.restart.is_empty(), "{:?}", lines(&of.restart));
     assert!(lines(&of.live).contains(&"port \"a\": class 4: lossless: false -> true".to_owned()));
@@ -159,7 +159,7 @@ fn router_change_uses_file_notation() {
     };
     assert_eq!(restart("", "spread = \"flow\""), Vec::<String>::new());
     let is = "a, b, namespace /run/netns/leaf, spread";
-    let what = "switch.router (by [router], routed ports and VLANs)";
+    let what = "switch.router (depends on [router], routed ports and VLANs)";
     assert_eq!(restart("", "spread = \"frame\""), [format!("{what}: {is} flow -> {is} frame")]);
     let adaptive = restart("spread = \"frame\"", "spread = \"adaptive\"\nlow = \"8KB\"");
     assert_eq!(adaptive, [format!("{what}: {is} frame -> {is} adaptive, low 8KB, high 32KB")]);
@@ -194,7 +194,7 @@ fn removed_port_returns_to_its_place() {
     assert_eq!(of.added, [PortId(0)]);
     assert_eq!(again.switch, config(FILE).switch);
     let (_, of) = left.changes(1, config(&without.replacen("[class.3]", C, 1)));
-    let no_place = "port \"c\", for which no place is spare (`spare_ports`): none -> eth3";
+    let no_place = "port \"c\", which exceeds `spare_ports`: none -> eth3";
     assert_eq!(lines(&of.restart), [no_place], "its place keeps its name");
 }
 

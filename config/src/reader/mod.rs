@@ -38,7 +38,7 @@ pub fn read<T>(
         }
     };
     let remarks = problems.finish(name, text)?;
-    Ok((built.expect("a document without errors is complete"), remarks))
+    Ok((built.expect("no document, although no error was reported"), remarks))
 }
 
 /// Returns the value of `key`, or `default`.

@@ -1,4 +1,4 @@
-//! Parsers of values. The error of each is the allowed values in words.
+//! Parsers of values. The error of a parser lists the allowed values in words.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -21,17 +21,17 @@ const NAMESPACES: &str = "/run/netns";
 const NAME_LEN_MAX: usize = 32;
 const HOST_LEN_MAX: usize = 253;
 
-/// A value, or the key's word for "not at all".
+/// Value, or the key's word for "none", such as `"off"`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OrOff<T> {
-    /// A value.
+    /// The value.
     Is(T),
-    /// The key's word for "not at all".
+    /// The key's word for "none".
     Off,
 }
 
 impl<T> OrOff<T> {
-    /// Returns the value; `None` for "not at all".
+    /// Returns the value; `None` for the key's word for "none".
     pub fn into_option(self) -> Option<T> {
         match self {
             OrOff::Is(value) => Some(value),
@@ -40,7 +40,7 @@ impl<T> OrOff<T> {
     }
 }
 
-/// Reads `word` (and `false`, if it is "off") as [`OrOff::Off`], anything else by `parse`.
+/// Reads `word` as [`OrOff::Off`], and any other value by `parse`. If `word` is "off", `false` has the same meaning.
 pub fn or_word<T>(
     word: &'static str,
     parse: impl FnOnce(&Value<'_>) -> Parsed<T>,
@@ -66,7 +66,7 @@ where
     }
 }
 
-/// Reads one of these words, and returns its value.
+/// Reads one of these words and returns the value of that word.
 pub fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Parsed<T> {
     move |value| {
         let word = value.as_str().unwrap_or_default();
@@ -170,7 +170,7 @@ pub fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
         .map(|classes| classes.into_iter().collect())
 }
 
-/// Reads eight numbers up to `most`, or `"class"` for `of_class`.
+/// Reads eight numbers up to `most`, one for each class; `"class"` stands for `of_class`.
 pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>) -> Parsed<[u8; CLASSES]> {
     move |value| {
         if value.as_str() == Some("class") {
@@ -182,7 +182,7 @@ pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>)
     }
 }
 
-/// Reads classes by PCP or DSCP: `{ 26 = 3, 40-47 = 5 }`.
+/// Reads a map from PCP or DSCP to class: `{ 26 = 3, 40-47 = 5 }`.
 pub fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
     let allowed = || {
         format!("classes from 0 to 7, such as {{ 3 = 3, 4-5 = 0 }}, with different keys from 0 to {}", N - 1)
@@ -203,7 +203,7 @@ pub(crate) fn vid(value: &Value<'_>) -> Parsed<u16> {
     integer(VIDS)(value)
 }
 
-/// Reads VLANs, sorted and without duplicates: `[10, "20-29"]`.
+/// Reads VLAN identifiers, sorted and without duplicates: `[10, "20-29"]`.
 pub(crate) fn vids(value: &Value<'_>) -> Parsed<Vec<u16>> {
     let ranges = list(value, |entry| {
         let range = match entry.as_ref() {
@@ -239,14 +239,14 @@ pub fn device(value: &Value<'_>) -> Parsed<String> {
         value.as_str().filter(|name| (1..=DEVICE_LEN_MAX).contains(&name.len()) && name.chars().all(fine));
     device
         .map(str::to_owned)
-        .ok_or_else(|| format!("an interface as `ip link` shows it (1 to {DEVICE_LEN_MAX} bytes)"))
+        .ok_or_else(|| format!("the name of an interface in `ip link` (1 to {DEVICE_LEN_MAX} bytes)"))
 }
 
 /// Reads the MAC address of one station.
 pub fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
     let mac = value.as_str().and_then(MacAddr::parse);
     mac.filter(|mac| !mac.is_group())
-        .ok_or_else(|| "an address of one station, such as \"02:00:00:00:00:01\"".into())
+        .ok_or_else(|| "the MAC address of one station, such as \"02:00:00:00:00:01\"".into())
 }
 
 /// Reads the address of an HTTP server.
@@ -254,17 +254,16 @@ pub fn http(value: &Value<'_>) -> Parsed<HttpAt> {
     value.as_str().unwrap_or_default().parse()
 }
 
-/// Reads a name for `ip netns`, or the path of a namespace's file.
 pub(crate) fn netns(value: &Value<'_>) -> Parsed<PathBuf> {
     let fine = |text: &&str| {
         !text.is_empty() && !text.contains('\0') && (text.starts_with('/') || !text.contains('/'))
     };
     let text = value.as_str().filter(fine);
     text.map(|text| Path::new(NAMESPACES).join(text))
-        .ok_or_else(|| "a name that `ip netns` lists, or the path of a namespace from the root on".into())
+        .ok_or_else(|| "a name that `ip netns` lists, or the absolute path of a namespace".into())
 }
 
-/// Reads host names for HTTP requests.
+/// Reads the host names that HTTP requests may have.
 pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let host = |entry: &Value<'_>| {
@@ -276,7 +275,7 @@ pub fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
         .ok_or_else(|| "a list of host names without ports, such as [\"leaf1.lab.example\"]".into())
 }
 
-/// Reads each entry of a list. Returns `None` if one is not allowed.
+/// Reads each entry of a list by `parse`. Returns `None` if an entry is not allowed.
 pub fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(|entry| parse(entry).ok()).collect()
 }

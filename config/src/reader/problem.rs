@@ -1,4 +1,4 @@
-//! Problems of a configuration with their places.
+//! Problems of a configuration: errors, warnings and notes with their places in the file.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +22,7 @@ pub enum ConfigError {
     Invalid(Box<Invalid>),
 }
 
-/// All errors of one file.
+/// All errors of a file.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{name}: {} in the configuration, nothing was started", count(.problems.len()))]
 pub struct Invalid {
@@ -38,7 +38,7 @@ fn count(errors: usize) -> String {
 }
 
 impl Invalid {
-    /// Returns the errors in order.
+    /// Returns the errors in order of their places.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -48,11 +48,11 @@ impl Invalid {
 /// An error, a warning or a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Finding, and the allowed values.
+    /// Problem, and the allowed values.
     pub message: String,
-    /// Remedy.
+    /// Advice.
     pub help: Option<String>,
-    /// Line and column from 1, or the whole file.
+    /// Line and column from 1; `None` for the whole file.
     pub position: Option<(usize, usize)>,
     severity: Severity,
     labels: Vec<Label>,
@@ -95,21 +95,20 @@ impl Problem {
         self.severity == Severity::Error
     }
 
-    /// Adds the remedy.
+    /// Adds advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds a labelled place; the first is the problem's own.
+    /// Adds a place in the file with its label. The first place counts as that of the problem.
     #[must_use]
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
         self.labels.push(Label { start: span.start, end: span.end, text: text.into() });
         self
     }
 
-    /// Computes line and column, and keeps labels inside the text.
     fn place(&mut self, text: &str) {
         for label in &mut self.labels {
             label.start = boundary(text, label.start);
@@ -122,8 +121,7 @@ impl Problem {
         });
     }
 
-    /// Escapes control characters, and moves [placed](Self::place) labels to the visible form if it differs
-    /// (`has_signs`).
+    /// Makes control characters visible. If this changes `text` (`has_signs`), moves [placed](Self::place) labels along.
     fn make_visible(&mut self, text: &str, has_signs: bool) {
         show(&mut self.message);
         self.help.iter_mut().for_each(show);
@@ -178,17 +176,17 @@ pub struct Problems {
     notes: Vec<Problem>,
 }
 
-/// Warnings and notes in order.
+/// Warnings and notes of a valid file.
 #[derive(Debug)]
 pub struct Remarks {
-    /// Doubtful settings.
+    /// Warnings: doubtful settings.
     pub warnings: Vec<Problem>,
-    /// Intentional settings with a cost.
+    /// Notes: intentional settings with a cost.
     pub notes: Vec<Problem>,
 }
 
 impl Problems {
-    /// Adds a problem, unless the same text has the same place already: a key that every port inherits.
+    /// Adds a problem, unless another one has the same place and label: several ports may inherit one key.
     pub fn push(&mut self, problem: Problem) {
         let list = match problem.severity {
             Severity::Error => &mut self.errors,
@@ -210,7 +208,7 @@ impl Problems {
         !self.errors.is_empty()
     }
 
-    /// Returns warnings and notes, or all errors.
+    /// Returns all errors; without errors, warnings and notes.
     pub(crate) fn finish(mut self, name: &str, text: &str) -> Result<Remarks, ConfigError> {
         for list in [&mut self.errors, &mut self.warnings, &mut self.notes] {
             list.iter_mut().for_each(|problem| problem.place(text));

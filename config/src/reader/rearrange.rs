@@ -1,11 +1,11 @@
-//! Splits a file into one document for each switch. Values keep their places.
+//! Splits a file into one document for each switch. Values keep their places in the file.
 
 use std::borrow::Cow;
 
 use toml_span::value::{Key, Table, ValueInner};
 use toml_span::{Span, Value};
 
-/// Adds entries that `over` lacks; merges tables.
+/// Adds the entries of `below` that `over` lacks, and merges tables that both have.
 pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     for (key, mut value) in below {
         match over.get_mut(key.name.as_ref()) {
@@ -21,7 +21,7 @@ pub fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
     }
 }
 
-/// Moves the choice of policies to `[switch]`, their parameters to `[policy]` in `root`.
+/// Moves the choice of policies to `[switch]`, and the parameters of policies to `[policy]` in `root`.
 pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
     let (span, inner) = (value.span, value.take());
     let ValueInner::Table(entries) = inner else {
@@ -42,18 +42,18 @@ pub fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'d
     }
 }
 
-/// Creates an entry of a table at `span`.
+/// Creates an entry of a table, with its place `span` in the file.
 pub fn entry<'de>(key: &'static str, value: ValueInner<'de>, span: Span) -> (Key<'de>, Value<'de>) {
     (Key { name: Cow::Borrowed(key), span }, Value::with_span(value, span))
 }
 
-/// Creates a string at `span`.
+/// Creates a string, with its place `span` in the file.
 #[must_use]
 pub fn text<'de>(text: String, span: Span) -> Value<'de> {
     Value::with_span(ValueInner::String(text.into()), span)
 }
 
-/// Returns a value as a table, if it is one.
+/// Returns the table in `value`; `None` for another type.
 #[must_use]
 pub fn table(value: ValueInner<'_>) -> Option<Table<'_>> {
     match value {
@@ -62,7 +62,7 @@ pub fn table(value: ValueInner<'_>) -> Option<Table<'_>> {
     }
 }
 
-/// Returns a value as a list, if it is one.
+/// Returns the list in `value`; `None` for another type.
 #[must_use]
 pub fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
     match value {
@@ -71,7 +71,7 @@ pub fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
     }
 }
 
-/// Copies a value with its places.
+/// Copies a value with its place in the file.
 #[must_use]
 pub fn copied<'de>(value: &Value<'de>) -> Value<'de> {
     let inner = match value.as_ref() {

@@ -1,4 +1,4 @@
-//! Tables of a document.
+//! Tables of a document, with typed access to their values.
 
 use strsim::damerau_levenshtein;
 use toml_span::value::ValueInner;
@@ -6,10 +6,10 @@ use toml_span::{Span, Spanned, Value};
 
 use super::problem::{Problem, Problems};
 
-/// Typed value, or the allowed values in words.
+/// Typed value, or as error the allowed values in words.
 pub type Parsed<T> = Result<T, String>;
 
-/// A TOML table, with its name in messages.
+/// TOML table, with its name in messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a, 'de> {
     name: &'a str,
@@ -19,7 +19,7 @@ pub struct Table<'a, 'de> {
 }
 
 impl<'a, 'de> Table<'a, 'de> {
-    /// Returns `value` as the table `[name]` (empty for a whole document), or reports its type.
+    /// Returns `value` as the table `[name]` (empty for the whole document), or reports a wrong type.
     pub fn of(name: &'a str, value: &'a Value<'de>, problems: &mut Problems) -> Option<Self> {
         let Some(entries) = value.as_table() else {
             problems.push(wrong(name, value, &format!("a table: [{name}]")));
@@ -34,31 +34,31 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.get(key)
     }
 
-    /// Returns the place of `key`, or of the table.
+    /// Returns the place of `key` in the file; without `key`, that of the table.
     #[must_use]
     pub fn key_span(&self, key: &str) -> Span {
         self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
     }
 
-    /// Returns true if the table has no other keys.
+    /// Returns true if the table has no keys but these.
     #[must_use]
     pub fn has_only(&self, keys: &[&str]) -> bool {
         self.entries.keys().all(|key| keys.contains(&key.name.as_ref()))
     }
 
-    /// Returns the table under `key`, or reports another type.
+    /// Returns the table under `key`, or reports a wrong type.
     pub fn table(&self, key: &'a str, problems: &mut Problems) -> Option<Table<'a, 'de>> {
         Table::of(key, self.value(key)?, problems)
     }
 
-    /// Returns the tables of the list under `key`, or reports another type.
+    /// Returns the list of tables under `key`, or reports a wrong type.
     pub fn tables(&self, key: &'a str, problems: &mut Problems) -> Vec<Table<'a, 'de>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(entries) = value.as_array() else {
             problems.push(
                 Problem::error(format!("`{key}` has to be a list of tables"))
                     .at(value.span, "one table")
-                    .help(format!("write [[{key}]] with two brackets, once for each")),
+                    .help(format!("write [[{key}]] with two brackets for each table")),
             );
             return Vec::new();
         };
@@ -82,7 +82,7 @@ impl<'a, 'de> Table<'a, 'de> {
         }
     }
 
-    /// Reports keys in none of the lists.
+    /// Reports keys that are in none of the lists.
     pub fn no_others(&self, valid_keys: &[&[&str]], problems: &mut Problems) {
         let valid_keys: Vec<&str> = valid_keys.concat();
         for (key, _) in self.entries.iter().filter(|(key, _)| !valid_keys.contains(&key.name.as_ref())) {
@@ -105,7 +105,7 @@ fn wrong(key: &str, value: &Value<'_>, allowed: &str) -> Problem {
 
 const FOUND_LEN_MAX: usize = 60;
 
-/// Formats a value for messages in 60 characters.
+/// Formats a value for messages, in at most 60 characters.
 #[must_use]
 pub fn found(value: &Value<'_>) -> String {
     let whole = written(value);
@@ -132,7 +132,7 @@ fn written(value: &Value<'_>) -> String {
     }
 }
 
-/// Returns the closest candidate to a misspelt `word`, if any.
+/// Returns the candidate that is closest to a misspelt `word`, if any is close.
 #[must_use]
 pub fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: String = word.chars().take(40).collect();

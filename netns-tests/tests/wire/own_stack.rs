@@ -191,7 +191,10 @@ fn device_the_machine_needs_is_refused() {
     refused(&loopback, &["port p9: lo is the machine's loopback", "no cable", "switch.toml:"]);
     ip(&bed, "link add br0 type bridge");
     ip(&bed, "link set p2 master br0");
-    refused(&config, &["port p2: p2 belongs to bridge br0, which would lose it", "ip link set p2 nomaster"]);
+    refused(
+        &config,
+        &["port p2: p2 belongs to bridge br0, which would lose this interface", "ip link set p2 nomaster"],
+    );
     ip(&bed, "link set p2 nomaster");
     bed.namespace().sysctl("ipv6/conf/p1/disable_ipv6", "0").unwrap();
     ip(&bed, "address add 10.9.9.1/24 dev p1");
@@ -199,17 +202,18 @@ fn device_the_machine_needs_is_refused() {
     for gateway in ["10.9.9.2", "fd09::2"] {
         let family = if gateway.contains(':') { "-6" } else { "-4" };
         ip(&bed, &format!("{family} route add default via {gateway} dev p1"));
-        refused(&config, &["the machine's default route goes by p1", "ip route del default dev p1"]);
+        refused(&config, &["the machine's default route uses p1", "ip route del default dev p1"]);
         ip(&bed, &format!("{family} route del default via {gateway} dev p1"));
     }
     // Advertised default routes count only with an address at the port.
     let advertised = "via fe80::42 dev p1 proto ra";
     ip(&bed, &format!("-6 route add default {advertised}"));
-    refused(&config, &["the machine's default route goes by p1", "ip route del default dev p1"]);
+    refused(&config, &["the machine's default route uses p1", "ip route del default dev p1"]);
     ip(&bed, &format!("-6 route del default {advertised}"));
     let switch = bed.start(&config);
     let exit = switch.stop();
-    let warning = "port p1: p1 has the address 10.9.9.1 (and 1 more), where nobody reaches the machine";
+    let warning =
+        "port p1: p1 has the address 10.9.9.1 (and 1 more), which is unreachable while the switch runs";
     assert!(exit.stderr.contains(warning), "{}", exit.stderr);
     ip(&bed, "address del 10.9.9.1/24 dev p1");
     ip(&bed, "address del fd09::1/64 dev p1");

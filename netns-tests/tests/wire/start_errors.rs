@@ -53,7 +53,11 @@ fn missing_queue_is_refused() {
 fn missing_core_is_refused() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").switch("workers = [{ core = 1023, ports = [\"p1\", \"p2\"] }]");
-    assert_start_refused(&bed, &config, &["core 1023 is none that xoff may use here: those are "]);
+    assert_start_refused(
+        &bed,
+        &config,
+        &["core 1023 is not available to xoff on this machine; available cores are "],
+    );
     bed.assert_no_drops();
 }
 

@@ -28,7 +28,7 @@ fn policy_changes_one_class_or_all() {
     assert_eq!((code, text.matches("capfc-stop-calibrate").count()), (200, 8));
     for (body, expected) in [
         (r#"{"policy": "faster"}"#, "there is no policy \"faster\"; there are pfc, capfc-stop-max"),
-        (r#"{"policy": "custom"}"#, "this one has none: build a program with a policy of its own"),
+        (r#"{"policy": "custom"}"#, "this program has none: build a program with its own policy"),
         (r#"{"policy": "pfc", "class": 8}"#, "there is no class 8; classes are 0 to 7"),
         (r#"{"class": 3}"#, "not a policy's name and a class; send for example {\"policy\""),
         (r#"{"policy": "pfc", "class": 300}"#, "with a class from 0 to 7 or none"),
