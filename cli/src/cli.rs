@@ -15,13 +15,13 @@ use xoff_switch::Promise;
 
 /// Exit code of a command that could not start: bad usage, bad configuration, missing privilege.
 pub const EXIT_CANNOT: u8 = 2;
-/// Exit code for an unproved promise: no known lossless loss, but some loss cannot be excluded.
+/// Exit code if no lossless frame is known to be lost, but a counter that would show a loss cannot be read.
 const EXIT_NOT_PROVED: u8 = 3;
 
-/// Environment variable with the value of `--url` where the option is not given.
+/// Environment variable that replaces a missing `--url`.
 pub const URL_VARIABLE: &str = "XOFF_URL";
 
-/// Returns the exit code for the verdict on a promise.
+/// Returns the exit code of a verdict: 0 for no loss, 1 for lossless frames lost, 3 for a loss that cannot be excluded.
 #[must_use]
 pub fn exit_code(promise: Promise) -> ExitCode {
     match promise {
@@ -38,18 +38,20 @@ where
 {
     move |text| {
         let number = text.parse().ok().filter(|number| range.contains(number));
-        number.ok_or_else(|| format!("it has to be a whole number from {} to {}", range.start(), range.end()))
+        number.ok_or_else(|| {
+            format!("the value must be a whole number from {} to {}", range.start(), range.end())
+        })
     }
 }
 
-/// Returns a parser of times of whole seconds in `range`, such as `10s`; its errors name the range.
+/// Returns a parser of durations in whole seconds within `range`, such as `10s`; its errors name the range.
 pub fn whole_seconds(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, String> + Clone {
     const SECOND: u64 = 1_000_000_000;
     move |text| {
         let nanos = quantity::parse_time(text).map(|time| time.0).filter(|nanos| nanos % SECOND == 0);
         let seconds = nanos.and_then(|nanos| u32::try_from(nanos / SECOND).ok());
         seconds.filter(|seconds| range.contains(seconds)).ok_or_else(|| {
-            format!("it has to be a time of whole seconds, from {}s to {}s", range.start(), range.end())
+            format!("the value must be a time in whole seconds from {}s to {}s", range.start(), range.end())
         })
     }
 }
@@ -58,10 +60,7 @@ pub fn whole_seconds(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32,
 #[cfg(feature = "experiments")]
 pub const SEEDS_MAX: u64 = 1_000_000;
 
-/// Parses a range of seeds, such as `1..10`, into its first and last seed.
-///
-/// # Errors
-/// Returns an error if `text` is no such range, or has more than [`SEEDS_MAX`] seeds.
+/// Parses a range of at most [`SEEDS_MAX`] seeds, such as `1..10`, into its first and last seed.
 #[cfg(feature = "experiments")]
 pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     let ends = text.split_once("..").and_then(|(from, to)| {
@@ -70,22 +69,16 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     });
     let ends = ends.filter(|&(from, to)| from <= to && to <= SEED_MAX && to - from < SEEDS_MAX);
     ends.ok_or_else(|| {
-        "it has to be two numbers, such as 1..10, which is ten seeds: a million at most".into()
+        "the seeds must be a range such as 1..10 (ten seeds), of at most a million seeds".into()
     })
 }
 
-/// Prints on standard output. A closed pipe is no error: the exit code still reports the result.
-///
-/// # Errors
-/// Returns an error for other failures, such as a full disk.
+/// Prints on standard output. A closed pipe is no error, because the exit code still reports the result; a full disk is.
 pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
 }
 
 /// Prints like [`print()`]; returns `Break` if the reader has closed the pipe.
-///
-/// # Errors
-/// Returns the errors of [`print()`].
 pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
@@ -95,7 +88,7 @@ pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     }
 }
 
-/// Prints a line on standard error; failures are ignored.
+/// Prints a line on standard error, and ignores failures.
 pub fn tell(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
@@ -121,22 +114,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_in_its_range() {
+    fn number_outside_range_is_refused() {
         let seconds = number(3_u32..=600);
         assert_eq!((seconds("3"), seconds("600")), (Ok(3), Ok(600)));
         for bad in ["2", "601", "-3", "x", "5000000000"] {
-            assert_eq!(seconds(bad), Err("it has to be a whole number from 3 to 600".into()), "{bad}");
+            assert_eq!(seconds(bad), Err("the value must be a whole number from 3 to 600".into()), "{bad}");
         }
     }
 
     #[test]
-    fn durations_have_unit_and_whole_seconds() {
+    fn duration_needs_unit_and_whole_seconds() {
         let seconds = whole_seconds(3..=600);
         for (text, expected) in [("3s", 3), ("600s", 600), ("4000ms", 4)] {
             assert_eq!(seconds(text), Ok(expected), "{text}");
         }
         for bad in ["2s", "601s", "10", "3500ms", "-3s", "s", "x", "18446744073709551616s"] {
-            let expected = "it has to be a time of whole seconds, from 3s to 600s";
+            let expected = "the value must be a time in whole seconds from 3s to 600s";
             assert_eq!(seconds(bad), Err(expected.into()), "{bad}");
         }
     }

@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod cli;
-pub mod commands;
+mod cli;
+mod commands;
 
-pub use commands::main_with;
+pub use commands::{main, main_with};
 pub use xoff_config::{OwnPolicy, Parameters};

@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    xoff::commands::main()
+    xoff::main()
 }

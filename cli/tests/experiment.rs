@@ -21,9 +21,9 @@ fn simulation_marked_and_unsupported_options_refused() {
         (&["ecn", "--simulated"][..], tcp),
         (&["ecn", "--simulated"], "leave --simulated out, which takes root;"),
         (&["ecn", "--simulated"], "RoCE that slows down by marks (DCQCN) is in scenarios of `xoff sim`"),
-        (&["incast", "--speed", "10G"], "experiments on this machine run at 5M to 1G"),
-        (&["incast", "--simulated", "--stall", "0", "--speed", "10G"], "with --stall to 1G, too"),
-        (&["incast", "--stall", "2ms"], "--stall 2ms/1s is of a simulated machine"),
+        (&["incast", "--speed", "10G"], "the speed must be 5M to 1G without --simulated"),
+        (&["incast", "--simulated", "--stall", "0", "--speed", "10G"], "or with --stall, and at most 400G"),
+        (&["incast", "--stall", "2ms"], "--stall 2ms/1s requires --simulated"),
         (&["incast", "--simulated", "--stall", "2"], "LENGTH[/EVERY[/WAKE]]"),
     ] {
         let refused = xoff(args);

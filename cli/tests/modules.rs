@@ -18,7 +18,7 @@ type Graph = BTreeMap<String, BTreeSet<String>>;
 #[test]
 fn modules_have_no_dependency_cycle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut circles = Vec::new();
+    let mut cycles = Vec::new();
     for (name, least) in [
         ("config", 30),
         ("dataplane", 50),
@@ -40,23 +40,23 @@ fn modules_have_no_dependency_cycle() {
         let modules = Modules::of(&root.join(name).join("src"));
         assert!(modules.uses.len() >= least, "{name}: {} modules found", modules.uses.len());
         for (parent, graph) in modules.graphs() {
-            let (place, circle) = (format!("{name}::{}", parent.join("::")), circle(graph));
-            if !circle.is_empty() {
-                circles.push(format!("{place}: {circle:?}"));
+            let (place, cycle) = (format!("{name}::{}", parent.join("::")), cycle(graph));
+            if !cycle.is_empty() {
+                cycles.push(format!("{place}: {cycle:?}"));
             }
         }
     }
-    assert!(circles.is_empty(), "among these modules there is a circle:\n{}", circles.join("\n"));
+    assert!(cycles.is_empty(), "modules depend on each other in cycles:\n{}", cycles.join("\n"));
 }
 
-/// The test detects cycles through all kinds of paths and through re-exports of a parent.
 #[test]
 fn dependency_cycles_are_found() {
-    let directory = tempfile::tempdir().expect("a directory can be made");
+    let directory = tempfile::tempdir().expect("no directory can be made");
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);
-        fs::create_dir_all(path.parent().expect("it is in a directory")).expect("a directory can be made");
-        fs::write(path, text).expect("a file can be written");
+        fs::create_dir_all(path.parent().expect("the path has no directory"))
+            .expect("no directory can be made");
+        fs::write(path, text).expect("the file cannot be written");
     };
     write("lib.rs", "mod a; mod b; mod c; pub use a::deep::Deep;");
     write("a/mod.rs", "mod deep; mod leaf; #[cfg(test)] mod tests;");
@@ -65,7 +65,7 @@ fn dependency_cycles_are_found() {
     write("a/deep.rs", "pub struct Deep; fn f() { crate::b::g() }");
     write("b.rs", "pub fn g() {} #[cfg(test)] mod tests { use crate::c; }");
     write("c.rs", "use crate::{Deep, b::g};");
-    let found = |modules: Modules| modules.graphs().into_values().map(circle).collect::<Vec<_>>().concat();
+    let found = |modules: Modules| modules.graphs().into_values().map(cycle).collect::<Vec<_>>().concat();
     assert_eq!(found(Modules::of(directory.path())), Names::new());
     write("b.rs", "use super::Deep;");
     assert_eq!(found(Modules::of(directory.path())), ["a", "b"]);
@@ -74,10 +74,8 @@ fn dependency_cycles_are_found() {
     assert_eq!(found(Modules::of(directory.path())), ["deep", "leaf"]);
 }
 
-/// Modules of a crate, except test modules.
 #[derive(Default)]
 struct Modules {
-    /// Paths used by each module.
     uses: BTreeMap<Names, Vec<Names>>,
     /// Modules compiled for tests only.
     of_tests: BTreeSet<Names>,
@@ -87,10 +85,10 @@ impl Modules {
     fn of(src: &Path) -> Modules {
         let mut modules = Modules::default();
         for file in files(src) {
-            let text = fs::read_to_string(&file).expect("a source file can be read");
+            let text = fs::read_to_string(&file).expect("the source file cannot be read");
             let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             let mut module = Names::new();
-            let relative = file.strip_prefix(src).expect("it is below").with_extension("");
+            let relative = file.strip_prefix(src).expect("the file is outside `src`").with_extension("");
             module.extend(relative.iter().map(|name| name.to_string_lossy().into_owned()));
             if module.last().is_some_and(|name| ["lib", "main", "mod"].contains(&name.as_str())) {
                 module.pop();
@@ -122,7 +120,7 @@ impl Modules {
                     false => self.re_exported(parent, there),
                 };
                 if let Some(sibling) = sibling.filter(|sibling| *sibling != here) {
-                    let graph = graphs.get_mut(parent).expect("it has children");
+                    let graph = graphs.get_mut(parent).expect("the parent has no graph");
                     graph.entry(here.clone()).or_default().insert(sibling.clone());
                 }
             }
@@ -241,8 +239,8 @@ fn is_of_tests(attribute: &Attribute) -> bool {
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).expect("a directory can be read");
-    let paths = entries.map(|entry| entry.expect("a directory can be read").path());
+    let entries = fs::read_dir(directory).expect("the directory cannot be read");
+    let paths = entries.map(|entry| entry.expect("the directory cannot be read").path());
     let below = |path: PathBuf| match path.is_dir() {
         true => files(&path),
         false => Vec::from_iter(path.extension().is_some_and(|it| it == "rs").then_some(path)),
@@ -250,8 +248,9 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// Removes modules that use none of the others or that none uses, until only cycles are left.
-fn circle(mut modules: Graph) -> Names {
+/// Returns the modules that form dependency cycles. Removes those that use no other and those that no other uses, until
+/// only cycles are left.
+fn cycle(mut modules: Graph) -> Names {
     loop {
         let used: BTreeSet<String> = modules.values().flatten().cloned().collect();
         let before = modules.len();

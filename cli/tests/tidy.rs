@@ -17,7 +17,6 @@ const PROOF: &str = "// proves: ";
 /// has the terms.
 const WORDS: [&str; 8] = ["told", "untold", "said", "unsaid", "asked", "heard", "seen", "news"];
 
-/// Maximum characters of a test's name.
 const TEST_MAX: usize = 60;
 
 /// Beginnings of docs that cannot be understood without the line before.
@@ -50,7 +49,6 @@ const RELATIVES: [&str; 26] = [
     "Otherwise",
 ];
 
-/// Maximum words of a sentence of a document.
 const SENTENCE_MAX: usize = 35;
 
 /// Names of files that are not in the repository.
@@ -64,7 +62,6 @@ const WORKPLACES: [&str; 4] = ["home", "root", "Users", "work"];
 const LATER: [&str; 3] = ["todo", "fixme", "xxx"];
 
 struct File {
-    /// Path from the root of the repository.
     name: String,
     text: String,
 }
@@ -87,7 +84,7 @@ fn files() -> Vec<File> {
     while let Some(path) = open.pop() {
         let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
         if path.is_dir() {
-            let entries = fs::read_dir(&path).expect("a directory can be read").flatten();
+            let entries = fs::read_dir(&path).expect("the directory cannot be read").flatten();
             open.extend(entries.map(|entry| entry.path()).filter(|path| is_ours(path)));
         } else if !name.ends_with("tests/tidy.rs")
             && let Ok(text) = fs::read_to_string(&path)
@@ -99,7 +96,7 @@ fn files() -> Vec<File> {
     files
 }
 
-/// Returns whether the path is handwritten: neither built, drawn nor collected.
+/// Returns whether a path is handwritten: not built, drawn or downloaded.
 fn is_ours(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let made = ["target", ".git", "corpus", "plots", "Cargo.lock", "artifacts"];
@@ -111,7 +108,7 @@ fn holds(found: &[String], what_to_do: &str) {
 }
 
 #[test]
-fn lines_fit_on_a_screen() {
+fn code_lines_are_within_length_limit() {
     let files = files();
     let code = files.iter().filter(|file| file.is_code()).flat_map(File::lines);
     let long = code.filter(|(_, line)| line.chars().count() > LINE_MAX && !line.contains(['"', '\'']));
@@ -128,14 +125,13 @@ fn files_are_within_length_limit() {
     holds(&found, &format!("split files of more than {FILE_MAX} lines, or move their tests to a file"));
 }
 
-/// A case number means nothing without the list of cases.
 #[test]
-fn tests_are_named_by_what_they_are_about() {
+fn function_names_have_no_case_number() {
     let files = files();
     let rust = files.iter().filter(|file| file.name.ends_with(".rs")).flat_map(File::lines);
     let numbered = rust.filter(|(_, line)| line.split_once("fn ").is_some_and(|(_, name)| is_numbered(name)));
     let found: Vec<String> = numbered.map(|(place, line)| format!("{place}: {}", line.trim())).collect();
-    holds(&found, "leave the number out");
+    holds(&found, "remove the number of a case from the name of the function");
 }
 
 /// Returns whether the name begins with a letter, digits and an underscore.
@@ -146,7 +142,7 @@ fn is_numbered(name: &str) -> bool {
 }
 
 #[test]
-fn names_are_the_words_of_the_field() {
+fn names_have_no_forbidden_words() {
     let files = files();
     let rust = files.iter().filter(|file| file.name.ends_with(".rs")).flat_map(File::lines);
     let found: Vec<String> = rust
@@ -154,7 +150,7 @@ fn names_are_the_words_of_the_field() {
         .filter(|(_, name)| parts(name).iter().any(|part| WORDS.contains(&part.as_str())))
         .map(|(place, name)| format!("{place}: {name}"))
         .collect();
-    holds(&found, "name these by what they are");
+    holds(&found, "name these things by their content");
 }
 
 /// Returns the words of a name in lower case.
@@ -190,7 +186,7 @@ fn test_names_are_short() {
 }
 
 #[test]
-fn docs_stand_alone() {
+fn docs_begin_with_a_verb_or_noun() {
     let files = files();
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.name.ends_with(".rs")) {
@@ -255,16 +251,16 @@ fn no_reference_to_absent_files() {
         .filter(|(_, line)| absent.iter().any(|absent| line.contains(absent)))
         .map(|(place, line)| format!("{place}: {}", line.trim()))
         .collect();
-    holds(&found, "say what it means instead: who reads this does not have that file");
+    holds(&found, "replace the reference by its content: readers do not have that file");
 }
 
 #[test]
-fn links_lead_to_files() {
+fn links_in_documents_lead_to_files() {
     let files = files();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.name.ends_with(".md")) {
-        let directory = root.join(&file.name).parent().expect("a file is in a directory").to_owned();
+        let directory = root.join(&file.name).parent().expect("the file has no directory").to_owned();
         for (place, line) in file.lines() {
             let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
             let here = targets.filter(|target| !target.is_empty() && !target.contains("://"));
@@ -278,7 +274,7 @@ fn links_lead_to_files() {
 }
 
 #[test]
-fn nothing_is_left_for_later() {
+fn code_has_no_markers_of_unfinished_work() {
     let files = files();
     let code = files.iter().filter(|file| file.is_code()).flat_map(File::lines);
     let marks = LATER.map(str::to_uppercase);

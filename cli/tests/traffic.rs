@@ -51,7 +51,7 @@ fn listening(line_mbps: u64) -> HostOptions {
     HostOptions { linger: Some(Nanos::from_millis(800)), ..options(line_mbps) }
 }
 
-/// Runs a host on each end; both are open before either sends.
+/// Runs a host on each end. Both hosts are open before either sends.
 fn run(pair: &Pair, a: (HostOptions, &[String]), b: (HostOptions, &[String])) -> [HostReport; 2] {
     let both_open = Barrier::new(2);
     let host = |device: &Device, (options, streams): (HostOptions, &[String])| {
@@ -93,7 +93,7 @@ fn full_line_rate_both_ways_is_lossless() {
         let frames = report.sent.iter().map(|stream| stream.frames * (u64::from(stream.size) + 20));
         let first = report.sent.iter().map(|stream| stream.first_ns).min().unwrap();
         let last = report.sent.iter().map(|stream| stream.last_ns).max().unwrap();
-        // A host catches up on delays within its catch-up time; the last frame is still leaving.
+        // A host catches up on delays within its catch-up time, and its last frame has not left yet.
         let allowed = BitRate::from_mbps(400).bytes_in(Nanos(last - first + CATCH_UP)) + Bytes(1538);
         let sent = Bytes(frames.sum());
         assert!(sent <= allowed, "{sent:?} in the time of {allowed:?}");
@@ -144,7 +144,6 @@ fn hosts_send_and_receive_by_devices_of_four_queues() {
     }
 }
 
-/// The lengths are close to those of chunks: 1,792 and 3,840 bytes.
 // proves: traffic
 #[test]
 fn the_longest_frames_with_two_tags_are_received_at_every_mtu() {
@@ -157,7 +156,7 @@ fn the_longest_frames_with_two_tags_are_received_at_every_mtu() {
 }
 
 #[test]
-fn frames_longer_than_a_chunk_are_counted_and_no_loss() {
+fn frames_longer_than_a_chunk_are_counted_but_not_lost() {
     let report = receive_ten(&pair(1500), 1792);
     let counted = [("rx_too_long".to_owned(), 10)].into();
     assert_eq!((report.unsorted.other, report.drops.counters, report.drops.total), (0, counted, 0));
@@ -184,7 +183,7 @@ fn receive_ten(pair: &Pair, mtu: u32) -> HostReport {
 }
 
 #[test]
-fn flows_complete() {
+fn flows_of_given_size_complete() {
     let pair = pair(1500);
     let sizes = tempfile::NamedTempFile::new().unwrap();
     fs::write(&sizes, "100 50\n9999 90\n200000 100\n").unwrap();
@@ -196,7 +195,8 @@ fn flows_complete() {
     assert!(flows.by_size[0].completion_ns.count > flows.by_size[1].completion_ns.count, "{flows:?}");
 }
 
-/// Runs a paused sender. On a line of 10 Mb/s the longest pause lasts 3.3 s, longer than any stall of the machine.
+/// Returns the frames that a host sent in class 3, which is paused, and in class 4. At 10 Mb/s the longest pause lasts 3.3 s,
+/// longer than any stall of the machine.
 fn run_paused(obedience: Obedience, duration: Nanos, then: Option<&str>) -> [u64; 2] {
     let pair = pair(1500);
     let options = HostOptions { obedience, duration: Some(duration), ..options(10) };
@@ -284,7 +284,7 @@ fn flow_lists_pause_and_malformed_are_ignored() {
 
 // proves: traffic
 #[test]
-fn rates_slow_their_class_and_malformed_ones_do_nothing() {
+fn rates_slow_their_class_and_malformed_are_ignored() {
     let report_after = |pauses: &[&[&str]]| {
         let obeying = HostOptions { obey_rates: true, ..options(10) };
         report_after_pauses(obeying, ["class=3", "class=4"], pauses)
@@ -314,7 +314,7 @@ fn wait_until_ready(child: &mut Child) {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut output = String::new();
     while !output.contains("ready on eth0") {
-        assert!(stderr.read_line(&mut output).unwrap() > 0, "ended before it was ready: {output}");
+        assert!(stderr.read_line(&mut output).unwrap() > 0, "the host ended before it was ready: {output}");
     }
     child.stderr = Some(stderr.into_inner());
 }
@@ -324,9 +324,8 @@ fn finish(child: Child) -> (Option<i32>, Output) {
     (output.status.code(), output)
 }
 
-/// The report cannot be written because the pipe is full.
 #[test]
-fn unread_report_ended_by_signals() {
+fn signal_ends_host_whose_report_is_unread() {
     let pair = pair(1500);
     let (_unread, mut full) = std::io::pipe().unwrap();
     full.write_all(&[b' '; 64 << 10]).unwrap();
@@ -335,14 +334,14 @@ fn unread_report_ended_by_signals() {
     let mut child = pair.a.namespace().spawn(command).unwrap();
     let begin = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "signals do not end it");
+        assert!(begin.elapsed() < Duration::from_secs(60), "signals do not end the host");
         kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
         thread::sleep(Duration::from_millis(50));
     }
 }
 
 #[test]
-fn the_command_reports_in_json_and_judges_by_its_exit_code() {
+fn report_is_json_and_exit_code_shows_loss() {
     let pair = pair(1500);
     let mut sink = xoff(&pair.b, &["--device", "eth0", "--linger", "1s", "--json", "--expect-lossless=3"]);
     wait_until_ready(&mut sink);
@@ -350,7 +349,12 @@ fn the_command_reports_in_json_and_judges_by_its_exit_code() {
     let sender =
         xoff(&pair.a, &["--device", "eth0", "--speed", "100M", "--stream", &stream, "--expect-lossless"]);
     let (code, output) = finish(sender);
-    assert_eq!(code, Some(1), "it received nothing: {}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(
+        code,
+        Some(1),
+        "a sender that received nothing exits with 0: {}",
+        String::from_utf8_lossy(&output.stdout)
+    );
     let (code, output) = finish(sink);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(code, Some(0), "{json}");

@@ -17,15 +17,11 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// cannot be acknowledged.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Address of the switch: a URL, or unix: and the path of a socket.
+    /// Address of the switch: a URL or unix:PATH.
     #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns an error if no switch answers or the switch refuses.
 pub fn run(Args { url }: &Args) -> miette::Result<()> {
     let answer =
         client::ask(url, TIMEOUT, |agent, base| agent.put(format!("{base}/acknowledge")).send_empty());

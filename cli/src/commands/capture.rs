@@ -18,7 +18,7 @@ use crate::cli::{URL_VARIABLE, number, tell, whole_seconds};
 use xoff_switch::client::{self, DEFAULT_URL, Silent};
 use xoff_switch::control::capture::ID_HEADER;
 
-/// Timeout of the requests to begin and to end a capture.
+/// Timeout of the HTTP requests that begin and end a capture.
 const BEGUN_WITHIN: Duration = Duration::from_secs(10);
 const EXAMPLES: &str = "\
 Examples:
@@ -26,14 +26,13 @@ Examples:
   xoff capture p1 -w - | tshark -r -
   xoff capture --dropped -w - | tshark -r - -T fields -e frame.interface_name -e frame.comment";
 
-/// Size of the read buffer, in bytes.
 const PIECE: usize = 256 << 10;
 
 /// Capture frames of a running switch's ports as pcapng.
 ///
 /// The capture has both directions, including MAC control (PFC, GFC, CNM). A comment on each frame names its class and
-/// its fate. It ends at Ctrl-C or at a given limit. The switch never waits for a capture: missed frames are counted in
-/// the file and reported at the end. Requires root, or the user that the switch runs as.
+/// its fate. The capture ends at Ctrl-C or at a given limit. The switch never waits for a capture: missed frames are
+/// counted in the file and reported at the end. Requires root, or the user that the switch runs as.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -66,36 +65,21 @@ pub struct Args {
     /// Output file, or - for standard output.
     #[arg(long, short = 'w', value_name = "FILE")]
     out: PathBuf,
-    /// Address of the switch: a URL, or unix: and the path of a socket.
+    /// Address of the switch: a URL or unix:PATH.
     #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
 }
 
-/// Reason why a capture failed or stopped early.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// No switch answered.
     #[error(transparent)]
     Silent(#[from] Silent),
-    /// The switch refused; its reply.
     #[error("{0}")]
     Refused(String),
-    /// The server's reply is not a capture.
-    #[error("{url} sends no capture of this version of xoff: {error}")]
-    Foreign {
-        /// Address of the server.
-        url: String,
-        /// First error in the reply.
-        error: NoBlock,
-    },
-    /// The output file cannot be opened or written.
+    #[error("the reply of {url} is not a capture of this version of xoff: {error}")]
+    Foreign { url: String, error: NoBlock },
     #[error("cannot write {file}: {error}")]
-    File {
-        /// Name of the output file.
-        file: String,
-        /// Error of the system.
-        error: io::Error,
-    },
+    File { file: String, error: io::Error },
 }
 
 /// Reason why a capture ended.
@@ -109,20 +93,17 @@ enum End {
     CutOff,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns an error if no switch answers, the switch refuses, or the file cannot be written.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let (end, tally) = capture(args).into_diagnostic()?;
     let Tally { frames, missed } = tally;
-    let missed = missed
-        .map_or_else(|| "it is not known how many were missed".into(), |missed| format!("{missed} missed"));
-    tell(format_args!("{frames} frames captured, {missed}"));
+    match missed {
+        Some(missed) => tell(format_args!("{frames} frames captured, {missed} missed")),
+        None => tell(format_args!("{frames} frames captured; the number of missed frames is unknown")),
+    }
     match end {
         End::Whole | End::Unread => Ok(ExitCode::SUCCESS),
         End::CutOff => {
-            tell("the switch has ended, and the capture with it");
+            tell("the capture is incomplete: the switch ended or closed the connection");
             Ok(ExitCode::FAILURE)
         }
     }
@@ -177,8 +158,8 @@ fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
     Ok(Box::new(File::create(&args.out).map_err(failed)?))
 }
 
-/// Asks the switch to end the capture at the first signal; ends this process at the next signal, or if
-/// the switch cannot be asked.
+/// Ends the capture by a request to the switch at the first signal. Ends this process at the second signal, or if the
+/// request fails.
 fn end_on(signals: &SigSet, url: &str, id: &str) {
     let (agent, base) = client::agent(url, BEGUN_WITHIN);
     let end = || {
@@ -239,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    /// Reader that returns at most five bytes a call, and then the given error or the end of the file.
+    /// Reader that returns at most five bytes per call, and finally the given error or the end of the file.
     struct Trickle<'a>(&'a [u8], Option<ErrorKind>);
 
     impl Read for Trickle<'_> {
@@ -272,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn capture_with_end_block_is_whole() {
+    fn capture_with_final_statistics_is_complete() {
         let bytes = blocks(true);
         let (file, outcome) = carried(&bytes, None);
         let tally = Tally { frames: 0, missed: Some(0) };

@@ -26,13 +26,8 @@ pub struct Args {
     events: u64,
 }
 
-/// Interval between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns an error if the report cannot be written.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let jobs = args.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, std::num::NonZero::get));
     let (from, end) = (args.seeds.0, args.seeds.1 + 1);
@@ -66,7 +61,7 @@ fn render(report: &Report, events: u64) -> String {
     if let Some(found) = &report.found {
         let seed = found.seed;
         let length = if events == chaos::EVENTS_MAX { String::new() } else { format!(" --events {events}") };
-        text.push_str(&format!("\nthe same again: xoff sim chaos --seeds {seed}..{seed}{length}\n"));
+        text.push_str(&format!("\nrun the same again with: xoff sim chaos --seeds {seed}..{seed}{length}\n"));
     }
     text
 }
@@ -88,7 +83,7 @@ mod tests {
 
     // proves: chaos
     #[test]
-    fn finding_printed_with_command_to_repeat() {
+    fn broken_promise_is_printed_with_command_to_repeat() {
         let breach = |what: &str| Breach {
             promise: Promise::Ledger,
             at: Nanos(7),
@@ -101,9 +96,9 @@ mod tests {
         let text = render(&report, chaos::EVENTS_MAX);
         for part in ["seed 53, event 99", "two frames", "6 ns: switch 0 is woken", "one frame", "Scenario {}"]
         {
-            assert!(text.contains(part), "{part} is not in {text}");
+            assert!(text.contains(part), "the report lacks {part}: {text}");
         }
-        assert!(text.ends_with("\nthe same again: xoff sim chaos --seeds 53..53\n"), "{text}");
+        assert!(text.ends_with("\nrun the same again with: xoff sim chaos --seeds 53..53\n"), "{text}");
         assert!(render(&report, 500).ends_with("--seeds 53..53 --events 500\n"));
         let clean = render(&Report::default(), 500);
         assert!(clean.contains("no promise was broken") && !clean.contains("the same again"), "{clean}");
@@ -111,7 +106,7 @@ mod tests {
 
     // proves: chaos
     #[test]
-    fn exempt_lossless_drops_come_with_the_reason() {
+    fn exempt_lossless_drops_are_reported_with_reason() {
         let tally = Tally { seeds: 1, exempt_runs: 1, exempt_losses: 7, ..Tally::default() };
         let text = render(&Report { tally, ..Report::default() }, 500);
         let reason =
@@ -131,8 +126,8 @@ mod tests {
 
     // proves: chaos
     #[test]
-    fn a_few_seeds_run_and_break_nothing() {
+    fn a_few_seeds_break_no_promise() {
         let args = Args { seeds: (0, 3), jobs: Some(2), events: 2_000 };
-        assert_eq!(run(&args).expect("it is written"), ExitCode::SUCCESS);
+        assert_eq!(run(&args).expect("the report cannot be written"), ExitCode::SUCCESS);
     }
 }

@@ -22,10 +22,6 @@ pub struct Args {
     duration: u32,
 }
 
-/// Runs the demo.
-///
-/// # Errors
-/// Returns an error if the demo cannot run.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let report = demo::run(args.duration.into(), &mut |line| cli::tell(line))?;
     if args.json {

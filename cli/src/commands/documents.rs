@@ -28,20 +28,12 @@ pub struct ManualArgs {
     out: PathBuf,
 }
 
-/// Prints completions.
-///
-/// # Errors
-/// Returns an error if the completions cannot be written.
 pub fn completions(args: &CompletionsArgs) -> miette::Result<()> {
     let mut text = Vec::new();
     generate(args.shell, &mut Cli::command(), "xoff", &mut text);
     cli::print(String::from_utf8_lossy(&text))
 }
 
-/// Writes manual pages.
-///
-/// # Errors
-/// Returns an error if the pages cannot be written.
 pub fn manual(args: &ManualArgs) -> miette::Result<()> {
     let write = || -> io::Result<()> {
         fs::create_dir_all(&args.out)?;
@@ -59,7 +51,7 @@ mod tests {
 
     // proves: integrations
     #[test]
-    fn every_command_has_a_page() {
+    fn every_command_has_a_manual_page() {
         let directory = tempfile::tempdir().unwrap();
         manual(&ManualArgs { out: directory.path().join("man") }).unwrap();
         let page =

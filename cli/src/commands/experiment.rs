@@ -82,16 +82,13 @@ pub struct Args {
     plot: Option<PathBuf>,
 }
 
-/// Returns the names that `--policy` accepts, with that of an own policy, which the parser cannot know.
+/// Returns the names that `--policy` accepts, including that of a custom policy: the parser does not know whether the
+/// program has one.
 fn names() -> PossibleValuesParser {
     let own = PossibleValue::new(OWN.name).hide(true);
     PossibleValuesParser::new(VARIANTS.iter().map(|variant| PossibleValue::new(variant.name)).chain([own]))
 }
 
-/// Runs the experiment, where `own` is the program's own policy.
-///
-/// # Errors
-/// Returns an error if a name is unknown or the experiment cannot run.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     if args.name == "list" {
         no_run(args)?;
@@ -105,7 +102,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     } else if let Some(stall) = args.stall {
         return Err(miette!(
             help = "add --simulated, or leave --stall out",
-            "--stall {stall} is of a simulated machine; how this one stalls is measured (`longest_stall_ms`, `usual_host_gap_ms`)"
+            "--stall {stall} requires --simulated: stalls of a real machine are measured (`longest_stall_ms`, `usual_host_gap_ms`)"
         ));
     }
     if let Some(plot) = &args.plot {
@@ -138,7 +135,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     Ok(cli::exit_code(report.promise()))
 }
 
-/// Refuses options that do not go with `list`: all but `--routed` and `--json`.
+/// Refuses options that have no effect with `list`: all but `--routed` and `--json`.
 fn no_run(args: &Args) -> miette::Result<()> {
     let of_runs = [
         ("--policy", !args.policy.is_empty()),
@@ -155,7 +152,7 @@ fn no_run(args: &Args) -> miette::Result<()> {
     match of_runs.iter().find(|(_, is_given)| *is_given) {
         Some((name, _)) => Err(miette!(
             help = "to run an experiment, give its name in place of `list`",
-            "{name} is of an experiment that runs; with `list` go --routed and --json"
+            "{name} has no effect on `list`, which accepts only --routed and --json"
         )),
         None => Ok(()),
     }
@@ -164,7 +161,10 @@ fn no_run(args: &Args) -> miette::Result<()> {
 fn find(name: &str) -> miette::Result<&'static Experiment> {
     Experiment::find(name).ok_or_else(|| {
         let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        miette!("there is no experiment `{name}`; there are {}, and `list` describes them", names.join(", "))
+        miette!(
+            "there is no experiment `{name}`; the experiments are {}, described by `xoff experiment list`",
+            names.join(", ")
+        )
     })
 }
 
@@ -172,7 +172,11 @@ fn routed(experiment: &Experiment) -> miette::Result<&'static Experiment> {
     experiment.routed.ok_or_else(|| {
         let others = EXPERIMENTS.iter().filter(|other| other.routed.is_some());
         let others: Vec<String> = others.map(|other| format!("`{}`", other.name)).collect();
-        miette!("`{}` has no routers; --routed goes with {}", experiment.name, others.join(", "))
+        miette!(
+            "experiment `{}` cannot run with routers; --routed applies to {}",
+            experiment.name,
+            others.join(", ")
+        )
     })
 }
 
@@ -192,7 +196,7 @@ fn policies(
         experiment.fits(variant, own)?;
         if policies.iter().any(|other: &&Variant| other.name == variant.name) {
             return Err(miette!(
-                "`{}` is asked for twice; --runs measures policies more often",
+                "policy `{}` is given twice; for several runs of each policy, use --runs",
                 variant.name
             ));
         }
@@ -204,17 +208,16 @@ fn policies(
 fn seconds(experiment: &Experiment, requested: Option<u32>) -> miette::Result<u32> {
     match (experiment.length, requested) {
         (Length::Fixed(seconds), Some(_)) => Err(miette!(
-            "`{}` ends by itself, after about {seconds} s for each policy; leave --duration out",
+            "experiment `{}` has a fixed duration of about {seconds} s for each policy; leave --duration out",
             experiment.name
         )),
         (length, requested) => Ok(requested.unwrap_or(length.seconds())),
     }
 }
 
-/// Parses a speed of a line within the range of simulated experiments.
 fn line_speed(text: &str) -> Result<BitRate, String> {
     let rate = values::rate(text)?;
-    let allowed = "experiments run at 5M to 1G, and simulated ones up to 400G";
+    let allowed = "the speed must be 5M to 1G, or with --simulated 5M to 400G";
     if SIMULATED_LINES.contains(&rate) { Ok(rate) } else { Err(allowed.into()) }
 }
 
@@ -224,7 +227,7 @@ fn line(args: &Args) -> miette::Result<Line> {
         Some(rate) if of_hardware => Ok(Line::simulated(rate)),
         Some(rate) if !LINES.contains(&rate) => Err(miette!(
             help = "give a lower speed, or --simulated without --stall",
-            "experiments on this machine run at 5M to 1G, and simulated ones up to 400G (with --stall to 1G, too)"
+            "the speed must be 5M to 1G without --simulated or with --stall, and at most 400G with --simulated alone"
         )),
         None if of_hardware => Ok(Line::simulated(SIMULATED_LINE)),
         rate if args.simulated => Ok(Line::simulated_machine(rate.unwrap_or(SIMULATED_LINE))),
@@ -253,7 +256,7 @@ fn list(own: Option<&OwnPolicy>, routed: bool) -> String {
     text
 }
 
-/// Returns the description of a variant, preceded by the name of the program's own policy.
+/// Returns the description of `variant`; for the program's own policy, preceded by its name.
 fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
     let name = own.filter(|_| variant.name == OWN.name).map(|own| format!("{}: ", own.name()));
     name.unwrap_or_default() + variant.about
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_runs_do_not_go_with_the_list() {
+    fn list_refuses_options_of_runs() {
         for options in [&["--routed"][..], &["--json"]] {
             assert!(no_run(&parse(&[&["list"], options].concat()).unwrap()).is_ok());
         }
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_come_one_by_one_or_as_a_list() {
+    fn policy_option_repeats_or_takes_a_list() {
         let args = parse(&["incast", "--policy", "pfc,pfc-wdrop", "--policy", "pfc-wstop"]).unwrap();
         assert_eq!(args.policy, ["pfc", "pfc-wdrop", "pfc-wstop"]);
     }
@@ -350,7 +353,7 @@ mod tests {
         let none = of("incast", &["pfc", "custom"]).unwrap_err().to_string();
         assert!(none.contains("this program has none") && none.contains("docs/policies/own.md"), "{none}");
         let twice = of("incast", &["pfc", "pfc"]).unwrap_err().to_string();
-        assert!(twice.contains("`pfc` is asked for twice"), "{twice}");
+        assert!(twice.contains("policy `pfc` is given twice"), "{twice}");
     }
 
     // proves: cascade
@@ -359,7 +362,7 @@ mod tests {
         let of = |name: &str| routed(Experiment::find(name).unwrap());
         assert_eq!(of("cascade").unwrap().name, "cascade --routed");
         let refused = of("incast").err().unwrap().to_string();
-        assert_eq!(refused, "`incast` has no routers; --routed goes with `cascade`");
+        assert_eq!(refused, "experiment `incast` cannot run with routers; --routed applies to `cascade`");
         let [all, these] = [false, true].map(|routed| list(None, routed));
         assert!(all.contains("  cascade --routed   the same over routers"), "{all}");
         assert!(all.contains("  incast  ") && !these.contains("  incast  "), "{these}");
@@ -370,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_a_number_that_runs_can_be_counted_from() {
+    fn seed_is_a_whole_number_up_to_its_maximum() {
         let of = |seed| parse(&["incast", "--seed", seed]).map(|args| args.seed);
         assert_eq!(of("1000000000000000000").unwrap(), SEED_MAX);
         for seed in ["abc", "0.5", "1000000000000000001", "18446744073709551615"] {
@@ -380,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_every_experiment_and_policy() {
+    fn list_shows_every_experiment_and_policy() {
         let text = list(None, false);
         assert!(!text.contains(OWN.name));
         let names = EXPERIMENTS.iter().map(|e| e.name).chain(VARIANTS.iter().map(|v| v.name));
@@ -415,14 +418,14 @@ mod tests {
         for speed in ["1", "4999999", "400000000001", "1T"] {
             let message = of(speed).unwrap_err().to_string();
             assert!(message.contains(speed) && message.contains("--speed"), "{message}");
-            assert!(message.contains("experiments run at 5M to 1G"), "{message}");
+            assert!(message.contains("the speed must be 5M to 1G"), "{message}");
         }
         let line = |args: &[&str]| line(&parse(args).unwrap());
         let fast = BitRate::from_gbps(400);
         assert_eq!(line(&["incast", "--simulated", "--speed", "400G"]).unwrap(), Line::simulated(fast));
         assert_eq!(line(&["incast", "--simulated"]).unwrap(), Line::simulated(SIMULATED_LINE));
         let refused = line(&["incast", "--speed", "10G"]).unwrap_err();
-        assert!(refused.to_string().contains("5M to 1G, and simulated ones up to 400G"), "{refused}");
+        assert!(refused.to_string().contains("5M to 1G without --simulated or with --stall"), "{refused}");
     }
 
     // proves: experiment-parity

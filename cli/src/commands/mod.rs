@@ -37,12 +37,11 @@ use crate::cli::{EXIT_CANNOT, tell};
 #[derive(Debug, Parser)]
 #[command(name = "xoff", version)]
 pub struct Cli {
-    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Runs the command line.
+/// Runs the command line of `xoff`, and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     main_of(None)
@@ -55,9 +54,11 @@ pub fn main_with(own: OwnPolicy) -> ExitCode {
 }
 
 fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
-    // Messages name their cause, so the chain would repeat it. Broken lines cannot be copied or searched for.
+    // Omits the chain of causes, because each message names its cause. Wraps no lines, because wrapped ones are hard to
+    // copy and to search for.
     let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
-    miette::set_hook(Box::new(move |_| Box::new(opts().build()))).expect("nobody else sets a hook");
+    miette::set_hook(Box::new(move |_| Box::new(opts().build())))
+        .expect("another error report hook is installed");
     match Cli::parse().command.run(own) {
         Ok(code) => code,
         Err(report) => {
@@ -67,9 +68,7 @@ fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
     }
 }
 
-/// Command with its arguments.
 #[derive(Debug, Subcommand)]
-#[allow(missing_docs)] // each `Args` has its own doc, which is the help text
 pub enum Command {
     Acknowledge(acknowledge::Args),
     Capture(capture::Args),
@@ -98,10 +97,6 @@ pub enum Command {
 }
 
 impl Command {
-    /// Runs the command, where `own` is the program's own policy.
-    ///
-    /// # Errors
-    /// Returns an error if the command cannot start.
     pub fn run(self, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         match self {
             Command::Acknowledge(args) => acknowledge::run(&args).map(|()| ExitCode::SUCCESS),
@@ -138,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -9,7 +9,7 @@ use xoff_switch::client::{self, DEFAULT_URL};
 use xoff_switch::control::policy::PolicyChange;
 use xoff_switch::control::policy_cells::PolicyNames;
 
-/// Timeout, longer than the switch waits for silent workers.
+/// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Show or change the flow-control policies of a running switch.
@@ -22,15 +22,11 @@ pub struct Args {
     /// Class that gets the policy, 0 to 7 [default: all].
     #[arg(long, value_name = "N", requires = "policy", value_parser = number(0..=7_u8))]
     class: Option<u8>,
-    /// Address of the switch: a URL, or unix: and the path of a socket.
+    /// Address of the switch: a URL or unix:PATH.
     #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns an error if no switch answers or the switch refuses.
 pub fn run(Args { policy, class, url }: &Args) -> miette::Result<()> {
     let names: Result<PolicyNames, _> = client::ask(url, TIMEOUT, |agent, base| {
         let place = format!("{base}/policy");

@@ -8,7 +8,7 @@ use crate::cli::{URL_VARIABLE, print};
 use xoff_switch::client::{self, DEFAULT_URL};
 use xoff_switch::control::reload::{ReloadRequest, Reloaded, line};
 
-/// Timeout, longer than the switch waits for silent workers.
+/// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reload the configuration of a running switch.
@@ -21,15 +21,11 @@ pub struct Args {
     /// Change nothing: print the changes, or why they are impossible.
     #[arg(long)]
     dry_run: bool,
-    /// Address of the switch: a URL, or unix: and the path of a socket.
+    /// Address of the switch: a URL or unix:PATH.
     #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns an error if no switch answers or the switch refuses.
 pub fn run(Args { dry_run, url }: &Args) -> miette::Result<()> {
     let request = ReloadRequest { dry_run: *dry_run };
     let answer =
@@ -57,7 +53,7 @@ mod tests {
 
     // proves: reload
     #[test]
-    fn each_change_is_a_line() {
+    fn reload_prints_each_change_on_a_line() {
         let none = Reloaded { dry_run: false, changes: Vec::new(), warnings: vec!["doubtful".into()] };
         assert_eq!(render(&none), "no changes in the configuration\nwarning: doubtful\n");
         let change = Changed { what: "switch.log".into(), before: "info".into(), after: "debug".into() };

@@ -22,10 +22,6 @@ pub struct Args {
     file: PathBuf,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns an error if the file cannot be replayed.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let replayed = xoff_recording::replay(&args.file, own).into_diagnostic()?;
     cli::print(describe(&replayed))?;
@@ -35,8 +31,10 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
 fn describe(replayed: &Replayed) -> String {
     let early = match replayed.ended {
         Ending::Stopped if replayed.has_books => String::new(),
-        Ending::Stopped => "the switch did not end as it should: what it had counted is not known\n".into(),
-        why => format!("the recording ended before the switch: {}\n", why.describe()),
+        Ending::Stopped => {
+            "the recorded switch did not end normally, so its counters are not compared\n".into()
+        }
+        why => format!("the recording ended before the recorded switch did: {}\n", why.describe()),
     };
     match (&replayed.outcome, &replayed.books) {
         (Outcome::Identical { calls, frames }, None) => {
@@ -44,14 +42,14 @@ fn describe(replayed: &Replayed) -> String {
             format!("identical: {calls} calls, {frames} frames{books}\n{early}")
         }
         (Outcome::Identical { calls, frames }, Some((recorded, now))) => format!(
-            "not identical: {calls} calls and {frames} frames are, but not what was counted in the end\n\
+            "not identical: {calls} calls and {frames} frames are equal, but final counters differ\n\
              recorded: {recorded}\n     now: {now}\n"
         ),
         (Outcome::Differs(difference), _) => {
             let before: String = difference.before.iter().map(|call| format!("  {call}\n")).collect();
             format!(
                 "not identical: the first difference is at call {}, at {} ns of the switch's clock\n\
-                 the last calls, this one at the end:\n{before}recorded: {}\n     now: {}\n{early}",
+                 the last calls, with the differing call at the end:\n{before}recorded: {}\n     now: {}\n{early}",
                 difference.call, difference.at.0, difference.recorded, difference.replayed
             )
         }
@@ -80,12 +78,12 @@ mod tests {
         assert_eq!(
             early,
             "identical: 7 calls, 3 frames\n\
-             the recording ended before the switch: more was to be recorded than could be written (overrun)\n"
+             the recording ended before the recorded switch did: more was to be recorded than could be written (overrun)\n"
         );
         let unknown = description(identical.clone(), None, Ending::Stopped, false);
-        assert!(unknown.ends_with("what it had counted is not known\n"), "{unknown}");
+        assert!(unknown.ends_with("so its counters are not compared\n"), "{unknown}");
         let books = description(identical, Some(("a = 1", "a = 2")), Ending::Stopped, true);
-        assert!(books.ends_with("in the end\nrecorded: a = 1\n     now: a = 2\n"), "{books}");
+        assert!(books.ends_with("final counters differ\nrecorded: a = 1\n     now: a = 2\n"), "{books}");
         let difference = Difference {
             call: 9,
             at: Nanos(12),
@@ -96,7 +94,7 @@ mod tests {
         assert_eq!(
             description(Outcome::Differs(Box::new(difference)), None, Ending::Stopped, true),
             "not identical: the first difference is at call 9, at 12 ns of the switch's clock\n\
-             the last calls, this one at the end:\n  one\n  two\nrecorded: this\n     now: that\n"
+             the last calls, with the differing call at the end:\n  one\n  two\nrecorded: this\n     now: that\n"
         );
     }
 }

@@ -45,10 +45,6 @@ pub struct Args {
     record: Option<PathBuf>,
 }
 
-/// Runs the switch, where `own` is the program's own policy.
-///
-/// # Errors
-/// Returns an error if the switch cannot start.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = Machine { own_policy: own.cloned(), ..machine::here() };
     let name = args.file.display().to_string();
@@ -99,7 +95,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     Ok(conclude(outcome))
 }
 
-/// Returns the directory of a file and that of its link target: the file may be replaced in both.
+/// Returns the directories in which `file` may be replaced: its own, and that of its link target.
 fn directory(file: &Path) -> Vec<PathBuf> {
     let parents = [path::absolute(file), file.canonicalize()].into_iter().flatten();
     parents.filter_map(|file| file.parent().map(Path::to_owned)).collect()
@@ -140,7 +136,7 @@ fn report(status: &Status) -> ExitCode {
     let headroom = headroom_free_min_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
     let unproved = unproved.join("; ");
     let acknowledged = Some(acknowledged.join("; ")).filter(|gaps| !gaps.is_empty());
-    unseen_lossy_at.iter().for_each(|lost| tracing::warn!("{lost}: no broken promise"));
+    unseen_lossy_at.iter().for_each(|lost| tracing::warn!("{lost}; the promise of losslessness holds"));
     let flooded = Some(*lossless_flooded_unknown).filter(|frames| *frames > 0);
     if let Some(frames) = flooded {
         tracing::info!(
@@ -156,7 +152,7 @@ fn report(status: &Status) -> ExitCode {
         }
         Promise::NotProved => {
             tracing::error!(
-                "stopped: no lossless loss is known, but it is not proved that there was none: {unproved}; least headroom left \
+                "stopped: no lossless frame is known to be lost, but a loss cannot be excluded: {unproved}; least headroom left \
                  {headroom} bytes"
             );
         }
@@ -166,7 +162,7 @@ fn report(status: &Status) -> ExitCode {
                 unseen_lost,
                 balanced = *ledger_balanced == Some(true),
                 unproved,
-                "stopped, and the promise was not kept: {} lossless frames were dropped, {}{} of classes that may be lossless were \
+                "stopped, not lossless: {} lossless frames were dropped, {}{} of classes that may be lossless were \
                  lost before or behind the switch; least headroom left {headroom} bytes",
                 grouped(*lossless_lost),
                 if *unseen_at_least { "at least " } else { "" },

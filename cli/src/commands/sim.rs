@@ -28,7 +28,7 @@ pub struct Args {
     file: Option<PathBuf>,
     /// Import topology and flows from files of ns-3's HPCC simulator.
     ///
-    /// They replace [topology] of the scenario, which may be omitted.
+    /// The files replace [topology] of the scenario, which may be omitted.
     #[arg(long, num_args = 2, value_names = ["TOPOLOGY", "FLOWS"])]
     import: Option<Vec<PathBuf>>,
     /// Seed of a single run [default: seed of the scenario].
@@ -115,7 +115,7 @@ fn column(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('.').filter(|(table, column)| !table.is_empty() && !column.is_empty());
     parts
         .map(|(table, column)| (table.to_owned(), column.to_owned()))
-        .ok_or_else(|| "it has to be TABLE.COLUMN, such as flows.fct_ns".into())
+        .ok_or_else(|| "the column must be TABLE.COLUMN, such as flows.fct_ns".into())
 }
 
 fn condition(text: &str) -> Result<Condition, String> {
@@ -131,7 +131,7 @@ fn condition(text: &str) -> Result<Condition, String> {
     };
     wanted
         .map(|wanted| Condition { column: column.to_owned(), wanted })
-        .ok_or_else(|| "it has to be COLUMN=VALUE, COLUMN<NUMBER or COLUMN>=NUMBER".into())
+        .ok_or_else(|| "the condition must be COLUMN=VALUE, COLUMN<NUMBER or COLUMN>=NUMBER".into())
 }
 
 fn take(text: &str) -> Result<Statistic, String> {
@@ -143,7 +143,7 @@ fn take(text: &str) -> Result<Statistic, String> {
         "most" => Ok(Statistic::Percentile(100)),
         _ => percent
             .map(Statistic::Percentile)
-            .ok_or_else(|| "it has to be mean, sum, least, most, or p0 to p100, such as p99".into()),
+            .ok_or_else(|| "the statistic must be mean, sum, least, most, or p0 to p100, such as p99".into()),
     }
 }
 
@@ -152,13 +152,9 @@ fn shard(text: &str) -> Result<Shard, String> {
     let parts = parts.filter(|&(number, count)| (1..=count).contains(&number) && count <= cli::SEEDS_MAX);
     parts
         .map(|(number, count)| Shard { number, count })
-        .ok_or_else(|| "it has to be K/N, with K from 1 to N, such as 3/8".into())
+        .ok_or_else(|| "the shard must be K/N, with K from 1 to N, such as 3/8".into())
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns an error if the scenario is invalid, or a file cannot be read or written.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     match &args.command {
         Some(SimCommand::Merge(merge)) => {
@@ -174,7 +170,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let source = match (args.import.as_deref(), scenario) {
         (Some([topology, flows]), _) => simulate::import(scenario, [topology, flows], &args.set)?,
         (_, Some(path)) => Source::load(path, &args.set)?,
-        (_, None) => return Err(miette!("a scenario is missing")),
+        (_, None) => return Err(miette!("no scenario file is given")),
     };
     let path = scenario.unwrap_or(Path::new(""));
     let request = Request {
@@ -195,9 +191,9 @@ fn mean(args: &MeanArgs) -> miette::Result<ExitCode> {
     let answers = simulate::mean(&args.directory, &query)?;
     if answers.missing_runs > 0 {
         let (missing, directory) = (answers.missing_runs, args.directory.display());
-        cli::tell(format!("warning: {missing} runs are not in {directory}: these numbers are of the others"));
+        cli::tell(format!("warning: {directory} lacks {missing} runs; the numbers are of the other runs"));
     }
-    let json = || serde_json::to_string(&answers).expect("plain values have a JSON form") + "\n";
+    let json = || serde_json::to_string(&answers).expect("the result has no JSON form") + "\n";
     cli::print(if args.json { json() } else { answers.text() })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -208,7 +204,7 @@ fn cores() -> usize {
 
 fn show(summary: &Summary, as_json: bool) -> miette::Result<ExitCode> {
     if as_json {
-        let json = serde_json::to_string(summary).expect("plain values have a JSON form");
+        let json = serde_json::to_string(summary).expect("the result has no JSON form");
         cli::print(json + "\n")?;
     } else {
         cli::print(summary.text())?;
@@ -237,8 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn seeds_are_a_range_and_a_shard_is_one_of_several() {
-        let args = parse(&["s.toml", "--seeds", "1..10", "--shard", "8/8", "--out", "x"]).expect("fine");
+    fn seeds_parse_as_range_and_shard_as_k_of_n() {
+        let args = parse(&["s.toml", "--seeds", "1..10", "--shard", "8/8", "--out", "x"])
+            .expect("valid arguments are refused");
         assert_eq!((args.seeds, args.shard), (Some((1, 10)), Some(Shard { number: 8, count: 8 })));
         for bad in ["1", "2..1", "a..b", "1..", "0..1000000"] {
             let message = parse(&["s.toml", "--seeds", bad]).err().unwrap_or_default();
@@ -253,11 +250,12 @@ mod tests {
 
     // proves: sim-results
     #[test]
-    fn mean_query_has_column_conditions_and_statistic() {
+    fn mean_parses_column_conditions_and_statistic() {
         let arguments =
             ["mean", "d", "flows.fct_ns", "--by", "load,to", "--where", "size_bytes<10000", "--take", "p99"];
-        let Some(SimCommand::Mean(args)) = parse(&arguments).expect("fine").command else {
-            panic!("another command")
+        let Some(SimCommand::Mean(args)) = parse(&arguments).expect("valid arguments are refused").command
+        else {
+            panic!("not parsed as `mean`")
         };
         assert_eq!(args.column, ("flows".into(), "fct_ns".into()));
         assert_eq!((args.by.len(), args.take), (2, Statistic::Percentile(99)));
@@ -280,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_writes_files_and_one_seed_is_not_several() {
+    fn shard_requires_out_and_seed_excludes_seeds() {
         assert!(parse(&["s.toml", "--shard", "1/2"]).is_err_and(|message| message.contains("--out")));
         assert!(
             parse(&["s.toml", "--seed", "1", "--seeds", "1..2"]).is_err_and(|text| text.contains("--seed"))
@@ -293,31 +291,32 @@ mod tests {
         assert!(parse(&["merge", "a", "b", "--out", "c"]).is_ok());
     }
 
-    /// Runs a script of the cluster with a stub in place of `xoff`, and parses the arguments of the stub.
+    /// Runs a cluster script with a stub in place of `xoff`, and parses the stub's arguments.
     fn run_by(script: &str, place: &Path, environment: &[(&str, &str)]) -> Args {
         let stub = place.join("xoff");
-        fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").expect("a directory that can be written");
-        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).expect("our own file");
+        fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").expect("the stub cannot be written");
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755))
+            .expect("the stub cannot be made executable");
         let path = format!("{}:/usr/bin:/bin", place.display());
         let mut command = std::process::Command::new("bash");
         command.args(["-ec", script]).env_clear().env("PATH", path).envs(environment.iter().copied());
-        let done = command.output().expect("bash is there");
+        let done = command.output().expect("bash cannot be run");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        let output = String::from_utf8(done.stdout).expect("arguments are text");
+        let output = String::from_utf8(done.stdout).expect("the stub's arguments are not UTF-8");
         let words: Vec<&str> = output.lines().skip(1).collect();
         parse(&words).unwrap_or_else(|message| panic!("{words:?}: {message}"))
     }
 
     // proves: integrations
     #[test]
-    fn an_array_of_slurm_runs_shards_as_we_read_them() {
-        let place = tempfile::tempdir().expect("a place for files");
+    fn slurm_script_gives_each_task_its_shard() {
+        let place = tempfile::tempdir().expect("no temporary directory");
         let out = place.path().join("out");
         let slurm = include_str!("../../../scripts/cluster/sim.sbatch");
         let environment = [
             ("SCENARIO", "incast.toml"),
             ("SEEDS", "1..100"),
-            ("OUT", out.to_str().expect("a path of letters")),
+            ("OUT", out.to_str().expect("the path is not UTF-8")),
             ("SLURM_ARRAY_TASK_ID", "20"),
             ("SLURM_ARRAY_TASK_COUNT", "20"),
         ];
@@ -332,19 +331,19 @@ mod tests {
         assert!(options(&head) > 0 && head[0].starts_with("#!/"), "{head:?}");
     }
 
-    /// Parses YAML with Debian's parser.
+    /// Parses YAML by Python's `yaml` module.
     fn yaml(text: &str) -> serde_json::Value {
         const SCRIPT: &str = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))";
         let mut command = std::process::Command::new("/usr/bin/python3");
-        let read = command.args(["-c", SCRIPT, text]).output().expect("python3 is there");
+        let read = command.args(["-c", SCRIPT, text]).output().expect("python3 cannot be run");
         assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
-        serde_json::from_slice(&read.stdout).expect("it is JSON")
+        serde_json::from_slice(&read.stdout).expect("the output of python3 is not JSON")
     }
 
     // proves: integrations
     #[test]
-    fn a_job_of_kubernetes_runs_every_shard_once_where_all_see_it() {
-        let place = tempfile::tempdir().expect("a place for files");
+    fn kubernetes_job_runs_each_shard_once_on_a_shared_volume() {
+        let place = tempfile::tempdir().expect("no temporary directory");
         let out = place.path().join("out");
         let job = yaml(include_str!("../../../scripts/cluster/sim-job.yaml"));
         let spec = &job["spec"];
@@ -355,15 +354,15 @@ mod tests {
         let pod = &spec["template"]["spec"];
         assert_eq!(pod["restartPolicy"], "Never");
         let container = &pod["containers"][0];
-        let list = |of: &serde_json::Value| of.as_array().expect("a list").clone();
-        let text = |of: &serde_json::Value| of.as_str().expect("a text").to_owned();
+        let list = |of: &serde_json::Value| of.as_array().expect("the value is not a list").clone();
+        let text = |of: &serde_json::Value| of.as_str().expect("the value is not a string").to_owned();
         let environment: Vec<(String, String)> = list(&container["env"])
             .iter()
             .map(|entry| (text(&entry["name"]), text(&entry["value"])))
             .collect();
         let mut environment: Vec<(&str, &str)> =
             environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let (_, shards) = environment.iter().find(|(name, _)| *name == "SHARDS").expect("how many");
+        let (_, shards) = environment.iter().find(|(name, _)| *name == "SHARDS").expect("SHARDS is missing");
         assert_eq!(spec["completions"].to_string(), *shards);
         let mounted = list(&container["volumeMounts"]);
         let volumes: Vec<String> = list(&pod["volumes"]).iter().map(|of| text(&of["name"])).collect();
@@ -374,7 +373,7 @@ mod tests {
         for of in &mounted {
             assert!(script.contains(&text(&of["mountPath"])), "{of}");
         }
-        let script = script.replace("/results", out.to_str().expect("a path of letters"));
+        let script = script.replace("/results", out.to_str().expect("the path is not UTF-8"));
         environment.push(("JOB_COMPLETION_INDEX", "0"));
         let args = run_by(&script, place.path(), &environment);
         assert_eq!((args.seeds, args.shard), (Some((1, 100)), Some(Shard { number: 1, count: 20 })));

@@ -92,7 +92,7 @@ struct HostArgs {
     /// Obey the rates that the switch requests (GFC), class by class.
     #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
     obey_rates: bool,
-    /// Maximum delay of the host for which it catches up.
+    /// Longest delay of the host after which it catches up.
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
     catch_up: Nanos,
     /// Count frames to other hosts too.
@@ -101,7 +101,7 @@ struct HostArgs {
     /// Do not announce the address (gratuitous ARP every second).
     #[arg(long)]
     no_announce: bool,
-    /// Spin instead of sleeping: exact latencies for one whole core.
+    /// Spin instead of sleeping: exact latencies, but one whole core.
     #[arg(long)]
     busy: bool,
     /// Shortest sleep under traffic; also the delay of pause reactions.
@@ -191,7 +191,7 @@ fn lateness(text: &str) -> Result<Lateness, String> {
         return quanta
             .parse()
             .map(|quanta| Lateness::Quanta(Quanta(quanta)))
-            .map_err(|_| "quanta are 0q to 65535q".to_owned());
+            .map_err(|_| "a time in quanta must be 0q to 65535q".to_owned());
     }
     values::duration(text).map(Lateness::Time)
 }
@@ -200,12 +200,12 @@ fn ring_entries(text: &str) -> Result<u32, String> {
     let entries = text.parse().ok().filter(|entries: &u32| entries.is_power_of_two());
     entries
         .filter(|entries| (64..=262_144).contains(entries))
-        .ok_or_else(|| "a power of two from 64 to 262144".to_owned())
+        .ok_or_else(|| "the number of entries must be a power of two from 64 to 262144".to_owned())
 }
 
 fn after_help() -> String {
     format!(
-        "Start the host that receives first, and those that send when it says \"ready\": what is sent before is missed at start.\n\n\
+        "Start the receiving host first, and sending hosts when it prints \"ready\": earlier frames count as missed at start.\n\n\
          Streams:\n{}\nA stream without rate is as fast as the line; without count and duration it lasts as long as \
          the host. class decides DSCP (class x 8) and PCP unless they are given; a tag is written where pcp or vlan \
          is.\n\nExit codes: 0 done, 1 not lossless (--expect-lossless), 2 bad usage, an interface that cannot be used or was deleted.",
@@ -213,10 +213,6 @@ fn after_help() -> String {
     )
 }
 
-/// Runs the host, or sends pause frames; the exit code is 0, or 1 if `--expect-lossless` fails.
-///
-/// # Errors
-/// Returns an error if streams are invalid or the interface cannot be used.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     match (&args.command, &args.host) {
         (Some(TrafficCommand::Pause(pause)), _) => run_pause(pause),
@@ -225,7 +221,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Time for late signals after a run: a terminal and a wrapper may each send one.
+/// Time after a run for which signals are ignored: terminal and wrapper may each send one.
 const SIGNALS_LATE: Duration = Duration::from_secs(1);
 
 /// Effects of signals: they end the run, and after it the process.
@@ -302,7 +298,7 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     }
     if report.device_gone {
         cli::tell(format_args!(
-            "xoff traffic: {} is gone, and this host with it; make it anew and start again",
+            "xoff traffic: interface {} is gone, so this host has ended; recreate the interface and start again",
             report.device
         ));
         return Ok(ExitCode::from(EXIT_CANNOT));
@@ -310,24 +306,22 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     Ok(judge(args, &report))
 }
 
-/// Describes streams whose rate is above the line rate.
 fn above_line(streams: &[Stream], line: BitRate) -> Vec<String> {
     let above = |(index, stream): (usize, &Stream)| {
         let rate = stream.rate.filter(|&rate| rate > line)?;
         let [rate, line] = [rate, line].map(quantity::rate);
         Some(format!(
-            "stream {index}: its rate of {rate} is more than the line carries, which is taken for {line} (--speed): it sends no faster"
+            "stream {index}: the rate of {rate} exceeds the line rate of {line} (--speed), which limits the stream"
         ))
     };
     streams.iter().enumerate().filter_map(above).collect()
 }
 
-/// Refuses streams whose frames have no room for a CN-TAG beside their headers.
 fn room_for_cn_tags(streams: &[Stream]) -> miette::Result<()> {
     let least = |stream: &Stream| 68 + if stream.tag.is_some() { 4 } else { 0 };
     match streams.iter().position(|stream| stream.size < least(stream)) {
         Some(index) => Err(miette!(
-            "stream {index}: size={} has no room for a CN-TAG; at least {}",
+            "stream {index}: size={} has no room for a CN-TAG; give at least size={}",
             streams[index].size,
             least(&streams[index])
         )),
@@ -335,8 +329,7 @@ fn room_for_cn_tags(streams: &[Stream]) -> miette::Result<()> {
     }
 }
 
-/// Refuses streams too long for the device: it carries its MTU and a VLAN tag, and the kernel drops
-/// longer frames.
+/// Refuses streams with frames longer than the device's MTU and a VLAN tag, because the kernel would drop them.
 fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
     let beside = |stream: &Stream| 18 + if stream.tag.is_some() { 4 } else { 0 };
     let needed = |stream: &Stream| stream.size.saturating_sub(beside(stream));
@@ -353,7 +346,7 @@ fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
     }
 }
 
-/// Announces on standard error, for people and scripts, that frames are now received.
+/// Announces on standard error, for people and scripts, that the host now receives frames.
 fn announce_ready(host: &Host) {
     let facts = host.facts();
     facts.warnings.iter().for_each(|warning| cli::tell(format_args!("xoff traffic: {warning}")));
@@ -402,7 +395,6 @@ fn judge(args: &HostArgs, report: &HostReport) -> ExitCode {
     if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints the rates each second, until `stop`.
 fn show_progress(progress: Arc<Progress>, stop: Arc<AtomicBool>) -> thread::JoinHandle<()> {
     const TICK: Duration = Duration::from_millis(100);
     let total = |volumes: &[Volume]| -> (u64, u64) {
@@ -451,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_needs_a_device_and_little_else() {
+    fn host_without_device_is_refused() {
         assert!(parse(&[]).is_err());
         assert!(parse(&["--stream", "class=3"]).is_err());
         let host =
@@ -467,22 +459,20 @@ mod tests {
         let warnings = above_line(&parse_streams(&streams).unwrap(), BitRate::from_gbps(10));
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(
-            warnings[0].starts_with(
-                "stream 1: its rate of 10001Mb/s is more than the line carries, which is taken for 10Gb/s"
-            ),
+            warnings[0].starts_with("stream 1: the rate of 10001Mb/s exceeds the line rate of 10Gb/s"),
             "{warnings:?}"
         );
     }
 
     #[test]
-    fn lossless_is_expected_of_all_classes_or_of_some() {
+    fn expect_lossless_applies_to_all_or_listed_classes() {
         let expected = |arg| parse(&["--device", "eth0", arg]).unwrap().host.unwrap().expect_lossless;
         assert_eq!(expected("--expect-lossless"), Some(ClassSet::ALL));
         assert_eq!(expected("--expect-lossless=3,4"), Some(ClassSet(0b1_1000)));
     }
 
     #[test]
-    fn lateness_is_a_time_or_quanta_of_the_line() {
+    fn late_option_takes_a_time_or_quanta() {
         let late = |text| {
             options(&parse(&["--device", "d", "--speed", "1G", "--late", text]).unwrap().host.unwrap())
         };

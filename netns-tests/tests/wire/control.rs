@@ -73,11 +73,11 @@ fn status_subcommands_print_text_and_json() {
     for (what, words) in [
         ("ports", "p2"),
         ("classes", "20 (4.08 kB)"),
-        ("pauses", "nobody was paused"),
+        ("pauses", "no class was paused"),
         ("drops", ""),
         ("headroom", "was never held"),
         ("mac", &a),
-        ("flows", "no peer understands pauses of single flows"),
+        ("flows", "no peer supports pauses of single flows"),
         ("causes", "nobody is held"),
     ] {
         let text = status_output(&[what]);
@@ -94,10 +94,10 @@ fn status_subcommands_print_text_and_json() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["classes"][0]["tx_frames"], FRAMES);
     assert_eq!((json.as_array().unwrap().len(), json[0]["classes"].as_array().unwrap().len()), (1, 1));
-    assert_eq!(status_output(&["pauses", "--congested"]).trim(), "nobody was paused");
+    assert_eq!(status_output(&["pauses", "--congested"]).trim(), "no class was paused");
     let Output { status, stderr, .. } = xoff_status(&bed, &["ports", "--port", "p7"]);
     let message = String::from_utf8(stderr).unwrap();
-    assert!(!status.success() && message.contains("no port \"p7\"; it has p1, p2"), "{message}");
+    assert!(!status.success() && message.contains("no port \"p7\"; its ports are p1, p2"), "{message}");
     bed.finish(switch);
 }
 

@@ -303,7 +303,7 @@ fn next_run_removes_killed_leftovers() {
     let next = run(&file, &[], "true");
     assert!(next.status.success(), "{}", text(&next.stderr));
     assert!(
-        text(&next.stderr).contains(&format!("removed what lab {} has left", named("killed"))),
+        text(&next.stderr).contains(&format!("removed leftovers of lab {}", named("killed"))),
         "{}",
         text(&next.stderr)
     );

@@ -87,7 +87,7 @@ fn losses_beyond_headroom_are_counted() {
             ("event=loss phase=began", "lossless frames are lost"),
             ("event=loss phase=over", "no more lossless frames are lost"),
             ("event=peer-late phase=began", "the peer still sends while it is paused"),
-            ("stopped, and the promise was not kept", "ERROR"),
+            ("stopped, not lossless", "ERROR"),
         ] {
             let matches: Vec<&str> = stderr.lines().filter(|line| line.contains(what)).collect();
             assert!(matches.len() == 1 && matches[0].contains(line), "{what}:\n{stderr}");

@@ -68,7 +68,7 @@ fn guard_restores_device_after_any_kill() {
     let kill = |agent: Agent| drop(agent.end(Signal::SIGKILL));
     kill_at_each_moment(kill, |wire, before, moment| {
         wait_for(&format!("the guard, after {moment} ms"), || (state(wire) == before).then_some(()));
-        wait_for("the guard's end", || restore(wire).contains("nothing to put back").then_some(()));
+        wait_for("the guard's end", || restore(wire).contains("nothing to restore").then_some(()));
         assert_eq!(state(wire), before);
     });
 }
@@ -79,7 +79,7 @@ fn restore_works_after_guard_is_killed() {
     kill_at_each_moment(kill_both, |wire, before, moment| {
         restore(wire);
         assert_eq!(state(wire), before, "killed after {moment} ms");
-        assert!(restore(wire).contains("nothing to put back"));
+        assert!(restore(wire).contains("nothing to restore"));
     });
 }
 

@@ -1,4 +1,4 @@
-//! `xoff check`: validates a configuration and prints its derived settings. It reads from interfaces only their number of queues.
+//! `xoff check`: validates a configuration, also against this machine, and prints its derived settings.
 
 mod table;
 mod text;
@@ -29,10 +29,6 @@ pub struct Args {
     pub elsewhere: bool,
 }
 
-/// Prints the settings derived from the configuration, where `own` is the program's own policy.
-///
-/// # Errors
-/// Returns an error if the configuration is invalid or the output cannot be written.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = if args.elsewhere { Machine::default() } else { machine::here() };
     let machine = Machine { own_policy: own.cloned(), ..machine };

@@ -6,14 +6,13 @@ use xoff_config::quantity;
 use xoff_config::written::grouped;
 use xoff_wire::units::BitRate;
 
-/// Rows of a table, with their headings.
 pub struct Rows {
     headings: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Rows {
-    /// Creates rows from the values of `keys`, a list separated by spaces, in `objects`. A value that is
+    /// Creates a row for each of `objects`, with a column for each of `keys` (separated by spaces). A value that is
     /// itself an object has a column for each of its keys.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
@@ -41,8 +40,8 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in the class, then rows that differ only in the port. If devices are
-    /// shown, ports and devices must count up together.
+    /// Merges rows that differ only in the column `class`, then rows that differ only in port and device. Merged ports
+    /// and devices must have consecutive numbers; without a device column, any ports are merged.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -54,8 +53,7 @@ impl Rows {
         }
     }
 
-    /// Merges rows that differ only in the `folded` columns, provided that each folded cell `joins` the one
-    /// before.
+    /// Merges rows that differ only in the `folded` columns, if each folded cell `joins` the cell before.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {
@@ -84,7 +82,7 @@ impl Rows {
         Rows { rows: groups.into_iter().map(joined).collect(), ..self }
     }
 
-    /// Formats the table with the lines of `preset`, no wider than `width` if given.
+    /// Formats the table with the border style `preset`, no wider than `width` characters.
     pub fn text(self, preset: &str, width: Option<usize>) -> String {
         let mut table = Table::new();
         table.load_preset(preset).set_header(self.headings).add_rows(&self.rows);
@@ -101,12 +99,12 @@ impl Rows {
     }
 }
 
-/// Returns a key as a heading, one word per line, without the suffix `_bps` (cells have the unit).
+/// Returns the heading for a key: one word per line, without the suffix `_bps`, because cells have the unit.
 fn heading(key: &str) -> String {
     key.trim_end_matches("_bps").replace(['_', ' '], "\n")
 }
 
-/// Returns heading and text of a value, or of each field of an object.
+/// Returns heading and text of a value; of an object, those of each field.
 fn columns(key: &str, value: &Value) -> Vec<(String, String)> {
     match value {
         Value::Object(fields) => {
@@ -139,7 +137,7 @@ fn decimal(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-/// Lists names, and writes consecutive ones as a range: `p1-p16, spine`.
+/// Formats names as a list, with consecutive names as a range: `p1-p16, spine`.
 fn names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.into_iter().collect();
     names.dedup();

@@ -10,11 +10,11 @@ use crate::cli::wrapped;
 
 const WIDTH: usize = 80;
 
-/// Tables of ports and classes: the title, the key that an object must have, and columns.
+/// Tables of ports and classes: title, key that an object must have to be listed, and columns.
 const OF_PORTS: [(&str, &str, &str); 9] = [
     ("Ports", "port", "port device speed_bps mtu queues sockets trust routed pvid tagged untagged"),
     (
-        "Rings (entries), receive chunks of a stall",
+        "Ring sizes (entries), and receive chunks for a stall",
         "port",
         "port fill_ring rx_ring tx_ring completion_ring stall_chunks burst_bytes commit_bytes",
     ),
@@ -26,7 +26,7 @@ const OF_PORTS: [(&str, &str, &str); 9] = [
          egress_max_frames queue weight max_rate_bps policy",
     ),
     (
-        "Thresholds of policies beside XOFF and XON (bytes)",
+        "Policy thresholds other than XOFF and XON (bytes)",
         "policy_thresholds",
         "port class policy policy_thresholds",
     ),
@@ -39,13 +39,13 @@ const OF_PORTS: [(&str, &str, &str); 9] = [
         "port class congested",
     ),
     (
-        "Headroom, what may still arrive after XOFF was due (bytes)",
+        "Headroom for frames that arrive after XOFF was due (bytes)",
         "headroom_terms",
         "port class headroom_terms headroom_bytes",
     ),
 ];
 
-/// Tables of the switch: the title, and the key of an object or a list of objects.
+/// Tables of the switch: title, and key of the object or list of objects.
 const OF_SWITCH: [(&str, &str); 5] = [
     ("Workers", "workers"),
     ("Pipeline", "pipeline"),
@@ -71,7 +71,7 @@ pub fn text(view: &Value, verbose: bool) -> String {
     sections.join("\n\n") + "\n"
 }
 
-/// Returns every class of every port, as an object with the keys of both.
+/// Returns an object for each class of each port, with the keys of both.
 fn classes(view: &Value) -> Vec<Value> {
     let of_port = |port: &Value| -> Vec<Value> {
         let class = |class: &Value| {
@@ -89,17 +89,17 @@ fn head(view: &Value, classes: &[Value]) -> String {
     let policies: BTreeSet<&str> = lossless.map(|class| word(&class["policy"])).collect();
     let millis = view["stall_budget_us"].as_f64().unwrap_or_default().round() / 1_000.0;
     paragraph(&format!(
-        "{}: valid; switch {}, {}, {} memory, {}, stall budget {millis} ms, frames of {} bytes or more",
-        word(&view["file"]),
-        word(&view["name"]),
-        ports_of(list(&view["ports"]).len()),
-        word(&view["memory_model"]),
-        if policies.is_empty() {
+        "{file}: valid; switch {name}, {ports}, {memory} memory, {policies}, stall budget {millis} ms, frames of {smallest} bytes or more",
+        file = word(&view["file"]),
+        name = word(&view["name"]),
+        ports = ports_of(list(&view["ports"]).len()),
+        memory = word(&view["memory_model"]),
+        policies = if policies.is_empty() {
             "no lossless class".into()
         } else {
             format!("policy {}", Vec::from_iter(policies).join(", "))
         },
-        view["smallest_frame_bytes"],
+        smallest = view["smallest_frame_bytes"],
     ))
 }
 
@@ -140,12 +140,12 @@ fn totals(view: &Value) -> String {
     });
     let assumed = list(&view["ports"]).iter().any(|port| port["sockets"].is_null());
     paragraph(&format!(
-        "memory {} MiB, and {} MiB in the kernel{}; workers: {}; http: {}",
-        mebibytes("memory_total_bytes"),
-        mebibytes("kernel_memory_bytes"),
-        if assumed { " (one queue assumed of devices that were not asked)" } else { "" },
-        workers.collect::<Vec<_>>().join(", "),
-        view["http"].as_str().unwrap_or("off"),
+        "memory {process} MiB, and {kernel} MiB in the kernel{note}; workers: {workers}; http: {http}",
+        process = mebibytes("memory_total_bytes"),
+        kernel = mebibytes("kernel_memory_bytes"),
+        note = if assumed { " (one queue assumed for devices that were not checked)" } else { "" },
+        workers = workers.collect::<Vec<_>>().join(", "),
+        http = view["http"].as_str().unwrap_or("off"),
     ))
 }
 
@@ -170,7 +170,6 @@ fn tables(view: &Value, classes: &[Value]) -> Vec<String> {
     table("Switch", switch, std::slice::from_ref(view)).into_iter().chain(of_ports).chain(of_switch).collect()
 }
 
-/// Formats a warning or note: its position and message, then the advice.
 fn lines(file: &Value, problem: &Value) -> Vec<String> {
     let place = match (problem["line"].as_u64(), problem["column"].as_u64()) {
         (Some(line), Some(column)) => format!("{}:{line}:{column}: ", word(file)),

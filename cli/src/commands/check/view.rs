@@ -11,7 +11,6 @@ use xoff_flow_control::settings::{
 };
 use xoff_wire::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
 
-/// Describes `config`, read from `file`, on `machine`.
 #[must_use]
 pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
     let (switch, shell) = (&config.switch, &config.shell);
@@ -64,7 +63,6 @@ pub fn view(file: &str, config: &Config, machine: &Machine) -> Value {
     })
 }
 
-/// Describes errors, warnings or notes; lines and columns count from 1.
 #[must_use]
 pub fn problems(problems: &[Problem]) -> Value {
     let problem = |Problem { message, help, position, .. }: &Problem| {
@@ -168,7 +166,7 @@ fn class_view(
         },
         "max_rate_bps": settings.max_rate.map(|rate| rate.bits_per_second()),
         "policy": policy.name(),
-        // Thresholds of the policy beside XOFF and XON.
+        // Thresholds of the policy other than XOFF and XON.
         "policy_thresholds": thresholds.filter(|_| settings.lossless).map(named).collect::<Value>(),
         "congested": congested(port, class, switch),
         "ecn": settings.ecn.map(|ecn| json!({
@@ -185,10 +183,9 @@ fn class_view(
     })
 }
 
-/// Describes the effect of other ports' thresholds on a congested line of `port`.
+/// Returns the times for which thresholds of other ports keep a congested line of `port` busy or delay its frames.
 ///
-/// Returns `None` if thresholds do not decide alone. Those of shared memory depend on its free space, and other
-/// policies on egress queues, rates or other classes.
+/// Returns `None` if more than these thresholds decides: free shared memory, or a policy other than PFC.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);
@@ -206,9 +203,9 @@ fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Opti
     Some(json!({
         // Time for which the bytes queued below XON keep the line busy until peers resume.
         "covered_us": { "one": time(lowest), "all": all(|class| class.xon) },
-        // Waiting time of a frame behind the bytes queued up to XOFF.
+        // Queueing delay of a frame behind the bytes queued up to XOFF.
         "delay_us": { "one": time(highest), "all": all(|class| class.xoff) },
-        // Part of its own worker's stall for which the line can compensate.
+        // Longest stall of the port's worker for which the line makes up afterwards.
         "made_up_us": time(port.burst),
     }))
 }

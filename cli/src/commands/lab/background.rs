@@ -17,11 +17,11 @@ use crate::cli;
 use xoff_lab::network::control::make_directory;
 use xoff_lab::network::{NetworkError, log_file};
 
-/// Report of the background process when the network is up.
+/// Output of the background process once the network is up.
 const UP: &str = "up\n";
 
 pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> {
-    let what = || NetworkError::io("start the process that holds the lab");
+    let what = || NetworkError::io("start the background process of the lab");
     let this = std::env::current_exe().map_err(what())?;
     let file = std::path::absolute(file).map_err(what())?;
     let log = log_file(&network.name);
@@ -49,15 +49,15 @@ pub(super) fn start(network: &Network, file: &Path) -> Result<(), NetworkError> 
     }
     let _ = child.wait();
     if output.is_empty() {
-        output = format!("the process that holds the lab ended; its output is in {}", log.display());
+        output = format!("the background process of the lab ended; see its log {}", log.display());
     }
     Err(NetworkError::NotUp { output: output.trim().to_owned() })
 }
 
-/// Runs the network in this process, the background process, until it is taken down.
+/// Runs the network in this background process until the network is taken down.
 pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miette::Result<ExitCode> {
     let _ = nix::unistd::setsid(); // fails only for a session leader
-    // Until the network is up, this process ends together with `xoff lab up`.
+    // Until the network is up, this process must end together with `xoff lab up`.
     set_pdeathsig(Signal::SIGTERM).into_diagnostic()?;
     let made = load().map_err(miette::Report::from).and_then(Kept::new);
     let kept = match made {
@@ -70,7 +70,7 @@ pub(super) fn keep(load: impl FnOnce() -> Result<Network, NetworkError>) -> miet
     set_pdeathsig(None).into_diagnostic()?;
     let mut stdout = io::stdout();
     if stdout.write_all(UP.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-        // `xoff lab up` is gone, and no user would know of the network.
+        // `xoff lab up` has ended, so no user would know that the network runs.
         return Ok(ExitCode::from(cli::EXIT_CANNOT));
     }
     if let Ok(nowhere) = File::options().write(true).open("/dev/null") {

@@ -1,4 +1,4 @@
-//! `xoff lab check`: the memory needed by a network, calculated before it is made.
+//! `xoff lab check`: calculates the memory that a network needs, without making the network.
 
 use xoff_config::Machine;
 use xoff_config::written::grouped;
@@ -13,13 +13,12 @@ pub(super) fn text(network: &Network, machine: &Machine) -> String {
         .switches
         .iter()
         .map(|(name, plan)| vec![format!("switch {name}"), mebibytes(plan.total), mebibytes(plan.kernel)]);
-    let agents = vec![format!("{} agents of hosts", needs.agents), mebibytes(needs.of_agents()), "0".into()];
+    let agents = vec![format!("{} host agents", needs.agents), mebibytes(needs.of_agents()), "0".into()];
     let rows = table(&["what", "MiB", "MiB in the kernel"], switches.chain([agents]));
-    let available = machine
-        .memory
-        .map_or_else(String::new, |all| format!(" of {} MiB that are available", mebibytes(all)));
+    let available =
+        machine.memory.map_or_else(String::new, |all| format!(" of {} MiB available memory", mebibytes(all)));
     format!(
-        "lab {}: {} hosts, {} switches, {} links\n{rows}\ntakes {} MiB{available}\n",
+        "lab {}: {} hosts, {} switches, {} links\n{rows}\nneeds {} MiB{available}\n",
         network.name,
         network.hosts.len(),
         network.switches.len(),

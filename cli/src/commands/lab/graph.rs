@@ -18,7 +18,7 @@ const BOX_WIDTH: usize = 150;
 const BOX_HEIGHT: usize = 56;
 const LINE: usize = 15;
 
-/// Position of a node: columns in halves, and rows.
+/// Position of a node in the drawing, in half columns and rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Spot {
     half_column: usize,
@@ -35,7 +35,7 @@ impl Spot {
 struct Layout<'a> {
     network: &'a NetworkStatus,
     spots: Vec<(&'a str, Spot)>,
-    /// Wires of the tree: the index of the link, and the lower node.
+    /// Wires of the tree: index of the link, and name of the lower node.
     tree: Vec<(usize, &'a str)>,
     /// Number of columns in use.
     columns: usize,
@@ -107,13 +107,13 @@ fn other_end<'a>(link: &'a LinkStatus, node: &str) -> Option<&'a EndStatus> {
     }
 }
 
-/// Draws the network. Wires show rates since `before`, or totals if there is none.
+/// Draws the network as SVG. Wires show rates since `before`, or totals without `before`.
 pub(super) fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos);
     let layout = Layout::of(now);
     let causes = Causes::of(&now.switches);
     let remarks: Vec<String> = if causes.is_empty() {
-        vec!["nobody is held".into()]
+        vec!["no peer is held".into()]
     } else {
         causes.text().lines().map(str::to_owned).collect()
     };
@@ -136,7 +136,7 @@ pub(super) fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String
     }
     for (line, remark) in remarks.iter().enumerate() {
         let color = if causes.is_empty() { "#777" } else { "#b00020" };
-        // Indentation shows causes, so it is kept.
+        // Keeps the indentation of remarks, which shows which pause caused which.
         let indent = remark.chars().take_while(|c| *c == ' ').count();
         label(&mut svg, (MARGIN + indent * 8, below + line * LINE), "start", color, remark.trim_start());
     }
@@ -193,7 +193,7 @@ fn node(svg: &mut String, network: &NetworkStatus, name: &str, spot: Spot) {
     }
 }
 
-/// Traffic and pauses of a wire, forth from its upper node and back.
+/// Traffic and pauses of a wire, from its upper to its lower node (forth) and back.
 struct Flow {
     forth: Option<String>,
     back: Option<String>,
@@ -210,7 +210,7 @@ fn wire(
     before: Option<&NetworkStatus>,
 ) {
     let lower = layout.tree.iter().find(|(of, _)| *of == index).map(|(_, lower)| *lower);
-    // Upper end first.
+    // Puts the upper end first.
     let (above, below) = match &link.ends {
         [a, b] if lower == Some(&a.node) => (b, a),
         [a, b] => (a, b),
@@ -291,7 +291,7 @@ mod tests {
 
     // proves: lab-account
     #[test]
-    fn a_node_is_in_one_place_and_those_of_a_row_do_not_overlap() {
+    fn nodes_are_placed_once_and_do_not_overlap() {
         let mut network = network();
         let [mut second, mut third] = [0, 1].map(|_| network.switches[0].clone());
         (second.name, third.name) = ("s2".into(), "s3".into());

@@ -30,12 +30,12 @@ const LOG: &str = "warn";
 /// Time for a command to end after SIGTERM, the same as for programs at nodes.
 const TERM_WITHIN: Duration = leftovers::TERM_WITHIN;
 
-/// Running network, with its claim on the name.
+/// Running network, and the claim that reserves its name.
 pub(super) struct Kept {
     up: RunningNetwork,
     events: Receiver<Event>,
     tell: mpsc::Sender<Event>,
-    // Dropped last: once the name is free, nothing of the network remains.
+    // Dropped last: when the name becomes free, nothing of the network remains.
     _claim: Claim,
     _log: Log,
 }
@@ -47,7 +47,7 @@ impl Kept {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
         let claim = Claim::of(&network.name)?;
         for name in leftovers::sweep() {
-            cli::tell(format_args!("removed what lab {name} has left, which was killed"));
+            cli::tell(format_args!("removed leftovers of lab {name}, which was killed"));
         }
         let name = network.name.clone();
         let mut is_stopped = || signals.pending().next().is_some();
@@ -71,7 +71,7 @@ impl Kept {
         self.end(clients)
     }
 
-    /// Ends the network, and sends the account to the clients that asked for the end.
+    /// Ends the network, and sends the account to the clients that requested the end.
     fn end(self, mut clients: Vec<UnixStream>) -> Account {
         let account = self.up.down();
         // The name is freed before clients get their answer.
@@ -160,8 +160,7 @@ fn start(
     child.spawn().map_err(what())
 }
 
-/// Returns whether the terminal itself sends SIGINT to the command: it does if this process is in its
-/// foreground group.
+/// Returns whether the terminal itself sends SIGINT to the command, because this process is in the foreground group.
 fn terminal_sends_sigint() -> bool {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Fields after the name: state, parent, process group, session, terminal, foreground process group.
@@ -169,7 +168,7 @@ fn terminal_sends_sigint() -> bool {
     matches!(fields[..], [_, _, group, _, _, foreground, ..] if group == foreground)
 }
 
-/// Returns the exit code that a shell would report.
+/// Returns the exit code that a shell would report for `status`.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)

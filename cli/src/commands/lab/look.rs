@@ -16,7 +16,6 @@ use xoff_lab::network::view::{Description, HostStatus, LinkStatus};
 use xoff_lab::network::{NetworkError, NetworkStatus};
 
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
-/// Interval over which rates are measured.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 pub(super) fn status(lab: &str, watch: Option<Duration>, json: bool) -> miette::Result<ExitCode> {
@@ -140,7 +139,10 @@ mod tests {
             assert_eq!(at(link).unwrap(), "h1 -i eth0 -U -w file", "{link}");
         }
         assert_eq!(at("h2:eth1").unwrap(), "h2 -i eth1 -U -w file");
-        assert!(matches!(at("h2"), Err(NetworkError::NoLink { .. })), "it has two");
+        assert!(
+            matches!(at("h2"), Err(NetworkError::NoLink { .. })),
+            "the only link of a host with two links was found"
+        );
         assert_eq!(at("s1:h1").unwrap(), "s1 capture h1 -w file");
         assert_eq!(at("s2-s1").unwrap(), "s1 capture s2 -w file");
         assert_eq!(at("s2:s1").unwrap(), "s2 capture s1 -w file");

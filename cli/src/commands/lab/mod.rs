@@ -1,4 +1,4 @@
-//! `xoff lab`: networks from one file.
+//! `xoff lab`: runs networks of hosts and switches, each described by one file.
 
 mod background;
 mod check;
@@ -39,16 +39,16 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// Check a network's file and print the memory it needs.
+    /// Check a network file and print the memory that the network needs.
     Check {
         /// Network file (TOML).
         file: PathBuf,
     },
-    /// Run a command in a network that exists only meanwhile.
+    /// Run a command in a temporary network.
     ///
-    /// Makes the network, runs the command, takes the network down, and prints the account of every frame. Exits
-    /// with 2 if the network cannot be made, and with the command's code if the command fails. Otherwise exits with 0
-    /// if no lossless frame was lost, with 1 if one was, and with 3 if that is not proved.
+    /// Makes the network, runs the command, takes the network down, and prints the account of every frame. Exits with 2
+    /// if the network cannot be made, and with the command's code if the command fails. Otherwise exits with 0 if no
+    /// lossless frame was lost, with 1 if one was, and with 3 if that is not proved.
     Run {
         /// Network file (TOML).
         file: PathBuf,
@@ -151,10 +151,6 @@ struct LabArgs {
     lab: Option<String>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns an error if the command cannot run.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     match &args.command {
         LabCommand::Check { file } => {
@@ -164,7 +160,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::Run { file, json, command } => keep::run(load(file, &here(own))?, command, *json),
         LabCommand::Up { file } => {
-            // Errors in the file are reported here, where the terminal has colours.
+            // Reports errors in the file here, because the background process has no terminal with colours.
             let network = load(file, &here(own))?;
             background::start(&network, file)?;
             cli::print(network.name + "\n")?;
@@ -189,7 +185,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             let description: Description = control::ask(&lab, Request::Describe)?;
             let (node, mut command) = look::capture_command(&description, link, out)?;
             command.extend(arguments.iter().cloned());
-            // Only the network namespace is entered, so that the file is written in this file system.
+            // Enters only the network namespace, so that the command writes the file in the caller's file system.
             at_node(description, &node, enter::enter_network, &command).map(ExitCode::from)
         }
         LabCommand::List => {
@@ -198,7 +194,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
         LabCommand::Child { parent, command } => {
             prctl::set_pdeathsig(Signal::SIGKILL).into_diagnostic()?;
-            // A parent that ended before `prctl` sends no signal.
+            // If the parent ended before `prctl`, no signal comes.
             if getppid().as_raw() != *parent {
                 return Ok(ExitCode::from(cli::EXIT_CANNOT));
             }
@@ -207,9 +203,9 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// Returns this machine's available memory, without its devices and namespaces.
+/// Returns a description of this machine that has only its available memory and the program's own policy.
 ///
-/// A lab makes devices of its own; one of the same name outside is a different device.
+/// Devices and namespaces are left out: a lab makes its own, which may have the same names.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     let memory = machine::available_memory();
     Machine { memory, own_policy: own.cloned(), ..machine::here().without_networks() }
@@ -245,7 +241,7 @@ fn at_node(
         return Err(NetworkError::NoNode { lab, node: node.to_owned(), nodes: names.join(", ") }.into());
     };
     enter(entrance).map_err(NetworkError::io(format!("enter {node} of lab {lab}")))?;
-    let (program, arguments) = command.split_first().expect("clap requires one");
+    let (program, arguments) = command.split_first().expect("clap accepted an empty command");
     let mut program = Program::new(program);
     program.args(arguments).envs(&description.variables).env("XOFF_NODE", node);
     program.env_remove(cli::URL_VARIABLE); // it names a switch outside of the node
@@ -253,7 +249,7 @@ fn at_node(
 }
 
 fn take_place(command: &[String]) -> u8 {
-    let (program, arguments) = command.split_first().expect("clap requires one");
+    let (program, arguments) = command.split_first().expect("clap accepted an empty command");
     failed(&Program::new(program).args(arguments).exec(), command)
 }
 

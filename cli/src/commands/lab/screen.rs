@@ -10,7 +10,7 @@ use xoff_lab::network::account::table;
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// Formats the screen. Traffic is a rate since `before`, or a total if there is none.
+/// Formats the screen. Traffic is a rate since `before`, or a total without `before`.
 #[must_use]
 pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos);
@@ -37,18 +37,18 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     for host in now.hosts.iter().filter(|host| host.lacks_agent()) {
         let _ = writeln!(
             text,
-            "FAILED: {}: its agent is gone or does not answer, and its kernel may not obey pauses; end the lab and make it again",
+            "FAILED: the agent of host {} does not answer, so the host may not obey pauses; end the lab and start it again",
             host.name
         );
     }
     let causes = Causes::of(&now.switches);
     if !causes.is_empty() {
-        text += &format!("\nwho holds whom:\n{}", causes.text());
+        text += &format!("\nheld peers, with causes:\n{}", causes.text());
     }
     text
 }
 
-/// Formats bytes as a total, or as the rate since `before`: a total and its age in nanoseconds.
+/// Formats a number of bytes, or the rate since `before`: an earlier number and its age in nanoseconds.
 pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     match before {
         None => bytes(now),
@@ -56,12 +56,11 @@ pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     }
 }
 
-/// Returns bits per second from byte counts `nanos` apart.
+/// Returns the rate in bits per second between two byte counts that are `nanos` apart.
 pub(super) fn rate(now: u64, before: u64, nanos: u64) -> f64 {
     now.saturating_sub(before) as f64 * 8e9 / nanos.max(1) as f64
 }
 
-/// Returns the nanoseconds between two samples, at least 1.
 pub(super) fn between(now: &NetworkStatus, before: &NetworkStatus) -> u64 {
     now.uptime_nanos.saturating_sub(before.uptime_nanos).max(1)
 }
@@ -117,7 +116,6 @@ pub(super) fn volume(port: &PortStatus) -> (u64, u64) {
     (sum(|class| class.tx_bytes), sum(|class| class.rx_bytes))
 }
 
-/// Lists the classes that satisfy `of`, separated by spaces.
 pub(super) fn classes(port: &PortStatus, of: fn(&ClassStatus) -> bool) -> String {
     let classes = port.classes.iter().filter(|class| of(class));
     classes.map(|class| class.class.to_string()).collect::<Vec<_>>().join(" ")
@@ -162,7 +160,7 @@ mod tests {
 
     // proves: lab-account, lab-lifecycle
     #[test]
-    fn every_node_is_on_the_screen_with_rates_and_pauses() {
+    fn screen_shows_every_node_with_rates_and_pauses() {
         let (before, mut now) = (network(), network());
         now.uptime_nanos += 2_000_000_000;
         now.hosts[0].interfaces[0].counters.as_mut().unwrap().tx_bytes += 250_000;
@@ -174,13 +172,13 @@ mod tests {
         let rates = text(&now, Some(&before));
         line(&rates, &["h1", "eth0", "10.1.0.1", "1.00 Mb/s", "0 b/s"]);
         line(&rates, &["left", "2.00 Mb/s", "class 3 NOW"]);
-        line(&rates, &["who holds whom"]);
+        line(&rates, &["held peers, with causes"]);
         line(&text(&now, None), &["h1", "250 kB"]);
         line(&text(&before, Some(&now)), &["h1", "0 B"]);
         assert!(!rates.contains("FAILED"), "{rates}");
         now.hosts[0].nic = true;
         let without_agent = text(&now, None);
         line(&without_agent, &["h1", "eth0", "AGENT GONE OR SILENT"]);
-        line(&without_agent, &["FAILED: h1: its agent is gone"]);
+        line(&without_agent, &["FAILED: the agent of host h1 does not answer"]);
     }
 }

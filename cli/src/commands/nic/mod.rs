@@ -80,10 +80,10 @@ struct AgentArgs {
     /// Pause the switch while a UDP socket has BYTES of unread data.
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pause_above: Option<Bytes>,
-    /// Pause time of such a pause, in quanta [default: 65535].
+    /// Pause time sent by --pause-above, in quanta [default: 65535].
     #[arg(long, value_name = "QUANTA", value_parser = cli::number(1..=65_535_u16))]
     pause_time: Option<u16>,
-    /// Response time set at the switch's port; warn above it.
+    /// Response time configured at the switch's port; warn above it.
     ///
     /// The agent warns if this host takes longer than the peer_response of the switch's port.
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
@@ -141,14 +141,14 @@ pub struct GuardArgs {
     device: String,
 }
 
-/// Name of the guard's command, which the agent starts.
+/// Name of the command that runs the guard; the agent starts it.
 const GUARD: &str = "nic-guard";
 
-/// Refuses a subcommand after options, which the parser takes for the file.
+/// Refuses the name of a subcommand as a file: the subcommand was written after options.
 fn no_action(file: PathBuf) -> Result<PathBuf, String> {
     match file.to_str() {
         Some(name @ ("check" | "restore" | "status")) => Err(format!(
-            "a subcommand comes before its options, as in `xoff nic {name} --help`; a file of that name is ./{name}"
+            "write the subcommand before its options, as in `xoff nic {name} --help`; for a file of that name, write ./{name}"
         )),
         _ => Ok(file),
     }
@@ -202,16 +202,12 @@ impl CheckArgs {
     }
 }
 
-/// Completes the wishes of the command line by those of the file.
+/// Combines the settings of the command line with those of the file; the command line wins.
 fn settings(wishes: NicWishes, file: Option<&Path>) -> miette::Result<NicSettings> {
     let file = file.map(NicWishes::load).transpose()?;
     wishes.over(file.unwrap_or_default()).settings().into_diagnostic()
 }
 
-/// Runs the agent, or one of the other actions.
-///
-/// # Errors
-/// Returns an error if the agent cannot start or has to end.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     match &args.command {
         None => obey(&settings(args.agent.wishes(), args.agent.file.as_deref())?),
@@ -221,10 +217,6 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// Guards the queues of an agent; see [`guard`].
-///
-/// # Errors
-/// Returns an error if the queues cannot be guarded.
 pub fn run_guard(args: &GuardArgs) -> miette::Result<ExitCode> {
     guard::stand(&args.device).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
@@ -233,12 +225,14 @@ pub fn run_guard(args: &GuardArgs) -> miette::Result<ExitCode> {
 fn restore(device: &str) -> miette::Result<ExitCode> {
     let ifindex = egress::index_of(device).into_diagnostic()?;
     let Some(removed) = Egress::restore(ifindex).into_diagnostic()? else {
-        cli::print(format!("nothing to put back: no xoff that was killed has left anything at {device}\n"))?;
+        cli::print(format!("nothing to restore: no killed xoff has left settings at {device}\n"))?;
         return Ok(ExitCode::SUCCESS);
     };
     removed.warnings.iter().for_each(|warning| cli::tell(format_args!("warning: {warning}")));
     let left: u64 = removed.lost.iter().sum();
-    cli::print(format!("put back what was at {device} before; {left} frames had not left its queues\n"))?;
+    cli::print(format!(
+        "restored the earlier settings of {device}; {left} frames in its queues were lost\n"
+    ))?;
     Ok(if removed.warnings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_CANNOT) })
 }
 
@@ -250,7 +244,7 @@ fn obey(settings: &NicSettings) -> miette::Result<ExitCode> {
     }
     let http = settings.http.as_ref().map(|at| control::listen(at, None, &settings.http_hosts));
     let http = http.transpose().map_err(|error| {
-        miette!("{error}. Each agent of a network namespace serves at an address of its own: --http 127.0.0.1:9466, or --http off")
+        miette!("{error}. Give each agent of a network namespace its own address, such as --http 127.0.0.1:9466, or --http off")
     })?;
     let program = std::env::current_exe().into_diagnostic()?;
     let mut guard = Command::new(program);
@@ -279,10 +273,7 @@ fn conclude(view: &NicView, removed: &Removed) -> ExitCode {
     let dropped: u64 = lossless.iter().map(|class| view.dropped[class.index()].get()).sum();
     let left: u64 = lossless.iter().map(|class| removed.lost[class.index()]).sum();
     if left > 0 {
-        tracing::error!(
-            left,
-            "frames of lossless classes had not left when the queues were taken away, and are lost"
-        );
+        tracing::error!(left, "removing the agent's queues dropped queued frames of lossless classes");
     }
     let at = |quantile| view.response.quantile(quantile).map_or_else(|| "-".to_owned(), quantity::time);
     tracing::info!(
@@ -318,12 +309,12 @@ fn render(facts: &Facts) -> String {
     let mac_control = match facts.mac_control {
         MacControl::Received => "reaches this host",
         MacControl::Swallowed => "does not reach this host",
-        MacControl::Unknown => "nothing is known against it",
+        MacControl::Unknown => "no known obstacle to MAC control",
     };
     let lines = [
         ("device", facts.device.as_str()),
-        ("driver", facts.driver.as_deref().unwrap_or("not told")),
-        ("stopped by", facts.leaf.unwrap_or("nothing that this kernel has")),
+        ("driver", facts.driver.as_deref().unwrap_or("unknown")),
+        ("stopped by", facts.leaf.unwrap_or("no queueing discipline of this kernel")),
         ("offloads", &facts.offloads),
         ("MAC control", mac_control),
         ("real time", if facts.real_time { "allowed" } else { "not allowed" }),
@@ -413,7 +404,7 @@ mod tests {
             "warning: slow\n",
             "timeout of 18",
         ] {
-            assert!(text.contains(part), "{part} is not in {text}");
+            assert!(text.contains(part), "the facts lack {part}: {text}");
         }
     }
 }

@@ -13,7 +13,7 @@ use xoff_switch::client::{self, Silent};
 /// Show a running agent.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Address of the agent: a URL, or unix: and the path of a socket.
+    /// Address of the agent: a URL or unix:PATH.
     #[arg(long, value_name = "URL", env = URL_VARIABLE, default_value_t = format!("http://{DEFAULT_HTTP}"), value_parser = client::url)]
     url: String,
     /// Print one JSON object.
@@ -21,14 +21,13 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Prints the status of an agent.
 pub(super) fn run(Args { url, json }: &Args) -> miette::Result<()> {
     let body = fetch(url).map_err(|error| miette::miette!("{}", describe(&error)))?;
     if *json {
         return cli::print(body + "\n");
     }
     let status: NicStatus = serde_json::from_str(&body).map_err(|error| {
-        miette::miette!("{url} is no status of an agent of this version of xoff: {error}")
+        miette::miette!("the reply of {url} is not the status of an agent of this version of xoff: {error}")
     })?;
     cli::print(render(&status))
 }
@@ -36,7 +35,7 @@ pub(super) fn run(Args { url, json }: &Args) -> miette::Result<()> {
 fn describe(error: &StatusError) -> String {
     match error {
         StatusError::Silent(Silent { url, error }) => {
-            let start = "start one with `xoff nic --device INTERFACE --speed RATE`, or say where it serves with --url";
+            let start = "start an agent with `xoff nic --device INTERFACE --speed RATE`, or give its address with --url";
             client::silence(url, error, "agent", start)
         }
         other => other.to_string(),
@@ -55,16 +54,16 @@ fn render(status: &NicStatus) -> String {
         if status.real_time { "" } else { ", WITHOUT real-time priority" },
     );
     text += &format!(
-        "stopped after p50 {}, p99 {}, at most {}, in {} pauses; the switch's port needs peer_response = \"{}\"{}\n",
+        "response to {} pauses: p50 {}, p99 {}, longest {}; the switch's port needs peer_response = \"{}\"{}\n",
+        grouped(reaction.count),
         time(reaction.p50_nanos),
         time(reaction.p99_nanos),
         span(status.obey_reaction_max_nanos),
-        grouped(reaction.count),
         xoff_config::quantity::time(xoff_wire::units::Nanos(status.peer_response_nanos)),
         if status.peer_response_measured { "" } else { " (not measured yet)" },
     );
     text += &format!(
-        "received: {} PFC, {} with rates, {} PAUSE ({} not obeyed), {} CNMs\n",
+        "received frames: {} PFC, {} with rates, {} PAUSE ({} not obeyed), {} CNMs\n",
         status.pfc_frames_received,
         status.rate_frames_received,
         status.pause_frames_received,
@@ -78,7 +77,7 @@ fn render(status: &NicStatus) -> String {
     }
     if let Some(backlog) = status.receive_backlog_bytes {
         text += &format!(
-            "{} in the fullest UDP socket; {} PFC frames sent\n",
+            "{} unread in the fullest UDP socket; {} PFC frames sent\n",
             bytes(backlog),
             status.pause_frames_sent
         );

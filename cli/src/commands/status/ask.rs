@@ -10,62 +10,40 @@ use xoff_switch::control::status::Status;
 use xoff_switch::control::{AddressPage, RoutePage};
 use xoff_switch::router::tables::Row;
 
-/// Timeout, longer than the switch waits for silent workers.
+/// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum size of a reply in bytes, above the status of a switch with the maximum number of ports.
+/// Maximum size of a reply in bytes; even the status of a switch with the maximum number of ports is smaller.
 const BODY_MAX: u64 = 64 << 20;
-/// Maximum characters quoted of an error reply.
+/// Maximum characters quoted from an error reply.
 const QUOTED_MAX: usize = 200;
 
-/// Reason why no status can be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
-    /// No switch answered.
     #[error(transparent)]
     Silent(#[from] Silent),
-    /// The server refused the request.
     #[error("{url} answers with HTTP status {status}: {message}")]
-    Refused {
-        /// Address of the server.
-        url: String,
-        /// HTTP status code.
-        status: u16,
-        /// First line of the reply.
-        message: String,
-    },
-    /// The reply is not a status.
-    #[error("{url} is no status of this version of xoff: {error}")]
-    Foreign {
-        /// Address of the server.
-        url: String,
-        /// Parse error of the reply.
-        error: serde_json::Error,
-    },
-    /// No switch has a socket in this directory.
+    Refused { url: String, status: u16, message: String },
+    #[error("the reply of {url} is not a status of this version of xoff: {error}")]
+    Foreign { url: String, error: serde_json::Error },
     #[error(
-        "no switch has a socket in {0}: have it serve at one, by http = \"unix:{0}/NAME.sock\", or say where it serves with --url"
+        "no switch has a socket in {0}: configure the switch with http = \"unix:{0}/NAME.sock\", or give its address with --url"
     )]
     None(&'static str),
-    /// `--port` names an unknown port.
-    #[error("the switch has no port {name:?}; it has {valid_names}")]
+    #[error("the switch has no port {name:?}; its ports are {valid_names}")]
     NoSuchPort {
-        /// Name given by the user.
         name: String,
         /// Names of the switch's ports.
         valid_names: String,
     },
-    /// The option does not apply to this view.
-    #[error("{option} is not for `xoff status{of}`: {why}")]
+    #[error("{option} does not apply to `xoff status{of}`: {why}")]
     Meaningless {
-        /// Name of the option.
         option: &'static str,
         /// Argument of `xoff status`, after a space.
         of: String,
         /// Reason, with the place where the option applies.
         why: &'static str,
     },
-    /// Standard output cannot be written.
-    #[error("cannot write: {0}")]
+    #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
 }
 
@@ -95,7 +73,6 @@ fn status(url: &str, what: Option<What>) -> Result<Status, StatusError> {
     Ok(status)
 }
 
-/// Fetches all MAC addresses of the switch, page by page.
 fn addresses(url: &str) -> Result<Vec<xoff_switch::control::status::FdbEntry>, StatusError> {
     let (mut all, mut path) = (Vec::new(), "/addresses?limit=10000".to_owned());
     loop {
@@ -108,7 +85,6 @@ fn addresses(url: &str) -> Result<Vec<xoff_switch::control::status::FdbEntry>, S
     }
 }
 
-/// Fetches all routes of the switch's kernel, page by page.
 fn routes(url: &str) -> Result<Vec<Row>, StatusError> {
     let (mut all, mut from) = (Vec::new(), 0);
     loop {
@@ -140,12 +116,12 @@ fn get(url: &str, path: &str) -> Result<String, StatusError> {
     if answer.status().is_success() {
         return Ok(body);
     }
-    let message = first_line(&body).unwrap_or_else(|| "empty reply; is it a switch of this version?".into());
+    let message = first_line(&body)
+        .unwrap_or_else(|| "the reply is empty; the server may be no switch of this version".into());
     Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), message })
 }
 
-/// Returns the first non-empty line without control characters, limited to [`QUOTED_MAX`]: the server
-/// may be no switch at all.
+/// Returns the first non-empty line without control characters, cut to [`QUOTED_MAX`]: any server may have replied.
 fn first_line(body: &str) -> Option<String> {
     let plain = |line: &str| line.chars().filter(|c| !c.is_control()).take(QUOTED_MAX).collect::<String>();
     body.lines().map(plain).find(|line| !line.trim().is_empty())
@@ -165,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusal_quotes_the_server() {
+    fn http_error_quotes_the_servers_reply() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", server.local_addr().unwrap());
         let serve = thread::spawn(move || {
@@ -190,7 +166,7 @@ mod tests {
     fn missing_server_error_suggests_action() {
         // Nothing can listen on port 0.
         let message = fetch("http://127.0.0.1:0").map_err(|error| error.to_string());
-        let message = message.expect_err("nobody serves on port 0");
+        let message = message.expect_err("a server answered on port 0");
         assert!(message.starts_with("no switch answers at http://127.0.0.1:0: "), "{message}");
         assert!(
             message.ends_with("start one with `xoff run`, or say where it serves with --url"),

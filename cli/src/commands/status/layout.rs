@@ -3,7 +3,6 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use xoff_switch::control::status::ClassStatus;
 
-/// Returns whether any frame of the class was received, sent, paused or dropped.
 pub(super) fn has_traffic(class: &ClassStatus) -> bool {
     let pauses = class.pause_sent.xoff + class.pause_received.xoff;
     class.rx_frames + class.tx_frames + pauses + class.drops.values().sum::<u64>() > 0
@@ -29,7 +28,7 @@ pub(in crate::commands) fn table(header: &[&str], rows: impl Iterator<Item = Vec
             "XDP",
             "class",
             "dropped",
-            "dropped unseen",
+            "kernel drops",
             "ports",
             "state",
             "shadow policy",

@@ -55,7 +55,7 @@ pub struct Args {
     what: Option<What>,
     /// Address of the switch. May be repeated.
     ///
-    /// A URL, or unix: and the path of a socket. [default: http://127.0.0.1:9464]
+    /// A URL or unix:PATH. [default: http://127.0.0.1:9464]
     #[arg(long, value_name = "URL", env = URL_VARIABLE, value_parser = url)]
     url: Vec<String>,
     /// Show all switches with a socket in /run/xoff, in any namespace.
@@ -111,10 +111,6 @@ enum What {
     Schema,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns an error if no switch answers or the output cannot be written.
 pub fn run(args: &Args) -> Result<(), StatusError> {
     args.check()?;
     match show(args) {
@@ -162,12 +158,12 @@ impl Args {
         let of_ports = !matches!(self.what, Some(What::Routes | What::Causes | What::Schema));
         let of_switches = self.what != Some(What::Schema);
         let given = [
-            ("--dot", self.dot, self.what == Some(What::Causes), "it draws `xoff status causes`"),
-            ("--all", self.all, of_switches, "no switch is asked"),
-            ("--watch", self.watch.is_some(), of_switches, "it stays as it is"),
-            ("--port", !self.port.is_empty(), of_ports, "there is nothing in it by port"),
-            ("--class", !self.class.is_empty(), of_classes, "there is nothing in it by class"),
-            ("--congested", self.congested, of_classes, "there is nothing in it by class"),
+            ("--dot", self.dot, self.what == Some(What::Causes), "only `xoff status causes` is a graph"),
+            ("--all", self.all, of_switches, "this view queries no switch"),
+            ("--watch", self.watch.is_some(), of_switches, "this view never changes"),
+            ("--port", !self.port.is_empty(), of_ports, "this view is not divided by ports"),
+            ("--class", !self.class.is_empty(), of_classes, "this view is not divided by classes"),
+            ("--congested", self.congested, of_classes, "this view is not divided by classes"),
         ];
         let meaningless = given.into_iter().find(|(_, is_given, has_meaning, _)| *is_given && !has_meaning);
         meaningless.map_or(Ok(()), |(option, _, _, why)| {
@@ -194,7 +190,6 @@ impl Args {
         }
     }
 
-    /// Queries the switches for the terminal screen.
     #[cfg(feature = "screen")]
     fn look(&self, past: &mut Past) -> Result<Look, StatusError> {
         if self.what.is_some() {
@@ -219,7 +214,6 @@ impl Args {
         }
     }
 
-    /// Returns the address of the switch if exactly one is queried.
     fn only(&self) -> Option<&str> {
         match &self.url[..] {
             [] if !self.all => Some(DEFAULT_URL),
@@ -265,7 +259,7 @@ impl Args {
         Ok(Value::from(values).to_string())
     }
 
-    /// Formats the graph of causes over the switches that answer; names those that do not.
+    /// Formats which pause caused which over all switches that answer, and lists the other switches.
     fn causes(&self, replies: Vec<SwitchReply>) -> Result<String, StatusError> {
         let (mut switches, mut silent) = (Vec::new(), Vec::new());
         for reply in replies {
@@ -297,7 +291,7 @@ impl Args {
 fn pick(reply: SwitchReply, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
     let SwitchReply { url, status } = reply;
     let picked = status.and_then(|status| {
-        // A restarted switch has new counters.
+        // The counters of a restarted switch begin at zero again.
         let before = past.insert(url.clone(), status.clone());
         let before = before.filter(|before| before.uptime_nanos < status.uptime_nanos);
         Ok((selection.of(&status, before.as_ref())?, before))
@@ -310,7 +304,7 @@ pub(super) fn period(text: &str) -> Result<Duration, String> {
     let period = quantity::parse_time(text).map(|time| Duration::from_nanos(time.0));
     period
         .filter(|&period| period >= Duration::from_millis(100))
-        .ok_or_else(|| "it has to be a time of at least 100ms, such as 2s or 500ms".into())
+        .ok_or_else(|| "the period must be a time of at least 100ms, such as 2s or 500ms".into())
 }
 
 #[cfg(test)]
@@ -318,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_period_has_a_unit_and_a_least_value() {
+    fn refresh_period_needs_a_unit_and_is_at_least_100_ms() {
         assert_eq!(period("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(period("100ms"), Ok(Duration::from_millis(100)));
         for bad in ["99ms", "0", "3", "", "s", "-1s", "1m", "99999999999999999999s"] {
@@ -344,11 +338,14 @@ mod tests {
         assert_eq!(refused(args(Some(What::Causes), &[], true)), None);
         assert_eq!(refused(args(Some(What::Mac), &["p1"], false)), None);
         let refusal = refused(args(None, &[], true));
-        assert_eq!(refusal.as_deref(), Some("--dot is not for `xoff status`: it draws `xoff status causes`"));
+        assert_eq!(
+            refusal.as_deref(),
+            Some("--dot does not apply to `xoff status`: only `xoff status causes` is a graph")
+        );
         let refusal = refused(args(Some(What::Causes), &["p1"], false));
-        let expected = "--port is not for `xoff status causes`: there is nothing in it by port";
+        let expected = "--port does not apply to `xoff status causes`: this view is not divided by ports";
         assert_eq!(refusal.as_deref(), Some(expected));
         let classes = Args { class: vec![3], ..args(Some(What::Mac), &[], false) };
-        assert!(refused(classes).is_some_and(|refusal| refusal.starts_with("--class is not for")));
+        assert!(refused(classes).is_some_and(|refusal| refusal.starts_with("--class does not apply to")));
     }
 }

@@ -38,7 +38,7 @@ fn mismatches(ports: &[&PortStatus]) -> String {
         let mismatches = port.lldp.mismatches.iter();
         mismatches.map(|it| vec![port.name.clone(), it.kind.clone(), it.detail.clone()])
     });
-    table(&["port", "differs", "how"], rows)
+    table(&["port", "mismatch", "detail"], rows)
 }
 
 /// Formats the counts of malformed, discarded and excess LLDP information.
@@ -46,12 +46,12 @@ fn refused(ports: &[&PortStatus]) -> String {
     let rows = ports.iter().flat_map(|port| {
         let LldpStatus { malformed, discarded, too_many, .. } = &port.lldp;
         let malformed = malformed.iter().map(|(reason, count)| (format!("malformed: {reason}"), *count));
-        let discarded = discarded.iter().map(|(reason, count)| (format!("left out: {reason}"), *count));
+        let discarded = discarded.iter().map(|(reason, count)| (format!("discarded: {reason}"), *count));
         let all = malformed.chain(discarded).chain([("too many neighbors".into(), *too_many)]);
         let some = all.filter(|(_, count)| *count > 0);
         some.map(|(what, count)| vec![port.name.clone(), what, count.to_string()]).collect::<Vec<_>>()
     });
-    table(&["port", "not heeded", "times"], rows)
+    table(&["port", "ignored", "times"], rows)
 }
 
 fn listed(classes: &[u8]) -> String {
@@ -61,7 +61,6 @@ fn listed(classes: &[u8]) -> String {
     }
 }
 
-/// Cuts a neighbor's text to the width of a column.
 fn cut(text: &str) -> String {
     const MOST: usize = 32;
     match text.char_indices().nth(MOST) {
@@ -78,7 +77,7 @@ mod tests {
     use xoff_switch::control::status::{MismatchStatus, NeighborStatus, PfcStatus};
 
     #[test]
-    fn neighbors_and_where_they_differ_are_printed() {
+    fn neighbors_and_their_mismatches_are_printed() {
         let mut status = status();
         let text =
             |status: &xoff_switch::control::status::Status| tables(&status.ports.iter().collect::<Vec<_>>());

@@ -28,7 +28,7 @@ pub(super) fn halt_table(ports: &[&PortStatus]) -> String {
             vec![port.name.clone(), class.class.to_string(), halts]
         })
     });
-    table(&["port", "class", "full, and halted the pipeline"], rows)
+    table(&["port", "class", "halts by the full queue"], rows)
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use super::layout::{has_traffic, table};
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{ClassStatus, FlowStatus, PortStatus, ShadowStatus};
 
-/// Formats congestion points that have taken a sample.
 pub(super) fn congestion_table(ports: &[&PortStatus]) -> String {
     let header = ["port", "class", "samples", "feedback last", "CNMs", "feedback mean", "not sent"];
     let of_port = |port: &&PortStatus| {
@@ -32,9 +31,8 @@ pub(super) fn congestion_table(ports: &[&PortStatus]) -> String {
     if rows.is_empty() { String::new() } else { table(&header, rows.into_iter()) }
 }
 
-/// Formats ports that have sent or received rates (GFC).
 pub(super) fn rate_table(ports: &[&PortStatus]) -> String {
-    let header = ["port", "asked of peer", "kept for peer", "rate frames in / out"];
+    let header = ["port", "requested from peer", "obeyed for peer", "rate frames in / out"];
     let active = ports.iter().filter(|port| port.rate_frames_sent + port.rate_frames_received > 0);
     let rows = active.map(|port| {
         vec![
@@ -56,7 +54,7 @@ fn rates(port: &PortStatus, rate: impl Fn(&ClassStatus) -> Option<u64>) -> Strin
 
 /// Formats the classes whose peers understand lists of flows (OFC) and that satisfy `wanted`.
 pub(super) fn flow_table(ports: &[&PortStatus], wanted: fn(&FlowStatus) -> bool) -> String {
-    let header = ["port", "class", "flows asked to pause", "paused by peer", "lists in / out", "fallbacks"];
+    let header = ["port", "class", "flow pauses requested", "paused by peer", "lists in / out", "fallbacks"];
     let rows = ports.iter().flat_map(|port| {
         let classes = port.classes.iter().filter_map(|class| Some((class.class, class.flows?)));
         let wanted = classes.filter(|(_, flows)| wanted(flows));
@@ -71,14 +69,13 @@ fn flow_row(port: &str, class: u8, flows: &FlowStatus) -> Vec<String> {
     vec![
         port.into(),
         class.to_string(),
-        format!("{} now, {} in all", grouped(requests.requested), grouped(requests.flow_pauses)),
+        format!("{} now, {} in total", grouped(requests.requested), grouped(requests.flow_pauses)),
         format!("{} now", grouped(flows.paused)),
         format!("{} / {}", grouped(received), grouped(sent)),
         grouped(flows.fallbacks),
     ]
 }
 
-/// Returns the numbers of flow lists received from the peer and sent to it.
 pub(super) const fn lists(flows: &FlowStatus) -> [u64; 2] {
     let received = flows.pause_frames_received + flows.resume_frames_received;
     [received, flows.pause_frames_sent + flows.resume_frames_sent]
@@ -86,7 +83,8 @@ pub(super) const fn lists(flows: &FlowStatus) -> [u64; 2] {
 
 /// Formats the shadow policies that satisfy `wanted`, for lossless classes with traffic.
 pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> bool) -> String {
-    let header = ["port", "class", "shadow policy", "would have held", "would have asked", "would have lost"];
+    let header =
+        ["port", "class", "shadow policy", "would have held", "would have requested", "would have lost"];
     let rows = ports.iter().flat_map(|port| {
         let classes = port.classes.iter().filter(|class| class.lossless && has_traffic(class));
         classes.flat_map(|class| {

@@ -37,9 +37,9 @@ fn of_via(via: &RowVia, ways: usize) -> String {
     if via.is_dead {
         text += " (dead)";
     } else if !via.is_of_switch {
-        text += " (by the kernel)";
+        text += " (only for the kernel)";
     } else if via.gateway.is_some() && via.station.is_none() {
-        text += " (not known yet)";
+        text += " (MAC address unknown)";
     }
     text
 }
@@ -85,10 +85,10 @@ mod tests {
                 "10.9.0.0/16",
                 "unicast",
                 "20",
-                "10.0.0.1 at up1 x 2, fe80::1 at up2 (not known yet), 10.0.0.3 at up3 (dead)",
+                "10.0.0.1 at up1 x 2, fe80::1 at up2 (MAC address unknown), 10.0.0.3 at up3 (dead)",
             ],
         );
-        line(&text, &["main", "10.1.0.0/24", "eth0 (by the kernel)"]);
+        line(&text, &["main", "10.1.0.0/24", "eth0 (only for the kernel)"]);
         line(&text, &["local", "10.1.0.1/32", "local"]);
         line(&text, &["100", "fd00::/8", "blackhole"]);
     }

@@ -42,10 +42,10 @@ impl Selection {
     }
 }
 
-/// Returns whether a class is congested or paused, or was paused since its port was `past`.
+/// Returns whether a class is congested, paused, or was paused since `past`.
 ///
-/// Paused: its peer is held or holds it, by class, flow or rate, or there is a storm. Congested: ingress has reached
-/// XOFF, or the egress queue is over half full or halts the pipeline.
+/// Paused: the port holds the peer or the peer holds the port, by class, flow or rate; or there is a pause storm.
+/// Congested: ingress has reached XOFF, or the egress queue is over half full or halts the pipeline.
 pub(super) fn is_congested(class: &ClassStatus, past: Option<&PortStatus>) -> bool {
     let past = past.and_then(|port| port.classes.iter().find(|it| it.class == class.class));
     let was_paused = past.is_some_and(|past| {
@@ -75,13 +75,13 @@ mod tests {
 
     // proves: status
     #[test]
-    fn ports_and_classes_are_picked_and_a_port_must_exist() {
+    fn selection_by_port_and_class_refuses_unknown_port() {
         let selection = Selection { ports: vec!["right".into()], classes: vec![3, 5], congested: false };
         assert_eq!(names(&selection.of(&status(), None).unwrap()), [("right", vec![3, 5])]);
         assert!(Selection::default().is_everything() && !selection.is_everything());
         let selection = Selection { ports: vec!["middle".into()], ..Default::default() };
         let error = selection.of(&status(), None).unwrap_err().to_string();
-        assert_eq!(error, "the switch has no port \"middle\"; it has left, right");
+        assert_eq!(error, "the switch has no port \"middle\"; its ports are left, right");
     }
 
     // proves: status

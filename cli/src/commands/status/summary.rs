@@ -34,7 +34,7 @@ pub(super) fn verdict(status: &Status) -> String {
         0 => String::new(),
         frames => {
             let at_least = if verdict.unseen_at_least { "at least " } else { "" };
-            format!(", {at_least}{} that may be lossless lost before or behind the switch", grouped(frames))
+            format!(", {at_least}{} frames that may be lossless lost outside the switch", grouped(frames))
         }
     };
     let lossy: String = verdict.unseen_lossy_at.iter().map(|lost| format!("\n{lost}")).collect();
@@ -58,7 +58,7 @@ fn peer(port: &PortStatus) -> Option<String> {
     let speed = scaled(port.speed_bits_per_second as f64, "b/s");
     let fast = port.peer.too_fast.then(|| {
         format!(
-            "sends faster than its speed of {speed} ({} bytes too many, {} frames too many after XOFF)",
+            "sends faster than the port's speed of {speed} ({} bytes too many, {} frames too many after XOFF)",
             grouped(port.peer.overspeed_bytes),
             frames(|class| class.response.excess_frames)
         )
@@ -66,11 +66,17 @@ fn peer(port: &PortStatus) -> Option<String> {
     let late = port.peer.too_late.then(|| {
         let declared = port.peer.response_declared_nanos.map_or("nothing".into(), span);
         let late = frames(|class| class.response.late_frames);
-        format!("sends while it is paused, for longer than a response of {declared} allows ({late} frames too late)")
+        format!(
+            "sends while paused, for longer than its declared response of {declared} ({late} frames too late)"
+        )
     });
     let faults: Vec<String> = fast.into_iter().chain(late).collect();
     (!faults.is_empty()).then(|| {
-        format!("\nPEER: that of {} {}; see `xoff status headroom`", port.name, faults.join(", and "))
+        format!(
+            "\nPEER: the peer of port {} {}; see `xoff status headroom`",
+            port.name,
+            faults.join(", and ")
+        )
     })
 }
 
@@ -78,13 +84,15 @@ fn looped(port: &PortStatus) -> Option<String> {
     let other = port.loop_with.as_ref()?;
     let now = if port.looped { ", NOW" } else { "" };
     Some(format!(
-        "\nLOOP: {} and {other} seem to be connected outside; found {} x{now}",
+        "\nLOOP: {} and {other} seem to be connected outside the switch; detected {} x{now}",
         port.name, port.loops
     ))
 }
 
 pub(super) fn ledger(status: &Status) -> String {
-    let Some(books) = status.ledger else { return "ledger: not every worker answers".into() };
+    let Some(books) = status.ledger else {
+        return "ledger: unknown, because not every worker answers".into();
+    };
     let state = if books.balanced { "balanced".into() } else { format!("{} MISSING", books.missing) };
     let Books { received, copied, made, taken_over, sent, dropped, consumed, handed_over, held, .. } = books;
     let came = sum([
@@ -121,7 +129,7 @@ mod tests {
 
     // proves: ledger
     #[test]
-    fn ledger_sides_are_equal() {
+    fn printed_ledger_has_equal_sides() {
         let mut status = status();
         status.ledger = Some(Books {
             received: 1_000,
@@ -147,7 +155,7 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn a_peer_that_is_not_as_declared_is_named() {
+    fn peer_that_exceeds_its_declaration_is_named() {
         let mut status = status();
         assert!(!render(&status, None).contains("PEER"));
         status.ports[0].peer.too_fast = true;
@@ -159,8 +167,13 @@ mod tests {
         let text = render(&status, None);
         line(
             &text,
-            &["PEER: that of left sends faster", "1.00 Gb/s", "7,000 bytes", "12 frames too many after XOFF"],
+            &[
+                "PEER: the peer of port left sends faster",
+                "1.00 Gb/s",
+                "7,000 bytes",
+                "12 frames too many after XOFF",
+            ],
         );
-        line(&text, &["PEER: that of right sends while it is paused", "20.0 ms", "5 frames too late"]);
+        line(&text, &["PEER: the peer of port right sends while paused", "20.0 ms", "5 frames too late"]);
     }
 }

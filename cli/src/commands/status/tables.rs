@@ -13,7 +13,7 @@ use xoff_switch::control::status::{
 };
 use xoff_switch::control::{Link, ProgramState};
 
-/// Formats the text. Traffic is a rate since `before`, or a total if there is none.
+/// Formats the whole status. Traffic is a rate since `before`, or a total without `before`.
 pub(super) fn render(now: &Status, before: Option<&Status>) -> String {
     let ports: Vec<&PortStatus> = now.ports.iter().collect();
     let mut parts = vec![heading(now), policies(now), pipeline(now), verdict(now), ledger(now)];
@@ -29,7 +29,6 @@ pub(super) fn render(now: &Status, before: Option<&Status>) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// Frames and bytes in one direction.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Traffic {
     pub frames: u64,
@@ -74,7 +73,6 @@ impl<'a> Before<'a> {
         Some(Before { port, seconds: (now.uptime_nanos - before.uptime_nanos) as f64 / 1e9 })
     }
 
-    /// Returns the previous status of the same classes.
     pub fn classes(self, now: &[ClassStatus]) -> impl Iterator<Item = &'a ClassStatus> {
         self.port.classes.iter().filter(|class| now.iter().any(|it| it.class == class.class))
     }
@@ -101,7 +99,7 @@ pub(super) fn port_table(ports: &[&PortStatus], now: &Status, before: Option<&St
         "sent",
         "PFC in / out",
         "lost",
-        "dropped unseen",
+        "kernel drops",
     ];
     let rows = ports.iter().map(|port| {
         let before = Before::of(port, now, before);
@@ -163,7 +161,7 @@ pub(super) fn losses(port: &PortStatus) -> impl Iterator<Item = (&'static str, &
 /// Formats the kernel's drops and refused transmissions of a port in one cell.
 pub(super) fn unseen(port: &PortStatus) -> String {
     let kicks = port.xdp_statistics.iter().filter(|xdp| xdp.tx_failed_kicks > 0).map(|xdp| {
-        format!("refused to send {} times (error {})", grouped(xdp.tx_failed_kicks), xdp.tx_failed_errno)
+        format!("transmission refused {} times (error {})", grouped(xdp.tx_failed_kicks), xdp.tx_failed_errno)
     });
     let losses: Vec<String> = losses(port)
         .map(|(whose, reason, frames)| format!("{whose} {reason} {}", grouped(frames)))
@@ -244,7 +242,6 @@ pub(super) fn drops(class: &ClassStatus) -> String {
     if drops.is_empty() { "-".into() } else { drops.join(", ") }
 }
 
-/// Formats classes whose watchdog has found a storm.
 fn storm_table(ports: &[&PortStatus]) -> String {
     let header = ["port", "class", "watchdog", "storms", "dropped", "forwarded", "last storm"];
     let rows = ports.iter().flat_map(|port| {
@@ -286,7 +283,7 @@ fn worker_table(workers: &[WorkerStatus]) -> String {
         "state",
         "longest gap",
         "stalls beyond budget",
-        "XOFF sent after p50 / p99 up to",
+        "XOFF delay p50 / p99 up to",
     ];
     let rows = workers.iter().enumerate().map(|(index, worker)| {
         let state = match worker.state {
@@ -333,12 +330,12 @@ pub(super) mod tests {
         line(
             &text,
             &[
-                "lossless classes: 71 lost, 6 that may be lossless lost before or behind the switch",
+                "lossless classes: 71 lost, 6 frames that may be lossless lost outside the switch",
                 "least headroom left 17,655 bytes",
             ],
         );
         line(&text, &["NOT PROVED: left: its drop counters cannot be read: nobody knows"]);
-        line(&text, &["LOOP: right and left seem to be connected outside; found 2 x, NOW"]);
+        line(&text, &["LOOP: right and left seem to be connected outside the switch; detected 2 x, NOW"]);
         line(&text, &["ledger: balanced; 0 received = 0 sent"]);
         line(&text, &["left", "l0", "up", "1.00 Gb/s", "generic, copy", "xdp rx_ring_full 2"]);
         let class = line(
@@ -356,7 +353,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn rates_are_printed_where_there_were_any() {
+    fn rates_are_printed_only_after_rate_frames() {
         let mut status = status();
         assert!(!render(&status, None).contains("rate frames"));
         status.ports[0].rate_frames_sent = 1_200;
@@ -370,13 +367,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn flows_are_printed_where_lists_went_or_a_table_was_full() {
+    fn flows_are_printed_only_after_flow_lists_or_fallbacks() {
         let mut status = status();
-        let head = "flows asked to pause";
+        let head = "flow pauses requested";
         for port in &mut status.ports {
             port.classes[3].flows = Some(FlowStatus::default());
         }
-        assert!(!render(&status, None).contains(head), "nothing happened yet");
+        assert!(!render(&status, None).contains(head), "flows without lists and fallbacks are shown");
         let requests = FlowRequestsStatus { flow_pauses: 1_012, requested: 5, ..Default::default() };
         status.ports[0].classes[3].flows = Some(FlowStatus {
             pause_frames_sent: 1_200,
@@ -394,8 +391,8 @@ pub(super) mod tests {
         status.ports[1].classes[4].flows = Some(FlowStatus { fallbacks: 1, ..Default::default() });
         let text = render(&status, None);
         line(&text, &[head, "paused by peer", "lists in / out", "fallbacks"]);
-        line(&text, &["left", "3", "5 now, 1,012 in all", "0 now", "0 / 1,234"]);
-        line(&text, &["right", "3", "0 now, 0 in all", "6 now", "42 / 0"]);
+        line(&text, &["left", "3", "5 now, 1,012 in total", "0 now", "0 / 1,234"]);
+        line(&text, &["right", "3", "0 now, 0 in total", "6 now", "42 / 0"]);
         assert!(line(&text, &["right", "4", "0 / 0"]).trim_end().ends_with('1'));
     }
 

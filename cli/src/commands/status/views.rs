@@ -76,7 +76,7 @@ pub(super) fn json(what: What, status: &Status) -> Value {
     status.ports.iter().map(port).collect()
 }
 
-/// Returns the fields of `of` that `keys` names, and its name.
+/// Returns the fields of `of` that `keys` selects, and the field `name`.
 fn picked(of: &impl serde::Serialize, name: &str, keys: &Keys) -> Map<String, Value> {
     let Ok(Value::Object(mut all)) = serde_json::to_value(of) else { return Map::new() };
     if let Keys::These(keys) = keys {
@@ -102,15 +102,15 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
     };
     let nothing = match what {
         What::Ports => "no port is congested or paused",
-        What::Classes => "no class had frames",
-        What::Pauses => "nobody was paused",
-        What::Drops => "nothing was dropped",
+        What::Classes => "no class had traffic",
+        What::Pauses => "no class was paused",
+        What::Drops => "no frame was dropped",
         What::Headroom => "no class is lossless",
         What::Neighbors => "no neighbor is known",
         What::Mac => "no address is known",
         What::Routes => "the kernel has no route",
-        What::Groups => "no ports are a group",
-        What::Flows => "no peer understands pauses of single flows, and no shadow policy asks for them",
+        What::Groups => "no group has a selected port",
+        What::Flows => "no peer supports pauses of single flows, and no shadow policy requests them",
         What::Causes | What::Schema => "",
     };
     match text.trim_start_matches('\n') {
@@ -124,10 +124,10 @@ fn pause_table(ports: &[&PortStatus]) -> String {
         "port",
         "class",
         "peer held",
-        "lasting p50 / p99 up to",
+        "duration p50 / p99 up to",
         "refreshed",
         "held by peer",
-        "lasting p50 / p99",
+        "duration p50 / p99",
     ];
     let row = |port: &PortStatus, class: &ClassStatus| {
         vec![
@@ -164,12 +164,11 @@ fn drop_table(ports: &[&PortStatus]) -> String {
     )
 }
 
-/// Formats frames that the kernel dropped before or after the switch.
 fn unseen_table(ports: &[&PortStatus]) -> String {
     let row = |port: &PortStatus, (whose, reason, count): (&str, &str, u64)| {
         vec![port.name.clone(), whose.into(), reason.into(), grouped(count)]
     };
-    let header = ["port", "dropped unseen", "reason", "frames"];
+    let header = ["port", "kernel drops", "reason", "frames"];
     table(&header, rows(ports, |port| losses(port).map(|loss| row(port, loss)).collect()))
 }
 
@@ -200,7 +199,7 @@ mod tests {
 
     // proves: status
     #[test]
-    fn json_has_the_keys_of_status_at_the_same_places() {
+    fn json_of_a_view_has_keys_at_places_of_status() {
         let status = status();
         let whole = serde_json::to_value(&status).unwrap();
         let within = |part: &Value, whole: &Value| {
@@ -223,7 +222,7 @@ mod tests {
                 );
                 assert!(classes.iter().zip(0..).all(|(class, at)| within(class, &whole["classes"][at])));
             }
-            // A key removed from `/status` would be missing here.
+            // Fails if a selected key no longer exists in `/status`.
             let [of_port, of_class] = keys(what);
             for (keys, has) in [(of_port, &part[0]), (of_class, &part[0]["classes"][3])] {
                 if let Keys::These(keys) = keys {
@@ -240,7 +239,7 @@ mod tests {
         let mut status = status();
         let pauses = text(What::Pauses, &status, None);
         line(&pauses, &["left", "3", "2 x, 1.25 s, NOW (egress right)"]);
-        assert!(!pauses.contains("right  "), "it was never paused:\n{pauses}");
+        assert!(!pauses.contains("right  "), "a class that was never paused is shown:\n{pauses}");
         let drops = text(What::Drops, &status, None);
         line(&drops, &["left", "3 lossless", "hairpin", "3"]);
         line(&drops, &["left", "xdp", "rx_ring_full", "2"]);
@@ -251,7 +250,7 @@ mod tests {
             class.shadows.clear();
             class.flows = None;
         }
-        assert!(text(What::Flows, &status, None).starts_with("no peer understands"));
+        assert!(text(What::Flows, &status, None).starts_with("no peer supports"));
         status.ports[1].classes[3].flows = Some(FlowStatus { paused: 6, ..Default::default() });
         line(&text(What::Flows, &status, None), &["right", "3", "6 now"]);
         assert_eq!(text(What::Mac, &status, None), "no address is known");
@@ -261,6 +260,6 @@ mod tests {
         assert_eq!(json(What::Mac, &status)[0]["port"], "left");
         status.fdb[0].group = Some("up".into());
         line(&text(What::Mac, &status, None), &["7", "02:00:00:00:00:01", "group up", "learned"]);
-        assert_eq!(text(What::Groups, &status, None), "no ports are a group");
+        assert_eq!(text(What::Groups, &status, None), "no group has a selected port");
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::wrapped;
 use xoff_config::format::{bytes, scaled, span};
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// Formats the lines, none longer than `width` unless a single word is.
+/// Formats the lines of the screen, none longer than `width` characters unless a single word is.
 pub(super) fn lines(row: &Row, width: usize) -> Vec<String> {
     let mut lines = vec![heading(row)];
     lines.push(String::new());
@@ -52,7 +52,6 @@ fn class_line(row: &Row, class: &ClassStatus) -> String {
     )
 }
 
-/// Lists events and limits of a class.
 fn facts(class: &ClassStatus) -> Vec<String> {
     let number = class.class;
     let mut facts = Vec::new();
@@ -64,7 +63,7 @@ fn facts(class: &ClassStatus) -> Vec<String> {
     }
     for culprit in &class.culprits {
         let held = if culprit.held { ", itself held" } else { "" };
-        facts.push(format!("class {number}: {} wait for {}{held}", bytes(culprit.bytes), culprit.port));
+        facts.push(format!("class {number}: {} queued for {}{held}", bytes(culprit.bytes), culprit.port));
     }
     if let Some(flows) = class.flows.filter(|flows| flows.requests.requested + flows.paused > 0) {
         let (requested, paused) = (grouped(flows.requests.requested), grouped(flows.paused));
@@ -72,11 +71,11 @@ fn facts(class: &ClassStatus) -> Vec<String> {
             "class {number}: {requested} flows requested to pause, {paused} paused by the peer"
         ));
     }
-    for (who, rate) in [
-        ("the peer is asked for", class.requested_rate_bits_per_second),
-        ("kept for the peer:", class.rate_obeyed_bits_per_second),
+    for (what, rate) in [
+        ("rate requested from the peer", class.requested_rate_bits_per_second),
+        ("rate obeyed for the peer", class.rate_obeyed_bits_per_second),
     ] {
-        facts.extend(rate.map(|rate| format!("class {number}: {who} {}", scaled(rate as f64, "b/s"))));
+        facts.extend(rate.map(|rate| format!("class {number}: {what}: {}", scaled(rate as f64, "b/s"))));
     }
     if let Some(watchdog) = class.watchdog.as_ref().filter(|watchdog| watchdog.storms > 0) {
         let now = if watchdog.storm { ", NOW" } else { "" };
@@ -95,7 +94,7 @@ fn facts(class: &ClassStatus) -> Vec<String> {
         let delay = &class.queueing_delay;
         if delay.count > 0 {
             facts.push(format!(
-                "class {number} delay: half up to {}, 99 of 100 up to {}",
+                "class {number} queueing delay: p50 up to {}, p99 up to {}",
                 time(delay.p50_nanos),
                 time(delay.p99_nanos)
             ));
@@ -114,17 +113,17 @@ fn of_port(port: &PortStatus) -> Vec<String> {
     )];
     facts.extend(port.pause_peer.as_ref().map(|peer| format!("the last pause obeyed came from {peer}")));
     if port.peer.too_fast {
-        facts.push("PEER TOO FAST: it sends faster than the port's speed".into());
+        facts.push("PEER TOO FAST: the peer sends faster than the port's speed".into());
     }
     if port.peer.too_late {
-        facts.push("PEER TOO LATE: it still sends while it is paused".into());
+        facts.push("PEER TOO LATE: the peer still sends while paused".into());
     }
     if let (Some(other), true) = (&port.loop_with, port.looped) {
-        facts.push(format!("LOOP with {other}, outside of the switch"));
+        facts.push(format!("LOOP: this port and {other} are connected outside the switch"));
     }
-    facts.push(format!("dropped unseen: {}", unseen(port)));
+    facts.push(format!("dropped by the kernel: {}", unseen(port)));
     facts.push(format!(
-        "{} addresses, {} came back, worker {}",
+        "{} addresses learned, device came back {} times, worker {}",
         grouped(port.fdb_entries),
         port.returns,
         port.worker

@@ -29,12 +29,11 @@ use super::ask::StatusError;
 use super::selection::Selection;
 use super::{Args, Past, Picked};
 
-/// Interval of checks for signals and for a lost terminal.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Columns of a horizontal scroll.
+/// Columns per step of a horizontal scroll.
 const STEP: u16 = 8;
 
-/// Replies of the switches.
+/// Content of the screen, from the switches' replies.
 pub(super) enum Look {
     /// Status of each switch, by address, for the table of ports.
     Switches(Vec<(String, Result<Picked, StatusError>)>),
@@ -42,10 +41,6 @@ pub(super) enum Look {
     Text(String),
 }
 
-/// Shows the screen until the user ends it.
-///
-/// # Errors
-/// Returns an error if the first query fails or the terminal cannot be used.
 pub(super) fn run(args: &Args, period: Duration) -> Result<(), StatusError> {
     let mut past = Past::new();
     let first = args.look(&mut past)?;
@@ -79,7 +74,6 @@ enum ScreenEvent {
     Event(Event),
 }
 
-/// Returns whether the terminal was closed.
 fn is_terminal_closed() -> bool {
     let stdin = io::stdin();
     let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
@@ -101,7 +95,7 @@ struct Screen {
     table: TableState,
     /// Scroll position: first visible line and column of a text.
     scroll: (u16, u16),
-    /// Lines of a page, as last drawn.
+    /// Number of lines of a page, as last drawn.
     page: u16,
 }
 
@@ -182,7 +176,6 @@ impl Screen {
         }
     }
 
-    /// Moves the selection or the text by a number of lines.
     fn go(&mut self, lines: i32) {
         if self.is_open || matches!(self.look, Look::Text(_)) {
             let at = i32::from(self.scroll.0).saturating_add(lines);
@@ -254,12 +247,12 @@ impl Screen {
     fn draw_port(&mut self, frame: &mut Frame<'_>) {
         let width = usize::from(frame.area().width);
         let Look::Switches(switches) = &self.look else { return };
-        // The screen of a single port shows it congested or not.
+        // Shows the port even if it is not congested.
         let all = Selection { congested: false, ..self.selection.clone() };
         let rows = ports::rows(switches, &all);
         let mut lines = match self.chosen(&rows) {
             Some(at) => detail::lines(&rows[at], width),
-            None => vec!["there is no such port any more".to_owned()],
+            None => vec!["the port has been removed".to_owned()],
         };
         if let Some(trouble) = &self.trouble {
             lines.insert(0, trouble.clone());

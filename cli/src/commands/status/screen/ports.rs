@@ -41,13 +41,12 @@ impl Row {
         Some([rx.rate(rx_before, before.seconds), tx.rate(tx_before, before.seconds)])
     }
 
-    /// Returns the previous status of a class, and its age in seconds.
     fn class_before(&self, class: u8) -> Option<(&ClassStatus, f64)> {
         let (port, seconds) = self.past.as_ref()?;
         Some((port.classes.iter().find(|it| it.class == class)?, *seconds))
     }
 
-    /// Returns the share of the time since the previous status in which the class was paused.
+    /// Returns the share of time, 0 to 1, for which the class was paused since the previous status.
     pub fn share(&self, class: &ClassStatus, of: fn(&ClassStatus) -> &PauseStatus) -> f64 {
         match self.class_before(class.class) {
             None => f64::from(u8::from(of(class).now)),
@@ -76,7 +75,7 @@ pub(super) fn rows(switches: &[(String, Result<Picked, StatusError>)], selection
     let mut rows = Vec::new();
     for (url, picked) in switches {
         let Ok((status, before)) = picked else { continue };
-        // A port that `--port` names may have been removed meanwhile.
+        // A port that `--port` names may have been removed since the start.
         let Ok(picked) = selection.of(status, before.as_ref()) else { continue };
         for port in picked.ports {
             let past = Before::of(&port, status, before.as_ref()).map(|it| (it.port.clone(), it.seconds));
@@ -109,7 +108,7 @@ pub(super) fn heads(
 fn verdict(status: &Status) -> String {
     let verdict = &status.verdict;
     let promise = match verdict.promise {
-        Promise::Kept => "nothing lossless was lost".to_owned(),
+        Promise::Kept => "no lossless frame lost".to_owned(),
         Promise::NotKept => format!(
             "NOT LOSSLESS: {} lost, {} unseen",
             scaled(verdict.lossless_lost as f64, ""),
@@ -149,7 +148,7 @@ const fn number(header: &'static str, width: u16, cell: fn(&Row) -> String) -> C
     Column { header, width, is_word: false, cell }
 }
 
-/// Columns in order; as many are shown as fit, on 80 columns those up to `lost`.
+/// Columns in order of importance: the screen shows as many as fit. At 80 characters the last one is `lost`.
 const COLUMNS: [Column; 16] = [
     word("port", 11, |row| row.name.clone()),
     word("link", 4, |row| link(row.port.link).into()),
@@ -182,7 +181,7 @@ fn delay(row: &Row) -> String {
     row.port.classes.iter().filter_map(|class| class.queueing_delay.p99_nanos).max().map_or("-".into(), span)
 }
 
-/// Formats the paused classes and their largest share of time.
+/// Formats the paused classes, and the largest of their shares of paused time.
 fn paused(row: &Row, of: fn(&ClassStatus) -> &PauseStatus) -> String {
     let shares = row.port.classes.iter().map(|class| (class, row.share(class, of)));
     let paused: Vec<(&ClassStatus, f64)> =
@@ -196,12 +195,11 @@ fn paused(row: &Row, of: fn(&ClassStatus) -> &PauseStatus) -> String {
     }
 }
 
-/// Formats a share in at most four characters.
+/// Formats a share from 0 to 1 as percentage, in at most four characters.
 pub(super) fn percent(share: f64) -> String {
     if share < 0.01 { "<1%".into() } else { format!("{:.0}%", 100.0 * share) }
 }
 
-/// Returns the number of columns that fit into `width` characters.
 fn columns(width: u16) -> usize {
     let ends = COLUMNS.iter().scan(0, |end, column| {
         *end += column.width + 1;
@@ -249,7 +247,7 @@ fn style(row: &Row) -> Style {
     }
 }
 
-/// Formats the line that describes the visible part.
+/// Formats the footer: range of visible ports, number of ports, and selection.
 pub(super) fn state(rows: &[Row], visible: Range<usize>, selection: &Selection) -> String {
     let congested = rows.iter().filter(|row| row.is_congested).count();
     let classes: Vec<String> = selection.classes.iter().map(u8::to_string).collect();
@@ -257,7 +255,7 @@ pub(super) fn state(rows: &[Row], visible: Range<usize>, selection: &Selection) 
         if classes.is_empty() { String::new() } else { format!("; class {} only", classes.join(",")) };
     let only = if selection.congested { "; congested or paused only" } else { "" };
     match rows.len() {
-        0 => format!("no port is to be seen{classes}{only}"),
+        0 => format!("no port to show{classes}{only}"),
         all => format!(
             "{}-{} of {all} ports; {congested} congested or paused{classes}{only}",
             visible.start + 1,
@@ -271,14 +269,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_name_keeps_both_ends() {
+    fn long_name_is_shortened_in_the_middle() {
         assert_eq!(short("p1", 11), "p1");
         assert_eq!(short("abcdefghijk", 11), "abcdefghijk");
         assert_eq!(short("rack-7-port-12", 11), "rack-…rt-12");
     }
 
     #[test]
-    fn the_columns_of_a_narrow_terminal_end_with_losses() {
+    fn narrow_terminal_ends_with_column_of_losses() {
         assert_eq!(columns(80), 9);
         assert_eq!(COLUMNS[8].header, "lost");
         assert_eq!((columns(79), columns(200), columns(1)), (8, 16, 1));

@@ -51,8 +51,9 @@ fn screen(now: Status, before: Option<Status>) -> Screen {
 }
 
 fn drawn(screen: &mut Screen, width: u16, height: u16) -> Vec<String> {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory is there");
-    terminal.draw(|frame| screen.draw(frame)).expect("memory takes everything");
+    let mut terminal =
+        Terminal::new(TestBackend::new(width, height)).expect("the test terminal cannot be created");
+    terminal.draw(|frame| screen.draw(frame)).expect("the screen cannot be drawn");
     let cells = terminal.backend().buffer().content().chunks(width.into());
     cells
         .map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned())
@@ -67,7 +68,7 @@ fn press(screen: &mut Screen, keys: &[KeyCode]) {
 
 // proves: status
 #[test]
-fn each_port_has_a_line_and_those_that_are_congested_come_first() {
+fn congested_ports_are_listed_first() {
     let (mut now, before) = switch(32);
     let class = &mut now.ports[19].classes[3];
     class.pause_sent.nanos += 500_000_000;
@@ -75,8 +76,8 @@ fn each_port_has_a_line_and_those_that_are_congested_come_first() {
     let lines = drawn(&mut screen(now, Some(before)), 80, 24);
     assert!(lines[0].starts_with("s1: NOT LOSSLESS: "), "{lines:#?}");
     let at = |name: &str| lines.iter().position(|line| line.split(' ').next() == Some(name));
-    let head = at("port").expect("there is a header");
-    assert!(lines[head].ends_with("lost"), "the last column that fits: {lines:#?}");
+    let head = at("port").expect("no header line");
+    assert!(lines[head].ends_with("lost"), "the last column is not `lost`: {lines:#?}");
     assert_eq!((at("p20"), at("p1"), at("p2")), (Some(head + 1), Some(head + 2), Some(head + 3)));
     let first = &lines[head + 1];
     assert!(first.contains("100 Mb/s") && first.contains("3 50%"), "{first}");
@@ -87,13 +88,13 @@ fn each_port_has_a_line_and_those_that_are_congested_come_first() {
 
 // proves: status
 #[test]
-fn only_names_are_cut() {
+fn narrow_terminal_shortens_only_names() {
     let (mut now, before) = switch(3);
     fill(&mut now, &before);
     let mut past = before.clone();
     past.ports.iter_mut().zip(&now.ports).for_each(|(past, now)| past.name.clone_from(&now.name));
     let lines = drawn(&mut screen(now.clone(), Some(past.clone())), 80, 24);
-    let line = lines.iter().find(|line| line.starts_with("a-rat…")).expect("its name is cut in the middle");
+    let line = lines.iter().find(|line| line.starts_with("a-rat…")).expect("no line has a shortened name");
     for text in ["999 Gb/s  999 Gb/s", " 999 MB   999 MB", "8 cl 100% 8 cl 100%", "999 M"] {
         assert!(line.contains(text), "no {text} in {line}");
     }
@@ -106,7 +107,7 @@ fn only_names_are_cut() {
 
 // proves: status
 #[test]
-fn keys_lead_over_pages_to_one_port_and_back() {
+fn keys_scroll_pages_and_open_and_close_a_port() {
     let (now, before) = switch(64);
     let mut screen = screen(now, Some(before));
     let has = |lines: &[String], name: &str| lines.iter().any(|line| line.starts_with(&format!("{name} ")));
@@ -118,7 +119,7 @@ fn keys_lead_over_pages_to_one_port_and_back() {
     let lines = drawn(&mut screen, 80, 24);
     press(&mut screen, &[KeyCode::Enter]);
     let one = drawn(&mut screen, 80, 24);
-    let (name, _) = one[0].split_once(' ').expect("it begins with its name");
+    let (name, _) = one[0].split_once(' ').expect("the first line has no port name");
     assert!(has(&lines, name), "{name} was on the page: {lines:#?}");
     assert!(one.iter().any(|line| line.starts_with("3 lossless")), "{one:#?}");
     assert!(one[23].starts_with("Esc all ports"), "{one:#?}");
@@ -131,7 +132,7 @@ fn keys_lead_over_pages_to_one_port_and_back() {
 
 // proves: status
 #[test]
-fn congested_ports_and_classes_are_picked_by_key() {
+fn keys_select_congested_ports_and_classes() {
     let (mut now, before) = switch(4);
     now.ports[2].classes[3].pause_received.now = true;
     let mut screen = screen(now, Some(before));
@@ -145,7 +146,7 @@ fn congested_ports_and_classes_are_picked_by_key() {
     press(&mut screen, &[KeyCode::Char('4')]);
     let lines = drawn(&mut screen, 80, 24);
     assert!(
-        lines.contains(&"no port is to be seen; class 4 only; congested or paused only".to_owned()),
+        lines.contains(&"no port to show; class 4 only; congested or paused only".to_owned()),
         "{lines:#?}"
     );
     press(&mut screen, &[KeyCode::Char('4'), KeyCode::Char('3'), KeyCode::Enter]);
@@ -174,7 +175,7 @@ fn port_detail_fits_the_screen() {
 
 // proves: status
 #[test]
-fn a_text_moves_both_ways_and_stops_at_its_ends() {
+fn text_scrolls_both_ways_up_to_its_ends() {
     let line = |number: usize| format!("{number:>3} {}", "x".repeat(100));
     let text = (1..=40).map(line).collect::<Vec<_>>().join("\n");
     let mut screen = Screen::new(Look::Text(text), Selection::default());
@@ -190,7 +191,7 @@ fn a_text_moves_both_ways_and_stops_at_its_ends() {
 
 // proves: status
 #[test]
-fn silent_switch_named_and_last_rows_kept() {
+fn silent_switch_is_named_and_last_rows_stay() {
     let (now, before) = switch(2);
     let mut screen = screen(now, Some(before));
     screen.take(Err(StatusError::None("/run/xoff")));
