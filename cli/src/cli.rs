@@ -15,13 +15,13 @@ use xoff_switch::Promise;
 
 /// Exit code of a command that could not start: bad usage, bad configuration, missing privilege.
 pub const EXIT_CANNOT: u8 = 2;
-/// Exit code if no lossless frame is known to be lost, but a counter that would show a loss cannot be read.
+/// Exit code if no lossless frame is known to be lost, but a loss cannot be excluded.
 const EXIT_NOT_PROVED: u8 = 3;
 
 /// Environment variable that replaces a missing `--url`.
 pub const URL_VARIABLE: &str = "XOFF_URL";
 
-/// Returns the exit code of a verdict: 0 for no loss, 1 for lossless frames lost, 3 for a loss that cannot be excluded.
+/// Returns the exit code: 0 without loss, 1 with lossless frames lost, 3 if a loss cannot be excluded.
 #[must_use]
 pub fn exit_code(promise: Promise) -> ExitCode {
     match promise {
@@ -44,7 +44,7 @@ where
     }
 }
 
-/// Returns a parser of durations in whole seconds within `range`, such as `10s`; its errors name the range.
+/// Returns a parser of durations in whole seconds in `range`, such as `10s`; its errors name the range.
 pub fn whole_seconds(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, String> + Clone {
     const SECOND: u64 = 1_000_000_000;
     move |text| {
@@ -73,7 +73,7 @@ pub fn seeds(text: &str) -> Result<(u64, u64), String> {
     })
 }
 
-/// Prints on standard output. A closed pipe is no error, because the exit code still reports the result; a full disk is.
+/// Prints on standard output. A full disk is an error, but not a closed pipe.
 pub fn print(text: impl Display) -> miette::Result<()> {
     print_more(text).map(drop)
 }
@@ -93,8 +93,7 @@ pub fn tell(line: impl Display) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Breaks `text` between words into lines of at most `width` characters; lines after the first are
-/// indented.
+/// Breaks `text` between words into lines of at most `width` characters, and indents all lines but the first.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -248,8 +248,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths.flat_map(below).collect()
 }
 
-/// Returns the modules that form dependency cycles. Removes those that use no other and those that no other uses, until
-/// only cycles are left.
+/// Returns the modules of dependency cycles: removes those that use no other or that no other uses, until none is left to remove.
 fn cycle(mut modules: Graph) -> Names {
     loop {
         let used: BTreeSet<String> = modules.values().flatten().cloned().collect();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Maximum characters of a line of code; lines with strings are exempt, because formatters do not break strings.
+/// Maximum characters of a line of code; lines with strings are exempt, because rustfmt does not break them.
 const LINE_MAX: usize = 140;
 
 /// Maximum lines of a source file without its [`PROOF`]s.
@@ -13,8 +13,7 @@ const FILE_MAX: usize = 550;
 /// Begins a line above a test: the promises of SPECIFICATION.md that the test proves.
 const PROOF: &str = "// proves: ";
 
-/// Forbidden parts of names, because they say how a value came about and not what it is. The glossary in ARCHITECTURE.md
-/// has the terms.
+/// Forbidden words in names, because they say how a value came about and not what it is.
 const WORDS: [&str; 8] = ["told", "untold", "said", "unsaid", "asked", "heard", "seen", "news"];
 
 const TEST_MAX: usize = 60;
@@ -76,7 +75,7 @@ impl File {
     }
 }
 
-/// Returns all handwritten text files of the repository except this one, which contains the forbidden words.
+/// Returns all handwritten text files except this one, which contains the forbidden words.
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();

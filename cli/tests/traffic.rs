@@ -162,7 +162,7 @@ fn frames_longer_than_a_chunk_are_counted_but_not_lost() {
     assert_eq!((report.unsorted.other, report.drops.counters, report.drops.total), (0, counted, 0));
 }
 
-/// Opens a host, sets the MTU of the wire, and sends ten frames of that length with two tags; returns the host's report.
+/// Sends ten frames of `mtu` bytes and two tags over a wire of that MTU; returns the receiving host's report.
 fn receive_ten(pair: &Pair, mtu: u32) -> HostReport {
     pair.b.namespace().run(|| {
         let host =

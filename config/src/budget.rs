@@ -13,7 +13,7 @@ use crate::{Config, Machine, defaults, quantity};
 
 const TERMS: usize = 4;
 
-/// Makes the lossy pool as large as `memory.budget` allows. Returns an error if the budget is too small or has no effect.
+/// Makes the lossy pool as large as `memory.budget` allows. Returns an error if this is impossible.
 pub(crate) fn apply(config: &mut Config, machine: &Machine, document: &Document) -> Option<Problem> {
     let keys = &document.memory;
     let key = keys.budget.as_ref()?;

@@ -83,13 +83,13 @@ const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 pub(crate) const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 pub(crate) const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
 
-/// Queued bytes, beyond those committed to the driver, for `egress_warn` and `egress_xon` (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_warn` and `egress_xon` less `commit`, in bytes (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XON: Bytes = Bytes(20_000);
-/// Queued bytes, beyond those committed to the driver, for `egress_xoff` (CaPFC, Table II, 1 Gb/s).
+/// Default of `egress_xoff` less `commit`, in bytes (CaPFC, Table II, 1 Gb/s).
 pub(crate) const EGRESS_XOFF: Bytes = Bytes(25_000);
 
-/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`. The paper's values are for 1 Gb/s, and scale
-/// with the speed `scaled` if given.
+/// Returns the defaults of `class.egress_xon` and `class.egress_xoff`: the paper's values for 1 Gb/s, or in proportion
+/// to the speed `scaled`.
 #[must_use]
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
@@ -100,13 +100,13 @@ pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Byte
 }
 
 /// Returns the default of `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time, because
-/// a pause that expires during a stall cannot be refreshed.
+/// no pause is refreshed during a stall.
 #[must_use]
 pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
     STALL_MAX.min(Nanos(shortest_pause.0 / 4 * 3))
 }
 
-/// Returns the default of `port.burst`: a batch of the longest frames, or the line's bytes in a loop round or in a usual stall.
+/// Returns the default of `port.burst`: a batch of the longest frames, or the line's bytes in a loop round or a usual stall.
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
@@ -119,7 +119,7 @@ pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
 }
 
 /// Returns the default of `class.xon`: the line's bytes until the peer resumes, so that the queue does not run empty.
-/// At least the bytes committed to the driver and a frame, so that a device that is down pauses no sender.
+/// At least a frame and `commit`, so that a device that is down pauses no sender.
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)
@@ -138,8 +138,8 @@ pub fn lossy_egress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_EGRESS_TIME).clamp(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST)
 }
 
-/// Returns the default of `memory.lossy_pool`: a quarter of the sum of the ports' largest lossy queues, but at least
-/// four times the largest.
+/// Returns the default of `memory.lossy_pool`: a quarter of the ports' largest lossy queues together, at least four
+/// times the largest.
 #[must_use]
 pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     let largest = |port: &PortSettings| {
@@ -152,7 +152,7 @@ pub fn lossy_pool_bytes(ports: &[PortSettings]) -> Bytes {
     Bytes(quarter.max(four))
 }
 
-/// Returns a lossy pool of this size, with a frame limit that frames smaller than [`LOSSY_FRAME`] reach first.
+/// Returns a lossy pool of this size. Frames smaller than [`LOSSY_FRAME`] reach its frame limit first.
 #[must_use]
 pub fn lossy_pool(bytes: Bytes) -> LossyPool {
     let frames = bytes.0.div_ceil(LOSSY_FRAME.into());
@@ -165,7 +165,7 @@ pub fn lossy_ingress_max(speed: BitRate) -> Bytes {
     speed.bytes_in(LOSSY_INGRESS_TIME).clamp(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST)
 }
 
-/// Returns the default of `port.refresh`: half the pause time, and at most the pause time less stall budget and frames
+/// Returns the default of `port.refresh`: half the pause time, at most the pause time less stall budget and frames
 /// ahead. Returns `None` if less than a sixteenth of the pause time is left.
 #[must_use]
 pub fn refresh(pause: Nanos, stall_budget: Nanos, ahead: Nanos) -> Option<Nanos> {

@@ -17,7 +17,7 @@ pub enum Hardware {
 }
 
 const IDEAL_BURST: u64 = 2;
-/// Bytes of the smallest frame for which limits are sized. Queues of smaller frames pause their class earlier.
+/// Smallest frame in bytes for which limits are sized. Queues of smaller frames pause earlier.
 const IDEAL_SMALLEST_FRAME: u32 = 512;
 
 impl Hardware {

@@ -289,7 +289,7 @@ pub(crate) enum MemoryModel {
 /// Value of `switch.policy`: policies of all or of some classes.
 pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
 
-/// Value of `policy.capfc.scale`: whether the paper's thresholds for 1 Gb/s scale with the port's speed.
+/// Value of `policy.capfc.scale`: whether thresholds for 1 Gb/s scale with the port's speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]
@@ -339,7 +339,7 @@ fn queues(value: &Value<'_>) -> Parsed<Queues> {
         .ok_or_else(|| "\"all\", or a list of different queue numbers, such as [0, 1]".into())
 }
 
-/// Parses a policy name. Another check reports a custom policy that the program does not have.
+/// Parses a policy name. Another check reports a missing custom policy.
 fn policy(value: &Value<'_>) -> Parsed<PolicyKind> {
     if value.as_str() == Some(PolicyKind::Custom.name()) {
         return Ok(PolicyKind::Custom);

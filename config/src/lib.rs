@@ -137,8 +137,8 @@ impl Config {
         Ok(Config { warnings, notes, ..config })
     }
 
-    /// Builds the configuration from a document, which may be a [part](reader::rearrange) of a larger file. Returns
-    /// `None` only after reporting an error in `problems`.
+    /// Builds the configuration from a document, possibly a [part](reader::rearrange) of a file. Returns `None` only
+    /// after reporting an error in `problems`.
     pub fn of_document(
         root: &Value<'_>,
         hardware: Hardware,
@@ -185,8 +185,7 @@ impl Config {
         machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
     }
 
-    /// Returns the number of AF_XDP sockets of each port; `None` if neither the file nor a known device determines it.
-    /// Sizes then assume one socket.
+    /// Returns the number of AF_XDP sockets of each port; `None` if neither file nor device determines it. Sizes then assume one.
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
         let of = |port: &PortShell| sockets(port, || (machine.device)(&port.device));
@@ -196,7 +195,7 @@ impl Config {
         ports.into_iter().enumerate().map(of_place).collect()
     }
 
-    /// Returns the number of AF_XDP sockets of a port at `device`; `None` if nothing determines it.
+    /// Returns the number of AF_XDP sockets of a port at `device`, if known.
     #[must_use]
     pub fn queues_of(&self, port: PortId, device: &Device) -> Option<u32> {
         sockets(&self.shell.ports[port.index()], || device.clone())

@@ -15,8 +15,8 @@ use crate::shell::{PortShell, Queues};
 use crate::uses::{self, Uses};
 use crate::{Config, written};
 
-/// Machine and program that run a configuration. Everything fits the default machine; the default program has only
-/// built-in policies.
+/// Machine and program that run a configuration. Everything fits the default machine; the default program has built-in
+/// policies only.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Available memory in bytes; `None` for any amount.
@@ -68,7 +68,7 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Returns this machine without devices and network namespaces, to check a file for another network.
+    /// Returns this machine without devices and network namespaces.
     #[must_use]
     pub fn without_networks(self) -> Machine {
         let Machine { device, is_netns, .. } = Machine::default();

@@ -38,7 +38,7 @@ const PER_TRANSMIT_CHUNK: u64 = 32;
 /// Maximum number of frames on their way between workers.
 pub const HANDOVER_QUEUE: u32 = 1024;
 
-/// Number of received frames per queue that stay in chunks: two rounds of the driver loop. Older frames move to cells.
+/// Received frames per queue that stay in chunks: two rounds of the driver loop. Older frames move to cells.
 pub const WINDOW: u32 = 2 * BATCH;
 
 /// Buffer memory as numbers of frames and of cells.
@@ -54,8 +54,8 @@ impl Held {
     /// No buffer memory.
     pub const NONE: Held = Held { frames: 0, cells: 0 };
 
-    /// Returns the buffer memory of at most `frames` frames with `bytes` bytes together. The bytes include the FCS,
-    /// which is not stored. The last cell of each frame may hold a single byte.
+    /// Returns the buffer memory of at most `frames` frames with `bytes` bytes together, including the FCS, which is
+    /// not stored. The last cell of each frame may hold a single byte.
     #[must_use]
     pub fn of(bytes: Bytes, frames: u64) -> Held {
         let cell = u64::from(CELL);
@@ -274,13 +274,13 @@ impl Config {
     }
 
     /// Returns the buffer memory of one of `workers` workers, which owns `ports`. A frame stays in the memory of the
-    /// worker that received it, so each worker has room for the lossy queues of all ports.
+    /// worker that received it, so each has room for the lossy queues of all ports.
     #[must_use]
     pub fn share(&self, workers: usize, ports: &[PortId], queues: &[Option<u32>]) -> Share {
         Share { spare: self.spare_share(ports, queues), ..Successive(&[self]).share(workers, ports, queues) }
     }
 
-    /// Returns the buffer memory of a worker whose queues may hold frames of all these configurations.
+    /// Returns the buffer memory of a worker that may hold frames of all these configurations.
     #[must_use]
     pub fn share_of(
         successive: &[&Config],
@@ -298,7 +298,7 @@ impl Config {
     }
 
     /// Returns the buffer memory for received frames of a queue. Frames of several chunks go to cells at once: a batch
-    /// of full chunks, and one incomplete frame.
+    /// of full chunks, and an incomplete frame.
     fn received(&self) -> Held {
         let chunks = &self.shell.chunks;
         let cells = u64::from(BATCH) * u64::from(chunks.receive_room().div_ceil(CELL))
@@ -400,7 +400,7 @@ impl Successive<'_> {
         let buffered = buffered.fold(Share::default(), |sum, share| sum.with(share, Held::plus));
         Share {
             received: most(&|config| config.received().times(queues)),
-            // Copies of lossless frames share the cells of the original frame, which alone counts at its ingress.
+            // Copies of lossless frames share the cells of the original, which alone counts at its ingress.
             flooding: most(&|_| Held::without_cells(FLOOD_COPIES_MAX.into())),
             host: most(&|config| Held::of_longest(host_frames(config).into(), config.longest())),
             // The index keeps the memory of control frames when its port is removed.

@@ -58,8 +58,8 @@ impl Eq for OwnPolicy {}
 
 const TABLE: &str = "policy.custom";
 
-/// Parameters in `[policy.custom]`. Methods return `None` for missing and invalid values. An invalid value, or a key
-/// that no method has read, is an error of the configuration.
+/// Parameters in `[policy.custom]`. Methods return `None` for a missing or invalid value. Invalid values, and keys that
+/// no method has read, are errors.
 pub struct Parameters<'a> {
     table: Option<Table<'a, 'a>>,
     keys: Vec<&'static str>,

@@ -32,7 +32,7 @@ const SMALL_CHUNKS: Change = ("receive_chunks = \"small\" in [memory]", |documen
     document.memory.receive_chunks = key(ReceiveChunks::Small);
 });
 
-/// Returns single changes that save memory, the largest saving first, without changes that other keys forbid.
+/// Returns single changes that save memory, the largest saving first, without forbidden ones.
 pub(crate) fn of(document: &Document, machine: &Machine) -> Vec<Remedy> {
     let needed = |document: &Document| {
         let config = build::build(document, &mut Problems::default())?;
@@ -62,7 +62,7 @@ impl Config {
 }
 
 impl Remedy {
-    /// Adds up the savings of equal changes in several switches; returns them, the largest saving first.
+    /// Sums the savings of equal changes in several switches, the largest first.
     #[must_use]
     pub fn of_all(remedies: impl IntoIterator<Item = Remedy>) -> Vec<Remedy> {
         let mut sums: Vec<Remedy> = Vec::new();

@@ -83,7 +83,7 @@ pub enum LogFormat {
     /// Text for people.
     #[default]
     Text,
-    /// One JSON object per line.
+    /// JSON object per line.
     Json,
 }
 
@@ -190,7 +190,7 @@ impl Chunks {
         self.multi_buffer || self.receive == ReceiveChunks::Small
     }
 
-    /// Returns the maximum bytes of a frame in a chunk, of which the kernel takes 256.
+    /// Returns the maximum bytes of a frame in a chunk.
     const fn room(self) -> u32 {
         self.bytes - 256
     }
@@ -320,7 +320,7 @@ pub enum Poll {
 }
 
 impl Workers {
-    /// Returns true if all ports that satisfy `stays` keep their workers. `count` is the number of running workers.
+    /// Returns true if all ports that satisfy `stays` keep their workers. `count`: number of running workers.
     pub(crate) fn keeps_workers(
         &self,
         count: usize,
@@ -343,9 +343,8 @@ impl Workers {
 
     /// Assigns ports of these line rates to threads on `cores` cores (zero for unknown).
     ///
-    /// `Auto` starts one thread for each 20 Gb/s, but for at most half the cores. The fastest ports are assigned first,
-    /// each to the worker with the lowest rate so far. Threads are not pinned, because two switches would choose the
-    /// same core.
+    /// `Auto` starts a thread for each 20 Gb/s, for at most half the cores. The fastest ports come first, each to the
+    /// worker with the lowest rate so far. Threads are not pinned, because two switches would choose the same core.
     #[must_use]
     pub fn assign(&self, rates: &[BitRate], cores: usize) -> Vec<Worker> {
         let sum: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();

@@ -135,7 +135,7 @@ impl Line {
         })
     }
 
-    /// Returns the bytes that a software peer may send at once, if its configuration equals this switch's.
+    /// Returns the bytes that a software peer, configured like this switch, may send at once.
     fn peer_backlog(&self) -> Bytes {
         self.commit.saturating_add(self.burst)
     }
@@ -144,7 +144,7 @@ impl Line {
         self.stall_bytes().0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
-    /// Returns the number of receive chunks for a stall. Of a frame in several chunks, all but the last are full.
+    /// Returns the receive chunks for a stall. Of a frame in several chunks, all but the last are full.
     pub(crate) fn stall_chunks(&self, smallest_frame: u32, chunks: Chunks) -> u64 {
         let more = match chunks.frames_take_several() {
             true => self.stall_bytes().0.div_ceil(chunks.receive_room().into()),
@@ -157,7 +157,8 @@ impl Line {
         self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst)
     }
 
-    /// Returns the maximum frames in the driver: those of `commit` at `smallest_frame` bytes, at least a batch, and control frames.
+    /// Returns the maximum frames in the driver: `commit` in frames of `smallest_frame` bytes, at least a batch, and
+    /// control frames.
     pub(crate) fn transmit_frames(&self, smallest_frame: u32) -> u32 {
         let committed = self.commit.0.div_ceil(u64::from(smallest_frame) + LINE_GAP);
         let frames = committed.max(u64::from(BATCH)) + TX_CONTROL;

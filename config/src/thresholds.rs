@@ -110,7 +110,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
     }
 }
 
-/// Returns XOFF and XON of a class; if only one is given, the other follows from it.
+/// Returns XOFF and XON of a class; one determines a missing other.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
     let default = draft.line.xon();
@@ -122,7 +122,7 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Returns XON and XOFF of an egress queue; if only one is given, the other follows from it.
+/// Returns XON and XOFF of an egress queue; one determines a missing other.
 fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
     let speed = (scale == Scale::Speed).then_some(draft.line.speed);
     let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
@@ -147,7 +147,7 @@ fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSetti
     }
 }
 
-/// Makes every egress queue of `class` large enough for all frames that are admitted at ingress.
+/// Makes every egress queue of `class` large enough for all frames admitted at ingress.
 fn open_egress(
     class: Class,
     drafts: &[Draft<'_>],

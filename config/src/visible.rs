@@ -1,7 +1,6 @@
 use std::borrow::Cow;
 
-/// Replaces control characters, except line feeds and tabs, by visible signs, because they move a cursor, change
-/// colours or turn the writing direction.
+/// Makes control characters visible, except line feeds and tabs: they move a cursor, change colours or turn the writing direction.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     match text.chars().any(|c| sign(c).is_some()) {

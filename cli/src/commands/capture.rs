@@ -111,7 +111,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 
 fn capture(args: &Args) -> Result<(End, Tally), CaptureError> {
     let url = args.url.as_str();
-    // Blocks the signals in all threads, so that none interrupts a read of the response; `end_on` waits for them.
+    // Blocks the signals in all threads, so that none interrupts a read; `end_on` waits for them.
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
     let waited_for = signals.thread_block();
     let mut answer = begin(url, args)?;
@@ -158,8 +158,7 @@ fn open(args: &Args) -> Result<Box<dyn Write>, CaptureError> {
     Ok(Box::new(File::create(&args.out).map_err(failed)?))
 }
 
-/// Ends the capture by a request to the switch at the first signal. Ends this process at the second signal, or if the
-/// request fails.
+/// Requests the end of the capture at the first signal. Ends this process at the second, or if the request fails.
 fn end_on(signals: &SigSet, url: &str, id: &str) {
     let (agent, base) = client::agent(url, BEGUN_WITHIN);
     let end = || {
@@ -220,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// Reader that returns at most five bytes per call, and finally the given error or the end of the file.
+    /// Reader that returns at most five bytes per call, then the given error or the end of file.
     struct Trickle<'a>(&'a [u8], Option<ErrorKind>);
 
     impl Read for Trickle<'_> {

@@ -82,8 +82,7 @@ pub struct Args {
     plot: Option<PathBuf>,
 }
 
-/// Returns the names that `--policy` accepts, including that of a custom policy: the parser does not know whether the
-/// program has one.
+/// Returns the names that `--policy` accepts. The parser accepts a custom policy even if the program has none.
 fn names() -> PossibleValuesParser {
     let own = PossibleValue::new(OWN.name).hide(true);
     PossibleValuesParser::new(VARIANTS.iter().map(|variant| PossibleValue::new(variant.name)).chain([own]))

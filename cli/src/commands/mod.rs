@@ -54,8 +54,7 @@ pub fn main_with(own: OwnPolicy) -> ExitCode {
 }
 
 fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
-    // Omits the chain of causes, because each message names its cause. Wraps no lines, because wrapped ones are hard to
-    // copy and to search for.
+    // Omits the chain of causes, because each message names its cause. Wraps no lines, so that they can be copied and searched for.
     let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
     miette::set_hook(Box::new(move |_| Box::new(opts().build())))
         .expect("another error report hook is installed");

@@ -329,7 +329,7 @@ fn room_for_cn_tags(streams: &[Stream]) -> miette::Result<()> {
     }
 }
 
-/// Refuses streams with frames longer than the device's MTU and a VLAN tag, because the kernel would drop them.
+/// Refuses frames longer than the device's MTU and a VLAN tag, because the kernel would drop them.
 fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
     let beside = |stream: &Stream| 18 + if stream.tag.is_some() { 4 } else { 0 };
     let needed = |stream: &Stream| stream.size.saturating_sub(beside(stream));
@@ -346,7 +346,7 @@ fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
     }
 }
 
-/// Announces on standard error, for people and scripts, that the host now receives frames.
+/// Announces on standard error that the host now receives frames.
 fn announce_ready(host: &Host) {
     let facts = host.facts();
     facts.warnings.iter().for_each(|warning| cli::tell(format_args!("xoff traffic: {warning}")));

@@ -200,7 +200,7 @@ fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: 
     }
 }
 
-/// Compares settings of a port index that not even another port at this index can change live.
+/// Compares settings of a port index that stay even for another port.
 fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &mut Changes) {
     let mut kept = |what: String, [before, after]: [String; 2]| {
         if before != after {

@@ -40,7 +40,7 @@ impl<T> OrOff<T> {
     }
 }
 
-/// Reads `word` as [`OrOff::Off`], and any other value by `parse`. If `word` is "off", `false` has the same meaning.
+/// Reads `word` as [`OrOff::Off`], other values by `parse`. If `word` is "off", `false` means the same.
 pub fn or_word<T>(
     word: &'static str,
     parse: impl FnOnce(&Value<'_>) -> Parsed<T>,

@@ -102,7 +102,7 @@ impl Problem {
         self
     }
 
-    /// Adds a place in the file with its label. The first place counts as that of the problem.
+    /// Adds a place in the file with a label. The first place counts as the problem's own.
     #[must_use]
     pub fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
         self.labels.push(Label { start: span.start, end: span.end, text: text.into() });
@@ -186,7 +186,7 @@ pub struct Remarks {
 }
 
 impl Problems {
-    /// Adds a problem, unless another one has the same place and label: several ports may inherit one key.
+    /// Adds a problem, unless one with the same place and label exists: several ports may inherit a key.
     pub fn push(&mut self, problem: Problem) {
         let list = match problem.severity {
             Severity::Error => &mut self.errors,

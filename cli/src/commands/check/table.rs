@@ -12,8 +12,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Creates a row for each of `objects`, with a column for each of `keys` (separated by spaces). A value that is
-    /// itself an object has a column for each of its keys.
+    /// Creates a row for each object and a column for each of `keys` (separated by spaces). An object as value has a
+    /// column for each of its keys.
     pub fn of(keys: &str, objects: &[Value]) -> Rows {
         let cells = |object: &Value| -> Vec<(String, String)> {
             let cells = keys.split(' ').flat_map(|key| match &object[key] {
@@ -40,8 +40,8 @@ impl Rows {
         self.rows.is_empty()
     }
 
-    /// Merges rows that differ only in the column `class`, then rows that differ only in port and device. Merged ports
-    /// and devices must have consecutive numbers; without a device column, any ports are merged.
+    /// Merges rows that differ only in column `class`, then those that differ only in port and device, with consecutive
+    /// numbers. Without a device column, any ports are merged.
     #[must_use]
     pub fn fold(self, class: &str) -> Rows {
         let column = |key: &str| self.headings.iter().position(|heading| heading == key);
@@ -53,7 +53,7 @@ impl Rows {
         }
     }
 
-    /// Merges rows that differ only in the `folded` columns, if each folded cell `joins` the cell before.
+    /// Merges rows that differ only in `folded` columns, if each folded cell `joins` the previous cell.
     fn merge(self, folded: &[usize], joins: fn(&str, &str) -> bool) -> Rows {
         let mut groups: Vec<Vec<Vec<String>>> = Vec::new();
         for row in self.rows {
@@ -99,7 +99,7 @@ impl Rows {
     }
 }
 
-/// Returns the heading for a key: one word per line, without the suffix `_bps`, because cells have the unit.
+/// Returns a key as a heading: one word per line, without `_bps`, because cells have the unit.
 fn heading(key: &str) -> String {
     key.trim_end_matches("_bps").replace(['_', ' '], "\n")
 }

@@ -10,7 +10,7 @@ use crate::cli::wrapped;
 
 const WIDTH: usize = 80;
 
-/// Tables of ports and classes: title, key that an object must have to be listed, and columns.
+/// Tables of ports and classes: title, key required of an object, and columns.
 const OF_PORTS: [(&str, &str, &str); 9] = [
     ("Ports", "port", "port device speed_bps mtu queues sockets trust routed pvid tagged untagged"),
     (

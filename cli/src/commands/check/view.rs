@@ -183,9 +183,9 @@ fn class_view(
     })
 }
 
-/// Returns the times for which thresholds of other ports keep a congested line of `port` busy or delay its frames.
+/// Returns how long thresholds of other ports keep a congested line busy or delay frames.
 ///
-/// Returns `None` if more than these thresholds decides: free shared memory, or a policy other than PFC.
+/// Returns `None` if more than thresholds decides: free shared memory, or a policy other than PFC.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<Value> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);

@@ -107,7 +107,7 @@ fn other_end<'a>(link: &'a LinkStatus, node: &str) -> Option<&'a EndStatus> {
     }
 }
 
-/// Draws the network as SVG. Wires show rates since `before`, or totals without `before`.
+/// Draws the network as SVG. Wires show rates since `before`; without `before`, totals.
 pub(super) fn svg(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos);
     let layout = Layout::of(now);

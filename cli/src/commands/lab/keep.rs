@@ -136,8 +136,7 @@ pub(super) fn run(network: Network, command: &[String], json: bool) -> miette::R
     Ok(if code == 0 { cli::exit_code(account.verdict.promise) } else { ExitCode::from(code) })
 }
 
-/// Prints the account: JSON on standard output, or text on standard error, apart from the command's own
-/// output.
+/// Prints the account: as JSON on standard output, or as text on standard error.
 pub(super) fn print(account: &Account, json: bool) -> miette::Result<()> {
     if json {
         return cli::print(serde_json::to_string(account).into_diagnostic()? + "\n");
@@ -160,7 +159,7 @@ fn start(
     child.spawn().map_err(what())
 }
 
-/// Returns whether the terminal itself sends SIGINT to the command, because this process is in the foreground group.
+/// Returns whether this process is in the foreground group, so that the terminal itself sends SIGINT to the command.
 fn terminal_sends_sigint() -> bool {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // Fields after the name: state, parent, process group, session, terminal, foreground process group.

@@ -203,9 +203,9 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
 }
 
-/// Returns a description of this machine that has only its available memory and the program's own policy.
+/// Returns this machine with its available memory and the program's own policy only.
 ///
-/// Devices and namespaces are left out: a lab makes its own, which may have the same names.
+/// Devices and namespaces do not matter: a lab makes its own, possibly of equal names.
 fn here(own: Option<&OwnPolicy>) -> Machine {
     let memory = machine::available_memory();
     Machine { memory, own_policy: own.cloned(), ..machine::here().without_networks() }

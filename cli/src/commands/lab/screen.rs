@@ -10,7 +10,7 @@ use xoff_lab::network::account::table;
 use xoff_switch::causes::Causes;
 use xoff_switch::control::status::{ClassStatus, PortStatus};
 
-/// Formats the screen. Traffic is a rate since `before`, or a total without `before`.
+/// Formats the screen. Traffic is a rate since `before`; without `before`, a total.
 #[must_use]
 pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     let before = before.filter(|before| before.name == now.name && before.uptime_nanos < now.uptime_nanos);
@@ -48,7 +48,7 @@ pub fn text(now: &NetworkStatus, before: Option<&NetworkStatus>) -> String {
     text
 }
 
-/// Formats a number of bytes, or the rate since `before`: an earlier number and its age in nanoseconds.
+/// Formats bytes, or their rate since `before`: an earlier number and its age in nanoseconds.
 pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     match before {
         None => bytes(now),
@@ -56,7 +56,7 @@ pub(super) fn traffic(now: u64, before: Option<(u64, u64)>) -> String {
     }
 }
 
-/// Returns the rate in bits per second between two byte counts that are `nanos` apart.
+/// Returns the bits per second between two byte counts, `nanos` apart.
 pub(super) fn rate(now: u64, before: u64, nanos: u64) -> f64 {
     now.saturating_sub(before) as f64 * 8e9 / nanos.max(1) as f64
 }

@@ -12,7 +12,7 @@ use xoff_switch::router::tables::Row;
 
 /// Timeout of a request; the switch answers earlier.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum size of a reply in bytes; even the status of a switch with the maximum number of ports is smaller.
+/// Maximum size of a reply in bytes; even the status of the largest switch is smaller.
 const BODY_MAX: u64 = 64 << 20;
 /// Maximum characters quoted from an error reply.
 const QUOTED_MAX: usize = 200;
@@ -121,7 +121,7 @@ fn get(url: &str, path: &str) -> Result<String, StatusError> {
     Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), message })
 }
 
-/// Returns the first non-empty line without control characters, cut to [`QUOTED_MAX`]: any server may have replied.
+/// Returns the first non-empty line of any server's reply, without control characters and cut to [`QUOTED_MAX`].
 fn first_line(body: &str) -> Option<String> {
     let plain = |line: &str| line.chars().filter(|c| !c.is_control()).take(QUOTED_MAX).collect::<String>();
     body.lines().map(plain).find(|line| !line.trim().is_empty())

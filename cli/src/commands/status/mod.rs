@@ -259,7 +259,7 @@ impl Args {
         Ok(Value::from(values).to_string())
     }
 
-    /// Formats which pause caused which over all switches that answer, and lists the other switches.
+    /// Formats which pause caused which, over all switches that answer; lists the others.
     fn causes(&self, replies: Vec<SwitchReply>) -> Result<String, StatusError> {
         let (mut switches, mut silent) = (Vec::new(), Vec::new());
         for reply in replies {

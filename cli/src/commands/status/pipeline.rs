@@ -7,7 +7,7 @@ use super::layout::table;
 use xoff_config::format::{scaled, span};
 use xoff_switch::control::status::{HaltStatus, PipelineStatus, PortStatus, Status};
 
-/// Describes the pipeline, or returns an empty string if it has default settings.
+/// Describes the pipeline; returns an empty string for default settings.
 pub(super) fn pipeline(status: &Status) -> String {
     let PipelineStatus { rate_frames_per_second, delay_nanos, ingress, when_full } = &status.pipeline;
     let rate = rate_frames_per_second.map(|rate| scaled(rate.into(), "pps"));

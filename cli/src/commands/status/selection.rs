@@ -17,10 +17,7 @@ impl Selection {
         self.ports.is_empty() && self.classes.is_empty() && !self.congested
     }
 
-    /// Returns the selected part of `now`.
-    ///
-    /// # Errors
-    /// Returns an error if a given name is not a port of the switch.
+    /// Returns the selected part of `now`, or an error for an unknown port.
     pub fn of(&self, now: &Status, before: Option<&Status>) -> Result<Status, StatusError> {
         if let Some(name) = self.ports.iter().find(|name| now.ports.iter().all(|port| port.name != **name)) {
             let names: Vec<&str> = now.ports.iter().map(|port| port.name.as_str()).collect();

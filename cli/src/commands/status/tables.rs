@@ -13,7 +13,7 @@ use xoff_switch::control::status::{
 };
 use xoff_switch::control::{Link, ProgramState};
 
-/// Formats the whole status. Traffic is a rate since `before`, or a total without `before`.
+/// Formats the whole status. Traffic is a rate since `before`; without `before`, a total.
 pub(super) fn render(now: &Status, before: Option<&Status>) -> String {
     let ports: Vec<&PortStatus> = now.ports.iter().collect();
     let mut parts = vec![heading(now), policies(now), pipeline(now), verdict(now), ledger(now)];

@@ -148,7 +148,7 @@ const fn number(header: &'static str, width: u16, cell: fn(&Row) -> String) -> C
     Column { header, width, is_word: false, cell }
 }
 
-/// Columns in order of importance: the screen shows as many as fit. At 80 characters the last one is `lost`.
+/// Columns in order of importance. On 80 characters `lost` is the last that fits.
 const COLUMNS: [Column; 16] = [
     word("port", 11, |row| row.name.clone()),
     word("link", 4, |row| link(row.port.link).into()),
@@ -181,7 +181,7 @@ fn delay(row: &Row) -> String {
     row.port.classes.iter().filter_map(|class| class.queueing_delay.p99_nanos).max().map_or("-".into(), span)
 }
 
-/// Formats the paused classes, and the largest of their shares of paused time.
+/// Formats the paused classes, and their largest share of paused time.
 fn paused(row: &Row, of: fn(&ClassStatus) -> &PauseStatus) -> String {
     let shares = row.port.classes.iter().map(|class| (class, row.share(class, of)));
     let paused: Vec<(&ClassStatus, f64)> =
