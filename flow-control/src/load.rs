@@ -1,9 +1,9 @@
-//! Units of counting.
+//! Frames and bytes that are counted together.
 
 use derive_more::{Add, AddAssign};
 use xoff_wire::units::Bytes;
 
-/// Frames counted at once.
+/// Number of frames, with their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, AddAssign)]
 pub struct Load {
     /// Number of frames.
@@ -16,7 +16,7 @@ impl Load {
     /// No frames.
     pub const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
 
-    /// Returns the bytes on the line, if the load's bytes are those of frames ([`Bytes::of_frame`]).
+    /// Returns the bytes on the line (layer 1), for frames counted by [`Bytes::of_frame`].
     #[inline]
     pub const fn on_line(self) -> Bytes {
         Bytes(self.bytes.0 + self.frames as u64 * Bytes::BETWEEN_FRAMES)
@@ -30,7 +30,7 @@ impl From<Bytes> for Load {
     }
 }
 
-/// Load that may be counted, frame by frame in any order, before a decision is needed.
+/// Frames and bytes that may still be counted, in any order, before a decision is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Margin {
     /// Number of frames.
@@ -45,21 +45,21 @@ impl Margin {
     /// Unlimited margin.
     pub const ALL: Margin = Margin { frames: u32::MAX, bytes: Bytes::MAX };
 
-    /// Returns a margin in bytes only.
+    /// Returns a margin of `bytes` in any number of frames.
     #[inline]
     #[must_use]
     pub const fn of(bytes: Bytes) -> Margin {
         Margin { frames: u32::MAX, bytes }
     }
 
-    /// Returns the smaller margin in both units.
+    /// Returns the minimum of both, separately in frames and bytes.
     #[inline]
     #[must_use]
     pub fn min(self, other: Margin) -> Margin {
         Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
-    /// Returns the bytes allowed even for the shortest frames.
+    /// Returns the bytes that fit even in frames of minimum length.
     #[inline]
     #[must_use]
     pub fn in_bytes(&self) -> Bytes {

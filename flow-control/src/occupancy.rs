@@ -1,14 +1,15 @@
-//! State of queues by which all workers decide: the port's owner writes, all workers read. Counters decide nothing.
+//! Occupancies on which decisions of all workers depend, unlike counters. Each port's owner writes them, all workers
+//! read.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, PortId};
 
 use crate::counter::Counter;
 use crate::prefetch::prefetch;
 
-/// Occupancies of a switch, and the queues given up by the watchdog.
+/// Occupancies of a switch's queues, and the queues that the watchdog has given up.
 #[derive(Debug, PartialEq)]
 pub struct Occupancy {
-    /// Bytes by class, egress port and ingress port, written by the egress port's owner in cache lines of their own.
+    /// Bytes by class, egress port and ingress port, in cache lines of the egress port's owner.
     between: [Box<[Line]>; CLASSES],
     queues: Box<[PortQueues]>,
 }
@@ -20,20 +21,19 @@ struct Line([Counter; LINE]);
 const LINE: usize = 8;
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// Cells of one port, in cache lines that no other worker writes.
 #[derive(Debug, Default, PartialEq)]
 #[repr(align(64))]
 struct PortQueues([Queue; CLASSES]);
 
-/// Cells of one class at one port.
+/// Values of one class on one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct Queue {
     pub(crate) egress_bytes: Counter,
-    /// Flooded frames received here and not sent to all of their ports.
+    /// Flooded frames received here and not yet sent to all their ports.
     pub flood_frames: Counter,
-    /// Bytes of these floods, each flood counted once.
+    /// Bytes of the flooded frames, each frame counted once.
     pub flood_bytes: Counter,
-    /// 1 while the watchdog drops all frames for the queue.
+    /// 1 while the watchdog drops all frames for the egress queue.
     pub given_up: Counter,
 }
 
@@ -55,7 +55,7 @@ impl Occupancy {
         between.chain(queues).for_each(|cell| cell.set(0));
     }
 
-    /// Returns the cells of one class at one port.
+    /// Returns the values of one class on one port.
     #[inline]
     pub fn queue(&self, port: PortId, class: Class) -> &Queue {
         &self.queues[port.index()].0[class.index()]
@@ -67,7 +67,7 @@ impl Occupancy {
         &self.between[class.index()][line].0[ingress.index() % LINE]
     }
 
-    /// Returns the bytes of `class` queued or committed at egress `port`.
+    /// Returns the bytes of `class` at egress `port`: queued, or in the driver.
     #[inline]
     pub fn egress(&self, port: PortId, class: Class) -> Bytes {
         Bytes(self.queue(port, class).egress_bytes.get())
@@ -78,7 +78,6 @@ impl Occupancy {
         self.queues.len().div_ceil(LINE)
     }
 
-    /// Prefetches the cells at egress `port` for the first sixteen ingress ports.
     #[inline]
     pub(crate) fn prefetch(&self, port: PortId, class: Class) {
         let lines = self.lines();
@@ -92,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_between_ports_are_separate() {
+    fn occupancies_of_port_pairs_are_separate() {
         for ports in [1, 4, 8, 9, 255] {
             let occupancy = Occupancy::new(ports);
             let ids = || (0..=u8::MAX).map(PortId).take(ports);
@@ -101,9 +100,12 @@ mod tests {
                 || pairs().flat_map(|(ingress, egress)| Class::ALL.map(|class| (ingress, egress, class)));
             let between = |(ingress, egress, class)| occupancy.between(ingress, egress, class);
             (1..).zip(all()).for_each(|(number, at)| between(at).set(number));
-            assert!((1..).zip(all()).all(|(number, at)| between(at).get() == number), "{ports} ports");
+            assert!(
+                (1..).zip(all()).all(|(number, at)| between(at).get() == number),
+                "two pairs of {ports} ports share a value"
+            );
             occupancy.clear();
-            assert!(all().all(|at| between(at).get() == 0), "{ports} ports");
+            assert!(all().all(|at| between(at).get() == 0), "clear left values of {ports} ports");
         }
     }
 }

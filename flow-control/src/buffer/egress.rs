@@ -10,19 +10,17 @@ pub(super) struct EgressQueue {
     pub(super) max: Bytes,
     pub(super) frames: u32,
     pub(super) frames_max: u32,
-    /// Byte and frame limits that apply once the queue is empty.
+    /// Limits in bytes and frames that apply when the queue is empty.
     pub(super) next: (Bytes, u32),
     pub(super) reserve: Bytes,
-    /// True if the class is lossless at some port: its ingress limits bound it, not limits shared between queues.
+    /// True if the shared egress limits do not bind the queue.
     pub(super) exempt: bool,
-    /// True if the class is lossy at every port: entering frames count in the lossy pool.
     pub(super) is_lossy: bool,
-    /// Load in the lossy pool: the whole queue, or the rest of a class that was lossy before a revision.
     pooled_bytes: Bytes,
     pooled_frames: u32,
 }
 
-const _: () = assert!(size_of::<EgressQueue>() == 64, "a cache line");
+const _: () = assert!(size_of::<EgressQueue>() == 64, "an egress queue does not fill one cache line");
 
 impl EgressQueue {
     pub(super) const fn new(class: &ClassSettings, exempt: bool, is_lossy: bool) -> EgressQueue {
@@ -44,7 +42,6 @@ impl EgressQueue {
         Load { frames: self.pooled_frames, bytes: self.pooled_bytes }
     }
 
-    /// Counts `load` in and returns its part in the lossy pool.
     #[inline]
     pub(super) fn enter(&mut self, load: Load) -> Load {
         self.bytes += load.bytes;
@@ -71,7 +68,7 @@ impl EgressQueue {
         back
     }
 
-    /// Applies new limits; with `keeps_room`, frames admitted at ingress under the old limits keep their room.
+    /// Applies new limits. With `keeps_room`, larger old ones stay until the queue is empty.
     pub(super) fn revise(&mut self, class: &ClassSettings, exempt: bool, is_lossy: bool, keeps_room: bool) {
         let before = *self;
         let EgressQueue { bytes, frames, .. } = before;

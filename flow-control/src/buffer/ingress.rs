@@ -1,7 +1,5 @@
-//! One (ingress port, class): a waterfall of reserve, pool and headroom. Bytes enter in this order and leave in the
-//! opposite one.
-//!
-//! The headroom may be part of the pool. With dedicated memory there is no pool.
+//! Occupancy of one ingress queue (port, class). Bytes fill its reserve first, then the pool, then the headroom, and
+//! leave in the opposite order. Dedicated memory has no pool.
 
 use xoff_wire::units::Bytes;
 
@@ -9,11 +7,10 @@ use crate::drop_reason::DropReason;
 use crate::load::{Load, Margin};
 use crate::settings::{ClassSettings, HeadroomPlace, Memory};
 
-/// Occupancy and limits of one ingress queue; the first cache line has the fields that change with every frame.
+/// Occupancy and limits of an ingress queue; the first cache line has the fields that change with every frame.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct IngressQueue {
-    /// Bytes in the reserve and in the pool.
     body: Bytes,
     headroom_used: Bytes,
     frames: u32,
@@ -21,12 +18,12 @@ pub(super) struct IngressQueue {
     reserve: Bytes,
     limit: Bytes,
     headroom: Bytes,
-    /// Headroom that applies once none is in use: headroom in use never shrinks, because the peer was promised it.
+    /// Headroom that applies when none is in use: until then the peer relies on the old one.
     headroom_next: Bytes,
     headroom_place: HeadroomPlace,
     lossless: bool,
     xon_frames: u32,
-    /// XOFF - XON.
+    /// XOFF minus XON.
     hysteresis: Bytes,
     longest_frame: Bytes,
 }
@@ -56,14 +53,13 @@ impl IngressQueue {
         }
     }
 
-    /// Applies new limits; queued bytes stay counted where they are.
     pub(super) fn revise(&mut self, class: &ClassSettings, memory: Memory, longest_frame: Bytes) {
         let before = *self;
         let IngressQueue { body, headroom_used, frames, .. } = before;
         *self =
             IngressQueue { body, headroom_used, frames, ..IngressQueue::new(class, memory, longest_frame) };
         if memory == Memory::Dedicated {
-            let fits = self.headroom_used.min(self.limit.saturating_sub(self.body)); // the part that is below a higher XOFF
+            let fits = self.headroom_used.min(self.limit.saturating_sub(self.body)); // bytes below a raised XOFF leave the headroom
             self.body += fits;
             self.headroom_used -= fits;
         }
@@ -72,8 +68,7 @@ impl IngressQueue {
         }
     }
 
-    /// Counts `load` in and returns the bytes taken from the pool. `threshold` bounds the bytes beyond the reserve,
-    /// `left` is the free pool where headroom is part of it.
+    /// Counts entering frames and returns the bytes taken from the pool.
     #[inline]
     pub(super) fn enter(&mut self, load: Load, threshold: Bytes, left: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
@@ -93,7 +88,7 @@ impl IngressQueue {
         Ok(self.pooled() - before)
     }
 
-    /// Counts `load` out and returns the bytes that go back to the pool.
+    /// Counts leaving frames and returns the bytes that go back to the pool.
     #[inline]
     pub(super) fn leave(&mut self, load: Load) -> Bytes {
         let before = self.pooled();
@@ -129,8 +124,6 @@ impl IngressQueue {
         (self.headroom_used == Bytes::ZERO).then_some(Margin { frames, bytes: Bytes(bytes) })
     }
 
-    /// Returns the bytes that may enter such that one more frame of any length still fits; `None` if the next frame
-    /// of a lossless queue may be lost. `left` is the free pool, headroom included.
     #[inline]
     fn before_last_frame(&self, left: Bytes) -> Option<Bytes> {
         if !self.lossless {
@@ -140,7 +133,7 @@ impl IngressQueue {
         room.0.checked_sub(self.longest_frame.0).map(Bytes)
     }
 
-    /// Returns whether the next frame may find no room although room appears when the queue drains.
+    /// Returns whether a nonempty queue may lack room for its next frame. An empty one would gain nothing by waiting.
     #[inline]
     pub(super) fn lacks_room(&self, left: Bytes) -> bool {
         self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()
@@ -185,7 +178,6 @@ impl IngressQueue {
     }
 }
 
-/// Returns XON in frames, in the proportion of XON to XOFF in bytes.
 fn xon_frames(class: &ClassSettings) -> u32 {
     if class.xoff_frames == u32::MAX || class.xoff == Bytes::ZERO {
         return u32::MAX;

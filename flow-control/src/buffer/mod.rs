@@ -1,13 +1,12 @@
-//! Occupancies per (ingress port, class) and per (egress port, class), and the room that remains.
+//! Occupancy of ingress and egress queues by (port, class), and the room that remains.
 //!
-//! Every byte is counted twice, as 802.1Q-conforming shared-memory switches do: the ingress count decides about
-//! pauses, the egress count about congestion.
+//! Every byte counts at both, as in 802.1Q shared-memory switches: the ingress count decides about pauses, the egress
+//! count about congestion.
 //!
-//! * [`Memory::Dedicated`]: a lossless queue fills up to XOFF, then its headroom; a lossy one up to its maximum.
-//! * [`Memory::Shared`]: a queue fills its reserve, then takes from the pool while its own limit, `alpha` times the
-//!   free pool, its port's limit and that of all ingress queues allow it. A lossless queue then goes into its
-//!   headroom. Reserves never lend to the pool, nor does headroom unless it is part of it. Egress queues are
-//!   limited beyond their reserves: per queue, per port, and for all.
+//! * [`Memory::Dedicated`]: a lossless queue fills up to XOFF, then its headroom; a lossy queue up to its maximum.
+//! * [`Memory::Shared`]: a queue fills its reserve, then takes bytes from the pool. Limits are its own, `alpha` times
+//!   the free pool, its port's, and that of all ingress queues. A lossless queue then uses its headroom. Egress
+//!   queues are limited beyond their reserves: each queue, each port, and all together.
 
 mod egress;
 mod ingress;
@@ -31,19 +30,16 @@ use egress::EgressQueue;
 use ingress::IngressQueue;
 use lossy::LossyUse;
 
-/// Occupancies of all queues of a worker's switch.
+/// Occupancies of all queues of one worker's switch.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Memory,
     ingress: Box<[[IngressQueue; CLASSES]]>,
     egress: Box<[[EgressQueue; CLASSES]]>,
-    /// Bytes of ingress queues from the pool.
     pool_used: Bytes,
     port_used: Box<[Bytes]>,
-    /// Bytes of egress queues beyond their reserves.
     egress_used: Bytes,
     egress_port_used: Box<[Bytes]>,
-    /// True if egress bytes beyond the reserves count in the pool: queued frames no longer count at their ingress.
     egress_is_pooled: bool,
     lossless: ClassSet,
     lossy: LossyUse,
@@ -92,7 +88,7 @@ impl Buffer {
     pub fn revise(&mut self, settings: &SwitchSettings) {
         let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
         let is_shared = matches!(settings.memory, Memory::Shared(_));
-        // With `UntilForwarded`, queued frames count at their egress only; these limits bound memory there.
+        // With `UntilForwarded`, queued frames do not count at ingress: only egress limits bound their memory.
         let counts_at_ingress = settings.accounting == Accounting::UntilTransmitted;
         self.memory = settings.memory;
         self.egress_is_pooled =
@@ -124,14 +120,14 @@ impl Buffer {
         }
     }
 
-    /// Prefetches the queues of `class` at `port`.
+    /// Prefetches the queues of `class` at `port` into the cache.
     #[inline]
     pub fn prefetch(&self, port: PortId, class: Class) {
         prefetch(&self.ingress[port.index()][class.index()]);
         prefetch(&self.egress[port.index()][class.index()]);
     }
 
-    /// Counts `load` in at its ingress queue.
+    /// Counts frames that enter their ingress queue.
     ///
     /// # Errors
     /// Returns the drop reason if there is no room.
@@ -154,7 +150,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Returns the load that may enter the ingress queue, frame by frame, without XOFF and without a drop.
+    /// Returns the load that may enter the ingress queue, in frames of any size, before XOFF or a drop.
     #[inline]
     #[must_use]
     pub fn margin_below_xoff(&self, port: PortId, class: Class) -> Margin {
@@ -174,7 +170,7 @@ impl Buffer {
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
                 let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
-                // Each entering byte also takes `alpha` bytes off the threshold.
+                // Each entering byte also lowers the threshold by `alpha` bytes.
                 dynamic.bytes.0 >>= u32::from(n.max(0).unsigned_abs()) + 1;
                 Some(fixed.min(dynamic))
             }
@@ -182,7 +178,7 @@ impl Buffer {
         }
     }
 
-    /// Counts `load` out of its ingress queue.
+    /// Counts frames that leave their ingress queue.
     #[inline]
     pub fn leave_ingress(&mut self, port: PortId, class: Class, load: impl Into<Load>) {
         let queue = &mut self.ingress[port.index()][class.index()];
@@ -196,14 +192,14 @@ impl Buffer {
         counters.headroom_bytes.set(queue.headroom_used().0);
     }
 
-    /// Returns whether the queue is at or above XOFF, or its pool has no headroom for one more frame.
+    /// Returns whether the ingress queue is at or above XOFF, or its next frame may find no headroom in the pool.
     #[inline]
     #[must_use]
     pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
         self.below_xoff(port, class).is_none()
     }
 
-    /// Returns whether the queue is below its XON threshold.
+    /// Returns whether the ingress queue is below its XON threshold.
     #[inline]
     #[must_use]
     pub fn below_xon(&self, port: PortId, class: Class) -> bool {
@@ -212,28 +208,28 @@ impl Buffer {
         queue.below_xon(self.ingress_threshold(port, class)) && !lacks_room()
     }
 
-    /// Returns the current XOFF threshold in bytes; in shared memory it depends on other queues.
+    /// Returns the XOFF threshold of the ingress queue; in shared memory it varies with other queues.
     #[inline]
     #[must_use]
     pub fn xoff(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].xoff(self.ingress_threshold(port, class))
     }
 
-    /// Returns the current XON threshold in bytes.
+    /// Returns the XON threshold of the ingress queue; in shared memory it varies with other queues.
     #[inline]
     #[must_use]
     pub fn xon(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].xon(self.ingress_threshold(port, class))
     }
 
-    /// Returns the current XON threshold, in bytes and frames, divided by `parts`.
+    /// Returns the XON threshold divided by `parts`.
     #[inline]
     pub fn part_of_xon(&self, port: PortId, class: Class, parts: u32) -> Load {
         let frames = self.ingress[port.index()][class.index()].xon_in_frames() / parts;
         Load { frames, bytes: Bytes(self.xon(port, class).0 / u64::from(parts)) }
     }
 
-    /// Returns the bytes received on `port` in `class` that still count there.
+    /// Returns the bytes of `class` received on `port` that still count at ingress.
     #[inline]
     #[must_use]
     pub fn ingress(&self, port: PortId, class: Class) -> Bytes {
@@ -247,14 +243,15 @@ impl Buffer {
         self.ingress[port.index()][class.index()].headroom_used()
     }
 
-    /// Returns the bytes of `class` queued or committed at egress `port`.
+    /// Returns the bytes of `class` at egress `port`: queued, or in the driver.
     #[inline]
     #[must_use]
     pub fn egress(&self, port: PortId, class: Class) -> Bytes {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Returns the bytes of `class` from `ingress` queued or committed at `egress`, for ports of every worker.
+    /// Returns the bytes of `class` from `ingress` at egress `egress`: queued, or in the driver. The ports may belong
+    /// to other workers.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
@@ -282,7 +279,7 @@ impl Buffer {
         self.egress_room(port, class).allows(Load::from(size))
     }
 
-    /// Returns the load that may enter the egress queue with room for each frame.
+    /// Returns the load, in frames of any size, for which the egress queue has room.
     #[inline]
     #[must_use]
     pub fn egress_room(&self, port: PortId, class: Class) -> Margin {
@@ -303,8 +300,7 @@ impl Buffer {
         }
     }
 
-    /// Returns whether the shared egress limits have room for the frame at each of `ports`. Also true if nothing
-    /// queued there could make room.
+    /// Returns whether the shared egress limits have room for the frame at each of `ports`, or would never have it.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };
@@ -315,13 +311,13 @@ impl Buffer {
         !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit
     }
 
-    /// Returns the bytes that the frame takes from the shared limits at an egress queue.
+    /// Returns how many of `size` bytes exceed the egress queue's reserve and count against shared limits.
     #[inline]
     pub fn egress_beyond_reserve(&self, port: PortId, class: Class, size: Bytes) -> Bytes {
         self.egress[port.index()][class.index()].beyond_reserve_with(size)
     }
 
-    /// Counts `load` from `ingress` in at its egress queue.
+    /// Counts frames from `ingress` that enter an egress queue.
     #[inline]
     pub fn enter_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -339,7 +335,7 @@ impl Buffer {
         counters.egress_watermark.raise(queue.bytes.0);
     }
 
-    /// Counts `load` from `ingress` out of its egress queue.
+    /// Counts frames from `ingress` that leave an egress queue.
     #[inline]
     pub fn leave_egress(&mut self, ingress: PortId, port: PortId, class: Class, load: impl Into<Load>) {
         let load = load.into();
@@ -355,7 +351,6 @@ impl Buffer {
         self.counters.class(port, class).egress_bytes.set(queue.bytes.0);
     }
 
-    /// Returns the bytes beyond the reserve at which the ingress queue is full: XOFF, or a lossy queue's maximum.
     #[inline]
     fn ingress_threshold(&self, port: PortId, class: Class) -> Bytes {
         let fixed = self.fixed_threshold(port, class);
@@ -367,7 +362,6 @@ impl Buffer {
         }
     }
 
-    /// Returns the threshold without its dynamic part; frames of this queue do not change it.
     #[inline]
     fn fixed_threshold(&self, port: PortId, class: Class) -> Bytes {
         let queue = &self.ingress[port.index()][class.index()];
@@ -375,7 +369,7 @@ impl Buffer {
         match self.memory {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
-                // This queue's own bytes do not count against the limit.
+                // The queue's own bytes do not lower its limit.
                 let left = |limit: Bytes, used: Bytes| {
                     queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
                 };
@@ -399,7 +393,6 @@ impl Buffer {
         }
     }
 
-    /// Returns the bytes that ingress queues of `port` may still take; `None` if headroom is not part of the pool.
     #[inline]
     fn left_for_headroom(&self, port: PortId) -> Option<Bytes> {
         match self.memory {
@@ -412,7 +405,6 @@ impl Buffer {
         }
     }
 
-    /// Returns 2^n times the free bytes of the pool.
     #[inline]
     fn dynamic_threshold(&self, pool: Bytes, n: i8) -> Bytes {
         let free = self.pool_left(pool);
@@ -422,7 +414,7 @@ impl Buffer {
         }
     }
 
-    /// Updates the headroom gauges of `port`, whose limits may have changed.
+    /// Updates the gauges of `port` after a change of its limits.
     pub fn show_port(&self, port: PortId) {
         Class::ALL.into_iter().for_each(|class| self.show_ingress(port, class));
     }

@@ -79,19 +79,19 @@ fn enter(buffer: &mut Buffer, port: PortId, class: Class, sizes: &[u64]) {
 fn xoff_begins_at_threshold_ends_below_xon() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000, 999]);
-    assert!(!buffer.at_xoff(P0, LOSSLESS), "one byte below XOFF");
+    assert!(!buffer.at_xoff(P0, LOSSLESS), "XOFF one byte below the threshold");
     enter(&mut buffer, P0, LOSSLESS, &[1]);
-    assert!(buffer.at_xoff(P0, LOSSLESS), "at XOFF");
+    assert!(buffer.at_xoff(P0, LOSSLESS), "no XOFF at the threshold");
     assert!(!buffer.at_xoff(P1, LOSSLESS) && !buffer.at_xoff(P0, Class::ALL[4]));
     buffer.leave_ingress(P0, LOSSLESS, Bytes(4_000));
-    assert!(!buffer.below_xon(P0, LOSSLESS), "at XON");
+    assert!(!buffer.below_xon(P0, LOSSLESS), "queue at XON counts as below XON");
     buffer.leave_ingress(P0, LOSSLESS, Bytes(1));
-    assert!(buffer.below_xon(P0, LOSSLESS), "one byte below XON");
+    assert!(buffer.below_xon(P0, LOSSLESS), "queue one byte below XON does not count as below");
 }
 
 // proves: headroom
 #[test]
-fn headroom_accepts_its_last_byte() {
+fn headroom_accepts_exactly_its_bytes() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_999, 4_000]);
     assert_eq!(buffer.counters.class(P0, LOSSLESS).headroom_watermark.get(), 3_999);
@@ -121,20 +121,20 @@ fn frame_count_limit_triggers_xoff() {
     enter(&mut buffer, P0, LOSSLESS, &[64]);
     assert!(buffer.at_xoff(P0, LOSSLESS));
     (0..4).for_each(|_| buffer.leave_ingress(P0, LOSSLESS, Bytes(64)));
-    assert!(!buffer.below_xon(P0, LOSSLESS), "at 6 of 10, as XON is to XOFF");
+    assert!(!buffer.below_xon(P0, LOSSLESS), "below XON with 6 frames: XON is 6 of 10");
     buffer.leave_ingress(P0, LOSSLESS, Bytes(64));
     assert!(buffer.below_xon(P0, LOSSLESS));
 }
 
 #[test]
-fn egress_full_at_frame_limit() {
+fn egress_queue_is_full_at_frame_limit() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.egress_max_frames = 3);
     for _ in 0..2 {
         buffer.enter_egress(P1, P0, LOSSY, Bytes(64));
     }
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)), "one frame below");
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)), "full one frame below the limit");
     buffer.enter_egress(P1, P0, LOSSY, Bytes(64));
-    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(64)), "at the limit");
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(64)), "room at the frame limit");
     assert!(buffer.egress_has_room(P1, LOSSY, Bytes(64)));
     buffer.leave_egress(P1, P0, LOSSY, Bytes(64));
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)));
@@ -142,30 +142,29 @@ fn egress_full_at_frame_limit() {
 
 // proves: pipeline
 #[test]
-fn egress_full_at_byte_limit() {
+fn egress_queue_is_full_at_byte_limit() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     buffer.enter_egress(P1, P0, LOSSY, Bytes(9_000));
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(999)), "a byte below");
-    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1_000)), "at MAX");
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(999)), "full one byte below the maximum");
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1_000)), "room at the maximum");
     buffer.leave_egress(P1, P0, LOSSY, Bytes(1));
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1_000)));
 }
 
 #[test]
 fn dynamic_threshold_is_alpha_times_free_pool() {
-    // alpha = 1: a queue alone may take half of the pool: x = pool - x.
+    // With alpha = 1, a queue may take half of the pool: x = pool - x.
     let mut buffer = buffer(shared(Some(0)), |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[1_000, 3_999]);
-    assert!(!buffer.at_xoff(P0, LOSSLESS), "reserve, and one byte less than half of the pool");
+    assert!(!buffer.at_xoff(P0, LOSSLESS), "XOFF one byte below half of the pool");
     enter(&mut buffer, P0, LOSSLESS, &[1]);
     assert!(buffer.at_xoff(P0, LOSSLESS));
-    // From here on, frames go to the headroom.
     enter(&mut buffer, P0, LOSSLESS, &[3_000]);
     assert_eq!(buffer.pool_used, Bytes(4_000));
     enter(&mut buffer, P1, LOSSLESS, &[1_000, 1_999]);
     assert!(!buffer.at_xoff(P1, LOSSLESS));
     enter(&mut buffer, P1, LOSSLESS, &[1]);
-    assert!(buffer.at_xoff(P1, LOSSLESS), "half of what was left");
+    assert!(buffer.at_xoff(P1, LOSSLESS), "no XOFF at half of the remaining pool");
 }
 
 #[test]
@@ -191,25 +190,25 @@ fn reserve_remains_when_pool_is_exhausted() {
 
 // proves: shared-memory
 #[test]
-fn xoff_at_reserve_when_pool_is_exhausted() {
+fn xoff_threshold_is_reserve_when_pool_is_exhausted() {
     let mut buffer = buffer(shared(None), |_| ());
-    enter(&mut buffer, P0, LOSSLESS, &[9_000]); // reserve and pool
+    enter(&mut buffer, P0, LOSSLESS, &[9_000]); // fills the reserve and the pool
     assert_eq!(buffer.pool_used, Bytes(8_000));
     enter(&mut buffer, P1, LOSSLESS, &[999]);
-    assert!(!buffer.at_xoff(P1, LOSSLESS), "one byte below the reserve");
+    assert!(!buffer.at_xoff(P1, LOSSLESS), "XOFF one byte below the reserve");
     enter(&mut buffer, P1, LOSSLESS, &[1]);
-    assert!(buffer.at_xoff(P1, LOSSLESS), "at the reserve");
+    assert!(buffer.at_xoff(P1, LOSSLESS), "no XOFF at the reserve");
 }
 
 #[test]
-fn xon_gap_is_kept_in_reserve() {
-    let mut buffer = buffer(shared(None), |class| class.xon = Bytes(9_700)); // 300 below XOFF
+fn distance_from_xoff_to_xon_holds_within_reserve() {
+    let mut buffer = buffer(shared(None), |class| class.xon = Bytes(9_700)); // 300 bytes below XOFF
     enter(&mut buffer, P0, LOSSLESS, &[9_000]);
     enter(&mut buffer, P1, LOSSLESS, &[699, 300, 1]);
     buffer.leave_ingress(P1, LOSSLESS, Bytes(300));
-    assert!(!buffer.below_xon(P1, LOSSLESS), "at XON");
+    assert!(!buffer.below_xon(P1, LOSSLESS), "queue at XON counts as below XON");
     buffer.leave_ingress(P1, LOSSLESS, Bytes(1));
-    assert!(buffer.below_xon(P1, LOSSLESS), "one byte below XON");
+    assert!(buffer.below_xon(P1, LOSSLESS), "queue one byte below XON does not count as below");
 }
 
 #[test]
@@ -231,13 +230,13 @@ fn port_limit_covers_all_classes_together() {
 
 // proves: shared-memory
 #[test]
-fn egress_port_limit_covers_queues_beyond_reserves() {
+fn egress_port_limit_counts_bytes_beyond_reserves() {
     let memory = SharedMemory { egress_port_limit: Bytes(2_000), ..SharedMemory::UNLIMITED };
     let mut buffer = buffer(Memory::Shared(memory), |class| class.lossless = false);
     buffer.enter_egress(P1, P0, Class::ALL[1], Bytes(2_500));
-    assert!(buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_500)), "reserve, rest of limit");
+    assert!(buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_500)), "no room up to the limit");
     assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_501)));
-    assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)), "another port has its own");
+    assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)), "limit of another port is used up");
     buffer.leave_egress(P1, P0, Class::ALL[1], Bytes(1_500));
     assert!(buffer.egress_has_room(P0, Class::ALL[2], Bytes(3_000)));
     assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(3_001)));
@@ -265,7 +264,7 @@ fn egress_limits_bind_lossless_queues_if_configured() {
 
 // proves: shared-memory
 #[test]
-fn pool_headroom_ends_at_pool_and_limits() {
+fn headroom_in_pool_ends_at_pool_and_its_limits() {
     for (pool, ingress_limit, port_limit) in
         [(12_000, 90_000, 90_000), (90_000, 12_000, 90_000), (90_000, 90_000, 12_000)]
     {
@@ -273,9 +272,9 @@ fn pool_headroom_ends_at_pool_and_limits() {
         let headroom = HeadroomPlace::Pool;
         let memory = SharedMemory { pool, ingress_limit, port_limit, headroom, ..SharedMemory::UNLIMITED };
         let mut buffer = buffer(Memory::Shared(memory), |class| class.lossless = true);
-        enter(&mut buffer, P0, LOSSLESS, &[11_000]); // its reserve, and all below XOFF
+        enter(&mut buffer, P0, LOSSLESS, &[11_000]); // fills the reserve, and the pool up to XOFF
         enter(&mut buffer, P0, LOSSLESS, &[1_500]);
-        enter(&mut buffer, P0, Class::ALL[4], &[1_000]); // a reserve
+        enter(&mut buffer, P0, Class::ALL[4], &[1_000]); // fills the reserve
         assert_eq!(buffer.enter_ingress(P0, LOSSLESS, Bytes(501)), Err(DropReason::HeadroomExhausted));
         enter(&mut buffer, P0, LOSSLESS, &[500]);
         assert_eq!(buffer.enter_ingress(P0, Class::ALL[4], Bytes(1)), Err(DropReason::HeadroomExhausted));
@@ -288,38 +287,40 @@ fn pool_headroom_ends_at_pool_and_limits() {
 }
 
 #[test]
-fn pool_headroom_is_bounded_per_queue() {
+fn headroom_in_pool_is_bounded_per_queue() {
     let memory = SharedMemory { headroom: HeadroomPlace::Pool, ..SharedMemory::UNLIMITED };
     let mut buffer = buffer(Memory::Shared(memory), |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[11_000, 4_000]);
     assert_eq!(buffer.enter_ingress(P0, LOSSLESS, Bytes(1)), Err(DropReason::HeadroomExhausted));
 }
 
-/// Without that headroom, the next frame could be lost.
 // proves: shared-memory
 #[test]
-fn xoff_without_pool_headroom_for_a_frame() {
+fn xoff_when_pool_lacks_headroom_for_next_frame() {
     let headroom = HeadroomPlace::Pool;
     let memory = SharedMemory { pool: Bytes(10_000), headroom, ..SharedMemory::UNLIMITED };
     let mut buffer = buffer(Memory::Shared(memory), |class| {
         (class.lossless, class.ingress_reserve) = (true, Bytes(8_000));
     });
     let longest = Bytes::of_frame(port_settings(0).mtu_frame + TAGS);
-    enter(&mut buffer, P1, Class::ALL[4], &[17_000]); // leaves 1,000 of the pool
+    enter(&mut buffer, P1, Class::ALL[4], &[17_000]); // leaves 1,000 bytes of the pool
     enter(&mut buffer, P0, LOSSLESS, &[9_000 - longest.0]);
-    assert!(!buffer.at_xoff(P0, LOSSLESS), "room for one more");
+    assert!(!buffer.at_xoff(P0, LOSSLESS), "XOFF although one more frame fits");
     assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).bytes, Bytes::ZERO);
     enter(&mut buffer, P0, LOSSLESS, &[1]);
-    assert!(buffer.at_xoff(P0, LOSSLESS) && !buffer.below_xon(P0, LOSSLESS), "one byte too little");
+    assert!(
+        buffer.at_xoff(P0, LOSSLESS) && !buffer.below_xon(P0, LOSSLESS),
+        "no XOFF one byte short of a frame"
+    );
     buffer.leave_ingress(P0, LOSSLESS, Bytes(7_000));
-    enter(&mut buffer, P1, Class::ALL[4], &[1_000]); // all of the pool
-    assert!(!buffer.at_xoff(P0, LOSSLESS), "its reserve has room");
-    assert!(!buffer.at_xoff(P0, Class::ALL[4]), "an empty queue that holds nothing makes no room by waiting");
+    enter(&mut buffer, P1, Class::ALL[4], &[1_000]); // exhausts the pool
+    assert!(!buffer.at_xoff(P0, LOSSLESS), "XOFF although the reserve has room");
+    assert!(!buffer.at_xoff(P0, Class::ALL[4]), "XOFF for an empty queue, which no departure could resume");
 }
 
 // proves: shared-memory
 #[test]
-fn egress_bytes_use_pool_with_until_forwarded() {
+fn egress_bytes_count_in_pool_with_until_forwarded() {
     for (accounting, egress_limits, left) in [
         (Accounting::UntilForwarded, EgressLimits::All, 3_000),
         (Accounting::UntilForwarded, EgressLimits::Lossy, 8_000),
@@ -327,7 +328,7 @@ fn egress_bytes_use_pool_with_until_forwarded() {
     ] {
         let memory = SharedMemory { pool: Bytes(8_000), egress_limits, ..SharedMemory::UNLIMITED };
         let mut buffer = buffer_of(accounting, Memory::Shared(memory), |_, _| ());
-        buffer.enter_egress(P1, P0, LOSSLESS, Bytes(6_000)); // 5,000 beyond its reserve
+        buffer.enter_egress(P1, P0, LOSSLESS, Bytes(6_000)); // 5,000 bytes beyond the reserve
         assert_eq!(buffer.xoff(P1, LOSSLESS), Bytes(1_000 + left), "{accounting:?}, {egress_limits:?}");
         buffer.leave_egress(P1, P0, LOSSLESS, Bytes(6_000));
         assert_eq!(buffer.xoff(P1, LOSSLESS), Bytes(9_000));
@@ -347,14 +348,14 @@ fn egress_limit_binds_lossy_queues_beyond_reserves() {
 
 // proves: lossy-classes
 #[test]
-fn egress_limit_skips_class_lossless_at_other_port() {
+fn egress_limit_exempts_class_lossless_at_other_port() {
     let mut buffer = buffer_by_port(shared(None), |port, class| class.lossless &= port == P0);
-    buffer.enter_egress(P1, P0, LOSSY, Bytes(3_000)); // the reserve, and all of the limit
+    buffer.enter_egress(P1, P0, LOSSY, Bytes(3_000)); // uses the reserve and the whole limit
     assert!(!buffer.egress_has_room(P1, LOSSY, Bytes(1_001)));
-    assert!(buffer.egress_has_room(P1, LOSSLESS, Bytes(1_001)), "beyond the reserve");
+    assert!(buffer.egress_has_room(P1, LOSSLESS, Bytes(1_001)), "limit binds an exempt class");
     buffer.enter_egress(P0, P1, LOSSLESS, Bytes(5_000));
     buffer.leave_egress(P1, P0, LOSSY, Bytes(1));
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1)), "nor does it take from it");
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1)), "exempt class uses up the limit");
 }
 
 fn cut(rng: &mut fastrand::Rng, margin: Margin) -> Vec<u64> {
@@ -371,58 +372,57 @@ fn pool(bytes: u64, frames: u32) -> LossyPool {
     LossyPool { bytes: Bytes(bytes), frames }
 }
 
-/// Each lossy queue may hold as much as remains free; a lossless queue takes nothing.
 // proves: shared-memory
 #[test]
-fn lossy_queues_share_a_pool() {
+fn lossy_queues_may_each_take_half_of_the_free_pool() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     settings.lossy_pool = pool(9_000, u32::MAX);
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
     let (other, third) = (Class::ALL[5], Class::ALL[6]);
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(4_500)), "half of the pool");
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(4_500)), "no room for half of the pool");
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(4_501)));
     buffer.enter_egress(P1, P0, LOSSY, Bytes(4_500));
     buffer.enter_egress(P1, P0, LOSSLESS, Bytes(9_000));
-    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1)), "as much as is free");
-    assert!(buffer.egress_has_room(P1, other, Bytes(2_250)), "half of what is free");
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1)), "room in a queue as large as the free pool");
+    assert!(buffer.egress_has_room(P1, other, Bytes(2_250)), "no room for half of the free pool");
     assert!(!buffer.egress_has_room(P1, other, Bytes(2_251)));
     buffer.enter_egress(P0, P1, other, Bytes(2_250));
     buffer.leave_egress(P1, P0, LOSSY, Bytes(4_500));
     assert!(buffer.egress_has_room(P0, third, Bytes(3_375)));
     assert!(!buffer.egress_has_room(P0, third, Bytes(3_376)));
-    assert!(buffer.egress_has_room(P0, LOSSLESS, Bytes(999)), "its own limit, and no other");
+    assert!(buffer.egress_has_room(P0, LOSSLESS, Bytes(999)), "lossless queue is bound by the lossy pool");
 }
 
 // proves: shared-memory
 #[test]
-fn lossy_pool_full_at_frame_limit() {
+fn lossy_pool_is_full_at_frame_limit() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     settings.lossy_pool = pool(9_000, 2);
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
     buffer.enter_egress(P1, P0, LOSSY, Bytes(64));
-    assert!(buffer.egress_has_room(P1, LOSSY, Bytes(64)), "one frame below");
+    assert!(buffer.egress_has_room(P1, LOSSY, Bytes(64)), "full one frame below the limit");
     buffer.enter_egress(P0, P1, LOSSY, Bytes(64));
-    assert!(!buffer.egress_has_room(P0, Class::ALL[5], Bytes(64)), "at the limit");
+    assert!(!buffer.egress_has_room(P0, Class::ALL[5], Bytes(64)), "room at the frame limit");
     buffer.leave_egress(P0, P1, LOSSY, Bytes(64));
     assert!(buffer.egress_has_room(P0, Class::ALL[5], Bytes(64)));
 }
 
 // proves: shared-memory
 #[test]
-fn workers_share_the_pool_by_their_ports() {
+fn workers_share_lossy_pool_by_number_of_ports() {
     assert_eq!(pool(9_000, 30).part(1, 3), pool(3_000, 10));
     assert_eq!(pool(9_000, 30).part(3, 3), pool(9_000, 30));
     assert_eq!(LossyPool::UNLIMITED.part(1, 3), LossyPool::UNLIMITED);
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     settings.lossy_pool = pool(8_000, u32::MAX);
     let buffer = Buffer::new(&settings, 1, Counters::new(2));
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(2_000)), "half of half");
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(2_000)), "no room for a quarter of the pool");
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(2_001)));
 }
 
 // proves: shared-memory
 #[test]
-fn class_made_lossless_returns_pool_while_draining() {
+fn class_made_lossless_frees_lossy_pool_as_it_drains() {
     let mut settings = settings_of(Accounting::default(), Memory::Dedicated, |_, _| ());
     settings.lossy_pool = pool(8_000, u32::MAX);
     let mut buffer = Buffer::new(&settings, 2, Counters::new(2));
@@ -436,11 +436,11 @@ fn class_made_lossless_returns_pool_while_draining() {
         let has = |size| buffer.egress_has_room(P1, Class::ALL[5], Bytes(size));
         has(bytes) && !has(bytes + 1)
     };
-    assert!(free(&buffer, 2_500), "half of 5,000");
+    assert!(free(&buffer, 2_500), "room is not half of the 5,000 free bytes");
     buffer.leave_egress(P1, P0, LOSSY, Bytes(2_000));
     assert!(free(&buffer, 3_500));
     buffer.leave_egress(P1, P0, LOSSY, Bytes(1_000));
-    assert!(free(&buffer, 4_000), "what came later is not of the pool");
+    assert!(free(&buffer, 4_000), "frames of the lossless class count in the pool");
 }
 
 #[test]
@@ -458,10 +458,9 @@ fn revised_pool_counts_queued_frames() {
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(4_000)));
 }
 
-/// Each frame within the margin stays below XOFF and finds room; one byte or frame beyond does not.
 // proves: batches
 #[test]
-fn margins_hold_for_each_frame() {
+fn frames_within_margin_find_room_below_xoff() {
     for seed in xoff_explore::seeds(0..400) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let alpha = rng.choice([None, None, Some(-2), Some(0), Some(1), Some(3)]).unwrap();
@@ -487,18 +486,18 @@ fn margins_hold_for_each_frame() {
         let margin = buffer.margin_below_xoff(P0, class);
         for size in cut(&mut rng, margin) {
             buffer.enter_ingress(P0, class, Bytes(size)).unwrap();
-            assert!(!buffer.at_xoff(P0, class), "within {margin:?} of {alpha:?}");
+            assert!(!buffer.at_xoff(P0, class), "XOFF within {margin:?}, alpha {alpha:?}");
         }
         if alpha.is_none() || memory == Memory::Dedicated {
             let is_refused = buffer.enter_ingress(P0, class, Bytes(1)).is_err();
-            assert!(is_refused || buffer.at_xoff(P0, class), "one byte beyond {margin:?}");
+            assert!(is_refused || buffer.at_xoff(P0, class), "no XOFF one byte beyond {margin:?}");
         }
         let room = buffer.egress_room(P0, class);
         for size in cut(&mut rng, room) {
-            assert!(buffer.egress_has_room(P0, class, Bytes(size)), "within {room:?}");
+            assert!(buffer.egress_has_room(P0, class, Bytes(size)), "egress queue full within {room:?}");
             buffer.enter_egress(P1, P0, class, Bytes(size));
         }
-        assert!(!buffer.egress_has_room(P0, class, Bytes(1)), "one byte beyond {room:?}");
+        assert!(!buffer.egress_has_room(P0, class, Bytes(1)), "room one byte beyond {room:?}");
     }
 }
 
@@ -517,10 +516,10 @@ fn margin_ends_one_byte_below_xoff() {
 
 // proves: batches
 #[test]
-fn margin_is_below_xoff_frame_count() {
+fn margin_ends_one_frame_below_xoff_frame_limit() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 5);
     enter(&mut buffer, P0, LOSSLESS, &[64]);
-    assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).frames, 3, "with those it holds four");
+    assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).frames, 3, "limit of 5, 1 queued");
     enter(&mut buffer, P0, LOSSLESS, &[64; 3]);
     assert!(
         !buffer.at_xoff(P0, LOSSLESS) && buffer.margin_below_xoff(P0, LOSSLESS).in_bytes() == Bytes::ZERO
@@ -529,7 +528,7 @@ fn margin_is_below_xoff_frame_count() {
 
 // proves: batches
 #[test]
-fn margin_stays_below_sinking_threshold() {
+fn margin_stays_below_falling_dynamic_threshold() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
         let mut buffer = buffer(shared(alpha_log2), |_| ());
         enter(&mut buffer, P1, LOSSLESS, &[1_500]);
