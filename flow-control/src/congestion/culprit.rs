@@ -1,11 +1,11 @@
 //! Choice of the flow to blame for a congested buffer (Chrysos et al.: "Unbiased Quantized Congestion Notification
 //! for Scalable Server Fabrics", IEEE Micro 2016, section IV).
 //!
-//! The standard blames the frame that has just arrived: wrong where flows leave at different rates. Occupancy
-//! sampling blames a queued frame: of the flow with the most bytes, or a random one. Random sampling blames flow n
-//! with probability q_n / q (section IV-B), without state per flow.
+//! 802.1Qau blames the flow of the arriving frame: unfair where flows leave at different rates. Occupancy sampling
+//! blames a queued frame: one of the largest flow, or a random one, which hits flow n with probability q_n / q
+//! (section IV-B).
 //!
-//! Frames handed to a driver have left the set, because their tags may differ by then.
+//! Frames handed to a driver do not count, because their tags may differ by then.
 
 use xoff_wire::flow::mix;
 use xoff_wire::units::Bytes;
@@ -14,12 +14,12 @@ use xoff_wire::{FlowKey, Header};
 use super::flows::{Flows, NO_FLOW};
 
 const NOWHERE: u32 = u32::MAX;
-/// Bytes of the paper's buffer units (section V); a frame is hit in proportion to its units.
+/// Bytes of a buffer unit (section V).
 const UNIT_LEN: u64 = 256;
-/// Random picks before the last one is taken, whatever its size.
+/// Maximum random picks; the last one counts whatever its size.
 const PICKS_MAX: u32 = 32;
 
-/// Returns a digest of the flow to blame: its rate limiter if a CN-TAG names one, else its 5-tuple or addresses.
+/// Returns a digest of the flow to blame: its rate limiter if it has a CN-TAG, else its 5-tuple or addresses.
 #[must_use]
 pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     let word = |bytes: [u8; 6]| bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
@@ -29,9 +29,9 @@ pub fn flow_digest(header: &Header, head: &[u8]) -> u64 {
     }
 }
 
-/// Position of each slot among the queued frames of its buffer.
+/// Position of each slot's frame in its set of queued frames.
 #[derive(Clone, Debug)]
-pub struct SlotTable(Box<[SlotEntry]>);
+pub(super) struct SlotTable(Box<[SlotEntry]>);
 
 #[derive(Clone, Copy, Debug)]
 struct SlotEntry {
@@ -40,47 +40,48 @@ struct SlotEntry {
 }
 
 impl SlotTable {
-    /// Creates the table for a store of `slots` slots.
     #[must_use]
-    pub fn new(slots: u32) -> SlotTable {
+    pub(super) fn new(slots: u32) -> SlotTable {
         SlotTable(vec![SlotEntry { at: NOWHERE, flow: NO_FLOW }; slots as usize].into_boxed_slice())
     }
 
-    /// Returns whether the frame in `slot` is queued in a buffer.
     #[inline]
     #[must_use]
-    pub fn is_in(&self, slot: u32) -> bool {
+    pub(super) fn is_in(&self, slot: u32) -> bool {
         self.0.get(slot as usize).is_some_and(|entry| entry.at != NOWHERE)
     }
 }
 
-/// Bytes for each slot of the store: once in total, and once per congestion point.
+/// Memory in bytes per slot: once in total, and once per congestion point.
 pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<SlotEntry>(), size_of::<u32>());
 
-/// Frames queued in one buffer.
 #[derive(Clone, Debug)]
-pub struct QueuedFrames {
+pub(super) struct QueuedFrames {
     occupied: Vec<u32>,
     flows: Option<Flows>,
 }
 
 impl QueuedFrames {
-    /// Creates an empty set of at most `slots` frames; with `flows_max`, it counts bytes of so many flows.
     #[must_use]
-    pub fn new(slots: u32, flows_max: Option<u16>) -> QueuedFrames {
+    pub(super) fn new(slots: u32, flows_max: Option<u16>) -> QueuedFrames {
         QueuedFrames { occupied: Vec::with_capacity(slots as usize), flows: flows_max.map(Flows::new) }
     }
 
     /// Adds a frame. `flow` computes its [`flow_digest`] and is called only if flows are counted.
-    pub fn enter(&mut self, slots: &mut SlotTable, slot: u32, size: Bytes, flow: impl FnOnce() -> u64) {
+    pub(super) fn enter(
+        &mut self,
+        slots: &mut SlotTable,
+        slot: u32,
+        size: Bytes,
+        flow: impl FnOnce() -> u64,
+    ) {
         let Ok(at) = u32::try_from(self.occupied.len()) else { return };
         self.occupied.push(slot);
         let flow = self.flows.as_mut().map_or(NO_FLOW, |flows| flows.add(flow(), size));
         slots.0[slot as usize] = SlotEntry { at, flow };
     }
 
-    /// Removes a frame, which must be in this buffer.
-    pub fn leave(&mut self, slots: &mut SlotTable, slot: u32, size: Bytes) {
+    pub(super) fn leave(&mut self, slots: &mut SlotTable, slot: u32, size: Bytes) {
         let entry = std::mem::replace(&mut slots.0[slot as usize], SlotEntry { at: NOWHERE, flow: NO_FLOW });
         self.occupied.swap_remove(entry.at as usize);
         if let Some(moved) = self.occupied.get(entry.at as usize) {
@@ -91,16 +92,17 @@ impl QueuedFrames {
         }
     }
 
-    /// Returns the last slot of the flow with the most bytes; `None` without flows.
+    /// Returns the slot of the last frame of the flow with the most bytes; `None` if flows are not counted.
     #[must_use]
-    pub fn largest_flow(&self, slots: &SlotTable) -> Option<u32> {
+    pub(super) fn largest_flow(&self, slots: &SlotTable) -> Option<u32> {
         let flow = self.flows.as_ref()?.largest()?;
         self.occupied.iter().rev().copied().find(|slot| slots.0[*slot as usize].flow == flow)
     }
 
-    /// Returns the slot of a random occupied unit. `size` returns the size of a slot's frame, at most `size_max`.
+    /// Returns the slot of a random frame, in proportion to its size. `size` returns the size of a frame, at most
+    /// `size_max`.
     #[must_use]
-    pub fn random_unit(
+    pub(super) fn random_unit(
         &self,
         rng: &mut fastrand::Rng,
         size_max: Bytes,
@@ -116,12 +118,6 @@ impl QueuedFrames {
             }
         }
         picked
-    }
-
-    /// Returns the number of queued frames.
-    #[must_use]
-    pub fn frames(&self) -> usize {
-        self.occupied.len()
     }
 }
 
@@ -147,10 +143,10 @@ mod tests {
     #[test] // section IV-B: "the flow with the highest occupancy in the buffer monitored"
     fn culprit_is_flow_with_most_bytes() {
         let (mut queued, mut slots) = frames_of(&[1, 2, 2, 1, 2]);
-        assert_eq!(queued.largest_flow(&slots), Some(4), "flow 2");
+        assert_eq!(queued.largest_flow(&slots), Some(4), "largest flow is not flow 2");
         queued.leave(&mut slots, 4, SIZE);
         queued.leave(&mut slots, 1, SIZE);
-        assert!(matches!(queued.largest_flow(&slots), Some(0 | 3)), "flow 1");
+        assert!(matches!(queued.largest_flow(&slots), Some(0 | 3)), "largest flow is not flow 1");
         assert!(slots.is_in(2) && !slots.is_in(4) && !slots.is_in(63));
     }
 
@@ -169,7 +165,7 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(9);
         let mut hit = || queued.random_unit(&mut rng, Bytes(1_530), size).unwrap();
         let hits = (0..12_000).filter(|_| hit() == 0).count();
-        assert!((5_700..6_300).contains(&hits), "{hits} of 12,000, half of the units");
+        assert!((5_700..6_300).contains(&hits), "half of the units picked in {hits} of 12,000 samples");
     }
 
     #[test]
@@ -199,7 +195,7 @@ mod tests {
                     queued.leave(&mut slots, slot, SIZE);
                     there.retain(|other| *other != slot);
                 } else {
-                    queued.enter(&mut slots, slot, SIZE, || unreachable!("no flow counting"));
+                    queued.enter(&mut slots, slot, SIZE, || unreachable!("flow computed although flows are not counted"));
                     there.push(slot);
                 }
                 let mut occupied = queued.occupied.clone();

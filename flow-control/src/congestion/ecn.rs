@@ -1,5 +1,5 @@
-//! ECN marking and WRED: the probability that a frame is marked or dropped early, by the length of its queue (RFC
-//! 3168, RED).
+//! ECN marking and WRED: probability that a frame is marked or dropped early, by the length of its queue (RFC 3168,
+//! RED).
 //!
 //! ```text
 //!   probability 1            .-------   at max and above: always
@@ -10,15 +10,14 @@
 //!                   min     max         bytes of the egress queue
 //! ```
 //!
-//! The instantaneous length counts, taken when the frame leaves: senders then learn the newer length, and the tail
-//! of a draining queue is not marked for frames before it.
+//! The length at departure counts: senders learn the newest length, and the tail of a draining queue stays unmarked.
 
 use fastrand::Rng;
 use xoff_wire::units::Bytes;
 
 use crate::settings::EcnSettings;
 
-/// Returns whether a queue of this length signals congestion, at random between `min` and `max`.
+/// Returns whether a frame that leaves a queue of this length is marked: at random between `min` and `max`.
 pub fn is_congested(settings: &EcnSettings, queue: Bytes, rng: &mut Rng) -> bool {
     if queue < settings.min {
         return false;
@@ -46,14 +45,22 @@ mod tests {
     // proves: ecn
     #[test]
     fn mark_probability_rises_from_min_to_max() {
-        assert_eq!((share(9_999), share(10_000)), (0, 0), "below min, and at it");
-        assert!((900..1_100).contains(&share(15_000)), "a tenth half way: {}", share(15_000));
-        assert!((1_900..2_100).contains(&share(19_999)), "a fifth just below max: {}", share(19_999));
-        assert_eq!(share(20_000), 10_000, "at max");
+        assert_eq!((share(9_999), share(10_000)), (0, 0), "frames marked up to the minimum");
+        assert!(
+            (900..1_100).contains(&share(15_000)),
+            "half way to the maximum {} of 10,000 frames marked, not a tenth",
+            share(15_000)
+        );
+        assert!(
+            (1_900..2_100).contains(&share(19_999)),
+            "just below the maximum {} of 10,000 frames marked, not a fifth",
+            share(19_999)
+        );
+        assert_eq!(share(20_000), 10_000, "frames unmarked at the maximum");
     }
 
     #[test]
-    fn equal_ecn_thresholds_are_a_step() {
+    fn equal_ecn_thresholds_mark_all_frames_or_none() {
         let step = EcnSettings { min: Bytes(100), max: Bytes(100), ..SETTINGS };
         let mut rng = Rng::with_seed(1);
         assert!(!is_congested(&step, Bytes(99), &mut rng));

@@ -1,10 +1,10 @@
-//! Bytes by flow, for a bounded number of flows: a chained hash table, allocated once.
+//! Bytes per flow, for a limited number of flows: a chained hash table, allocated once.
 //!
-//! Bytes of flows beyond the bound are not counted, so such a flow is never the largest.
+//! Flows beyond the limit are not counted, so none of them is ever the largest.
 
 use xoff_wire::units::Bytes;
 
-/// End of a chain, or flow of a frame without entry.
+/// End of a chain, or flow of a frame without an entry.
 pub(super) const NO_FLOW: u16 = u16::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,6 @@ struct FlowBytes {
     next: u16,
 }
 
-/// Bytes of memory per flow, with its share of buckets.
 pub(super) const BYTES_PER_FLOW: usize = size_of::<FlowBytes>() + 2 * size_of::<u16>();
 
 #[derive(Clone, Debug)]
@@ -25,7 +24,6 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// Creates a table of `flows_max` flows, less than 65,535.
     pub(super) fn new(flows_max: u16) -> Flows {
         let count = flows_max.clamp(1, NO_FLOW - 1);
         let entry = |at: u16| FlowBytes {
@@ -40,7 +38,6 @@ impl Flows {
         }
     }
 
-    /// Adds `size` and returns the flow's index, or [`NO_FLOW`] if the table is full.
     pub(super) fn add(&mut self, digest: u64, size: Bytes) -> u16 {
         let bucket = self.bucket(digest);
         let mut at = self.buckets[bucket];
@@ -71,7 +68,6 @@ impl Flows {
         }
     }
 
-    /// Returns the flow with the most bytes, the lowest index of several.
     pub(super) fn largest(&self) -> Option<u16> {
         let (place, entry) = self.entries.iter().enumerate().rev().max_by_key(|(_, entry)| entry.bytes)?;
         if entry.bytes == Bytes::ZERO { None } else { u16::try_from(place).ok() }
@@ -110,7 +106,7 @@ mod tests {
     use xoff_explore::explore;
 
     #[test]
-    fn largest_flow_prefers_lowest_entry_on_tie() {
+    fn largest_flow_is_lowest_index_on_tie() {
         let mut flows = Flows::new(4);
         assert_eq!(flows.largest(), None);
         let (a, b) = (flows.add(10, Bytes(100)), flows.add(20, Bytes(100)));
@@ -131,11 +127,10 @@ mod tests {
         flows.take(NO_FLOW, Bytes(1_000));
         assert_eq!(flows.largest(), Some(a));
         flows.take(a, Bytes(5));
-        assert_eq!(flows.add(3, Bytes(7)), a, "the place is free again");
+        assert_eq!(flows.add(3, Bytes(7)), a, "freed entry is not reused");
     }
 
     explore! {
-        /// Compares the table with plain counting; few digests make flows share chains.
         #[test]
         fn flow_counts_match_reference_map(steps in prop::collection::vec((0u64..12, any::<bool>()), 0..200)) {
             let mut flows = Flows::new(16);

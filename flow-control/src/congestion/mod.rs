@@ -1,7 +1,7 @@
-//! Congestion control between a switch and its stations; it never pauses a class.
+//! Congestion control between a switch and its stations, without pauses.
 //!
 //! [`qcn`] decides when a buffer is sampled and how congested it is, [`culprit`] which flow to blame; [`points`]
-//! combines both. [`reaction`] is the rate limiter of a station. [`ecn`] marks IP headers instead.
+//! combines both. [`reaction`] limits the rate of a flow at its sender. [`ecn`] marks IP headers instead.
 
 pub mod culprit;
 pub mod ecn;
@@ -11,5 +11,5 @@ pub mod qcn;
 pub mod reaction;
 
 pub use points::CongestionPoints;
-pub use qcn::{CongestionPoint, Sample};
+pub use qcn::Sample;
 pub use reaction::{Phase, ReactionPoint, ReactionSettings};

@@ -1,4 +1,4 @@
-//! Congestion points of a switch.
+//! Congestion points of a switch: sampled buffers, with their queued frames.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, PortId, TAGS};
 
@@ -7,7 +7,7 @@ use super::flows::BYTES_PER_FLOW;
 use super::qcn::{CongestionPoint, Sample};
 use crate::settings::{Culprit, PortSettings, QcnSettings};
 
-/// Congestion points of a switch, one for each configured (port, class), allocated at start.
+/// Congestion points of a switch, one for each configured (port, class).
 #[derive(Debug)]
 pub struct CongestionPoints {
     settings: QcnSettings,
@@ -19,23 +19,22 @@ pub struct CongestionPoints {
 #[derive(Debug)]
 struct Point {
     sampling: CongestionPoint,
-    /// Queued frames; empty with [`Culprit::Arrival`].
     queued: QueuedFrames,
     frame_max: Bytes,
 }
 
-/// Arrival of a frame at a congestion point.
+/// Frame that arrives at a congestion point.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Port of the congestion point.
     pub port: PortId,
     /// Class of the frame.
     pub class: Class,
-    /// Slot of the frame.
+    /// Slot of the frame in the frame store.
     pub slot: u32,
-    /// Size of the frame.
+    /// Size of the frame in bytes.
     pub size: Bytes,
-    /// Occupancy of the buffer including the frame.
+    /// Bytes in the buffer, the frame included.
     pub occupancy: Bytes,
 }
 
@@ -55,7 +54,7 @@ pub fn memory(settings: &QcnSettings, ports: usize, slots: u64) -> u64 {
 }
 
 impl CongestionPoints {
-    /// Creates the congestion points, with a store of `slots` slots.
+    /// Creates the congestion points for a frame store of `slots` slots.
     #[must_use]
     pub fn new(settings: &QcnSettings, ports: &[PortSettings], slots: u32) -> CongestionPoints {
         let mut rng = fastrand::Rng::with_seed(settings.seed);
@@ -74,22 +73,22 @@ impl CongestionPoints {
         CongestionPoints { settings: *settings, points, slots: SlotTable::new(crowded), rng }
     }
 
-    /// Returns the classes sampled at ingress.
+    /// Returns the classes sampled at ingress ports.
     #[inline]
     #[must_use]
     pub const fn ingress(&self) -> ClassSet {
         self.settings.ingress
     }
 
-    /// Returns the classes sampled at egress.
+    /// Returns the classes sampled at egress ports.
     #[inline]
     #[must_use]
     pub const fn egress(&self) -> ClassSet {
         self.settings.egress
     }
 
-    /// Counts an arrival and returns a sample if due. `flow` computes the frame's
-    /// [`flow_digest`](super::culprit::flow_digest) and is called only if flows are counted.
+    /// Counts an arriving frame and returns a sample if due. `flow` computes its
+    /// [`flow_digest`](super::culprit::flow_digest), only if flows are counted.
     pub fn arrived(&mut self, arrival: &Arrival, flow: impl FnOnce() -> u64) -> Option<Sample> {
         let Arrival { port, class, slot, size, occupancy } = *arrival;
         let point = self.points[port.index()][class.index()].as_deref_mut()?;
@@ -99,7 +98,7 @@ impl CongestionPoints {
         point.sampling.arrived(&self.settings, size, occupancy, &mut self.rng)
     }
 
-    /// Removes a frame received on `ingress`, and queued at `egress` if it got there.
+    /// Removes the frame in `slot`, received on `ingress` and, if it got there, queued at `egress`.
     #[inline]
     pub fn left(&mut self, ingress: PortId, egress: PortId, class: Class, slot: u32, size: Bytes) {
         if self.slots.is_in(slot) {
@@ -110,8 +109,8 @@ impl CongestionPoints {
         }
     }
 
-    /// Returns the slot of the culprit frame after a sample on the arrival of slot `arrived`; `size` gives the size
-    /// of a slot's frame.
+    /// Returns the slot of the frame to blame after a sample on the arrival of slot `arrived`. `size` returns the
+    /// size of a frame.
     #[must_use]
     pub fn culprit(
         &mut self,

@@ -1,13 +1,13 @@
 //! Congestion point of QCN (802.1Qau): when a buffer is sampled, and the feedback of a sample.
 //!
-//! After a number of arrived bytes, the occupancy Q is compared with its set point Qeq and its previous value Qold:
+//! A sample compares the occupancy Q with its set point Qeq and its previous value Qold:
 //!
 //! ```text
 //!   Qoff = Q - Qeq     Qdelta = Q - Qold     Fb = Qoff + w x Qdelta
 //! ```
 //!
-//! A positive Fb is congestion, quantized to six bits: the station slows down by that many 128ths, and the next
-//! sample comes the sooner the higher it is. Feedback that quantizes to zero is not sent.
+//! A positive Fb means congestion. It is quantized to six bits: the station slows down by that many 128ths. The
+//! higher it is, the sooner the next sample is taken. Zero is not sent.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::Bytes;
@@ -17,38 +17,35 @@ use crate::settings::QcnSettings;
 /// Bytes between samples by the upper three bits of the feedback, for a base of 150 KB (802.1Q).
 const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
 
-/// Result of a sample, in bytes.
+/// Result of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Qoff, the occupancy minus the set point.
+    /// Qoff: occupancy minus set point, in bytes.
     pub offset: i64,
-    /// Qdelta, the growth since the previous sample.
+    /// Qdelta: growth since the previous sample, in bytes.
     pub delta: i64,
-    /// |Fb|, quantized, 0..=63; zero without congestion.
+    /// Quantized |Fb|, 0..=63; zero without congestion.
     pub feedback: u8,
-    /// True if a CNM may be sent: the feedback is nonzero, and the last CNM is long enough ago.
+    /// True if a CNM may be sent: feedback is nonzero, and enough frames arrived since the last CNM.
     pub notify: bool,
 }
 
 /// Sampling state of one buffer.
 #[derive(Clone, Debug)]
-pub struct CongestionPoint {
-    /// Qold.
+pub(super) struct CongestionPoint {
     last: Bytes,
     left: u64,
     frames: u32,
 }
 
 impl CongestionPoint {
-    /// Creates the state of an empty buffer.
     #[must_use]
-    pub fn new(settings: &QcnSettings, rng: &mut fastrand::Rng) -> CongestionPoint {
+    pub(super) fn new(settings: &QcnSettings, rng: &mut fastrand::Rng) -> CongestionPoint {
         CongestionPoint { last: Bytes::ZERO, left: settings.interval(0, rng), frames: u32::MAX }
     }
 
-    /// Counts an arrival, with which the occupancy is `now`; returns `None` if no sample is due.
     #[inline]
-    pub fn arrived(
+    pub(super) fn arrived(
         &mut self,
         settings: &QcnSettings,
         size: Bytes,
@@ -75,8 +72,8 @@ impl CongestionPoint {
 }
 
 impl QcnSettings {
-    /// Returns Fb x 63 / (Qeq x (2w + 1)), at most 63, reached if a queue grew from nothing to twice its set point;
-    /// zero if Fb is not positive.
+    /// Returns the feedback Fb x 63 / (Qeq x (2w + 1)), limited to 0..=63: 63 if a queue grew from zero to twice its
+    /// set point.
     #[must_use]
     pub fn quantized(&self, offset: i64, delta: i64) -> u8 {
         let weight = i128::from(self.weight);
@@ -122,7 +119,7 @@ mod tests {
 
     // proves: qcn
     #[test] // section III: Is = 150 KB
-    fn qcn_sample_due_at_exact_byte() {
+    fn sample_is_due_at_exact_byte() {
         let mut point = point(&EXACT);
         assert_eq!(arrive(&mut point, &EXACT, 149_999, 0), None);
         assert!(arrive(&mut point, &EXACT, 1, 0).is_some());
@@ -140,7 +137,7 @@ mod tests {
         assert_eq!((first.feedback, first.notify), (31, true));
         let second = arrive(&mut point, &EXACT, 150_000, 66_000).expect("due");
         assert_eq!((second.offset, second.delta), (6_000, -4_000));
-        assert_eq!((second.feedback, second.notify), (0, false), "6,000 - 8,000 is no congestion");
+        assert_eq!((second.feedback, second.notify), (0, false), "Fb = 6,000 - 8,000 counts as congestion");
     }
 
     // proves: qcn
@@ -169,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_interval_follows_feedback() {
+    fn next_sample_is_due_after_interval_of_feedback() {
         let mut point = point(&EXACT);
         let sample = arrive(&mut point, &EXACT, 150_000, 120_000).expect("due");
         assert_eq!(sample.feedback, 63);
@@ -179,17 +176,17 @@ mod tests {
 
     // proves: qcn
     #[test] // section V: one CNM per 100 frames received
-    fn cnm_limit_counts_frames() {
+    fn cnm_is_sent_once_per_hundred_frames() {
         let settings = QcnSettings { sample_every: Bytes(1), ..EXACT };
         let mut point = point(&settings);
         let mut notified = || arrive(&mut point, &settings, 1_000, 90_000).expect("due").notify;
-        assert!(notified(), "the first at once");
+        assert!(notified(), "first CNM is suppressed");
         let next: Vec<bool> = (0..100).map(|_| notified()).collect();
         assert_eq!(next.iter().position(|&is_sent| is_sent), Some(99));
     }
 
     #[test]
-    fn suppressed_cnm_does_not_move_limit() {
+    fn suppressed_cnm_does_not_restart_frame_count() {
         let settings = QcnSettings { sample_every: Bytes(1), frames_per_cnm: 3, ..EXACT };
         let mut point = point(&settings);
         let mut notified = |now| arrive(&mut point, &settings, 1_000, now).expect("due").notify;
@@ -200,7 +197,7 @@ mod tests {
     explore! {
         // proves: qcn
         #[test]
-        fn quantizer_matches_formula(
+        fn quantized_feedback_matches_formula(
             offset in -1_000_000i64..1_000_000,
             delta in -1_000_000i64..1_000_000,
             set_point in 1u64..1_000_000,
@@ -215,7 +212,7 @@ mod tests {
         }
 
         #[test]
-        fn jitter_stays_within_its_share(seed: u64) {
+        fn jitter_of_sample_interval_is_bounded(seed: u64) {
             let mut rng = fastrand::Rng::with_seed(seed);
             let drawn: Vec<u64> = (0..64).map(|_| QcnSettings::PAPER.interval(0, &mut rng)).collect();
             prop_assert!(drawn.iter().all(|bytes| (127_500..=172_500).contains(bytes)));

@@ -1,17 +1,16 @@
-//! Reaction point of QCN: the rate limiter of one flow at its sending station (802.1Qau). Time is an argument.
+//! Reaction point of QCN (802.1Qau): rate limiter of one flow at its sending station.
 //!
-//! The first CNM starts a limiter, which ends when it is back at the line rate. In between:
+//! The first CNM starts the limiter, which ends when it reaches the line rate again. In between:
 //!
-//! * A CNM with quantized feedback q takes the share q x Gd off the current rate, at most half. The old rate
-//!   becomes the target, unless it was not raised since the previous CNM.
-//! * Cycles of bytes and cycles of time run side by side. At the end of either, the current rate moves half way to
-//!   the target.
+//! * A CNM with quantized feedback q lowers the rate by its fraction q x Gd, at most by half. The old rate becomes
+//!   the target, unless no cycle ended since the previous CNM.
+//! * Byte cycles and time cycles run in parallel. Each ended cycle moves the rate half way to the target.
 //! * Fast recovery: for five cycles of a kind the target stays. In the first, a target above ten times the rate
 //!   shrinks to an eighth.
 //! * Active increase: beyond five cycles of one kind, each cycle raises the target by R_AI.
-//! * Hyper-active increase: beyond five cycles of both kinds, each raises it by R_HAI times the number of cycles
-//!   beyond five that both have completed.
-//! * Beyond five cycles of its kind a cycle is half as long.
+//! * Hyper-active increase: beyond five cycles of both kinds, each cycle raises it by R_HAI, times the cycles beyond
+//!   five that both kinds have completed.
+//! * Beyond five cycles of a kind, its cycles are half as long.
 
 use xoff_wire::cnm::FEEDBACK_MAX;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -19,30 +18,30 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 /// Parameters of a reaction point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReactionSettings {
-    /// 1 / Gd.
+    /// 1 / Gd: divisor of the decrease per unit of feedback.
     pub decrease_divisor: u32,
-    /// Maximum decrease by one CNM, in percent.
+    /// Maximum decrease by one CNM, in percent of the rate.
     pub decrease_percent_max: u8,
-    /// Number of cycles of fast recovery.
+    /// Number of cycles without an increase of the target.
     pub recovery_cycles: u32,
     /// Length of a byte cycle.
     pub cycle_bytes: Bytes,
     /// Length of a time cycle.
     pub cycle_time: Nanos,
-    /// R_AI, the step of active increase.
+    /// R_AI: rise of the target per cycle in active increase.
     pub active_step: BitRate,
-    /// R_HAI, the step of hyper-active increase.
+    /// R_HAI: unit of the rise per cycle in hyper-active increase.
     pub hyper_step: BitRate,
     /// Minimum rate.
     pub rate_min: BitRate,
-    /// Maximum jitter of cycle lengths, in percent, against synchronization.
+    /// Maximum jitter of cycle lengths in percent, against synchronization of flows.
     pub jitter_percent: u8,
-    /// Seed of the jitter; each flow adds its number.
+    /// Seed of the jitter, to which each flow adds its number.
     pub seed: u64,
 }
 
 impl ReactionSettings {
-    /// Values of the standard (802.1Q table 32-3 and pseudo code).
+    /// Parameters of the standard (802.1Q table 32-3 and pseudo code).
     pub const STANDARD: ReactionSettings = ReactionSettings {
         decrease_divisor: 128,
         decrease_percent_max: 50,
@@ -56,7 +55,7 @@ impl ReactionSettings {
         seed: 0,
     };
 
-    /// Returns a seed such that no flows of two stations share one.
+    /// Returns a seed for a station whose flows share no seed with those of other stations.
     #[must_use]
     pub const fn seed_of(&self, station: u16) -> u64 {
         self.seed ^ ((station as u64) << 32)
@@ -72,20 +71,20 @@ impl Default for ReactionSettings {
 /// Phase of a rate limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// No limiter: the flow has the line rate.
+    /// No limiter: the flow may send at line rate.
     Unlimited,
-    /// The target stays.
+    /// The target rate stays.
     FastRecovery,
-    /// The target rises by R_AI.
+    /// The target rate rises by R_AI per cycle.
     ActiveIncrease,
-    /// The target rises by multiples of R_HAI.
+    /// The target rate rises by multiples of R_HAI per cycle.
     HyperActiveIncrease,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Cycles {
     ended: u32,
-    /// Bytes until the end of the current cycle, or its end time.
+    /// Bytes left in the byte cycle, or end of the time cycle.
     rest: u64,
 }
 
@@ -103,7 +102,7 @@ pub struct ReactionPoint {
 }
 
 impl ReactionPoint {
-    /// Creates an unlimited flow.
+    /// Creates the limiter of a flow, which starts at line rate.
     #[must_use]
     pub fn new(settings: &ReactionSettings, line: BitRate, seed: u64) -> ReactionPoint {
         let line = line.bits_per_second();
@@ -120,20 +119,20 @@ impl ReactionPoint {
         }
     }
 
-    /// Returns the current rate, at layer 1.
+    /// Returns the allowed rate, at layer 1.
     #[inline]
     #[must_use]
     pub fn rate(&self) -> BitRate {
-        BitRate::new(self.current).expect("a rate between the least and the line's")
+        BitRate::new(self.current).expect("the current rate is zero or above 1.6 Tb/s")
     }
 
-    /// Returns the target rate.
+    /// Returns the target rate, at layer 1.
     #[must_use]
     pub fn target(&self) -> BitRate {
-        BitRate::new(self.target).expect("a rate between the least and the line's")
+        BitRate::new(self.target).expect("the target rate is zero or above 1.6 Tb/s")
     }
 
-    /// Returns the current phase.
+    /// Returns the phase of the limiter.
     #[must_use]
     pub fn phase(&self) -> Phase {
         if !self.is_limited {
@@ -147,7 +146,7 @@ impl ReactionPoint {
         }
     }
 
-    /// Applies a CNM; zero feedback has no effect.
+    /// Reduces the rate after a CNM; zero feedback has no effect.
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         let feedback = u64::from(feedback.min(FEEDBACK_MAX));
         if feedback == 0 {
@@ -164,7 +163,7 @@ impl ReactionPoint {
         self.time = Cycles { ended: 0, rest: now.after(self.time_cycle(0)).0 };
     }
 
-    /// Counts `bytes` sent.
+    /// Counts sent bytes; the end of a byte cycle raises the rate.
     pub fn sent(&mut self, bytes: Bytes) {
         if !self.is_limited {
             return;
@@ -187,7 +186,7 @@ impl ReactionPoint {
         }
     }
 
-    /// Returns when [`ReactionPoint::advance`] is next due; [`Nanos::NEVER`] without a limiter.
+    /// Returns when [`ReactionPoint::advance`] is due; [`Nanos::NEVER`] without a limit.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         if self.is_limited { Nanos(self.time.rest) } else { Nanos::NEVER }

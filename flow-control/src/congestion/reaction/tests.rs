@@ -19,7 +19,7 @@ fn rates(point: &ReactionPoint) -> (u64, u64) {
 }
 
 #[test]
-fn no_limiter_before_first_cnm() {
+fn flow_is_unlimited_before_first_cnm() {
     let mut point = point();
     point.sent(Bytes(1 << 40));
     point.advance(Nanos::from_secs(1));
@@ -54,15 +54,15 @@ fn rate_never_falls_below_minimum() {
     assert_eq!(rates(&point).0, 10);
     let mut slow = ReactionPoint::new(&EXACT, BitRate::from_mbps(1), 1);
     slow.notified(Nanos(0), 63);
-    assert_eq!(slow.rate(), BitRate::from_mbps(1), "nor above the line's");
+    assert_eq!(slow.rate(), BitRate::from_mbps(1), "minimum rate exceeds the line rate");
 }
 
 #[test]
-fn second_cnm_keeps_target() {
+fn second_cnm_keeps_target_until_a_cycle_ends() {
     let mut point = point();
     point.notified(Nanos(0), 32);
     point.notified(Nanos(0), 32);
-    assert_eq!(rates(&point), (5_625, 10_000), "the second message leaves the target");
+    assert_eq!(rates(&point), (5_625, 10_000), "second CNM changes the target");
     point.sent(CYCLE);
     assert_eq!(rates(&point), (7_812, 10_000));
     point.notified(Nanos(0), 32);
@@ -71,7 +71,7 @@ fn second_cnm_keeps_target() {
 
 // proves: qcn
 #[test] // 150 KB, five cycles: one byte before, at; after each the rate is half way to the target
-fn fast_recovery_by_bytes() {
+fn byte_cycle_moves_rate_half_way_to_target() {
     let mut point = point();
     point.notified(Nanos(0), 63);
     let mut expected = point.rate().bits_per_second();
@@ -87,7 +87,7 @@ fn fast_recovery_by_bytes() {
 
 // proves: qcn
 #[test] // 15 ms, five cycles: one nanosecond before, at
-fn fast_recovery_by_time() {
+fn time_cycle_moves_rate_half_way_to_target() {
     let mut point = point();
     point.notified(Nanos(7), 63);
     let mut expected = point.rate().bits_per_second();
@@ -114,7 +114,7 @@ fn low() -> ReactionPoint {
 
 // proves: qcn
 #[test] // R_AI = 5 Mb/s, cycles of 75 KB
-fn active_increase_after_five_cycles() {
+fn target_rises_after_five_byte_cycles() {
     let mut point = low();
     (0..5).for_each(|_| point.sent(CYCLE));
     assert_eq!((point.phase(), rates(&point).1), (Phase::FastRecovery, 4_000));
@@ -136,27 +136,31 @@ fn time_cycles_halve_after_five() {
 
 // proves: qcn
 #[test] // R_HAI = 50 Mb/s, times the cycles of both kinds beyond five
-fn hyper_active_increase_after_both_cycle_kinds() {
+fn target_rises_faster_after_five_cycles_of_both_kinds() {
     let mut point = low();
     (0..6).for_each(|_| point.sent(CYCLE));
     point.advance(Nanos(5 * 15 * MS));
-    assert_eq!((point.phase(), rates(&point).1), (Phase::ActiveIncrease, 4_030), "one, and five of time");
+    assert_eq!(
+        (point.phase(), rates(&point).1),
+        (Phase::ActiveIncrease, 4_030),
+        "phase or target after six byte and five time cycles"
+    );
     point.advance(Nanos(6 * 15 * MS));
     assert_eq!((point.phase(), rates(&point).1), (Phase::HyperActiveIncrease, 4_080));
     point.sent(HALF_CYCLE);
-    assert_eq!(rates(&point).1, 4_130, "the fewer of both counts");
+    assert_eq!(rates(&point).1, 4_130, "rise does not follow the kind with fewer cycles");
     point.advance(Nanos(6 * 15 * MS + 15 * MS / 2));
     assert_eq!(rates(&point).1, 4_230);
 }
 
 #[test]
-fn distant_target_shrinks_in_first_cycle() {
+fn target_above_ten_times_rate_shrinks_in_first_cycle() {
     let mut point = point();
     point.notified(Nanos(0), 63);
     point.current = 1_000 * MBPS;
     let mut just = point.clone();
     just.sent(CYCLE);
-    assert_eq!(rates(&just), (5_500, 10_000), "ten times is not more than ten times");
+    assert_eq!(rates(&just), (5_500, 10_000), "target of exactly ten times the rate shrinks");
     point.current -= 1;
     point.sent(CYCLE);
     assert_eq!(rates(&point).1, 1_250);
