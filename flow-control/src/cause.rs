@@ -1,23 +1,23 @@
-//! Cause of every XOFF: its trigger, the culprit egress queue, and whether a peer holds that queue.
+//! Cause of an XOFF: its trigger, the congested egress queue (culprit), and whether that queue's own peer pauses it.
 //!
-//! Chained over switches, causes lead from a paused sender to the root of its congestion, or around a cycle.
+//! Causes of several switches lead from a paused sender to the root of its congestion, or around a cycle.
 
 use xoff_wire::units::{Class, PortId};
 
 use crate::counter::Counter;
 
-/// Reason for which a policy wants a pause.
+/// Reason for which a policy requests a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The ingress queue reached its XOFF threshold.
     Ingress,
     /// The egress queue of the class at this port is congested.
     Egress(PortId),
-    /// A flow table is full, so the flows that congest this egress queue cannot be paused one by one.
+    /// A flow table is full, so the flows that congest this port cannot be paused one by one.
     TableFull(PortId),
     /// The ingress queue was predicted to reach XOFF.
     Predicted,
-    /// This higher class of the port fills up; lower classes make room for it.
+    /// This higher class fills up, so lower classes are paused to make room.
     Higher(Class),
 }
 
@@ -27,7 +27,7 @@ impl Trigger {
     /// Names in metrics, by [`Trigger::index`].
     pub const NAMES: [&'static str; 5] = ["ingress", "egress", "table_full", "predicted", "higher"];
 
-    /// Returns the index, from zero.
+    /// Returns the index of the trigger in [`Trigger::NAMES`].
     #[must_use]
     pub const fn index(self) -> usize {
         match self {
@@ -40,16 +40,17 @@ impl Trigger {
     }
 }
 
-/// Cause of a hold of a peer.
+/// Cause of a pause requested from a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Index of the [`Trigger`] in [`Trigger::NAMES`].
+    /// Index in [`Trigger::NAMES`].
     pub trigger: usize,
-    /// Class whose queues are full: the held class, or a higher one.
+    /// Class whose queues are full: the paused class, or a higher one.
     pub class: Class,
-    /// Congested egress queue, or for a full ingress queue the one with most of its bytes; `None` if all have left.
+    /// Port of the congested egress queue, or for a full ingress queue the one with most of its bytes; `None` if they
+    /// have left.
     pub culprit: Option<PortId>,
-    /// True if the culprit queue was held by its own peer.
+    /// True if the culprit queue was itself paused by its peer.
     pub relayed: bool,
 }
 
@@ -77,17 +78,17 @@ impl Cause {
     }
 }
 
-/// Numbers of holds per cause, by [`Trigger::index`].
+/// Numbers of pauses requested from a peer, by trigger.
 #[derive(Debug, Default, PartialEq)]
 pub struct Causes {
-    /// Holds with no culprit, or one limited by its own line.
+    /// Pauses whose culprit queue was not paused by its own peer, or is unknown.
     pub own: [Counter; Trigger::COUNT],
-    /// Holds whose culprit was held by its peer: the congestion is further downstream.
+    /// Pauses whose culprit queue was paused by its own peer: the congestion is further downstream.
     pub relayed: [Counter; Trigger::COUNT],
 }
 
 impl Causes {
-    /// Counts a hold.
+    /// Counts a pause with this cause.
     pub fn count(&self, cause: Cause) {
         let counters = if cause.relayed { &self.relayed } else { &self.own };
         counters[cause.trigger].add(1);

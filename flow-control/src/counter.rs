@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::prefetch::prefetch;
 
-/// Number with one writer: a counter, gauge or watermark. Only its owner calls the methods that write.
+/// Number with one writer: a counter, gauge or watermark. Only its owner calls the writing methods.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -20,13 +20,13 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Release);
     }
 
-    /// Subtracts `n` from a gauge.
+    /// Subtracts `n`, for gauges.
     #[inline]
     pub fn sub(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_sub(n), Release);
     }
 
-    /// Sets a gauge.
+    /// Sets the value, for gauges.
     #[inline]
     pub fn set(&self, value: u64) {
         self.0.store(value, Release);
@@ -65,20 +65,20 @@ impl PartialEq for Counter {
 const RECENT: usize = 6;
 const MINUTE: u64 = 60_000_000_000;
 
-/// Maximum over the current minute and the five before it.
+/// Maximum of the current minute and the five before it.
 #[derive(Debug, Default, PartialEq)]
 pub struct RecentMax {
-    /// (Number of the minute, from 1; its maximum).
+    /// Number of a minute, from 1, and its maximum.
     minutes: [(Counter, Counter); RECENT],
 }
 
 impl RecentMax {
-    /// Raises the maximum to `value` at time `now`, in nanoseconds. Only the owner calls it.
+    /// Records `value` at time `now`, in nanoseconds. Only the owner calls it.
     pub fn raise(&self, now: u64, value: u64) {
         let number = minute(now);
         let (stamp, max) = self.of(number);
         if stamp.get() != number {
-            stamp.set(0); // concurrent readers skip the entry
+            stamp.set(0); // concurrent readers must skip the entry
             max.set(value);
             stamp.set(number);
         }
@@ -106,10 +106,10 @@ const fn minute(now: u64) -> u64 {
 
 const DOUBLINGS: usize = 36;
 
-/// The doubling of 1,024 ns; counts from here to 262 us fill one cache line.
+/// Bucket that begins at 1,024 ns; from there to 262 us the counts fill one cache line.
 const MICROSECOND: usize = 11;
 
-/// Histogram of nanoseconds. Buckets double in size, each divided into `STEPS` equal steps; the last one is open.
+/// Histogram of nanoseconds. Buckets double in size; each has `STEPS` equal steps. The last one is open.
 #[derive(Debug, PartialEq)]
 #[repr(C)]
 pub struct Histogram<const STEPS: usize = 1> {
@@ -117,7 +117,7 @@ pub struct Histogram<const STEPS: usize = 1> {
     counts: [[Counter; STEPS]; DOUBLINGS],
 }
 
-/// [`Histogram`] with a resolution of an eighth, 2,312 bytes long.
+/// Histogram with eight steps a bucket, 2,312 bytes long.
 pub type FineHistogram = Histogram<8>;
 
 impl<const STEPS: usize> Default for Histogram<STEPS> {
@@ -134,7 +134,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.record_times(nanos, 1);
     }
 
-    /// Counts a value `times` times. Only the owner calls it.
+    /// Counts a value, in nanoseconds, `times` times. Only the owner calls it.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // a step is less than STEPS
     pub fn record_times(&self, nanos: u64, times: u64) {
@@ -145,7 +145,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.sum.add(nanos.wrapping_mul(times));
     }
 
-    /// Returns the buckets, lowest first: the largest value (`None` for the open one) and the count.
+    /// Returns the buckets, lowest first: largest value (`None` for the open one) and count.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let all = (0..DOUBLINGS).flat_map(|doubling| (0..STEPS).map(move |step| (doubling, step)));
         all.map(|(doubling, step)| {
@@ -156,7 +156,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         })
     }
 
-    /// Returns the number of values.
+    /// Returns the number of counted values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.as_flattened().iter().map(Counter::get).sum()
@@ -183,17 +183,14 @@ impl<const STEPS: usize> Histogram<STEPS> {
 }
 
 impl Histogram {
-    /// Offset of the counts from 1 us to 262 us.
     pub(crate) const USUAL: usize = offset_of!(Histogram, counts) + MICROSECOND * size_of::<Counter>();
 
-    /// Prefetches the usual delays of frames, one cache line if they begin one.
     #[inline]
     pub(crate) fn prefetch_usual(&self) {
         prefetch(&self.counts[MICROSECOND]);
     }
 }
 
-/// Returns the smallest value of a doubling: 0, 1, 2, 4, 8 ..
 #[inline]
 const fn begin(doubling: usize) -> u64 {
     (1 << doubling) >> 1
@@ -204,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_fall_into_doubling_buckets() {
+    fn durations_fall_into_doubling_buckets() {
         let histogram: Histogram = Histogram::default();
         for value in [0, 1, 2, 3, 4, u64::MAX / 2] {
             histogram.record(value);
@@ -226,12 +223,12 @@ mod tests {
         recent.raise(at(5), 70);
         let maxima: Vec<u64> = (3..12).map(|minutes| recent.get(at(minutes))).collect();
         assert_eq!(maxima, [900, 900, 900, 900, 900, 900, 70, 70, 0]);
-        recent.raise(at(9), 5); // replaces the minute of the 900
+        recent.raise(at(9), 5); // replaces the minute with the maximum of 900
         assert_eq!((recent.get(at(9)), recent.get(at(14)), recent.get(at(15))), (70, 5, 0));
     }
 
     #[test]
-    fn quantile_is_bounded_from_above() {
+    fn quantile_is_upper_bound_of_its_bucket() {
         let histogram: Histogram = Histogram::default();
         assert_eq!(histogram.quantile(0.5), None);
         (0..99).for_each(|_| histogram.record(100));
@@ -242,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn fine_buckets_are_eighths() {
+    fn fine_histogram_divides_buckets_into_eighths() {
         let bound = |value| {
             let histogram = FineHistogram::default();
             histogram.record(value);
@@ -250,10 +247,14 @@ mod tests {
         };
         let all = FineHistogram::default();
         let mut bounds: Vec<u64> = all.buckets().filter_map(|(bound, _)| bound).collect();
-        bounds.dedup(); // there are no eighths of 2 and 4
+        bounds.dedup(); // buckets below 8 have fewer steps
         for pair in bounds.windows(2) {
-            assert_eq!(bound(pair[0] + 1), Some(pair[1]), "one above the step below");
-            assert_eq!(bound(pair[1]), Some(pair[1]), "at its bound");
+            assert_eq!(
+                bound(pair[0] + 1),
+                Some(pair[1]),
+                "value above the previous bound is in another step"
+            );
+            assert_eq!(bound(pair[1]), Some(pair[1]), "value at the bound is in another step");
             assert!(pair[1] - pair[0] <= (pair[0] + 1).div_ceil(8));
         }
         assert_eq!(bound(u64::MAX), Some(u64::MAX));

@@ -10,17 +10,17 @@ use crate::cause::Cause;
 pub struct CulpritQueue {
     /// Egress port.
     pub egress: PortId,
-    /// Class of the pause's cause.
+    /// Class that caused the pause.
     pub class: Class,
-    /// Current bytes of the class from the ingress port.
+    /// Queued bytes of the class from the ingress port.
     pub bytes: u64,
-    /// True if the peer holds the queue, or a flow in it, now.
+    /// True if the peer pauses the queue, or a flow in it, now.
     pub held: bool,
 }
 
 impl Counters {
-    /// Returns the egress queues with frames from `ingress`, fullest first; empty unless the peer of `ingress` is
-    /// held.
+    /// Returns the egress queues with frames from `ingress`, fullest first; empty unless this switch pauses that peer
+    /// now.
     #[must_use]
     pub fn culprits(&self, ingress: PortId, class: Class) -> Vec<CulpritQueue> {
         let held = self.class(ingress, class);

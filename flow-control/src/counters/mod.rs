@@ -1,4 +1,4 @@
-//! Counters and gauges of a switch, per port and class: written by the port's owner, read by any thread at any time.
+//! Counters and gauges of a switch, per port and class. Each port's owner writes them; any thread may read them.
 
 mod culprits;
 mod requests;
@@ -28,30 +28,30 @@ pub struct Counters {
     shadows: Box<[Box<[[ShadowCounters; CLASSES]]>]>,
 }
 
-/// Counters of one port, beyond those of its classes.
+/// Counters of one port and of its classes.
 #[derive(Debug, Default, PartialEq)]
 pub struct PortCounters {
-    /// Counters by class.
+    /// Counters of each class.
     pub classes: [ClassCounters; CLASSES],
     /// PFC and PAUSE frames sent.
     pub pause_frames_sent: Counter,
-    /// PFC frames with rates (GFC) sent; not included in [`PortCounters::pause_frames_sent`].
+    /// PFC frames with rates (GFC) sent; not part of [`PortCounters::pause_frames_sent`].
     pub rate_frames_sent: Counter,
-    /// PFC frames with rates received and obeyed; included in [`PortCounters::pfc_frames_received`].
+    /// PFC frames with rates (GFC) obeyed; part of [`PortCounters::pfc_frames_received`].
     pub rate_frames_received: Counter,
     /// Well-formed PFC frames received.
     pub pfc_frames_received: Counter,
     /// Well-formed 802.3x PAUSE frames received.
     pub pause_frames_received: Counter,
-    /// Well-formed pause frames that the port is configured to ignore, or that name no class it obeys.
+    /// Well-formed pause frames of which the port obeys no class.
     pub pause_frames_ignored: Counter,
-    /// MAC control frames that pause nothing, by reason ([`MacControlError::ALL`]).
+    /// Malformed MAC control frames, by reason ([`MacControlError::ALL`]).
     pub malformed_control: [Counter; MacControlError::COUNT],
-    /// Other consumed frames: LLDP and the rest of the reserved address block.
+    /// Consumed frames other than MAC control: LLDP and other reserved addresses.
     pub reserved_frames: Counter,
-    /// Punted and refused slow-path frames, by punt reason ([`PuntReason::ALL`]).
+    /// Slow-path frames, by punt reason ([`PuntReason::ALL`]).
     pub punts: [PuntCounters; PuntReason::COUNT],
-    /// Pause frames delayed because all frames of their reserved pool were in flight.
+    /// Pause frames delayed because all their reserved frames were in flight.
     pub control_starved: Counter,
     /// Source address of the last obeyed pause frame; zero without one.
     pub pause_peer: Counter,
@@ -61,31 +61,32 @@ pub struct PortCounters {
     pub malformed_cnms: [Counter; CnmError::COUNT],
     /// Addresses learned on the port now.
     pub fdb_entries: Counter,
-    /// Addresses that moved here from another port.
+    /// Addresses that moved to this port from another.
     pub station_moves: Counter,
-    /// Frames whose source was not learned because of the port's limit or the table's capacity.
+    /// Frames whose source was not learned because the port's limit was reached or the table was full.
     pub learn_refused: Counter,
-    /// Detected loops of which this port was the higher-numbered end.
+    /// Loops detected between this port and a lower-numbered one.
     pub loops: Counter,
     /// Number of the other port of the last loop, plus one; zero without a loop.
     pub loop_with: Counter,
-    /// 1 for some time after a loop was detected. A port with [`LoopDetection::Block`](crate::settings::LoopDetection::Block)
-    /// takes no part in floods meanwhile.
+    /// 1 for some time after a loop was detected. With
+    /// [`LoopDetection::Block`](crate::settings::LoopDetection::Block), the port takes no part in floods meanwhile.
     pub looped: Counter,
 }
 
-/// Outcomes of slow-path frames, at their ingress port.
+/// Outcomes of slow-path frames received on one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct PuntCounters {
     /// Frames copied to the host.
     pub punted: Counter,
-    /// Frames refused because their rate was above [`crate::settings::PuntLimit`].
+    /// Frames refused because their rate exceeded [`crate::settings::PuntLimit`].
     pub over_rate: Counter,
-    /// Frames refused because the receiver had no room.
+    /// Frames refused because the queue to the host was full.
     pub no_room: Counter,
 }
 
-/// Counters of one class on one port: per-frame ingress counters in one cache line, egress ones in the next.
+/// Counters of one class on one port. Those of each received frame share one cache line, those of each sent frame the
+/// next.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub struct ClassCounters {
@@ -97,16 +98,16 @@ pub struct ClassCounters {
     pub ingress_bytes: Counter,
     /// Maximum of `ingress_bytes`.
     pub ingress_watermark: Counter,
-    /// Current bytes in the headroom.
+    /// Current bytes in the headroom of the ingress queue.
     pub headroom_bytes: Counter,
     /// Maximum of `headroom_bytes`.
     pub headroom_watermark: Counter,
-    /// Maximum bytes received during one pause, counted from the decision to pause.
+    /// Maximum bytes received during one pause of the peer, from the decision to pause.
     pub after_xoff_max: Counter,
-    /// Longest time from a sent XOFF to the arrival of a frame of the class, in nanoseconds. It includes times in
-    /// which the port was not polled.
+    /// Longest time from a sent XOFF to the arrival of a frame of the class, in nanoseconds, times without polling
+    /// included.
     pub response_max: Counter,
-    /// Current bytes queued or committed at egress.
+    /// Current bytes at egress: queued, or in the driver.
     pub egress_bytes: Counter,
     /// Maximum of `egress_bytes`.
     pub egress_watermark: Counter,
@@ -114,90 +115,89 @@ pub struct ClassCounters {
     pub tx_frames: Counter,
     /// Transmitted bytes, FCS included.
     pub tx_bytes: Counter,
-    /// Delays from receive to transmit, in nanoseconds.
+    /// Delays of frames from receive to transmit, in nanoseconds.
     pub queueing_delay: Histogram,
-    /// Dropped frames by reason ([`DropReason::ALL`]): at the ingress port, or at the egress port if an egress queue refused
-    /// or dropped them.
+    /// Dropped frames by reason ([`DropReason::ALL`]): at the egress port if its queue dropped them, else at the
+    /// ingress port.
     pub drops: [Counter; DropReason::COUNT],
     /// Frames received here and flooded because their destination was unknown.
     pub flooded_unknown: Counter,
     /// Time of the first frame received here and lost because room was missing (driver's clock, ns); zero without
     /// one.
     pub first_loss: Counter,
-    /// Frames received during a hold, within the time limit, after more bytes of the class than an obedient peer sends past
-    /// XOFF.
+    /// Frames after an XOFF, in time but beyond the bytes that an obedient peer sends.
     pub excess_frames: Counter,
-    /// Frames received during a hold, later than a peer with the declared response sends.
+    /// Frames after an XOFF, later than an obedient peer sends them.
     pub late_frames: Counter,
     /// Maximum headroom use of the last minutes, in bytes.
     pub headroom_recent: RecentMax,
-    /// XOFFs sent to the peer.
+    /// XOFFs sent to the peer, without refreshes.
     pub xoff_sent: Counter,
-    /// Begun holds of the peer, by cause.
+    /// Pauses requested from the peer, by cause.
     pub xoff_causes: Causes,
     /// Intents of the class's policy, on events of this port, that cannot be executed.
     pub intents_refused: Counter,
     /// XONs sent to the peer.
     pub xon_sent: Counter,
-    /// Repetitions of an XOFF to keep it alive.
+    /// Repetitions of XOFFs that keep pauses alive.
     pub refreshes_sent: Counter,
-    /// Nonzero pause times received and obeyed.
+    /// Nonzero pause times (XOFF) received and obeyed.
     pub xoff_received: Counter,
-    /// Zero pause times received and obeyed.
+    /// Zero pause times (XON) received and obeyed.
     pub xon_received: Counter,
-    /// Requests for rates, sent to the peer (GFC).
+    /// Rates requested from the peer (policy GFC).
     pub rate_requests: RateRequests,
-    /// Rate that this port keeps for its peer now, in bits per second; zero: no limit.
+    /// Rate limit that the peer has requested, in bits per second; zero: none.
     pub rate_obeyed: Counter,
-    /// Time for which the peer was held, in nanoseconds; finished pauses only.
+    /// Time for which this port paused its peer, in nanoseconds; finished pauses only.
     pub held_nanos: Counter,
-    /// Begin of the current hold (driver's clock, ns); zero without one.
+    /// Begin of the current pause of the peer (driver's clock, ns); zero without one.
     pub held_since: Counter,
-    /// Cause of the current or last hold: a packed [`crate::cause::Cause`]; zero before the first.
+    /// Cause of the current or last pause of the peer: a packed [`crate::cause::Cause`]; zero before the first.
     pub held_cause: Counter,
     /// Time for which the peer paused this port, in nanoseconds; finished pauses only.
     pub paused_nanos: Counter,
-    /// Begin of the peer's current pause (driver's clock, ns); zero without one.
+    /// Begin of the current pause by the peer (driver's clock, ns); zero without one.
     pub paused_since: Counter,
-    /// Samples taken by the congestion point.
+    /// Samples taken by the congestion point (QCN).
     pub qcn_samples: Counter,
-    /// Quantized feedback of the last sample, 0..=63.
+    /// Quantized feedback of the last QCN sample, 0..=63.
     pub qcn_feedback: Counter,
-    /// CNMs sent to the port that leads to the culprit.
+    /// CNMs sent to the senders of blamed flows (QCN).
     pub cnms_sent: Counter,
     /// Sum of the quantized feedback of all sent CNMs.
     pub cnm_feedback_sum: Counter,
-    /// CNMs not sent because the port had no link or no free control frame, or because the culprit was a CNM.
+    /// CNMs not sent: their port had no link or no free control frame, or the blamed frame was a CNM.
     pub cnms_not_sent: Counter,
     /// Pauses of single flows (OFC).
     pub flows: FlowCounters,
     /// Frames marked with congestion experienced (ECN).
     pub ecn_marked_frames: Counter,
-    /// Bytes of the marked frames, FCS included.
+    /// Bytes of the frames marked by ECN, FCS included.
     pub ecn_marked_bytes: Counter,
     /// Pause storms detected by the watchdog.
     pub storms: Counter,
-    /// Begin of the current storm (driver's clock, ns); zero without one.
+    /// Begin of the current pause storm (driver's clock, ns); zero without one.
     pub storm_since: Counter,
-    /// Duration of finished storms, in nanoseconds.
+    /// Total duration of finished pause storms, in nanoseconds.
     pub storm_nanos: Counter,
-    /// Frames sent during storms; updated with every pause frame and at the end.
+    /// Frames sent during pause storms; updated with every pause frame and at the end.
     pub storm_forwarded: Counter,
-    /// Current or last storm.
+    /// Current or last pause storm.
     pub last_storm: StormCounters,
-    /// Halts of the pipeline because this queue had no room ([`crate::settings::WhenFull::Stop`]).
+    /// Pipeline halts because this egress queue was full ([`crate::settings::WhenFull::Stop`]).
     pub halts: Counter,
-    /// Begin of the current halt (driver's clock, ns); zero without one.
+    /// Begin of the current pipeline halt (driver's clock, ns); zero without one.
     pub halted_since: Counter,
-    /// Duration of finished halts, in nanoseconds.
+    /// Total duration of finished pipeline halts, in nanoseconds.
     pub halted_nanos: Counter,
-    /// Durations of pauses sent to the peer, in nanoseconds.
+    /// Durations of pauses of the peer, in nanoseconds.
     pub held_durations: Histogram,
-    /// Durations of obeyed pauses, in nanoseconds.
+    /// Durations of pauses by the peer, in nanoseconds.
     pub paused_durations: Histogram,
 }
 
-/// Counters of pauses of single flows, for one class on one port.
+/// Pauses of single flows of one class on one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct FlowCounters {
     /// Frames sent that pause flows, refreshes included.
@@ -208,22 +208,22 @@ pub struct FlowCounters {
     pub pause_frames_received: Counter,
     /// Frames received that resume flows.
     pub resume_frames_received: Counter,
-    /// Requests to the peer, whether sent yet or not.
+    /// Pauses of flows requested from the peer, sent or not.
     pub requests: FlowRequests,
-    /// Flows that the peer has paused now.
+    /// Flows that the peer pauses now.
     pub paused: Counter,
-    /// Pauses of the whole class because a table was full, or because frames of unknown flows were queued.
+    /// Pauses of the whole class because a flow table was full, or because frames of unknown flows were queued.
     pub fallbacks: Counter,
 }
 
-/// State of one pause storm.
+/// State of a pause storm, with counts at its detection.
 #[derive(Debug, Default, PartialEq)]
 pub struct StormCounters {
     /// Detection time (driver's clock, ns).
     pub began: Counter,
     /// Duration in nanoseconds; zero while the storm lasts.
     pub nanos: Counter,
-    /// [`DropReason::PausedDiscard`] count at detection.
+    /// [`DropReason::PausedDiscard`] drops at detection.
     pub dropped_before: Counter,
     /// [`ClassCounters::storm_forwarded`] at detection.
     pub forwarded_before: Counter,
@@ -231,19 +231,24 @@ pub struct StormCounters {
     pub sent_before: Counter,
 }
 
-const _: () = assert!(offset_of!(ClassCounters, egress_bytes) == 64, "a cache line");
-const _: () =
-    assert!((offset_of!(ClassCounters, queueing_delay) + Histogram::USUAL) % 64 == 0, "and another");
+const _: () = assert!(
+    offset_of!(ClassCounters, egress_bytes) == 64,
+    "egress counters do not begin at the second cache line"
+);
+const _: () = assert!(
+    (offset_of!(ClassCounters, queueing_delay) + Histogram::USUAL) % 64 == 0,
+    "usual queueing delays do not begin at a cache line"
+);
 
 impl ClassCounters {
-    /// Returns the number of frames that could have been forwarded and were dropped ([`DropKind::Lost`]).
+    /// Returns the dropped frames that could have been forwarded ([`DropKind::Lost`]).
     #[must_use]
     pub fn lost(&self) -> u64 {
         let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
         reasons.map(|reason| self.drops[reason.index()].get()).sum()
     }
 
-    /// Records the begin of a storm.
+    /// Records the begin of a pause storm.
     pub fn begin_storm(&self, now: Nanos) {
         let storm = &self.last_storm;
         storm.began.set(now.0);
@@ -255,14 +260,14 @@ impl ClassCounters {
         self.storms.add(1);
     }
 
-    /// Updates the number of frames sent during the storm.
+    /// Updates the number of frames sent during the pause storm.
     pub fn note_storm(&self) {
         let storm = &self.last_storm;
         let sent = self.tx_frames.get() - storm.sent_before.get();
         self.storm_forwarded.set(storm.forwarded_before.get() + sent);
     }
 
-    /// Records the end of a storm.
+    /// Records the end of a pause storm.
     pub fn end_storm(&self, now: Nanos) {
         self.note_storm();
         let lasted = now.since(Nanos(self.last_storm.began.get())).0;
@@ -277,13 +282,13 @@ impl ClassCounters {
         self.halts.add(1);
     }
 
-    /// Records the end of a halt.
+    /// Records the end of a pipeline halt.
     pub fn end_halt(&self, lasted: Nanos) {
         self.halted_since.set(0);
         self.halted_nanos.add(lasted.0);
     }
 
-    /// Records the end of a hold of the peer.
+    /// Records the end of a pause of the peer.
     pub fn end_hold(&self, held_for: Nanos) {
         self.held_since.set(0);
         self.held_nanos.add(held_for.0);
@@ -337,7 +342,7 @@ impl Counters {
         })
     }
 
-    /// Resets gauges for a new switch that continues these counters.
+    /// Ends pauses, storms and halts, and resets gauges, for a new switch that continues these counters.
     pub fn begin_anew(&self, now: Nanos) {
         for port in &self.ports {
             port.classes.iter().for_each(|class| class.begin_anew(now));
@@ -367,19 +372,19 @@ impl Counters {
         &self.ports[port.index()].classes[class.index()]
     }
 
-    /// Returns the bytes of `class` from `ingress` queued or committed at `egress`.
+    /// Returns the bytes of `class` from `ingress` at egress `egress`: queued, or in the driver.
     #[inline]
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
         self.occupancy.between(ingress, egress, class)
     }
 
-    /// Returns the occupancies that the workers of the switch decide by.
+    /// Returns the occupancies that the workers' decisions depend on.
     pub const fn occupancy(&self) -> &Arc<Occupancy> {
         &self.occupancy
     }
 
-    /// Prefetches the counters that each frame changes when it leaves an egress port.
+    /// Prefetches the counters that each frame changes when it leaves `port`.
     #[inline]
     pub fn prefetch_egress(&self, port: PortId, class: Class) {
         let of_class = self.class(port, class);
@@ -400,7 +405,7 @@ impl Counters {
         self.ports.len()
     }
 
-    /// Returns the number of frames dropped for `reason`, over all ports and classes.
+    /// Returns the frames dropped for `reason`, over all ports and classes.
     #[must_use]
     pub fn dropped(&self, reason: DropReason) -> u64 {
         let classes = self.ports.iter().flat_map(|port| &port.classes);

@@ -1,4 +1,4 @@
-//! Requests of policies beyond pauses of a class, for the acting policy and for shadows.
+//! Counters of requests for pauses of flows and for rates, of acting and of shadow policies.
 
 use xoff_wire::units::{BitRate, Nanos, RateStep};
 
@@ -7,11 +7,11 @@ use crate::counter::Counter;
 /// Requests to pause single flows (OFC).
 #[derive(Debug, Default, PartialEq)]
 pub struct FlowRequests {
-    /// Partial pauses: requests to pause more flows.
+    /// Requests to pause more flows.
     pub pauses: Counter,
-    /// Flows in these requests.
+    /// Flows named in requests to pause.
     pub flows: Counter,
-    /// Partial resumes: requests to resume all paused flows.
+    /// Requests to resume all paused flows.
     pub resumes: Counter,
     /// Flows that the peer is asked to pause now.
     pub now: Counter,
@@ -28,16 +28,16 @@ impl FlowRequests {
 /// Requests for rates (GFC).
 #[derive(Debug, Default, PartialEq)]
 pub struct RateRequests {
-    /// Number of rate changes.
+    /// Changes of the requested rate.
     pub changes: Counter,
-    /// Rate that the peer is asked to keep now, in bits per second; zero: no limit.
+    /// Rate requested from the peer now, in bits per second; zero: no limit.
     pub now: Counter,
     /// Lowest rate ever requested, in bits per second; zero: none yet.
     pub lowest: Counter,
 }
 
 impl RateRequests {
-    /// Counts a request for this step of the peer's line rate.
+    /// Records a request for this step of the peer's line rate.
     pub fn record(&self, step: RateStep, line: BitRate) {
         self.changes.add(1);
         if step == RateStep::FULL {
@@ -52,22 +52,22 @@ impl RateRequests {
     }
 }
 
-/// Actions that a shadow policy would have taken at one port and class.
+/// Actions that a shadow policy would have taken for one class on one port.
 #[derive(Debug, Default, PartialEq)]
 pub struct ShadowCounters {
     /// XOFFs that would have been sent.
     pub xoff: Counter,
-    /// Time for which the peer would have been held, in nanoseconds; finished pauses only.
+    /// Time for which the peer would have been paused, in nanoseconds; finished pauses only.
     pub held_nanos: Counter,
     /// Begin of the current shadow pause (driver's clock, ns); zero without one.
     pub held_since: Counter,
-    /// Requests to pause single flows.
+    /// Requests to pause single flows (OFC).
     pub flows: FlowRequests,
-    /// Requests for rates.
+    /// Requests for rates (GFC).
     pub rate: RateRequests,
-    /// Frames received here and lost because room was missing, while the policy had requested no pause.
+    /// Frames received here and lost because room was missing, while the shadow requested no pause.
     pub lost: Counter,
-    /// Time of the first such loss (driver's clock, ns); zero without one.
+    /// Time of the first frame lost without a requested pause (driver's clock, ns); zero without one.
     pub first_loss: Counter,
     /// Intents on events at this port and class that could not have been executed.
     pub refused: Counter,
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lowest_rate_survives_rate_changes() {
+    fn lowest_requested_rate_survives_rate_changes() {
         let requests = RateRequests::default();
         let line = BitRate::from_gbps(1);
         let rates = [2, 3, 1, 0].map(|step| {
