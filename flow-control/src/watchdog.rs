@@ -1,7 +1,6 @@
-//! PFC watchdog: detects a peer that keeps a class paused, and the end of that.
+//! PFC watchdog: detects that a peer keeps a class paused while frames wait, and that this has ended.
 //!
-//! A broken NIC, a hung host or a cycle of switches stops everything behind it, hop by hop. A class is *stuck*
-//! since it was both paused and had a frame queued:
+//! A class is *stuck* since it was both paused and had a frame queued:
 //!
 //! ```text
 //!     stuck since = the later of: begin of the pause, arrival of the oldest queued frame
@@ -9,9 +8,8 @@
 //!     end         at end of the last pause + restore
 //! ```
 //!
-//! A check is due one detection time after a pause begins. A frame queued later cannot be stuck for the detection
-//! time earlier than one such time after the check. There is no storm without queued frames, and the end of a
-//! pause, however short, ends the suspicion. A pause that ends at the very nanosecond of detection is no storm.
+//! A check is due one detection time after a pause begins, or after the oldest frame arrived if that was later. Any
+//! end of a pause ends the suspicion, even at the very nanosecond of detection.
 //!
 //! The reaction ([`WatchdogAction`]) is in `switch/storms.rs`.
 //!
@@ -22,7 +20,7 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 use crate::pause::Paused;
 use crate::settings::WatchdogSettings;
 
-/// Watchdogs of one port's classes.
+/// Watchdogs of all classes of a port.
 #[derive(Clone, Debug)]
 pub struct Watchdog {
     classes: [Option<Watched>; CLASSES],
@@ -37,7 +35,7 @@ struct Watched {
     next_look: Nanos,
 }
 
-/// Change detected by a check.
+/// Change of a pause storm, detected by a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A pause storm begins.
@@ -58,7 +56,7 @@ impl Watchdog {
         }
     }
 
-    /// Applies new settings. Returns the classes whose storm ends by the change: their reaction may differ.
+    /// Applies new settings. Returns the classes whose storm ends by the change.
     pub fn revise(&mut self, settings: [Option<WatchdogSettings>; CLASSES]) -> ClassSet {
         let differs = |class: &Class| self.settings(*class) != settings[class.index()];
         let others: ClassSet = Class::ALL.into_iter().filter(differs).collect();
@@ -78,12 +76,12 @@ impl Watchdog {
         self.watched
     }
 
-    /// Returns the classes in a storm.
+    /// Returns the classes in a pause storm.
     pub const fn stormed(&self) -> ClassSet {
         self.stormed
     }
 
-    /// Returns the class's settings.
+    /// Returns the watchdog settings of `class`.
     pub fn settings(&self, class: Class) -> Option<WatchdogSettings> {
         self.classes[class.index()].map(|watched| watched.settings)
     }
@@ -102,7 +100,7 @@ impl Watchdog {
         self.watched.iter().filter(due).collect()
     }
 
-    /// Reacts to begun or ended pauses of `classes`.
+    /// Schedules checks after pauses of `classes` began or ended.
     pub fn pauses_changed(&mut self, classes: ClassSet, paused: &Paused) {
         for class in ClassSet(classes.0 & self.watched.0).iter() {
             let is_stormed = self.stormed.contains(class);
@@ -111,7 +109,7 @@ impl Watchdog {
                 None if is_stormed => paused.ended(class).after(watched.settings.restore),
                 Some(since) if !is_stormed => {
                     let first = since.after(watched.settings.detect);
-                    // A refresh: the pending check may have been postponed since.
+                    // On a refresh, the scheduled check may already be later than the first one.
                     if watched.next_look == Nanos::NEVER { first } else { watched.next_look }
                 }
                 None | Some(_) => Nanos::NEVER,
@@ -152,7 +150,7 @@ impl Watchdog {
         change
     }
 
-    /// Forgets the peer. Returns the classes whose storm ends by that.
+    /// Forgets a lost peer. Returns the classes whose storm ends by that.
     pub fn forget(&mut self) -> ClassSet {
         for watched in self.classes.iter_mut().flatten() {
             watched.next_look = Nanos::NEVER;
@@ -180,7 +178,6 @@ mod tests {
     const DETECT: Nanos = Nanos(1_000);
     const RESTORE: Nanos = Nanos(700);
 
-    /// Port whose class 3 is watched; a quantum is 512 ns.
     struct Port {
         watchdog: Watchdog,
         paused: Paused,
@@ -221,14 +218,18 @@ mod tests {
         port.pause(50, 65535);
         assert_eq!(port.watchdog.next_look(), Nanos(1_050));
         assert_eq!(port.look(1_049, Some(10)), None);
-        assert_eq!(port.look(1_050, Some(10)), Some(Change::StormBegins), "paused since 50");
+        assert_eq!(
+            port.look(1_050, Some(10)),
+            Some(Change::StormBegins),
+            "no storm one detection time after the pause began"
+        );
         assert_eq!(port.watchdog.stormed(), ONLY_3);
-        assert_eq!(port.watchdog.next_look(), Nanos::NEVER, "it lasts until the pause ends");
+        assert_eq!(port.watchdog.next_look(), Nanos::NEVER, "check scheduled during the storm");
     }
 
     // proves: watchdog
     #[test]
-    fn late_frame_is_stuck_from_arrival() {
+    fn late_frame_is_stuck_from_its_arrival() {
         let mut port = Port::new();
         port.pause(50, 65535);
         assert_eq!(port.look(1_050, Some(400)), None);
@@ -250,23 +251,23 @@ mod tests {
 
     // proves: watchdog
     #[test]
-    fn refresh_joins_pauses_for_detection() {
+    fn refreshed_pause_counts_as_one_pause() {
         let mut port = Port::new();
-        port.pause(24, 2); // ends at 1048
+        port.pause(24, 2); // until 1,048 ns
         assert_eq!(port.look(1_024, Some(0)), Some(Change::StormBegins));
         let mut port = Port::new();
         port.pause(0, 1);
-        port.pause(488, 1); // ends at 1000
+        port.pause(488, 1); // until 1,000 ns
         assert_eq!(port.watchdog.next_look(), Nanos(1_000));
-        assert_eq!(port.look(1_000, Some(0)), None, "it has just ended");
+        assert_eq!(port.look(1_000, Some(0)), None, "storm although the pause has just ended");
         port.pause(1_001, 65535);
-        assert_eq!(port.watchdog.next_look(), Nanos(2_001), "and begins anew");
+        assert_eq!(port.watchdog.next_look(), Nanos(2_001), "check not scheduled by the new pause");
     }
 
     #[test]
-    fn frames_stuck_since_latest_pause() {
+    fn frames_are_stuck_since_begin_of_latest_pause() {
         let mut port = Port::new();
-        port.pause(0, 1); // ends at 512, undetected
+        port.pause(0, 1); // until 512 ns, undetected
         port.pause(600, 65535);
         assert_eq!(port.look(1_000, Some(0)), None);
         assert_eq!(port.watchdog.next_look(), Nanos(1_600));
@@ -277,12 +278,12 @@ mod tests {
     #[test]
     fn storm_ends_after_restoration_time() {
         let mut port = Port::new();
-        port.pause(0, 4); // ends at 2048
+        port.pause(0, 4); // until 2,048 ns
         assert_eq!(port.look(1_000, Some(0)), Some(Change::StormBegins));
         port.expire(2_100);
         assert_eq!(port.watchdog.next_look(), Nanos(2_748));
-        port.pause(2_500, 1); // ends at 3012
-        assert_eq!(port.look(2_748, None), None, "paused again");
+        port.pause(2_500, 1); // until 3,012 ns
+        assert_eq!(port.look(2_748, None), None, "storm ended although the class is paused again");
         port.expire(3_012);
         assert_eq!(port.look(3_711, None), None);
         assert_eq!(port.look(3_712, None), Some(Change::StormEnds));
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn class_without_watchdog_is_not_polled() {
+    fn class_without_watchdog_is_not_checked() {
         let mut port = Port::new();
         port.paused.receive(Nanos(0), ClassSet(1 << 4), &[Quanta(9); CLASSES]);
         port.watchdog.pauses_changed(ClassSet(1 << 4), &port.paused);

@@ -1,15 +1,15 @@
-//! Transmit half of PFC (802.1Q 36.1.3.1, PFC request).
+//! Transmit half of PFC (802.1Q 36.1.3.1, PFC request): the classes that this port pauses at its peer.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
-/// Classes paused at the peer, and those last announced to it.
+/// Classes that this port pauses at its peer, and those last announced.
 #[derive(Clone, Debug)]
 pub struct Held {
     wanted: ClassSet,
     announced: ClassSet,
-    /// Classes that the peer may have paused without an announcement, or from before a link loss.
+    /// Classes that the peer may have paused although this port has announced no pause.
     suspected: ClassSet,
-    /// Begin of each hold; boxed because only held classes need it.
+    /// Boxed because few classes are paused.
     since: Box<[Nanos; CLASSES]>,
     refresh: Nanos,
     next_refresh: Nanos,
@@ -28,7 +28,7 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// Returns the class-enable vector.
+    /// Returns the class-enable vector of the frame.
     #[must_use]
     pub const fn vector(&self) -> ClassSet {
         ClassSet(self.xoff.0 | self.xon.0 | self.refreshed.0)
@@ -36,7 +36,7 @@ impl Announcement {
 }
 
 impl Held {
-    /// Creates a state without holds.
+    /// Creates the state of a port that pauses no class.
     #[must_use]
     pub fn new(refresh: Nanos) -> Held {
         Held {
@@ -58,7 +58,7 @@ impl Held {
         }
     }
 
-    /// Holds `class` at the peer; returns false if it was held already.
+    /// Pauses `class` at the peer; returns false if the class was paused already.
     pub fn xoff(&mut self, now: Nanos, class: Class) -> bool {
         let changed = !self.wanted.contains(class);
         if changed {
@@ -68,7 +68,7 @@ impl Held {
         changed
     }
 
-    /// Ends the hold of `class` and returns its duration, if it was held.
+    /// Ends the pause of `class` at the peer; returns its duration, if there was one.
     pub fn xon(&mut self, now: Nanos, class: Class) -> Option<Nanos> {
         self.wanted.contains(class).then(|| {
             self.wanted.remove(class);
@@ -76,7 +76,7 @@ impl Held {
         })
     }
 
-    /// Forgets all announcements after a link loss. Returns the classes that the peer may have paused.
+    /// Forgets all announcements after a link loss. Returns the classes that the peer may still have paused.
     pub fn forget_announced(&mut self) -> ClassSet {
         let announced = ClassSet(self.announced.0 | self.suspected.0);
         self.announced = ClassSet::NONE;
@@ -86,18 +86,18 @@ impl Held {
         announced
     }
 
-    /// Marks `class` for an announcement of its current state: the peer may have paused it for a reason that has ended.
+    /// Makes an XON for `class` due unless it stays paused: the peer may have paused it for a reason that has ended.
     pub fn suspect(&mut self, class: Class) {
         self.suspected.insert(class);
     }
 
-    /// Returns the held classes.
+    /// Returns the classes that this port pauses at its peer.
     #[must_use]
     pub const fn classes(&self) -> ClassSet {
         self.wanted
     }
 
-    /// Returns the begin of the hold of `class`, if held.
+    /// Returns when the current pause of `class` began, if any.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.wanted.contains(class).then(|| self.since[class.index()])
@@ -119,7 +119,7 @@ impl Held {
         }
     }
 
-    /// Returns the content of the frame that is due, if any: all held classes, so that one timer refreshes them.
+    /// Returns the content of the due pause frame, if any: all paused classes, so that one timer refreshes them.
     pub fn announce(&mut self, now: Nanos) -> Option<Announcement> {
         if !self.due() {
             return None;
@@ -160,10 +160,10 @@ mod tests {
 
     // proves: pause-frames
     #[test]
-    fn pause_frame_carries_changes_and_held_classes() {
+    fn pause_frame_carries_changed_and_paused_classes() {
         let mut held = Held::new(Nanos(100));
         assert!(held.xoff(Nanos(0), class(3)));
-        assert!(!held.xoff(Nanos(1), class(3)), "no second XOFF");
+        assert!(!held.xoff(Nanos(1), class(3)), "second XOFF counts as a new pause");
         let first = held.announce(Nanos(1)).unwrap();
         assert_eq!(first, Announcement { xoff: set(&[3]), ..Announcement::default() });
         assert!(!held.due());
@@ -180,7 +180,7 @@ mod tests {
 
     // proves: pause-frames
     #[test]
-    fn no_xon_without_an_xoff() {
+    fn xon_is_not_sent_without_xoff() {
         let mut held = Held::new(Nanos(100));
         assert_eq!(held.xon(Nanos(0), class(3)), None);
         assert_eq!(held.announce(Nanos(0)), None);
@@ -192,19 +192,19 @@ mod tests {
         held.xoff(Nanos(0), class(3));
         held.announce(Nanos(0));
         held.suspect(class(3));
-        assert!(!held.due(), "it holds indeed");
+        assert!(!held.due(), "frame due although the class stays paused");
         held.suspect(class(4));
         let announcement = held.announce(Nanos(1)).unwrap();
         assert_eq!(announcement, Announcement { xon: set(&[4]), refreshed: set(&[3]), xoff: ClassSet::NONE });
     }
 
     #[test]
-    fn suspected_hold_is_resumed_at_xon() {
+    fn suspected_class_gets_xon_without_a_sent_xoff() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.suspect(class(3));
         held.xon(Nanos(1), class(3));
-        assert_eq!(held.announce(Nanos(1)).unwrap().xon, set(&[3]), "although no XOFF was sent");
+        assert_eq!(held.announce(Nanos(1)).unwrap().xon, set(&[3]), "no XON for the suspected class");
         assert!(!held.due());
     }
 
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn link_loss_reannounces_current_holds_only() {
+    fn link_loss_reannounces_only_current_pauses() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.xoff(Nanos(0), class(4));
@@ -229,11 +229,11 @@ mod tests {
         held.xon(Nanos(10), class(4));
         let anew = held.announce(Nanos(20)).unwrap();
         assert_eq!(anew, Announcement { xoff: set(&[3]), ..Announcement::default() });
-        assert_eq!(held.since(class(3)), Some(Nanos(0)), "one pause all along");
+        assert_eq!(held.since(class(3)), Some(Nanos(0)), "link loss moved the begin of the pause");
     }
 
     #[test]
-    fn held_class_is_refreshed_until_xon() {
+    fn paused_class_is_refreshed_until_xon() {
         let mut held = Held::new(Nanos(100));
         held.xoff(Nanos(0), class(3));
         held.announce(Nanos(5));

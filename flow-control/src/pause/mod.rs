@@ -1,8 +1,5 @@
-//! Both halves of 802.1Qbb: classes that the peer has paused at this port ([`Paused`]), and classes that this port
-//! pauses at its peer ([`Held`]).
-//!
-//! Received pauses expire by one timer per class. A control frame is due while the wanted and the last announced
-//! state differ, and periodically to keep pauses alive.
+//! Both halves of 802.1Qbb: classes that the peer pauses at this port ([`Paused`]), and classes that this port pauses
+//! at its peer ([`Held`]).
 
 mod held;
 mod paused;

@@ -1,17 +1,16 @@
-//! Receive half of PFC (802.1Q 36.1.3.3, PFC indication).
+//! Receive half of PFC (802.1Q 36.1.3.3, PFC indication): the classes that the peer pauses at this port.
 
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
 
-/// Paused classes of a port, with their ends. The last value of a class wins; time 0 resumes it at once.
+/// Classes that the peer pauses at this port, with their expiry. The last time received counts; time 0 resumes.
 #[derive(Clone, Debug)]
 pub struct Paused {
     rate: BitRate,
     classes: ClassSet,
     defied: ClassSet,
-    /// `classes` without `defied`.
     blocked: ClassSet,
     next_expiry: Nanos,
-    /// Boxed because only paused classes need them.
+    /// Boxed because few classes are paused.
     times: Box<[Times; CLASSES]>,
 }
 
@@ -22,17 +21,17 @@ struct Times {
     ended: Nanos,
 }
 
-/// Resumed classes, with the durations of their pauses.
+/// Classes that resumed, with the durations of their pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resumed {
     /// Resumed classes.
     pub classes: ClassSet,
-    /// Durations of their pauses; zero for the others.
+    /// Durations of the ended pauses; zero for other classes.
     pub paused_for: [Nanos; CLASSES],
 }
 
 impl Paused {
-    /// Creates a state without pauses; a quantum is 512 bit times at `rate`.
+    /// Creates a state without pauses; a quantum is 512 bit times at line rate `rate`.
     #[must_use]
     pub fn new(rate: BitRate) -> Paused {
         Paused {
@@ -45,12 +44,12 @@ impl Paused {
         }
     }
 
-    /// Changes the rate; a quantum is 512 bit times at `rate`.
+    /// Changes the line rate, at which a quantum is 512 bit times.
     pub fn set_rate(&mut self, rate: BitRate) {
         self.rate = rate;
     }
 
-    /// Obeys a pause frame.
+    /// Obeys a pause frame. Returns the classes that resume.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, times: &[Quanta; CLASSES]) -> Resumed {
         let mut resumed = self.expire(now);
         for class in classes.iter() {
@@ -86,21 +85,21 @@ impl Paused {
         resumed
     }
 
-    /// Returns the paused classes; call [`Paused::expire`] before.
+    /// Returns the classes that the peer pauses. Call [`Paused::expire`] first.
     #[inline]
     #[must_use]
     pub const fn classes(&self) -> ClassSet {
         self.classes
     }
 
-    /// Returns the classes that may not send. Call [`Paused::expire`] before.
+    /// Returns the classes that may not send. Call [`Paused::expire`] first.
     #[inline]
     #[must_use]
     pub const fn blocked(&self) -> ClassSet {
         self.blocked
     }
 
-    /// Allows `class` to send despite pauses (`defy`), or forbids it again.
+    /// Allows `class` to send despite a pause, or forbids it again.
     pub fn defy(&mut self, class: Class, defy: bool) {
         if defy {
             self.defied.insert(class);
@@ -110,19 +109,19 @@ impl Paused {
         self.settle();
     }
 
-    /// Returns the begin of the current pause of `class`, if any.
+    /// Returns when the current pause of `class` began, if any.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.classes.contains(class).then(|| self.times[class.index()].since)
     }
 
-    /// Returns the expiry of the current pause of `class`, if any.
+    /// Returns when the current pause of `class` expires, if any.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.classes.contains(class).then(|| self.times[class.index()].until)
     }
 
-    /// Returns the end of the last finished pause of `class`, or zero.
+    /// Returns when the last finished pause of `class` ended, or zero.
     #[must_use]
     pub fn ended(&self, class: Class) -> Nanos {
         self.times[class.index()].ended
@@ -207,12 +206,12 @@ mod tests {
             paused.receive(Nanos(0), C3, &times(first));
             paused.receive(Nanos(512), C3, &times(last));
             assert_eq!(paused.next_expiry(), Nanos(512 + u64::from(last) * 512));
-            assert_eq!(paused.since(class(3)), Some(Nanos(0)), "one pause, prolonged");
+            assert_eq!(paused.since(class(3)), Some(Nanos(0)), "second pause time began another pause");
         }
     }
 
     #[test]
-    fn zero_quanta_for_unpaused_class_is_ignored() {
+    fn zero_quanta_for_unpaused_class_are_ignored() {
         let mut paused = gigabit();
         assert_eq!(paused.receive(Nanos(5), ClassSet::ALL, &times(0)), Resumed::default());
     }
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_pause_counts_until_its_expiry() {
+    fn late_frame_does_not_prolong_expired_pause() {
         let mut paused = gigabit();
         paused.receive(Nanos(0), C3, &times(10));
         let resumed = paused.receive(Nanos(1_000_000), C3, &times(10));
@@ -240,45 +239,47 @@ mod tests {
     }
 
     #[test]
-    fn defied_class_stays_paused_and_sends() {
+    fn class_that_defies_a_pause_sends_but_stays_paused() {
         let mut paused = gigabit();
         paused.receive(Nanos(0), ClassSet(0b1_1000), &times(10));
         paused.defy(class(3), true);
         assert_eq!((paused.classes(), paused.blocked()), (ClassSet(0b1_1000), ClassSet(0b1_0000)));
         paused.receive(Nanos(5), C3, &times(20));
-        assert_eq!(paused.blocked(), ClassSet(0b1_0000), "a refresh changes nothing");
+        assert_eq!(paused.blocked(), ClassSet(0b1_0000), "refresh blocked a class that defies pauses");
         assert_eq!(paused.expire(Nanos(5120)).classes, ClassSet(0b1_0000));
         paused.defy(class(3), false);
         assert_eq!(paused.blocked(), C3);
     }
 
-    /// Steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. Its "CEV 0x1000" is 0000 1000 in binary, as
-    /// a reader's comment there states, too.
+    /// Steps 3, 4 and 14 of the article on DSCP-based PFC, at 400 Gb/s. Its "CEV 0x1000" means 0000 1000 in binary,
+    /// as a reader's comment there says.
     // proves: pause-timing
     #[test]
-    fn dscp_based_pfc_article_example() {
+    fn pause_time_matches_article_on_dscp_based_pfc() {
         let frame_with = |quanta| {
             let pfc = Pfc::default().with(class(3), Quanta(quanta));
             MacControl::Pfc(pfc).encode(MacAddr([2, 0, 0, 0, 0, 9]))
         };
         let frame = frame_with(0xffff);
-        assert_eq!(frame[12..16], [0x88, 0x08, 0x01, 0x01], "Ethertype 0x8808, opcode 0x0101");
-        assert_eq!(frame[16..18], [0, 0b0000_1000], "the class enable vector");
-        assert_eq!(frame[24..26], [0xff, 0xff], "the quanta of class 3");
+        assert_eq!(frame[12..16], [0x88, 0x08, 0x01, 0x01], "wrong EtherType or PFC opcode");
+        assert_eq!(frame[16..18], [0, 0b0000_1000], "wrong class-enable vector");
+        assert_eq!(frame[24..26], [0xff, 0xff], "wrong quanta of class 3");
 
         let rate = BitRate::from_gbps(400);
-        assert_eq!(512 * 10_u64.pow(12) / rate.bits_per_second(), 1280, "1 quanta, in picoseconds");
+        assert_eq!(512 * 10_u64.pow(12) / rate.bits_per_second(), 1280, "a quantum is not 1,280 ps");
         let mut spine = Paused::new(rate);
         let mut obey = |now, bytes: &[u8]| {
             let header = Header::parse(bytes).unwrap();
-            let Ok(MacControl::Pfc(pfc)) = MacControl::parse(&header, bytes) else { panic!("not PFC") };
+            let Ok(MacControl::Pfc(pfc)) = MacControl::parse(&header, bytes) else {
+                panic!("PFC frame parsed as another kind")
+            };
             spine.receive(Nanos(now), pfc.classes, &pfc.times);
             (spine.classes(), spine.next_expiry())
         };
         let (paused, until) = obey(0, &frame);
-        assert_eq!(paused, ClassSet(1 << 3), "traffic for other priority queues continues");
-        assert_eq!(until, Nanos(83_885), "roughly 83.9 microseconds");
+        assert_eq!(paused, ClassSet(1 << 3), "pause does not hold class 3 alone");
+        assert_eq!(until, Nanos(83_885), "pause does not last about 83.9 us");
         let (paused, until) = obey(50_000, &frame_with(0));
-        assert_eq!((paused, until), (ClassSet::NONE, Nanos::NEVER), "quanta 0: resume");
+        assert_eq!((paused, until), (ClassSet::NONE, Nanos::NEVER), "zero quanta did not resume the class");
     }
 }

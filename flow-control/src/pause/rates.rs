@@ -1,16 +1,17 @@
-//! Rates of classes (GFC): requests to the peer ([`RequestedRates`]) and limits that it requests ([`KeptRates`]).
+//! Rates of classes (policy GFC): those requested from the peer ([`RequestedRates`]), and those that the peer
+//! requests ([`KeptRates`]).
 //!
-//! Timing as in PFC: changes are sent at once, limits are refreshed, the last value wins, and a limit without
-//! refresh expires.
+//! As in PFC, changes are sent at once, limits are refreshed, the last value counts, and a limit without refresh
+//! expires.
 
 use xoff_wire::Rates;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateStep};
 
-/// Steps that the peer should keep, and those last sent.
+/// Rate steps requested from the peer by class, and those last sent.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct RequestedRates {
-    /// First field: every frame reads it and nothing else here.
+    /// First field, because every frame reads it and no other field here.
     due: bool,
     refresh_due: bool,
     wanted: [RateStep; CLASSES],
@@ -20,7 +21,7 @@ pub struct RequestedRates {
 }
 
 impl RequestedRates {
-    /// Creates a state without limits.
+    /// Creates a state without rate limits.
     #[must_use]
     pub fn new(refresh: Nanos) -> RequestedRates {
         let full = [RateStep::FULL; CLASSES];
@@ -42,13 +43,13 @@ impl RequestedRates {
         }
     }
 
-    /// Requests that the peer send `class` at this step.
+    /// Requests that the peer send `class` at this rate step.
     pub fn set(&mut self, class: Class, step: RateStep) {
         self.wanted[class.index()] = step;
         self.due = self.wanted != self.announced || self.refresh_due;
     }
 
-    /// Returns the step that the peer should keep.
+    /// Returns the rate step requested from the peer.
     #[must_use]
     pub const fn step(&self, class: Class) -> RateStep {
         self.wanted[class.index()]
@@ -70,7 +71,7 @@ impl RequestedRates {
         }
     }
 
-    /// Returns the content of the frame to send now: every limit that holds or ends.
+    /// Returns the content of the due rate frame: every limit in force, and every limit that ends.
     pub fn announce(&mut self, now: Nanos, time: Quanta) -> Rates {
         let limited = |class: &Class| {
             self.wanted[class.index()] != RateStep::FULL || self.announced[class.index()] != RateStep::FULL
@@ -101,18 +102,18 @@ impl RequestedRates {
     }
 }
 
-/// Steps that a port keeps for its peer, with their expiry.
+/// Rate steps that this port obeys for its peer, with their expiry.
 #[derive(Clone, Debug)]
 pub struct KeptRates {
     line: BitRate,
     steps: [RateStep; CLASSES],
-    /// Expiry by class; boxed because few classes have a limit.
+    /// Boxed because few classes have a limit.
     until: Box<[Nanos; CLASSES]>,
     next_expiry: Nanos,
 }
 
 impl KeptRates {
-    /// Creates a state without limits; a quantum is 512 bit times at `line`.
+    /// Creates a state without rate limits; a quantum is 512 bit times at line rate `line`.
     #[must_use]
     pub fn new(line: BitRate) -> KeptRates {
         KeptRates {
@@ -123,12 +124,12 @@ impl KeptRates {
         }
     }
 
-    /// Changes the rate; a quantum is 512 bit times at `line`.
+    /// Changes the line rate, at which a quantum is 512 bit times.
     pub fn set_line(&mut self, line: BitRate) {
         self.line = line;
     }
 
-    /// Obeys a frame for the given classes. Returns those whose step may have changed.
+    /// Obeys a rate frame for `classes`. Returns those whose rate step may have changed.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, rates: &Rates) -> ClassSet {
         let changed = self.expire(now);
         let named = ClassSet(classes.0 & rates.classes.0);
@@ -141,7 +142,7 @@ impl KeptRates {
         ClassSet(changed.0 | named.0)
     }
 
-    /// Ends expired limits and returns their classes.
+    /// Ends expired rate limits and returns their classes.
     #[inline]
     pub fn expire(&mut self, now: Nanos) -> ClassSet {
         if now < self.next_expiry {
@@ -155,20 +156,20 @@ impl KeptRates {
         over
     }
 
-    /// Returns the step that `class` keeps.
+    /// Returns the rate step that this port obeys for `class`.
     #[must_use]
     pub const fn step(&self, class: Class) -> RateStep {
         self.steps[class.index()]
     }
 
-    /// Returns the rate that `class` keeps, if limited.
+    /// Returns the rate limit of `class`, if any.
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         let step = self.step(class);
         (step != RateStep::FULL).then(|| step.of(self.line))
     }
 
-    /// Returns when the next limit expires.
+    /// Returns when the next rate limit expires.
     #[inline]
     #[must_use]
     pub const fn next_expiry(&self) -> Nanos {
@@ -201,7 +202,7 @@ mod tests {
         let first = rates.announce(Nanos(0), Quanta(9));
         assert_eq!(first, Rates { time: Quanta(9), ..Rates::default() }.with(C3, step(1)));
         rates.set(C3, step(1));
-        assert!(!rates.due(), "nothing new");
+        assert!(!rates.due(), "rate frame due although nothing changed");
         rates.set(C4, step(2));
         assert_eq!(rates.announce(Nanos(10), Quanta(9)), first.with(C4, step(2)));
         rates.set(C3, RateStep::FULL);
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_limit_is_refreshed_and_resent_after_flap() {
+    fn rate_limit_is_refreshed_and_resent_after_link_flap() {
         let mut rates = RequestedRates::new(Nanos(100));
         rates.set(C3, step(1));
         rates.announce(Nanos(5), Quanta(9));
@@ -227,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn due_refresh_survives_reverted_change() {
+    fn refresh_stays_due_when_change_is_reverted() {
         let mut rates = RequestedRates::new(Nanos(100));
         rates.set(C3, step(1));
         rates.announce(Nanos(0), Quanta(9));
         rates.advance(Nanos(100));
         rates.set(C3, step(2));
         rates.set(C3, step(1));
-        assert!(rates.due(), "the peer would take the limit for over");
+        assert!(rates.due(), "refresh not due: the limit would expire at the peer");
         rates.announce(Nanos(101), Quanta(9));
         assert_eq!((rates.due(), rates.next_refresh()), (false, Nanos(201)));
     }
@@ -244,7 +245,11 @@ mod tests {
     fn rate_limit_expires_exactly_after_its_quanta() {
         let mut kept = KeptRates::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         let rates = Rates { time: Quanta(10), ..Rates::default() }.with(C3, step(2)).with(C4, step(1));
-        assert_eq!(kept.receive(Nanos(0), ClassSet(0b1000), &rates), ClassSet(0b1000), "4 is not obeyed");
+        assert_eq!(
+            kept.receive(Nanos(0), ClassSet(0b1000), &rates),
+            ClassSet(0b1000),
+            "class 4 counts as changed although it is not obeyed"
+        );
         assert_eq!(kept.rate(C3), Some(BitRate::from_mbps(250)));
         assert_eq!((kept.rate(C4), kept.next_expiry()), (None, Nanos(5_120)));
         assert_eq!(kept.expire(Nanos(5_119)), ClassSet::NONE);
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn last_rate_wins_and_zero_ends_it() {
+    fn last_rate_wins_and_zero_time_ends_limit() {
         let mut kept = KeptRates::new(BitRate::from_gbps(1));
         let say = |k, time| Rates { time: Quanta(time), ..Rates::default() }.with(C3, step(k));
         kept.receive(Nanos(0), ClassSet::ALL, &say(4, 100));

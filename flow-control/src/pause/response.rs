@@ -1,18 +1,17 @@
-//! Response of a peer to XOFF: bytes of a class that still arrive while it is held, and how long they do.
+//! Response of a peer to XOFF: how many bytes of a class arrive after the decision to pause it, and how late.
 //!
-//! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time after XOFF in which the line carries
-//! them. More bytes in time: the peer is faster, or has a larger backlog, than declared. Later bytes: it stops
-//! late, or never.
+//! Headroom ([`crate::headroom`]) implies two limits: bytes, and the time in which the line carries them. More bytes
+//! in time: the peer is faster, or has a larger backlog, than declared. Later bytes: it stops late, or never.
 //!
-//! Frames are timestamped when polled; the limits include polling as late as the stall budget allows. After a
-//! longer stall, frames are not judged until one time limit has passed.
+//! The limits include polling as late as the stall budget allows. After a longer stall, frames are not judged until
+//! one time limit has passed.
 
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
 use crate::load::Load;
 use crate::settings::PortSettings;
 
-/// Bytes received of each class since it was held, at one port.
+/// Bytes received of each class since this port paused it.
 #[derive(Clone, Debug)]
 pub struct Response {
     limit: Bytes,
@@ -22,12 +21,12 @@ pub struct Response {
     xoff_sent_at: [Nanos; CLASSES],
 }
 
-/// Judgement of frames that arrived while their class was held.
+/// Judgement of frames that arrived while this port paused their class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Bytes of the class received since it was held.
+    /// Bytes of the class received since the decision to pause it.
     pub received: Bytes,
-    /// Longest time from XOFF to these frames, if known.
+    /// Time from the sent XOFF to these frames, if known.
     pub after: Option<Nanos>,
     /// Fault of the peer, if any.
     pub fault: Option<Fault>,
@@ -38,12 +37,12 @@ pub struct Judgement {
 pub enum Fault {
     /// Too many bytes within the time limit.
     TooMuch,
-    /// Frames after the time limit of an obedient peer.
+    /// Frames after the time limit.
     TooLate,
 }
 
 impl Response {
-    /// Creates the record of a port whose peer is held in no class.
+    /// Creates the record of a port that pauses no class.
     pub fn new(settings: &PortSettings) -> Response {
         let limit = settings.past_xoff;
         let limit_time = if limit == Bytes::MAX { Nanos::NEVER } else { settings.speed.time_of(limit) };
@@ -56,7 +55,7 @@ impl Response {
         }
     }
 
-    /// Applies the limits of a newly declared peer; if they changed, current holds are not judged.
+    /// Applies the limits of another declared peer. If they differ, current pauses are not judged.
     pub fn revise(&mut self, settings: &PortSettings) {
         let Response { limit, limit_time, .. } = Response::new(settings);
         if (limit, limit_time) != (self.limit, self.limit_time) {
@@ -64,18 +63,18 @@ impl Response {
         }
     }
 
-    /// Begins a hold of `class`.
+    /// Records the decision to pause `class`.
     pub fn held(&mut self, class: Class) {
         self.received[class.index()] = Bytes::ZERO;
         self.xoff_sent.remove(class);
     }
 
-    /// Records XOFF for `class`, held since `since`.
+    /// Records that an XOFF was sent for `class`, paused since `since`.
     pub fn xoff_sent(&mut self, now: Nanos, class: Class, since: Nanos) {
         self.xoff_sent.insert(class);
         self.xoff_sent_at[class.index()] = now;
         if now.since(since) > self.limit_time {
-            self.received[class.index()] = Bytes::ZERO; // XOFF was sent late, by our own fault
+            self.received[class.index()] = Bytes::ZERO; // this switch sent XOFF late
         }
     }
 
@@ -84,7 +83,7 @@ impl Response {
         self.xoff_sent = ClassSet::NONE;
     }
 
-    /// Judges `load` of a held class, polled at `now`; `away` is the end of the last overlong stall.
+    /// Judges frames of a paused class, polled at `now`. `away` is the end of the last overlong stall.
     pub fn judge(&mut self, now: Nanos, class: Class, load: Load, away: Option<Nanos>) -> Judgement {
         let received = &mut self.received[class.index()];
         *received = received.saturating_add(load.bytes);
@@ -113,7 +112,6 @@ mod tests {
 
     const CLASS: Class = Class::ALL[3];
 
-    /// Returns a limit of 1000 bytes, which the line carries in 8 us.
     fn response() -> Response {
         let (speed, past_xoff) = (BitRate::from_gbps(1), Bytes(1_000));
         let mut response = Response::new(&PortSettings { speed, past_xoff, ..port_settings(0) });
@@ -143,7 +141,7 @@ mod tests {
         let mut response = response();
         let unnotified = response.judge(Nanos(9_000), CLASS, bytes(5_000), None);
         assert_eq!(unnotified, Judgement { received: Bytes(5_000), after: None, fault: None });
-        response.xoff_sent(Nanos(9_000), CLASS, Nanos(0)); // sent far too late by this switch
+        response.xoff_sent(Nanos(9_000), CLASS, Nanos(0)); // this switch sent XOFF far too late
         assert_eq!(response.judge(Nanos(9_001), CLASS, bytes(1_000), None).fault, None);
         response.forget_xoffs();
         assert_eq!(response.judge(Nanos(99_000), CLASS, bytes(9_000), None).fault, None);
@@ -151,7 +149,7 @@ mod tests {
 
     // proves: peer-faults
     #[test]
-    fn peers_not_judged_after_own_stall() {
+    fn peer_is_not_judged_after_stall_of_this_switch() {
         let mut response = response();
         response.xoff_sent(Nanos(0), CLASS, Nanos(0));
         let back = Nanos(100_000);

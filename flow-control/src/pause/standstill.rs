@@ -1,19 +1,18 @@
-//! Detection of classes that a peer keeps paused nearly all the time, in one pause or in many short ones: the length
-//! of one is no evidence.
+//! Detection of classes that a peer keeps paused nearly all the time, in one pause or in many short ones.
 //!
-//! From the first pause on, the port is sampled about every millisecond. A class blocked in all but [`FREE_MAX`] of
-//! the last [`LOOKS`] samples is at a standstill: almost always reported if it may send a few thousandths of the
-//! time, almost never if a tenth (ten senders at a congested port).
+//! From the first pause on, the port is sampled about every millisecond. A class is at a standstill if it was blocked
+//! in all but [`FREE_MAX`] of the last [`LOOKS`] samples: almost certain if it may send a few thousandths of the
+//! time, almost impossible if a tenth (ten senders at a congested port).
 //!
-//! Samples are counted, not time: a stalled switch may have missed the end of a pause. Their spacing varies, so
-//! that few rhythms of pauses escape.
+//! Samples are counted, not time, because a stalled switch may have missed the end of a pause. Their spacing varies,
+//! so that few rhythms of pauses escape.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 const LOOKS: u64 = 256;
 const FREE_MAX: usize = 2;
 const PERIOD_MIN: Nanos = Nanos::from_micros(500);
-/// Bits of additional nanoseconds between samples, about a millisecond.
+/// Bits of the variable part of the time between samples: up to a millisecond.
 const BETWEEN_BITS: u32 = 20;
 
 /// Results of the last samples at one port.
@@ -27,7 +26,7 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// State without samples; none is due.
+    /// State without samples, with none due.
     pub const NONE: Standstill = Standstill {
         classes: ClassSet::NONE,
         looks: 0,
@@ -75,7 +74,7 @@ impl Standstill {
         self.next_look = if is_over { Nanos::NEVER } else { now.after(self.period()) };
     }
 
-    /// Returns the time to the next sample; multiples of the golden ratio fill the range evenly.
+    /// Returns the time to the next sample. Multiples of the golden ratio spread samples evenly.
     fn period(&self) -> Nanos {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         PERIOD_MIN.after(Nanos(self.looks.wrapping_mul(GOLDEN) >> (64 - BETWEEN_BITS)))
@@ -115,27 +114,27 @@ mod tests {
     }
 
     #[test]
-    fn class_sending_at_third_sample_is_live() {
+    fn class_that_sends_at_three_samples_is_live() {
         let mut standstill = paused(Nanos(0));
         look_on(&mut standstill, LOOKS, ClassSet(C3.0 | C5.0));
         look_on(&mut standstill, 2, C5);
         assert_eq!(standstill.classes(), ClassSet(C3.0 | C5.0));
         look_on(&mut standstill, 1, C5);
-        assert_eq!(standstill.classes(), C5, "each for itself");
+        assert_eq!(standstill.classes(), C5, "class 5 is not judged separately");
         look_on(&mut standstill, LOOKS - 3, C3);
-        assert_eq!(standstill.classes(), NO_CLASS, "three of the last looks");
+        assert_eq!(standstill.classes(), NO_CLASS, "class that sent at three samples is at a standstill");
         look_on(&mut standstill, 1, C3);
-        assert_eq!(standstill.classes(), C3, "two of them");
+        assert_eq!(standstill.classes(), C3, "class that sent at two samples is not at a standstill");
     }
 
     #[test]
-    fn short_pauses_are_not_sampled() {
+    fn sampling_stops_after_samples_without_pauses() {
         let mut standstill = Standstill::NONE;
         standstill.pauses_changed(Nanos(0), NO_CLASS);
         assert_eq!(standstill.next_look(), Nanos::NEVER);
         standstill.pauses_changed(Nanos(7), C3);
         standstill.pauses_changed(Nanos(9), C3);
-        assert_eq!(standstill.next_look(), Nanos(7) + PERIOD_MIN, "a refresh puts nothing off");
+        assert_eq!(standstill.next_look(), Nanos(7) + PERIOD_MIN, "refresh delayed the sample");
         look_on(&mut standstill, 1, C3);
         look_on(&mut standstill, LOOKS - 1, NO_CLASS);
         assert_ne!(standstill.next_look(), Nanos::NEVER);
@@ -143,11 +142,11 @@ mod tests {
         assert_eq!(standstill.next_look(), Nanos::NEVER);
         standstill.pauses_changed(Nanos::from_secs(9), C3);
         look_on(&mut standstill, LOOKS - 1, C3);
-        assert_eq!(standstill.classes(), NO_CLASS, "it begins anew");
+        assert_eq!(standstill.classes(), NO_CLASS, "new pause continued old samples");
     }
 
     #[test]
-    fn late_sample_counts_once() {
+    fn late_sample_counts_as_one_sample() {
         let mut standstill = paused(Nanos(0));
         look_on(&mut standstill, LOOKS - 2, C3);
         standstill.look(Nanos::from_secs(1), C3);
@@ -169,11 +168,17 @@ mod tests {
 
     // proves: stalled-floods
     #[test]
-    fn class_sending_a_tenth_is_live() {
+    fn class_that_sends_a_tenth_of_the_time_is_live() {
         for cycle in [7_000, 50_000, 100_000, 500_000, 1_000_000, 1_000_001, 2_000_000, 5_000_000, 20_000_000]
         {
-            assert!(!is_found(cycle * 9 / 10, cycle), "{cycle} ns");
-            assert!(is_found(cycle - cycle / 1_000, cycle), "{cycle} ns");
+            assert!(
+                !is_found(cycle * 9 / 10, cycle),
+                "standstill found in a cycle of {cycle} ns, a tenth of it free"
+            );
+            assert!(
+                is_found(cycle - cycle / 1_000, cycle),
+                "no standstill in a cycle of {cycle} ns, a thousandth of it free"
+            );
         }
     }
 }
