@@ -12,7 +12,7 @@ use crate::testing::port_settings;
 
 pub(super) const C3: Class = Class::ALL[3];
 
-/// Five ports: XOFF 20,000 and XON 10,000 at ingress, 10,000 and 8,000 at egress.
+/// Policy with a buffer of five ports: XOFF 20,000 and XON 10,000 bytes at ingress, 10,000 and 8,000 at egress.
 pub(super) struct Bench {
     pub(super) buffer: Buffer,
     pub(super) policy: Policy,
@@ -21,7 +21,6 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Creates a bench for class 3, the only lossless one.
     pub(super) fn new(kind: PolicyKind, policy: PolicySettings) -> Bench {
         Bench::of_class(kind, policy, C3, ClassSet(0b1000), |_| {})
     }
@@ -71,14 +70,13 @@ impl Bench {
 
     pub(super) fn receive(&mut self, port: u8, size: u64) -> Vec<Intent> {
         let ingress = PortId(port);
-        self.buffer.enter_ingress(ingress, self.class, Bytes(size)).expect("there is room");
+        self.buffer.enter_ingress(ingress, self.class, Bytes(size)).expect("the ingress queue is full");
         self.observe(Event::Received { ingress })
     }
 
-    /// Releases bytes, not necessarily of a whole frame.
     pub(super) fn release(&mut self, port: u8, size: u64) -> Vec<Intent> {
         let ingress = PortId(port);
-        self.buffer.enter_ingress(ingress, self.class, Bytes::ZERO).expect("there is room");
+        self.buffer.enter_ingress(ingress, self.class, Bytes::ZERO).expect("the ingress queue is full");
         self.buffer.leave_ingress(ingress, self.class, Bytes(size));
         self.observe(Event::Released { ingress })
     }
@@ -89,7 +87,6 @@ impl Bench {
         self.observe(Event::Enqueued { ingress, egress, size })
     }
 
-    /// Dequeues bytes, not necessarily of a whole frame.
     pub(super) fn dequeue(&mut self, from: u8, egress: u8, size: u64) -> Vec<Intent> {
         let (ingress, egress) = (PortId(from), PortId(egress));
         self.buffer.enter_egress(ingress, egress, self.class, Bytes::ZERO);

@@ -1,10 +1,11 @@
-//! Congested egress queues and the ports held for them, beside plain PFC at ingress (CaPFC, II-E):
+//! Plain PFC at ingress, and pauses of the ports that congested egress queues blame (CaPFC, II-E):
 //!
 //! ```text
 //!   D(i,p) = I(i,p)  or  E(i,o,p) for any o other than i
 //! ```
 //!
-//! Intents follow changes of D. Policies decide when an E begins and ends.
+//! D = 1: ingress port i is paused in class p. E = 1: egress port o blames it. Policies decide when an E begins and
+//! ends.
 
 use xoff_wire::units::{PortId, PortSet};
 
@@ -15,9 +16,7 @@ use crate::cause::Trigger;
 #[derive(Debug)]
 pub(super) struct Blame {
     pfc: Pfc,
-    /// Ingress ports with E(i,o,p) = 1, by egress port.
     blames: Box<[PortSet]>,
-    /// Egress ports with E(i,o,p) = 1, by ingress port.
     blamed_by: Box<[PortSet]>,
 }
 
@@ -57,7 +56,7 @@ impl Blame {
         !self.blames[egress.index()].is_empty()
     }
 
-    /// Sets E(i,o,p) to 1.
+    /// Sets E(i,o,p) to 1: egress port `egress` blames ingress port `port`.
     pub(super) fn accuse(&mut self, port: PortId, egress: PortId, intents: &mut Vec<Intent>) {
         if port == egress || self.blames[egress.index()].contains(port) {
             return;
@@ -72,7 +71,7 @@ impl Blame {
         }
     }
 
-    /// Sets E(i,o,p) to 0 for every i.
+    /// Sets E(i,o,p) to 0 for every ingress port i.
     pub(super) fn forgive(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let blames = std::mem::take(&mut self.blames[egress.index()]);
         for port in blames.iter() {

@@ -4,7 +4,7 @@ use super::Intent;
 use crate::cause::Trigger;
 use crate::settings::PortSettings;
 
-/// Filter of intents that can be executed, by port; only custom policies have others.
+/// Filter of intents that can be executed. Only custom policies have others.
 #[derive(Clone, Debug)]
 pub struct Capabilities {
     ports: Box<[Port]>,
@@ -17,7 +17,7 @@ struct Port {
 }
 
 impl Capabilities {
-    /// Creates the filter of a worker, which sends only to peers of its own ports.
+    /// Creates the filter of a worker, which pauses only peers of the ports that it owns.
     pub fn new(ports: &[PortSettings], owns: impl Fn(PortId) -> bool) -> Capabilities {
         let port = |(id, port): (u8, &PortSettings)| Port {
             pauses: if owns(PortId(id)) { port.sends() } else { ClassSet::NONE },
@@ -26,7 +26,7 @@ impl Capabilities {
         Capabilities { ports: (0..=u8::MAX).zip(ports).map(port).collect() }
     }
 
-    /// Removes intents of the policy of class `by` that cannot be executed, and returns their number.
+    /// Removes intents of the policy of class `by` that cannot be executed; returns their number.
     pub fn restrict(&self, by: Class, intents: &mut Vec<Intent>) -> u64 {
         let wanted = intents.len();
         intents.retain(|intent| self.allows(by, intent));
@@ -42,7 +42,7 @@ impl Capabilities {
             Intent::Rate { port, class, .. } => {
                 class == by && self.pausable_port(by, port, class).is_some_and(|port| port.keeps_rates)
             }
-            // Only the built-in policy can name the flows.
+            // Only the built-in OFC can name the flows to pause.
             Intent::PauseFlows { .. } | Intent::ResumeFlows { .. } => false,
         }
     }
@@ -70,7 +70,6 @@ mod tests {
 
     const CLASSES: [Class; 3] = [Class::ALL[0], Class::ALL[3], Class::ALL[4]];
 
-    /// Returns a filter: lossless classes 3 and 4; the second port sends no XOFF, the third has another worker.
     fn capabilities() -> Capabilities {
         let mut ports = [0, 1, 2].map(port);
         ports[1].flow_control = FlowControl::Ignore;
@@ -91,36 +90,55 @@ mod tests {
         refused == 0
     }
 
-    /// XOFF and XON need a port whose pauses are sent, in this worker.
     // proves: own-policy
     #[test]
-    fn policy_pauses_own_and_lower_lossless_classes() {
+    fn policy_may_pause_only_own_and_lower_lossless_classes() {
         let xoff = |port, class| Intent::Xoff { port: PortId(port), class, trigger: Trigger::Ingress };
         let xon = |port, class| Intent::Xon { port: PortId(port), class };
         for port in 0..=4 {
             let expected = if port == 0 { [false, true, true] } else { [false; 3] };
-            assert_eq!(CLASSES.map(|class| allowed(4, xoff(port, class))), expected, "port {port}");
-            assert_eq!(CLASSES.map(|class| allowed(4, xon(port, class))), expected, "port {port}");
+            assert_eq!(
+                CLASSES.map(|class| allowed(4, xoff(port, class))),
+                expected,
+                "wrong XOFFs allowed at port {port}"
+            );
+            assert_eq!(
+                CLASSES.map(|class| allowed(4, xon(port, class))),
+                expected,
+                "wrong XONs allowed at port {port}"
+            );
         }
-        assert_eq!(CLASSES.map(|class| allowed(3, xoff(0, class))), [false, true, false], "4 is higher");
+        assert_eq!(
+            CLASSES.map(|class| allowed(3, xoff(0, class))),
+            [false, true, false],
+            "policy of class 3 may pause another class"
+        );
     }
 
     // proves: own-policy
     #[test]
-    fn culprit_must_be_existing_port() {
+    fn culprit_of_xoff_must_be_an_existing_port() {
         let by = |trigger| Intent::Xoff { port: PortId(0), class: CLASSES[1], trigger };
         for (port, is_port) in [(0, true), (2, true), (3, false), (255, false)] {
-            assert_eq!(allowed(3, by(Trigger::Egress(PortId(port)))), is_port, "port {port}");
-            assert_eq!(allowed(3, by(Trigger::TableFull(PortId(port)))), is_port, "port {port}");
+            assert_eq!(
+                allowed(3, by(Trigger::Egress(PortId(port)))),
+                is_port,
+                "culprit {port} misjudged with `Egress`"
+            );
+            assert_eq!(
+                allowed(3, by(Trigger::TableFull(PortId(port)))),
+                is_port,
+                "culprit {port} misjudged with `TableFull`"
+            );
         }
         assert!(allowed(3, by(Trigger::Higher(Class::ALL[7]))) && allowed(3, by(Trigger::Predicted)));
     }
 
     // proves: own-policy
     #[test]
-    fn rates_need_gfc_peer_and_own_class() {
+    fn rate_intents_need_gfc_peer_and_own_class() {
         let rate = |port, class| Intent::Rate { port: PortId(port), class, step: RateStep::FULL };
-        assert!(!allowed(3, rate(0, CLASSES[1])), "the peer is not known to keep rates");
+        assert!(!allowed(3, rate(0, CLASSES[1])), "rate requested from a peer without GFC");
         let capabilities = Capabilities::new(&[PortSettings { gfc_peer: true, ..port(0) }], |_| true);
         let of = |by: usize, class: usize| {
             capabilities.restrict(Class::ALL[by], &mut vec![rate(0, Class::ALL[class])]) == 0

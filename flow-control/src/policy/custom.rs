@@ -6,7 +6,7 @@ use xoff_wire::units::Nanos;
 use super::{CustomPolicy, Event, Intent, Margin};
 use crate::buffer::Buffer;
 
-/// Payload of a panic inside a custom policy.
+/// Payload of a panic in a custom policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomPanic {
     /// Message of the panic.
@@ -17,11 +17,11 @@ impl CustomPanic {
     fn of(cause: &(dyn Any + Send)) -> CustomPanic {
         let text = cause.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| cause.downcast_ref::<String>().cloned());
-        CustomPanic { message: text.unwrap_or_else(|| "without a message".to_owned()) }
+        CustomPanic { message: text.unwrap_or_else(|| "the panic has no message".to_owned()) }
     }
 }
 
-/// Shows an event to the policy. The event is copied: borrowed, it would not be constant for built-in policies.
+/// Passes a copy of the event: borrowed, it would not be constant for built-in policies.
 #[cold]
 #[inline(never)]
 pub(super) fn observe(
@@ -43,7 +43,7 @@ pub(super) fn adopt(policy: &mut dyn CustomPolicy, buffer: &Buffer, intents: &mu
 }
 
 fn called<T>(call: impl FnOnce() -> T) -> T {
-    // Unwinding continues, so that half-updated state is not used.
+    // Unwinding continues, because the policy's state may be half updated.
     panic::catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|cause| panic::resume_unwind(Box::new(CustomPanic::of(&*cause))))
 }

@@ -2,12 +2,10 @@
 //! of OFC describes it: it "selectively pauses low-priority flows using a lower ingress threshold, building on the
 //! standard PFC scheme".
 //!
-//! At a part of XOFF, a class asks the peer to pause the lower lossless classes of the port; at XOFF it pauses
-//! itself. A class resumes when the last of its holders releases it. A lossy class pauses no other, because it
-//! drops its excess.
+//! At a part of XOFF, a class pauses the lower lossless classes of the port; at XOFF it is paused itself. A class
+//! resumes when no class requests its pause any more. A lossy class pauses no other.
 //!
-//! The description leaves open: lower classes resume below a second threshold. Both are parts of XOFF, for any
-//! memory model.
+//! Left open by the description: lower classes resume below a second part of XOFF.
 
 use xoff_wire::units::{Bytes, ClassSet, PortId, PortSet};
 
@@ -17,7 +15,7 @@ use crate::buffer::Buffer;
 use crate::cause::Trigger;
 use crate::settings::{PortSettings, SwitchSettings};
 
-/// G-PFC of one class.
+/// Policy G-PFC of one class.
 #[derive(Debug)]
 pub struct GPfc {
     pfc: Pfc,
@@ -69,7 +67,7 @@ impl GPfc {
         }
         let own = self.pfc.class();
         let held = buffer.ingress(port, own);
-        // With an exhausted pool, XOFF in shared memory may be zero bytes.
+        // In shared memory XOFF may be zero bytes, if the pool is exhausted.
         if held > Bytes::ZERO && held >= self.pause_lower.of(buffer.xoff(port, own)) {
             self.holding.insert(port);
             let xoff = |class| Intent::Xoff { port, class, trigger: Trigger::Higher(own) };

@@ -6,12 +6,11 @@
 //!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above it the peer may send C / 2^k
 //! ```
 //!
-//! with Bmax = XOFF and B1 a part of it. An obedient peer never reaches XOFF and never quite stops, which breaks
-//! deadlocks. PFC at XOFF is the safety net, and all that peers without rates
-//! ([`crate::settings::PortSettings::gfc_peer`]) get.
+//! Bmax is XOFF, B1 a part of it, C the line rate. An obedient peer never reaches XOFF and never quite stops, which
+//! breaks deadlocks. Peers that do not obey rates ([`crate::settings::PortSettings::gfc_peer`]) get only PFC at XOFF.
 //!
-//! The paper leaves open: step k ends when the queue is empty, or below T(k) by half the distance to T(k-1).
-//! Otherwise a queue at a threshold sends one frame for every received one.
+//! Left open by the paper: step k ends when the queue is empty, or below T(k) by half the distance to T(k-1). Without
+//! that distance, a queue at a threshold would send a rate frame for every received frame.
 
 use xoff_wire::units::{Bytes, PortId, PortSet, RateStep};
 
@@ -21,7 +20,7 @@ use crate::buffer::Buffer;
 use crate::settings::{FlowControl, GfcSettings, SwitchSettings, ports_where};
 
 impl GfcSettings {
-    /// Returns T(k) for k = 1 to the last step.
+    /// Returns the thresholds T(k) in bytes, from k = 1 to the last step.
     pub fn thresholds(&self, xoff: Bytes) -> impl Iterator<Item = Bytes> + use<> {
         let ladder = Ladder::new(self, xoff);
         (1..=self.steps).map(move |k| ladder.begins(k))
@@ -31,7 +30,6 @@ impl GfcSettings {
 #[derive(Clone, Copy, Debug)]
 struct Ladder {
     xoff: Bytes,
-    /// Bmax - B1.
     span: Bytes,
 }
 
@@ -44,7 +42,6 @@ impl Ladder {
         Ladder { xoff, span: xoff.saturating_sub(first.of(xoff)) }
     }
 
-    /// Returns T(k), k >= 1.
     fn begins(&self, k: u8) -> Bytes {
         self.xoff.saturating_sub(Bytes(self.span.0 >> (k - 1)))
     }
@@ -54,7 +51,7 @@ impl Ladder {
     }
 }
 
-/// GFC of one class.
+/// Policy GFC of one class.
 #[derive(Debug)]
 pub struct Gfc {
     pfc: Pfc,
@@ -95,7 +92,7 @@ impl Gfc {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Ends the limit of the peer of `port`, whatever its queue holds, because the switch stops.
+    /// Ends the rate limit of the peer of `port`, whatever its occupancy, because the switch stops.
     pub fn lift_limit(&mut self, port: PortId) {
         self.obedient.remove(port);
         self.step[port.index()] = 0;

@@ -1,5 +1,5 @@
-//! Tests of margins: a policy that is not shown events within its margin has the same intents and state. Beyond a
-//! margin something may happen.
+//! Tests of margins: a policy that gets no events within its margin has the same intents and state as one that gets
+//! all.
 
 use xoff_wire::units::{Bytes, Nanos, PortId};
 
@@ -63,15 +63,17 @@ impl SparedPair {
             let event = event(step, from, to, size);
             self.spared.observe(self.all.now, event, &self.all.buffer, &mut wants);
         }
-        assert_eq!(wants, wanted, "{step:?} of {size} bytes from {from} to {to}, spared: {is_spared}");
+        assert_eq!(
+            wants, wanted,
+            "intents differ after {step:?} of {size} bytes from {from} to {to}, event hidden: {is_spared}"
+        );
         if is_spared {
             let [spared, all] = [&self.spared, &self.all.policy].map(|policy| format!("{policy:?}"));
-            assert!(spared == all, "{step:?} from {from} to {to}:\n{spared}\n{all}");
+            assert!(spared == all, "states differ after {step:?} from {from} to {to}:\n{spared}\n{all}");
         }
         self.wanted |= !wanted.is_empty();
     }
 
-    /// Returns whether one more byte causes an intent or a change of state.
     fn take_a_byte(&mut self, step: Step, from: u8, to: u8) -> bool {
         self.wanted = false;
         let before = format!("{:?}", self.all.policy);
@@ -97,14 +99,15 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
     let mut ends = Vec::new();
     for at in 0..STEPS {
         pair.all.now = Nanos(at as u64 * 1_000);
-        let step = rng.choice([Step::Receive, Step::Enqueue, Step::Dequeue, Step::Release]).expect("four");
-        let (from, to) = (rng.u8(0..PORTS), rng.u8(0..2)); // few egress ports, which fill
+        let step = rng
+            .choice([Step::Receive, Step::Enqueue, Step::Dequeue, Step::Release])
+            .expect("the list of steps is empty");
+        let (from, to) = (rng.u8(0..PORTS), rng.u8(0..2)); // few egress ports, so that they fill
         let mut margin = pair.margin(event(step, from, to, 0));
         let possible = pair.possible(step, from, to);
         let ends_at =
             (margin.in_bytes() > Bytes::ZERO && margin.bytes < Bytes(possible)).then_some(margin.bytes.0);
         if let Some(bytes) = ends_at.filter(|_| rng.bool()) {
-            // Two frames up to the last byte of the margin, then one byte.
             for size in [bytes - bytes / 2, bytes / 2].into_iter().filter(|&size| size > 0) {
                 pair.take(step, from, to, size, true);
             }
@@ -130,14 +133,17 @@ fn explore(kind: PolicyKind, seed: u64) -> Vec<(Step, bool)> {
 
 // proves: batches
 #[test]
-fn margins_hide_only_irrelevant_events() {
+fn events_within_margins_have_no_effect() {
     for kind in PolicyKind::ALL {
         let ends: Vec<(Step, bool)> =
             xoff_explore::seeds(0..4).flat_map(|seed| explore(kind, seed)).collect();
         for step in [Step::Receive, Step::Enqueue, Step::Dequeue, Step::Release] {
             let mut of_step = ends.iter().filter(|(it, _)| *it == step).peekable();
             let ever_ended = of_step.peek().is_some();
-            assert!(!ever_ended || of_step.any(|(_, led_to)| *led_to), "{kind:?}: {step:?} ends for nothing");
+            assert!(
+                !ever_ended || of_step.any(|(_, led_to)| *led_to),
+                "{kind:?}: no byte beyond a margin of {step:?} had an effect"
+            );
             let looks_ahead = match step {
                 Step::Receive => matches!(
                     kind,
@@ -148,7 +154,7 @@ fn margins_hide_only_irrelevant_events() {
                 }
                 Step::Dequeue | Step::Release => false,
             };
-            assert!(ever_ended || !looks_ahead, "{kind:?}: {step:?} never came to the end of a margin");
+            assert!(ever_ended || !looks_ahead, "{kind:?}: no run of {step:?} reached the end of a margin");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Flow-control policies: which peer pauses, and when.
+//! Flow-control policies decide which peers pause, and when.
 //!
-//! A policy sees events and occupancies, and answers with intents ([`crate::decision`]). Built-in policies are
-//! matched exhaustively, so that the hot path is inlined; a [`CustomPolicy`] is called dynamically. Each class has
-//! its own [`Policy`], which may be replaced at any time ([`Policy::adopt`]).
+//! A policy gets events and occupancies and returns intents ([`crate::decision`]). Built-in policies are matched
+//! exhaustively, so that the hot path is inlined; a [`CustomPolicy`] is called dynamically. Each class has its own
+//! [`Policy`], which may be replaced at any time.
 //!
 //! ```text
 //!   receive   enter_ingress   Received   I(i,p) may become 1
@@ -45,25 +45,25 @@ pub use crate::buffer::Margin;
 pub use crate::decision::{CustomPolicy, Event, Intent, Occupancies};
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Flow number of frames without a counted flow.
+/// Number of a flow that is not in a table.
 pub const NO_FLOW: u32 = u32::MAX;
 
 /// Policy of one class.
 #[derive(Debug)]
 pub enum Policy {
-    /// 802.1Qbb with thresholds on ingress occupancy.
+    /// PFC (802.1Qbb) with thresholds on ingress queues.
     Pfc(Pfc),
-    /// PFC that also pauses the culprits of a congested egress queue.
+    /// CaPFC: PFC that also pauses the ports that congest an egress queue.
     CaPfc(CaPfc),
-    /// PFC of single flows at the root of congestion.
+    /// OFC: PFC of single flows at the root of congestion.
     Ofc(Ofc),
-    /// PFC that also pauses the ports that feed an egress queue above the average.
+    /// P-PFC: PFC that also pauses by the mean egress queue, or early by prediction.
     PPfc(PPfc),
-    /// PFC that pauses lower classes first.
+    /// G-PFC: PFC that pauses lower classes first.
     GPfc(GPfc),
-    /// PFC that requests lower rates first.
+    /// GFC: PFC that requests lower rates first.
     Gfc(Gfc),
-    /// Custom policy.
+    /// Policy of a program that uses this library.
     Custom(Box<dyn CustomPolicy>),
 }
 
@@ -85,13 +85,17 @@ impl Policy {
             PolicyKind::GPfc => Policy::GPfc(GPfc::new(pfc, settings)),
             PolicyKind::Gfc => Policy::Gfc(Gfc::new(pfc, settings)),
             PolicyKind::Custom => {
-                let custom = settings.policy.custom.as_ref().expect("it is chosen only where there is one");
+                let custom = settings
+                    .policy
+                    .custom
+                    .as_ref()
+                    .expect("a custom policy is selected, but the settings have none");
                 Policy::Custom(custom.policy(class, settings))
             }
         }
     }
 
-    /// Returns OFC's tables if the policy is OFC.
+    /// Returns the tables of OFC if the policy is OFC.
     #[must_use]
     pub const fn as_ofc(&self) -> Option<&Ofc> {
         match self {
@@ -119,8 +123,8 @@ impl Policy {
         }
     }
 
-    /// Returns how many frames with such an `event`, of any size, need not be shown: no intents, no change of
-    /// state. For received frames it holds only below XOFF.
+    /// Returns how many frames with such an `event` need not be reported: they would cause no intent and no change of
+    /// state. For received frames, only below XOFF.
     #[must_use]
     pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {
@@ -131,7 +135,7 @@ impl Policy {
         }
     }
 
-    /// Takes over a switch that already holds frames and requests the initial pauses.
+    /// Takes over a switch that already holds frames, and appends the intents that are due.
     pub fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
             Policy::Pfc(pfc) => pfc.adopt(buffer, intents),

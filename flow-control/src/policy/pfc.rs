@@ -1,4 +1,5 @@
-//! PFC: I(i,p) becomes 1 when ingress(i,p) reaches XOFF, and 0 when it falls below XON (802.1Q 36.1).
+//! PFC: an ingress queue (port i, class p) is paused, I(i,p) = 1, from XOFF until its occupancy falls below XON
+//! (802.1Q 36.1).
 
 use xoff_wire::units::{Bytes, Class, PortId, PortSet};
 
@@ -6,7 +7,7 @@ use super::{Event, Intent};
 use crate::buffer::{Buffer, Margin};
 use crate::cause::Trigger;
 
-/// I(i,p) of one class for every port that may send XOFF.
+/// Plain PFC of one class: I(i,p) of every port that may send XOFF.
 #[derive(Clone, Debug)]
 pub struct Pfc {
     class: Class,
@@ -43,14 +44,13 @@ impl Pfc {
     }
 
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
-        // In shared memory XOFF may be zero bytes; an empty queue at XOFF would never be resumed.
+        // Skip empty queues: in shared memory XOFF may be zero bytes, and an empty queue would never be resumed.
         let class = self.class;
         for ingress in self.sends.iter().filter(|&port| buffer.ingress(port, class) > Bytes::ZERO) {
             self.observe(Event::Received { ingress }, buffer, intents);
         }
     }
 
-    /// Sets I(i,p) to 1 at XOFF and returns whether it changed.
     #[inline(always)]
     pub(super) fn reached_xoff(&mut self, port: PortId, buffer: &Buffer) -> bool {
         let reached =
@@ -61,7 +61,6 @@ impl Pfc {
         reached
     }
 
-    /// Sets I(i,p) to 0 below XON and returns whether it changed.
     #[inline(always)]
     pub(super) fn fell_below_xon(&mut self, port: PortId, buffer: &Buffer) -> bool {
         let fell = self.paused.contains(port) && buffer.below_xon(port, self.class);

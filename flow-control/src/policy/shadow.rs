@@ -1,8 +1,8 @@
-//! Shadow policies: they receive the events of the acting policy and have intents, but no effect.
+//! Shadow policies: they get the same events as the acting policy and have intents, but no effect.
 //!
-//! A shadow answers: for these frames, which peers would it have paused, and when? A lost frame counts against a
-//! shadow unless it had requested a pause of the sender. An OFC shadow also receives the peers' pauses of single
-//! flows, and numbers flows in its own tables.
+//! A shadow shows which peers it would have paused, and when. A lost frame counts against a shadow unless it had
+//! requested a pause of the sender. An OFC shadow also receives the peers' pauses of single flows, and numbers flows
+//! in its own tables.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
@@ -13,21 +13,18 @@ use crate::counters::ShadowCounters;
 use crate::policy::NO_FLOW;
 use crate::settings::{PolicyKind, SwitchSettings};
 
-/// Policy without effect, in all classes.
+/// Policy without effect, for all classes of a switch.
 #[derive(Debug)]
 pub struct Shadow {
     policies: [Policy; CLASSES],
-    /// Classes whose policies request a hold, by port and held class.
     demands: Box<[[ClassSet; CLASSES]]>,
     lines: Box<[BitRate]>,
-    /// Flow number of the queued frame, by slot; empty unless OFC.
     flows: Box<[u32]>,
-    /// Present only for custom policies.
     capabilities: Option<Capabilities>,
 }
 
 impl Shadow {
-    /// Creates a policy of `kind` in a worker.
+    /// Creates a shadow policy of `kind` in a worker.
     pub fn new(
         kind: PolicyKind,
         settings: &SwitchSettings,
@@ -44,7 +41,7 @@ impl Shadow {
         }
     }
 
-    /// Ends all holds and starts `successor` on the buffer as it is.
+    /// Ends all pauses of this shadow and starts `successor` with the frames in the buffer.
     pub fn give_way(
         &mut self,
         successor: &mut Shadow,
@@ -72,12 +69,12 @@ impl Shadow {
         }
     }
 
-    /// Returns whether the shadow would hold the peer for `class` now.
+    /// Returns whether the shadow would pause `class` at the peer of `port` now.
     pub fn holds(&self, port: PortId, class: Class) -> bool {
         !self.demands[port.index()][class.index()].is_empty()
     }
 
-    /// Handles an event and counts the intents. `intents` is scratch space; `counters` are those of shadows by port.
+    /// Handles an event and counts its intents. `intents` is scratch space; `counters` are the shadow's.
     #[inline(always)] // the kind of event is constant at each call
     pub fn observe(
         &mut self,
@@ -142,12 +139,12 @@ impl Shadow {
 }
 
 impl Shadow {
-    /// Returns whether the shadow counts flows.
+    /// Returns whether the shadow counts flows (OFC).
     pub const fn counts_flows(&self) -> bool {
         !self.flows.is_empty()
     }
 
-    /// Counts the frame in `slot`, about to be queued at `egress`.
+    /// Counts the frame in `slot`, which is about to be queued at `egress`.
     pub fn packet_in(
         &mut self,
         now: Nanos,
@@ -169,7 +166,7 @@ impl Shadow {
         }
     }
 
-    /// Pauses flows of `class` until `until` for the peer of `port`.
+    /// Records that the peer of `port` pauses these flows until `until`.
     pub fn pause_flows(
         &mut self,
         port: PortId,
@@ -182,21 +179,21 @@ impl Shadow {
         }
     }
 
-    /// Records whether the peer of `port` has paused the whole `class`.
+    /// Records whether the peer of `port` pauses the whole `class`.
     pub fn class_is_paused(&mut self, port: PortId, class: Class, is_paused: bool) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             ofc.class_is_paused(port, is_paused);
         }
     }
 
-    /// Resumes these flows for the peer of `port`.
+    /// Records that the peer of `port` resumes these flows.
     pub fn resume_flows(&mut self, port: PortId, class: Class, flows: impl Iterator<Item = FlowKey>) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             flows.for_each(|flow| _ = ofc.resume_flow(port, &flow));
         }
     }
 
-    /// Resumes all flows of `class` for the peer of `port`.
+    /// Records that the peer of `port` resumes all flows of `class`.
     pub fn resume_all_flows(&mut self, port: PortId, class: Class) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             while ofc.pop_expired(port, Nanos::NEVER).is_some() {}
@@ -240,9 +237,8 @@ mod tests {
         Shadow::new(PolicyKind::Ofc, &settings, 8, &Capabilities::new(&settings.ports, |_| true))
     }
 
-    /// Flows that the peer resumes leave the table.
     #[test]
-    fn shadow_counts_flows_until_resumed() {
+    fn shadow_keeps_paused_flow_until_peer_resumes_it() {
         let mut shadow = shadow();
         let key = FlowKey::V4 { protocol: 17, ports: [1, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
         shadow.packet_in(Nanos(0), 5, C3, [IN, OUT], &key);
@@ -250,13 +246,13 @@ mod tests {
         let tables = |shadow: &Shadow| shadow.policies[3].as_ofc().unwrap().table_bytes(OUT);
         assert!(tables(&shadow).flow_in_port > 0 && tables(&shadow).congested_flow > 0);
         shadow.packet_out(5, C3, OUT);
-        assert!(tables(&shadow).flow_in_port > 0, "its peer has it paused");
+        assert!(tables(&shadow).flow_in_port > 0, "flow paused by the peer left the table");
         shadow.resume_flows(OUT, C3, [key].into_iter());
         assert_eq!(tables(&shadow), TableBytes::default());
     }
 
     #[test]
-    fn shadow_flow_pause_expires() {
+    fn flow_pause_in_shadow_expires() {
         let mut shadow = shadow();
         let flow = |n| FlowKey::V4 { protocol: 17, ports: [n, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
         shadow.packet_in(Nanos(0), 0, C3, [IN, OUT], &flow(0));
@@ -264,7 +260,7 @@ mod tests {
         for (n, now, paused) in [(1, 99, true), (2, 100, false)] {
             shadow.packet_in(Nanos(now), n.into(), C3, [IN, OUT], &flow(n));
             let bytes = shadow.policies[3].as_ofc().unwrap().table_bytes(OUT).congested_flow;
-            assert_eq!(bytes > 0, paused, "at {now}");
+            assert_eq!(bytes > 0, paused, "flow pause is wrong at {now} ns");
         }
     }
 }

@@ -1,6 +1,6 @@
 use xoff_wire::units::Bytes;
 
-/// Fraction from 0 to 1, in units of 2^-32; needs no division.
+/// Fraction from 0 to 1 in units of 2^-32, applied without a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share(u64);
 
@@ -12,7 +12,6 @@ impl Share {
         Share((part.clamp(0.0, 1.0) * WHOLE).round() as u64)
     }
 
-    /// Returns this fraction of `bytes`, rounded to the nearest.
     #[inline]
     pub(super) fn of(self, bytes: Bytes) -> Bytes {
         let part = (u128::from(bytes.0) * u128::from(self.0) + (1 << 31)) >> 32;
@@ -25,11 +24,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_exact_to_the_byte() {
+    fn fractions_of_bytes_are_exact_to_the_byte() {
         assert_eq!(Share::new(0.5).of(Bytes(20_001)), Bytes(10_001));
         assert_eq!(Share::new(0.9).of(Bytes(75_000)), Bytes(67_500));
         assert_eq!(Share::new(0.9).of(Bytes(1_000_000_000)), Bytes(900_000_000));
-        assert_eq!(Share::new(68.0 / 75.0).of(Bytes(75_000)), Bytes(68_000), "OFC's evaluation");
+        assert_eq!(
+            Share::new(68.0 / 75.0).of(Bytes(75_000)),
+            Bytes(68_000),
+            "X_OFF^c differs from that of OFC's evaluation"
+        );
         assert_eq!(Share::new(1.0).of(Bytes::MAX), Bytes::MAX);
         assert_eq!(Share::new(0.0).of(Bytes::MAX), Bytes::ZERO);
         assert_eq!(Share::new(7.0), Share::new(1.0));

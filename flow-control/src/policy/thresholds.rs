@@ -4,7 +4,7 @@ use super::share::Share;
 use crate::settings::{ClassSettings, PolicyKind, PolicySettings};
 
 impl PolicyKind {
-    /// Returns the thresholds of a lossless class beyond XOFF and XON, by name. Fractions of XOFF assume dedicated
+    /// Returns a lossless class's thresholds other than XOFF and XON, by name. Fractions of XOFF assume dedicated
     /// memory.
     #[must_use]
     pub fn thresholds(self, class: &ClassSettings, policy: &PolicySettings) -> Vec<(&'static str, Bytes)> {

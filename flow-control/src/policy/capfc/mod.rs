@@ -1,11 +1,11 @@
 //! CaPFC (Avci, Li, Liu: "Congestion Aware Priority Flow Control in Data Center Networks", 2016).
 //!
-//! An egress queue beyond WARN counts its arrivals by ingress port, C(i,o,p). Beyond XOFF it blames ports, E(i,o,p)
-//! = 1, until it has drained to XON ([`Blame`]). Algorithm 1 (Stop-Max) blames the one heaviest port; Algorithm 2
-//! (Stop-Calibrate) the fewest that together have the share CUT of all arrivals.
+//! An egress queue above WARN counts arrivals by ingress port, C(i,o,p). Above XOFF it blames ports, E(i,o,p) = 1,
+//! until it has drained to XON ([`Blame`]). Algorithm 1 (Stop-Max) blames the port with most arrivals; Algorithm 2
+//! (Stop-Calibrate) the fewest ports that together have the share CUT of them.
 //!
-//! The paper leaves open: ties go to the lowest port. A port that may not send XOFF is not counted: blaming it
-//! would only hide the next one. MAX is the egress queue's own ([`crate::settings::ClassSettings::egress_max`]).
+//! Left open by the paper: of equal ports, the lowest is blamed. A port that may not send XOFF is not counted,
+//! because blaming it would only hide the next one.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -14,7 +14,7 @@ use super::{Event, Intent, Pfc};
 use crate::buffer::{Buffer, Margin};
 use crate::settings::{CountUnit, SwitchSettings};
 
-/// Ports that a congested egress queue blames.
+/// Rule by which a congested egress queue blames ports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Culprits {
     /// Stop-Max: the port with most arrivals.
@@ -23,14 +23,13 @@ pub enum Culprits {
     Share(f64),
 }
 
-/// CaPFC of one class.
+/// Policy CaPFC of one class.
 #[derive(Debug)]
 pub struct CaPfc {
     blame: Blame,
     culprits: Culprits,
     count_unit: CountUnit,
     egress: Box<[Egress]>,
-    /// Scratch space: ports by arrivals.
     order: Box<[PortId]>,
 }
 
@@ -39,7 +38,6 @@ struct Egress {
     warn: Bytes,
     xoff: Bytes,
     xon: Bytes,
-    /// C(i,o,p) by ingress port.
     arrivals: Box<[u64]>,
     counting: bool,
 }
@@ -98,12 +96,11 @@ impl CaPfc {
         }
     }
 
-    /// Takes over a buffer; queues begin to count with the next frame.
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         self.blame.adopt(buffer, intents);
     }
 
-    /// Algorithm 1, lines 7 to 13.
+    /// Runs Algorithm 1, lines 7 to 13.
     #[cold]
     fn arrived(
         &mut self,
@@ -127,7 +124,7 @@ impl CaPfc {
         }
     }
 
-    /// Algorithm 1, lines 10 to 12.
+    /// Runs Algorithm 1, lines 10 to 12.
     fn blame_heaviest(&mut self, egress: PortId, intents: &mut Vec<Intent>) {
         let arrivals = &self.egress[egress.index()].arrivals;
         let heavier = |a: PortId, b: &PortId| if arrivals[b.index()] > arrivals[a.index()] { *b } else { a };
@@ -135,7 +132,7 @@ impl CaPfc {
         self.blame.accuse(heaviest, egress, intents);
     }
 
-    /// Algorithm 2, lines 2 to 4.
+    /// Runs Algorithm 2, lines 2 to 4.
     fn blame_share(&mut self, egress: PortId, cut: f64, intents: &mut Vec<Intent>) {
         let arrivals = &self.egress[egress.index()].arrivals;
         self.order.sort_unstable_by_key(|port| (std::cmp::Reverse(arrivals[port.index()]), *port));
@@ -156,7 +153,7 @@ impl CaPfc {
         self.order.sort_unstable();
     }
 
-    /// Algorithm 1, lines 17 to 20.
+    /// Runs Algorithm 1, lines 17 to 20.
     #[cold]
     fn drained(&mut self, egress: PortId, held: Bytes, intents: &mut Vec<Intent>) {
         let queue = &mut self.egress[egress.index()];

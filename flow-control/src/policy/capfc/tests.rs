@@ -1,5 +1,3 @@
-//! Algorithms 1 and 2 line by line, and the paper's worked examples.
-
 use xoff_wire::units::ClassSet;
 
 use super::*;
@@ -8,7 +6,7 @@ use crate::policy::Policy;
 use crate::policy::bench::{Bench, C3, xoff, xon};
 use crate::settings::{FlowControl, PolicyKind, PolicySettings};
 
-/// Egress port with WARN and XON 8,000 bytes, XOFF 10,000.
+/// Egress port with WARN and XON at 8,000 bytes and XOFF at 10,000.
 const OUT: u8 = 4;
 const BLAMED: Trigger = Trigger::Egress(PortId(OUT));
 
@@ -22,7 +20,7 @@ fn calibrate(cut: f64) -> Bench {
 }
 
 fn queue(bench: &mut Bench, egress: u8) -> &mut Egress {
-    let Policy::CaPfc(capfc) = &mut bench.policy else { panic!("not CaPFC") };
+    let Policy::CaPfc(capfc) = &mut bench.policy else { panic!("policy of the bench is not CaPFC") };
     &mut capfc.egress[usize::from(egress)]
 }
 
@@ -32,26 +30,30 @@ fn counts(bench: &mut Bench, egress: u8) -> Vec<u64> {
 
 // proves: capfc
 #[test]
-fn line_7_arrivals_count_from_warn() {
+fn arrivals_are_counted_from_warn_on() {
     let mut bench = stop_max();
     bench.enqueue(0, OUT, 7_999);
-    assert_eq!(counts(&mut bench, OUT), [0; 5], "one byte below WARN");
+    assert_eq!(counts(&mut bench, OUT), [0; 5], "arrivals counted one byte below WARN");
     bench.enqueue(1, OUT, 1);
-    assert_eq!(counts(&mut bench, OUT), [0, 1, 0, 0, 0], "at WARN");
+    assert_eq!(counts(&mut bench, OUT), [0, 1, 0, 0, 0], "arrival at WARN is not counted once");
 }
 
 // proves: capfc
 #[test]
-fn line_9_heaviest_port_blamed_above_xoff() {
+fn port_with_most_arrivals_is_blamed_above_xoff() {
     let mut bench = stop_max();
     bench.enqueue(0, OUT, 9_000);
-    assert_eq!(bench.enqueue(0, OUT, 1_000), [], "at XOFF");
-    assert_eq!(bench.enqueue(1, OUT, 1), [xoff(0, BLAMED)], "above: port 0 has two arrivals, port 1 one");
+    assert_eq!(bench.enqueue(0, OUT, 1_000), [], "port blamed at XOFF, not above");
+    assert_eq!(
+        bench.enqueue(1, OUT, 1),
+        [xoff(0, BLAMED)],
+        "port 0 with two of three arrivals is not blamed"
+    );
 }
 
 // proves: capfc
 #[test]
-fn line_10_other_ports_blamed_while_congested() {
+fn later_heaviest_port_is_blamed_while_congested() {
     let mut bench = stop_max();
     bench.enqueue(2, OUT, 9_999);
     bench.enqueue(2, OUT, 1);
@@ -59,38 +61,38 @@ fn line_10_other_ports_blamed_while_congested() {
     assert_eq!(bench.enqueue(1, OUT, 1), []);
     assert_eq!(bench.enqueue(1, OUT, 1), []);
     assert_eq!(counts(&mut bench, OUT), [0, 2, 3, 0, 0]);
-    assert_eq!(bench.enqueue(1, OUT, 1), [xoff(1, BLAMED)], "a tie: the lower port");
-    assert_eq!(bench.enqueue(1, OUT, 1), [], "a signal travels only when it changes");
+    assert_eq!(bench.enqueue(1, OUT, 1), [xoff(1, BLAMED)], "lower of two equal ports is not blamed");
+    assert_eq!(bench.enqueue(1, OUT, 1), [], "unchanged blame causes an intent");
 }
 
 #[test]
-fn tie_blames_lower_port() {
+fn lower_of_two_equal_ports_is_blamed() {
     let mut bench = stop_max();
     bench.enqueue(1, OUT, 9_999);
     bench.enqueue(1, OUT, 2);
     assert_eq!(bench.enqueue(2, OUT, 1), []);
-    assert_eq!(bench.enqueue(2, OUT, 1), [], "both have two arrivals");
+    assert_eq!(bench.enqueue(2, OUT, 1), [], "higher of two equal ports is blamed");
     assert_eq!(bench.enqueue(2, OUT, 1), [xoff(2, BLAMED)]);
 }
 
 // proves: capfc
 #[test]
-fn line_17_counts_end_at_warn() {
+fn counts_are_reset_when_queue_drains_to_warn() {
     let mut bench = stop_max();
     queue(&mut bench, OUT).xon = Bytes(5_000);
     bench.enqueue(0, OUT, 9_000);
     assert_eq!(bench.enqueue(0, OUT, 1_001), [xoff(0, BLAMED)]);
     assert_eq!(bench.dequeue(0, OUT, 2_000), []);
-    assert_eq!(counts(&mut bench, OUT)[0], 2, "one byte above WARN");
+    assert_eq!(counts(&mut bench, OUT)[0], 2, "counts were reset above WARN");
     assert_eq!(bench.dequeue(0, OUT, 1), []);
-    assert_eq!(counts(&mut bench, OUT)[0], 0, "at WARN");
-    assert_eq!(bench.dequeue(0, OUT, 2_999), [], "one byte above XON");
-    assert_eq!(bench.dequeue(0, OUT, 1), [xon(0)], "at XON");
+    assert_eq!(counts(&mut bench, OUT)[0], 0, "counts remain at WARN");
+    assert_eq!(bench.dequeue(0, OUT, 2_999), [], "blame ended above XON");
+    assert_eq!(bench.dequeue(0, OUT, 1), [xon(0)], "blame remains at XON");
     assert_eq!(bench.dequeue(0, OUT, 1), []);
 }
 
 #[test]
-fn warn_below_xon_keeps_counts() {
+fn counts_remain_until_warn_below_xon() {
     let mut bench = stop_max();
     queue(&mut bench, OUT).warn = Bytes(5_000);
     bench.enqueue(0, OUT, 10_001);
@@ -103,17 +105,17 @@ fn warn_below_xon_keeps_counts() {
 /// II-D: "the input ports whose cumulative counter percentages pass a predefined cut-off threshold".
 // proves: capfc
 #[test]
-fn algorithm_2_blames_fewest_reaching_share() {
-    // Arrivals: 5, 3 and 2 of 10 by ports 1, 0 and 2.
+fn cut_blames_fewest_ports_with_share_of_arrivals() {
+    // Of 10 arrivals, 5 came by port 1, 3 by port 0 and 2 by port 2.
     let blamed = |cut: f64| {
         let mut bench = calibrate(cut);
         for from in [1, 1, 1, 1, 1, 0, 0, 0, 2] {
-            assert_eq!(bench.enqueue(from, OUT, 1_000)[..], [], "at most 9,000 bytes");
+            assert_eq!(bench.enqueue(from, OUT, 1_000)[..], [], "port blamed below XOFF");
         }
         queue(&mut bench, OUT).arrivals = [3, 5, 1, 0, 0].into();
         bench.enqueue(2, OUT, 1_001)
     };
-    assert_eq!(blamed(0.5), [xoff(1, BLAMED)], "at the share");
+    assert_eq!(blamed(0.5), [xoff(1, BLAMED)], "port 1 with exactly the share is not blamed alone");
     assert_eq!(blamed(0.51), [xoff(1, BLAMED), xoff(0, BLAMED)]);
     assert_eq!(blamed(0.8), [xoff(1, BLAMED), xoff(0, BLAMED)]);
     assert_eq!(blamed(0.81), [xoff(1, BLAMED), xoff(0, BLAMED), xoff(2, BLAMED)]);
@@ -123,7 +125,7 @@ fn algorithm_2_blames_fewest_reaching_share() {
 /// inside the egress queue is set to 1."
 // proves: capfc
 #[test]
-fn cut_of_one_blames_every_contributor() {
+fn cut_of_one_blames_every_contributing_port() {
     let mut bench = calibrate(1.0);
     bench.enqueue(0, OUT, 8_000);
     bench.enqueue(1, OUT, 1_000);
@@ -132,16 +134,15 @@ fn cut_of_one_blames_every_contributor() {
     assert_eq!(bench.dequeue(0, OUT, 2_001), [xon(0), xon(1), xon(2)]);
 }
 
-/// II-E, five ports: D of port 0 is I or any of E(0,1), E(0,2), E(0,3), E(0,4).
 // proves: capfc
 #[test]
-fn port_pause_ends_with_last_signal() {
+fn port_resumes_when_last_blame_ends() {
     let mut bench = stop_max();
     assert_eq!(bench.receive(0, 20_000), [xoff(0, Trigger::Ingress)]);
     for egress in 1..5 {
-        assert_eq!(bench.enqueue(0, egress, 10_001), [], "D is 1 already");
+        assert_eq!(bench.enqueue(0, egress, 10_001), [], "second cause repeats the pause");
     }
-    assert_eq!(bench.release(0, 20_000), [], "I is 0, four E are 1");
+    assert_eq!(bench.release(0, 20_000), [], "port resumed although four queues blame it");
     for egress in 1..4 {
         assert_eq!(bench.dequeue(0, egress, 10_001), []);
     }
@@ -149,24 +150,24 @@ fn port_pause_ends_with_last_signal() {
     assert_eq!(
         bench.enqueue(0, 2, 10_001),
         [xoff(0, Trigger::Egress(PortId(2)))],
-        "any one of them is enough"
+        "blame by one egress port pauses nothing"
     );
 }
 
 // proves: capfc
 #[test]
-fn ingress_signal_outlasts_egress_signal() {
+fn port_resumes_at_xon_after_blame_has_ended() {
     let mut bench = stop_max();
-    assert_eq!(bench.receive(1, 19_999), [], "one byte below XOFF");
+    assert_eq!(bench.receive(1, 19_999), [], "pause one byte below XOFF");
     assert_eq!(bench.enqueue(1, OUT, 10_001), [xoff(1, BLAMED)]);
-    assert_eq!(bench.receive(1, 1), [], "I joins E");
+    assert_eq!(bench.receive(1, 1), [], "ingress XOFF repeats the pause of a blamed port");
     assert_eq!(bench.dequeue(1, OUT, 10_001), []);
-    assert_eq!(bench.release(1, 10_000), [], "at XON");
+    assert_eq!(bench.release(1, 10_000), [], "port resumed at XON, not below");
     assert_eq!(bench.release(1, 1), [xon(1)]);
 }
 
 #[test]
-fn counting_bytes_changes_culprit() {
+fn unit_of_counts_changes_blamed_port() {
     let culprit = |count_unit| {
         let settings = PolicySettings { capfc_count_unit: count_unit, ..PolicySettings::default() };
         let mut bench = Bench::new(PolicyKind::CaPfcStopMax, settings);
@@ -180,7 +181,7 @@ fn counting_bytes_changes_culprit() {
 }
 
 #[test]
-fn port_without_xoff_is_skipped() {
+fn port_that_may_not_send_xoff_is_not_blamed() {
     let (kind, policy) = (PolicyKind::CaPfcStopMax, PolicySettings::default());
     let mut bench = Bench::of_class(kind, policy, C3, ClassSet(1 << 3), |settings| {
         settings.ports[0].flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet::NONE };
@@ -192,14 +193,14 @@ fn port_without_xoff_is_skipped() {
 
 // proves: capfc
 #[test]
-fn port_is_not_blamed_for_itself() {
+fn egress_port_does_not_blame_itself() {
     let mut bench = stop_max();
-    assert_eq!(bench.enqueue(4, OUT, 10_001), [], "o is not i");
+    assert_eq!(bench.enqueue(4, OUT, 10_001), [], "port 4 blames itself");
 }
 
 #[test]
 fn adoption_pauses_queues_above_xoff() {
     let mut bench = stop_max();
-    bench.buffer.enter_ingress(PortId(2), C3, Bytes(20_000)).expect("there is room");
+    bench.buffer.enter_ingress(PortId(2), C3, Bytes(20_000)).expect("the ingress queue is full");
     assert_eq!(bench.adopt(), [xoff(2, Trigger::Ingress)]);
 }

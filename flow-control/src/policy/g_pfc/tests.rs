@@ -1,6 +1,3 @@
-//! G-PFC by the evaluation of OFC: "an ingress queue length threshold below X_OFF to trigger the pause of
-//! low-priority flows before PFC".
-
 use xoff_wire::units::Class;
 
 use super::*;
@@ -12,7 +9,6 @@ const C2: Class = Class::ALL[2];
 const C4: Class = Class::ALL[4];
 const LOSSLESS: ClassSet = ClassSet(0b1_0110);
 
-/// Lower classes pause at 10,000 bytes and resume below 5,000.
 fn bench(class: Class) -> Bench {
     Bench::of_class(PolicyKind::GPfc, PolicySettings::default(), class, LOSSLESS, |_| {})
 }
@@ -27,12 +23,16 @@ fn xon(class: Class, port: u8) -> Intent {
 
 // proves: g-pfc
 #[test]
-fn lower_classes_pause_at_threshold() {
+fn lower_lossless_classes_pause_at_threshold() {
     let mut bench = bench(C4);
     assert_eq!(bench.receive(2, 9_999), []);
-    assert_eq!(bench.receive(2, 1), [higher(C1, 2, C4), higher(C2, 2, C4)], "3 is lossy, 4 goes on");
-    assert_eq!(bench.receive(2, 1), [], "they pause already");
-    assert_eq!(bench.receive(0, 9_999), [], "another port has a count of its own");
+    assert_eq!(
+        bench.receive(2, 1),
+        [higher(C1, 2, C4), higher(C2, 2, C4)],
+        "not exactly classes 1 and 2 are paused"
+    );
+    assert_eq!(bench.receive(2, 1), [], "paused classes are paused again");
+    assert_eq!(bench.receive(0, 9_999), [], "bytes of another port count");
 }
 
 // proves: g-pfc
@@ -41,7 +41,7 @@ fn own_class_pauses_at_xoff() {
     let mut bench = bench(C4);
     bench.receive(0, 19_999);
     assert_eq!(bench.receive(0, 1), [xoff_of(C4, 0, Trigger::Ingress)]);
-    assert_eq!(bench.release(0, 10_000), [], "at XON");
+    assert_eq!(bench.release(0, 10_000), [], "own class resumed at XON, not below");
     assert_eq!(bench.release(0, 1), [xon(C4, 0)]);
 }
 
@@ -49,14 +49,14 @@ fn own_class_pauses_at_xoff() {
 fn lower_classes_resume_below_threshold() {
     let mut bench = bench(C4);
     bench.receive(0, 10_000);
-    assert_eq!(bench.release(0, 5_000), [], "at the threshold");
+    assert_eq!(bench.release(0, 5_000), [], "lower classes resumed at the threshold, not below");
     assert_eq!(bench.release(0, 1), [xon(C1, 0), xon(C2, 0)]);
     assert_eq!(bench.release(0, 1), []);
-    assert_eq!(bench.receive(0, 5_002).len(), 2, "and pause again");
+    assert_eq!(bench.receive(0, 5_002).len(), 2, "lower classes are not paused again");
 }
 
 #[test]
-fn lowest_lossless_class_is_plain_pfc() {
+fn lowest_lossless_class_gets_plain_pfc() {
     let mut bench = bench(C1);
     assert_eq!(bench.receive(0, 19_999), []);
     assert_eq!(bench.receive(0, 1), [xoff_of(C1, 0, Trigger::Ingress)]);
@@ -72,15 +72,15 @@ fn empty_queue_resumes_with_equal_thresholds() {
 }
 
 #[test]
-fn adoption_pauses_classes_above_threshold() {
+fn adoption_pauses_lower_classes_above_threshold() {
     let mut bench = bench(C2);
-    bench.buffer.enter_ingress(PortId(3), C2, Bytes(20_000)).expect("there is room");
+    bench.buffer.enter_ingress(PortId(3), C2, Bytes(20_000)).expect("the ingress queue is full");
     assert_eq!(bench.adopt(), [higher(C1, 3, C2), xoff_of(C2, 3, Trigger::Ingress)]);
 }
 
 // proves: g-pfc
 #[test]
-fn lossy_class_pauses_nobody() {
+fn lossy_class_pauses_no_other_class() {
     let mut bench = Bench::of_class(
         PolicyKind::GPfc,
         PolicySettings::default(),

@@ -1,4 +1,4 @@
-//! `congested_flow_tab` of one egress port: flows that its peer has paused.
+//! `congested_flow_tab` of one egress port: the flows that the peer of this port has paused.
 
 use xoff_wire::units::Nanos;
 
@@ -21,7 +21,7 @@ impl CongestedFlows {
         CongestedFlows { flows: Vec::with_capacity(capacity), next_expiry: Nanos::NEVER }
     }
 
-    /// Pauses a flow (Algorithm 2 line 4); the last value wins. A new flow needs room.
+    /// Pauses a flow (Algorithm 2 line 4); the last time counts. A new flow needs room in the table.
     pub(super) fn pause(&mut self, flow: u32, until: Nanos) {
         match self.flows.iter_mut().find(|paused| paused.flow == flow) {
             Some(paused) => paused.until = until,
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test] // Algorithm 2 lines 3-4 and 7-8
-    fn flow_is_listed_until_resume_or_expiry() {
+    fn paused_flow_stays_in_table_until_resume_or_expiry() {
         let mut table = CongestedFlows::new(4);
         for (flow, until) in [(1, 100), (2, 200), (3, 50)] {
             table.pause(flow, Nanos(until));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn congested_table_full_at_capacity() {
+    fn congested_flow_tab_is_full_at_capacity() {
         let mut table = CongestedFlows::new(2);
         table.pause(1, Nanos(1));
         table.pause(1, Nanos(2));

@@ -1,8 +1,8 @@
 //! `flow_in_port_tab` of one egress port: a hash table of its flows, with their numbers of queued frames.
 //!
 //! A flow keeps its number while one of its frames is queued, or it is paused downstream or upstream. Queued flows
-//! that no upstream peer is asked to pause are chained by ingress port and by whether the downstream peer has
-//! paused them: Algorithm 1 finds its flows without a search.
+//! that are not yet paused upstream are chained by ingress port and by whether they are paused downstream: Algorithm
+//! 1 finds its flows without a search.
 
 use xoff_wire::FlowKey;
 use xoff_wire::units::{PortId, PortSet};
@@ -13,7 +13,7 @@ use super::super::NO_FLOW;
 pub(super) enum PauseRequest {
     None,
     Active,
-    /// The resume has not been sent yet.
+    /// A resume must still be sent to the upstream peer.
     Ending,
 }
 
@@ -21,12 +21,9 @@ pub(super) enum PauseRequest {
 pub(super) struct FlowEntry {
     pub(super) key: FlowKey,
     pub(super) packets: u32,
-    /// Next of the same bucket, or next free.
     next: u32,
-    /// Neighbours in the chain of flows that may be paused upstream.
     neighbours: [u32; 2],
     pub(super) ingress: PortId,
-    /// True if the flow is in the congested_flow_tab.
     pub(super) congested: bool,
     pub(super) request: PauseRequest,
 }
@@ -42,11 +39,10 @@ impl FlowEntry {
     }
 }
 
-/// Chain of flows that the upstream peer may be asked to pause.
+/// Chain of queued flows that no upstream peer is asked to pause yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
     pub(super) ingress: PortId,
-    /// True if they are in the congested_flow_tab.
     pub(super) congested: bool,
 }
 
@@ -58,7 +54,6 @@ pub(super) struct FlowTable {
     buckets: Box<[u32]>,
     free: u32,
     used: u32,
-    /// Head of each chain, by ingress port and congestion.
     chains: Box<[[u32; 2]]>,
     overflown: PortSet,
 }
@@ -85,8 +80,8 @@ impl FlowTable {
         }
     }
 
-    /// Counts a frame that is about to be queued (Algorithm 2 line 12). Returns the flow's number, or [`NO_FLOW`]
-    /// if the table is full.
+    /// Counts a frame about to be queued (Algorithm 2 line 12). Returns its flow, or [`NO_FLOW`] if the table is
+    /// full.
     pub(super) fn packet_in(&mut self, key: &FlowKey, ingress: PortId) -> u32 {
         let flow = self.enter(key);
         if flow == NO_FLOW {
@@ -106,7 +101,6 @@ impl FlowTable {
         self.forget_if_unused(flow);
     }
 
-    /// Marks the flow as in the congested_flow_tab; returns `None` if the table is full.
     pub(super) fn mark_congested(&mut self, key: &FlowKey) -> Option<u32> {
         let flow = self.enter(key);
         if flow == NO_FLOW {
@@ -126,12 +120,10 @@ impl FlowTable {
         self.forget_if_unused(flow);
     }
 
-    /// Returns a flow of the chain; a request to pause the flow removes it.
     pub(super) fn first_in(&self, chain: Chain) -> Option<u32> {
         Some(*self.head(chain)).filter(|&flow| flow != NO_FLOW)
     }
 
-    /// Returns whether a frame found no entry since [`FlowTable::take_overflow`].
     pub(super) fn has_overflow(&self, ingress: PortId) -> bool {
         self.overflown.contains(ingress)
     }
@@ -161,7 +153,6 @@ impl FlowTable {
         self.used as usize * size_of::<FlowEntry>()
     }
 
-    /// Returns the number of the flow, entered if needed; [`NO_FLOW`] if the table is full.
     fn enter(&mut self, key: &FlowKey) -> u32 {
         if let Some(flow) = self.find(key) {
             return flow;
@@ -178,7 +169,6 @@ impl FlowTable {
         flow
     }
 
-    /// Changes the state of a flow and moves it into the chain to which it then belongs.
     #[inline]
     fn update(&mut self, flow: u32, change: impl FnOnce(&mut FlowEntry)) {
         let entry = &mut self.entries[flow as usize];
@@ -263,7 +253,7 @@ mod tests {
     }
 
     #[test] // Algorithm 2 line 12, Algorithm 3 lines 9 to 12
-    fn flow_is_listed_while_frames_are_queued() {
+    fn flow_stays_in_table_while_frames_are_queued() {
         let mut table = FlowTable::new(4, 2);
         let flow = table.packet_in(&key(1), P0);
         assert_eq!(table.packet_in(&key(1), P0), flow);
@@ -274,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_is_listed_while_congested_or_requested() {
+    fn flow_stays_in_table_while_congested_or_requested() {
         let mut table = FlowTable::new(4, 2);
         let flow = table.mark_congested(&key(1)).unwrap();
         assert_eq!(table.packet_in(&key(1), P0), flow);
@@ -288,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn full_table_reports_overflowing_ingress() {
+    fn full_table_reports_ingress_ports_without_entry() {
         let mut table = FlowTable::new(2, 2);
         let [first, second] = [1, 2].map(|number| table.packet_in(&key(number), P0));
         assert!(first != NO_FLOW && second != NO_FLOW);
@@ -297,11 +287,11 @@ mod tests {
         assert!(table.mark_congested(&key(4)).is_none());
         assert!(table.take_overflow(P1) && !table.take_overflow(P1) && !table.take_overflow(P0));
         table.packet_out(first);
-        assert_eq!(table.packet_in(&key(3), P1), first, "its entry is used again");
+        assert_eq!(table.packet_in(&key(3), P1), first, "freed entry is not reused");
     }
 
     #[test] // Algorithm 1 lines 5 to 8: whom it looks for
-    fn pausable_flows_chained_by_ingress_and_congestion() {
+    fn flows_to_pause_are_chained_by_ingress_and_congestion() {
         let mut table = FlowTable::new(8, 2);
         let of = |table: &FlowTable, ingress, congested| table.first_in(Chain { ingress, congested });
         let [first, second, third] = [1, 2, 3].map(|number| table.packet_in(&key(number), P0));
@@ -311,31 +301,31 @@ mod tests {
         assert_eq!((of(&table, P0, true), of(&table, P1, true)), (Some(second), None));
         table.set_request(third, PauseRequest::Active);
         table.packet_in(&key(3), P0);
-        assert_eq!(of(&table, P0, false), Some(first), "requested or congested flows are in other chains");
+        assert_eq!(of(&table, P0, false), Some(first), "chain has a requested or congested flow");
         table.set_request(third, PauseRequest::Ending);
-        assert_eq!(of(&table, P0, false), Some(third), "its pause may be requested again");
+        assert_eq!(of(&table, P0, false), Some(third), "flow with a due resume is not in its chain");
         table.packet_in(&key(3), P1);
         assert_eq!(
             (of(&table, P0, false), of(&table, P1, false)),
             (Some(first), Some(third)),
-            "it came here"
+            "flow did not move to the chain of its new ingress port"
         );
         table.packet_out(first);
         assert_eq!(of(&table, P0, false), None);
         table.mark_congested(&key(9));
-        assert_eq!(of(&table, P0, true), Some(second), "a flow without queued frames needs no request");
+        assert_eq!(of(&table, P0, true), Some(second), "chain has a flow without queued frames");
         table.clear_congested(second);
         assert_eq!((of(&table, P0, false), of(&table, P0, true)), (Some(second), None));
     }
 
     #[test]
-    fn entry_has_60_bytes() {
+    fn flow_entry_has_60_bytes() {
         assert_eq!(size_of::<FlowEntry>(), 60);
     }
 
     explore! {
         #[test]
-        fn packet_counts_match_reference_map(steps in prop::collection::vec((0..12u16, any::<bool>()), 0..200)) {
+        fn packet_counts_of_flows_match_reference_map(steps in prop::collection::vec((0..12u16, any::<bool>()), 0..200)) {
             let mut table = FlowTable::new(8, 2);
             let mut counts: BTreeMap<u16, (u32, u32)> = BTreeMap::new();
             for (number, arrives) in steps {
@@ -345,7 +335,7 @@ mod tests {
                     prop_assert_eq!(flow == NO_FLOW, full);
                     if !full {
                         let count = counts.entry(number).or_insert((flow, 0));
-                        prop_assert_eq!(count.0, flow, "its number stays");
+                        prop_assert_eq!(count.0, flow, "number of a queued flow changed");
                         count.1 += 1;
                     }
                 } else if let Some((flow, count)) = counts.get_mut(&number) {

@@ -5,7 +5,7 @@ use super::flow_table::{BYTES_PER_INGRESS, FlowEntry};
 use super::pause_frames::BYTES_PER_PAUSED_FLOW;
 use crate::settings::{OfcSettings, PolicyKind, SwitchSettings};
 
-/// Bytes at an egress queue for each flow that it can pause.
+/// Bytes at an egress queue for each flow that can be paused there.
 pub const BYTES_PER_NESTED_FLOW: usize = 5;
 
 /// Returns the bytes of OFC's tables, those of shadows included; zero without OFC.

@@ -1,25 +1,22 @@
 //! OFC (Xiao et al.: "OFC: An Original congestion-based Fine-grained Priority Flow Control"): only the flows that
 //! cause congestion are paused, hop by hop up to their sources.
 //!
-//! Three tables per class, named as in the paper:
+//! Three tables per class, named as in the paper: `flow_in_port_tab` of an egress port ([`flow_table`]),
+//! `congested_flow_tab` of an egress port ([`congested`]), and `pause_frame_tab` of an ingress port
+//! ([`pause_frames`]).
 //!
-//! * `flow_in_port_tab`, of an egress port ([`flow_table`]): the flows queued there.
-//! * `congested_flow_tab`, of an egress port ([`congested`]): those that its peer has paused.
-//! * `pause_frame_tab`, of an ingress port ([`pause_frames`]): flows that its peer is asked to pause.
-//!
-//! Congestion: a frame's ingress queue is between X_OFF^c and X_OFF and its egress queue is at X_OFF^c, too
-//! (Algorithm 1). If the peer of the egress port has paused no flow, it is *original*: all flows to that port are
-//! paused. Otherwise it is *local*: the flows that the peer has paused are paused. At X_OFF plain PFC pauses the
-//! whole class, to the receiver the paper's PAUSE with all keys (line 11): every flow queued there counts as paused
-//! by the peer.
+//! A frame meets congestion if its ingress queue is between X_OFF^c and X_OFF, and its egress queue at X_OFF^c, too
+//! (Algorithm 1). Congestion is *original* if the peer of the egress port has paused no flow: all flows to that port
+//! are paused. Otherwise it is *local*: the flows that the peer has paused are paused. At X_OFF plain PFC pauses the
+//! whole class. To the receiver that is the paper's PAUSE with all keys (line 11).
 //!
 //! Deviations from the paper:
 //!
-//! * A PAUSE names only flows that came through the port whose peer receives it: same effect, small frame.
-//! * Line 14 replaces earlier flows; here flows are added, because a paused and forgotten flow would never be resumed.
+//! * A PAUSE names only flows that came through the port whose peer receives it: same effect, smaller frame.
+//! * Line 14 replaces earlier flows; here flows are added, because a forgotten flow would never be resumed.
 //! * A PAUSE is sent on change and refreshed, not with every frame.
 //! * The resume check (line 16) also runs when a frame has left: a paused sender that stops must be resumed.
-//! * When a bounded table is full, or the peer is not known to understand lists of flows, plain PFC pauses the class.
+//! * If a table is full, or the peer is not known to understand lists of flows, plain PFC pauses the class.
 
 mod congested;
 mod flow_table;
@@ -41,7 +38,7 @@ use crate::buffer::Buffer;
 use crate::cause::Trigger;
 use crate::settings::{OfcSettings, SwitchSettings, ports_where};
 
-/// Bytes of the table entries in use.
+/// Bytes of the table entries in use at one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableBytes {
     /// Bytes of `flow_in_port_tab`.
@@ -52,15 +49,13 @@ pub struct TableBytes {
     pub pause_frame: usize,
 }
 
-/// OFC of one class.
+/// Policy OFC of one class.
 #[derive(Debug)]
 pub struct Ofc {
     pfc: Pfc,
-    /// Ratio of X_OFF^c to X_OFF.
     alpha: Share,
     understands_flows: PortSet,
     class_paused: PortSet,
-    /// Ports whose peers must pause the class because a table was full.
     fallen_back: PortSet,
     egress: Box<[EgressTables]>,
     pause_frames: Box<[PauseFrames]>,
@@ -74,16 +69,16 @@ struct EgressTables {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CulpritFlows {
-    /// Flows queued there: congestion is original, or the peer has paused the whole class.
+    /// All queued flows: congestion is original, or the peer has paused the whole class.
     All,
-    /// Flows in the congested_flow_tab: congestion is local.
+    /// Flows in the `congested_flow_tab`: congestion is local.
     Paused,
 }
 
-/// Encoded list of flows for a peer.
+/// Encoded frame that pauses or resumes flows at a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPauseFrame {
-    /// Bytes without FCS.
+    /// Length in bytes, without FCS.
     pub len: usize,
     /// True if the frame resumes flows, false if it pauses them.
     pub resumes: bool,
@@ -129,12 +124,11 @@ impl Ofc {
         }
     }
 
-    /// Takes over a buffer; flows are counted from the next frame on.
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         self.pfc.adopt(buffer, intents);
     }
 
-    /// Algorithm 1, for a frame now queued at `egress`.
+    /// Applies Algorithm 1 to a frame that is now queued at `egress`.
     #[inline]
     fn enqueued(&mut self, ingress: PortId, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.pfc.class();
@@ -159,8 +153,7 @@ impl Ofc {
         }
     }
 
-    /// Algorithm 1, lines 5 to 8 and 13 to 15: requests a pause of the flows that congest `egress` from the peer of
-    /// `port`.
+    /// Pauses the flows that congest `egress` (Algorithm 1, lines 5 to 8 and 13 to 15).
     #[cold]
     fn pause(&mut self, port: PortId, culprits: CulpritFlows, egress: PortId, intents: &mut Vec<Intent>) {
         let flows = &mut self.egress[egress.index()].flows;
@@ -195,7 +188,7 @@ impl Ofc {
         }
     }
 
-    /// Algorithm 1, lines 16 to 19.
+    /// Resumes all flows (Algorithm 1, lines 16 to 19).
     #[inline]
     fn resume(&mut self, ingress: PortId, intents: &mut Vec<Intent>) {
         if self.pause_frames[ingress.index()].requested() > 0 || self.fallen_back.contains(ingress) {
@@ -220,14 +213,13 @@ impl Ofc {
 }
 
 impl Ofc {
-    /// Counts a frame about to be queued at `egress`. Returns the number of its flow; [`u32::MAX`] if the table is
-    /// full.
+    /// Counts a frame about to be queued at `egress`. Returns its flow's number; [`u32::MAX`] if the table is full.
     #[inline]
     pub fn packet_in(&mut self, egress: PortId, ingress: PortId, key: &FlowKey) -> u32 {
         self.egress[egress.index()].flows.packet_in(key, ingress)
     }
 
-    /// Counts a frame that has left; `flow` is the result of [`Ofc::packet_in`].
+    /// Counts a frame that has left `egress`; `flow` is the result of [`Ofc::packet_in`].
     #[inline]
     pub fn packet_out(&mut self, egress: PortId, flow: u32) {
         if flow != NO_FLOW {
@@ -235,7 +227,7 @@ impl Ofc {
         }
     }
 
-    /// Pauses a flow for the peer of `egress` (Algorithm 2 line 4). Returns its number, or `None` if a table is
+    /// Records that the peer of `egress` pauses a flow (Algorithm 2 line 4). Returns its number; `None` if a table is
     /// full and the class must be paused.
     pub fn pause_flow(&mut self, egress: PortId, key: &FlowKey, until: Nanos) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
@@ -248,7 +240,7 @@ impl Ofc {
         Some(flow)
     }
 
-    /// Resumes a flow for the peer of `egress` (Algorithm 2 line 8). Returns its number if it was paused.
+    /// Records that the peer of `egress` resumes a flow (Algorithm 2 line 8). Returns its number if it was paused.
     pub fn resume_flow(&mut self, egress: PortId, key: &FlowKey) -> Option<u32> {
         let EgressTables { flows, congested } = &mut self.egress[egress.index()];
         let flow = flows.find(key).filter(|&flow| congested.resume(flow))?;
@@ -256,7 +248,7 @@ impl Ofc {
         Some(flow)
     }
 
-    /// Records whether the peer of `egress` has paused the whole class.
+    /// Records whether the peer of `egress` pauses the whole class.
     pub fn class_is_paused(&mut self, egress: PortId, is_paused: bool) {
         match is_paused {
             true => self.class_paused.insert(egress),
@@ -278,25 +270,25 @@ impl Ofc {
         self.egress[egress.index()].congested.next_expiry()
     }
 
-    /// Returns whether a frame about flows is due.
+    /// Returns whether a frame that pauses or resumes flows is due at `port`.
     #[must_use]
     pub fn is_due(&self, port: PortId) -> bool {
         self.pause_frames[port.index()].is_due()
     }
 
-    /// Advances to `now`; pauses at the peer of `port` may be due for a refresh.
+    /// Advances to `now`; flow pauses at the peer of `port` may become due for a refresh.
     pub fn advance(&mut self, port: PortId, now: Nanos) {
         self.pause_frames[port.index()].advance(now);
     }
 
-    /// Returns when the next refresh to the peer of `port` is due.
+    /// Returns when the next refresh of flow pauses at `port` is due.
     #[must_use]
     pub fn next_refresh(&self, port: PortId) -> Nanos {
         self.pause_frames[port.index()].next_refresh()
     }
 
-    /// Writes the due frame, if any, into `bytes`, whose length bounds it and fits at least the shortest frame.
-    /// `from` is the address of `port`, `time` the pause time of the flows.
+    /// Writes the due frame, if any, into `bytes`, which must fit the shortest frame. `from` is the address of
+    /// `port`, `time` the pause time.
     pub fn write_frame(
         &mut self,
         now: Nanos,
@@ -321,7 +313,7 @@ impl Ofc {
         Some(FlowPauseFrame { len: frame.finish().len(), resumes: kind == FrameKind::Resume })
     }
 
-    /// Marks all frames as sent: a shadow ([`super::Shadow`]) sends none.
+    /// Marks all due frames as sent, because a shadow ([`super::Shadow`]) sends none.
     pub(super) fn discard_frames(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let pause_frames = &mut self.pause_frames[port.index()];
@@ -342,7 +334,7 @@ impl Ofc {
         });
     }
 
-    /// Forgets all frames sent to the peer of `port`, which has no flow paused any more.
+    /// Forgets all frames sent to the peer of `port`, which has lost its pauses.
     pub fn forget_sent(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let ended = |id: FlowId| egress[id.egress.index()].flows.set_request(id.flow, PauseRequest::None);
@@ -355,13 +347,13 @@ impl Ofc {
         self.pause_frames[port.index()].has_sent_pause()
     }
 
-    /// Returns the number of flows requested to be paused at the peer of `port`.
+    /// Returns the number of flows that the peer of `port` is asked to pause.
     #[must_use]
     pub fn requested_flows(&self, port: PortId) -> usize {
         self.pause_frames[port.index()].requested()
     }
 
-    /// Returns the number of flows that the peer of `port` has paused here.
+    /// Returns the number of flows that the peer of `port` pauses here.
     #[must_use]
     pub fn flows_paused(&self, port: PortId) -> usize {
         self.egress[port.index()].congested.len()
@@ -397,7 +389,6 @@ impl FlowTable {
         }
     }
 
-    /// Records a frame to the upstream peer; a resume ends the request.
     fn record_sent(&mut self, flow: u32, kind: FrameKind) {
         if kind == FrameKind::Resume {
             self.set_request(flow, PauseRequest::None);

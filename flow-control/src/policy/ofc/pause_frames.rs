@@ -1,6 +1,6 @@
-//! `pause_frame_tab` of one ingress port: flows that its peer is asked to pause, and the state last sent.
+//! `pause_frame_tab` of one ingress port: flows that its peer is asked to pause, and the state last sent for each.
 //!
-//! A frame is due while a state has not been sent, and periodically to keep pauses alive.
+//! A frame is due while a state has not been sent, and periodically to refresh pauses.
 
 use xoff_wire::units::{Nanos, PortId};
 
@@ -18,7 +18,6 @@ impl SentState {
     }
 }
 
-/// Flow, by its egress port and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowId {
     pub(super) flow: u32,
@@ -60,7 +59,7 @@ impl PauseFrames {
         }
     }
 
-    /// Requests a pause of a new flow (Algorithm 1 line 14). Returns false if the table is full.
+    /// Requests a pause of a new flow (Algorithm 1 line 14); returns false if the table is full.
     pub(super) fn request_pause(&mut self, id: FlowId) -> bool {
         if self.rows.len() == self.rows.capacity() {
             return false;
@@ -79,8 +78,8 @@ impl PauseFrames {
         }
     }
 
-    /// Requests a resume of every flow (Algorithm 1 lines 17 and 18). `each` learns whether a resume must still be
-    /// sent.
+    /// Requests a resume of every flow (Algorithm 1 lines 17 and 18). Calls `each` with the flow, and whether a
+    /// resume must be sent.
     pub(super) fn resume_all_flows(&mut self, mut each: impl FnMut(FlowId, bool)) {
         self.rows.retain_mut(|row| {
             let needs_resume = row.sent != SentState::Nothing;
@@ -93,7 +92,7 @@ impl PauseFrames {
         self.next_refresh = Nanos::NEVER;
     }
 
-    /// Forgets all sent states. Calls `each` with every flow that ends by that.
+    /// Forgets all sent states. Calls `each` with every flow that needs no resume any more.
     pub(super) fn forget_sent(&mut self, mut each: impl FnMut(FlowId)) {
         self.rows.retain_mut(|row| {
             let ends = row.sent == SentState::ResumeDue;
@@ -121,7 +120,6 @@ impl PauseFrames {
         }
     }
 
-    /// Returns the kind of the next frame; pauses come first.
     pub(super) const fn next(&self) -> Option<FrameKind> {
         match (self.pauses_due, self.resumes_due) {
             (0, 0) => None,
@@ -130,7 +128,6 @@ impl PauseFrames {
         }
     }
 
-    /// Sends flows as long as `write` has room.
     pub(super) fn send(&mut self, now: Nanos, kind: FrameKind, mut write: impl FnMut(FlowId) -> bool) {
         match kind {
             FrameKind::Pause => {
@@ -200,20 +197,24 @@ mod tests {
     }
 
     #[test] // Algorithm 1 lines 13 to 15 and 17 to 19
-    fn flow_is_paused_and_resumed_once() {
+    fn flow_is_paused_and_resumed_in_one_frame_each() {
         let mut table = table(&[1, 2]);
         assert_eq!(send(&mut table, 0, 9), Some((FrameKind::Pause, vec![1, 2])));
         assert_eq!(table.next(), None);
         let mut resumed = Vec::new();
         assert!(table.request_pause(id(3)));
         table.resume_all_flows(|id, needs_resume| resumed.push((id.flow, needs_resume)));
-        assert_eq!(resumed, [(1, true), (2, true), (3, false)], "of the third the peer knows nothing");
+        assert_eq!(
+            resumed,
+            [(1, true), (2, true), (3, false)],
+            "resume needed for flow 3, whose pause was not sent"
+        );
         assert_eq!(send(&mut table, 1, 9), Some((FrameKind::Resume, vec![1, 2])));
         assert_eq!((table.next(), table.bytes()), (None, 0));
     }
 
     #[test]
-    fn overflowing_flows_go_into_next_frame() {
+    fn flows_beyond_one_frame_go_into_the_next() {
         let mut table = table(&[1, 2, 3]);
         assert_eq!(send(&mut table, 0, 2), Some((FrameKind::Pause, vec![1, 2])));
         assert_eq!(send(&mut table, 0, 2), Some((FrameKind::Pause, vec![3])));
@@ -229,7 +230,7 @@ mod tests {
         send(&mut table, 5, 9);
         assert!(table.request_pause(id(2)));
         send(&mut table, 50, 9);
-        assert_eq!(table.next_refresh(), Nanos(105), "from the first");
+        assert_eq!(table.next_refresh(), Nanos(105), "refresh time not counted from the first pause");
         table.advance(Nanos(104));
         assert!(!table.is_due());
         table.advance(Nanos(105));
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn new_request_withdraws_pending_resume() {
+    fn new_pause_request_withdraws_pending_resume() {
         let mut table = table(&[1, 2]);
         send(&mut table, 0, 9);
         table.resume_all_flows(|_, _| ());
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn link_loss_resends_pauses_without_resumes() {
+    fn pauses_are_resent_after_link_loss_and_resumes_are_not() {
         let mut table = table(&[1, 2]);
         send(&mut table, 0, 9);
         table.resume_all_flows(|_, _| ());
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_takes_no_more() {
+    fn full_pause_frame_tab_refuses_new_flows() {
         let mut table = table(&[1, 2, 3, 4]);
         assert!(!table.request_pause(id(5)));
         assert_eq!(table.bytes(), 32);

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-//! X_OFF is 20,000 bytes, X_ON 10,000, alpha 0.9: X_OFF^c is 18,000.
+//! Tests of OFC with X_OFF = 20,000 bytes, X_ON = 10,000, and alpha = 0.9, so that X_OFF^c = 18,000.
 
 use xoff_wire::units::{Bytes, Class};
 use xoff_wire::{FlowPause, Header};
@@ -18,7 +18,7 @@ fn key(number: u16) -> FlowKey {
     FlowKey::V4 { protocol: 17, ports: [number, 4791], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] }
 }
 
-/// Six ports and the policy of class 3. All peers but the third understand lists of flows.
+/// Policy of class 3 with a buffer of six ports. All peers but that of the third port understand lists of flows.
 struct OfcBench {
     buffer: Buffer,
     ofc: Ofc,
@@ -105,10 +105,10 @@ impl OfcBench {
 
 // proves: ofc
 #[test] // Algorithm 1, lines 3 and 4
-fn flows_paused_at_x_off_c() {
+fn flows_are_paused_when_both_queues_reach_x_off_c() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 17_999);
-    assert_eq!(bench.next_frame(IN), None, "q_in and q_out are one byte short");
+    assert_eq!(bench.next_frame(IN), None, "flow paused with both queues one byte below X_OFF^c");
     bench.arrive(IN, OUT, 1, 1);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
     assert_eq!(bench.class_intents(), []);
@@ -116,21 +116,21 @@ fn flows_paused_at_x_off_c() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, FREE, 1, 1);
     bench.arrive(IN, OUT, 2, 17_999);
-    assert_eq!(bench.next_frame(IN), None, "q_out is one byte short");
+    assert_eq!(bench.next_frame(IN), None, "flow paused with the egress queue one byte below X_OFF^c");
     bench.arrive(IN, OUT, 2, 1);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])));
 
     let mut bench = OfcBench::new();
     bench.arrive(PortId(1), OUT, 1, 17_000);
     bench.arrive(IN, OUT, 2, 17_999);
-    assert_eq!(bench.next_frame(IN), None, "q_in is one byte short");
+    assert_eq!(bench.next_frame(IN), None, "flow paused with the ingress queue one byte below X_OFF^c");
     bench.arrive(IN, OUT, 2, 1);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])));
 }
 
 // proves: ofc
 #[test] // Algorithm 1, lines 5 and 6
-fn original_congestion_pauses_all_flows_of_ingress() {
+fn original_congestion_pauses_all_flows_of_ingress_port() {
     let mut bench = OfcBench::new();
     bench.arrive(PortId(1), OUT, 1, 5_000);
     bench.arrive(IN, FREE, 2, 1_000);
@@ -142,51 +142,59 @@ fn original_congestion_pauses_all_flows_of_ingress() {
         (None, None, None)
     );
     bench.arrive(IN, OUT, 5, 100);
-    assert_eq!(bench.next_frame(IN), Some(("pause", vec![5])), "one more, and only that one");
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![5])), "frame does not name the new flow alone");
     bench.arrive(IN, OUT, 4, 100);
-    assert_eq!(bench.next_frame(IN), None, "nothing has changed");
+    assert_eq!(bench.next_frame(IN), None, "frame due although nothing changed");
 }
 
 // proves: ofc
 #[test] // Algorithm 1, lines 7 and 8
-fn local_congestion_pauses_flows_paused_downstream() {
+fn local_congestion_pauses_only_flows_paused_downstream() {
     let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
     bench.ofc.pause_flow(OUT, &key(9), Nanos(100)).unwrap();
     bench.arrive(IN, OUT, 1, 9_000);
     bench.arrive(IN, OUT, 2, 9_000);
-    assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])), "nothing of 9 waits here");
+    assert_eq!(
+        bench.next_frame(IN),
+        Some(("pause", vec![2])),
+        "frame does not name flow 2 alone; no frame of flow 9 is queued"
+    );
     bench.ofc.pause_flow(OUT, &key(1), Nanos(100)).unwrap();
     assert_eq!(bench.next_frame(IN), None);
     bench.arrive(IN, OUT, 2, 100);
-    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])), "the peer has paused it meanwhile");
+    assert_eq!(
+        bench.next_frame(IN),
+        Some(("pause", vec![1])),
+        "flow 1 not paused although the peer has paused it"
+    );
 }
 
 // proves: ofc
 #[test] // Algorithm 1, line 11: a pause of the class pauses all flows
-fn class_pause_makes_all_flows_culprits() {
+fn class_pause_by_peer_makes_all_flows_culprits() {
     let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
     bench.ofc.class_is_paused(FREE, true);
     bench.arrive(IN, OUT, 1, 9_000);
     bench.arrive(IN, OUT, 2, 9_000);
-    assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])), "another port's class is paused");
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![2])), "class pause at another port counts");
     bench.ofc.class_is_paused(OUT, true);
     bench.arrive(IN, OUT, 2, 100);
-    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])), "and that one, too");
+    assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])), "flow 1 not paused during the class pause");
     bench.arrive(IN, OUT, 3, 100);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![3])));
     bench.ofc.class_is_paused(OUT, false);
     bench.arrive(IN, OUT, 4, 100);
-    assert_eq!(bench.next_frame(IN), None, "the list alone holds again, and 4 is not in it");
+    assert_eq!(bench.next_frame(IN), None, "flow 4 paused although the peer pauses only the listed flows");
 }
 
 #[test] // Algorithm 1, lines 5 and 7: a port whose peer resumes is original again
-fn congestion_is_original_after_peer_resumes() {
+fn congestion_is_original_after_peer_has_resumed() {
     let mut bench = OfcBench::new();
     bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
     bench.arrive(IN, OUT, 1, 18_000);
-    assert_eq!(bench.next_frame(IN), None, "flow 1 is a victim there");
+    assert_eq!(bench.next_frame(IN), None, "flow 1 paused although only flow 2 is congested");
     assert!(bench.ofc.resume_flow(OUT, &key(2)).is_some());
     bench.arrive(IN, OUT, 1, 100);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
@@ -203,11 +211,11 @@ fn class_is_paused_at_x_off() {
     let xoff = Intent::Xoff { port: IN, class: C3, trigger: Trigger::Ingress };
     assert_eq!(bench.class_intents(), [xoff]);
     bench.arrive(IN, OUT, 2, 9_000);
-    assert_eq!(bench.next_frame(IN), None, "all are paused already");
+    assert_eq!(bench.next_frame(IN), None, "flows paused although the class is paused");
 }
 
 #[test] // Algorithm 1, line 14: here flows are added
-fn flows_of_two_queues_resume_together() {
+fn flows_of_two_egress_queues_resume_together() {
     let mut bench = OfcBench::new();
     bench.arrive(PortId(1), FREE, 7, 17_900);
     bench.arrive(IN, OUT, 1, 18_000);
@@ -219,21 +227,25 @@ fn flows_of_two_queues_resume_together() {
 
 // proves: ofc
 #[test] // Algorithm 1, lines 16 to 19, when a frame has left
-fn flows_resume_at_x_on() {
+fn flows_resume_when_queue_drains_to_x_on() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 7_999);
     bench.arrive(IN, OUT, 1, 1);
     bench.arrive(IN, OUT, 1, 10_000);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
     bench.leave(IN, OUT, 1, 7_999);
-    assert_eq!((bench.next_frame(IN), bench.ofc.requested_flows(IN)), (None, 1), "10,001 bytes are left");
+    assert_eq!(
+        (bench.next_frame(IN), bench.ofc.requested_flows(IN)),
+        (None, 1),
+        "flow resumed at 10,001 bytes, above X_ON"
+    );
     bench.leave(IN, OUT, 1, 1);
     assert_eq!(bench.next_frame(IN), Some(("resume", vec![1])));
     assert_eq!((bench.next_frame(IN), bench.ofc.requested_flows(IN)), (None, 0));
 }
 
 #[test] // Algorithm 1, line 16, as the paper has it: when a frame is enqueued
-fn enqueue_at_x_on_resumes_flows() {
+fn flows_resume_when_frame_is_enqueued_at_x_on() {
     for (size, resumed) in [(5_000, Some(("resume", vec![1]))), (5_001, None)] {
         let mut bench = OfcBench::new();
         bench.arrive(IN, OUT, 1, 18_000);
@@ -241,14 +253,14 @@ fn enqueue_at_x_on_resumes_flows() {
         bench.buffer.enter_egress(IN, OUT, C3, Bytes(0));
         bench.buffer.enter_ingress(IN, C3, Bytes(0)).unwrap();
         bench.buffer.leave_egress(IN, OUT, C3, Bytes(13_000));
-        bench.buffer.leave_ingress(IN, C3, Bytes(13_000)); // not reported to the policy
+        bench.buffer.leave_ingress(IN, C3, Bytes(13_000)); // the policy gets no event
         bench.arrive(IN, OUT, 1, size);
-        assert_eq!(bench.next_frame(IN), resumed, "with {} bytes", 5_000 + size);
+        assert_eq!(bench.next_frame(IN), resumed, "wrong frame with {} bytes queued", 5_000 + size);
     }
 }
 
 #[test]
-fn class_resumes_with_its_flows() {
+fn flows_resume_together_with_class() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 18_000);
     bench.arrive(IN, OUT, 1, 2_000);
@@ -285,7 +297,7 @@ fn full_pause_frame_tab_pauses_class() {
 }
 
 #[test]
-fn full_flow_in_port_tab_pauses_congested_class() {
+fn full_flow_in_port_tab_pauses_class_at_congestion() {
     let mut bench = OfcBench::with(OfcSettings { flows: 2, ..OfcSettings::default() });
     for flow in 1..=3 {
         bench.arrive(IN, OUT, flow, 5_000);
@@ -296,16 +308,16 @@ fn full_flow_in_port_tab_pauses_congested_class() {
     let xoff = Intent::Xoff { port: IN, class: C3, trigger: Trigger::TableFull(OUT) };
     assert_eq!(bench.class_intents(), [xoff]);
     bench.arrive(IN, OUT, 1, 2_000);
-    assert_eq!(bench.class_intents(), [], "it is paused already");
+    assert_eq!(bench.class_intents(), [], "paused class is paused again");
     bench.leave(IN, OUT, 1, 5_000);
     bench.leave(IN, OUT, 2, 5_000);
-    assert_eq!(bench.class_intents(), [], "10,000 bytes: at XON the class stays paused for X_OFF");
+    assert_eq!(bench.class_intents(), [], "class resumed at XON, not below");
     bench.leave(IN, OUT, 1, 1);
     assert_eq!(bench.class_intents(), [Intent::Xon { port: IN, class: C3 }]);
 }
 
 #[test]
-fn overflowed_flows_paused_at_next_congestion() {
+fn flow_refused_by_full_table_is_paused_later() {
     let mut bench = OfcBench::with(OfcSettings { paused_flows: 1, ..OfcSettings::default() });
     bench.arrive(IN, FREE, 1, 18_000);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
@@ -314,7 +326,7 @@ fn overflowed_flows_paused_at_next_congestion() {
     bench.arrive(PortId(1), OUT, 3, 100);
     bench.arrive(IN, OUT, 2, 10);
     let xoff = Intent::Xoff { port: IN, class: C3, trigger: Trigger::TableFull(OUT) };
-    assert_eq!(bench.class_intents(), [xoff], "the table holds flow 1");
+    assert_eq!(bench.class_intents(), [xoff], "class not paused although flow 1 fills the table");
     bench.leave(IN, FREE, 1, 18_000);
     assert_eq!(bench.class_intents(), [Intent::Xon { port: IN, class: C3 }]);
     assert_eq!(bench.next_frame(IN), Some(("resume", vec![1])));
@@ -324,22 +336,22 @@ fn overflowed_flows_paused_at_next_congestion() {
 }
 
 #[test]
-fn unsent_flow_pause_dropped_when_drained() {
+fn unsent_flow_pause_is_dropped_when_queue_drains() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 18_000);
     bench.intents.clear();
     bench.leave(IN, OUT, 1, 18_000);
-    assert_eq!(bench.intents, [Intent::ResumeFlows { port: IN }], "what is due has changed");
+    assert_eq!(bench.intents, [Intent::ResumeFlows { port: IN }], "no intent to resume flows");
     assert_eq!((bench.next_frame(IN), bench.ofc.is_due(IN)), (None, false));
 }
 
 #[test] // Algorithm 2, line 4
-fn full_table_refuses_single_flow_pause() {
+fn full_table_refuses_pause_of_another_flow() {
     let settings = OfcSettings { congested_flows: 2, ..OfcSettings::default() };
     let mut bench = OfcBench::with(settings);
     assert!(bench.ofc.pause_flow(OUT, &key(1), Nanos(1)).is_some());
     assert!(bench.ofc.pause_flow(OUT, &key(2), Nanos(1)).is_some());
-    assert!(bench.ofc.pause_flow(OUT, &key(2), Nanos(9)).is_some(), "it is there");
+    assert!(bench.ofc.pause_flow(OUT, &key(2), Nanos(9)).is_some(), "pause of a listed flow is refused");
     assert!(bench.ofc.pause_flow(OUT, &key(3), Nanos(1)).is_none());
     let mut bench = OfcBench::with(OfcSettings { flows: 1, ..settings });
     bench.arrive(IN, OUT, 1, 100);
@@ -348,20 +360,20 @@ fn full_table_refuses_single_flow_pause() {
 }
 
 #[test] // Algorithm 2, lines 7 and 8; Algorithm 3, line 7
-fn flow_is_congested_until_resume_or_expiry() {
+fn flow_counts_as_paused_until_resume_or_expiry() {
     let mut bench = OfcBench::new();
     let [first, second] = [(1, 100), (2, 200)]
         .map(|(flow, until)| bench.ofc.pause_flow(OUT, &key(flow), Nanos(until)).unwrap());
     assert_eq!((bench.ofc.flows_paused(OUT), bench.ofc.next_expiry(OUT)), (2, Nanos(100)));
     assert_eq!(bench.ofc.pop_expired(OUT, Nanos(99)), None);
     assert_eq!(bench.ofc.pop_expired(OUT, Nanos(100)), Some(first));
-    assert_eq!(bench.ofc.resume_flow(OUT, &key(1)), None, "it went on by itself");
+    assert_eq!(bench.ofc.resume_flow(OUT, &key(1)), None, "flow resumed although its pause had expired");
     assert_eq!(bench.ofc.resume_flow(OUT, &key(2)), Some(second));
     assert_eq!(bench.ofc.table_bytes(OUT), TableBytes::default());
 }
 
 #[test]
-fn congestion_before_resume_keeps_flow_paused() {
+fn new_congestion_before_resume_keeps_flow_paused() {
     let mut bench = OfcBench::new();
     bench.arrive(IN, OUT, 1, 18_000);
     bench.next_frame(IN);
@@ -373,8 +385,8 @@ fn congestion_before_resume_keeps_flow_paused() {
 
 // proves: ofc
 #[test]
-fn x_off_c_follows_shared_memory() {
-    // X_OFF is the reserve of 2,000 bytes plus the part of the pool of 8,000 that others leave.
+fn x_off_c_follows_xoff_of_shared_memory() {
+    // X_OFF is the reserve of 2,000 bytes, plus the free part of the pool of 8,000 bytes.
     let pool = SharedMemory {
         pool: Bytes(8_000),
         ingress_limit: Bytes::MAX,
@@ -385,11 +397,11 @@ fn x_off_c_follows_shared_memory() {
     };
     let mut bench = OfcBench::in_memory(Memory::Shared(pool), OfcSettings::default());
     bench.arrive(IN, OUT, 1, 8_999);
-    assert_eq!(bench.next_frame(IN), None, "one byte short of 0.9 X_OFF");
+    assert_eq!(bench.next_frame(IN), None, "flow paused one byte below 0.9 X_OFF");
     bench.arrive(IN, OUT, 1, 1);
     assert_eq!(bench.next_frame(IN), Some(("pause", vec![1])));
     bench.leave(IN, OUT, 1, 8_999);
-    assert_eq!(bench.next_frame(IN), None, "X_ON is as far below X_OFF as ever, here nothing");
+    assert_eq!(bench.next_frame(IN), None, "flow resumed at X_ON, which is at X_OFF - 10,000 bytes");
     bench.arrive(IN, FREE, 2, 1);
     bench.leave(IN, OUT, 1, 1);
     bench.leave(IN, FREE, 2, 1);

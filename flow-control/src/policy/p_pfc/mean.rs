@@ -1,4 +1,4 @@
-//! Egress queues above the average: the ports that feed them are paused.
+//! P-PFC by mean: the ports that feed an egress queue above the average are paused.
 //!
 //! ```text
 //!   T(p) = max( mean of egress(o,p) over all ports o,  egress XOFF )
@@ -6,10 +6,9 @@
 //!   egress(o,p) <= T(p) - (egress XOFF - egress XON)    o is no longer congested: E(i,o,p) = 0 for every i
 //! ```
 //!
-//! OFC's description uses the mean alone. CaPFC's threshold is the floor, because in an almost empty switch the
-//! mean would pause the sender of every other frame. CaPFC's gap keeps a queue at the mean from sending an XOFF or
-//! XON with every frame. A port feeds a queue while its bytes are queued there; it stays held until the queue is no
-//! longer congested.
+//! OFC's description uses the mean alone. Egress XOFF is the minimum, because in an almost empty switch the mean
+//! would pause the sender of every other frame. The gap to XON keeps a queue at the mean from sending an XOFF or XON
+//! with every frame.
 
 use xoff_wire::units::{Bytes, PortId};
 
@@ -27,7 +26,6 @@ pub(super) struct Mean {
 #[derive(Debug)]
 struct Thresholds {
     floor: Bytes,
-    /// Distance below the threshold at which congestion ends.
     gap: Bytes,
 }
 
@@ -104,7 +102,6 @@ impl Mean {
         }
     }
 
-    /// Returns T(p).
     fn threshold(&self, egress: PortId, buffer: &Buffer) -> Bytes {
         let all = self.ports().map(|port| self.occupancy(port, buffer)).fold(Bytes::ZERO, |a, b| a + b);
         let mean = Bytes(all.0 / self.egress.len() as u64);

@@ -1,10 +1,10 @@
 //! P-PFC (Tian et al.: "P-PFC: Reducing Tail Latency with Predictive PFC in Lossless Data Center Networks", TPDS
 //! 2020), in two forms, each on top of plain PFC at ingress:
 //!
-//! * By the evaluation of OFC, "P-PFC utilizes a dynamic egress threshold (average buffer occupancy of all egress
-//!   ports) to determine paused ports": [`mean`].
-//! * By its own abstract, it "predicts the happening of PFC trigger in the future, and proactively triggers PFC
-//!   pause in advance": [`prediction`], with the horizon [`PPfcSettings::prediction`].
+//! * [`mean`], by the evaluation of OFC: "P-PFC utilizes a dynamic egress threshold (average buffer occupancy of all
+//!   egress ports) to determine paused ports".
+//! * [`prediction`], by its own abstract: it "predicts the happening of PFC trigger in the future, and proactively
+//!   triggers PFC pause in advance".
 
 mod mean;
 mod prediction;
@@ -17,7 +17,7 @@ use super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
 use crate::settings::SwitchSettings;
 
-/// P-PFC of one class.
+/// Policy P-PFC of one class.
 #[derive(Debug)]
 pub struct PPfc(Variant);
 

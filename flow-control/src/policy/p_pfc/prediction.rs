@@ -1,6 +1,7 @@
-//! Prediction of ingress queues that will reach XOFF: they are paused early.
+//! P-PFC by prediction: ingress queues that will reach XOFF are paused early.
 //!
-//! Occupancy is sampled with the first frame after each interval; the slope is extrapolated by one interval:
+//! The occupancy q is sampled with the first frame after each interval, and its slope is extrapolated by one
+//! interval:
 //!
 //! ```text
 //!   q(t) + (q(t) - q(t0)) / (t - t0) x interval >= XOFF  and  q(t) >= XON     P(i,p) = 1
@@ -8,8 +9,8 @@
 //!   D(i,p) = I(i,p) or P(i,p)
 //! ```
 //!
-//! The paper leaves open: below XON nothing is paused, because a buffer is there for bursts into an almost empty
-//! queue. A predicted pause ends at half of XON: at XON, the restarted sender would at once be predicted to return.
+//! Left open by the paper: below XON nothing is paused, because a buffer is there for bursts. A predicted pause ends
+//! at half of XON, because at XON the restarted sender would at once be predicted to reach XOFF again.
 
 use xoff_wire::units::{Bytes, Nanos, PortId, PortSet};
 
@@ -22,7 +23,6 @@ pub(super) struct Prediction {
     pfc: Pfc,
     interval: Nanos,
     ingress: Box<[QueueSample]>,
-    /// Ports with P(i,p) = 1.
     predicted: PortSet,
 }
 
@@ -52,7 +52,6 @@ impl Prediction {
         }
     }
 
-    /// Takes over a buffer; queues are sampled from the next frame on.
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         for port in (0..=u8::MAX).map(PortId).take(self.ingress.len()) {
             self.ingress[port.index()].held = buffer.ingress(port, self.pfc.class());
@@ -91,7 +90,7 @@ impl Prediction {
         }
     }
 
-    /// Takes a sample. Returns whether the queue, at its slope, is at XOFF after one interval.
+    /// Takes a sample. Returns whether the queue reaches XOFF within one interval if it keeps growing like this.
     fn will_reach_xoff(&mut self, now: Nanos, port: PortId, buffer: &Buffer) -> bool {
         let class = self.pfc.class();
         let held = buffer.ingress(port, class);
