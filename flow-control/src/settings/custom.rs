@@ -8,18 +8,18 @@ use super::SwitchSettings;
 use crate::decision::CustomPolicy;
 
 /// Factory of a [`CustomPolicy`] for each class that uses it. Its `Debug` output must contain its parameters:
-/// changes are detected by comparing it.
+/// comparing it detects changes.
 pub trait PolicyFactory: Debug + Send + Sync {
-    /// Creates the policy of `class`. It must allocate all memory that it will ever need.
+    /// Creates the policy of `class`, which must allocate all memory that it will ever need.
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy>;
 
-    /// Returns whether the policy must see ingress and egress in one worker. A policy sees only the events of its
-    /// own worker's ports.
+    /// Returns whether the policy must see ingress and egress of a frame in one worker: it gets only events of its
+    /// worker's ports.
     fn needs_one_worker(&self) -> bool {
         true
     }
 
-    /// Returns the setting that the policy needs for `class` and that `settings` lacks, such as "`accounting = ...`".
+    /// Returns the setting that the policy needs for `class` and `settings` lacks, such as "`accounting = ...`".
     fn misfit(&self, class: Class, settings: &SwitchSettings) -> Option<String> {
         let _ = (class, settings);
         None
@@ -31,7 +31,7 @@ pub trait PolicyFactory: Debug + Send + Sync {
 pub struct Custom(Arc<dyn PolicyFactory>);
 
 impl Custom {
-    /// Wraps a factory.
+    /// Wraps a factory for use in settings.
     pub fn new(factory: impl PolicyFactory + 'static) -> Custom {
         Custom(Arc::new(factory))
     }

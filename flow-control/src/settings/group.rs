@@ -1,27 +1,27 @@
 use xoff_wire::units::{Bytes, PortId};
 
-/// Maximum members of a group: a set of members fits into one word.
+/// Maximum members of a group, so that a set of members fits into one word.
 pub const MEMBERS_MAX: usize = 64;
 
-/// Maximum weight of a member.
+/// Maximum weight of a member of a group.
 pub const WEIGHT_MAX: u16 = 256;
 
-/// Ports behind which the same stations are.
+/// Group of ports that lead to the same stations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSettings {
-    /// Name in status and errors.
+    /// Name of the group in status and errors.
     pub name: String,
     /// Ports with weights, 1 to [`MEMBERS_MAX`]; a port is in at most one group.
     pub members: Vec<Member>,
     /// Distribution of frames over members.
     pub spread: Spread,
-    /// True if frames from a member never leave by a member of any group with this flag.
+    /// True if frames received on a member never leave by a member of any group with this flag.
     pub uplinks: bool,
-    /// Salt that makes the choice for a flow independent of other switches.
+    /// Salt that makes this switch's choices independent of other switches.
     pub salt: u64,
 }
 
-/// Port of a group.
+/// Port of a group, with its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Member port.
@@ -35,19 +35,19 @@ pub struct Member {
 pub enum Spread {
     /// All frames of a flow take the same path.
     Flow,
-    /// Each frame takes any path.
+    /// Each frame takes another path, in this order.
     Frame(Turns),
-    /// Each frame takes a random path with few queued bytes of its class and higher ones (DeTail).
+    /// Each frame takes a random path with few queued bytes of its class and higher classes (DeTail).
     Adaptive {
-        /// Exclusive upper bound of preferred paths.
+        /// Queue length in bytes below which a path is preferred.
         low: Bytes,
-        /// Exclusive upper bound of other paths; without any below it, all are used.
+        /// Queue length in bytes below which a path is used if none is preferred. Without such a path, all are used.
         high: Bytes,
     },
 }
 
 impl Spread {
-    /// Returns the name in configuration and status.
+    /// Returns the name of the distribution in configuration and status.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,9 +61,9 @@ impl Spread {
 /// Order in which frames take paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turns {
-    /// Round robin.
+    /// Round robin over the paths.
     #[default]
     RoundRobin,
-    /// Random.
+    /// Random path for each frame.
     Random,
 }

@@ -1,30 +1,30 @@
 use xoff_wire::units::Bytes;
 
-/// Ownership of the buffer memory.
+/// Division of the buffer memory among queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Memory {
-    /// Each queue has its own memory, bounded by `max`, `xoff` and `xon`.
+    /// Each queue has its own memory, limited by `max`, `xoff` and `xon`.
     #[default]
     Dedicated,
-    /// Each queue has a reserve and uses a common pool beyond it.
+    /// Each queue has a reserve, and beyond it uses a common pool.
     Shared(SharedMemory),
 }
 
-/// Pool shared by queues of classes that are lossy at every port. A queue may hold at most what is then free (a
-/// dynamic threshold with alpha = 1).
+/// Pool shared by queues of classes that are lossy at every port. A queue may be as long as the free pool (dynamic
+/// threshold with alpha = 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossyPool {
-    /// Bytes, as buffers count them.
+    /// Size of the pool in bytes, as buffers count them.
     pub bytes: Bytes,
-    /// Frames.
+    /// Maximum frames in the pool.
     pub frames: u32,
 }
 
 impl LossyPool {
-    /// No shared limit.
+    /// Pool without a limit.
     pub const UNLIMITED: LossyPool = LossyPool { bytes: Bytes::MAX, frames: u32::MAX };
 
-    /// Returns the part of the pool for `own` of `all` ports.
+    /// Returns the share of the pool for a worker with `own` of `all` ports.
     #[must_use]
     pub fn part(self, own: usize, all: usize) -> LossyPool {
         if self == LossyPool::UNLIMITED || own >= all {
@@ -44,30 +44,31 @@ impl Default for LossyPool {
     }
 }
 
-/// Limits on the common pool (CaPFC II-F; dynamic threshold).
+/// Limits of the common pool (CaPFC II-F; dynamic threshold).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedMemory {
-    /// Bytes without reserves and reserved headroom.
+    /// Size of the pool in bytes, without reserves and reserved headroom.
     pub pool: Bytes,
-    /// Maximum bytes of the pool for all ingress queues.
+    /// Maximum bytes of the pool for all ingress queues together.
     pub ingress_limit: Bytes,
     /// Maximum bytes of all egress queues together beyond their reserves.
     pub egress_limit: Bytes,
-    /// Maximum bytes of the pool for one port's ingress queues.
+    /// Maximum bytes of the pool for one port's ingress queues together.
     pub port_limit: Bytes,
-    /// Maximum bytes of one port's egress queues beyond their reserves.
+    /// Maximum bytes of one port's egress queues together beyond their reserves.
     pub egress_port_limit: Bytes,
-    /// Egress queues bound by both egress limits.
+    /// Egress queues to which both egress limits apply.
     pub egress_limits: EgressLimits,
-    /// Location of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame: an
-    /// empty queue without room sends no XOFF, since no departure could resume the peer.
+    /// Location of lossless headroom. With [`HeadroomPlace::Pool`], reserves should hold the longest frame: an empty
+    /// queue without room sends no XOFF, because no departure could resume the peer.
     pub headroom: HeadroomPlace,
-    /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None`: fixed limits only.
+    /// Exponent n of alpha = 2^n, -7..=6: a queue takes at most `alpha` times the free pool. `None`: fixed limits
+    /// only.
     pub alpha_log2: Option<i8>,
 }
 
 impl SharedMemory {
-    /// Unlimited pool, as a base for settings.
+    /// Pool without limits, as a base for settings.
     pub const UNLIMITED: SharedMemory = SharedMemory {
         pool: Bytes::MAX,
         ingress_limit: Bytes::MAX,
@@ -80,7 +81,7 @@ impl SharedMemory {
     };
 }
 
-/// Egress queues bound by the egress limits.
+/// Egress queues to which the egress limits apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EgressLimits {
     /// Queues of classes that are lossy at every port.

@@ -1,5 +1,5 @@
-//! Settings of a switch: plain values, validated by their maker (`config`, a simulator), and factories of custom
-//! policies.
+//! Settings of a switch: plain values, validated by the code that makes them (`config`, a simulator), and factories
+//! of custom policies.
 
 mod custom;
 mod group;
@@ -24,13 +24,13 @@ use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos,
 /// Settings of a whole switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchSettings {
-    /// Ports; [`PortId`] is the index.
+    /// Ports; a [`PortId`] is an index.
     pub ports: Vec<PortSettings>,
-    /// Time at which a frame stops counting at its ingress.
+    /// Event at which a frame stops counting at its ingress.
     pub accounting: Accounting,
-    /// Ownership of the buffer memory.
+    /// Division of the buffer memory among queues.
     pub memory: Memory,
-    /// Pool shared by lossy queues.
+    /// Pool shared by queues of lossy classes.
     pub lossy_pool: LossyPool,
     /// Handling of frames whose egress queue is full.
     pub when_full: WhenFull,
@@ -40,17 +40,17 @@ pub struct SwitchSettings {
     pub policies: [PolicyKind; CLASSES],
     /// Shadow policies, which observe all classes.
     pub shadows: Vec<PolicyKind>,
-    /// Parameters of all policies, selected or not.
+    /// Parameters of all policies, used or not.
     pub policy: PolicySettings,
-    /// Forwarding database.
+    /// Settings of the forwarding database.
     pub fdb: FdbSettings,
-    /// VLAN memberships.
+    /// Members of the VLANs.
     pub vlans: Vec<VlanSettings>,
-    /// At most 256 groups of ports.
+    /// Groups of ports, at most 256.
     pub groups: Vec<GroupSettings>,
-    /// VLANs with a router, and its address there.
+    /// VLANs with a router, and the router's address there.
     pub routed_vlans: Vec<(u16, MacAddr)>,
-    /// Congestion points.
+    /// Settings of the congestion points (QCN).
     pub qcn: QcnSettings,
 }
 
@@ -75,17 +75,18 @@ impl SwitchSettings {
     }
 }
 
-/// Returns the ports for which `holds` is true.
+/// Returns the ports for which `holds` returns true.
 pub fn ports_where(ports: &[PortSettings], holds: impl Fn(PortId, &PortSettings) -> bool) -> PortSet {
     let ids = (0..=u8::MAX).map(PortId);
     ids.zip(ports).filter(|(id, port)| holds(*id, port)).map(|(id, _)| id).collect()
 }
 
-/// Maximum copies of flooded lossless frames per port of a worker. Copies count only once at ingress, so nothing
-/// else bounds them.
+/// Maximum copies of flooded lossless frames, per port of a worker. At ingress they count only once, so no other
+/// limit bounds them.
 pub const FLOOD_COPIES_MAX: u32 = 512;
 
-/// Maximum queued frames of the host at each router interface. They count at no ingress, so nothing else bounds them.
+/// Maximum queued frames of the host at each router interface. They count at no ingress, so no other limit bounds
+/// them.
 pub const HOST_FRAMES_MAX: u32 = 64;
 
 /// Settings of one VLAN.
@@ -93,20 +94,20 @@ pub const HOST_FRAMES_MAX: u32 = 64;
 pub struct VlanSettings {
     /// VLAN identifier, 1..=4094.
     pub vid: u16,
-    /// Ports that send its frames with a tag.
+    /// Ports that send frames of the VLAN with a tag.
     pub tagged: Vec<PortId>,
-    /// Ports that send its frames without a tag.
+    /// Ports that send frames of the VLAN without a tag.
     pub untagged: Vec<PortId>,
 }
 
-/// Kind of destination for which a frame is flooded.
+/// Kind of destination address for which a frame is flooded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flooded {
     /// Broadcast address.
     Broadcast,
-    /// Other group address.
+    /// Group address other than broadcast.
     Multicast,
-    /// Unknown station.
+    /// Address of an unknown station.
     Unknown,
 }
 
@@ -116,32 +117,33 @@ xoff_wire::named! { Flooded {
     Unknown: "unknown",
 } }
 
-/// Reaction to two ports that seem connected outside of the switch.
+/// Reaction to two ports that seem to be connected outside of the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LoopDetection {
-    /// No detection.
+    /// Loops are not detected.
     Off,
-    /// Report the loop.
+    /// Loops are reported.
     #[default]
     Alert,
-    /// Report the loop, and exclude the higher-numbered port from floods for some time, if it has this setting.
+    /// Loops are reported, and the higher-numbered port is excluded from floods for some time, if it has this
+    /// setting.
     Block,
 }
 
-/// Rate limits of floods, as the line counts frames; `None`: unlimited.
+/// Rate limits of floods by kind, at layer 1; `None`: unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormLimit {
     rates: [Option<BitRate>; Flooded::COUNT],
 }
 
 impl StormLimit {
-    /// Returns the limit of one kind.
+    /// Returns the limit of one kind of floods.
     #[must_use]
     pub const fn of(&self, kind: Flooded) -> Option<BitRate> {
         self.rates[kind.index()]
     }
 
-    /// Returns a copy with another limit for one kind.
+    /// Returns a copy with another limit of one kind of floods.
     #[must_use]
     pub const fn with(mut self, kind: Flooded, rate: BitRate) -> StormLimit {
         self.rates[kind.index()] = Some(rate);
@@ -152,17 +154,17 @@ impl StormLimit {
 /// Settings of the forwarding database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FdbSettings {
-    /// Maximum addresses, static ones included.
+    /// Maximum number of addresses, static ones included.
     pub capacity: usize,
     /// Time after which an unused address is removed; `None`: never.
     pub ageing: Option<Nanos>,
-    /// Stations that never move or age: (VLAN, address, port).
+    /// Stations that never move or age: (VID, address, port).
     pub statics: Vec<(u16, MacAddr, PortId)>,
-    /// Seed of the address hash, identical in all workers.
+    /// Seed of the hash of addresses, identical in all workers.
     pub seed: HashSeed,
 }
 
-/// Seed of hash tables. An attacker who knows it can choose addresses that crowd out another station.
+/// Secret seed of hash tables. An attacker who knows it can choose addresses that crowd out a station.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashSeed(pub [u64; 2]);
 
@@ -170,26 +172,25 @@ impl HashSeed {
     /// Public seed for reproducible tests and simulations.
     pub const PUBLIC: HashSeed = HashSeed([0x786f_6666, 0x1051_2025]);
 
-    /// Returns the seed as one number, for other random choices.
+    /// Derives one number from the seed, for other random choices.
     pub fn digest(self) -> u64 {
         self.0.into_iter().fold(0, |digest, word| mix(digest ^ word))
     }
 }
 
-/// Hides the secret from logs.
 impl std::fmt::Debug for HashSeed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if *self == HashSeed::PUBLIC { "HashSeed::PUBLIC" } else { "HashSeed(..)" })
     }
 }
 
-/// Time at which a frame stops counting at its ingress.
+/// Event at which a frame stops counting at its ingress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
-    /// On transmission: current shared-memory switches, and OFC.
+    /// Transmission: current shared-memory switches, and OFC.
     #[default]
     UntilTransmitted,
-    /// On entry into an egress queue: CaPFC's reference switch.
+    /// Entry into an egress queue: CaPFC's reference switch.
     UntilForwarded,
 }
 
@@ -199,8 +200,8 @@ pub enum WhenFull {
     /// The frame is dropped and counted (CaPFC's PFC_wdrop).
     #[default]
     Drop,
-    /// The pipeline halts for all ports and classes while its first frame has no room (PFC_wstop). Requires a
-    /// single worker.
+    /// The pipeline halts for all ports and classes while its first frame has no room (PFC_wstop). Requires a single
+    /// worker.
     Stop,
 }
 
@@ -218,17 +219,17 @@ impl WhenFull {
 /// Settings of one port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortSettings {
-    /// Name in logs and metrics.
+    /// Name of the port in logs and metrics.
     pub name: String,
-    /// MAC address, source of its control frames.
+    /// MAC address, the source of control frames.
     pub mac: MacAddr,
-    /// Line rate.
+    /// Line rate of the port.
     pub speed: BitRate,
-    /// Longest frame in bytes without FCS and [`xoff_wire::units::TAGS`].
+    /// Longest frame in bytes, without FCS and [`xoff_wire::units::TAGS`].
     pub mtu_frame: u32,
-    /// Source of a frame's class.
+    /// Header field that determines a frame's class.
     pub trust: Trust,
-    /// Class of frames without a trusted field.
+    /// Class of frames without a trusted header field.
     pub default_class: Class,
     /// Class of each PCP.
     pub pcp_to_class: [Class; 8],
@@ -238,31 +239,31 @@ pub struct PortSettings {
     pub rewrite_pcp: Option<[u8; CLASSES]>,
     /// DSCP of IP packets at egress, by class; `None`: unchanged.
     pub rewrite_dscp: Option<[u8; CLASSES]>,
-    /// VLAN of untagged and priority-tagged frames; `None`: not admitted.
+    /// VLAN of untagged and priority-tagged frames; `None`: they are dropped.
     pub pvid: Option<u16>,
-    /// True if source addresses are learned here.
+    /// True if source addresses are learned on the port.
     pub learning: bool,
-    /// Maximum addresses learned here; others are still forwarded.
+    /// Maximum addresses learned on the port; other frames are still forwarded.
     pub learn_limit: Option<usize>,
-    /// Rate limits of floods.
+    /// Rate limits of floods received on the port.
     pub storm_limit: StormLimit,
     /// Reaction to stations that move to and fro between two ports.
     pub loop_detection: LoopDetection,
-    /// True if frames to unknown addresses are sent out here.
+    /// True if frames to unknown addresses are sent out of the port.
     pub flood_unknown: bool,
-    /// True if group-addressed frames are sent out here.
+    /// True if frames to group addresses are sent out of the port.
     pub flood_group: bool,
-    /// True if no frames are exchanged with other isolated ports.
+    /// True if the port exchanges no frames with other isolated ports.
     pub isolated: bool,
     /// True if the port is a router interface, which bridges nothing.
     pub routed: bool,
-    /// Pause frames that are obeyed and sent.
+    /// Pause frames that the port obeys and sends.
     pub flow_control: FlowControl,
     /// LLDP agent. With [`Lldp::Off`] LLDP frames are consumed, otherwise punted.
     pub lldp: Lldp,
-    /// Rate limit of punted frames.
+    /// Rate limit of frames punted from the port.
     pub punt_limit: PuntLimit,
-    /// Use of the neighbour's DCBX information.
+    /// Use of DCBX information from the neighbour.
     pub dcbx: Dcbx,
     /// Peer capabilities that LLDP determines instead of the next two fields.
     pub auto_peer: AutoPeer,
@@ -270,36 +271,36 @@ pub struct PortSettings {
     pub ofc_peer: bool,
     /// True if the peer understands rates (GFC), which are then obeyed and sent.
     pub gfc_peer: bool,
-    /// Pause time of every XOFF.
+    /// Pause time of every sent XOFF.
     pub pause_time: Quanta,
-    /// Interval of repetitions of a held XOFF.
+    /// Interval of XOFF repetitions during a pause.
     pub refresh: Nanos,
-    /// Bytes (layer 1) by which a late worker may run ahead of the line.
+    /// Bytes (layer 1) that a late worker may send ahead of the line rate.
     pub burst: Bytes,
-    /// Maximum bytes (layer 1) handed to the driver and not yet sent; they can no longer be paused.
+    /// Maximum bytes (layer 1) in the driver; pauses cannot stop them.
     pub commit: Bytes,
     /// Computed headroom: maximum bytes of a class past XOFF from a peer that behaves as declared. [`Bytes::MAX`]:
     /// the peer is not judged.
     pub past_xoff: Bytes,
-    /// Declared maximum time for the peer to stop.
+    /// Maximum time until the peer stops, as declared.
     pub peer_response: Nanos,
-    /// Settings by class.
+    /// Settings of each class.
     pub classes: [ClassSettings; CLASSES],
 }
 
-/// LLDP agent of a port.
+/// Program that speaks LLDP at a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lldp {
-    /// None.
+    /// No program speaks LLDP.
     #[default]
     Off,
-    /// The switch.
+    /// The switch itself.
     Switch,
-    /// A program at the port's host interface.
+    /// A program on the host, at the port's host interface.
     Kernel,
 }
 
-/// Use of the neighbour's DCBX information; the dataplane itself ignores it.
+/// Use of DCBX information from the neighbour; the dataplane ignores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dcbx {
     /// DCBX is neither sent nor read.
@@ -311,7 +312,7 @@ pub enum Dcbx {
     Willing,
 }
 
-/// Peer capabilities learned by LLDP.
+/// Peer capabilities that LLDP determines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AutoPeer {
     /// True if LLDP determines [`PortSettings::ofc_peer`].
@@ -320,86 +321,87 @@ pub struct AutoPeer {
     pub rates: bool,
 }
 
-/// Source of a frame's class.
+/// Header field that determines a frame's class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
     /// PCP of the VLAN tag, else the default class.
     Pcp,
     /// DSCP of the IP header, else the default class.
     Dscp,
-    /// DSCP for IP, else PCP for tagged frames, else the default class.
+    /// DSCP of IP packets, else PCP of tagged frames, else the default class.
     #[default]
     Both,
     /// Default class for all frames.
     Port,
 }
 
-/// Pause frames on a port.
+/// Pause frames that a port obeys and sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
-    /// 802.1Qbb per class; asymmetric if `obey` is all and `send` the lossless classes.
+    /// 802.1Qbb per class; asymmetric if `obey` has all classes and `send` the lossless ones.
     Pfc {
         /// Classes whose XOFF is obeyed.
         obey: ClassSet,
-        /// Classes for which XOFF is sent; lossless only.
+        /// Classes for which XOFF is sent; only lossless ones.
         send: ClassSet,
     },
-    /// 802.3x: PAUSE stops the whole port, sent while any lossless class is over XOFF.
+    /// 802.3x: a PAUSE stops the whole port, and is sent while any lossless class is over XOFF.
     Pause8023x,
-    /// Pause frames are counted, but neither obeyed nor sent (untrusted ports).
+    /// Pause frames are counted, but neither obeyed nor sent (for untrusted ports).
     Ignore,
 }
 
 /// Settings of one class on one port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassSettings {
-    /// True if frames must never be dropped because room is missing.
+    /// True if frames of the class must never be dropped because room is missing.
     pub lossless: bool,
-    /// Ingress: XOFF at or above this; lossless only.
+    /// Ingress queue length from which on XOFF is sent; lossless classes only.
     pub xoff: Bytes,
-    /// Ingress: XON below this.
+    /// Ingress queue length below which XON is sent.
     pub xon: Bytes,
-    /// Ingress: room beyond `xoff`; zero for lossy classes.
+    /// Room of the ingress queue beyond `xoff`; zero for lossy classes.
     pub headroom: Bytes,
-    /// Ingress: XOFF also at this many frames, since small frames use up slots of the store. `u32::MAX`: none.
+    /// Frames in the ingress queue at which XOFF is sent as well: small frames use up slots of the store. `u32::MAX`:
+    /// no limit.
     pub xoff_frames: u32,
-    /// Ingress: reserve in shared memory, beside other limits.
+    /// Reserve of the ingress queue in shared memory.
     pub ingress_reserve: Bytes,
-    /// Ingress: maximum bytes of a lossy class.
+    /// Maximum bytes of the ingress queue of a lossy class.
     pub ingress_max: Bytes,
-    /// Egress: a frame that would fill the queue to this is handled by [`WhenFull`].
+    /// Egress queue length: [`WhenFull`] applies to a frame that would reach it.
     pub egress_max: Bytes,
-    /// Egress: maximum frames, since small frames use up slots of the store. `u32::MAX`: none (`xoff_frames` bounds
-    /// lossless classes).
+    /// Maximum frames in the egress queue: small frames use up slots of the store. `u32::MAX`: no limit
+    /// (`xoff_frames` bounds lossless classes).
     pub egress_max_frames: u32,
-    /// Egress: reserve in shared memory.
+    /// Reserve of the egress queue in shared memory.
     pub egress_reserve: Bytes,
-    /// Egress: policies with egress thresholds count arrivals at or above this.
+    /// Egress queue length from which on policies with egress thresholds count arrivals.
     pub egress_warn: Bytes,
-    /// Egress: congested above this.
+    /// Egress queue length above which the queue is congested.
     pub egress_xoff: Bytes,
-    /// Egress: no longer congested at this.
+    /// Egress queue length at which congestion ends.
     pub egress_xon: Bytes,
-    /// Egress: order within the class.
+    /// Order of frames within the egress queue.
     pub queue: QueueKind,
-    /// Egress: scheduling among classes.
+    /// Scheduling among the classes of the port.
     pub service: Service,
-    /// Egress: maximum rate; `None`: the line rate.
+    /// Maximum rate of the class; `None`: the line rate.
     pub max_rate: Option<BitRate>,
-    /// Egress: ECN marking; `None`: never.
+    /// ECN marking at egress; `None`: never.
     pub ecn: Option<EcnSettings>,
-    /// Egress: reaction to a peer that keeps the class paused, if any.
+    /// Watchdog for a peer that keeps the class paused, if any.
     pub watchdog: Option<WatchdogSettings>,
 }
 
-/// ECN marking of an egress queue by the curve in `congestion/ecn.rs`.
+/// ECN marking of an egress queue, by the curve in `congestion/ecn.rs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EcnSettings {
-    /// Bytes below which no frame is marked.
+    /// Queue length in bytes below which no frame is marked.
     pub min: Bytes,
-    /// Bytes from which on every frame is marked.
+    /// Queue length in bytes from which on every frame is marked.
     pub max: Bytes,
-    /// Share of frames marked just below `max`, 0..=1.
+    /// Share of frames marked at a queue length just below `max`, 0..=1.
     pub probability: f64,
     /// True if frames that cannot be marked are dropped; only in classes lossy at every port.
     pub wred: bool,
@@ -408,42 +410,42 @@ pub struct EcnSettings {
 /// Rate limit of frames punted from a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PuntLimit {
-    /// Frames per second.
+    /// Maximum frames per second.
     pub rate: u32,
-    /// Frames at once after an idle time.
+    /// Maximum frames at once after an idle time.
     pub burst: u32,
 }
 
 impl PuntLimit {
-    /// Default limit: enough for periodic frames of neighbours, and for a burst from all of them.
+    /// Default limit: enough for periodic frames of neighbours, and a burst from all of them.
     pub const PLAIN: PuntLimit = PuntLimit { rate: 1_000, burst: 250 };
 }
 
 /// Definition of a pause storm ([`crate::watchdog`]) and the reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchdogSettings {
-    /// Reaction to a storm.
+    /// Reaction to a pause storm.
     pub action: WatchdogAction,
     /// Time after which a paused class with queued frames that sends none is in a storm.
     pub detect: Nanos,
-    /// Time without pause after which the storm ends.
+    /// Time without a pause after which the pause storm ends.
     pub restore: Nanos,
 }
 
-/// Reaction to a storm.
+/// Reaction to a pause storm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchdogAction {
-    /// Drop queued and arriving frames of the class for the port.
+    /// Queued and arriving frames for the class are dropped.
     #[default]
     Drop,
-    /// Send the class despite the pause.
+    /// The class is sent despite the pause.
     Forward,
-    /// Count and report the storm only.
+    /// The storm is only counted and reported.
     Alert,
 }
 
 impl ClassSettings {
-    /// Returns the maximum bytes of the ingress queue.
+    /// Returns the maximum bytes of the ingress queue, headroom included.
     #[must_use]
     pub const fn ingress_most(&self) -> Bytes {
         let beyond_reserve = match self.lossless {
@@ -466,17 +468,17 @@ impl WatchdogAction {
     }
 }
 
-/// Order within an egress class queue.
+/// Order of frames within an egress queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueKind {
     /// First in, first out.
     #[default]
     Fifo,
-    /// Sub-queues per ingress port, served round robin, as the QCN paper's input-buffered fabric.
+    /// Sub-queues per ingress port, served round robin, as in the QCN paper's input-buffered fabric.
     Voq,
 }
 
-/// Scheduling of a class at its port.
+/// Scheduling of a class among the classes of its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Before all weighted classes; the higher class first.
@@ -486,7 +488,7 @@ pub enum Service {
 }
 
 impl PortSettings {
-    /// Returns the lossless classes.
+    /// Returns the lossless classes of the port.
     #[must_use]
     pub fn lossless(&self) -> ClassSet {
         Class::ALL.into_iter().filter(|class| self.classes[class.index()].lossless).collect()

@@ -2,38 +2,38 @@ use std::num::NonZeroU32;
 
 use xoff_wire::units::Nanos;
 
-/// Settings of the pipeline between ingress and egress queues; by default a frame passes it at once.
+/// Settings of the pipeline between ingress and egress queues. By default frames pass it at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineSettings {
-    /// Maximum frames per second, taken from the ports in turn; `None`: unlimited. Requires a single worker.
+    /// Maximum frames per second, from the ports in turn; `None`: unlimited. Requires a single worker.
     pub rate: Option<FrameRate>,
-    /// Delay of each frame.
+    /// Delay of each frame in the pipeline.
     pub delay: Nanos,
-    /// Order of the frames of one ingress port.
+    /// Order in which frames leave their ingress port.
     pub ingress: IngressOrder,
 }
 
 impl PipelineSettings {
-    /// Returns whether frames may be queued before or in the pipeline.
+    /// Returns whether frames may wait before or in the pipeline.
     #[must_use]
     pub fn keeps_frames(&self) -> bool {
         self.rate.is_some() || self.delay > Nanos::ZERO
     }
 }
 
-/// Frames per second.
+/// Rate in frames per second, not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRate(pub NonZeroU32);
 
 impl FrameRate {
-    /// Returns the time of `frames` frames.
+    /// Returns the time that `frames` frames take at this rate.
     #[must_use]
     pub const fn time_of(self, frames: u64) -> Nanos {
         Nanos(frames.saturating_mul(1_000_000_000) / self.0.get() as u64)
     }
 
-    /// Returns the start of the next frame and the new carry. `owed` is the carry: the fraction of a nanosecond
-    /// left over, in units of 1 / rate ns.
+    /// Returns the start of the next frame and the new carry. The carry `owed` is a fraction of a nanosecond, in
+    /// units of 1 / rate ns.
     pub fn next(self, at: Nanos, owed: u64) -> (Nanos, u64) {
         let rate = u64::from(self.0.get());
         let second = 1_000_000_000 + owed;

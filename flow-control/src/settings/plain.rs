@@ -40,8 +40,8 @@ impl SwitchSettings {
 }
 
 impl PortSettings {
-    /// Returns a port in VLAN 1 that trusts tags and DSCP, obeys every pause and sends those of its lossless
-    /// classes. Two long frames may run ahead of the line.
+    /// Returns a port in VLAN 1 that trusts tags and DSCP, obeys every pause and sends XOFF for its lossless classes.
+    /// Two long frames may be in the driver.
     #[must_use]
     pub fn plain(
         name: impl Into<String>,
@@ -91,7 +91,8 @@ impl PortSettings {
 }
 
 impl ClassSettings {
-    /// Returns a lossy class with `room` bytes at ingress and at egress; egress congestion begins above half of it.
+    /// Returns a lossy class with `room` bytes at ingress and at egress; its egress queue is congested above half of
+    /// that.
     #[must_use]
     pub const fn lossy(room: Bytes) -> ClassSettings {
         let half = Bytes(room.0 / 2);

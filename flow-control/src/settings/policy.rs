@@ -25,7 +25,7 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// Every built-in policy.
+    /// All built-in policies.
     pub const ALL: [PolicyKind; 7] = [
         PolicyKind::Pfc,
         PolicyKind::CaPfcStopMax,
@@ -36,7 +36,7 @@ impl PolicyKind {
         PolicyKind::Gfc,
     ];
 
-    /// Returns the name in configurations, metrics and commands.
+    /// Returns the policy's name in configurations, metrics and commands.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl PolicyKind {
         PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Returns the setting that the policy needs for `class` and that `settings` lacks, if any.
+    /// Returns the setting that the policy needs for `class` but `settings` lacks, if any.
     #[must_use]
     pub fn misfit(self, class: Class, settings: &SwitchSettings) -> Option<String> {
         match self {
@@ -67,8 +67,8 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy holds peers by the length of an egress queue, whatever it contains. Custom
-    /// policies may.
+    /// Returns whether the policy pauses peers by the length of an egress queue, whatever its frames. Custom policies
+    /// may.
     #[must_use]
     pub const fn goes_by_egress(self) -> bool {
         match self {
@@ -80,7 +80,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy uses `egress_xoff` and lower egress thresholds.
+    /// Returns whether the policy uses `egress_xoff` and the thresholds below it.
     #[must_use]
     pub const fn has_egress_thresholds(self, policy: &PolicySettings) -> bool {
         match self {
@@ -90,7 +90,7 @@ impl PolicyKind {
         }
     }
 
-    /// Returns whether the policy must see ingress and egress in one worker.
+    /// Returns whether the policy must see ingress and egress of a frame in one worker.
     #[must_use]
     pub fn needs_one_worker(self, custom: Option<&Custom>) -> bool {
         match self {
@@ -118,13 +118,13 @@ fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
     }
 }
 
-/// Parameters that are the same on every port.
+/// Parameters of the policies, identical on every port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicySettings {
-    /// CUT of Stop-Calibrate, above 0 and at most 1: the share of a congested queue's arrivals whose sources are
+    /// CUT of CaPFC Stop-Calibrate, above 0 and at most 1: share of a congested queue's arrivals whose ports are
     /// paused (Table II: 0.8).
     pub capfc_cut: f64,
-    /// Unit in which CaPFC counts arrivals.
+    /// Unit in which CaPFC counts arrivals at an egress queue.
     pub capfc_count_unit: CountUnit,
     /// Parameters of OFC.
     pub ofc: OfcSettings,
@@ -144,7 +144,7 @@ impl PolicySettings {
         PolicyKind::ALL.into_iter().chain(self.custom.as_ref().map(|_| PolicyKind::Custom))
     }
 
-    /// Returns the available policy with this name.
+    /// Returns the policy with this name, built-in or custom.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<PolicyKind> {
         self.kinds().find(|kind| kind.name() == name)
@@ -165,7 +165,7 @@ impl Default for PolicySettings {
     }
 }
 
-/// Unit of C(i,o,p) in CaPFC.
+/// Unit in which CaPFC counts arrivals at an egress queue, C(i,o,p).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CountUnit {
     /// Frames, as in the paper.
@@ -178,13 +178,14 @@ pub enum CountUnit {
 /// Parameters of OFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfcSettings {
-    /// X_OFF^c / X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of 75 KB, about 0.9).
+    /// Ratio X_OFF^c / X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of 75 KB, about
+    /// 0.9).
     pub alpha: f64,
-    /// Maximum flows in a port's flow_in_port_tab.
+    /// Maximum flows in the `flow_in_port_tab` of a port.
     pub flows: u32,
-    /// Maximum flows in a port's congested_flow_tab.
+    /// Maximum flows in the `congested_flow_tab` of a port.
     pub congested_flows: u32,
-    /// Maximum flows in a port's pause_frame_tab.
+    /// Maximum flows in the `pause_frame_tab` of a port.
     pub paused_flows: u32,
 }
 
@@ -205,9 +206,9 @@ pub struct PPfcSettings {
 /// Parameters of G-PFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GPfcSettings {
-    /// Part of XOFF at which lower classes are paused: above 0, at most 1.
+    /// Fraction of XOFF at which lower classes are paused: above 0, at most 1.
     pub pause_lower: f64,
-    /// Part of XOFF below which they resume: above 0, at most `pause_lower`.
+    /// Fraction of XOFF below which lower classes resume: above 0, at most `pause_lower`.
     pub resume_lower: f64,
 }
 
@@ -220,9 +221,9 @@ impl Default for GPfcSettings {
 /// Parameters of GFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GfcSettings {
-    /// B1 as a part of XOFF: above 0, at most 1.
+    /// B1 as a fraction of XOFF: above 0, at most 1.
     pub first: f64,
-    /// Number of steps, 1..=16.
+    /// Number of rate steps, 1..=16.
     pub steps: u8,
 }
 
@@ -238,7 +239,7 @@ mod tests {
     use crate::testing::port_settings;
 
     #[test]
-    fn ofc_prerequisites_are_checked() {
+    fn misfit_reports_setting_that_ofc_lacks() {
         let ports = vec![port_settings(0), port_settings(1)];
         let mut settings = SwitchSettings {
             ports,
@@ -265,7 +266,10 @@ mod tests {
         let misfit = |settings: &SwitchSettings| PolicyKind::Ofc.misfit(class, settings);
         assert_eq!(misfit(&settings), None);
         settings.policy.ofc.alpha = 0.5;
-        assert!(misfit(&settings).is_some_and(|text| text.contains("alpha")), "XON is half of XOFF");
+        assert!(
+            misfit(&settings).is_some_and(|text| text.contains("alpha")),
+            "alpha of 0.5 accepted although XON is half of XOFF"
+        );
         settings.ports[1].classes[3].queue = QueueKind::Voq;
         assert!(misfit(&settings).is_some_and(|text| text.contains("fifo")));
         settings.accounting = Accounting::UntilForwarded;
@@ -279,6 +283,10 @@ mod tests {
             assert_eq!(PolicyKind::named(kind.name()), Some(kind));
         }
         assert_eq!(PolicyKind::named("PFC"), None);
-        assert_eq!(PolicySettings::default().named("custom"), None, "there is none");
+        assert_eq!(
+            PolicySettings::default().named("custom"),
+            None,
+            "custom policy found although the settings have none"
+        );
     }
 }

@@ -3,22 +3,22 @@ use xoff_wire::units::{Bytes, ClassSet};
 /// Settings of a switch's congestion points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QcnSettings {
-    /// Classes sampled at each ingress port: everything received there that has not left (the paper's input buffer,
+    /// Classes sampled at each ingress port: frames count until they leave the switch (the paper's input buffer,
     /// section II).
     pub ingress: ClassSet,
     /// Classes sampled at each egress port, as in the standard; none of `ingress`.
     pub egress: ClassSet,
-    /// Qeq, the target occupancy.
+    /// Qeq: target occupancy in bytes.
     pub set_point: Bytes,
-    /// w, the weight of the growth.
+    /// w: weight of the growth of the occupancy.
     pub weight: u32,
-    /// Is, the bytes between samples of an uncongested buffer.
+    /// Is: bytes between samples of an uncongested buffer.
     pub sample_every: Bytes,
-    /// Maximum jitter of the interval, in percent, against synchronization with periodic traffic.
+    /// Maximum jitter of the interval in percent, against synchronization with periodic traffic.
     pub jitter_percent: u8,
-    /// Minimum arriving frames per CNM (section V).
+    /// Minimum frames that arrive between two CNMs (section V).
     pub frames_per_cnm: u32,
-    /// Choice of the flow to notify.
+    /// Choice of the flow to blame.
     pub culprit: Culprit,
     /// Maximum flows that a point counts ([`Culprit::OccupancyDeterministic`]).
     pub flows_max: u16,
@@ -27,7 +27,7 @@ pub struct QcnSettings {
 }
 
 impl QcnSettings {
-    /// Values of section III of the paper and the standard's jitter, without any congestion point.
+    /// Settings of section III of the paper and the standard's jitter, without any congestion point.
     pub const PAPER: QcnSettings = QcnSettings {
         ingress: ClassSet::NONE,
         egress: ClassSet::NONE,
@@ -48,14 +48,14 @@ impl Default for QcnSettings {
     }
 }
 
-/// Choice of the culprit.
+/// Choice of the flow to blame for a congested buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Culprit {
-    /// Flow of the frame that has just arrived (the standard).
+    /// Flow of the frame that has just arrived (802.1Qau).
     #[default]
     Arrival,
-    /// Flow with the most bytes, among those that the table holds.
+    /// Flow with the most bytes among those in the flow table.
     OccupancyDeterministic,
-    /// Flow of a random occupied unit, without state per flow.
+    /// Flow of a random queued frame, in proportion to its size.
     OccupancyRandom,
 }
