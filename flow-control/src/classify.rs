@@ -1,8 +1,7 @@
-//! Class of a frame, from its PCP, its DSCP, both, or its port alone.
+//! Class of a frame by its PCP, its DSCP, both, or its port.
 //!
-//! A port's [`Classifier`] holds the class of each PCP or none with each DSCP or none: one load, without a branch
-//! on the trust mode. A priority tag (VID 0) counts as a tag. DSCP is trusted in IPv4 and IPv6 only; nothing inside
-//! an 802.1ad tag is read.
+//! A port's [`Classifier`] is a table by DSCP and PCP: one load per frame, without a branch on the trust mode. A
+//! priority tag (VID 0) counts as a tag. DSCP counts in IPv4 and IPv6 only, and nothing behind an 802.1ad tag.
 
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::Class;
@@ -12,15 +11,14 @@ use crate::settings::{PortSettings, Trust};
 const NO_DSCP: usize = 64;
 const NO_PCP: usize = 8;
 
-/// Table of the classes of one port's frames.
+/// Table with the class of every frame that a port may receive.
 #[derive(Clone, Debug)]
 pub struct Classifier {
-    /// Classes by DSCP (or [`NO_DSCP`]), then PCP (or [`NO_PCP`]).
     classes: Box<[[Class; NO_PCP + 1]; NO_DSCP + 1]>,
 }
 
 impl Classifier {
-    /// Builds the table of `port`.
+    /// Builds the table of a port.
     #[must_use]
     pub fn new(port: &PortSettings) -> Classifier {
         let mut classes = Box::new([[port.default_class; NO_PCP + 1]; NO_DSCP + 1]);
@@ -34,7 +32,7 @@ impl Classifier {
         Classifier { classes }
     }
 
-    /// Returns the class of a frame.
+    /// Returns the class of a frame with this header.
     #[inline]
     #[must_use]
     pub fn classify(&self, header: &Header) -> Class {
@@ -69,7 +67,6 @@ mod tests {
 
     const DEFAULT: Class = Class::ALL[5];
 
-    /// Returns a port with maps that differ nearly everywhere.
     fn port(trust: Trust) -> PortSettings {
         PortSettings {
             trust,
@@ -108,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn pcp_of_tagged_frames() {
+    fn tagged_frames_are_classified_by_pcp() {
         let (port, classifier) = (port(Trust::Pcp), Classifier::new(&port(Trust::Pcp)));
         every_kind_of_frame(|header, _, pcp| {
             assert_eq!(classifier.classify(&header), pcp.map_or(DEFAULT, |pcp| port.pcp_to_class[pcp]));
@@ -116,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn dscp_of_ip_packets() {
+    fn ip_packets_are_classified_by_dscp() {
         let (port, classifier) = (port(Trust::Dscp), Classifier::new(&port(Trust::Dscp)));
         every_kind_of_frame(|header, dscp, _| {
             assert_eq!(classifier.classify(&header), dscp.map_or(DEFAULT, |dscp| port.dscp_to_class[dscp]));
@@ -125,7 +122,7 @@ mod tests {
 
     // proves: classification
     #[test]
-    fn dscp_of_ip_packets_and_pcp_of_other_tagged_frames() {
+    fn trust_both_prefers_dscp_over_pcp() {
         let (port, classifier) = (port(Trust::Both), Classifier::new(&port(Trust::Both)));
         every_kind_of_frame(|header, dscp, pcp| {
             let expected = match (dscp, pcp) {
@@ -138,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn untrusted_port_gives_its_class() {
+    fn untrusted_port_gives_every_frame_its_own_class() {
         let classifier = Classifier::new(&port(Trust::Port));
         every_kind_of_frame(|header, _, _| assert_eq!(classifier.classify(&header), DEFAULT));
     }

@@ -1,7 +1,7 @@
-//! Input and output of policies: events, occupancies and intents; never bytes of a frame.
+//! Input and output of policies: they get events and occupancies, never the bytes of a frame, and return intents.
 //!
-//! Built-in policies ([`crate::policy`]) read the buffer itself, so that the calls are inlined; a [`CustomPolicy`]
-//! reads [`Occupancies`].
+//! Built-in policies ([`crate::policy`]) read the buffer directly, so that calls are inlined. A [`CustomPolicy`]
+//! reads it through [`Occupancies`].
 
 use std::fmt::Debug;
 
@@ -10,29 +10,29 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId, RateStep};
 use crate::cause::Trigger;
 use crate::load::Margin;
 
-/// Event of a frame of the policy's class, counted by the buffer.
+/// Event of a frame of the policy's class, after the buffer has counted the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The frame was counted in at ingress, or was lossless and found no room there.
+    /// The frame was counted at ingress, or is lossless and found no room there.
     Received {
         /// Ingress port.
         ingress: PortId,
     },
-    /// The frame was counted in at egress.
+    /// The frame was counted at egress.
     Enqueued {
         /// Ingress port.
         ingress: PortId,
         /// Egress port.
         egress: PortId,
-        /// Bytes as buffers count them.
+        /// Size in bytes, as buffers count it.
         size: Bytes,
     },
-    /// The frame was counted out at egress.
+    /// The frame left egress and no longer counts there.
     Dequeued {
         /// Egress port.
         egress: PortId,
     },
-    /// The frame was counted out at ingress.
+    /// The frame no longer counts at ingress.
     Released {
         /// Ingress port.
         ingress: PortId,
@@ -40,7 +40,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns the port of the event, which the reporting worker owns.
+    /// Returns the port at which the event happened.
     #[inline]
     pub const fn port(self) -> PortId {
         match self {
@@ -57,7 +57,7 @@ pub enum Intent {
     Xoff {
         /// Port of the peer.
         port: PortId,
-        /// The policy's own class, or a lower one.
+        /// Class to pause: the policy's own, or a lower one.
         class: Class,
         /// Reason of the pause.
         trigger: Trigger,
@@ -66,7 +66,7 @@ pub enum Intent {
     PauseFlows {
         /// Port of the peer.
         port: PortId,
-        /// Additional flows; the policy keeps which they are.
+        /// Number of additional flows.
         count: u32,
     },
     /// Resume all flows of the class at the peer of `port`.
@@ -80,7 +80,7 @@ pub enum Intent {
         port: PortId,
         /// Class of the limit.
         class: Class,
-        /// Step of the peer's line rate; the full step ends the limit.
+        /// Step of the peer's line rate; the full rate ends the limit.
         step: RateStep,
     },
     /// Withdraw this policy's pause of `class` at the peer of `port`.
@@ -97,15 +97,15 @@ pub enum Intent {
 /// # Panics
 /// Every method panics for a missing port.
 pub trait Occupancies {
-    /// Returns the bytes received on `port` that still count there.
+    /// Returns the bytes received on `port` that still count at ingress.
     fn ingress(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns the bytes queued or committed at egress `port`.
+    /// Returns the bytes at egress `port`: queued, or in the driver.
     fn egress(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns the bytes received on `ingress` and queued or committed at `egress`.
+    /// Returns the bytes from `ingress` at egress `egress`: queued, or in the driver.
     fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes;
-    /// Returns the current XOFF threshold in bytes; in shared memory it depends on other queues.
+    /// Returns the XOFF threshold of the ingress queue; in shared memory it varies with other queues.
     fn xoff(&self, port: PortId, class: Class) -> Bytes;
-    /// Returns the current XON threshold in bytes.
+    /// Returns the XON threshold of the ingress queue.
     fn xon(&self, port: PortId, class: Class) -> Bytes;
     /// Returns whether the ingress queue is at or above XOFF, in bytes or frames.
     fn at_xoff(&self, port: PortId, class: Class) -> bool;
@@ -113,31 +113,30 @@ pub trait Occupancies {
     fn below_xon(&self, port: PortId, class: Class) -> bool;
 }
 
-/// Custom flow-control policy of one class of one worker's ports.
+/// Custom flow-control policy of one class, for the ports of one worker.
 ///
-/// Lossless classes stay lossless if the policy requests XOFF no later than [`Occupancies::at_xoff`] and withdraws
-/// it no earlier than [`Occupancies::below_xon`]. No peer stays held if it withdraws XOFF when a port has no bytes
-/// left.
+/// A class stays lossless if its policy requests XOFF no later than [`Occupancies::at_xoff`] and withdraws it no
+/// earlier than [`Occupancies::below_xon`]. It must withdraw XOFF when a port has no bytes left, or the peer stays
+/// paused.
 ///
 /// The methods run for every frame: they must not allocate, block or read the clock.
 pub trait CustomPolicy: Debug + Send {
-    /// Handles an event and appends intents. Intents that cannot be executed are removed and counted:
+    /// Handles an event and appends intents. The switch removes and counts intents that it cannot execute:
     ///
     /// * XOFF and XON for a class above the policy's own, and rates for any other class;
-    /// * any intent for a missing port, another worker's port, or a port that may not send XOFF for the class;
+    /// * intents for a missing port, another worker's port, or a port that may not send XOFF for the class;
     /// * rates at a peer that is not known to obey rates;
     /// * pauses of single flows.
     fn observe(&mut self, now: Nanos, event: Event, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Takes over a switch that already holds frames and requests the initial pauses; no peer is held for this
-    /// policy before.
+    /// Takes over a switch that already holds frames, and appends the intents that are due. No peer is paused yet.
     fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>);
 
-    /// Returns how many frames with such an `event`, of any size, need not be shown: no intents, no change of
-    /// state. The default shows every frame.
+    /// Returns how many frames with such an `event` need not be reported: they would cause no intent and no change of
+    /// state, whatever their size. The default reports every frame.
     ///
-    /// When a frame leaves, [`Event::Dequeued`] and [`Event::Released`] are asked separately, and the smaller
-    /// margin applies. Each must hold although the other occupancy shrinks, too.
+    /// For a leaving frame, the smaller margin of [`Event::Dequeued`] and [`Event::Released`] applies. Each must hold
+    /// although the other occupancy shrinks, too.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

@@ -1,38 +1,38 @@
 //! Closed list of reasons for which a frame is dropped.
 //!
-//! By the ledger, a received frame is sent, queued, consumed, or dropped for one of these reasons. Frames for the
-//! switch itself are consumed. Only [`DropKind::Lost`] counts against losslessness.
+//! Every received frame is sent, queued, consumed by the switch itself, or dropped for one of these reasons. Only
+//! [`DropKind::Lost`] counts against losslessness.
 
 /// Reason for which a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// Truncated Ethernet header.
+    /// Frame with a truncated Ethernet header.
     Malformed,
-    /// Longer than the port's MTU.
+    /// Frame longer than the port's MTU.
     TooLong,
-    /// Untagged or priority-tagged, on a port without a PVID.
+    /// Untagged or priority-tagged frame on a port without a PVID.
     NotAdmitted,
-    /// VID 4095, which the standard reserves.
+    /// Frame with VID 4095, which the standard reserves.
     ReservedVid,
-    /// Ingress port not a member of the frame's VLAN.
+    /// Frame whose ingress port is not a member of its VLAN.
     NotMember,
-    /// Destination on the ingress port.
+    /// Frame whose destination is on its ingress port.
     Hairpin,
-    /// Ingress and egress port both isolated.
+    /// Frame between two isolated ports.
     Isolated,
-    /// No egress port: the VLAN has no other member with a link, the link was lost, or flooding is off.
+    /// Frame without an egress port: its VLAN has no other member with a link, the link was lost, or flooding is off.
     NoDestination,
-    /// Flood above the configured rate of its ingress port.
+    /// Flooded frame above the rate limit of its ingress port.
     StormLimit,
-    /// Flood by a port that takes no part in floods because it forms a loop with another.
+    /// Flooded frame at a port that is excluded from floods because of a loop.
     Loop,
-    /// Frame at a routed port without a router interface, or with one that is down.
+    /// Frame at a routed port whose router interface is missing or down.
     NoRouter,
-    /// Frame at a routed port, addressed to another station than the router.
+    /// Frame at a routed port, but not addressed to the router.
     OtherStation,
-    /// Packet to be routed, with a wrong length or checksum in its IP header.
+    /// Packet to be routed whose IP header has a wrong length or checksum.
     BadIp,
-    /// Packet to be routed, with a source or destination address that is invalid on a wire.
+    /// Packet to be routed whose source or destination address is invalid on a wire.
     Martian,
     /// Packet whose route is a blackhole.
     Blackhole,
@@ -41,44 +41,44 @@ pub enum DropReason {
     Unroutable,
     /// Frame from the host that only the switch may send: MAC control, or LLDP unless the host runs it.
     HostControl,
-    /// The only destination has no link, or lost it while the frame was queued.
+    /// Frame whose only destination has no link, or lost it while the frame was queued.
     LinkDown,
 
-    /// Ingress memory of a lossy class exhausted.
+    /// Frame of a lossy class whose ingress memory is exhausted.
     IngressFull,
-    /// Headroom of a lossless class exhausted: the peer did not obey in time.
+    /// Frame of a lossless class whose headroom is exhausted: the peer did not obey in time.
     HeadroomExhausted,
-    /// Egress queue full.
+    /// Frame whose egress queue is full.
     EgressFull,
-    /// Outbox to the worker of the egress port full.
+    /// Frame whose outbox to the worker of its egress port is full.
     HandoverFull,
-    /// No slot in the store for another port's copy, no room for a tag, or too many copies of floods
+    /// Frame without a slot for its copy, without room for a tag, or beyond the limit of copies
     /// ([`crate::settings::FLOOD_COPIES_MAX`]).
     NoFrames,
-    /// Packet to a neighbour of unknown address: lossless and without an answer in time, or lossy and beyond the punt
+    /// Packet whose neighbour's address is unknown: lossless and unanswered in time, or lossy and beyond the punt
     /// rate.
     Unresolved,
     /// Frame for the host beyond the port's punt rate ([`crate::settings::PuntLimit`]).
     PuntLimit,
-    /// Frame for the host, which accepts frames too slowly.
+    /// Frame for the host while the queue to the host is full.
     PuntFull,
-    /// Frame from the host beyond the limit of queued frames at its port ([`crate::settings::HOST_FRAMES_MAX`]), or
-    /// to a port of a VLAN that has long been paused.
+    /// Frame from the host beyond its port's limit of queued frames ([`crate::settings::HOST_FRAMES_MAX`]), or to a
+    /// VLAN's port that has long been paused.
     HostLimit,
-    /// Egress queue congested, and the frame cannot be marked (WRED).
+    /// Frame dropped early at a congested egress queue because it cannot be marked (WRED).
     EarlyDrop,
-    /// The watchdog gave up a class that was paused for too long.
+    /// Frame of a class that the watchdog gave up after a pause storm began.
     PausedDiscard,
-    /// Flood at a paused port, while floods of its ingress port already fill their share at paused ports.
+    /// Flooded frame for a paused port, where floods of its ingress port already fill their share.
     FloodPaused,
 }
 
-/// Meaning of a drop.
+/// Meaning of a drop for losslessness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropKind {
     /// Bridging rules, the configuration, or missing links allow no egress port.
     Filtered,
-    /// Forwardable frame dropped because room, time or the link was missing.
+    /// Drop of a forwardable frame because room, time or the link was missing.
     Lost,
 }
 
@@ -116,11 +116,10 @@ xoff_wire::named! { DropReason {
 } }
 
 impl DropReason {
-    /// Returns the kind of the drop: the only place that decides which drops break the promise ([`DropKind::Lost`]).
+    /// Returns the kind of the drop. Nothing else decides which drops break losslessness ([`DropKind::Lost`]).
     #[must_use]
     pub const fn kind(self) -> DropKind {
         match self {
-            // The frame is broken, or its port does not admit it.
             DropReason::Malformed
             | DropReason::TooLong
             | DropReason::NotAdmitted
@@ -129,34 +128,26 @@ impl DropReason {
             | DropReason::OtherStation
             | DropReason::BadIp
             | DropReason::Martian
-            // Bridging or routing rules allow no egress port, independent of room.
             | DropReason::Hairpin
             | DropReason::Isolated
             | DropReason::NoDestination
             | DropReason::NoRouter
             | DropReason::Blackhole
             | DropReason::Unroutable
-            // The operator configured the limit against floods and loops.
             | DropReason::StormLimit
             | DropReason::Loop
-            // The host may not send such a frame.
             | DropReason::HostControl => DropKind::Filtered,
-            // The egress port lost its link.
             DropReason::LinkDown
-            // A queue or table of the switch had no room.
             | DropReason::IngressFull
             | DropReason::HeadroomExhausted
             | DropReason::EgressFull
             | DropReason::HandoverFull
             | DropReason::NoFrames
             | DropReason::EarlyDrop
-            // The neighbour did not answer address resolution.
             | DropReason::Unresolved
-            // The switch's own limits on frames to or from the host applied.
             | DropReason::PuntLimit
             | DropReason::PuntFull
             | DropReason::HostLimit
-            // The class was paused for too long.
             | DropReason::PausedDiscard
             | DropReason::FloodPaused => DropKind::Lost,
         }
@@ -164,7 +155,7 @@ impl DropReason {
 }
 
 impl DropKind {
-    /// Returns the name in metrics.
+    /// Returns the name of the kind in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -178,10 +169,9 @@ impl DropKind {
 mod tests {
     use super::*;
 
-    /// Forces the author of a new reason to decide whether it breaks the promise.
     // proves: verdict
     #[test]
-    fn lost_drop_reasons_are_listed() {
+    fn filtered_drop_reasons_match_explicit_list() {
         let filtered = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Filtered);
         let names: Vec<&str> = filtered.map(DropReason::name).collect();
         let expected = "malformed too_long not_admitted reserved_vid not_member hairpin isolated no_destination storm_limit loop \

@@ -1,28 +1,27 @@
-//! Headroom: the room beyond XOFF for frames that arrive after the switch decided to pause.
+//! Headroom: room beyond XOFF for frames that arrive after the switch decided to pause.
 //!
-//! A sum of upper bounds, one per cause of delay (802.1Q annex on PFC headroom, plus delays of software), in bytes as
-//! buffers count them. It is the maximum that an obedient peer sends past XOFF. In order of time:
+//! A sum of upper bounds, one per cause of delay (802.1Q annex on PFC headroom, plus delays of software). An obedient
+//! peer sends at most that much past XOFF. In order of time:
 //!
 //! | term | why bytes arrive meanwhile |
 //! |---|---|
-//! | `crossing_frame` | the frame that takes the count over XOFF counts whole |
-//! | `loop_gap` | the port is not polled until the loop comes round: at worst after a stall |
-//! | `tx_backlog` | the PFC frame waits behind frames committed to the driver |
-//! | `delaying_frame` | the frame on the wire cannot be cut short, and the PFC frame takes its own time |
+//! | `crossing_frame` | the frame that crosses XOFF counts whole |
+//! | `loop_gap` | the port is polled once per loop, at worst after a stall |
+//! | `tx_backlog` | the PFC frame waits behind frames in the driver |
+//! | `delaying_frame` | the frame on the wire is finished, then the PFC frame sent |
 //! | `cable` | the PFC frame travels to the peer, and the peer's last bits travel back |
 //! | `peer_response` | the peer may take this long to stop |
-//! | `peer_backlog` | a software peer has handed frames to its driver, and may run ahead of its rate |
+//! | `peer_backlog` | a software peer has frames in its driver, and may run ahead of its rate |
 //! | `peer_frame` | the peer finishes the frame that it has begun |
 
 use xoff_wire::units::{BitRate, Bytes, Nanos, QUANTUM_BITS, TAGS};
 
-/// Length in bytes without FCS.
 const PFC_FRAME: u32 = 60;
-/// Delay of fibre and copper per metre, rounded up from 4.9 ns.
+/// Delay of fibre and copper, rounded up from 4.9.
 const CABLE_NANOS_PER_METRE: u64 = 5;
 
-/// Maximum time from the last bit of a pause frame to the start of the peer's last frame: Mb/s, quanta (802.3
-/// 31B.3.7). A speed between two rows takes the row above.
+/// Maximum time from the end of a pause frame to the start of the peer's last frame: (Mb/s, quanta) (802.3 31B.3.7).
+/// A rate between two rows has the value of the higher row.
 const RESPONSE_QUANTA: [(u64, u64); 8] = [
     (100, 1),
     (1_000, 2),
@@ -39,21 +38,21 @@ const RESPONSE_QUANTA: [(u64, u64); 8] = [
 pub struct Link {
     /// Line rate.
     pub speed: BitRate,
-    /// Longest frame in bytes without FCS; [`TAGS`] may come on top.
+    /// Longest frame in bytes, without FCS and without tags of up to [`TAGS`] bytes.
     pub mtu_frame: u32,
     /// Delay of the cable in one direction; see [`cable_delay`].
     pub cable: Nanos,
     /// Longest time between two polls of the port.
     pub loop_gap: Nanos,
-    /// Maximum bytes (layer 1) that the driver holds ahead of a PFC frame.
+    /// Maximum bytes (layer 1) in the driver ahead of a PFC frame.
     pub commit: Bytes,
-    /// Maximum time for the peer to stop; see [`standard_response`].
+    /// Maximum time until the peer stops; see [`standard_response`].
     pub peer_response: Nanos,
     /// Bytes that a software peer may send ahead of its rate; zero for hardware.
     pub peer_backlog: Bytes,
 }
 
-/// Headroom of one (port, class) by term; see the module's table.
+/// Headroom of one class on one port, by the terms of the module's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // explained by the module's table
 pub struct Headroom {
@@ -84,7 +83,7 @@ impl Headroom {
         }
     }
 
-    /// Returns the terms with their names, in order of time.
+    /// Returns the terms and their names, in order of time.
     #[must_use]
     pub const fn terms(&self) -> [(&'static str, Bytes); 8] {
         [
@@ -106,7 +105,7 @@ impl Headroom {
     }
 }
 
-/// Returns the maximum time in which a standard peer stops at `speed`.
+/// Returns the maximum time in which a peer stops by the standard, at line rate `speed`.
 #[must_use]
 pub fn standard_response(speed: BitRate) -> Nanos {
     speed.time_of(Bytes(response_quanta(speed) * QUANTUM_BITS / 8))
@@ -178,8 +177,7 @@ mod tests {
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
     }
 
-    /// Returns the final occupancy if the peer sends back to back until it obeys, nothing leaves, and every delay
-    /// is at its maximum. Times are in picoseconds.
+    /// Returns the final occupancy if nothing leaves, every delay is maximal, and the peer sends until it obeys.
     fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
         let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
         let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;
@@ -191,13 +189,13 @@ mod tests {
         let ahead = u128::from(link.commit.0) * 8 * bit_ps + on_line(link.mtu_frame + TAGS);
         let received = noticed + ahead + on_line(PFC_FRAME) + nanos(link.cable);
         let stops = received + nanos(link.peer_response);
-        let sent = stops / frame + 1; // the last frame begins just then
+        let sent = stops / frame + 1; // the last frame begins when the peer stops
         u64::try_from(sent).unwrap() * Bytes::of_frame(frame_len).0
     }
 
     explore! {
         #[test]
-        fn obedient_peer_nearly_fills_headroom(
+        fn obedient_peer_fills_but_never_exceeds_headroom(
             gbps in prop::sample::select(vec![1, 10, 25, 40, 100]),
             mtu_frame in prop::sample::select(vec![256_u32, 1514, 9014]),
             small in any::<bool>(),
@@ -219,11 +217,11 @@ mod tests {
             let frame_len = if small { 60 } else { mtu_frame + TAGS };
             let room = xoff + Headroom::of(&link).total().0;
             let held = held_at_worst(&link, Bytes(xoff), frame_len);
-            prop_assert!(held <= room, "{} of {}", held, room);
+            prop_assert!(held <= room, "peer sent {} bytes into a room of {}", held, room);
             if !small {
                 let frame = Bytes::of_frame(frame_len).0;
-                let counted = room * frame / Bytes::on_line(frame_len).0; // buffers do not hold preambles and gaps
-                prop_assert!(held + 3 * frame >= counted, "{} of {}", held, counted);
+                let counted = room * frame / Bytes::on_line(frame_len).0; // buffers count no preambles and gaps
+                prop_assert!(held + 3 * frame >= counted, "peer filled only {} of {} bytes", held, counted);
             }
         }
     }

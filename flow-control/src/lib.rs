@@ -1,15 +1,15 @@
 //! Flow control of a switch: buffers, pauses, policies and congestion points, without frames, I/O, clock or threads.
 //!
-//! A driver counts frames in a [`buffer`] and reports events to a [`policy`]. The policy answers with intents
+//! The dataplane counts frames in a [`buffer`] and reports events to a [`policy`]. The policy answers with intents
 //! ([`decision`]), which [`pause`] keeps alive at the peer.
 //!
 //! ```text
 //!   settings, headroom           settings of a switch; room above XOFF for a link
 //!   counters, cause, drop_reason, punt_reason    exported values, which decide nothing
-//!   classify, buffer, occupancy  the class of a frame; the bytes of each queue
+//!   classify, buffer, occupancy  class of a frame; bytes of each queue
 //!   policy, decision             events and occupancies in, intents out
-//!   pause, watchdog              held peers, obeyed pauses and rates, storms
-//!   congestion                   QCN and ECN; the rate limiter of a station
+//!   pause, watchdog              pauses and rates, sent and obeyed; pause storms
+//!   congestion                   QCN and ECN; rate limiter of a station
 //! ```
 
 #![forbid(unsafe_code)]

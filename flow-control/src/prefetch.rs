@@ -1,6 +1,4 @@
-//! Prefetching of data needed soon and not cached: the frame behind the departing one, or the next port's state.
-//!
-//! On processors other than x86 and ARM it does nothing.
+//! Prefetching of data that are needed soon but not cached. On processors other than x86 and ARM it does nothing.
 
 /// Prefetches the cache line in which `it` begins.
 #[inline]

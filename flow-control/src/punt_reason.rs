@@ -1,31 +1,32 @@
 //! Reasons to punt a frame: to hand it to the host instead of forwarding it.
 
-/// Reason for which a frame takes the slow path.
+/// Reason for which a frame is handed to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PuntReason {
-    /// LLDP to the nearest bridge.
+    /// LLDP frame to the nearest bridge.
     Lldp,
-    /// ARP at a router interface.
+    /// ARP frame at a router interface.
     Arp,
-    /// Group address at a router interface: routing protocols, neighbour discovery.
+    /// Frame to a group address at a router interface: routing protocols, neighbour discovery.
     Group,
-    /// Packet to the router itself, or to a link-local scope.
+    /// Packet to the router itself, or to or from a link-local address.
     Local,
     /// Packet to be routed whose hop limit has expired.
     HopLimit,
-    /// Packet to be routed with options for routers.
+    /// Packet to be routed with IP options for routers.
     Options,
     /// Packet to be routed that exceeds the MTU of its route.
     TooBig,
-    /// Packet to be routed to a neighbour of unknown address.
+    /// Packet to be routed to a neighbour whose MAC address is unknown.
     Unresolved,
-    /// Packet to be routed without a route.
+    /// Packet to be routed for which there is no route.
     NoRoute,
-    /// Packet to be routed by an interface of the host that does not belong to the switch.
+    /// Packet to be routed out of an interface of the host that is not the switch's.
     Elsewhere,
-    /// Frame to the router that is not IP.
+    /// Frame to the router that is neither IP nor ARP.
     Other,
-    /// Copy of a lossless frame held for its neighbour; the host resolves the address and must not forward the copy.
+    /// Copy of a lossless packet that waits for its neighbour's address; the host must resolve it, and not forward
+    /// the copy.
     Resolve,
 }
 
@@ -45,7 +46,7 @@ xoff_wire::named! { PuntReason {
 } }
 
 impl PuntReason {
-    /// Returns whether the packet is routed for someone else; any sender can cause many of these.
+    /// Returns whether the packet is to be routed to someone else; any sender can cause many of these.
     #[must_use]
     pub const fn is_transit(self) -> bool {
         match self {
