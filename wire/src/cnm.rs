@@ -1,8 +1,8 @@
 //! Congestion notification message (CNM; 802.1Qau, now 802.1Q clauses 30 to 33).
 //!
-//! A CNM carries the VLAN tag and CN-TAG of the sampled frame, so that it reaches the sending station and its
-//! limiter. Every reason to refuse one is a [`CnmError`] and a counter. Reserved bits and padding are ignored. The
-//! encapsulated MSDU begins with the EtherType after the tags, as a bridge's service data unit (802.1AC).
+//! A CNM has the VLAN tag and CN-TAG of the sampled frame, so that it reaches the rate limiter at the sender. Every
+//! reason to refuse a CNM is a [`CnmError`] with a counter. Reserved bits and padding are ignored. The encapsulated
+//! MSDU begins with the EtherType after the tags (802.1AC).
 
 use pnet_packet::ethernet::EtherType;
 
@@ -12,25 +12,24 @@ use crate::units::{Class, MacAddr};
 
 /// EtherType of a CNM.
 pub const CNM: EtherType = EtherType(0x22e7);
-/// Maximum bytes of the sampled frame in a CNM.
+/// Maximum bytes of the sampled frame that a CNM carries.
 pub const MSDU_MAX: usize = MSDU_MAX_U8 as usize;
 const MSDU_MAX_U8: u8 = 64;
 /// Maximum length of a CNM frame in bytes without FCS.
 pub const LEN_MAX: usize = 22 + field::MSDU + MSDU_MAX;
-/// Minimum length of an Ethernet frame without FCS; shorter CNMs are padded.
 const LEN_MIN: usize = 60;
-/// Maximum quantized feedback.
+/// Maximum quantized feedback, which has six bits.
 pub const FEEDBACK_MAX: u8 = 63;
 
 mod field {
     use std::ops::Range;
 
-    /// Version (4 bits), reserved (6), quantized feedback (6).
+    /// Version (4 bits), reserved bits (6), quantized feedback (6).
     pub const FEEDBACK: Range<usize> = 0..2;
     pub const CONGESTION_POINT: Range<usize> = 2..10;
     pub const Q_OFFSET: Range<usize> = 10..12;
     pub const Q_DELTA: Range<usize> = 12..14;
-    /// Encapsulated priority, in the top three bits.
+    /// Priority of the sampled frame, in the top three bits.
     pub const PRIORITY: Range<usize> = 14..16;
     pub const DESTINATION: Range<usize> = 16..22;
     pub const MSDU_LEN: Range<usize> = 22..24;
@@ -42,9 +41,9 @@ mod field {
 pub struct Cnm {
     /// Quantized feedback, 0..=63.
     pub feedback: u8,
-    /// Unique among all congestion points.
+    /// Identifier of the congestion point.
     pub congestion_point: CongestionPointId,
-    /// Queue length minus its set point, in units of 64 bytes.
+    /// Queue length minus set point, in units of 64 bytes.
     pub q_offset: i16,
     /// Growth since the previous sample, in units of 64 bytes.
     pub q_delta: i16,
@@ -52,7 +51,7 @@ pub struct Cnm {
     pub priority: Class,
     /// Destination of the sampled frame.
     pub destination: MacAddr,
-    /// Sampled frame from the EtherType after its tags on.
+    /// First bytes of the sampled frame, from the EtherType after its tags on.
     pub msdu: Msdu,
 }
 
@@ -60,23 +59,23 @@ pub struct Cnm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CongestionPointId(pub [u8; 8]);
 
-/// First bytes of a frame's MSDU, at most [`MSDU_MAX`].
+/// First bytes of a frame after its tags (MSDU), at most [`MSDU_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Msdu {
     bytes: [u8; MSDU_MAX],
     len: u8,
 }
 
-/// Addresses of a CNM, and the tags of the sampled frame.
+/// Addresses and tags of a CNM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Source of the sampled frame.
+    /// Destination: the source of the sampled frame.
     pub dst: MacAddr,
-    /// Address of the congestion point.
+    /// Source: the congestion point.
     pub src: MacAddr,
-    /// VLAN tag of the sampled frame.
+    /// VLAN tag, copied from the sampled frame.
     pub tag: Option<Tci>,
-    /// CN-TAG of the sampled frame.
+    /// CN-TAG, copied from the sampled frame.
     pub cn_tag: Option<CnTag>,
 }
 
@@ -87,28 +86,28 @@ pub struct CnmFrame {
     len: usize,
 }
 
-/// Reason for which a CNM has no effect.
+/// Reason for which a received CNM has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CnmError {
-    /// Group address as destination.
-    #[error("a CNM to a group address")]
+    /// CNM to a group address.
+    #[error("the CNM is addressed to a group")]
     GroupAddress,
-    /// Less than the 24 bytes that every CNM has.
-    #[error("a CNM of less than 24 bytes")]
+    /// CNM of less than 24 bytes.
+    #[error("the CNM has less than 24 bytes")]
     Truncated,
-    /// Version other than 0.
-    #[error("a CNM of a version other than 0")]
+    /// CNM with another version than 0.
+    #[error("the CNM has another version than 0")]
     UnknownVersion,
-    /// Encapsulated MSDU of more than 64 bytes.
-    #[error("a CNM that carries an MSDU of more than 64 bytes")]
+    /// CNM with an MSDU of more than 64 bytes.
+    #[error("the CNM carries an MSDU of more than 64 bytes")]
     MsduTooLong,
-    /// Encapsulated MSDU beyond the end of the frame.
-    #[error("a CNM that ends within the MSDU that it carries")]
+    /// CNM with an MSDU beyond the end of the frame.
+    #[error("the CNM ends within the MSDU that it carries")]
     MsduTruncated,
 }
 
 impl CongestionPointId {
-    /// Returns the identifier of `class` at a port.
+    /// Returns the identifier for `class` at the port with address `port`.
     #[must_use]
     pub const fn new(port: MacAddr, class: Class) -> CongestionPointId {
         let [a, b, c, d, e, f] = port.0;
@@ -127,7 +126,7 @@ impl Msdu {
         msdu
     }
 
-    /// Returns the bytes.
+    /// Returns the first bytes of the MSDU.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
@@ -170,7 +169,7 @@ impl Cnm {
     /// Parses a frame for which [`Cnm::is_cnm`] holds.
     ///
     /// # Errors
-    /// Returns the reason if the frame must have no effect.
+    /// Returns why the CNM must have no effect.
     pub fn parse(header: &Header, head: &[u8]) -> Result<Cnm, CnmError> {
         if header.dst.is_group() {
             return Err(CnmError::GroupAddress);

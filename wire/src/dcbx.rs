@@ -1,9 +1,8 @@
-//! DCBX (IEEE 802.1Qaz), TLVs of [`super::lldp`]: paused classes (PFC), shares of the line (ETS), classes of
-//! applications.
+//! DCBX (IEEE 802.1Qaz): TLVs of [`super::lldp`] about PFC, shares of the line (ETS), and classes of applications.
 
 use crate::units::{CLASSES, Class, ClassSet};
 
-/// Organization (IEEE 802.1) and subtype of each TLV.
+/// Organization (IEEE 802.1) and subtype of each DCBX TLV.
 pub(super) const ETS: [u8; 4] = [0x00, 0x80, 0xc2, 9];
 pub(super) const ETS_RECOMMENDATION: [u8; 4] = [0x00, 0x80, 0xc2, 0xa];
 pub(super) const PFC: [u8; 4] = [0x00, 0x80, 0xc2, 0xb];
@@ -13,26 +12,26 @@ const WILLING: u8 = 1 << 7;
 /// In ETS: a credit-based shaper is supported. In PFC: the port cannot bypass MACsec.
 const SECOND: u8 = 1 << 6;
 
-/// Transmission selection algorithms.
+/// Codes of transmission selection algorithms.
 pub mod algorithm {
     /// Strict priority.
     pub const STRICT: u8 = 0;
-    /// Share of the line.
+    /// Share of the line (ETS).
     pub const ETS: u8 = 2;
 }
 
-/// Shares of the line, current or recommended.
+/// Shares of the line by traffic class, current or recommended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ets {
-    /// True if the sender adopts the peer's recommendation.
+    /// True if the sender adopts its peer's recommendation.
     pub willing: bool,
     /// True if a credit-based shaper is supported.
     pub credit_based: bool,
-    /// Supported traffic classes; zero: eight.
+    /// Number of supported traffic classes; zero: eight.
     pub classes_max: u8,
-    /// Traffic class of each priority, 0..=15.
+    /// Traffic class (0..=15) of each priority.
     pub traffic_class: [u8; CLASSES],
-    /// Percent of the line by traffic class.
+    /// Share of the line in percent, by traffic class.
     pub bandwidth: [u8; CLASSES],
     /// Transmission selection [`algorithm`] by traffic class.
     pub algorithm: [u8; CLASSES],
@@ -63,7 +62,7 @@ impl Ets {
         bytes
     }
 
-    /// Returns the percent of the line of each priority; `None` for other algorithms than ETS.
+    /// Returns each priority's share of the line in percent; `None` without ETS.
     #[must_use]
     pub fn shares(&self) -> [Option<u8>; CLASSES] {
         self.traffic_class.map(|class| {
@@ -74,12 +73,12 @@ impl Ets {
     }
 }
 
-/// State of PFC.
+/// PFC settings that a station announces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PfcState {
-    /// True if the sender adopts the peer's classes.
+    /// True if the sender adopts its peer's classes.
     pub willing: bool,
-    /// True if pauses bypass MACsec and overtake frames to be encrypted.
+    /// True if pauses bypass MACsec and overtake frames that wait for encryption.
     pub bypasses_macsec: bool,
     /// Maximum classes with PFC, 0..=15; zero: any number.
     pub capability: u8,
@@ -104,7 +103,7 @@ impl PfcState {
     }
 }
 
-/// Fields that identify an [`Application`].
+/// Codes of fields that identify an [`Application`].
 pub mod selector {
     /// EtherType.
     pub const ETHER_TYPE: u8 = 1;
@@ -114,19 +113,19 @@ pub mod selector {
     pub const DSCP: u8 = 5;
 }
 
-/// Application with its class.
+/// Application and its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Application {
     /// Class of the application.
     pub class: Class,
-    /// Identifying field, 0..=7: a [`selector`].
+    /// Code of the identifying field: a [`selector`].
     pub selector: u8,
-    /// Value of that field.
+    /// Value of the identifying field.
     pub protocol: u16,
 }
 
 impl Application {
-    /// Encodes the entry.
+    /// Encodes the entry of a TLV.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 3] {
         let [high, low] = self.protocol.to_be_bytes();
@@ -139,21 +138,20 @@ impl Application {
     }
 }
 
-/// List of [`Application`]s.
+/// List of [`Application`]s in a TLV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Applications<'a>(&'a [[u8; 3]]);
 
 impl<'a> Applications<'a> {
-    /// Maximum entries of one TLV.
+    /// Maximum entries in one TLV.
     pub const MOST: usize = (511 - 5) / 3;
 
-    /// Wraps encoded entries.
+    /// Wraps a list of encoded entries.
     #[must_use]
     pub const fn new(list: &'a [[u8; 3]]) -> Applications<'a> {
         Applications(list)
     }
 
-    /// Parses a list after its reserved byte.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Applications<'a>> {
         let (list, rest) = bytes.get(1..)?.as_chunks();
         rest.is_empty().then_some(Applications(list))
@@ -163,7 +161,7 @@ impl<'a> Applications<'a> {
         self.0.as_flattened()
     }
 
-    /// Returns the entries in order.
+    /// Returns the applications in order.
     pub fn iter(self) -> impl Iterator<Item = Application> + use<'a> {
         self.0.iter().map(|bytes| Application::read(*bytes))
     }

@@ -1,6 +1,6 @@
-//! DSCP of an IP packet, rewritten in place.
+//! Rewriting of the DSCP in an IP packet.
 //!
-//! The IPv4 checksum is updated incrementally (RFC 1624): the receiver still detects a wrong one.
+//! The IPv4 checksum is updated incrementally (RFC 1624), so that the receiver still detects a wrong one.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -9,12 +9,12 @@ use super::header::Header;
 mod field {
     use std::ops::Range;
 
-    /// The checksum word that contains DSCP.
+    /// Offset of the word that contains the DSCP.
     pub const FIRST_WORD: Range<usize> = 0..2;
     pub const CHECKSUM: Range<usize> = 10..12;
 }
 
-/// Writes the low six bits of `dscp` into a frame with a DSCP; others stay unchanged.
+/// Sets the DSCP of a frame to the low six bits of `dscp`; a frame without one stays unchanged.
 pub fn set(head: &mut [u8], header: &Header, dscp: u8) {
     if header.dscp.is_none() {
         return;
@@ -63,7 +63,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn ipv4_dscp_change_updates_checksum(
+        fn ipv4_dscp_rewrite_updates_checksum(
             rest in any::<[u8; 19]>(), tagged: bool, dscp in 0u8..64
         ) {
             let (mut bytes, l3) = ipv4_frame(rest, tagged);
@@ -75,11 +75,11 @@ mod tests {
             let ip = Ipv4Packet::new(&bytes[l3..]).unwrap();
             prop_assert_eq!(ip.get_checksum(), checksum(&ip));
             set(&mut bytes, &header, header.dscp.unwrap());
-            prop_assert_eq!(bytes, before, "back to the old DSCP");
+            prop_assert_eq!(bytes, before, "packet differs after the old DSCP was restored");
         }
 
         #[test]
-        fn ipv6_changes_dscp_only(rest in any::<[u8; 39]>(), low in 0u8..16, dscp in 0u8..64) {
+        fn ipv6_rewrite_changes_only_the_dscp(rest in any::<[u8; 39]>(), low in 0u8..16, dscp in 0u8..64) {
             let mut bytes = vec![2; 12];
             bytes.extend([0x86, 0xdd, 0x60 | low]);
             bytes.extend(rest);
@@ -88,7 +88,7 @@ mod tests {
             set(&mut bytes, &header, dscp);
             prop_assert_eq!(Header::parse(&bytes).unwrap().dscp, Some(dscp));
             let (old, new) = (Ipv6Packet::new(&before[14..]).unwrap(), Ipv6Packet::new(&bytes[14..]).unwrap());
-            prop_assert_eq!(old.get_traffic_class() & 3, new.get_traffic_class() & 3, "ECN");
+            prop_assert_eq!(old.get_traffic_class() & 3, new.get_traffic_class() & 3, "ECN bits changed");
             prop_assert_eq!(old.get_flow_label(), new.get_flow_label());
             set(&mut bytes, &header, header.dscp.unwrap());
             prop_assert_eq!(bytes, before);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_checksum_stays_wrong() {
+    fn wrong_ipv4_checksum_stays_wrong_after_rewrite() {
         let mut bytes = [0; 34];
         bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x00]);
         bytes[24..26].copy_from_slice(&[0x12, 0x34]);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn non_ip_frame_is_unchanged() {
+    fn dscp_rewrite_leaves_non_ip_frame_unchanged() {
         let mut bytes = [7; 64];
         let header = Header::parse(&bytes).unwrap();
         set(&mut bytes, &header, 46);

@@ -1,6 +1,7 @@
-//! Explicit congestion notification in the IP header (RFC 3168).
+//! Explicit congestion notification (ECN) in the IP header (RFC 3168).
 //!
-//! Marking changes ECT(0) or ECT(1) to CE. The IPv4 checksum is updated incrementally: a wrong one stays wrong.
+//! Marking changes ECT(0) or ECT(1) to CE. The IPv4 checksum is updated incrementally, so that a wrong one stays
+//! wrong.
 
 use pnet_packet::ethernet::EtherTypes;
 
@@ -12,11 +13,11 @@ const MASK: u8 = 0b11;
 /// Value of the two ECN bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
-    /// Not ECN-capable: 00, or no IP packet.
+    /// Not ECN-capable: bits 00, or not an IP packet.
     NotCapable,
-    /// ECN-capable, ECT(0) or ECT(1): 10 or 01.
+    /// ECN-capable, ECT(0) or ECT(1): bits 10 or 01.
     Capable,
-    /// Congestion experienced: 11.
+    /// Congestion experienced (CE): bits 11.
     Congested,
 }
 
@@ -81,13 +82,13 @@ mod tests {
             let mut expected = before;
             expected[l3 + 1] |= MASK;
             expected[l3 + 10..l3 + 12].copy_from_slice(&ip.get_checksum().to_be_bytes());
-            prop_assert_eq!(&bytes, &expected, "nothing else");
-            prop_assert!(!mark(&mut bytes, &header), "once");
+            prop_assert_eq!(&bytes, &expected, "mark changed more than ECN bits and checksum");
+            prop_assert!(!mark(&mut bytes, &header), "marked frame is marked again");
         }
 
         // proves: ecn
         #[test]
-        fn ipv6_changes_ecn_only(rest in any::<[u8; 39]>(), low in 0u8..16, ect in 1u8..=2) {
+        fn ipv6_mark_changes_only_the_ecn_bits(rest in any::<[u8; 39]>(), low in 0u8..16, ect in 1u8..=2) {
             let mut bytes = vec![2; 12];
             bytes.extend([0x86, 0xdd, 0x60 | low]);
             bytes.extend(rest);
@@ -103,7 +104,7 @@ mod tests {
 
         // proves: ecn
         #[test]
-        fn not_ect_frame_is_unchanged(mut bytes in frame_bytes()) {
+        fn frame_that_is_not_ecn_capable_is_never_marked(mut bytes in frame_bytes()) {
             let Ok(header) = Header::parse(&bytes) else { return Ok(()) };
             let before = bytes.clone();
             let was = get(&bytes, &header);

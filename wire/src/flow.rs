@@ -1,8 +1,8 @@
 //! Flow of a frame: frames of one flow keep their order and take one path.
 //!
 //! A flow is the 5-tuple of TCP or UDP over IPv4 or IPv6, else MAC addresses and EtherType. All fragments of a
-//! datagram count as ports 0, since at most the first carries ports. Packets with IPv6 extension headers are flows
-//! by address.
+//! datagram have ports 0, because at most the first carries ports. Packets with IPv6 extension headers are flows by
+//! MAC addresses.
 
 use pnet_packet::Packet;
 use pnet_packet::ethernet::{EtherType, EtherTypes};
@@ -13,7 +13,7 @@ use pnet_packet::ipv6::Ipv6Packet;
 use super::header::Header;
 use crate::units::MacAddr;
 
-/// Lower values are 802.3 lengths.
+/// Smallest EtherType; lower values are 802.3 lengths.
 const ETHER_TYPE_MIN: u16 = 0x0600;
 
 /// Key that all frames of a flow share.
@@ -53,7 +53,7 @@ pub enum FlowKey {
 }
 
 impl FlowKey {
-    /// Returns the flow of a frame with a parsed head.
+    /// Returns the flow of a frame with this header.
     #[must_use]
     pub fn of(header: &Header, head: &[u8]) -> FlowKey {
         let packet = header.payload(head);
@@ -65,7 +65,7 @@ impl FlowKey {
         by_address.unwrap_or_else(|| FlowKey::of_l2(header))
     }
 
-    /// Returns a well-mixed hash of the key, equal on all machines.
+    /// Returns a well-mixed hash of the key, identical on all machines.
     #[must_use]
     pub fn digest(&self) -> u64 {
         match *self {
@@ -141,7 +141,7 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-/// Mixes 64 bits by a bijection (the finalizer of splitmix64).
+/// Mixes 64 bits by a bijection (the last step of splitmix64).
 #[inline]
 #[must_use]
 pub const fn mix(word: u64) -> u64 {
@@ -169,7 +169,6 @@ mod tests {
         FlowKey::of(&Header::parse(bytes).unwrap(), bytes)
     }
 
-    /// Returns UDP over IPv4 with `options` words of options.
     fn ipv4_udp(tagged: bool, options: u8, fragment: (u8, u16), ports: [u16; 2]) -> Vec<u8> {
         let mut bytes = vec![0; 120];
         let mut l3 = 14;
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn udp_over_ipv4_with_and_without_tag_and_options() {
+    fn ipv4_udp_flow_ignores_tag_and_ip_options() {
         for tagged in [false, true] {
             for options in 0..=10 {
                 let bytes = ipv4_udp(tagged, options, (0, 0), [49152, 4791]);
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn udp_over_ipv6() {
+    fn ipv6_udp_flow_has_addresses_and_ports() {
         let mut bytes = vec![0; 62];
         MutableEthernetPacket::new(&mut bytes).unwrap().set_ethertype(EtherTypes::Ipv6);
         let mut ip = MutableIpv6Packet::new(&mut bytes[14..]).unwrap();
@@ -236,29 +235,39 @@ mod tests {
         ip.set_source([1, 2, 3, 4, 5, 6, 7, 8].into());
         ip.set_destination([8, 7, 6, 5, 4, 3, 2, 1].into());
         bytes[54..58].copy_from_slice(&[0x12, 0x34, 0x56, 0x78]);
-        let FlowKey::V6 { protocol: 17, ports, src, dst } = key(&bytes) else { panic!("no V6 key") };
+        let FlowKey::V6 { protocol: 17, ports, src, dst } = key(&bytes) else {
+            panic!("flow of UDP over IPv6 is not `V6`")
+        };
         assert_eq!(ports, [0x1234, 0x5678]);
         assert_eq!((&src[..4], &dst[12..]), (&[0, 1, 0, 2][..], &[0, 2, 0, 1][..]));
-        bytes[20] = 0; // hop-by-hop options, which are not parsed
+        bytes[20] = 0; // hop-by-hop options instead of UDP
         assert!(matches!(key(&bytes), FlowKey::L2 { ether_type: 0x86dd, .. }));
     }
 
     #[test]
-    fn other_frames_use_addresses_and_ether_type() {
+    fn other_frames_are_flows_by_mac_and_ether_type() {
         let mut bytes = ipv4_udp(false, 0, (0, 0), [5, 6]);
         bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
         let (dst, src) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
         bytes[23] = 1; // ICMP
         assert_eq!(key(&bytes), FlowKey::L2 { src, dst, ether_type: 0x0800 });
         bytes[23] = 17;
-        assert_eq!(key(&bytes[..37]), FlowKey::L2 { src, dst, ether_type: 0x0800 }, "ports cut off");
+        assert_eq!(
+            key(&bytes[..37]),
+            FlowKey::L2 { src, dst, ether_type: 0x0800 },
+            "truncated ports are part of the flow"
+        );
         assert_eq!(key(&bytes[..38]), v4([5, 6]));
         bytes[12..14].copy_from_slice(&[0x00, 0x40]);
-        assert_eq!(key(&bytes), FlowKey::L2 { src, dst, ether_type: 0 }, "an 802.3 length");
+        assert_eq!(
+            key(&bytes),
+            FlowKey::L2 { src, dst, ether_type: 0 },
+            "an 802.3 length counts as EtherType"
+        );
     }
 
     #[test]
-    fn flow_digests_are_stable_and_even() {
+    fn flow_digests_are_stable_and_spread_evenly() {
         assert_eq!(v4([1, 2]).digest(), v4([1, 2]).digest());
         let digests: Vec<u64> = (0..4096).map(|port| v4([port, 4791]).digest()).collect();
         assert_eq!(digests.iter().collect::<HashSet<_>>().len(), 4096);
@@ -266,14 +275,14 @@ mod tests {
             for path in 0..paths {
                 let share = digests.iter().filter(|&&digest| digest % paths == path).count() as u64;
                 let even = 4096 / paths;
-                assert!(share.abs_diff(even) < even / 5, "{share} of 4096 on path {path} of {paths}");
+                assert!(share.abs_diff(even) < even / 5, "{share} of 4,096 flows on path {path} of {paths}");
             }
         }
     }
 
     explore! {
         #[test]
-        fn arbitrary_frames_have_a_flow(bytes in frame_bytes()) {
+        fn flow_of_arbitrary_frame_is_deterministic(bytes in frame_bytes()) {
             if let Ok(header) = Header::parse(&bytes) {
                 prop_assert_eq!(FlowKey::of(&header, &bytes), FlowKey::of(&header, &bytes.clone()));
             }

@@ -1,7 +1,7 @@
-//! GFC extension of PFC: the rate at which a peer may send each class.
+//! GFC extension of PFC: the rates at which a peer may send its classes.
 //!
-//! Gentle Flow Control (Qian et al., SIGCOMM 2019) sends a step of the rates C/2^k; this format is xoff's own. A
-//! PFC frame without classes has rates in its padding:
+//! Gentle Flow Control (Qian et al., SIGCOMM 2019) sends a step k of the rates C/2^k, where C is the line rate. This
+//! format is xoff's own: a PFC frame without classes has rates in its padding.
 //!
 //! | offset | field | value |
 //! |---|---|---|
@@ -9,10 +9,10 @@
 //! | 38 | vector | bit n: the frame sets the rate of class n |
 //! | 39 | reserved | 0 on send, ignored on receive |
 //! | 40+n | step, n = 0..=7 | k of class n: it may send C/2^k, 0..=16; 0 ends the limit |
-//! | 48-49 | time | quanta of 512 bit times for which that holds; 0 ends the limit |
+//! | 48-49 | time | quanta until the limits expire; 0 ends the limits |
 //!
-//! A peer without the extension reads a PFC frame that pauses nothing; plain PFC stops it at XOFF. As in PFC, the
-//! last value wins, and a value without refresh expires.
+//! For a peer without the extension, the frame pauses nothing. As in PFC, the last value wins, and a limit without
+//! refresh expires.
 
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta, RateStep};
@@ -28,19 +28,19 @@ mod field {
 
 const MAGIC: [u8; 4] = *b"GFC1";
 
-/// Rates in a frame.
+/// Rate limits of classes in a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// Classes with a rate in the frame.
     pub classes: ClassSet,
-    /// Step by class; full for other classes.
+    /// Rate step of each class; full for classes not in the frame.
     pub steps: [RateStep; CLASSES],
-    /// Duration of the limits.
+    /// Time until the limits expire.
     pub time: Quanta,
 }
 
 impl Rates {
-    /// Adds a class.
+    /// Returns the rates with one more class.
     #[must_use]
     pub fn with(mut self, class: Class, step: RateStep) -> Rates {
         self.classes.insert(class);
@@ -48,7 +48,7 @@ impl Rates {
         self
     }
 
-    /// Parses the rates in a frame that was parsed as `pfc`; `None` without any.
+    /// Parses the rates in a frame that was parsed as `pfc`, if any.
     ///
     /// # Errors
     /// If the rates are malformed: the frame must change nothing.
@@ -69,7 +69,7 @@ impl Rates {
         pfc.classes.is_empty().then_some(rates)
     }
 
-    /// Encodes the frame.
+    /// Encodes the rates as a frame.
     #[must_use]
     pub fn encode(&self, src: MacAddr) -> [u8; LEN] {
         let mut bytes = MacControl::Pfc(Pfc::default()).encode(src);
@@ -111,35 +111,42 @@ mod tests {
     fn rate_frame_bytes_match_documentation() {
         let bytes = some().encode(SRC);
         assert_eq!(bytes[..18], MacControl::Pfc(Pfc::default()).encode(SRC)[..18]);
-        assert!(bytes[16..34].iter().all(|&byte| byte == 0), "a plain peer reads no class and no time");
+        assert!(
+            bytes[16..34].iter().all(|&byte| byte == 0),
+            "a peer without the extension reads a class or a time"
+        );
         assert_eq!(bytes[34..50], *b"GFC1\x88\0\0\0\0\x02\0\0\0\0\x12\x34");
         assert!(bytes[50..].iter().all(|&byte| byte == 0));
     }
 
     // proves: gfc
     #[test]
-    fn what_is_malformed_is_refused() {
+    fn malformed_rates_are_refused() {
         let good = some().encode(SRC);
         assert_eq!(parse(&good[..50]), Ok(Some(some())));
-        assert_eq!(parse(&good[..49]), Err(MacControlError::Rates), "ends before its time");
-        assert_eq!(parse(&good[..38]), Err(MacControlError::Rates), "nothing behind the magic");
-        assert_eq!(parse(&good[..37]), Ok(None), "no magic");
+        assert_eq!(parse(&good[..49]), Err(MacControlError::Rates), "truncated time is accepted");
+        assert_eq!(
+            parse(&good[..38]),
+            Err(MacControlError::Rates),
+            "frame that ends after its magic is accepted"
+        );
+        assert_eq!(parse(&good[..37]), Ok(None), "rates read without magic");
         let with = |at: usize, value: u8| {
             let mut bytes = good;
             bytes[at] = value;
             parse(&bytes)
         };
         assert_eq!(with(43, 16).map(|rates| rates.unwrap().steps[3]), Ok(RateStep::MAX));
-        assert_eq!(with(43, 17), Err(MacControlError::Rates), "slower than the slowest");
-        assert_eq!(with(42, 17), Ok(Some(some())), "of a class that is not named");
-        assert_eq!(with(39, 0xff), Ok(Some(some())), "reserved");
-        assert_eq!(with(17, 1), Err(MacControlError::Rates), "a pause and rates contradict each other");
-        assert_eq!(with(37, b'2'), Ok(None), "another extension");
+        assert_eq!(with(43, 17), Err(MacControlError::Rates), "step below the lowest rate is accepted");
+        assert_eq!(with(42, 17), Ok(Some(some())), "wrong step of a class that is not in the frame");
+        assert_eq!(with(39, 0xff), Ok(Some(some())), "reserved byte is not ignored");
+        assert_eq!(with(17, 1), Err(MacControlError::Rates), "frame with a pause and rates is accepted");
+        assert_eq!(with(37, b'2'), Ok(None), "another extension is read as rates");
     }
 
     explore! {
         #[test]
-        fn what_is_sent_is_what_is_received(vector: u8, steps: [u8; 8], time: u16) {
+        fn encoded_rates_are_parsed_unchanged(vector: u8, steps: [u8; 8], time: u16) {
             let step = |class: Class| RateStep::new(steps[class.index()] % 17).unwrap();
             let rates = Rates { time: Quanta(time), ..Rates::default() };
             let rates = ClassSet(vector).iter().fold(rates, |rates, class| rates.with(class, step(class)));
@@ -147,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_contents_are_read_or_refused(tail in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn rates_with_arbitrary_contents_are_parsed_or_refused(tail in prop::collection::vec(any::<u8>(), 0..40)) {
             let mut bytes = some().encode(SRC)[..38].to_vec();
             bytes.extend(tail);
             let read = parse(&bytes);

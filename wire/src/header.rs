@@ -1,15 +1,15 @@
-//! Head of a frame: addresses, VLAN tag, PCP and DSCP, parsed once.
+//! Header of a frame: addresses, VLAN tag, PCP and DSCP, parsed once.
 //!
-//! One 802.1Q tag is parsed, and one CN-TAG (802.1Qau) after it or in its place. An 802.1ad tag (0x88A8) is
-//! payload: such a frame counts as untagged and passes unchanged. MTUs do not count it. A frame with a broken IP
-//! header is not malformed, since bridges ignore IP: it has no DSCP.
+//! One 802.1Q tag is parsed, and one CN-TAG (802.1Qau) after it or in its place. An 802.1ad tag (0x88A8) is payload:
+//! such a frame counts as untagged. A frame with a broken IP header is well-formed, because bridges ignore IP, but
+//! has no DSCP.
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::cn_tag::{CN_TAG, CnTag};
 use crate::units::{Class, MacAddr};
 
-/// Offsets in an Ethernet frame; `TCI` and `TAGGED_*` apply behind an 802.1Q tag.
+/// Offsets and lengths in bytes; `TCI` and `TAGGED_*` apply behind an 802.1Q tag.
 pub mod field {
     use std::ops::Range;
 
@@ -56,7 +56,7 @@ pub struct Header {
     pub l3: u8,
 }
 
-/// Header offsets found by [`Header::parse`], cached so that [`Header::read`] need not parse again.
+/// Header offsets found by [`Header::parse`], cached for [`Header::read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     ether_type: EtherType,
@@ -64,7 +64,7 @@ pub struct Layout {
     parts: u8,
 }
 
-const _: () = assert!(size_of::<Layout>() == 4, "it travels with every frame");
+const _: () = assert!(size_of::<Layout>() == 4, "a layout has more than 4 bytes");
 
 impl Layout {
     /// Layout of a frame that was not parsed.
@@ -73,7 +73,6 @@ impl Layout {
     const TAG: u8 = 1;
     const CN_TAG: u8 = 2;
     const DSCP: u8 = 4;
-    /// Tag with a VID other than 0.
     const VID: u8 = 8;
 
     const fn has(self, part: u8) -> bool {
@@ -87,28 +86,28 @@ impl Layout {
         self.ether_type
     }
 
-    /// Returns whether there is an 802.1Q tag.
+    /// Returns whether the frame has an 802.1Q tag.
     #[inline]
     #[must_use]
     pub const fn has_tag(self) -> bool {
         self.has(Layout::TAG)
     }
 
-    /// Returns whether there is a CN-TAG.
+    /// Returns whether the frame has a CN-TAG.
     #[inline]
     #[must_use]
     pub const fn has_cn_tag(self) -> bool {
         self.has(Layout::CN_TAG)
     }
 
-    /// Returns whether there is an 802.1Q tag with a VID other than 0.
+    /// Returns whether the frame has a tag with a VID other than 0.
     #[inline]
     #[must_use]
     pub const fn names_vlan(self) -> bool {
         self.has(Layout::VID)
     }
 
-    /// Returns whether both have no 802.1Q tag, a priority tag, or a tag with a VLAN.
+    /// Returns whether both frames have no 802.1Q tag, a priority tag, or a tag with a VLAN.
     #[inline]
     #[must_use]
     pub const fn is_tagged_like(self, other: Layout) -> bool {
@@ -123,19 +122,19 @@ pub struct Tci(pub u16);
 /// Reason for which the head of a frame cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// End before the EtherType.
+    /// Frame that ends before its EtherType.
     #[error("the frame ends before its EtherType")]
     TooShort,
-    /// End within the 802.1Q tag.
+    /// Frame that ends within its 802.1Q tag.
     #[error("the frame ends within its 802.1Q tag")]
     TagTruncated,
-    /// End within the CN-TAG.
+    /// Frame that ends within its CN-TAG.
     #[error("the frame ends within its CN-TAG")]
     CnTagTruncated,
 }
 
 impl Header {
-    /// Parses at least the first `min(len, 96)` bytes of a frame.
+    /// Parses a frame; `head` is its first `min(len, 96)` bytes or more.
     ///
     /// # Errors
     /// If the Ethernet header is truncated.
@@ -174,8 +173,7 @@ impl Header {
         Layout { ether_type: self.ether_type, l3: self.l3, parts }
     }
 
-    /// Reads a head again that was [parsed](Header::parse) with this layout; the result for any other head is
-    /// arbitrary.
+    /// Reads a head that was [parsed](Header::parse) with this layout; the result for any other is arbitrary.
     #[inline]
     #[must_use]
     pub fn read(layout: Layout, head: &[u8]) -> Header {
@@ -201,8 +199,8 @@ impl Header {
         head.get(usize::from(self.l3)..).unwrap_or_default()
     }
 
-    /// Returns the bytes of tags that MTUs do not count ([`crate::units::TAGS`] at most): 802.1Q, 802.1ad, or both.
-    /// A CN-TAG counts, as in Linux devices.
+    /// Returns the length of tags that MTUs do not count: 802.1Q, 802.1ad, or both. MTUs count a CN-TAG, as in Linux
+    /// devices.
     #[inline]
     #[must_use]
     pub fn tags_len(&self, head: &[u8]) -> u8 {
@@ -255,7 +253,7 @@ impl Header {
     }
 }
 
-/// Returns the bytes at `at`, or zeros beyond the end.
+/// Returns `N` bytes from offset `at`, or zeros beyond the end.
 #[inline]
 fn part<const N: usize>(head: &[u8], at: usize) -> [u8; N] {
     head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
@@ -337,7 +335,7 @@ mod tests {
         };
         let mut cn_tag = None;
         if ether_type == EtherType(0x22e9) {
-            // pnet has no view of this tag.
+            // `pnet_packet` has no view of a CN-TAG.
             let words = payload.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]));
             let [rpid, next] = words.take(2).collect::<Vec<_>>()[..] else {
                 return Err(Malformed::CnTagTruncated);
@@ -382,24 +380,24 @@ mod tests {
 
     explore! {
         #[test]
-        fn parse_matches_views_on_truncated_frames(bytes in frame_bytes()) {
+        fn parse_matches_pnet_packet_on_truncated_frames(bytes in frame_bytes()) {
             prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
         }
 
         #[test]
-        fn read_repeats_parse(bytes in frame_bytes()) {
+        fn header_read_by_layout_equals_parsed_header(bytes in frame_bytes()) {
             if let Ok(header) = Header::parse(&bytes) {
                 prop_assert_eq!(Header::read(header.layout(), &bytes), header);
             }
         }
 
         #[test]
-        fn parse_matches_views_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
+        fn parse_matches_pnet_packet_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
             prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
         }
 
         #[test]
-        fn tci_packs_its_fields(pcp in 0u8..8, dei: bool, vid in 0u16..4096) {
+        fn tci_returns_the_fields_it_was_made_of(pcp in 0u8..8, dei: bool, vid in 0u16..4096) {
             let tci = Tci::new(Class::new(pcp).unwrap(), dei, vid);
             prop_assert_eq!((tci.pcp().get(), tci.dei(), tci.vid()), (pcp, dei, vid));
             prop_assert_eq!(tci.with_vid(7).with_pcp(Class::ALL[5]), Tci::new(Class::ALL[5], dei, 7));
@@ -407,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_headers_are_distinguished() {
+    fn truncated_header_and_truncated_tag_are_different_errors() {
         let mut untagged = [0u8; 14];
         untagged[12..].copy_from_slice(&[0x88, 0xb5]);
         assert_eq!(Header::parse(&untagged[..13]), Err(Malformed::TooShort));
@@ -422,7 +420,7 @@ mod tests {
 
     // proves: classification
     #[test]
-    fn cn_tag_is_skipped() {
+    fn cn_tag_is_parsed_and_skipped() {
         let ipv4 = [0x08, 0x00, 0x45, 26 << 2];
         for (tags, vlan) in [(&[][..], None), (&[0x81, 0x00, 0x60, 0x05], Some(Tci(0x6005)))] {
             let mut bytes = vec![2; 12];

@@ -4,7 +4,7 @@ use pnet_packet::ethernet::{EtherType, EtherTypes};
 
 use super::header::field::{IPV4_LEN, IPV6_LEN};
 
-/// Offsets (RFC 791).
+/// IPv4 offsets (RFC 791).
 mod ipv4 {
     pub const LENGTH: usize = 2;
     pub const FLAGS: usize = 6;
@@ -14,7 +14,7 @@ mod ipv4 {
     pub const DST: usize = 16;
 }
 
-/// Offsets (RFC 8200 section 3).
+/// IPv6 offsets (RFC 8200 section 3).
 mod ipv6 {
     pub const LENGTH: usize = 4;
     pub const NEXT_HEADER: usize = 6;
@@ -24,15 +24,15 @@ mod ipv6 {
     pub const HOP_BY_HOP: u8 = 0;
 }
 
-/// IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2) are never a source.
+/// Upper bits of IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2), which are never a source.
 const IPV4_MAPPED: u128 = 0xffff;
 
-/// IP address to look up.
+/// IPv4 or IPv6 address as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
-    /// IPv4.
+    /// IPv4 address.
     V4(u32),
-    /// IPv6.
+    /// IPv6 address.
     V6(u128),
 }
 
@@ -48,31 +48,31 @@ impl Address {
     }
 }
 
-/// Fields of a packet that a router needs.
+/// Header fields of a packet that a router needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Source address.
     pub src: Address,
     /// Destination address.
     pub dst: Address,
-    /// Length in bytes by its header, as MTUs count it.
+    /// Length in bytes by the packet's header, as MTUs count it.
     pub len: u32,
-    /// Routers that it may still pass, this one included.
+    /// Number of routers that may still forward the packet, this one included.
     pub hops_left: u8,
-    /// True if routers must process its options.
+    /// True if routers must process options of the packet.
     pub has_options: bool,
-    /// True if it must not leave this link: to a group, or from or to a link-local address.
+    /// True if the packet must not leave its link: to a group, or from or to a link-local address.
     pub stays_on_link: bool,
 }
 
 /// Reason for which a packet cannot be routed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unroutable {
-    /// Wrong version, truncation, or a wrong length or checksum.
-    #[error("the IP header is broken")]
+    /// Packet that is truncated, or has a wrong version, length or checksum.
+    #[error("the IP header is truncated, or has a wrong version, length or checksum")]
     Broken,
-    /// Source or destination invalid on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
-    #[error("the IP source or destination cannot be one of a packet on a wire")]
+    /// Packet with an address that is invalid on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
+    #[error("the IP source or destination address is invalid on a wire")]
     Martian,
 }
 
@@ -84,10 +84,10 @@ pub fn may_be_fragmented(ether_type: EtherType, head: &[u8]) -> bool {
 }
 
 impl Packet {
-    /// Reads the packet with `head`, in a frame with room for `room` bytes of it. Returns `None` if it is not IP.
+    /// Reads the packet at `head`, in a frame with room for `room` bytes of it. Returns `None` if it is not IP.
     ///
     /// # Errors
-    /// If no router may forward it.
+    /// If no router may forward the packet.
     #[inline]
     pub fn read(ether_type: EtherType, head: &[u8], room: usize) -> Option<Result<Packet, Unroutable>> {
         match ether_type {
@@ -130,7 +130,7 @@ impl Packet {
             return Err(Unroutable::Broken);
         }
         let [src, dst] = [ipv6::SRC, ipv6::DST].map(|at| be128(fixed, at));
-        let is_on_no_wire = |address: u128| address <= 1; // unspecified, loopback
+        let is_on_no_wire = |address: u128| address <= 1; // unspecified or loopback
         let is_no_source = src >> 120 == 0xff || src >> 32 == IPV4_MAPPED;
         if is_on_no_wire(src) && !may_have_no_source(dst) || is_on_no_wire(dst) || is_no_source {
             return Err(Unroutable::Martian);
@@ -156,13 +156,13 @@ const fn stays_on_link6(src: u128, dst: u128) -> bool {
     dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 || src >> 118 == 0xfe80 >> 6
 }
 
-/// Returns whether a packet may have no source: duplicate address detection (RFC 4862).
+/// Returns whether a packet may lack a source, for duplicate address detection (RFC 4862).
 const fn may_have_no_source(dst: u128) -> bool {
     dst >> 120 == 0xff
 }
 
-/// Decrements the TTL or hop limit of a packet that was [read](Packet::read) and has hops left. Updates the IPv4
-/// checksum incrementally (RFC 1624).
+/// Decrements the TTL or hop limit of a packet that was [read](Packet::read). Updates the IPv4 checksum incrementally
+/// (RFC 1624).
 #[inline]
 pub fn pass(ether_type: EtherType, head: &mut [u8]) {
     match ether_type {
@@ -170,7 +170,7 @@ pub fn pass(ether_type: EtherType, head: &mut [u8]) {
             if let Some(header) = head.first_chunk_mut::<IPV4_LEN>() {
                 header[ipv4::TTL] = header[ipv4::TTL].saturating_sub(1);
                 let checksum = match ones_complement(u32::from(be16(header, ipv4::CHECKSUM)) + 0x0100) {
-                    0xffff => 0, // the same number, in its usual form
+                    0xffff => 0, // zero has two forms; this is the usual one
                     checksum => checksum,
                 };
                 let [high, low] = checksum.to_be_bytes();
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(
             Packet::read(EtherTypes::Ipv4, &bytes[..20], 28).unwrap(),
             Ok(packet),
-            "its head is enough"
+            "packet refused although its head is complete"
         );
         let bytes = v6(FD | 1, FD | 2, 9, 17, 3);
         let packet = Packet {
@@ -296,26 +296,26 @@ mod tests {
     }
 
     #[test]
-    fn ip_options_are_reported() {
+    fn ip_options_for_routers_are_reported() {
         assert!(read4(&v4(A, B, 64, 1, 0)).unwrap().has_options);
         assert!(read6(&v6(FD | 1, FD | 2, 9, 0, 8)).unwrap().has_options);
     }
 
     // proves: slow-path
     #[test]
-    fn checksum_detects_every_flipped_bit() {
+    fn ipv4_checksum_detects_every_flipped_bit() {
         for options in [0, 1, 10] {
             let good = v4(A, B, 64, options, 4);
             for bit in 0..usize::from(5 + options) * 32 {
                 let mut bytes = good.clone();
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                assert_eq!(read4(&bytes), Err(Unroutable::Broken), "bit {bit}");
+                assert_eq!(read4(&bytes), Err(Unroutable::Broken), "flipped bit {bit} not detected");
             }
         }
     }
 
     #[test]
-    fn truncated_or_other_version_is_malformed() {
+    fn truncated_packet_or_wrong_version_is_refused() {
         let (four, six) = (v4(A, B, 64, 2, 0), v6(FD | 1, FD | 2, 9, 17, 0));
         for len in 0..four.len() {
             assert_eq!(read4(&four[..len]), Err(Unroutable::Broken), "{len}");
@@ -331,10 +331,18 @@ mod tests {
 
     // proves: slow-path
     #[test]
-    fn martian_addresses_are_unroutable() {
+    fn packets_with_martian_addresses_are_refused() {
         for on_no_wire in [[0, 0, 0, 0], [0, 1, 2, 3], [127, 0, 0, 1], [127, 255, 255, 255]] {
-            assert_eq!(read4(&v4(on_no_wire, B, 9, 0, 0)), Err(Unroutable::Martian), "from {on_no_wire:?}");
-            assert_eq!(read4(&v4(A, on_no_wire, 9, 0, 0)), Err(Unroutable::Martian), "to {on_no_wire:?}");
+            assert_eq!(
+                read4(&v4(on_no_wire, B, 9, 0, 0)),
+                Err(Unroutable::Martian),
+                "packet accepted from {on_no_wire:?}"
+            );
+            assert_eq!(
+                read4(&v4(A, on_no_wire, 9, 0, 0)),
+                Err(Unroutable::Martian),
+                "packet accepted to {on_no_wire:?}"
+            );
         }
         for fine in [[1, 0, 0, 0], [126, 255, 255, 255], [128, 0, 0, 0], [223, 255, 255, 255]] {
             assert!(read4(&v4(fine, B, 9, 0, 0)).is_ok(), "{fine:?}");
@@ -345,14 +353,25 @@ mod tests {
         }
         let groups = 0xff02u128 << 112;
         for (src, dst) in [(0, FD), (1, FD), (FD, 0), (FD, 1), (groups | 1, FD)] {
-            assert_eq!(read6(&v6(src, dst, 9, 17, 0)), Err(Unroutable::Martian), "{src:x} to {dst:x}");
+            assert_eq!(
+                read6(&v6(src, dst, 9, 17, 0)),
+                Err(Unroutable::Martian),
+                "packet accepted from {src:x} to {dst:x}"
+            );
         }
-        assert!(read6(&v6(0, groups | 1, 255, 58, 0)).unwrap().stays_on_link, "duplicate address detection");
+        assert!(
+            read6(&v6(0, groups | 1, 255, 58, 0)).unwrap().stays_on_link,
+            "packet for duplicate address detection may leave its link"
+        );
         let mapped = 0xffff_u128 << 32;
         for (src, is_mapped) in
             [(mapped - 1, false), (mapped, true), (mapped | 0xffff_ffff, true), (mapped + (1 << 32), false)]
         {
-            assert_eq!(read6(&v6(src, FD, 9, 17, 0)) == Err(Unroutable::Martian), is_mapped, "from {src:x}");
+            assert_eq!(
+                read6(&v6(src, FD, 9, 17, 0)) == Err(Unroutable::Martian),
+                is_mapped,
+                "packet from {src:x} misjudged"
+            );
         }
     }
 
@@ -361,7 +380,10 @@ mod tests {
         let stays4 = |dst| {
             let back = read4(&v4(dst, A, 9, 0, 0)).map(|packet| packet.stays_on_link);
             let stays = read4(&v4(A, dst, 9, 0, 0)).unwrap().stays_on_link;
-            assert!(back.is_err() || back == Ok(stays), "from {dst:?}");
+            assert!(
+                back.is_err() || back == Ok(stays),
+                "source {dst:?} treated otherwise than as destination"
+            );
             stays
         };
         for (dst, stays) in [
@@ -377,7 +399,10 @@ mod tests {
         let stays6 = |top: u128| {
             let back = read6(&v6(top << 112 | 5, FD | 1, 9, 17, 0)).map(|packet| packet.stays_on_link);
             let stays = read6(&v6(FD | 1, top << 112 | 5, 9, 17, 0)).unwrap().stays_on_link;
-            assert!(back.is_err() || back == Ok(stays), "from {top:x}");
+            assert!(
+                back.is_err() || back == Ok(stays),
+                "source {top:x} treated otherwise than as destination"
+            );
             stays
         };
         for (top, stays) in [
@@ -422,8 +447,9 @@ mod tests {
 
     // proves: routing
     #[test]
-    fn zero_checksum_form_matches_kernel() {
-        // This word makes the checksum 0xfeff; a decremented TTL would turn it into 0xffff, the other zero.
+    fn zero_checksum_after_ttl_decrement_matches_kernel() {
+        // With this identification the checksum is 0xfeff. A decremented TTL would turn it into 0xffff, the other
+        // form of zero.
         let mut bytes = v4(A, B, 64, 0, 0);
         let without = u16::from_be_bytes([bytes[10], bytes[11]]);
         bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());

@@ -1,5 +1,4 @@
-//! LLDP (IEEE 802.1AB): TLVs with 7 bits of type, 9 bits of length, and a value; TLVs about classes are in
-//! [`super::dcbx`].
+//! LLDP (IEEE 802.1AB): a frame with a list of TLVs, each with 7 bits of type, 9 bits of length, and a value.
 //!
 //! A frame is rejected if its list overruns it, or does not begin with chassis, port and time to live. Other
 //! unreadable TLVs are skipped.
@@ -13,19 +12,18 @@ use crate::units::MacAddr;
 /// EtherType of LLDP.
 pub const LLDP: EtherType = EtherType(0x88cc);
 
-/// Destination of LLDP, which bridges never forward.
+/// Destination of LLDP frames, which bridges never forward.
 pub const NEAREST_BRIDGE: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
 
-/// Maximum length of sent frames.
+/// Maximum length of sent frames in bytes, without FCS.
 pub const LEN_MAX: usize = 1514;
 
-/// Minimum length without FCS.
 const LEN_MIN: usize = 60;
 
 /// Maximum bytes of a chassis ID, a port ID, a name or a description.
 pub const TEXT_MAX: usize = 255;
 
-/// Returns whether the frame is untagged LLDP for the nearest bridge.
+/// Returns whether a frame is untagged LLDP for the nearest bridge.
 #[must_use]
 pub fn is_lldp(header: &Header) -> bool {
     header.ether_type == LLDP && header.tag.is_none() && header.dst == NEAREST_BRIDGE
@@ -44,7 +42,7 @@ mod kind {
     pub const ORGANIZATION: u8 = 127;
 }
 
-/// Organizations (three bytes) and their subtypes (one).
+/// Organizations (three bytes) and subtypes (one byte) of TLVs.
 mod organization {
     /// IEEE 802.3: the maximum frame size.
     pub const MAX_FRAME: [u8; 4] = [0x00, 0x12, 0x0f, 4];
@@ -57,20 +55,20 @@ pub const BRIDGE: u16 = 1 << 2;
 /// Capability bit of a router.
 pub const ROUTER: u16 = 1 << 4;
 
-/// Reason for which a frame, or one of its TLVs, is rejected.
+/// Reason for which an LLDP frame, or one of its TLVs, is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LldpError {
-    /// TLV longer than the rest of the frame.
-    #[error("a TLV overruns the frame")]
+    /// TLV that goes beyond the end of the frame.
+    #[error("a TLV is longer than the rest of the LLDP frame")]
     Truncated,
     /// List that does not begin with chassis, port and time to live.
-    #[error("it does not begin with chassis ID, port ID and TTL")]
+    #[error("the LLDP frame does not begin with chassis ID, port ID and TTL")]
     Mandatory,
-    /// Repetition of a TLV that may occur once.
-    #[error("a TLV is there twice")]
+    /// TLV that occurs twice but may occur only once.
+    #[error("a TLV that may occur only once is repeated")]
     Repeated,
-    /// TLV too short or too long for its type.
-    #[error("a TLV is too short or too long")]
+    /// TLV that is too short or too long for its type.
+    #[error("a TLV is too short or too long for its type")]
     Length,
 }
 
@@ -84,7 +82,7 @@ named! { LldpError {
 /// Identifier of a chassis or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id<'a> {
-    /// Kind of identifier: 4 is the MAC address of a chassis; 3 a MAC address, 5 an interface name of a port.
+    /// Kind of identifier. 4 is the MAC address of a chassis; 3 a MAC address, 5 an interface name of a port.
     pub subtype: u8,
     /// Value of 1 to [`TEXT_MAX`] bytes.
     pub value: &'a [u8],
@@ -99,11 +97,11 @@ pub struct ManagementAddress<'a> {
     pub address: &'a [u8],
     /// Numbering scheme of the interface, and its number.
     pub interface: (u8, u32),
-    /// Object identifier of at most 128 bytes, mostly empty.
+    /// Object identifier of at most 128 bytes, usually empty.
     pub object: &'a [u8],
 }
 
-/// Extensions of PFC that a peer supports.
+/// Extensions of PFC that the sender understands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Understands {
     /// True for lists of flows (OFC1, [`super::ofc`]).
@@ -112,43 +110,43 @@ pub struct Understands {
     pub rates: bool,
 }
 
-/// TLV of a frame.
+/// TLV of an LLDP frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tlv<'a> {
     /// Chassis of the sender.
     ChassisId(Id<'a>),
     /// Port of the sender.
     PortId(Id<'a>),
-    /// Time to live in seconds; zero: withdrawn.
+    /// Time in seconds for which the frame is valid; zero withdraws it.
     Ttl(u16),
-    /// Description of the port.
+    /// Description of the sender's port.
     PortDescription(&'a [u8]),
-    /// Name of the system.
+    /// Name of the sender.
     SystemName(&'a [u8]),
-    /// Description of the system.
+    /// Description of the sender.
     SystemDescription(&'a [u8]),
-    /// Capabilities of the system.
+    /// Capabilities of the sender.
     Capabilities {
         /// Supported capabilities, such as [`BRIDGE`] and [`ROUTER`].
         has: u16,
         /// Enabled capabilities.
         enabled: u16,
     },
-    /// Management address.
+    /// Management address of the sender.
     ManagementAddress(ManagementAddress<'a>),
-    /// Maximum frame size, FCS included.
+    /// Maximum frame size in bytes, FCS included.
     MaxFrame(u16),
-    /// Shares of the line.
+    /// Shares of the line at the sender (ETS).
     Ets(Ets),
-    /// Recommended shares for the peer.
+    /// Shares of the line recommended to the peer (ETS).
     EtsRecommendation(Ets),
-    /// State of PFC.
+    /// PFC settings of the sender.
     Pfc(PfcState),
-    /// Classes of applications.
+    /// Classes of applications at the sender.
     Applications(Applications<'a>),
-    /// Supported extensions of PFC.
+    /// Extensions of PFC that the sender understands.
     Understands(Understands),
-    /// Other TLV, with its type.
+    /// Type and value of any other TLV.
     Other(u8, &'a [u8]),
 }
 
@@ -159,13 +157,13 @@ pub struct Lldpdu<'a> {
     pub chassis: Id<'a>,
     /// Port of the sender.
     pub port: Id<'a>,
-    /// Time to live in seconds.
+    /// Time in seconds for which the data unit is valid.
     pub ttl: u16,
     rest: &'a [u8],
 }
 
 impl<'a> Lldpdu<'a> {
-    /// Parses the payload of a frame.
+    /// Parses the payload of an LLDP frame.
     ///
     /// # Errors
     /// Returns why the frame must be rejected.
@@ -206,7 +204,6 @@ struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    /// Returns the first TLV and the rest, or `None` at the end of the list.
     fn next(bytes: &'a [u8]) -> Result<Option<(Raw<'a>, &'a [u8])>, LldpError> {
         let Some((&[high, low], rest)) = bytes.split_first_chunk() else {
             return if bytes.is_empty() { Ok(None) } else { Err(LldpError::Truncated) };
@@ -286,7 +283,7 @@ fn of_organization(value: &[u8]) -> Result<Tlv<'_>, LldpError> {
     Ok(tlv)
 }
 
-/// Writer of a frame, TLV by TLV.
+/// Writer of an LLDP frame, TLV by TLV.
 #[derive(Debug)]
 pub struct Writer<'a> {
     bytes: &'a mut [u8],
@@ -294,12 +291,16 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Starts a frame of station `src`.
+    /// Starts an LLDP frame of station `src`.
     ///
     /// # Panics
     /// If `bytes` is shorter than [`LEN_MAX`].
     pub fn new(bytes: &'a mut [u8], src: MacAddr) -> Writer<'a> {
-        assert!(bytes.len() >= LEN_MAX, "room for {} bytes of {LEN_MAX}", bytes.len());
+        assert!(
+            bytes.len() >= LEN_MAX,
+            "the buffer of an LLDP frame has {} bytes; it needs {LEN_MAX}",
+            bytes.len()
+        );
         let mut writer = Writer { bytes, len: 0 };
         writer.write(&NEAREST_BRIDGE.0);
         writer.write(&src.0);
@@ -313,7 +314,7 @@ impl<'a> Writer<'a> {
         self.len += 2;
         let kind = self.value(tlv);
         let len = self.len - before - 2;
-        let ends = self.len + 2; // the end of the list
+        let ends = self.len + 2; // the list ends with two bytes
         let Some(kind) = kind.filter(|_| ends <= LEN_MAX && len < 512) else {
             self.len = before;
             return false;
@@ -323,7 +324,7 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// Ends the list and pads the frame to Ethernet's minimum length.
+    /// Ends the list and pads the frame to the minimum length.
     #[must_use]
     pub fn finish(mut self) -> &'a [u8] {
         self.write(&[0, 0]);
@@ -333,7 +334,7 @@ impl<'a> Writer<'a> {
         &self.bytes[..self.len]
     }
 
-    /// Writes as far as there is room; the caller checks whether there was.
+    /// Writes bytes while there is room; the caller checks `len`.
     fn write(&mut self, bytes: &[u8]) {
         if let Some(into) = self.bytes.get_mut(self.len..self.len + bytes.len()) {
             into.copy_from_slice(bytes);
@@ -341,7 +342,6 @@ impl<'a> Writer<'a> {
         self.len += bytes.len();
     }
 
-    /// Writes a value and returns its type, or `None` if no TLV can carry it.
     fn value(&mut self, tlv: &Tlv<'_>) -> Option<u8> {
         let (kind, text) = match *tlv {
             Tlv::ChassisId(id) => return self.id(kind::CHASSIS_ID, id),

@@ -1,20 +1,20 @@
 //! MAC control: PFC (802.1Qbb) and PAUSE (802.3x).
 //!
-//! A malformed frame must pause nothing; every reason to refuse one is a [`MacControlError`] and a counter. A zero
-//! source address, a known bug of senders, is accepted. The reserved half of the class-enable vector, times of
-//! disabled classes, and padding are ignored.
+//! A malformed frame must pause nothing; every reason to refuse one is a [`MacControlError`] with a counter. A zero
+//! source address, a known bug of senders, is accepted. Ignored are the reserved half of the class-enable vector,
+//! times of disabled classes, and padding.
 
 use pnet_packet::ethernet::EtherTypes;
 
 use super::header::{Header, field as ethernet};
 use crate::units::{CLASSES, Class, ClassSet, MacAddr, Quanta};
 
-/// Length of a MAC control frame, without FCS.
+/// Length of a MAC control frame in bytes, without FCS.
 pub const LEN: usize = 60;
-/// Destination of PFC and PAUSE, which no bridge forwards.
+/// Destination of PFC and PAUSE frames, which no bridge forwards.
 pub const DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 
-/// Offsets from the opcode; opcodes.
+/// Offsets from the opcode, and opcodes.
 mod field {
     use std::ops::Range;
 
@@ -28,12 +28,12 @@ mod field {
     pub const OPCODE_PFC: u16 = 0x0101;
 }
 
-/// Supported MAC control frame.
+/// MAC control frame that a port understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacControl {
-    /// 802.1Qbb: pause or resume each enabled class.
+    /// PFC (802.1Qbb): pauses or resumes each enabled class.
     Pfc(Pfc),
-    /// 802.3x: pause or resume the whole link.
+    /// PAUSE (802.3x): pauses or resumes the whole link.
     Pause(Quanta),
 }
 
@@ -42,35 +42,35 @@ pub enum MacControl {
 pub struct Pfc {
     /// Classes enabled in the frame.
     pub classes: ClassSet,
-    /// Time by class; zero resumes. Times of disabled classes are zero.
+    /// Pause time by class; zero resumes. Times of disabled classes are zero.
     pub times: [Quanta; CLASSES],
 }
 
 /// Reason for which a MAC control frame pauses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacControlError {
-    /// VLAN tag or CN-TAG.
-    #[error("MAC control behind a VLAN tag or CN-TAG")]
+    /// Frame with a VLAN tag or CN-TAG.
+    #[error("the MAC control frame has a VLAN tag or CN-TAG")]
     Tagged,
-    /// Destination other than 01:80:c2:00:00:01.
-    #[error("MAC control to another address than 01:80:c2:00:00:01")]
+    /// Frame to another destination than 01:80:c2:00:00:01.
+    #[error("the MAC control frame has another destination than 01:80:c2:00:00:01")]
     WrongDestination,
-    /// Opcode other than PFC (0x0101) and PAUSE (0x0001).
-    #[error("a MAC control opcode other than PFC (0x0101) and PAUSE (0x0001)")]
+    /// Frame with an opcode other than PFC (0x0101) and PAUSE (0x0001).
+    #[error("the MAC control opcode is neither PFC (0x0101) nor PAUSE (0x0001)")]
     UnknownOpcode,
-    /// End before the opcode, or before the last time of its opcode.
-    #[error("MAC control that ends before its last field")]
+    /// Frame that ends before its opcode, or before the last time of its opcode.
+    #[error("the MAC control frame ends before its last field")]
     Truncated,
-    /// List of flows ([`super::ofc`]) that contradicts itself or ends before its last flow.
-    #[error("a list of flows that is not well-formed")]
+    /// PFC frame with a list of flows ([`super::ofc`]) that contradicts itself or is truncated.
+    #[error("the PFC frame has a malformed list of flows")]
     FlowList,
-    /// Rates ([`super::gfc`]) that end too early, are below the minimum, or accompany a pause.
-    #[error("rates of classes that are not well-formed")]
+    /// PFC frame with rates ([`super::gfc`]) that are truncated, below the minimum, or accompany a pause.
+    #[error("the PFC frame has malformed rates of classes")]
     Rates,
 }
 
 impl MacControl {
-    /// Returns whether a frame is MAC control, which the station always consumes.
+    /// Returns whether a frame is MAC control, which every station consumes.
     #[inline]
     #[must_use]
     pub fn is_mac_control(header: &Header) -> bool {
@@ -96,7 +96,7 @@ impl MacControl {
         }
     }
 
-    /// Encodes the frame.
+    /// Encodes the frame, sent by station `src`.
     #[must_use]
     pub fn encode(&self, src: MacAddr) -> [u8; LEN] {
         let mut bytes = [0; LEN];
@@ -119,7 +119,7 @@ impl MacControl {
 }
 
 impl Pfc {
-    /// Adds a class with its time.
+    /// Adds a class with its pause time.
     #[must_use]
     pub const fn with(mut self, class: Class, time: Quanta) -> Pfc {
         self.classes.insert(class);
@@ -127,7 +127,7 @@ impl Pfc {
         self
     }
 
-    /// Returns the enabled classes with their times, lowest first.
+    /// Returns the enabled classes with their pause times, lowest class first.
     pub fn iter(&self) -> impl Iterator<Item = (Class, Quanta)> {
         let times = self.times;
         self.classes.iter().map(move |class| (class, times[class.index()]))
@@ -231,8 +231,8 @@ mod tests {
         assert_eq!(parse(&expected), Ok(MacControl::Pause(Quanta(0xabcd))));
     }
 
-    #[test] // each frame carries all that a receiver needs for "the last value wins"
-    fn every_pause_time_round_trips() {
+    #[test] // "the last value wins": a receiver needs no earlier frame
+    fn pause_times_are_parsed_unchanged() {
         for quanta in [100, 20, 0] {
             assert_eq!(parse(&xoff(3, quanta).encode(SRC)), Ok(xoff(3, quanta)));
         }
@@ -250,13 +250,13 @@ mod tests {
     fn zero_times_resume_all_classes() {
         let mut bytes = xoff(0, 0).encode(SRC);
         bytes[17] = 0xff;
-        let Ok(MacControl::Pfc(pfc)) = parse(&bytes) else { panic!("not PFC") };
+        let Ok(MacControl::Pfc(pfc)) = parse(&bytes) else { panic!("PFC frame parsed as another kind") };
         assert_eq!(pfc.classes, ClassSet::ALL);
         assert!(pfc.iter().all(|(_, time)| time == Quanta(0)));
     }
 
     #[test]
-    fn reserved_byte_is_ignored_and_sent_zero() {
+    fn reserved_vector_byte_is_ignored_and_sent_as_zero() {
         let mut bytes = xoff(3, 7).encode(SRC);
         assert_eq!(bytes[16], 0);
         bytes[16] = 0xff;
@@ -271,8 +271,8 @@ mod tests {
         assert_eq!(parse(&bytes), Ok(xoff(3, 7)));
     }
 
-    #[test] // 0x1001 is what a vendor's document prints
-    fn other_opcodes_are_refused() {
+    #[test] // a vendor's document has 0x1001
+    fn unknown_mac_control_opcode_is_refused() {
         for opcode in [0x0000u16, 0x0002, 0x0100, 0x0102, 0x1001, 0xffff] {
             let mut bytes = xoff(3, 7).encode(SRC);
             bytes[14..16].copy_from_slice(&opcode.to_be_bytes());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn another_destination_is_refused() {
+    fn mac_control_to_another_destination_is_refused() {
         for (at, value) in [(0, 0x00), (5, 0x00), (5, 0x02), (5, 0x0e)] {
             let mut bytes = xoff(3, 7).encode(SRC);
             bytes[at] = value;
@@ -293,12 +293,12 @@ mod tests {
     }
 
     #[test]
-    fn zero_source_address_pauses() {
+    fn pause_from_zero_source_address_is_accepted() {
         assert_eq!(parse(&xoff(3, 7).encode(MacAddr([0; 6]))), Ok(xoff(3, 7)));
     }
 
     #[test]
-    fn truncated_frame_refused_dirty_padding_ignored() {
+    fn truncated_pause_is_refused_and_padding_ignored() {
         let mut bytes = xoff(7, 7).encode(SRC);
         assert_eq!(parse(&bytes[..33]), Err(MacControlError::Truncated));
         assert_eq!(parse(&bytes[..34]), Ok(xoff(7, 7)));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn vlan_tagged_pause_is_ignored() {
+    fn pause_with_vlan_tag_is_refused() {
         let plain = xoff(3, 7).encode(SRC);
         for tci in [Tci(0), Tci(0x6000), Tci(0x6005)] {
             let mut bytes = plain[..12].to_vec();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn cn_tagged_pause_is_ignored() {
+    fn pause_with_cn_tag_is_refused() {
         let plain = xoff(3, 7).encode(SRC);
         let bytes = [&plain[..12], &[0x22, 0xe9, 0, 1], &plain[12..]].concat();
         assert_eq!(parse(&bytes), Err(MacControlError::Tagged));
@@ -331,7 +331,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn what_is_sent_is_what_is_received(vector: u8, times: [u16; 8], src: [u8; 6]) {
+        fn encoded_pfc_frame_is_parsed_unchanged(vector: u8, times: [u16; 8], src: [u8; 6]) {
             let pfc = ClassSet(vector)
                 .iter()
                 .fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(times[class.index()])));
@@ -343,7 +343,7 @@ mod tests {
 
         // proves: configuration
         #[test]
-        fn arbitrary_bytes_are_read_or_refused(bytes in frame_bytes()) {
+        fn valid_pause_is_untagged_and_to_reserved_address(bytes in frame_bytes()) {
             if let Ok(header) = Header::parse(&bytes) {
                 let read = MacControl::parse(&header, &bytes);
                 prop_assert!(read.is_err() || header.dst == DESTINATION && header.tag.is_none());
@@ -351,7 +351,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_contents_are_read_or_refused(contents in prop::collection::vec(any::<u8>(), 0..50)) {
+        fn pause_with_unknown_opcode_is_never_parsed(contents in prop::collection::vec(any::<u8>(), 0..50)) {
             let mut bytes = MacControl::Pause(Quanta(0)).encode(SRC)[..14].to_vec();
             bytes.extend(&contents);
             let is_valid = [[0x00u8, 0x01], [0x01, 0x01]].iter().any(|opcode| contents.starts_with(opcode));

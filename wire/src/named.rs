@@ -1,4 +1,4 @@
-/// Gives an enum without fields its variants, their places in tables, and their names.
+/// Implements `ALL`, `COUNT`, `index` and `name` for an enum without fields.
 ///
 /// ```
 /// #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,7 +16,7 @@
 /// assert_eq!((Color::DarkBlue.index(), Color::DarkBlue.name()), (1, "dark_blue"));
 /// ```
 ///
-/// A list that misses a variant, or has another order than the enum, does not compile.
+/// The list must have all variants in the order of the enum; any other list does not compile.
 #[macro_export]
 macro_rules! named {
     ($type:ident { $($variant:ident: $name:literal,)+ }) => {
@@ -42,7 +42,7 @@ macro_rules! named {
         const _: () = {
             let mut place = 0;
             while place < $type::COUNT {
-                assert!($type::ALL[place].index() == place, "the names stand in another order than the variants");
+                assert!($type::ALL[place].index() == place, "the list of names has another order than the variants of the enum");
                 place += 1;
             }
         };

@@ -1,25 +1,25 @@
-//! OFC extension of PFC: flows of a class to pause or to resume.
+//! OFC extension of PFC: a list of flows of a class to pause or to resume.
 //!
-//! The paper (OFC, section III-A) defines no format; this one is xoff's own. A PFC frame has the list of flows in
-//! its padding:
+//! The paper (OFC, section III-A) defines no format. This format is xoff's own: a PFC frame has the list in its
+//! padding.
 //!
 //! | offset | field | value |
 //! |---|---|---|
 //! | 34-37 | magic | "OFC1" |
-//! | 38 | operation | 1 pause these flows, 2 resume these flows |
+//! | 38 | operation | 1 pauses these flows, 2 resumes them |
 //! | 39 | class | 0..=7 |
 //! | 40-41 | flow count | at least 1 |
 //! | 42.. | flows | each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port |
 //!
-//! To a peer without the extension it is plain PFC: a pause of flows names the class with its time and pauses it
-//! whole. A resume names no class, since other flows may still be paused.
+//! For a peer without the extension, a pause of flows pauses the whole class. A resume enables no class, because
+//! other flows may still be paused.
 
 use super::flow::FlowKey;
 use super::header::Header;
 use super::mac_control::{LEN, MacControl, MacControlError, Pfc};
 use crate::units::{Class, ClassSet, MacAddr, Quanta};
 
-/// Maximum length without FCS, which any station can receive.
+/// Maximum length in bytes without FCS, which every station can receive.
 pub const LEN_MAX: usize = 1514;
 
 mod field {
@@ -30,33 +30,33 @@ mod field {
     pub const CLASS: usize = 39;
     pub const COUNT: Range<usize> = 40..42;
     pub const FLOWS: usize = 42;
-    /// Family, protocol and ports.
+    /// Length in bytes of family, protocol and ports of a flow.
     pub const FLOW_HEAD: usize = 6;
 }
 
 const MAGIC: [u8; 4] = *b"OFC1";
 
-/// Operation on the flows.
+/// Operation on the listed flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Pause for this time, not zero.
+    /// Pauses the flows for this time, which is not zero.
     Pause(Quanta),
-    /// Resume.
+    /// Resumes the flows.
     Resume,
 }
 
-/// Well-formed list of flows in a frame.
+/// Well-formed list of flows in a PFC frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPause<'a> {
-    /// Operation on the flows.
+    /// Operation on the listed flows.
     pub operation: Operation,
-    /// Class of the flows.
+    /// Class of the listed flows.
     pub class: Class,
     flows: &'a [u8],
 }
 
 impl<'a> FlowPause<'a> {
-    /// Parses the list in a frame that was parsed as `pfc`; `None` without one.
+    /// Parses the list in a frame that was parsed as `pfc`, if any.
     ///
     /// # Errors
     /// If the list is malformed: the frame must pause nothing.
@@ -67,7 +67,7 @@ impl<'a> FlowPause<'a> {
         FlowPause::read(pfc, frame).map(Some).ok_or(MacControlError::FlowList)
     }
 
-    /// Parses the list in a MAC control frame; `None` without one.
+    /// Parses the list in a MAC control frame, if any.
     ///
     /// # Errors
     /// If the frame must pause nothing.
@@ -78,7 +78,7 @@ impl<'a> FlowPause<'a> {
         }
     }
 
-    /// Returns the flows in order.
+    /// Returns the listed flows in order.
     pub fn flows(&self) -> impl Iterator<Item = FlowKey> + use<'a> {
         let mut rest = self.flows;
         std::iter::from_fn(move || {
@@ -107,7 +107,7 @@ impl<'a> FlowPause<'a> {
     }
 }
 
-/// Writer of a frame with flows.
+/// Writer of a PFC frame with a list of flows.
 #[derive(Debug)]
 pub struct FlowPauseWriter<'a> {
     bytes: &'a mut [u8],
@@ -116,7 +116,7 @@ pub struct FlowPauseWriter<'a> {
 }
 
 impl<'a> FlowPauseWriter<'a> {
-    /// Starts a frame in `bytes`, whose length bounds it and is at least [`LEN`].
+    /// Starts a frame in `bytes`, which limits its length and must have at least [`LEN`] bytes.
     pub fn new(bytes: &'a mut [u8], src: MacAddr, operation: Operation, class: Class) -> FlowPauseWriter<'a> {
         let (pfc, code) = match operation {
             Operation::Pause(time) => (Pfc::default().with(class, time), 1),
@@ -244,7 +244,7 @@ mod tests {
     fn flow_pause_bytes_match_documentation() {
         let bytes = frame(Operation::Pause(Quanta(0x1234)), C3, &[v4(0xc001)]);
         let plain = MacControl::Pfc(Pfc::default().with(C3, Quanta(0x1234))).encode(SRC);
-        assert_eq!(bytes[..34], plain[..34], "plain PFC up to the padding");
+        assert_eq!(bytes[..34], plain[..34], "frame differs from plain PFC before the padding");
         let expected = [
             0x4f, 0x46, 0x43, 0x31, // OFC1
             1, 3, 0, 1, // pause, class, count
@@ -294,7 +294,11 @@ mod tests {
         let mut more = bytes.clone();
         more[41] = 3;
         assert_eq!(parse(&more), Err(MacControlError::FlowList));
-        assert_eq!(parse(&bytes[..38]), Err(MacControlError::FlowList), "nothing behind the magic");
+        assert_eq!(
+            parse(&bytes[..38]),
+            Err(MacControlError::FlowList),
+            "frame that ends after its magic is accepted"
+        );
     }
 
     #[test]
@@ -303,22 +307,26 @@ mod tests {
         let refused = |at: usize, value: u8| {
             let mut bytes = good.clone();
             bytes[at] = value;
-            assert_eq!(parse(&bytes), Err(MacControlError::FlowList), "byte {at} = {value}");
+            assert_eq!(
+                parse(&bytes),
+                Err(MacControlError::FlowList),
+                "frame with byte {at} = {value} is accepted"
+            );
         };
-        refused(17, 0); // the class is not named
-        refused(17, 0b1_1000); // one more class
+        refused(17, 0); // the class is not enabled
+        refused(17, 0b1_1000); // one more class is enabled
         refused(25, 0); // a pause with time zero
         refused(38, 0); // unknown operations
         refused(38, 3);
-        refused(38, 2); // a resume that names the class
-        refused(39, 4); // another class than the vector's
+        refused(38, 2); // a resume that enables the class
+        refused(39, 4); // another class than the enabled one
         refused(39, 8);
         refused(41, 0); // no flows
         refused(42, 5); // an unknown family
     }
 
     #[test]
-    fn writer_stops_at_full_frame() {
+    fn writer_refuses_flow_without_room() {
         let mut bytes = [0; 42 + 2 * 14 + 13];
         let mut writer = FlowPauseWriter::new(&mut bytes, SRC, Operation::Resume, C3);
         assert_eq!([1, 2, 3].map(|port| writer.push(&v4(port))), [true, true, false]);
@@ -328,7 +336,7 @@ mod tests {
 
     explore! {
         #[test]
-        fn what_is_sent_is_what_is_received(
+        fn encoded_flow_list_is_parsed_unchanged(
             pause: bool, quanta in 1..=u16::MAX, class in 0..8usize,
             flows in prop::collection::vec(any_flow(), 1..38)
         ) {
@@ -340,7 +348,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_contents_are_read_or_refused(contents in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn parsed_flow_list_is_never_empty(contents in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = frame(Operation::Pause(Quanta(9)), C3, &[v4(1)])[..38].to_vec();
             bytes.extend(&contents);
             if let Ok(Some(read)) = parse(&bytes) {

@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use crate::FlowKey;
 use crate::units::MacAddr;
 
-/// Returns a frame with an IPv4 header that begins with `rest` behind its first byte and has a right checksum, and
-/// its offset.
+/// Returns a frame and the offset of its IPv4 header, which ends with `rest` and has a right checksum.
 #[allow(clippy::unwrap_used)]
 pub fn ipv4_frame(mut rest: [u8; 19], tagged: bool) -> (Vec<u8>, usize) {
     rest[9..11].fill(0);

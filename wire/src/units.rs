@@ -1,6 +1,6 @@
 //! Quantities of the dataplane, one newtype each.
 //!
-//! Bytes are counted as in 802.1Q: frame plus FCS. Only pacing counts the overhead of layer 1 ([`Bytes::on_line`]).
+//! Bytes of a frame count as in 802.1Q: with FCS. Only pacing adds the overhead of layer 1 ([`Bytes::on_line`]).
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ mod port_set;
 
 pub use port_set::PortSet;
 
-/// Length of the frame check sequence, which frames from AF_XDP lack.
+/// Length of the frame check sequence in bytes; frames from AF_XDP lack it.
 pub const FCS: u32 = 4;
-/// Bytes on a line beyond those of AF_XDP: FCS (4), preamble and start delimiter (8), inter-frame gap (12).
+/// Bytes on a line that AF_XDP does not show: FCS (4), preamble and start delimiter (8), inter-frame gap (12).
 pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
-/// Length of destination, source and EtherType.
+/// Length of destination, source and EtherType in bytes.
 pub const ETHERNET_HEADER: u32 = 14;
 /// Length of tags that an MTU does not count: 802.1ad (4) and 802.1Q (4).
 pub const TAGS: u32 = 8;
@@ -22,7 +22,7 @@ pub const TAGS: u32 = 8;
 pub const CLASSES: usize = 8;
 /// Bits of one pause quantum (802.3 31B.2, 802.1Qbb).
 pub const QUANTUM_BITS: u64 = 512;
-/// Maximum ports of a switch, and width of a [`PortSet`].
+/// Maximum ports of a switch.
 pub const PORTS_MAX: usize = 256;
 
 /// Amount of data, in bytes.
@@ -32,15 +32,15 @@ pub const PORTS_MAX: usize = 256;
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// No data.
+    /// No bytes.
     pub const ZERO: Bytes = Bytes(0);
-    /// No limit.
+    /// Maximum number of bytes, for "no limit".
     pub const MAX: Bytes = Bytes(u64::MAX);
-    /// Preamble, start delimiter and gap, in bytes.
+    /// Bytes on the line between two frames: preamble, start delimiter and gap.
     pub const BETWEEN_FRAMES: u64 = (LINE_OVERHEAD - FCS) as u64;
 
-    /// Returns the counted size of a frame: padded to the minimum of 60, as on every line though not on a veth,
-    /// plus FCS.
+    /// Returns the counted size of a frame: padded to the minimum of 60 bytes (as on every line, though not on a
+    /// veth), plus FCS.
     #[inline]
     #[must_use]
     pub const fn of_frame(frame_len: u32) -> Bytes {
@@ -48,7 +48,7 @@ impl Bytes {
         Bytes(padded as u64 + FCS as u64)
     }
 
-    /// Returns the bytes that a frame takes on the line, with preamble and gap.
+    /// Returns the bytes that a frame takes on the line, preamble and gap included.
     #[inline]
     #[must_use]
     pub const fn on_line(frame_len: u32) -> Bytes {
@@ -75,9 +75,9 @@ impl Bytes {
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// Epoch, or zero duration.
+    /// Epoch, or a duration of zero.
     pub const ZERO: Nanos = Nanos(0);
-    /// No deadline.
+    /// Time that never comes: no deadline.
     pub const NEVER: Nanos = Nanos(u64::MAX);
 
     /// Returns `n` microseconds.
@@ -108,7 +108,7 @@ impl Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the time `span` later; [`Nanos::NEVER`] stays.
+    /// Returns the time `span` later; [`Nanos::NEVER`] stays as it is.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Nanos) -> Nanos {
@@ -121,7 +121,7 @@ impl Nanos {
 pub struct BitRate(u64);
 
 impl BitRate {
-    /// Creates a rate; `None` for zero and above 1.6 Tb/s, where products with nanoseconds would overflow.
+    /// Creates a rate; `None` for zero, and above 1.6 Tb/s, where products with nanoseconds would overflow.
     #[must_use]
     pub const fn new(bits_per_second: u64) -> Option<BitRate> {
         if bits_per_second == 0 || bits_per_second > 1_600_000_000_000 {
@@ -131,7 +131,7 @@ impl BitRate {
         }
     }
 
-    /// Returns `n` Mb/s.
+    /// Returns a rate of `n` Mb/s.
     ///
     /// # Panics
     /// Outside 1..=1,600,000.
@@ -139,11 +139,11 @@ impl BitRate {
     pub const fn from_mbps(n: u64) -> BitRate {
         match BitRate::new(n * 1_000_000) {
             Some(rate) => rate,
-            None => panic!("rate out of range"),
+            None => panic!("a rate must be from 1 bit/s to 1.6 Tb/s"),
         }
     }
 
-    /// Returns `n` Gb/s.
+    /// Returns a rate of `n` Gb/s.
     ///
     /// # Panics
     /// Outside 1..=1,600.
@@ -159,21 +159,21 @@ impl BitRate {
         self.0
     }
 
-    /// Returns the time of `bytes`, rounded up.
+    /// Returns the time that `bytes` take, rounded up.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Nanos {
         self.time_of_bits(u128::from(bytes.0) * 8)
     }
 
-    /// Returns the time of `quanta`, rounded up.
+    /// Returns the time of `quanta` at this line rate, rounded up.
     #[inline]
     #[must_use]
     pub fn time_of_quanta(self, quanta: Quanta) -> Nanos {
         self.time_of_bits(u128::from(quanta.0) * u128::from(QUANTUM_BITS))
     }
 
-    /// Returns the bytes in `span`, rounded up.
+    /// Returns the bytes sent in `span`, rounded up.
     #[inline]
     #[must_use]
     pub fn bytes_in(self, span: Nanos) -> Bytes {
@@ -187,30 +187,30 @@ impl BitRate {
     }
 }
 
-/// Step k of a line rate C (GFC): C / 2^k.
+/// Step k of the rates C / 2^k, where C is the line rate (GFC).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RateStep(u8);
 
 impl RateStep {
-    /// Line rate.
+    /// Step of the full line rate.
     pub const FULL: RateStep = RateStep(0);
-    /// Slowest step: a 65536th of the line rate.
+    /// Step of the lowest rate: a 65,536th of the line rate.
     pub const MAX: RateStep = RateStep(16);
 
-    /// Creates a step; `None` above [`RateStep::MAX`].
+    /// Creates the step k = `step`; `None` above [`RateStep::MAX`].
     #[must_use]
     pub const fn new(step: u8) -> Option<RateStep> {
         if step <= RateStep::MAX.0 { Some(RateStep(step)) } else { None }
     }
 
-    /// Returns k.
+    /// Returns the number k of the step.
     #[inline]
     #[must_use]
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// Returns the rate on `line`.
+    /// Returns the rate of this step on a line.
     #[inline]
     #[must_use]
     pub const fn of(self, line: BitRate) -> BitRate {
@@ -219,7 +219,7 @@ impl RateStep {
     }
 }
 
-/// Pause time in quanta of 512 bits; zero resumes.
+/// Pause time in quanta of 512 bit times; zero resumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quanta(pub u16);
 
@@ -228,7 +228,7 @@ pub struct Quanta(pub u16);
 pub struct PortId(pub u8);
 
 impl PortId {
-    /// Returns the index into tables per port.
+    /// Returns the port as an index into tables.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -251,7 +251,7 @@ impl Class {
         if class < 8 { Some(Class(class)) } else { None }
     }
 
-    /// Returns the class of the low three bits, as in PCPs and the top bits of DSCPs.
+    /// Returns the class in the low three bits, as in PCPs and the top bits of DSCPs.
     #[inline]
     #[must_use]
     pub const fn from_low_bits(bits: u8) -> Class {
@@ -265,7 +265,7 @@ impl Class {
         self.0
     }
 
-    /// Returns the index into tables per class.
+    /// Returns the class as an index into tables.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
@@ -348,17 +348,17 @@ impl fmt::Debug for ClassSet {
     }
 }
 
-/// L3 interface of the router.
+/// Layer 3 interface of the switch's router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Site {
     /// Routed port, which bridges nothing.
     Port(PortId),
-    /// VLAN with a router among its stations.
+    /// VLAN that has the router among its stations.
     Vlan(u16),
 }
 
 impl Site {
-    /// Returns the VLAN; 0 for a port.
+    /// Returns the VID of the VLAN; 0 for a port.
     #[inline]
     #[must_use]
     pub const fn vid(self) -> u16 {
@@ -368,7 +368,7 @@ impl Site {
         }
     }
 
-    /// Returns the port, or `None` for a VLAN.
+    /// Returns the port; `None` for a VLAN.
     #[inline]
     #[must_use]
     pub const fn port(self) -> Option<PortId> {
@@ -396,7 +396,7 @@ impl MacAddr {
         octets.try_into().ok().map(MacAddr)
     }
 
-    /// Returns the address as a number for a counter.
+    /// Returns the address as a number, for a counter.
     #[inline]
     #[must_use]
     pub const fn to_number(self) -> u64 {
@@ -404,7 +404,7 @@ impl MacAddr {
         u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) >> 16
     }
 
-    /// Returns the address of such a number.
+    /// Returns the address with this number.
     #[inline]
     #[must_use]
     pub const fn from_number(number: u64) -> MacAddr {
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn port_sets_span_words() {
+    fn port_set_finds_members_across_words() {
         let set: PortSet = [3, 63, 64, 200, 255].into_iter().map(PortId).collect();
         assert_eq!(set.iter().map(|p| p.0).collect::<Vec<_>>(), [3, 63, 64, 200, 255]);
         assert_eq!(set.first_from(PortId(65)), Some(PortId(200)));

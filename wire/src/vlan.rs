@@ -1,4 +1,4 @@
-//! 802.1Q tags in the head of a frame, read and rewritten in place.
+//! 802.1Q tag in the head of a frame, read and rewritten in place.
 
 use super::header::{Tci, field};
 
@@ -12,7 +12,7 @@ pub fn get(head: &[u8]) -> Option<Tci> {
     }
 }
 
-/// Overwrites the TCI of a tagged frame.
+/// Overwrites the TCI of a frame that has an 802.1Q tag.
 pub fn set(head: &mut [u8], tci: Tci) {
     head[field::TCI].copy_from_slice(&tci.0.to_be_bytes());
 }

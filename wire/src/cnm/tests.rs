@@ -40,7 +40,7 @@ fn cnm_bytes_match_standard() {
         0x81, 0x00, 0x60, 0x05, // VLAN tag of the sampled frame
         0x22, 0xe9, 0x12, 0x34, // CN-TAG of the sampled frame
         0x22, 0xe7,
-        0, 42, // version 0, reserved, feedback
+        0, 42, // version 0, reserved bits, feedback
         2, 0, 0, 0, 0xff, 9, 3, 0, // congestion point
         0x01, 0x02, 0xff, 0xfe, // cnmQOffset, cnmQDelta
         0x60, 0, // encapsulated priority
@@ -49,7 +49,11 @@ fn cnm_bytes_match_standard() {
         0x88, 0xb5, 7,
     ];
     assert_eq!(frame.as_bytes()[..expected.len()], expected);
-    assert_eq!(frame.as_bytes()[expected.len()..], [0; 60][expected.len()..], "padded to 60");
+    assert_eq!(
+        frame.as_bytes()[expected.len()..],
+        [0; 60][expected.len()..],
+        "CNM is not padded with zeros to 60 bytes"
+    );
 }
 
 #[test]
@@ -74,7 +78,7 @@ fn msdu_is_limited_to_64_bytes() {
 }
 
 #[test]
-fn reserved_bits_and_padding_are_ignored() {
+fn cnm_with_reserved_bits_and_padding_is_accepted() {
     let mut bytes = cnm(&[1]).encode(&ENVELOPE).as_bytes().to_vec();
     bytes[22] = 0x0f;
     bytes[23] |= 0xc0;
@@ -87,7 +91,7 @@ fn reserved_bits_and_padding_are_ignored() {
 
 // proves: qcn
 #[test]
-fn malformed_cnm_fields_are_named() {
+fn malformed_cnm_is_refused_with_its_reason() {
     let good = cnm(&[7; 64]).encode(&ENVELOPE).as_bytes().to_vec();
     let with = |at: usize, value: u8| {
         let mut bytes = good.clone();
@@ -108,7 +112,7 @@ fn malformed_cnm_fields_are_named() {
 explore! {
     // proves: qcn
     #[test]
-    fn what_is_sent_is_what_is_received(
+    fn encoded_cnm_is_parsed_unchanged(
         feedback in 0u8..64,
         congestion_point in any::<[u8; 8]>(),
         (q_offset, q_delta) in any::<(i16, i16)>(),
@@ -133,7 +137,7 @@ explore! {
     }
 
     #[test]
-    fn arbitrary_contents_are_read_or_refused(contents in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn cnm_with_arbitrary_contents_is_parsed_or_refused(contents in prop::collection::vec(any::<u8>(), 0..100)) {
         let mut bytes = cnm(&[]).encode(&ENVELOPE).as_bytes()[..22].to_vec();
         bytes.extend(&contents);
         let read = parse(&bytes);
@@ -141,7 +145,7 @@ explore! {
     }
 
     #[test]
-    fn arbitrary_frames_are_read_or_refused(bytes in frame_bytes()) {
+    fn arbitrary_frame_to_group_is_never_a_valid_cnm(bytes in frame_bytes()) {
         if let Ok(header) = Header::parse(&bytes) {
             let read = Cnm::parse(&header, &bytes);
             prop_assert!(read.is_err() || !header.dst.is_group());

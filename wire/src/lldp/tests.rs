@@ -22,12 +22,12 @@ fn payload(rest: &[u8]) -> Vec<u8> {
 }
 
 fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
-    let [high, low] = u16::try_from(value.len()).expect("short").to_be_bytes();
+    let [high, low] = u16::try_from(value.len()).expect("value has more than 65,535 bytes").to_be_bytes();
     [&[kind << 1 | high, low], value].concat()
 }
 
 fn read(payload: &[u8]) -> Vec<Result<Tlv<'_>, LldpError>> {
-    Lldpdu::parse(payload).expect("well-formed").tlvs().collect()
+    Lldpdu::parse(payload).expect("LLDP frame is rejected").tlvs().collect()
 }
 
 fn ets() -> Ets {
@@ -81,18 +81,18 @@ fn lldp_bytes_match_standards() {
 fn lldp_padding_is_ignored() {
     let bytes = frame(&[CHASSIS, PORT, Tlv::Ttl(0)]);
     assert_eq!(bytes.len(), 60);
-    let header = Header::parse(&bytes).expect("a frame");
+    let header = Header::parse(&bytes).expect("Ethernet header is truncated");
     assert!(is_lldp(&header));
-    let read = Lldpdu::parse(header.payload(&bytes)).expect("well-formed");
+    let read = Lldpdu::parse(header.payload(&bytes)).expect("LLDP frame is rejected");
     assert_eq!((read.ttl, read.tlvs().count()), (0, 0));
     let behind_the_end = payload(&[&[0, 0][..], &tlv(5, b"nobody")].concat());
-    assert_eq!(Lldpdu::parse(&behind_the_end).expect("well-formed").tlvs().count(), 0);
-    assert!(Lldpdu::parse(&payload(&[])).is_ok(), "the frame may end with its list");
+    assert_eq!(Lldpdu::parse(&behind_the_end).expect("LLDP frame is rejected").tlvs().count(), 0);
+    assert!(Lldpdu::parse(&payload(&[])).is_ok(), "list without an end TLV is rejected");
 }
 
 // proves: lldp
 #[test]
-fn fixed_length_tlvs_are_exact() {
+fn tlv_of_fixed_length_is_refused_at_other_lengths() {
     let of_802_1 = |subtype| [0, 0x80, 0xc2, subtype];
     let organizations = [
         (of_802_1(9), 21),
@@ -110,7 +110,7 @@ fn fixed_length_tlvs_are_exact() {
             let bytes = payload(&tlv(kind, &value));
             let read = read(&bytes);
             assert_eq!(read.len(), 1);
-            assert_eq!(read[0].is_ok(), fits, "{kind} {exact:?} {len}");
+            assert_eq!(read[0].is_ok(), fits, "TLV {kind} {exact:?} with {len} bytes");
             assert!(fits || read[0] == Err(LldpError::Length));
         }
     }
@@ -118,14 +118,14 @@ fn fixed_length_tlvs_are_exact() {
 
 // proves: lldp
 #[test]
-fn variable_tlvs_are_bounded_to_the_byte() {
+fn variable_tlvs_have_exact_length_bounds() {
     let one = |kind, value: &[u8]| read(&payload(&tlv(kind, value)))[0].is_ok();
     for kind in [4, 5, 6] {
         assert_eq!([0, 255, 256].map(|len| one(kind, &vec![b'x'; len])), [true, true, false]);
     }
     let mandatory = |kind: usize, value: &[u8]| {
         let mut tlvs = [tlv(1, b"\x04m"), tlv(2, b"\x05p"), tlv(3, &[0, 9])];
-        tlvs[kind - 1] = tlv(u8::try_from(kind).expect("small"), value);
+        tlvs[kind - 1] = tlv(u8::try_from(kind).expect("TLV type is above 255"), value);
         Lldpdu::parse(&tlvs.concat()).err()
     };
     let too_long = Some(LldpError::Length);
@@ -137,41 +137,41 @@ fn variable_tlvs_are_bounded_to_the_byte() {
     let application = |len| one(127, &[&[0, 0x80, 0xc2, 0xc][..], &vec![0; len]].concat());
     assert_eq!([0, 1, 3, 4, 5, 7].map(application), [false, true, false, true, false, true]);
     let address = |address: usize, object: usize, more: usize| {
-        let len = u8::try_from(address + 1).expect("short");
+        let len = u8::try_from(address + 1).expect("address has more than 254 bytes");
         let value = [
             &[len, 1][..],
             &vec![9; address],
             &[2, 0, 0, 0, 7],
-            &[u8::try_from(object).expect("short")],
+            &[u8::try_from(object).expect("object identifier has more than 255 bytes")],
             &vec![3; object],
         ];
         one(8, &[&value.concat()[..], &vec![0; more]].concat())
     };
     assert_eq!([0, 1, 31, 32].map(|len| address(len, 0, 0)), [false, true, true, false]);
     assert_eq!([0, 128, 129].map(|len| address(4, len, 0)), [true, true, false]);
-    assert!(!address(4, 0, 1), "a byte behind it");
-    assert!(!one(127, &[0, 0x80, 0xc2]), "no room for a subtype");
+    assert!(!address(4, 0, 1), "management address with an extra byte is accepted");
+    assert!(!one(127, &[0, 0x80, 0xc2]), "TLV without a subtype is accepted");
 }
 
 // proves: lldp
 #[test]
-fn overrunning_list_is_ignored() {
+fn frame_cut_within_a_tlv_is_rejected() {
     let whole = payload(&tlv(5, b"name"));
     for len in 0..whole.len() {
         let cut = Lldpdu::parse(&whole[..len]).err();
         let expected = match len {
-            0 | 9 | 16 => Some(LldpError::Mandatory), // between two of them
-            20 => None,                               // the name is left out
+            0 | 9 | 16 => Some(LldpError::Mandatory), // between mandatory TLVs
+            20 => None,                               // before the name, which is optional
             _ => Some(LldpError::Truncated),
         };
-        assert_eq!(cut, expected, "{len}");
+        assert_eq!(cut, expected, "list cut to {len} bytes");
     }
     assert!(Lldpdu::parse(&whole).is_ok());
 }
 
 // proves: lldp
 #[test]
-fn mandatory_tlvs_come_first_and_once() {
+fn mandatory_tlvs_must_come_first_and_once() {
     let [chassis, port, ttl] = [tlv(1, b"\x04m"), tlv(2, b"\x05p"), tlv(3, &[0, 9])];
     for wrong in [[&port, &chassis, &ttl], [&chassis, &ttl, &port], [&chassis, &chassis, &ttl]] {
         assert_eq!(Lldpdu::parse(&wrong.map(|tlv| &tlv[..]).concat()), Err(LldpError::Mandatory));
@@ -192,11 +192,11 @@ fn unknown_and_faulty_tlvs_are_skipped() {
     assert_eq!(read[3..], [Err(LldpError::Length), Ok(Tlv::SystemName(b"me"))]);
     let bits = payload(&tlv(127, &[2, 0x78, 0x6f, 1, 0xfd]));
     let understood = Understands { flow_lists: true, rates: false };
-    assert_eq!(super::tests::read(&bits), [Ok(Tlv::Understands(understood))], "unknown bits are ignored");
+    assert_eq!(super::tests::read(&bits), [Ok(Tlv::Understands(understood))], "unknown bits are not ignored");
 }
 
 #[test]
-fn tlvs_without_room_are_omitted() {
+fn writer_refuses_tlvs_without_room() {
     let mut bytes = [0; LEN_MAX];
     let mut writer = Writer::new(&mut bytes, SRC);
     assert!([CHASSIS, PORT, Tlv::Ttl(1)].iter().all(|tlv| writer.push(tlv)));
@@ -208,7 +208,7 @@ fn tlvs_without_room_are_omitted() {
     let written = std::iter::from_fn(|| writer.push(&Tlv::SystemDescription(&text)).then_some(())).count();
     assert_eq!(written, (LEN_MAX - 14 - 20 - 2) / 257);
     let left = LEN_MAX - 14 - 20 - 2 - written * 257;
-    assert!(!writer.push(&Tlv::Other(9, &vec![0; left - 1])), "a byte too much");
+    assert!(!writer.push(&Tlv::Other(9, &vec![0; left - 1])), "TLV with one byte too many is accepted");
     assert!(writer.push(&Tlv::Other(9, &vec![0; left - 2])));
     let bytes = writer.finish();
     assert_eq!(bytes.len(), LEN_MAX);
@@ -240,7 +240,7 @@ explore! {
             prop_assert!(writer.push(tlv), "{tlv:?}");
         }
         let again = writer.finish();
-        let again = Lldpdu::parse(&again[14..]).expect("what we say is well-formed");
-        prop_assert!(again.tlvs().map(|tlv| tlv.expect("and so is each")).eq(tlvs));
+        let again = Lldpdu::parse(&again[14..]).expect("encoded LLDP frame is rejected");
+        prop_assert!(again.tlvs().map(|tlv| tlv.expect("encoded TLV is rejected")).eq(tlvs));
     }
 }

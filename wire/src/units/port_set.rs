@@ -2,7 +2,7 @@ use std::fmt;
 
 use super::{PORTS_MAX, PortId};
 
-/// Set of ports, as wide as a switch can be.
+/// Set of ports, as many as a switch may have.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct PortSet([u64; PORTS_MAX / 64]);
 
