@@ -47,8 +47,8 @@ pub struct Cause {
     pub trigger: usize,
     /// Class whose queues are full: the paused class, or a higher one.
     pub class: Class,
-    /// Port of the congested egress queue, or for a full ingress queue the one with most of its bytes; `None` if they
-    /// have left.
+    /// Port of the congested egress queue, or for a full ingress queue the one with most of its bytes; `None` if all
+    /// frames have left.
     pub culprit: Option<PortId>,
     /// True if the culprit queue was itself paused by its peer.
     pub relayed: bool,

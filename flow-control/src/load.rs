@@ -40,7 +40,7 @@ pub struct Margin {
 }
 
 impl Margin {
-    /// Empty margin.
+    /// No frames and no bytes.
     pub const NONE: Margin = Margin { frames: 0, bytes: Bytes::ZERO };
     /// Unlimited margin.
     pub const ALL: Margin = Margin { frames: u32::MAX, bytes: Bytes::MAX };

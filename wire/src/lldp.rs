@@ -46,7 +46,7 @@ mod kind {
 mod organization {
     /// IEEE 802.3: the maximum frame size.
     pub const MAX_FRAME: [u8; 4] = [0x00, 0x12, 0x0f, 4];
-    /// xoff's own TLV, locally administered.
+    /// xoff's own TLV: extensions of PFC that a station understands.
     pub const UNDERSTANDS: [u8; 4] = [0x02, 0x78, 0x6f, 1];
 }
 

@@ -404,7 +404,7 @@ impl MacAddr {
         u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) >> 16
     }
 
-    /// Returns the address with this number.
+    /// Returns the address that [`MacAddr::to_number`] turned into this number.
     #[inline]
     #[must_use]
     pub const fn from_number(number: u64) -> MacAddr {

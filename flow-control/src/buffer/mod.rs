@@ -300,7 +300,8 @@ impl Buffer {
         }
     }
 
-    /// Returns whether the shared egress limits have room for the frame at each of `ports`, or would never have it.
+    /// Returns whether the shared egress limits have room for the frame at each of `ports`. Also true if
+    /// waiting would not help.
     #[inline]
     pub fn egresses_have_room(&self, ports: impl Iterator<Item = PortId>, class: Class, size: Bytes) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };

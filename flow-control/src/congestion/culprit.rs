@@ -14,7 +14,7 @@ use xoff_wire::{FlowKey, Header};
 use super::flows::{Flows, NO_FLOW};
 
 const NOWHERE: u32 = u32::MAX;
-/// Bytes of a buffer unit (section V).
+/// Bytes of a buffer unit (section V of the paper); frames are picked in proportion to their units.
 const UNIT_LEN: u64 = 256;
 /// Maximum random picks; the last one counts whatever its size.
 const PICKS_MAX: u32 = 32;

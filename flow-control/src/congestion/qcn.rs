@@ -17,7 +17,7 @@ use crate::settings::QcnSettings;
 /// Bytes between samples by the upper three bits of the feedback, for a base of 150 KB (802.1Q).
 const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
 
-/// Result of a sample.
+/// Result of sampling a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Qoff: occupancy minus set point, in bytes.

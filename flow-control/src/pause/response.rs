@@ -35,9 +35,9 @@ pub struct Judgement {
 /// Fault of a peer that exceeds its headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Too many bytes within the time limit.
+    /// The peer sent too many bytes within the time limit.
     TooMuch,
-    /// Frames after the time limit.
+    /// The peer sent frames after the time limit.
     TooLate,
 }
 

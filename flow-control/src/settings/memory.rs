@@ -97,6 +97,6 @@ pub enum HeadroomPlace {
     /// Reserved for each queue, beside the pool.
     #[default]
     Reserved,
-    /// Part of the pool and its limits, as far as room is left.
+    /// Taken from the pool and bound by its limits, as far as room is left.
     Pool,
 }

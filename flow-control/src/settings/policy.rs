@@ -221,7 +221,7 @@ impl Default for GPfcSettings {
 /// Parameters of GFC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GfcSettings {
-    /// B1 as a fraction of XOFF: above 0, at most 1.
+    /// Threshold B1 of the first rate step as a fraction of XOFF: above 0, at most 1.
     pub first: f64,
     /// Number of rate steps, 1..=16.
     pub steps: u8,

@@ -46,7 +46,7 @@ impl PortSet {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Returns the intersection.
+    /// Returns the intersection with `other`.
     #[inline]
     #[must_use]
     pub fn and(mut self, other: &PortSet) -> PortSet {
@@ -54,7 +54,7 @@ impl PortSet {
         self
     }
 
-    /// Returns the union.
+    /// Returns the union with `other`.
     #[inline]
     #[must_use]
     pub fn or(mut self, other: &PortSet) -> PortSet {

@@ -102,7 +102,7 @@ fn counts_remain_until_warn_below_xon() {
     assert_eq!(counts(&mut bench, OUT)[0], 0);
 }
 
-/// II-D: "the input ports whose cumulative counter percentages pass a predefined cut-off threshold".
+/// Section II-D: "the input ports whose cumulative counter percentages pass a predefined cut-off threshold".
 // proves: capfc
 #[test]
 fn cut_blames_fewest_ports_with_share_of_arrivals() {
@@ -121,7 +121,7 @@ fn cut_blames_fewest_ports_with_share_of_arrivals() {
     assert_eq!(blamed(0.81), [xoff(1, BLAMED), xoff(0, BLAMED), xoff(2, BLAMED)]);
 }
 
-/// II-D: "If the threshold ratio is set as 1, then congestion signal of every input port with a packet
+/// Section II-D: "If the threshold ratio is set as 1, then congestion signal of every input port with a packet
 /// inside the egress queue is set to 1."
 // proves: capfc
 #[test]
