@@ -44,7 +44,8 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     ByTime,
-    /// Order of places, and of time within a place, with this reach.
+    /// Events grouped by place, and ordered by time within a place. The span is the reach: the minimum time until an event affects another
+    /// place.
     ByPlace(Picos),
 }
 
@@ -65,16 +66,16 @@ pub(crate) struct Calendar {
     wheels: Box<[Wheel]>,
     firsts: Box<[Picos]>,
     order: Order,
-    /// Times, by part, before which entries are in `current` or `soon`.
+    /// For each part, the time before which its entries are in `current` or `soon`.
     horizons: Box<[Picos]>,
     current: Vec<Entry>,
     soon: Soon,
-    /// First place of the next turn, if known; for prefetching.
+    /// First place of the next turn, if known.
     ahead: Option<u32>,
 }
 
 impl Calendar {
-    /// Creates the queue; fastest with few events of a part per bucket of 2^`width_log2` picoseconds.
+    /// Creates an empty queue. It is fastest if few events of a part fall into a bucket of 2^`width_log2` picoseconds.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {
@@ -131,7 +132,7 @@ impl Calendar {
                 self.horizons[turn.part] = turn.horizon;
                 self.gather(turn.part, turn.horizon);
                 self.ahead = next(self).map(|turn| self.parts.least(turn.part));
-                // A separate sort: entries by place compare as plain numbers.
+                // Not sorted by key: in the order by place, entries compare as plain numbers, which is faster.
                 self.current.sort_unstable_by(|one, other| other.cmp(one));
             }
         }
@@ -230,7 +231,7 @@ mod tests {
 
     // proves: sim-timing
     #[test]
-    fn events_come_in_the_order_of_time_and_then_of_their_subjects() {
+    fn calendar_orders_events_by_time_then_subject() {
         for seed in 0..20 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut calendar = Calendar::new(rng.u32(0..12), Parted::OnTwoSides.parts());
@@ -305,7 +306,7 @@ mod tests {
         Mixed(usize),
     }
 
-    /// Lets places add events at themselves at any time, and at others after the reach.
+    /// Runs random events: an event adds further ones at its own place at any time, at other places after the reach.
     fn events_by_place(seed: u64, parted: Parted, ends: &[u64], turns: &[Taken]) -> Vec<Vec<Entry>> {
         let width_log2 = fastrand::Rng::with_seed(seed).u32(0..13);
         let mut calendar = Calendar::new(width_log2, parted.parts());
@@ -371,7 +372,7 @@ mod tests {
             assert_eq!(
                 events(&ends[19..], &[Taken::ByPlace]),
                 events(&ends[19..], &[Taken::ByTime]),
-                "as a whole"
+                "in one turn, events differ between the orders"
             );
             let any = |end: &u64| match end % 3 {
                 0 => Taken::ByTime,
@@ -379,14 +380,18 @@ mod tests {
                 _ => Taken::Mixed(rng.usize(1..5)),
             };
             let turns: Vec<Taken> = ends.iter().map(any).collect();
-            assert_eq!(events(&ends, &turns), by_time, "seed {seed}, in turns");
+            assert_eq!(
+                events(&ends, &turns),
+                by_time,
+                "seed {seed}: events differ if the order changes between turns"
+            );
             assert!(by_time.iter().all(|events| events.is_sorted_by_key(|entry| entry.time())));
         }
     }
 
     // proves: sim-timing
     #[test]
-    fn turns_of_two_sides_span_two_reaches() {
+    fn turns_in_bipartite_fabric_span_two_reaches() {
         let turns = |parted: Parted| {
             let mut calendar = Calendar::new(4, parted.parts());
             (0..PLACES).for_each(|place| calendar.put(Entry::new(Picos::ZERO, 0, place)));
@@ -403,11 +408,11 @@ mod tests {
             }
             (turns, foretold)
         };
-        assert_eq!(turns(Parted::Not), (100, 0), "who else");
+        assert_eq!(turns(Parted::Not), (100, 0), "number of turns of a single part");
         assert_eq!(
             turns(Parted::OnTwoSides),
             (101, 100),
-            "the first turn is shorter, and all others are predicted"
+            "number of turns, and of turns predicted by place_after"
         );
     }
 }

@@ -14,24 +14,24 @@ impl NodeId {
     }
 }
 
-/// End of a link.
+/// One end of a link: a port of a switch or host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
-    /// Node.
+    /// Switch or host that has the port.
     pub node: NodeId,
     /// Port of the node; a host has port 0.
     pub port: PortId,
 }
 
-/// Link properties, equal in both directions.
+/// Rate and delay of a link, equal in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Rate.
+    /// Bit rate of the link.
     pub rate: BitRate,
     /// Propagation delay.
     pub delay: Picos,
 }
 
-/// Link direction, by sending node and port.
+/// One direction of a link, numbered in the order of sending nodes and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkId(pub(crate) u32);

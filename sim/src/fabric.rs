@@ -1,5 +1,3 @@
-//! Fabric that completes the consequences of each event before the next.
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -31,7 +29,8 @@ const END: Picos = Picos(Picos::NEVER.0 - 1);
 
 const EVENTS_WANTED: u64 = 16;
 
-/// Running fabric, generic over switches and hosts ([`Node`]).
+/// Running simulation, generic over switches and hosts ([`Node`]). All consequences of an event at its time are complete before the next
+/// event.
 #[derive(Debug)]
 pub struct Fabric<S = SwitchNode, H = Host> {
     net: Net,
@@ -49,28 +48,28 @@ struct Visit {
     ahead: Option<(u32, usize)>,
 }
 
-/// Event counts.
+/// Counts of processed events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Events.
+    /// Processed events of all kinds.
     pub events: u64,
     /// Frames that reached the end of a link, MAC control included.
     pub hops: u64,
 }
 
-/// Processed event.
+/// Event that the simulation has processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricEvent {
-    /// Departed last bit of a frame.
+    /// The last bit of a frame left this end of a link.
     Left(End),
-    /// Frame that has arrived, or was lost on the way.
+    /// A frame reached this end of a link, or was lost on the way to it.
     Arrived(End),
-    /// Expired timer.
+    /// A timer of this node expired.
     Due(NodeId),
 }
 
 impl FabricEvent {
-    /// Returns the node of the event.
+    /// Returns the node at which the event happened.
     #[must_use]
     pub const fn node(self) -> NodeId {
         match self {
@@ -93,7 +92,7 @@ impl Fabric {
         fabric
     }
 
-    /// Starts a flow.
+    /// Starts a flow at a host.
     ///
     /// # Panics
     /// Panics without such a host, or before it has sent all of another flow.
@@ -189,19 +188,19 @@ impl<S: Node, H: Node> Fabric<S, H> {
         Fabric { net, switches, hosts, tally: Tally::default(), traces, reach, lead }
     }
 
-    /// Returns the current time.
+    /// Returns the current simulated time.
     #[must_use]
     pub fn now(&self) -> Picos {
         self.net.now()
     }
 
-    /// Returns the event counts.
+    /// Returns how many events were processed.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Returns a digest of all events.
+    /// Returns a hash of all events so far; equal runs have equal hashes.
     #[must_use]
     pub fn digest(&self) -> u64 {
         Trace::digest(&self.traces)
@@ -255,7 +254,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Drops frames sent from this end if `loses` returns true.
+    /// From now on, drops each frame sent from this end for which `loses` returns true.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -294,7 +293,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         })
     }
 
-    /// Converts an end of the plan to node and port.
+    /// Converts an end of the plan to its node and port in the fabric.
     #[must_use]
     pub fn end(&self, at: At) -> End {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
@@ -305,10 +304,10 @@ impl<S: Node, H: Node> Fabric<S, H> {
     }
 
     fn link_from(&self, end: End) -> LinkId {
-        self.net.links.leaving(end).unwrap_or_else(|| panic!("there is no {end:?}"))
+        self.net.links.leaving(end).unwrap_or_else(|| panic!("the fabric has no {end:?}"))
     }
 
-    /// Processes all events due by `end`; with [`Picos::NEVER`], until none remains.
+    /// Processes all events due by `end`; with [`Picos::NEVER`], all events until none remains.
     pub fn run_until(&mut self, end: Picos) {
         while self.take_turn(end) {}
         self.wait_until(end);
@@ -337,25 +336,25 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.lead
     }
 
-    /// Returns the time of an empty frame over the fastest link, before which no event affects another node.
+    /// Returns the reach: the time of an empty frame over the fastest link. No event affects another node sooner.
     #[must_use]
     pub fn reach(&self) -> Picos {
         self.reach
     }
 
-    /// Advances the time; no event may be due.
+    /// Advances the time to `end`. No event may be due before.
     pub fn wait_until(&mut self, end: Picos) {
         if end <= END {
             self.net.links.now = self.net.now().max(end);
         }
     }
 
-    /// Processes all events. Never returns after a deadlock: pauses are refreshed forever.
+    /// Processes events until none remains. Never returns after a deadlock, since pauses are refreshed forever.
     pub fn run_to_rest(&mut self) {
         while self.take_turn(END) {}
     }
 
-    /// Processes a part's turn; its nodes may then be ahead of others by less than the [lead](Fabric::lead).
+    /// Processes the turn of a part. Its nodes may then be ahead of other nodes by less than the [lead](Fabric::lead).
     pub(crate) fn take_turn(&mut self, end: Picos) -> bool {
         if !self.net.links.calendar.open(end.min(END), Order::ByPlace(self.reach)) {
             return false;
@@ -407,7 +406,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Returns true if more steps follow. Not inlined, to keep the frame path small.
+    /// Not inlined, to keep the frame path small.
     #[inline(never)]
     fn prefetch_switch(&self, place: u32, step: usize) -> bool {
         self.switches.get(place as usize).is_some_and(|switch| switch.prefetch(step, &self.net))
@@ -457,7 +456,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         }
     }
 
-    /// Returns the pool's frames that are in no node and on no link; nonzero means a bug.
+    /// Returns the number of frames in the pool that are in no node and on no link. Nonzero means a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
         let held = self.switches.iter().map(S::holds).chain(self.hosts.iter().map(H::holds)).sum::<u64>();
@@ -470,13 +469,13 @@ struct FirstLinks(u32);
 impl FirstLinks {
     fn next(&mut self, ports: usize) -> u32 {
         let first = self.0;
-        self.0 += u32::try_from(ports).expect("few ports");
+        self.0 += u32::try_from(ports).expect("more links than 32 bits can count");
         first
     }
 }
 
-/// Chooses the width of a calendar bucket. The wheel covers three times a long frame plus the largest delay, since a
-/// neighbor may be two of these behind. A bucket holds enough events to sort them together.
+/// Returns the width of a calendar bucket, as a power of two in picoseconds. The wheel must cover three times a long frame plus the
+/// largest delay, because a neighbor may be two of these behind. A bucket should hold enough events to sort them together.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

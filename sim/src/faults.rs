@@ -1,5 +1,3 @@
-//! Faults of links and of MAC control.
-
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -8,31 +6,31 @@ use crate::time::Picos;
 
 pub(crate) type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// MAC control faults of one direction, as shares of 1,024 frames.
+/// Faults of MAC control frames in one direction of a link, each as a share of 1,024 frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlFaults {
-    /// Lost.
+    /// Frames that are lost.
     pub lost: u16,
-    /// Delayed, and overtaken.
+    /// Frames that are delayed, so that later ones overtake them.
     pub late: u16,
-    /// Delivered twice: in time, and later.
+    /// Frames that are delivered twice: on time, and again later.
     pub again: u16,
-    /// Delivered with a changed byte, undetected by the FCS.
+    /// Frames that are delivered with a changed byte, which the FCS does not detect.
     pub harmed: u16,
-    /// Maximum delay.
+    /// Maximum delay of late frames.
     pub late_by: Picos,
 }
 
-/// Fault counters of links, in frames.
+/// Counts of frames affected by link faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts {
-    /// Lost frames, except MAC control.
+    /// Lost frames that are not MAC control.
     pub lost: u64,
-    /// Lost MAC control.
+    /// Lost MAC control frames.
     pub lost_control: u64,
-    /// Delayed or duplicated MAC control.
+    /// MAC control frames that were delayed or duplicated.
     pub late: u64,
-    /// Corrupted MAC control.
+    /// MAC control frames that were corrupted.
     pub harmed: u64,
 }
 
@@ -47,7 +45,6 @@ pub(crate) struct Faults {
     pub(crate) is_down: bool,
     pub(crate) loses: Option<Loses>,
     pub(crate) control: Option<(ControlFaults, fastrand::Rng)>,
-    /// Pool numbers of frames in flight.
     pub(crate) doomed: Vec<u32>,
     pub(crate) late: BTreeMap<(Picos, u64), Packet>,
     pub(crate) fault_counts: FaultCounts,

@@ -1,5 +1,3 @@
-//! Fast host that sends one flow at line rate, as far as pauses allow.
-
 use xoff_host::{Gate, Obedience};
 use xoff_wire::Header;
 use xoff_wire::units::{Class, MacAddr, Nanos, PortId};
@@ -10,27 +8,27 @@ use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
 const LINE: PortId = PortId(0);
-/// Written bytes: enough for a switch to detect equal headers.
+/// Number of frame bytes that the host writes: enough for a switch to detect equal headers.
 const HEAD: usize = 60;
-/// IPv4 Identification field.
+/// Offsets of the IPv4 Identification field, which holds the sequence number.
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
 /// Equal frames to another host, at line rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Receiving host.
+    /// Number of the receiving host.
     pub to: u32,
-    /// Class, by DSCP.
+    /// Traffic class of the frames, marked by DSCP.
     pub class: Class,
     /// Frame length in bytes, without FCS; at least 60.
     pub frame_len: u32,
     /// Number of frames.
     pub frames: u64,
-    /// Start time.
+    /// Earliest start of the first frame.
     pub from: Picos,
 }
 
-/// Host with at most one flow to send.
+/// Host that sends at most one flow at a time.
 #[derive(Debug)]
 pub struct Host {
     place: Place,
@@ -50,7 +48,7 @@ pub struct Host {
     gate: Box<Gate>,
 }
 
-/// Returns a host's MAC address.
+/// Returns the MAC address of the host with this number.
 #[must_use]
 pub fn address(number: u32) -> MacAddr {
     let [a, b, c, d] = number.to_be_bytes();
@@ -83,7 +81,7 @@ impl Host {
     }
 
     pub(crate) fn begin(&mut self, number: u32, flow: &Flow, net: &mut Net) {
-        assert!(self.left == 0, "host {number} has yet to send {} frames of another flow", self.left);
+        assert!(self.left == 0, "host {number} still has {} frames of another flow to send", self.left);
         self.head = head(number, flow);
         (self.class, self.frame_len) = (flow.class, flow.frame_len);
         (self.from, self.left) = (flow.from, flow.frames);
@@ -91,37 +89,37 @@ impl Host {
         net.wake(self.place, flow.from);
     }
 
-    /// Returns the frames sent or starting.
+    /// Returns how many frames were sent, including one on the line.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Returns the frames received.
+    /// Returns how many frames were received.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns the bytes received, without FCS.
+    /// Returns how many bytes were received, without FCS.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.bytes_received
     }
 
-    /// Returns when the last frame arrived completely.
+    /// Returns when the last frame had arrived completely.
     #[must_use]
     pub fn last_received(&self) -> Picos {
         self.last_received
     }
 
-    /// Returns frames out of order or after a loss.
+    /// Returns how many frames arrived out of order or after a gap.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
     }
 
-    /// Returns the gate, with the pauses received.
+    /// Returns the gate, which obeys received pauses and counts them.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate

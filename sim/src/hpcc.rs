@@ -23,10 +23,10 @@ use crate::plan::{At, Plan};
 use crate::time::Picos;
 use crate::topology::{Build, EdgeError, Edges, Name, line_of};
 
-/// Addresses have 16 bits for the number.
+/// Maximum number of nodes: host addresses hold the number in 16 bits.
 const NODES_MAX: u32 = 65_536;
 
-/// Error in a file, with its line.
+/// Error in a file, with the line number.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
 pub struct ImportError {
@@ -37,15 +37,15 @@ pub struct ImportError {
 /// Fabric read from a file.
 #[derive(Debug)]
 pub struct Imported {
-    /// Switches, hosts and lines.
+    /// Plan with switches, hosts and lines.
     pub plan: Plan,
-    /// Node numbers in the file.
+    /// Numbers of the nodes in the file.
     pub nodes: Nodes,
-    /// Sending ends, each with the lost share of its frames.
+    /// Sending ends of lossy links, each with the share of frames that the link loses.
     pub lossy: Vec<(At, f64)>,
 }
 
-/// Node numbers of a file; here, hosts and switches are numbered separately.
+/// Translation of node numbers: the file counts all nodes, the plan counts hosts and switches separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
     names: Vec<Name>,
@@ -60,14 +60,14 @@ impl Nodes {
             Nodes { names: Vec::new(), hosts: Vec::new(), switches: Vec::new(), interfaces: Vec::new() };
         for id in 0..nodes {
             let ids = if is_switch[id as usize] { &mut of.switches } else { &mut of.hosts };
-            let number = u32::try_from(ids.len()).expect("there are few nodes");
+            let number = u32::try_from(ids.len()).expect("more nodes than 32 bits can count");
             ids.push(id);
             of.names.push(if is_switch[id as usize] { Name::Switch(number) } else { Name::Host(number) });
         }
         of
     }
 
-    /// Returns the node number in the file.
+    /// Returns the number of a host or switch in the file.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -79,7 +79,7 @@ impl Nodes {
         }
     }
 
-    /// Returns the file's interface number, from 1.
+    /// Returns the number of an interface in the file, from 1 at each node.
     ///
     /// # Panics
     /// Panics if there is no such end.
@@ -94,7 +94,7 @@ impl Nodes {
     /// Returns the number of hosts.
     #[must_use]
     pub fn hosts(&self) -> u32 {
-        u32::try_from(self.hosts.len()).expect("there are few nodes")
+        u32::try_from(self.hosts.len()).expect("more nodes than 32 bits can count")
     }
 
     fn id_of(&self, name: Name) -> u32 {
@@ -111,21 +111,21 @@ impl Nodes {
 /// Returns an error with the first invalid line.
 pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     let mut tokens = Tokens::new(text);
-    let count: u32 = tokens.number("the number of nodes")?;
+    let count: u32 = tokens.number("the total number of nodes")?;
     let switches: u32 = tokens.number("the number of switches")?;
     let links: u32 = tokens.number("the number of links")?;
     if count > NODES_MAX || switches > count {
         return Err(
-            tokens.wrong(format!("{switches} switches of {count} nodes; there may be {NODES_MAX} nodes"))
+            tokens.wrong(format!("{switches} switches among {count} nodes; at most {NODES_MAX} nodes are allowed, and no more switches than nodes"))
         );
     }
     let mut is_switch = vec![false; count as usize];
     for _ in 0..switches {
-        let id: u32 = tokens.number("the number of a switch")?;
+        let id: u32 = tokens.number("the node number of a switch")?;
         let flag = is_switch.get_mut(id as usize);
         let flag = flag.ok_or_else(|| tokens.wrong(no_node(id, count)))?;
         if std::mem::replace(flag, true) {
-            return Err(tokens.wrong(format!("switch {id} is named twice")));
+            return Err(tokens.wrong(format!("switch {id} is listed twice")));
         }
     }
     let mut nodes = Nodes::new(count, &is_switch);
@@ -133,18 +133,18 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     let (mut used, mut ends, mut shares) = (vec![0_u32; count as usize], Vec::new(), Vec::new());
     for _ in 0..links {
         let mut node = || {
-            let id: u32 = tokens.number("a node, one end of a link")?;
+            let id: u32 = tokens.number("the node number of a link's end")?;
             nodes.names.get(id as usize).copied().ok_or_else(|| tokens.wrong(no_node(id, count)))
         };
         let (a, b) = (node()?, node()?);
         let (rate, delay) = (tokens.quantity(&RATES, RATE)?, tokens.quantity(&TIMES, DELAY)?);
         let line = line_of(rate, delay).ok_or_else(|| {
-            tokens.wrong("a link has a rate of 1 Mb/s to 1.6 Tb/s, and a delay of 5 ms at most".into())
+            tokens.wrong("a link must have a rate from 1 Mb/s to 1.6 Tb/s and a delay of at most 5 ms".into())
         })?;
-        let share: f64 = tokens.number("the share of frames that are lost")?;
+        let share: f64 = tokens.number("the share of lost frames of a link")?;
         if !(0.0..=1.0).contains(&share) {
             return Err(
-                tokens.wrong(format!("{share} is no share of frames that are lost: it is from 0 to 1"))
+                tokens.wrong(format!("the share of lost frames of a link is {share}; allowed: 0 to 1"))
             );
         }
         edges.add(tokens.line, a, b, line).map_err(|error| tokens.wrong(describe(&nodes, &error)))?;
@@ -166,7 +166,8 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
         Name::Host(host) => At::Host(host),
         Name::Switch(switch) => {
             let ports = &nodes.interfaces[switch as usize];
-            let port = ports.iter().position(|own| *own == interface).expect("each link has a port");
+            let port =
+                ports.iter().position(|own| *own == interface).expect("a link of the switch has no port");
             At::Switch(switch, u8::try_from(port).expect("PORTS_MAX is 256"))
         }
     };
@@ -176,7 +177,6 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     Ok(Imported { plan, nodes, lossy })
 }
 
-/// Returns numbers by switch and port: hosts first, then links in file order.
 fn interfaces(switches: u32, ends: &[(Name, Name, u32)]) -> Vec<Vec<u32>> {
     let mut by_switch: Vec<Vec<(bool, u32, u32)>> = vec![Vec::new(); switches as usize];
     for &(from, to, interface) in ends {
@@ -192,30 +192,30 @@ fn interfaces(switches: u32, ends: &[(Name, Name, u32)]) -> Vec<Vec<u32>> {
 }
 
 fn no_node(id: u32, count: u32) -> String {
-    format!("there is no node {id}; nodes are numbered from 0 to {}", count.saturating_sub(1))
+    format!("node {id} does not exist; nodes are numbered from 0 to {}", count.saturating_sub(1))
 }
 
 fn describe(nodes: &Nodes, error: &EdgeError) -> String {
     match *error {
         EdgeError::Twice { host, .. } => {
-            format!("host {} has a link already, and a host has one here", nodes.id_of(Name::Host(host)))
+            format!("host {} has a second link; a host can have only one", nodes.id_of(Name::Host(host)))
         }
         EdgeError::Ports { switch, .. } => {
             format!(
-                "switch {} has 256 links already, and has no more ports",
+                "switch {} has more than 256 links; a switch has at most 256 ports",
                 nodes.id_of(Name::Switch(switch))
             )
         }
-        _ => "a link leads from a switch to another, or to a host".into(),
+        _ => "the link connects two hosts, or a switch with itself; a link must connect two switches, or a switch and a host".into(),
     }
 }
 
-/// Flow of a file.
+/// Flow read from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportedFlow {
-    /// Planned flow.
+    /// Plan of the flow.
     pub plan: FlowPlan,
-    /// Port of the receiver, only repeated in results.
+    /// UDP port of the receiver; it is only repeated in results.
     pub port: u16,
 }
 
@@ -233,23 +233,30 @@ pub fn flows(text: &str, nodes: &Nodes) -> Result<Vec<ImportedFlow>, ImportError
             match nodes.names.get(id as usize) {
                 Some(Name::Host(host)) => Ok(*host),
                 Some(Name::Switch(_)) => {
-                    Err(tokens.wrong(format!("node {id} is a switch, and sends no flows")))
+                    Err(tokens.wrong(format!("node {id} is a switch; only hosts send and receive flows")))
                 }
                 None => Err(tokens.wrong(no_node(id, u32::try_from(nodes.names.len()).unwrap_or(u32::MAX)))),
             }
         };
-        let (from, to) = (host("the node that sends a flow")?, host("the node that receives it")?);
-        let group: u8 = tokens.number("a priority group")?;
-        let class = Class::new(group)
-            .ok_or_else(|| tokens.wrong(format!("{group} is no priority group: they are 0 to 7")))?;
-        let port = tokens.number("a port of the receiver")?;
-        let bytes: u64 = tokens.number("how many bytes are sent")?;
-        let start: f64 = tokens.number("when the flow starts, in seconds")?;
+        let (from, to) =
+            (host("the node number of a flow's sender")?, host("the node number of a flow's receiver")?);
+        let group: u8 = tokens.number("the priority group of a flow")?;
+        let class = Class::new(group).ok_or_else(|| {
+            tokens.wrong(format!("the priority group of a flow is {group}; allowed: 0 to 7"))
+        })?;
+        let port = tokens.number("the port of a flow's receiver")?;
+        let bytes: u64 = tokens.number("the size of a flow in bytes")?;
+        let start: f64 = tokens.number("the start of a flow in seconds")?;
         if from == to {
-            return Err(tokens.wrong(format!("node {} sends to itself", nodes.id(At::Host(from)))));
+            return Err(tokens.wrong(format!(
+                "node {} sends a flow to itself; name another receiver",
+                nodes.id(At::Host(from))
+            )));
         }
         if !(1..=FLOW_BYTES_MAX).contains(&bytes) || !(0.0..=SECONDS_MAX).contains(&start) {
-            return Err(tokens.wrong("a flow has 1 byte to 128 GiB, and starts within an hour".into()));
+            return Err(
+                tokens.wrong("a flow must have 1 byte to 128 GiB and start within the first hour".into())
+            );
         }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within SECONDS_MAX
         let start = Picos((start * 1e12).round() as u64);
@@ -259,8 +266,8 @@ pub fn flows(text: &str, nodes: &Nodes) -> Result<Vec<ImportedFlow>, ImportError
 }
 
 const SECONDS_MAX: f64 = 3_600.0;
-const RATE: &str = "a rate, such as 100Gbps";
-const DELAY: &str = "a delay, such as 1us or 0.001ms";
+const RATE: &str = "the rate of a link, such as 100Gbps";
+const DELAY: &str = "the delay of a link, such as 1us or 0.001ms";
 
 const RATES: [(&str, f64); 24] = [
     ("", 1.0),
@@ -310,7 +317,7 @@ impl<'a> Tokens<'a> {
             let Some(line) = self.lines.next() else {
                 return Err(ImportError {
                     line: self.line.max(1),
-                    what: format!("the file ends here, and {wanted} is missing"),
+                    what: format!("the file ends too early: {wanted} is missing"),
                 });
             };
             self.line += 1;
@@ -353,8 +360,8 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn a_topology_has_its_nodes_lines_and_interfaces() {
-        let made = read(TOPOLOGY).expect("a fabric");
+    fn topology_file_yields_its_nodes_lines_and_interfaces() {
+        let made = read(TOPOLOGY).expect("the topology is invalid");
         let (plan, nodes) = (&made.plan, &made.nodes);
         assert_eq!((plan.hosts(), plan.switches(), plan.check()), (3, 2, Ok(())));
         assert_eq!([0, 1, 2].map(|host| nodes.id(At::Host(host))), [0, 2, 3]);
@@ -363,7 +370,9 @@ mod tests {
         assert_eq!([0, 1, 2].map(|port| nodes.interface(At::Switch(0, port))), [3, 2, 1]);
         assert_eq!([0, 1].map(|port| nodes.interface(At::Switch(1, port))), [2, 1]);
         let line = |gbps, nanos| Line { rate: BitRate::from_gbps(gbps), delay: Picos::from_nanos(nanos) };
-        let of = |from: At| plan.links().iter().find(|(a, b, _)| *a == from || *b == from).expect("a link").2;
+        let of = |from: At| {
+            plan.links().iter().find(|(a, b, _)| *a == from || *b == from).expect("the host has no link").2
+        };
         assert_eq!(of(At::Host(0)), line(25, 500));
         assert_eq!(of(At::Host(1)), line(100, 1_000));
         assert_eq!(of(At::Host(2)), line(8, 2_000));
@@ -373,8 +382,8 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn flows_are_between_hosts_of_the_topology() {
-        let nodes = read(TOPOLOGY).expect("a fabric").nodes;
+    fn flow_file_yields_flows_between_hosts() {
+        let nodes = read(TOPOLOGY).expect("the topology is invalid").nodes;
         let text = "2\n0 3 3 100 1000 2.000001\n3 2 1 200 5\n2\n0 1 nobody reads this";
         let parsed = flows(text, &nodes).expect("flows");
         let plan = |from, to, class: usize, bytes, micros| FlowPlan {
@@ -389,19 +398,19 @@ mod tests {
         assert_eq!(parsed[1], ImportedFlow { plan: plan(2, 1, 1, 5, 2_000_000), port: 200 });
         assert_eq!(parsed.len(), 2);
         let why = |text: &str| flows(text, &nodes).expect_err("no flows").to_string();
-        assert_eq!(why(""), "line 1: the file ends here, and the number of flows is missing");
+        assert_eq!(why(""), "line 1: the file ends too early: the number of flows is missing");
         assert_eq!(
             why("2\n0 3 3 100 9 2\n"),
-            "line 2: the file ends here, and the node that sends a flow is missing"
+            "line 2: the file ends too early: the node number of a flow's sender is missing"
         );
-        assert_eq!(why("1\n0 1 3 100 9 2"), "line 2: node 1 is a switch, and sends no flows");
-        assert_eq!(why("1\n0 5 3 100 9 2"), "line 2: there is no node 5; nodes are numbered from 0 to 4");
-        assert_eq!(why("1\n0 0 3 100 9 2"), "line 2: node 0 sends to itself");
-        assert_eq!(why("1\n\n0 3 8 100 9 2"), "line 3: 8 is no priority group: they are 0 to 7");
-        assert_eq!(why("1\n0 3 3 65536 9 2"), "line 2: \"65536\" is not a port of the receiver");
+        assert_eq!(why("1\n0 1 3 100 9 2"), "line 2: node 1 is a switch; only hosts send and receive flows");
+        assert_eq!(why("1\n0 5 3 100 9 2"), "line 2: node 5 does not exist; nodes are numbered from 0 to 4");
+        assert_eq!(why("1\n0 0 3 100 9 2"), "line 2: node 0 sends a flow to itself; name another receiver");
+        assert_eq!(why("1\n\n0 3 8 100 9 2"), "line 3: the priority group of a flow is 8; allowed: 0 to 7");
+        assert_eq!(why("1\n0 3 3 65536 9 2"), "line 2: \"65536\" is not the port of a flow's receiver");
         for wrong in ["0 2", "9 -1", "9 3601"] {
             let why = why(&format!("1\n0 3 3 100 {wrong}"));
-            assert_eq!(why, "line 2: a flow has 1 byte to 128 GiB, and starts within an hour");
+            assert_eq!(why, "line 2: a flow must have 1 byte to 128 GiB and start within the first hour");
         }
         let of = |bytes: u64| flows(&format!("1\n0 3 3 100 {bytes} 2"), &nodes);
         assert!(of(FLOW_BYTES_MAX).is_ok() && of(FLOW_BYTES_MAX + 1).is_err());
@@ -411,29 +420,38 @@ mod tests {
     #[test]
     fn invalid_topology_is_refused_with_its_line() {
         let why = |text: &str| read(text).expect_err("no fabric");
-        assert_eq!(why("5 2"), "line 1: the file ends here, and the number of links is missing");
-        assert_eq!(why("5 6 1"), "line 1: 6 switches of 5 nodes; there may be 65536 nodes");
-        assert_eq!(why("3 1 2\n3\n"), "line 2: there is no node 3; nodes are numbered from 0 to 2");
-        assert_eq!(why("3 2 2\n1\n1\n"), "line 3: switch 1 is named twice");
+        assert_eq!(why("5 2"), "line 1: the file ends too early: the number of links is missing");
+        assert_eq!(
+            why("5 6 1"),
+            "line 1: 6 switches among 5 nodes; at most 65536 nodes are allowed, and no more switches than nodes"
+        );
+        assert_eq!(why("3 1 2\n3\n"), "line 2: node 3 does not exist; nodes are numbered from 0 to 2");
+        assert_eq!(why("3 2 2\n1\n1\n"), "line 3: switch 1 is listed twice");
         let links = |links: &str| why(&format!("4 1 3\n0\n{links}"));
         assert_eq!(links("1 0 fast 1us 0"), format!("line 3: \"fast\" is not {RATE}"));
         assert_eq!(links("1 0 1Gbps 1min 0"), format!("line 3: \"1min\" is not {DELAY}"));
         assert_eq!(
             links("1 0 1Gbps 1us 2"),
-            "line 3: 2 is no share of frames that are lost: it is from 0 to 1"
+            "line 3: the share of lost frames of a link is 2; allowed: 0 to 1"
         );
         assert_eq!(
             links("1 0 1Gbps 1us"),
-            "line 3: the file ends here, and the share of frames that are lost is missing"
+            "line 3: the file ends too early: the share of lost frames of a link is missing"
         );
         for wrong in ["0bps 1us", "1601Gbps 1us", "1Gbps 5.1ms"] {
             let why = links(&format!("1 0 {wrong} 0"));
-            assert_eq!(why, "line 3: a link has a rate of 1 Mb/s to 1.6 Tb/s, and a delay of 5 ms at most");
+            assert_eq!(
+                why,
+                "line 3: a link must have a rate from 1 Mb/s to 1.6 Tb/s and a delay of at most 5 ms"
+            );
         }
-        assert_eq!(links("1 2 1Gbps 1us 0"), "line 3: a link leads from a switch to another, or to a host");
+        assert_eq!(
+            links("1 2 1Gbps 1us 0"),
+            "line 3: the link connects two hosts, or a switch with itself; a link must connect two switches, or a switch and a host"
+        );
         let line = "1Gbps 1us 0\n";
         let twice = links(&format!("1 0 {line}1 0 {line}"));
-        assert_eq!(twice, "line 4: host 1 has a link already, and a host has one here");
+        assert_eq!(twice, "line 4: host 1 has a second link; a host can have only one");
         let few = why(&format!("4 1 2\n0\n1 0 {line}2 0 {line}"));
         assert_eq!(few, "line 4: node 3 has no link");
     }

@@ -1,5 +1,5 @@
-//! Ideal switches: no stalls, one frame per line, no driver queue, and peers as fast as the standard requires
-//! ([`xoff_config::Hardware::Ideal`]).
+//! Ideal switches: they never stall, put one frame at a time on a line without a driver queue, and have peers as fast as the standard
+//! requires ([`xoff_config::Hardware::Ideal`]).
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::plan::SwitchKind;
 use crate::switch_node::SlotCounts;
 
 const CONTROL: u32 = 8;
-/// Slots per port for stray frames of unused classes.
+/// Slots per port for rare frames of classes without planned traffic.
 const UNUSED: u32 = 64;
-/// Minimum mean frame size of a lossy class.
+/// Mean frame size in bytes for which lossy classes get slots; smaller frames fill the slots first.
 const LOSSY_FRAME: u64 = 512;
 const PICOS_PER_METRE: u64 = 5_000;
 
@@ -33,17 +33,17 @@ impl Ideal {
         Ideal { line }
     }
 
-    /// Returns the headroom of its links.
+    /// Returns the headroom of a lossless class at a port.
     ///
     /// # Panics
     /// Panics if the line is above 1.6 Tb/s, or longer than 1,000 km.
     #[must_use]
     pub fn headroom(&self) -> Headroom {
         let class = Class::ALL[3].index();
-        self.config(1).headroom[0][class].expect("class 3 is lossless")
+        self.config(1).headroom[0][class].expect("class 3 has no headroom")
     }
 
-    /// Returns a kind whose XON is what a peer may send until it reacts; XOFF is twice that.
+    /// Returns a kind of switch whose XON threshold is the amount that a peer may send until it reacts. XOFF is twice that.
     ///
     /// # Panics
     /// Panics as [`Ideal::headroom`] does.
@@ -52,7 +52,7 @@ impl Ideal {
         Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
     }
 
-    /// Returns a kind with these lines and used lossy classes.
+    /// Returns a kind of switch with a port for each of `lines`, and packet memory for the classes in `lossy`.
     ///
     /// # Panics
     /// Panics as [`Ideal::headroom`] does.
@@ -73,13 +73,12 @@ impl Ideal {
             )
         };
         let text: String = lines.iter().enumerate().map(port).collect();
-        Config::from_toml_on(Hardware::Ideal, "ideal", &text, Machine::default())
-            .expect("there are such lines")
+        Config::from_toml_on(Hardware::Ideal, "ideal", &text, Machine::default()).expect("a line is invalid")
     }
 }
 
-/// Returns a kind with packet memory for full lossy queues. If no port learns, the forwarding database only has room
-/// for static addresses, since a fabric has many such tables.
+/// Returns a kind of switch with packet memory for full lossy queues. If no port learns, the forwarding database only has room for static
+/// addresses, since a fabric has many such tables.
 #[must_use]
 pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     let mut settings = config.switch.clone();
@@ -103,7 +102,7 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
     SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL), rings } }
 }
 
-/// Returns, by port, the frames that the ring holds while the driver is blocked.
+/// Returns, for each port, how many frames its ring holds while the driver is blocked.
 #[must_use]
 pub fn rings(config: &Config) -> Arc<[u32]> {
     config.shell.ports.iter().map(|port| port.rings.fill.min(port.rings.rx)).collect()
@@ -137,7 +136,7 @@ mod tests {
     use crate::topology;
 
     #[test]
-    fn static_fdb_holds_the_hosts_of_the_fabric() {
+    fn static_forwarding_table_has_room_for_all_hosts() {
         let plan =
             topology::fat_tree(8, Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) });
         assert_eq!(plan.kind(0).settings.fdb.capacity, 0);

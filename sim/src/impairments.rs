@@ -1,5 +1,3 @@
-//! Deadlines of a driver's impairments; the owner keeps the queued work.
-
 use std::collections::BTreeMap;
 
 use xoff_wire::units::{Nanos, PortId, PortSet};
@@ -35,7 +33,7 @@ impl Impairments {
         now < self.looks_from
     }
 
-    /// Returns true while blocked, and at the end of the stall: a poll is already scheduled then.
+    /// Returns true if the driver is blocked, or the block ends exactly now: a poll is already scheduled then.
     #[must_use]
     pub fn will_look(&self, now: Nanos) -> bool {
         now <= self.looks_from
@@ -53,13 +51,13 @@ impl Impairments {
         self.sends_from.get(&port).is_some_and(|from| now < *from)
     }
 
-    /// Returns when a driver polls that intends to poll at `wanted`.
+    /// Returns the time of the driver's next poll if it wants to poll at `wanted`.
     #[must_use]
     pub fn not_before(&self, wanted: Nanos) -> Nanos {
         wanted.max(self.looks_from)
     }
 
-    /// Takes the ports whose transmission is possible again.
+    /// Returns and forgets the ports that can transmit again.
     pub fn take_healed(&mut self, now: Nanos) -> PortSet {
         let mut healed = PortSet::NONE;
         self.sends_from.retain(|port, from| {

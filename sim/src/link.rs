@@ -24,7 +24,7 @@ struct Link {
     on_its_way: Chain,
 }
 
-const _: () = assert!(size_of::<Link>() == 24, "a switch comes by many");
+const _: () = assert!(size_of::<Link>() == 24, "a link takes more than 24 bytes; a switch reads many");
 
 #[derive(Debug)]
 pub(crate) struct Links {
@@ -36,7 +36,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Creates links from `directions` in the order of senders.
+    /// Creates links; `directions` must be in the order of senders.
     pub(crate) fn new(directions: &[(End, End, Line)], calendar: Calendar) -> Links {
         let mut lines = Vec::new();
         let mut indexes = BTreeMap::new();
@@ -52,7 +52,7 @@ impl Links {
                 port_out: from.port,
                 may_go_wrong: false,
                 line,
-                back: LinkId(count(back.expect("a line leads both ways"))),
+                back: LinkId(count(back.expect("a link has no reverse direction"))),
                 on_its_way: Chain::EMPTY,
             }
         };
@@ -60,7 +60,6 @@ impl Links {
         Links { links, lines, calendar, now: Picos::ZERO, faults: FaultsByLink::new() }
     }
 
-    /// Returns the arrival time; the link is busy until the last bit has left.
     #[inline]
     pub(crate) fn start(&mut self, from: NodeId, id: LinkId, packet: Packet, pool: &mut Pool) -> Picos {
         let link = &mut self.links[id.0 as usize];
@@ -143,7 +142,7 @@ impl Links {
 }
 
 fn count(index: usize) -> u32 {
-    u32::try_from(index).expect("links are counted in 32 bits")
+    u32::try_from(index).expect("more links than 32 bits can count")
 }
 
 #[cfg(test)]
@@ -154,7 +153,7 @@ mod tests {
     use crate::calendar::Parts;
 
     #[test]
-    fn link_has_both_ends_and_reverse_direction() {
+    fn link_knows_its_ends_and_its_reverse_direction() {
         let end = |node, port| End { node: NodeId(node), port: PortId(port) };
         let both = |(one, other, gbps, delay)| {
             let line = Line { rate: BitRate::from_gbps(gbps), delay: Picos(delay) };

@@ -1,5 +1,3 @@
-//! Nodes of a fabric, without access to each other.
-
 use std::collections::VecDeque;
 
 use xoff_wire::units::PortId;
@@ -10,19 +8,19 @@ use crate::link::Links;
 use crate::pool::{Chain, Packet, Pool};
 use crate::time::Picos;
 
-/// Switch or host.
+/// Switch or host of a fabric.
 pub trait Node {
-    /// Processes a completely arrived frame; the node owns it.
+    /// Processes a frame that has arrived completely; the node now owns it.
     fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net);
 
-    /// Processes the departure of a frame; the line is free.
+    /// Processes the departure of a frame's last bit: the line is free.
     fn left(&mut self, port: PortId, net: &mut Net);
 
-    /// Processes a wakeup; the node may have scheduled several.
+    /// Processes a wakeup. A node may have several wakeups scheduled.
     fn due(&mut self, net: &mut Net);
 
-    /// Processes a link change; frames in flight were lost. A frame on the line still leaves, but is lost, as are
-    /// frames started meanwhile.
+    /// Processes a link change; frames in flight were lost. A frame on a down line still occupies it until its end, but is lost, as are
+    /// frames started while it is down.
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
         let _ = (port, is_up, net);
     }
@@ -33,15 +31,15 @@ pub trait Node {
         false
     }
 
-    /// Returns the pool frames in the node, except on its lines.
+    /// Returns how many frames of the pool are in the node, without those on its lines.
     fn holds(&self) -> u64;
 }
 
-/// Identity of a node.
+/// Identity of a node, with the numbers of its links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     id: NodeId,
-    /// Link of port 0; the others follow.
+    /// Number of port 0's link; links of further ports have the following numbers.
     first_link: u32,
 }
 
@@ -55,24 +53,24 @@ impl Place {
         LinkId(self.first_link + u32::from(port.0))
     }
 
-    /// Returns the number of the node.
+    /// Returns the number of the node in the plan.
     #[must_use]
     pub const fn id(self) -> NodeId {
         self.id
     }
 }
 
-/// Shared state of all nodes.
+/// Simulation state that all nodes share: time, links and frames.
 #[derive(Debug)]
 pub struct Net {
     pub(crate) links: Links,
     pub(crate) reports: VecDeque<NodeId>,
-    /// All frames.
+    /// Pool of all frames.
     pub pool: Pool,
 }
 
 impl Net {
-    /// Returns the current time.
+    /// Returns the current simulated time.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Picos {
@@ -114,13 +112,13 @@ impl Net {
         self.links.prefetch(self.links.back(at.link_out(port)));
     }
 
-    /// Reports to [`Fabric::run_until_report`](crate::Fabric::run_until_report).
+    /// Ends the current [`Fabric::run_until_report`](crate::Fabric::run_until_report).
     #[inline]
     pub fn report(&mut self, at: Place) {
         self.reports.push_back(at.id);
     }
 
-    /// Schedules a wakeup at `time`, at least now.
+    /// Schedules a wakeup at `time`, now at the earliest.
     #[inline]
     pub fn wake(&mut self, at: Place, time: Picos) {
         let time = time.max(self.links.now);

@@ -5,7 +5,7 @@ use xoff_wire::units::PortId;
 use crate::plan::{At, Plan};
 
 impl Plan {
-    /// Returns, by switch, the lowest port of a shortest path to a host.
+    /// Returns, for each switch, the lowest-numbered port of a shortest path to a host.
     #[must_use]
     pub fn ways_to(&self, host: u32) -> Vec<Option<PortId>> {
         let switches = self.switches() as usize;
@@ -36,7 +36,6 @@ impl Plan {
     }
 }
 
-/// Returns distances in links; [`u32::MAX`] without a path.
 pub(crate) fn distances<I: Iterator<Item = usize>>(
     switches: usize,
     to: usize,

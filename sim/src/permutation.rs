@@ -1,4 +1,4 @@
-//! Permutation load, for comparing simulators' speed.
+//! Permutation load, which compares the speed of simulators.
 
 use xoff_wire::units::{Bytes, Class};
 
@@ -8,10 +8,10 @@ use crate::host::Flow;
 use crate::seed::{Purpose, Seed};
 use crate::time::{Pace, Picos};
 
-/// Draws a permutation without a fixed point; returns each host's receiver.
+/// Returns each host's receiver in a random permutation; no host sends to itself.
 #[must_use]
 pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
-    // A single cycle (Sattolo's algorithm), so no host sends to itself.
+    // Sattolo's algorithm yields a single cycle, so no host sends to itself.
     let mut rng = seed.stream(Purpose::Load);
     let mut to: Vec<u32> = (0..hosts).collect();
     for last in (1..to.len()).rev() {
@@ -20,9 +20,9 @@ pub fn derangement(hosts: u32, seed: Seed) -> Vec<u32> {
     to
 }
 
-/// Starts all hosts, each at a random time within one frame time; `frame_len` is without FCS.
+/// Starts a random permutation of hosts, each host at a random time within one frame time. `frame_len` is without FCS.
 pub fn begin(fabric: &mut Fabric, line: Line, class: Class, frame_len: u32, seed: Seed) {
-    let hosts = u32::try_from(fabric.hosts().len()).expect("hosts are counted in 32 bits");
+    let hosts = u32::try_from(fabric.hosts().len()).expect("more hosts than 32 bits can count");
     let to = derangement(hosts, seed);
     let frame = Pace::of(line.rate).time_of(Bytes::on_line(frame_len));
     let mut rng = seed.stream(Purpose::Start);

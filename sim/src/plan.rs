@@ -1,5 +1,3 @@
-//! Plan of a fabric as plain values.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,23 +10,23 @@ use crate::ends::{End, Line, NodeId};
 use crate::event::NUMBERS_MAX;
 use crate::switch_node::SlotCounts;
 
-/// Properties of a kind of switch.
+/// Settings that several switches share.
 #[derive(Clone, Debug)]
 pub struct SwitchKind {
-    /// Initial settings, without forwarding.
+    /// Initial settings of a switch, without forwarding.
     pub settings: SwitchSettings,
-    /// Packet memory.
+    /// Packet memory of a switch.
     pub slots: SlotCounts,
 }
 
-/// Forwarding of a switch.
+/// Forwarding tables of a switch.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarding {
-    /// MAC addresses, each with its port or group's first port.
+    /// Static MAC addresses, each with its port or the first port of its group.
     pub statics: Vec<(MacAddr, PortId)>,
-    /// Ports that lead to the same place.
+    /// Groups of ports that lead to the same place.
     pub groups: Vec<GroupSettings>,
-    /// Routing table, if the ports are routed (see [`Router`](crate::Router)).
+    /// Routing table if ports are routed (see [`Router`](crate::Router)).
     pub fib: Option<Arc<Fib>>,
 }
 
@@ -41,9 +39,9 @@ struct PlannedSwitch {
 /// End of a link in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Switch and port.
+    /// Port of a switch: number of the switch, number of the port.
     Switch(u32, u8),
-    /// Host.
+    /// Number of a host.
     Host(u32),
 }
 
@@ -56,24 +54,24 @@ impl fmt::Display for At {
     }
 }
 
-/// Error in a plan.
+/// Reason why a plan cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// Port without a link.
-    #[error("every port has one link: {0} has none")]
+    /// A port has no link.
+    #[error("{0} has no link; every port must have exactly one")]
     Unlinked(At),
-    /// Port with several links.
-    #[error("every port has one link: {0} has two")]
+    /// A port has several links.
+    #[error("{0} has two links; every port must have exactly one")]
     LinkedTwice(At),
-    /// Link to a missing end.
-    #[error("a link ends at {0}, which there is not")]
+    /// A link ends at a port or host that does not exist.
+    #[error("a link ends at {0}, which does not exist")]
     NoSuchEnd(At),
-    /// Too large fabric.
-    #[error("{0} ends of links; there may be {max} at most", max = NUMBERS_MAX - 1)]
+    /// The fabric has too many link ends.
+    #[error("the plan has {0} link ends; at most {max} are allowed", max = NUMBERS_MAX - 1)]
     TooManyEnds(usize),
 }
 
-/// Planned fabric.
+/// Plan of a fabric: kinds of switches, forwarding, hosts and links.
 #[derive(Debug, Default)]
 pub struct Plan {
     switches: Vec<PlannedSwitch>,
@@ -88,7 +86,7 @@ impl Plan {
         number(self.switches.len()) - 1
     }
 
-    /// Adds a host at a switch's port; returns its number.
+    /// Adds a host at a port of a switch; returns the host's number.
     pub fn add_host(&mut self, switch: u32, port: u8, line: Line) -> u32 {
         let host = self.hosts;
         self.hosts += 1;
@@ -96,7 +94,7 @@ impl Plan {
         host
     }
 
-    /// Adds a link, equal in both directions.
+    /// Adds a link with the same properties in both directions.
     pub fn link(&mut self, a: At, b: At, line: Line) {
         self.links.push((a, b, line));
     }
@@ -133,7 +131,6 @@ impl Plan {
         self.switches.iter().map(|switch| &switch.forwarding)
     }
 
-    /// Returns each host's router; `None` if its switch bridges.
     pub(crate) fn gateways(&self) -> Vec<Option<MacAddr>> {
         let mut gateways = vec![None; self.hosts as usize];
         for &(a, b, _) in &self.links {
@@ -165,7 +162,7 @@ impl Plan {
         settings
     }
 
-    /// Adds a static address at this port, or at the group that begins with it.
+    /// Adds a static MAC address that leads to this port, or to the group of which it is the first port.
     ///
     /// # Panics
     /// Panics if there is no such switch.
@@ -241,5 +238,5 @@ impl Plan {
 const VLAN: u16 = 1;
 
 fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("nodes are counted in 32 bits")
+    u32::try_from(count).expect("more nodes than 32 bits can count")
 }

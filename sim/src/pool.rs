@@ -1,4 +1,4 @@
-//! Pool of all frames in the fabric, each once from sender to receiver. It keeps a frame's first bytes, or all on
+//! Pool of all frames in the fabric. A frame stays in its cell from sender to receiver. The pool keeps a frame's first bytes, or all on
 //! request. Switches refer to frames by slots ([`Slots`](crate::slots::Slots)), as with a real driver.
 
 mod chain;
@@ -11,19 +11,19 @@ use xoff_flow_control::prefetch::prefetch;
 use crate::time::Picos;
 pub(crate) use chain::Chain;
 
-/// Kept bytes, unless all are.
+/// Number of bytes that are kept of a frame, unless all are.
 const HEAD: usize = 128;
-/// Bytes for tags: initially, and at most with a full head.
+/// Free bytes before a frame, for tags that switches insert.
 const ROOM: u8 = 8;
 const ROOM_MAX: u8 = 42;
 const BYTES: usize = ROOM_MAX as usize + HEAD;
 const LINE: usize = 64;
 const _: () = assert!(size_of::<Cell>() == 3 * LINE);
-/// End of the ports over IPv4, within one cache line.
+/// Number of bytes from the frame's start to the end of the ports over IPv4. They must be in the first cache line of a cell.
 const PARSED_LEN: usize = 38;
 const _: () = assert!(offset_of!(Cell, bytes) + ROOM as usize + PARSED_LEN <= LINE);
 
-/// Bytes in the trace, with host addresses and sequence numbers.
+/// Number of frame bytes that enter the trace: they contain host addresses and sequence numbers.
 const MARK: usize = 32;
 
 const NONE: u32 = u32::MAX;
@@ -31,11 +31,11 @@ const NONE: u32 = u32::MAX;
 const KEPT_WHOLE: u8 = u8::MAX;
 const _: () = assert!(BYTES < KEPT_WHOLE as usize);
 
-/// Frame of the pool.
+/// Reference to a frame of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub(crate) number: u32,
-    /// Length in bytes, without FCS.
+    /// Frame length in bytes, without FCS.
     pub len: u32,
 }
 
@@ -68,17 +68,17 @@ impl Cell {
     }
 }
 
-/// Cells per block, filled in order and reused only when empty: consecutive frames are adjacent in memory. At worst,
+/// Cells per block. A block is filled in order and reused only when empty, so that consecutive frames are adjacent in memory. At worst,
 /// each frame occupies a block.
 const BLOCK: u8 = 8;
 
-/// Pool of frames.
+/// Memory of all frames in the fabric.
 #[derive(Debug, Default)]
 pub struct Pool {
     cells: Vec<Cell>,
     taken: Vec<u8>,
     free: Vec<u32>,
-    /// Rest of the current block; counts as in use.
+    /// Cells of the current block that are not filled yet; they count as in use.
     next: Range<u32>,
     long: Vec<Vec<u8>>,
     long_free: Vec<u32>,
@@ -93,7 +93,7 @@ impl Pool {
         self.taken.iter().map(|taken| usize::from(*taken)).sum::<usize>() - self.next.len()
     }
 
-    /// Adds a frame of `len` bytes that begins with `head`.
+    /// Adds a frame of `len` bytes whose first bytes are `head`.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // at most HEAD
     pub fn add(&mut self, head: &[u8], len: u32) -> Packet {
@@ -105,7 +105,7 @@ impl Pool {
         packet
     }
 
-    /// Adds a frame with all its bytes, and no room for tags if it is long.
+    /// Adds a frame and keeps all its bytes. A long frame then has no room for tags.
     pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
         if bytes.len() > HEAD {
@@ -151,7 +151,7 @@ impl Pool {
         words.iter().fold(packet.len.into(), |sum: u64, word| sum.rotate_left(17) ^ u64::from_le_bytes(*word))
     }
 
-    /// Returns a frame's head, or all bytes if they are kept.
+    /// Returns the first bytes of a frame, or all bytes if they are kept.
     #[inline]
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {
@@ -200,7 +200,7 @@ impl Pool {
             self.long[long as usize].clear();
             self.long_free.push(long);
         }
-        // The cell is soon filled again, including its second cache line, which was not read.
+        // The cell is soon filled again. Its second cache line must be prefetched for that, since it was not read.
         prefetch(&cell.bytes[LINE - offset_of!(Cell, bytes)]);
         let block = packet.number / u32::from(BLOCK);
         let taken = &mut self.taken[block as usize];
@@ -239,7 +239,7 @@ pub(crate) fn is_mac_control(head: &[u8]) -> bool {
 }
 
 fn count<T>(items: &[T]) -> u32 {
-    u32::try_from(items.len()).expect("frames are counted in 32 bits")
+    u32::try_from(items.len()).expect("more frames than 32 bits can count")
 }
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reused_cell_has_no_bytes_of_old_frame() {
+    fn reused_pool_cell_has_no_bytes_of_old_frame() {
         let mut pool = Pool::default();
         for _ in 0..BLOCK {
             let first = pool.add(&[0xff; 200], 1_500);
@@ -256,17 +256,17 @@ mod tests {
             pool.free(first);
         }
         let second = pool.add(&[1; 42], 1_500);
-        assert_eq!(second.number, 0, "its cell is reused");
+        assert_eq!(second.number, 0, "number of the reused cell");
         assert_eq!((pool.head(second), second.len), (&[1; 42][..], 1_500));
         assert_eq!(pool.move_start(second, -4), Some(1_504));
         assert_eq!(pool.head(second).len(), 46);
         assert_eq!(pool.move_start(second, 4), Some(1_500));
-        assert_eq!(pool.move_start(second, 43), None, "beyond what is kept");
+        assert_eq!(pool.move_start(second, 43), None, "removed bytes exceed the kept bytes");
         assert_eq!(pool.head(second), [1; 42]);
     }
 
     #[test]
-    fn block_is_filled_in_order_and_reused_when_empty() {
+    fn pool_block_is_filled_in_order_and_reused_when_empty() {
         let block = |number: u32| number * u32::from(BLOCK)..(number + 1) * u32::from(BLOCK);
         let filled = |pool: &mut Pool| (0..BLOCK).map(|_| pool.add(&[], 60)).collect::<Vec<_>>();
         let is = |packets: &[Packet], block: std::ops::Range<u32>| {
@@ -279,10 +279,10 @@ mod tests {
         first.into_iter().for_each(|packet| pool.free(packet));
         assert_eq!(pool.in_use(), usize::from(BLOCK) + 1);
         let third = filled(&mut pool);
-        assert!(is(&third, block(2)), "one is left in the first");
+        assert!(is(&third, block(2)), "the first block is reused with a frame in it");
         pool.free(last);
         let fourth = filled(&mut pool);
-        assert!(is(&fourth, block(0)), "none is");
+        assert!(is(&fourth, block(0)), "the empty first block is not reused");
         [second, third, fourth].into_iter().flatten().for_each(|packet| pool.free(packet));
         assert_eq!(pool.in_use(), 0);
         let [one, other] = [60, 61].map(|len| pool.add(&[], len));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_finds_room_for_more_tags_than_it_was_added_with() {
+    fn frame_in_pool_can_gain_tags_up_to_cell_size() {
         let most = i32::from(ROOM_MAX);
         for by in [&[-most][..], &[-1; ROOM_MAX as usize], &[-4; 10], &[-8, -1, -33]] {
             let mut pool = Pool::default();
@@ -308,9 +308,9 @@ mod tests {
             }
             let added: i32 = by.iter().sum();
             assert_eq!(pool.move_start(packet, -added), Some(1_500));
-            assert_eq!(pool.move_start(packet, -most - 1), None, "beyond what a cell has");
+            assert_eq!(pool.move_start(packet, -most - 1), None, "added bytes exceed the room of a cell");
             assert_eq!(pool.move_start(packet, 100), Some(1_400));
-            assert_eq!(pool.move_start(packet, 29), None, "beyond what is kept");
+            assert_eq!(pool.move_start(packet, 29), None, "removed bytes exceed the kept bytes");
             assert_eq!(pool.move_start(packet, -100), Some(1_500));
             pool.head_mut(packet)[..100].fill(7);
             assert_eq!(pool.head(packet), [7; HEAD]);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_frame_keeps_all_its_bytes_and_so_does_its_copy() {
+    fn frame_added_whole_and_its_copy_keep_all_bytes() {
         let mut pool = Pool::default();
         let bytes: Vec<u8> = (0..=255).cycle().take(1_514).collect();
         for _ in 0..3 {
@@ -329,6 +329,6 @@ mod tests {
             assert_eq!(pool.head(copy), bytes);
             pool.free(copy);
         }
-        assert_eq!((pool.long.len(), pool.in_use()), (2, 0), "cells are reused");
+        assert_eq!((pool.long.len(), pool.in_use()), (2, 0), "number of cells after all were freed");
     }
 }

@@ -1,4 +1,4 @@
-//! Partition of a fabric for the [`calendar`](crate::calendar).
+//! Divides a fabric into parts for the [`calendar`](crate::calendar), and calculates its reach.
 
 use xoff_wire::units::Bytes;
 
@@ -11,8 +11,8 @@ pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Links per part, whose state (a kilobyte per link) must fit into a core's cache. Results depend on it: the lead of
-/// nodes and the end of runs do.
+/// Maximum links per part. The state of a part, a kilobyte per link, must fit into a core's cache. Results depend on the value: it
+/// determines the lead of nodes and the end of runs.
 const LINKS: usize = 512;
 const PARTS: usize = 64;
 
@@ -44,7 +44,7 @@ pub(crate) fn parts(nodes: usize, directions: &[(End, End, Line)]) -> Parts {
                 (waits.len() - 1, 0)
             });
         open[*side as usize] = Some((part, used + links));
-        u16::try_from(part).expect("twice PARTS, or little more")
+        u16::try_from(part).expect("more parts than 16 bits can count")
     };
     let of = sides(nodes, directions).iter().zip(links).map(part_of).collect();
     Parts::new(of, waits, directions.iter().map(|(from, to, _)| (from.node.0, to.node.0)))
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::ends::NodeId;
 
-    /// Shortest frame at 1 Gb/s: 84 bytes with preamble and gap.
+    /// Time of a minimum frame at 1 Gb/s: 84 bytes with preamble and gap.
     const EMPTY: Picos = Picos::from_nanos(672);
 
     fn links(links: &[(u32, u32, u64)]) -> Vec<(End, End, Line)> {
@@ -95,14 +95,14 @@ mod tests {
 
     // proves: sim-timing
     #[test]
-    fn reach_is_the_shortest_link() {
+    fn reach_is_minimum_frame_time_plus_delay_of_a_link() {
         let found = reach(&links(&[(0, 1, 500), (1, 2, 300), (3, 4, 700)]));
         assert_eq!(found, EMPTY.after(Picos::from_nanos(300)));
     }
 
     // proves: sim-timing
     #[test]
-    fn nodes_in_odd_cycles_have_one_side_others_two() {
+    fn bipartite_fabrics_have_two_sides_odd_cycles_one() {
         let [one, other] = [Side::One, Side::Other];
         let chain_and_pair = links(&[(0, 1, 9), (1, 2, 9), (3, 4, 9)]);
         assert_eq!(*sides(6, &chain_and_pair), [one, other, one, one, other, one]);
@@ -115,7 +115,7 @@ mod tests {
 
     // proves: sim-timing
     #[test]
-    fn nodes_of_a_side_are_a_part_as_far_as_their_links_go() {
+    fn part_takes_nodes_of_one_side_up_to_its_link_limit() {
         let to_last = |count: [usize; 3]| {
             let of = |(node, count): (u32, usize)| vec![(node, 3, 9); count];
             let ways: Vec<_> = (0..).zip(count).flat_map(of).collect();

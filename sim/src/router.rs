@@ -1,5 +1,5 @@
-//! Routing table of a simulated router, without protocols. Slow-path traffic has no host to go to, and is dropped with
-//! its own reason.
+//! Routing table of a simulated router, which runs no routing protocol. Slow-path traffic has no host to go to: it is dropped and counted
+//! by reason.
 
 use std::net::Ipv4Addr;
 
@@ -17,7 +17,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router with an interface per port.
+    /// Creates a router with an interface per port and these MAC addresses.
     #[must_use]
     pub fn new(settings: &SwitchSettings, addresses: impl IntoIterator<Item = MacAddr>) -> Router {
         let interface = |((port, mac), settings): ((u8, MacAddr), &PortSettings)| {
@@ -28,25 +28,26 @@ impl Router {
         Router { interfaces: interfaces.collect(), routes: Routes::default() }
     }
 
-    /// Adds an IP address of the router itself.
+    /// Adds an IP address that belongs to the router itself.
     pub fn own(&mut self, address: Ipv4Addr) {
         self.put((address, 32), Target::Host(PuntReason::Local));
     }
 
-    /// Adds a route to a network (address, prefix length); without next hops it is unreachable.
+    /// Adds a route to a network (address, prefix length) through next hops (port, MAC address). Without next hops the network is
+    /// unreachable.
     ///
     /// # Panics
     /// Panics if there is no such port.
     pub fn lead(&mut self, network: (Ipv4Addr, u8), stations: impl IntoIterator<Item = (PortId, MacAddr)>) {
         let hop = |(port, station): (PortId, MacAddr)| {
-            assert!(port.index() < self.interfaces.len(), "a router without {port:?}");
+            assert!(port.index() < self.interfaces.len(), "the router has no {port:?}");
             NextHop { interface: port.index(), station: Some(station), weight: 1, mtu: None }
         };
         let hops = stations.into_iter().map(hop).collect();
         self.put(network, Target::Hops(hops));
     }
 
-    /// Builds the routing table.
+    /// Builds the routing table, which spreads flows over equal-cost paths by `spread`.
     #[must_use]
     pub fn fib(&self, spread: Spread) -> Fib {
         Fib::new(&self.interfaces, std::slice::from_ref(&self.routes), spread)

@@ -1,21 +1,19 @@
-//! Seed of a run, with a random stream per node and purpose: further nodes or draws change nothing for the others.
-
 use xoff_flow_control::settings::HashSeed;
 use xoff_wire::flow::mix;
 
 use crate::ends::NodeId;
 use crate::time::Picos;
 
-/// Use of a random stream.
+/// Purpose of a random stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Hashes of tables and flow paths, and selection of marked frames.
+    /// Hashes of tables and flow paths, and choice of frames to mark.
     Hash = 1,
-    /// Choice of receivers.
+    /// Choice of receivers and flows.
     Load = 2,
-    /// Start times.
+    /// Start times of hosts.
     Start = 3,
-    /// Sampling of congestion points.
+    /// Samples of congestion points.
     Sample = 4,
     /// Faults of links.
     Faults = 5,
@@ -23,12 +21,12 @@ pub enum Purpose {
     Stalls = 6,
 }
 
-/// Seed of a run.
+/// Seed of a run. Each node and purpose has its own random stream, so that further nodes or random numbers do not change those of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// Returns a number for a node and a purpose.
+    /// Returns the seed of a node's random stream for a purpose.
     #[must_use]
     pub const fn number(self, node: NodeId, purpose: Purpose) -> u64 {
         mix(mix(mix(self.0) ^ node.0 as u64) ^ purpose as u64)
@@ -41,14 +39,14 @@ impl Seed {
         HashSeed([first, mix(!first)])
     }
 
-    /// Returns a stream for the whole run.
+    /// Returns a random stream for the whole run.
     #[must_use]
     pub fn stream(self, purpose: Purpose) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.number(NodeId(u32::MAX), purpose))
     }
 }
 
-/// Draws at least one picosecond.
+/// Draws a time from an exponential distribution with this mean, at least one picosecond.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
 pub(crate) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
     Picos((-(1.0 - rng.f64()).ln() * mean).max(1.0) as u64)
@@ -60,9 +58,8 @@ mod tests {
 
     use super::*;
 
-    /// A switch mixes one word with the mix of the other.
     #[test]
-    fn hash_words_of_switches_do_not_cancel() {
+    fn hash_seeds_of_switches_stay_distinct_when_combined() {
         for node in [0, 1, 2].map(NodeId) {
             let HashSeed([first, second]) = Seed(1).words(node, Purpose::Hash);
             assert_ne!(second, mix(first));
@@ -71,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_differ_by_node_purpose_and_seed() {
+    fn random_streams_differ_by_node_purpose_and_seed() {
         let purposes =
             [Purpose::Hash, Purpose::Load, Purpose::Start, Purpose::Sample, Purpose::Faults, Purpose::Stalls];
         let mut all = BTreeSet::new();

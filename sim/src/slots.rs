@@ -1,11 +1,9 @@
-//! Packet memory of a switch.
-
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_flow_control::prefetch::prefetch;
 
 use crate::pool::{Packet, Pool};
 
-/// Sent packet whose slot is not yet free.
+/// Mark of a packet that was sent, but whose slot is not yet free.
 const SENT: u32 = 1 << 31;
 
 #[derive(Debug)]
@@ -28,7 +26,7 @@ impl Slots {
     }
 
     pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.packets.len()).expect("they were counted in 32 bits")
+        u32::try_from(self.packets.len()).expect("more slots than 32 bits can count")
     }
 
     pub(crate) fn clear(&mut self, pool: &mut Pool) -> u64 {
@@ -52,7 +50,7 @@ impl Slots {
         Some(Frame::new(slot, packet.len))
     }
 
-    /// Marks a frame as sent: freeing the slot keeps the packet.
+    /// Marks a frame as sent, so that freeing its slot keeps the packet; returns the packet.
     #[inline]
     pub(crate) fn send(&mut self, frame: &Frame) -> Packet {
         let packet = self.packet(frame);
@@ -60,7 +58,7 @@ impl Slots {
         packet
     }
 
-    /// Returns the slot to be filled `ahead` frames later, unless slots are freed.
+    /// Returns the slot that will be filled after `ahead` further frames, unless slots are freed before.
     #[inline]
     pub(crate) fn filled_soon(&self, ahead: usize) -> Option<u32> {
         self.data.iter().rev().nth(ahead).copied()
@@ -149,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_filled_in_the_predicted_order() {
+    fn slots_are_filled_in_order_predicted_by_filled_soon() {
         let mut slots = Slots::new(4, 1);
         let freed = slots.data.remove(1);
         slots.data.push(freed);

@@ -8,11 +8,11 @@ use crate::time::Picos;
 /// Random stalls of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stalls {
-    /// Mean exponential gap between stalls.
+    /// Mean gap between stalls; gaps are exponentially distributed.
     pub gap: Nanos,
-    /// Range of the uniform duration.
+    /// Range of the duration of stalls, which is uniformly distributed.
     pub length: RangeInclusive<Nanos>,
-    /// End, excluded: no stall begins then.
+    /// Time from which no stall begins.
     pub until: Nanos,
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     // proves: sim-faults
     #[test]
-    fn gaps_and_lengths_of_stalls_follow_settings() {
+    fn random_stalls_follow_configured_gap_and_length() {
         let until = Nanos::from_millis(120);
         let all = drawn(1, until);
         // The mean gap is 10 us and the mean stall 2 us: 10,000 stalls.
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn no_stall_begins_at_the_end_time() {
+    fn no_random_stall_begins_at_or_after_the_end() {
         let all = drawn(1, Nanos::from_micros(200));
         let (begin, _) = all[3];
         assert_eq!([begin, begin.after(Nanos(1))].map(|until| drawn(1, until).len()), [3, 4]);
     }
 
     #[test]
-    fn stall_begun_late_ends_on_time() {
+    fn random_stall_begun_late_ends_at_its_planned_time() {
         let [mut in_time, mut late] = [(); 2].map(|()| stalls(1, Nanos::NEVER));
         let begin = late.next();
         assert_eq!(late.begin(begin.after(Nanos(700))), in_time.begin(begin));

@@ -1,6 +1,3 @@
-//! Switch: the dataplane with a driver that acts at once, and gives each line one frame at a time, unless it is
-//! [impaired](driver_backlog).
-
 mod driver_backlog;
 mod port_rings;
 mod restart;
@@ -25,7 +22,8 @@ use driver_backlog::DriverBacklog;
 pub use driver_backlog::ImpairmentCounts;
 pub(crate) use driver_backlog::Request;
 
-/// Switch of the fabric.
+/// Simulated switch: the real dataplane with a simulated driver. The driver acts at once and gives each line one frame at a time, unless
+/// it is [impaired](driver_backlog).
 #[derive(Debug)]
 pub struct SwitchNode {
     pub(crate) place: Place,
@@ -42,14 +40,14 @@ pub struct SwitchNode {
     pub(crate) impairment_counts: ImpairmentCounts,
 }
 
-/// Packet memory in frames.
+/// Packet memory of a switch, in frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounts {
-    /// Slots for data.
+    /// Number of slots for data frames.
     pub data: u32,
-    /// Slots for control frames.
+    /// Number of slots for control frames.
     pub control: u32,
-    /// Data slots that a port's ring holds while the driver is blocked; further ports have no limit.
+    /// For each port, how many data frames its ring holds while the driver is blocked. Ports beyond the list have no limit.
     pub rings: Arc<[u32]>,
 }
 
@@ -76,13 +74,13 @@ impl SwitchNode {
         }
     }
 
-    /// Returns the counters.
+    /// Returns the counters of the switch.
     #[must_use]
     pub const fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// Adds a tap.
+    /// Adds a tap, which sees the frames of the switch.
     ///
     /// # Errors
     /// Returns the tap if the switch has no room for another one.
@@ -92,13 +90,13 @@ impl SwitchNode {
         Ok(())
     }
 
-    /// Returns the dataplane.
+    /// Returns the dataplane of the switch.
     #[must_use]
     pub fn switch(&self) -> &Switch {
         &self.switch
     }
 
-    /// Returns the frames dropped for lack of a slot or ring place.
+    /// Returns how many arriving frames were dropped because slots or ring were full.
     #[must_use]
     pub fn receive_drops(&self) -> u64 {
         self.impairment_counts.receive_drops
@@ -117,7 +115,7 @@ impl SwitchNode {
         self.step(net, |_, _| ());
     }
 
-    /// Installs a routing table, once the driver polls.
+    /// Installs a routing table when the driver next polls.
     pub fn set_fib(&mut self, fib: Arc<Fib>, net: &mut Net) {
         self.request(Request::Route(fib), net);
     }
@@ -133,7 +131,7 @@ impl SwitchNode {
         self.follow_up(net);
     }
 
-    /// Not inlined, since the frame path barely fits the instruction cache.
+    /// Not inlined: the code of the frame path barely fits the instruction cache.
     #[inline(never)]
     fn follow_up(&mut self, net: &mut Net) {
         let now = net.now().floor();
@@ -167,7 +165,7 @@ impl SwitchNode {
         self.free.remove(port);
     }
 
-    /// Returns the frames in the switch and on its lines.
+    /// Returns how many frames are in the switch and on its lines.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.switch.ledger().held
@@ -212,7 +210,7 @@ impl Node for SwitchNode {
 
     fn prefetch(&self, step: usize, net: &Net) -> bool {
         self.switch.prefetch(step);
-        // Data reached through another cache line is prefetched one step after that line.
+        // Data behind a pointer is prefetched one step after the cache line with the pointer.
         let port = |ago| {
             let port = u8::try_from(step.checked_sub(ago)?).ok().map(PortId)?;
             (port.index() < self.sending.len()).then_some(port)

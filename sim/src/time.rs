@@ -1,9 +1,9 @@
-//! Time in picoseconds: at every usual rate a byte takes a whole number of them. The dataplane's nanoseconds are
-//! rounded down.
+//! Time in picoseconds: at every usual rate, a byte takes a whole number of them. For the dataplane, times are rounded down to
+//! nanoseconds.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Time since a run's start, or a span; at most 213 days.
+/// Time since the start of a run, or a span of time, in picoseconds; at most 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
@@ -11,7 +11,7 @@ const PER_NANO: u64 = 1_000;
 const PER_SECOND: u64 = 1_000_000_000_000;
 
 impl Picos {
-    /// Start of a run, or an empty span.
+    /// Start of a run, or a span of zero length.
     pub const ZERO: Picos = Picos(0);
     /// Time that never comes.
     pub const NEVER: Picos = Picos(u64::MAX);
@@ -28,21 +28,21 @@ impl Picos {
         Picos::from_nanos(n.saturating_mul(1_000))
     }
 
-    /// Returns nanoseconds, rounded down, for the dataplane.
+    /// Returns the time in nanoseconds, rounded down.
     #[inline]
     #[must_use]
     pub const fn floor(self) -> Nanos {
         Nanos(self.0 / PER_NANO)
     }
 
-    /// Returns the time `span` later.
+    /// Returns the time that is `span` later.
     #[inline]
     #[must_use]
     pub const fn after(self, span: Picos) -> Picos {
         Picos(self.0.saturating_add(span.0))
     }
 
-    /// Returns the span since `earlier`; zero if that is later.
+    /// Returns the span from `earlier` to this time; zero if `earlier` is later.
     #[inline]
     #[must_use]
     pub const fn since(self, earlier: Picos) -> Picos {
@@ -57,16 +57,16 @@ impl From<Nanos> for Picos {
     }
 }
 
-/// Time of a byte on a line.
+/// Transmission time of bytes at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     rate: BitRate,
-    /// Whole number, or zero.
+    /// Picoseconds per byte, or zero if that is not a whole number.
     picos_per_byte: u64,
 }
 
 impl Pace {
-    /// Returns the pace of a line.
+    /// Returns the pace of a line with this rate.
     #[must_use]
     pub const fn of(rate: BitRate) -> Pace {
         let per_second = 8 * PER_SECOND;
@@ -81,7 +81,7 @@ impl Pace {
         self.rate
     }
 
-    /// Returns the time of `bytes`, rounded up. The caller adds preambles and gaps.
+    /// Returns the transmission time of `bytes`, rounded up. The caller adds preambles and gaps.
     #[inline]
     #[must_use]
     pub fn time_of(self, bytes: Bytes) -> Picos {
@@ -102,14 +102,14 @@ mod tests {
 
     // proves: sim-timing
     #[test]
-    fn a_byte_takes_whole_picoseconds_at_the_usual_rates() {
+    fn byte_takes_whole_picoseconds_at_usual_rates() {
         for (gbps, picos) in [(1, 8_000), (10, 800), (25, 320), (40, 200), (100, 80), (200, 40), (400, 20)] {
             assert_eq!(Pace::of(BitRate::from_gbps(gbps)).time_of(Bytes(1)), Picos(picos), "{gbps}G");
         }
     }
 
     #[test]
-    fn at_other_rates_a_frame_is_rounded_up_and_not_each_byte() {
+    fn unusual_rate_rounds_up_frame_time_not_byte_time() {
         let pace = Pace::of(BitRate::from_gbps(3));
         assert_eq!([1, 3, 1_500].map(|n| pace.time_of(Bytes(n))), [2_667, 8_000, 4_000_000].map(Picos));
     }

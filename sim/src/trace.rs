@@ -1,8 +1,8 @@
-//! Digest of a node's events.
+//! Digest of a node's events: runs with equal digests had equal events.
 
 use crate::time::Picos;
 
-/// Digits of the golden ratio: an odd number with well-mixed bits.
+/// Multiplier of the hash: digits of the golden ratio, an odd number with well-mixed bits.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, Default)]

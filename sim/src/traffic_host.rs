@@ -1,4 +1,7 @@
-//! Host of `xoff traffic` in the simulator, exact to the nanosecond.
+//! Simulated host of `xoff traffic`, exact to the nanosecond.
+//!
+//! A real host is a program: it sleeps and stalls, and hands several frames at a time to its driver. Received frames then wait, and frames
+//! in the driver leave despite a pause.
 //!
 //! A host that runs as a program naps and stalls, and hands several frames at a time to its driver. Received frames
 //! then wait, and frames handed over leave despite a pause.
@@ -25,42 +28,42 @@ const LINE: PortId = PortId(0);
 const FRAME_MIN: usize = 60;
 const _: () = assert!(HEAD_MAX >= FRAME_MIN);
 
-/// Host settings.
+/// Settings of a host.
 #[derive(Clone, Debug)]
 pub struct TrafficSettings {
-    /// MAC address.
+    /// MAC address of the host.
     pub address: MacAddr,
-    /// Host number in its frames.
+    /// Number that identifies the host in its frames.
     pub id: u16,
-    /// Maximum blocked time that a stream with a rate makes up for.
+    /// Maximum time of being blocked that a stream with a rate makes up for.
     pub catch_up: Nanos,
-    /// QCN: streams carry a CN-TAG and react to CNMs.
+    /// QCN reaction point settings. Streams then carry a CN-TAG and slow down when CNMs arrive.
     pub qcn: Option<ReactionSettings>,
-    /// Streams to send.
+    /// Streams that the host sends.
     pub streams: Vec<Stream>,
-    /// Progress published while the host runs.
+    /// Totals that other threads can read while the host runs.
     pub progress: Arc<Progress>,
-    /// Maximum rate, independent of the line.
+    /// Maximum sending rate, independent of the line.
     pub rate: BitRate,
     /// Timing of the host's program.
     pub habits: Habits,
-    /// Random stalls and their seed.
+    /// Random stalls of the program, with their seed.
     pub stalls: Option<(Stalls, Seed)>,
 }
 
 /// Timing of a host's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// Minimum sleep after received data, and until a timer.
+    /// Minimum sleep after receiving data, and until a timer.
     pub nap: Nanos,
-    /// Wakeup delay.
+    /// Delay between wakeup and the program's start.
     pub wake: Nanos,
-    /// Bytes in the driver at which handing over stops.
+    /// Number of bytes in the driver from which the program hands over no further frame.
     pub commit: Bytes,
 }
 
 impl Habits {
-    /// No sleep, and one frame at a time.
+    /// Program that never sleeps and hands over one frame at a time.
     pub const IDEAL: Habits = Habits { nap: Nanos::ZERO, wake: Nanos::ZERO, commit: Bytes(1) };
 }
 
@@ -70,7 +73,7 @@ pub struct TrafficHost {
     place: Place,
     sending: VecDeque<Packet>,
     due: Nanos,
-    /// State after the start, before which received frames are dropped.
+    /// State since the start. Frames received before the start are dropped.
     running: Option<Box<Running>>,
 }
 
@@ -94,13 +97,13 @@ struct Running {
 }
 
 impl TrafficHost {
-    /// Creates an idle host.
+    /// Creates a host that neither sends nor receives yet.
     #[must_use]
     pub const fn new(place: Place, _: Line) -> TrafficHost {
         TrafficHost { place, sending: VecDeque::new(), due: Nanos::NEVER, running: None }
     }
 
-    /// Starts sending and receiving.
+    /// Starts sending and receiving by these settings.
     pub fn begin(&mut self, settings: TrafficSettings, net: &mut Net) {
         let TrafficSettings { address, id, catch_up, qcn, streams, progress, rate: line, habits, stalls } =
             settings;
@@ -130,18 +133,18 @@ impl TrafficHost {
         self.send(net);
     }
 
-    /// Sends a frame before the start.
+    /// Sends a single frame before the start.
     ///
     /// # Panics
     /// Panics if the line is not free.
     pub fn emit(&mut self, frame: &[u8], net: &mut Net) {
-        assert!(self.sending.is_empty(), "a frame is on the line");
+        assert!(self.sending.is_empty(), "the line still carries a frame");
         let packet = net.pool.add_whole(frame);
         net.start(self.place, LINE, packet);
         self.sending.push_back(packet);
     }
 
-    /// Returns the report up to `now`.
+    /// Returns the report of the host up to `now`.
     #[must_use]
     pub fn report(&self, now: Picos) -> HostReport {
         self.running.as_ref().map_or_else(HostReport::default, |host| host.report(now.floor()))
@@ -285,7 +288,7 @@ impl Node for TrafficHost {
     }
 
     fn due(&mut self, net: &mut Net) {
-        // An earlier event may have replaced this wakeup by a later one.
+        // An earlier event may have moved this wakeup to a later time.
         if self.due > net.now().floor() {
             return;
         }

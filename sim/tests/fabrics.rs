@@ -1,4 +1,4 @@
-//! Fabrics of real switches: computable times, and invariants.
+//! Fabrics of real switches: checks times that can be computed, and invariants.
 
 use std::fmt::Write as _;
 
@@ -73,10 +73,9 @@ fn chain_latency_is_serialization_plus_delay_exactly() {
     }
 }
 
-/// The receiver's line is never idle, and the senders are paused half of the time.
 // proves: sim-timing
 #[test]
-fn paused_incast_keeps_the_line_busy_exactly() {
+fn paused_incast_keeps_receivers_line_fully_busy() {
     let mut fabric = Fabric::new(&topology::single(3, LINE), Seed(1));
     let frames = 2_000;
     fabric.begin(1, &flow(0, frames));
@@ -108,7 +107,7 @@ fn permutation_neither_loses_nor_reorders_frames() {
 }
 
 #[test]
-fn time_never_goes_back_and_stands_still_before_it_ends() {
+fn simulated_time_never_goes_back_and_never_reaches_never() {
     let mut fabric = Fabric::new(&topology::single(2, LINE), Seed(1));
     fabric.begin(1, &flow(0, 3));
     fabric.run_until(Picos::from_micros(10));
@@ -121,13 +120,13 @@ fn time_never_goes_back_and_stands_still_before_it_ends() {
     assert_eq!(
         (fabric.hosts()[1].sent(), fabric.hosts()[0].received()),
         (3, 3),
-        "what is never due never happens"
+        "a flow with start time NEVER was sent"
     );
 }
 
 #[test]
-#[should_panic(expected = "host 1 has yet to send 3 frames of another flow")]
-fn a_host_sends_one_flow_at_a_time() {
+#[should_panic(expected = "host 1 still has 3 frames of another flow to send")]
+fn host_refuses_second_flow_before_end_of_first() {
     let mut fabric = Fabric::new(&topology::single(2, LINE), Seed(1));
     fabric.begin(1, &flow(0, 3));
     fabric.begin(1, &flow(0, 3));
@@ -135,7 +134,7 @@ fn a_host_sends_one_flow_at_a_time() {
 
 // proves: sim-timing
 #[test]
-fn every_frame_of_flows_that_end_arrives() {
+fn all_frames_of_a_permutation_arrive() {
     let mut fabric = Fabric::new(&topology::fat_tree(4, LINE), Seed(9));
     for (host, to) in (0..).zip(permutation::derangement(16, Seed(9))) {
         fabric.begin(host, &flow(to, 700));
@@ -148,7 +147,7 @@ fn every_frame_of_flows_that_end_arrives() {
 
 // proves: sim-results
 #[test]
-fn the_same_seed_takes_the_same_path_and_another_seed_another() {
+fn run_depends_on_seed_only() {
     let digest = |seed| permuted(4, seed, Picos::from_micros(100)).digest();
     assert_eq!(digest(1), digest(1));
     assert_ne!(digest(1), digest(2));
@@ -164,10 +163,9 @@ fn a_run_in_parts_is_the_run_as_a_whole() {
     assert_eq!((whole.digest(), whole.tally()), (parts.digest(), parts.tally()));
 }
 
-/// Fat-trees are bipartite, a cycle of three switches is not.
 // proves: sim-timing
 #[test]
-fn node_by_node_it_is_the_same_run_as_event_by_event() {
+fn run_in_order_by_place_equals_run_in_order_by_time() {
     let circle = {
         let mut graph = topology::Graph::default();
         let switches = [0; 3].map(|layer| graph.add_switch(layer));
@@ -206,8 +204,8 @@ fn node_by_node_it_is_the_same_run_as_event_by_event() {
 }
 
 #[test]
-#[should_panic(expected = "every port has one link")]
-fn a_port_without_a_link_is_refused() {
+#[should_panic(expected = "every port must have exactly one")]
+fn plan_with_unlinked_port_is_refused() {
     let mut plan = Plan::default();
     let kind = std::sync::Arc::new(xoff_sim::ideal::Ideal::beside(LINE).switch(2));
     let switch = plan.add_switch(&kind, xoff_sim::Forwarding::default());
@@ -215,10 +213,10 @@ fn a_port_without_a_link_is_refused() {
     let _ = Fabric::new(&plan, Seed(1));
 }
 
-/// Golden test; update the table after an intended change.
+/// Results are compared with a stored table; update it after an intended change.
 // proves: sim-results
 #[test]
-fn small_fabrics_go_as_they_went() {
+fn results_of_small_fabrics_equal_stored_table() {
     let mut table = String::from("k seed hops events delivered XOFF\n");
     for (k, seed) in [(4, 1), (4, 2), (6, 1)] {
         let fabric = permuted(k, seed, Picos::from_micros(200));

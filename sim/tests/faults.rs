@@ -1,5 +1,3 @@
-//! Faults of links, and plans from which no fabric can be built.
-
 use std::sync::Arc;
 
 use xoff_flow_control::drop_reason::DropReason;
@@ -38,7 +36,7 @@ fn frames_in_flight_at_link_loss_are_lost_and_counted() {
 
 // proves: sim-faults
 #[test]
-fn loss_function_selects_the_lost_frames() {
+fn only_frames_selected_by_loss_function_are_lost() {
     let mut fabric = Fabric::new(&topology::chain(2, LINE), Seed(1));
     let mut count = 0;
     fabric.lose(At::Switch(0, 1), move |_| {
@@ -66,7 +64,7 @@ fn harmed(faults: ControlFaults, seed: u64) -> (Fabric, u64) {
 
 // proves: sim-faults, sim-results
 #[test]
-fn control_frames_are_lost_come_late_again_and_harmed_by_a_seed() {
+fn control_faults_apply_by_share_and_depend_on_seed() {
     let all = 1_024;
     let late_by = Picos::from_nanos(300);
     let with = |faults| harmed(faults, 1).0.fault_counts();
@@ -75,7 +73,7 @@ fn control_frames_are_lost_come_late_again_and_harmed_by_a_seed() {
     let lost = with(ControlFaults { lost: all, ..ControlFaults::default() });
     assert!(lost.lost_control > 0 && (lost.lost, lost.late) == (0, 0));
     let late = with(ControlFaults { late: all, late_by, ..ControlFaults::default() });
-    assert!(late.late > 0 && late.lost_control == 0, "each of them comes");
+    assert!(late.late > 0 && late.lost_control == 0, "late frames were lost");
     let again = with(ControlFaults { again: all, late_by, ..ControlFaults::default() });
     assert!(again.late > 0 && again.lost_control == 0);
     let changed = with(ControlFaults { harmed: all, ..ControlFaults::default() });
@@ -87,7 +85,7 @@ fn control_frames_are_lost_come_late_again_and_harmed_by_a_seed() {
 
 // proves: sim-results
 #[test]
-fn event_by_event_it_is_the_same_run() {
+fn run_by_single_steps_equals_run_at_once() {
     let run = |by_event: bool| {
         let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
         fabric.begin(0, &flow(1, 10));
@@ -105,7 +103,7 @@ fn event_by_event_it_is_the_same_run() {
 }
 
 #[test]
-fn after_a_run_until_nothing_moves_another_flow_may_begin() {
+fn another_flow_can_begin_after_a_run_to_rest() {
     let mut fabric = Fabric::new(&topology::single(2, LINE), Seed(1));
     for frames in [3, 4] {
         fabric.begin(1, &flow(0, frames));
@@ -133,13 +131,13 @@ fn invalid_plan_names_its_error() {
     assert_eq!(plan(&[(At::Switch(1, 0), second)]), Err(PlanError::NoSuchEnd(At::Switch(1, 0))));
     assert_eq!(
         PlanError::Unlinked(second).to_string(),
-        "every port has one link: port 1 of switch 0 has none"
+        "port 1 of switch 0 has no link; every port must have exactly one"
     );
     assert_eq!(topology::chain(3, LINE).check(), Ok(()));
 }
 
 #[test]
-fn shortest_ways_are_found_and_of_several_the_lowest_port() {
+fn shortest_path_uses_lowest_port_of_equals() {
     let kind = Arc::new(Ideal::beside(LINE).switch(3));
     let mut plan = Plan::default();
     for _ in 0..5 {

@@ -20,17 +20,18 @@ use xoff_wire::mac_control::{MacControl, Pfc};
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Quanta, TAGS};
 
 const LOSSLESS: Class = Class::ALL[3];
-/// An MTU of 1500 with both tags, without FCS.
+/// Maximum frame length in bytes without FCS: an MTU of 1500, with both tags.
 const LONGEST: u32 = 1_514 + TAGS;
 const SHORTEST: u32 = 60;
 const PFC_FRAME: u32 = 60;
 const XOFF: u64 = 40_000;
 const BEGIN: Picos = Picos::from_micros(10);
 
-/// Response times of 802.3 31B.3.7: Gb/s, and quanta from the last bit of a pause frame to the last start of a frame.
+/// Response times of 802.3 31B.3.7, as (rate in Gb/s, quanta). A response lasts from the last bit of a pause frame to the last start of a
+/// frame.
 const RESPONSES: [(u64, u64); 5] = [(1, 2), (10, 60), (40, 118), (100, 394), (400, 905)];
 
-/// Obeys a pause after its response time, to the picosecond.
+/// Station that obeys a pause exactly after its response time, to the picosecond.
 #[derive(Debug)]
 struct Station {
     place: Place,
@@ -178,7 +179,7 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// Sends these frames, then maximum ones. At `delaying`, a frame starts toward the station.
+/// Sends frames of these lengths, then maximum frames. At time `delaying`, a frame starts toward the station.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));
@@ -225,27 +226,31 @@ fn worst(case: Case, headroom: u64) -> Outcome {
     let spare = stops.since(outcome.last_start);
     assert!(
         Picos::ZERO < spare && spare <= case.time_of(Bytes(1)),
-        "{case:?}: {spare:?} before it has to stop"
+        "{case:?}: the last frame started {spare:?} before the limit"
     );
     outcome
 }
 
 // proves: headroom
 #[test]
-fn exact_worst_case_fills_headroom_to_the_last_byte() {
+fn exact_worst_case_fills_headroom_to_last_byte() {
     for case in cases() {
         let exact = case.exact();
         let Outcome { lost, headroom_used, .. } = worst(case, exact);
         assert_eq!((lost, headroom_used), (0, exact), "{case:?}");
         let Outcome { lost, headroom_used, .. } = worst(case, exact - 1);
-        assert_eq!((lost, headroom_used), (1, exact - u64::from(LONGEST) - 4), "{case:?}: a byte less");
+        assert_eq!(
+            (lost, headroom_used),
+            (1, exact - u64::from(LONGEST) - 4),
+            "{case:?}: loss with one byte less headroom"
+        );
     }
 }
 
-/// Buffers hold no preambles and gaps; times are rounded up to nanoseconds and bytes.
+/// The computed headroom includes preambles and gaps, which buffers do not hold, and rounds times up to nanoseconds and bytes.
 // proves: headroom
 #[test]
-fn computed_headroom_is_worst_case_plus_gaps() {
+fn computed_headroom_exceeds_worst_case_only_by_gaps() {
     for case in cases() {
         let gaps = case.behind().div_ceil(Bytes::on_line(LONGEST).0) * Bytes::BETWEEN_FRAMES;
         let spare = case.computed().checked_sub(case.exact() + gaps);
@@ -258,7 +263,7 @@ fn computed_headroom_is_worst_case_plus_gaps() {
 
 // proves: headroom
 #[test]
-fn no_traffic_needs_more_than_the_worst_case() {
+fn random_traffic_needs_no_more_headroom_than_worst_case() {
     for seed in xoff_explore::seeds(0..4) {
         let mut rng = fastrand::Rng::with_seed(seed);
         for case in cases() {

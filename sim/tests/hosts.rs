@@ -1,4 +1,4 @@
-//! Hosts of `xoff traffic`: frames and their times, to the nanosecond.
+//! Simulated hosts of `xoff traffic`: checks frames and their times, to the nanosecond.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn lossless(to: MacAddr, count: u64) -> Stream {
 
 // proves: sim-hosts
 #[test]
-fn frames_are_sent_back_to_back_and_arrive_on_time() {
+fn traffic_host_sends_frames_back_to_back() {
     for gbps in [1, 10, 100, 400] {
         let line = line(gbps);
         let count = 1_000;
@@ -75,7 +75,7 @@ fn frames_are_sent_back_to_back_and_arrive_on_time() {
 
 // proves: sim-hosts
 #[test]
-fn senders_into_one_port_are_paused_and_lose_nothing() {
+fn traffic_hosts_into_one_port_are_paused_without_loss() {
     let to = address(2);
     let streams = [vec![lossless(to, 3_000)], vec![lossless(to, 3_000)], Vec::new()];
     let mut fabric = fabric(line(100), &streams);
@@ -92,7 +92,7 @@ fn senders_into_one_port_are_paused_and_lose_nothing() {
 
 // proves: sim-hosts
 #[test]
-fn a_stream_with_a_rate_keeps_it() {
+fn stream_with_rate_sends_exactly_at_rate() {
     let rate = BitRate::from_gbps(40);
     let stream = Stream { rate: Some(rate), ..lossless(address(1), 1_000) };
     let mut fabric = fabric(line(100), &[vec![stream], Vec::new()]);
@@ -110,7 +110,7 @@ fn a_stream_with_a_rate_keeps_it() {
 
 // proves: sim-hosts
 #[test]
-fn a_host_keeps_to_its_rate_on_a_wire_that_would_take_more() {
+fn host_with_rate_below_line_sends_exactly_at_rate() {
     let rate = BitRate::from_mbps(100);
     let streams = [vec![lossless(address(1), 100)], Vec::new()];
     let mut fabric = fabric_of(line(10), &streams, |settings| TrafficSettings { rate, ..settings });
@@ -120,10 +120,9 @@ fn a_host_keeps_to_its_rate_on_a_wire_that_would_take_more() {
     assert_eq!((got.frames, got.last_ns - got.first_ns), (100, 99 * frame.0));
 }
 
-/// The host could hand over frames ten times as fast as they leave.
 // proves: sim-hosts
 #[test]
-fn host_fills_its_driver_up_to_the_commit() {
+fn host_hands_driver_frames_up_to_the_commit() {
     let frame = Bytes::on_line(Stream::default().frame_len());
     let run = |commit: Bytes| {
         let streams = [vec![lossless(address(1), 100)], Vec::new()];
@@ -149,9 +148,9 @@ fn host_fills_its_driver_up_to_the_commit() {
     assert_eq!(run(Bytes(3 * frame.0 + 1)), [4, 5, 6]);
 }
 
-/// The rate allows a frame every 12 us. A nap begins when the line is free, after 1,230 ns.
+/// The stream's rate allows a frame every 12 us. A nap begins when the line is free, 1,230 ns after a frame starts.
 #[test]
-fn a_host_that_naps_sends_when_the_nap_is_over() {
+fn napping_host_sends_when_its_nap_ends() {
     let nap = Nanos::from_micros(50);
     let stream = Stream { rate: Some(BitRate::from_gbps(1)), ..lossless(address(1), 100) };
     let streams = [vec![stream], Vec::new()];
@@ -164,9 +163,9 @@ fn a_host_that_naps_sends_when_the_nap_is_over() {
     assert_eq!((got.frames, got.last_ns - got.first_ns), (100, 99 * (nap.0 + 1_230)));
 }
 
-/// Frames arrive every 12 us; stalls of 1 us begin every 6 us.
+/// Frames are due every 12 us. Stalls of 1 us begin every 6 us.
 #[test]
-fn a_nap_is_no_shorter_for_a_stall_that_ends_before_it() {
+fn stall_ended_during_nap_does_not_shorten_nap() {
     let nap = Nanos::from_micros(50);
     let length = Nanos::from_micros(1);
     let stream = Stream { rate: Some(BitRate::from_gbps(1)), ..lossless(address(1), 1_000) };
@@ -191,7 +190,7 @@ fn a_nap_is_no_shorter_for_a_stall_that_ends_before_it() {
 }
 
 #[test]
-fn longest_stall_is_reported() {
+fn host_reports_its_longest_stall() {
     let length = Nanos::from_millis(1)..=Nanos::from_millis(3);
     let stalls = Stalls { gap: Nanos::from_micros(100), length, until: Nanos::NEVER };
     let streams = [vec![lossless(address(1), 1_000_000)], Vec::new()];
@@ -231,7 +230,7 @@ fn napping_host_receives_after_its_nap() {
 
 // proves: sim-hosts
 #[test]
-fn a_host_takes_its_time_to_wake_for_what_it_sends() {
+fn wakeup_delay_postpones_each_frame_of_a_slow_stream() {
     let (rate, wake) = (BitRate::from_mbps(100), Nanos::from_micros(30));
     let streams = [vec![Stream { rate: Some(rate), ..lossless(address(1), 100) }], Vec::new()];
     let mut fabric = fabric_of(line(10), &streams, |settings| TrafficSettings {
@@ -245,11 +244,10 @@ fn a_host_takes_its_time_to_wake_for_what_it_sends() {
     assert_eq!(fabric.hosts()[0].report(fabric.now()).usual_gap_ns, wake.0);
 }
 
-/// Two hosts receive a frame every 12,304 ns. One polls at once; the other 30 us after the first frame, then every 80
-/// us.
+/// Two hosts receive a frame every 12,304 ns. One host polls at once; the other polls 30 us after the first frame, then every 80 us.
 // proves: sim-hosts
 #[test]
-fn host_wakes_after_its_delay_and_naps() {
+fn receiving_host_polls_after_wakeup_delay_and_naps() {
     let [wake, nap] = [30, 50].map(Nanos::from_micros);
     let stream = Stream { rate: Some(BitRate::from_gbps(1)), ..lossless(address(1), 1_000) };
     let received = |habits: Habits| {
@@ -299,13 +297,16 @@ fn stalled_host_catches_up_within_limit_without_loss() {
     let alone = 1_000 * frame.0;
     let [made_up, not] = [stall, Nanos::ZERO].map(|catch_up| took(catch_up, 1));
     assert!((alone - frame.0..alone + 3 * stall.0).contains(&made_up), "{made_up} and {alone}");
-    assert!(not > alone + 8 * stall.0, "{not} and {alone}: about twelve stalls");
-    assert_eq!(not, took(Nanos::ZERO, 1), "the same seed");
+    assert!(
+        not > alone + 8 * stall.0,
+        "duration {not} ns is not longer than {alone} ns by about twelve stalls"
+    );
+    assert_eq!(not, took(Nanos::ZERO, 1), "runs with the same seed differ");
     assert_ne!(not, took(Nanos::ZERO, 2));
 }
 
 #[test]
-fn cnm_without_a_stream_counts_as_unknown() {
+fn cnm_for_no_stream_counts_as_unknown() {
     let mut fabric = fabric_of(line(10), &[Vec::new(), Vec::new()], |settings| TrafficSettings {
         qcn: Some(ReactionSettings::STANDARD),
         ..settings

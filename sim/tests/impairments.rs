@@ -1,5 +1,3 @@
-//! Switches with impaired drivers.
-
 use std::sync::{Arc, Mutex};
 
 use xoff_config::{Config, Hardware, Machine};
@@ -26,7 +24,7 @@ fn time_of(frames: u64) -> Picos {
     Picos(Pace::of(LINE.rate).time_of(Bytes::on_line(FRAME)).0 * frames)
 }
 
-/// Returns the arrival of the last frame; the first leaves a switch at `begin`.
+/// Returns the arrival time of the last of `frames`; the first leaves a switch at `begin`.
 fn come(begin: impl Into<Picos>, frames: u64) -> Picos {
     begin.into().after(time_of(frames)).after(LINE.delay)
 }
@@ -63,8 +61,8 @@ fn star(ports: u8, text: &str, change: impl FnOnce(&mut SwitchKind)) -> Fabric {
         )
     };
     let text = format!("{text}{}", (0..ports).map(port).collect::<String>());
-    let config =
-        Config::from_toml_on(Hardware::Ideal, "test", &text, Machine::default()).expect("it is fine");
+    let config = Config::from_toml_on(Hardware::Ideal, "test", &text, Machine::default())
+        .expect("the configuration is invalid");
     let mut kind = ideal::kind(&config, ClassSet::NONE);
     change(&mut kind);
     let mut plan = Plan::default();
@@ -78,7 +76,7 @@ fn star(ports: u8, text: &str, change: impl FnOnce(&mut SwitchKind)) -> Fabric {
 
 // proves: sim-faults
 #[test]
-fn frames_of_a_stall_are_processed_at_its_end() {
+fn frames_arriving_in_a_stall_are_processed_at_its_end() {
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     fabric.begin(0, &flow(1, 10, Picos::ZERO));
     let end = Nanos::from_micros(50);
@@ -112,10 +110,10 @@ fn stalled_driver_only_finishes_frames_on_lines() {
     check(&fabric);
 }
 
-/// Rings and slots with room for all frames, and for one fewer.
+/// Rings and slots have room for all ten frames, or for one fewer.
 // proves: sim-faults
 #[test]
-fn a_ring_holds_as_many_frames_as_it_has_and_no_more() {
+fn ring_and_slots_limit_frames_held_during_a_stall() {
     let run = |ring: u32, slots: u32| {
         let mut fabric = star(2, "", |kind| {
             kind.slots.rings = [64, ring].into();
@@ -132,7 +130,7 @@ fn a_ring_holds_as_many_frames_as_it_has_and_no_more() {
 }
 
 #[test]
-fn poll_empties_ring_despite_blocked_line() {
+fn driver_empties_receive_ring_despite_blocked_line() {
     let mut fabric = star(3, "", |kind| kind.slots.rings = [64, 10, 64].into());
     impair(&mut fabric, 0, |switch, net| switch.refuse(PortId(2), Nanos::from_millis(1), net));
     for end in [50, 100].map(Nanos::from_micros) {
@@ -155,29 +153,29 @@ impl Tap for Ports {
 
     fn see(&mut self, sighting: &Sighting, _: &Frame, _: &dyn FrameStore) {
         if matches!(sighting.event, FrameEvent::Received { .. }) {
-            self.0.lock().expect("nobody has failed").push(sighting.port.0);
+            self.0.lock().expect("another thread panicked").push(sighting.port.0);
         }
     }
 }
 
 #[test]
-fn frames_of_a_stall_are_processed_port_by_port() {
+fn frames_arriving_in_a_stall_are_processed_port_by_port() {
     let mut fabric = star(3, "", |_| ());
     let order = Arc::default();
     let tap = Box::new(Ports(Arc::clone(&order)));
     impair(&mut fabric, 0, |switch, net| {
-        switch.put_tap(TapId(1), tap, net).expect("it has none");
+        switch.put_tap(TapId(1), tap, net).expect("the switch already has this tap");
         switch.stall(Nanos::from_micros(50), net);
     });
     fabric.begin(1, &flow(0, 2, Picos::from_micros(5)));
     fabric.begin(2, &flow(0, 2, Picos::ZERO));
     fabric.run_to_rest();
-    assert_eq!(*order.lock().expect("nobody has failed"), [1, 1, 2, 2]);
+    assert_eq!(*order.lock().expect("another thread panicked"), [1, 1, 2, 2]);
     check(&fabric);
 }
 
 #[test]
-fn stall_counts_no_late_frames_of_the_peer() {
+fn frames_delayed_by_own_stall_do_not_count_as_late() {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 2_000);
     let counters = Arc::clone(fabric.switches()[0].counters());
@@ -189,7 +187,7 @@ fn stall_counts_no_late_frames_of_the_peer() {
     let before = of_peer.rx_frames.get();
     impair(&mut fabric, 0, |switch, net| switch.stall(end, net));
     fabric.run_until(Picos::from(end));
-    assert!(of_peer.rx_frames.get() > before, "frames have arrived");
+    assert!(of_peer.rx_frames.get() > before, "no frames arrived during the stall");
     assert_eq!((of_peer.late_frames.get(), of_peer.excess_frames.get()), (0, 0));
     fabric.run_to_rest();
     check(&fabric);
@@ -197,7 +195,7 @@ fn stall_counts_no_late_frames_of_the_peer() {
 
 // proves: sim-faults
 #[test]
-fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
+fn stalled_switch_neither_sends_nor_obeys_pauses() {
     let (begin, end) = (Picos::from_micros(3), Nanos::from_micros(40));
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 2_000);
@@ -207,7 +205,7 @@ fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
     let xoffs = |fabric: &Fabric, switch: usize, port| {
         fabric.switches()[switch].counters().class(PortId(port), LOSSLESS).xoff_sent.get()
     };
-    assert_eq!(xoffs(&fabric, 0, 1), 0, "37 us of the line are in the ring");
+    assert_eq!(xoffs(&fabric, 0, 1), 0, "an XOFF was sent during the stall");
     fabric.run_until(Picos::from(end));
     assert_eq!([xoffs(&fabric, 0, 1), xoffs(&fabric, 0, 2)], [1, 1]);
     check(&fabric);
@@ -232,7 +230,7 @@ fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
     check(&fabric);
 }
 
-/// Pauses hosts 1 and 2 by blocking the line of host 0 for 4 ms. Returns the refreshes to host 1 after 1 ms.
+/// Blocks the line of host 0 for 4 ms, so that hosts 1 and 2 are paused. Returns the refreshes sent to host 1 within 1 ms.
 fn held() -> (Fabric, u64) {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 5_000);
@@ -249,7 +247,7 @@ fn refreshes(fabric: &Fabric) -> u64 {
 
 // proves: sim-faults
 #[test]
-fn timers_are_late_by_a_stall() {
+fn stall_delays_timers_to_its_end() {
     let (mut fabric, before) = held();
     impair(&mut fabric, 0, |switch, net| switch.stall(Nanos::from_millis(3), net));
     fabric.run_until(Picos(Picos::from_micros(3_000).0 - 1));
@@ -261,7 +259,7 @@ fn timers_are_late_by_a_stall() {
 
 // proves: sim-faults
 #[test]
-fn a_driver_that_sleeps_takes_its_time_to_wake() {
+fn sleeping_driver_processes_frames_after_wakeup_delay() {
     let wake = Nanos::from_micros(10);
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     impair(&mut fabric, 0, |switch, net| switch.wake_after(wake, net));
@@ -282,7 +280,7 @@ fn a_driver_that_sleeps_takes_its_time_to_wake() {
 
 // proves: sim-faults
 #[test]
-fn timers_of_sleeping_driver_are_late_by_its_wakeup() {
+fn timers_of_sleeping_driver_are_late_by_wakeup_delay() {
     let refreshed = |wake: Nanos, stalls_until: Nanos| {
         let (mut fabric, before) = held();
         impair(&mut fabric, 0, |switch, net| switch.wake_after(wake, net));
@@ -295,10 +293,10 @@ fn timers_of_sleeping_driver_are_late_by_its_wakeup() {
     let [wake, begin] = [Nanos::from_micros(7), Nanos::from_millis(1)];
     let at_once = refreshed(Nanos::ZERO, begin);
     assert_eq!(refreshed(wake, begin), at_once.after(wake));
-    assert_eq!(refreshed(wake, at_once), at_once, "it looks again just then");
+    assert_eq!(refreshed(wake, at_once), at_once, "time of the refresh");
 }
 
-/// Returns the maximum loss of nine hosts' frames over many starts of one stall.
+/// Returns the maximum number of lost frames of nine hosts, over many start times of one stall.
 fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
     let run = |begin: u64| {
         let mut fabric = star(10, &format!("[switch]\nstall_budget = \"{budget}\"\n"), |_| ());
@@ -309,17 +307,16 @@ fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
         check(&fabric);
         let node = &fabric.switches()[0];
         let lost = node.receive_drops() + node.counters().dropped(DropReason::HeadroomExhausted);
-        assert_eq!(fabric.hosts()[0].received() + lost, 9 * 400, "all else has come");
+        assert_eq!(fabric.hosts()[0].received() + lost, 9 * 400, "received and lost frames");
         lost
     };
     (0..60).map(|step| run(1_000 + step * 500)).max().unwrap_or(0)
 }
 
-/// The headroom covers the peer response of the standard, two maximum frames, and the commit. These hosts use almost 4
-/// us less.
+/// The headroom covers the standard's peer response, two maximum frames, and the commit. The hosts here use almost 4 us less.
 // proves: sim-faults
 #[test]
-fn stall_within_budget_loses_nothing_longer_one_does() {
+fn only_stall_longer_than_budget_loses_frames() {
     assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
     assert!(lost_in_a_stall("10us", Nanos::from_micros(14)) > 0);
     assert!(lost_in_a_stall("6us", Nanos::from_micros(10)) > 0);
@@ -327,7 +324,7 @@ fn stall_within_budget_loses_nothing_longer_one_does() {
 
 // proves: sim-faults
 #[test]
-fn blocked_line_gets_no_frame_others_do() {
+fn blocked_line_gets_no_frames_while_others_do() {
     let mut fabric = star(3, "", |_| ());
     fabric.begin(2, &flow(0, 10, Picos::ZERO));
     fabric.begin(0, &flow(1, 10, Picos::ZERO));
@@ -343,10 +340,10 @@ fn blocked_line_gets_no_frame_others_do() {
 
 // proves: sim-faults
 #[test]
-fn frame_on_a_blocked_line_still_leaves() {
+fn frame_already_on_blocked_line_still_leaves() {
     let mut fabric = star(2, "", |_| ());
     fabric.begin(1, &flow(0, 3, Picos::ZERO));
-    // The first frame has just started on the switch's line.
+    // At this time the first frame has just started on the switch's line.
     let begin = come(Picos::ZERO, 1);
     fabric.run_until(begin);
     let end = Nanos::from_micros(20);
@@ -358,9 +355,9 @@ fn frame_on_a_blocked_line_still_leaves() {
     check(&fabric);
 }
 
-/// The frame takes 122 ns to leave, another arrives after 60 ns, and the line is unblocked after 100 ns.
+/// The frame on the line leaves after 122 ns. Another frame arrives after 60 ns; the line is unblocked after 100 ns.
 #[test]
-fn block_that_ends_while_line_is_busy_changes_nothing() {
+fn block_ended_while_line_is_busy_changes_nothing() {
     let mut fabric = star(3, COMMIT, |_| ());
     fabric.begin(1, &flow(0, 1, Picos::ZERO));
     fabric.begin(2, &flow(0, 1, Picos::from_nanos(60)));
@@ -375,7 +372,7 @@ fn block_that_ends_while_line_is_busy_changes_nothing() {
 
 // proves: sim-faults
 #[test]
-fn late_completions_hold_uncommitted_frames_not_pauses() {
+fn late_completions_delay_data_but_not_pause_frames() {
     let mut fabric = star(3, "", |_| ());
     begin_both(&mut fabric, 1_000);
     let end = Nanos::from_micros(50);
@@ -383,7 +380,7 @@ fn late_completions_hold_uncommitted_frames_not_pauses() {
     run_until_before(&mut fabric, end);
     assert_eq!(fabric.hosts()[0].received(), 1);
     let xoffs = fabric.switches()[0].counters().class(PortId(1), LOSSLESS).xoff_sent.get();
-    assert_eq!(xoffs, 1, "it leaves all the same");
+    assert_eq!(xoffs, 1, "XOFFs sent while completions were late");
     assert!(fabric.hosts()[1].sent() < 300);
     check(&fabric);
     fabric.run_to_rest();
@@ -396,12 +393,16 @@ fn late_completions_hold_uncommitted_frames_not_pauses() {
     fabric.run_until(Picos::from(end));
     assert_eq!(fabric.hosts()[0].received(), 4);
     fabric.run_to_rest();
-    assert_eq!(got(&fabric, 0), (100, come(end, 96)), "it is heard at once when it may be");
+    assert_eq!(
+        got(&fabric, 0),
+        (100, come(end, 96)),
+        "frames and arrival of the last one after late completions"
+    );
     check(&fabric);
 }
 
 #[test]
-fn of_several_at_once_that_which_ends_last_holds() {
+fn longest_of_overlapping_impairments_counts() {
     let (end, sooner) = (Nanos::from_micros(50), Nanos::from_micros(30));
     let run = |ails: &dyn Fn(&mut SwitchNode, Nanos, &mut xoff_sim::Net)| {
         let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
@@ -421,7 +422,7 @@ fn of_several_at_once_that_which_ends_last_holds() {
 }
 
 #[test]
-fn a_stall_that_begins_in_another_counts_from_its_end() {
+fn overlapping_stalls_count_their_common_time_once() {
     let (end, sooner) = (Nanos::from_micros(50), Nanos::from_micros(30));
     let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
     let mut counted = |until: Nanos| {
@@ -437,7 +438,7 @@ fn a_stall_that_begins_in_another_counts_from_its_end() {
 
 // proves: sim-faults
 #[test]
-fn stalls_at_random_are_by_the_seed_and_by_the_switch() {
+fn random_stalls_depend_on_seed_and_switch() {
     let run = |seed: Seed, switches: &[u32]| {
         let mut fabric = Fabric::new(&topology::chain(3, LINE), Seed(1));
         let stalls = Stalls {
@@ -483,7 +484,7 @@ fn driver_polls_at_the_end_of_a_random_stall() {
 }
 
 #[test]
-fn link_loss_beside_blocked_line_is_noticed_at_once() {
+fn link_loss_is_noticed_at_once_beside_blocked_line() {
     let mut fabric = star(3, "", |_| ());
     impair(&mut fabric, 0, |switch, net| switch.refuse(PortId(2), Nanos::from_micros(40), net));
     fabric.set_link(At::Host(0), false);
@@ -492,7 +493,7 @@ fn link_loss_beside_blocked_line_is_noticed_at_once() {
 
 // proves: sim-faults
 #[test]
-fn link_loss_in_a_stall_is_noticed_at_its_end() {
+fn link_loss_during_a_stall_is_noticed_at_its_end() {
     let mut fabric = star(3, "", |_| ());
     fabric.begin(1, &flow(0, 1_000, Picos::ZERO));
     fabric.run_until(Picos::from_micros(10));
@@ -523,7 +524,7 @@ fn link_loss_wakes_a_sleeping_driver() {
 
 // proves: sim-faults
 #[test]
-fn ended_impairments_change_nothing_later() {
+fn ended_impairments_do_not_affect_later_frames() {
     let run = |ails: bool| {
         let mut fabric = star(3, "", |_| ());
         if ails {

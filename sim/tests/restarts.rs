@@ -1,5 +1,3 @@
-//! Restarts of switches.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -48,7 +46,7 @@ fn held() -> (Plan, Fabric) {
         fabric.step(Picos::NEVER);
     }
     fabric.run_until(fabric.now().after(Picos::from_micros(3)));
-    assert_eq!(is_held(&fabric), [true; 2], "and XOFF has arrived");
+    assert_eq!(is_held(&fabric), [true; 2], "an XOFF has not arrived at both hosts");
     (plan, fabric)
 }
 
@@ -78,24 +76,32 @@ fn frames_in_a_restarted_switch_are_lost_and_counted() {
     assert_eq!(
         (impairment_counts.restarts, impairment_counts.lost_in_restarts),
         (1, held - 1),
-        "one is on a line"
+        "restarts, and lost frames without the one on a line"
     );
     assert!(held > 100);
     fabric.run_to_rest();
     check(&fabric);
     let lost = fabric.switches()[0].impairment_counts().lost_in_restarts;
     assert_eq!(fabric.hosts()[0].received() + lost, 10_000);
-    assert_eq!(lost, held - 1, "what comes behind is not");
+    assert_eq!(lost, held - 1, "frames were lost after the restart");
     nothing_is_there(&fabric);
     let counters = fabric.switches()[0].counters();
-    assert_eq!(counters.class(PortId(1), LOSSLESS).rx_frames.get(), 5_000, "what is counted goes on");
+    assert_eq!(
+        counters.class(PortId(1), LOSSLESS).rx_frames.get(),
+        5_000,
+        "received frames, counted across the restart"
+    );
     let sent = counters.class(PortId(0), LOSSLESS).tx_frames.get();
-    assert_eq!(sent, fabric.hosts()[0].received(), "the one on the line, too");
+    assert_eq!(
+        sent,
+        fabric.hosts()[0].received(),
+        "sent frames, including the one on the line at the restart"
+    );
 }
 
 // proves: sim-faults
 #[test]
-fn pending_completions_count_as_sent_at_restart() {
+fn restart_counts_pending_completions_as_sent() {
     let (plan, mut fabric) = two_to_one(50);
     fabric.at_switch(0, |switch, net| switch.complete_late(Nanos::from_micros(100), net));
     fabric.run_until(Picos::from_micros(3));
@@ -106,10 +112,9 @@ fn pending_completions_count_as_sent_at_restart() {
     assert!(sent > 0 && sent == fabric.hosts()[0].received(), "{sent}");
 }
 
-/// A pause lasts 335 us, but the senders resume when the XON arrives.
 // proves: sim-faults
 #[test]
-fn peers_are_resumed_before_a_restart() {
+fn switch_resumes_peers_before_a_restart() {
     let (_, mut fabric, _) = restarted(Nanos::from_micros(100));
     let sent = |fabric: &Fabric| [1, 2].map(|host: usize| fabric.hosts()[host].sent());
     let before = sent(&fabric);
@@ -123,10 +128,9 @@ fn peers_are_resumed_before_a_restart() {
     check(&fabric);
 }
 
-/// The XON leaves first when the line is unblocked, even if the new switch has begun.
 // proves: sim-faults
 #[test]
-fn peers_on_blocked_lines_are_resumed_once_unblocked() {
+fn restart_resumes_peer_on_blocked_line_once_unblocked() {
     for (refused, away) in [(50, 10), (10, 50)] {
         let (plan, mut fabric) = held();
         let [end, begins] = [refused, away].map(|span| fabric.now().floor().after(Nanos::from_micros(span)));
@@ -136,21 +140,25 @@ fn peers_on_blocked_lines_are_resumed_once_unblocked() {
         fabric.run_until(Picos(xon_received_at.0 - 1));
         let before = fabric.hosts()[1].sent();
         fabric.run_until(xon_received_at);
-        assert_eq!(fabric.hosts()[1].sent(), before + 1, "refused for {refused} us, away for {away} us");
+        assert_eq!(
+            fabric.hosts()[1].sent(),
+            before + 1,
+            "line blocked for {refused} us, switch gone for {away} us"
+        );
         fabric.run_to_rest();
         check(&fabric);
     }
 }
 
-/// Restarts once, or twice at the same time. The XON for host 1 takes 7 ns. After 3 ns a frame for host 1 arrives, and
+/// The switch restarts once, or twice at the same time. The XON for host 1 leaves after 7 ns. After 3 ns a frame for host 1 arrives, and
 /// the old switch's last frame leaves for host 0.
 #[test]
-fn frame_behind_old_switch_waits_for_its_line() {
+fn frame_of_new_switch_waits_for_xon_of_old_switch() {
     for times in [1, 2] {
         let (plan, mut fabric) = held();
         let line = fabric.end(At::Switch(0, 0));
         while fabric.step(Picos::NEVER) != Some(FabricEvent::Left(line)) {}
-        // The line carries back-to-back frames.
+        // The line carries frames back to back: this one arrives in six frame times.
         let came = fabric.now().after(Picos(6 * time_of(FRAME).0));
         fabric.begin(0, &Flow { from: Picos(came.0 - time_of(FRAME).0 - LINE.delay.0), ..flow(1, 1) });
         let parts = Picos::from(Nanos(came.floor().0 - 2));
@@ -164,9 +172,9 @@ fn frame_behind_old_switch_waits_for_its_line() {
     }
 }
 
-/// A frame is on the line when the switch ends, another arrives after 60 ns, and the line is blocked for 100 ns.
+/// A frame is on the line when the old switch ends. Another arrives after 60 ns, and the line is blocked for 100 ns.
 #[test]
-fn frame_on_line_leaves_before_those_of_new_switch() {
+fn frame_on_line_leaves_before_frames_of_new_switch() {
     let plan = topology::single(3, LINE);
     let mut fabric = Fabric::new(&plan, Seed(1));
     fabric.begin(1, &flow(0, 1));
@@ -183,7 +191,7 @@ fn frame_on_line_leaves_before_those_of_new_switch() {
 }
 
 #[test]
-fn line_is_free_after_last_frame_of_old_switch() {
+fn new_switch_sends_once_line_is_free_of_old_frames() {
     let (plan, mut fabric) = two_to_one(1);
     let idle = Nanos::from_micros(100);
     fabric.at_switch(0, |switch, net| switch.refuse(PortId(2), idle, net));
@@ -202,10 +210,10 @@ fn line_is_free_after_last_frame_of_old_switch() {
 // proves: sim-faults
 #[test]
 fn arrivals_during_a_restart_are_lost_and_counted() {
-    // The tenth frame arrives just before the switch ends; the twentieth when the new one begins, or just before.
+    // The tenth frame arrives just before the old switch ends. The twentieth arrives when the new switch begins, or just before.
     let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0);
     assert_eq!(Picos::from(came(20).floor()), came(20));
-    // Another blocked line keeps the backlog alive when the new switch begins.
+    // With another line still blocked, the switch's driver stays impaired when the new switch begins.
     let refusals = [Nanos::ZERO, Nanos::from_micros(100)];
     for (later, lost, refused) in refusals.iter().flat_map(|refused| [(0, 9, *refused), (1, 10, *refused)]) {
         let plan = topology::chain(1, LINE);
@@ -222,7 +230,7 @@ fn arrivals_during_a_restart_are_lost_and_counted() {
 }
 
 #[test]
-fn requests_during_restart_wait_for_new_switch() {
+fn requests_during_a_restart_reach_the_new_switch() {
     let (plan, mut fabric) = two_to_one(100);
     fabric.run_until(Picos::from_micros(3));
     let begins = Nanos::from_micros(40);
@@ -239,7 +247,7 @@ fn requests_during_restart_wait_for_new_switch() {
 
 // proves: sim-faults
 #[test]
-fn requests_queued_behind_restart_go_to_new_switch() {
+fn requests_queued_behind_restart_reach_the_new_switch() {
     let (plan, mut fabric) = two_to_one(100);
     fabric.run_until(Picos::from_micros(3));
     let [polls, begins] = [20, 40].map(Nanos::from_micros);
@@ -282,7 +290,9 @@ fn tap_survives_a_restart() {
     let mut fabric = Fabric::new(&plan, Seed(1));
     let received = Arc::default();
     let tap = Box::new(Count(Arc::clone(&received)));
-    fabric.at_switch(0, |switch, net| switch.put_tap(TapId(1), tap, net)).expect("it has none");
+    fabric
+        .at_switch(0, |switch, net| switch.put_tap(TapId(1), tap, net))
+        .expect("the switch already has this tap");
     fabric.begin(0, &flow(1, 100));
     fabric.run_until(Picos::from_micros(5));
     let begins = fabric.now().floor();
@@ -293,7 +303,7 @@ fn tap_survives_a_restart() {
 
 // proves: sim-faults
 #[test]
-fn new_switch_is_unpaused_until_peers_refresh() {
+fn restarted_switch_sends_until_peers_refresh_pauses() {
     let plan = topology::chain(2, LINE);
     let mut fabric = Fabric::new(&plan, Seed(1));
     fabric.begin(0, &flow(1, 2_000));
@@ -305,7 +315,7 @@ fn new_switch_is_unpaused_until_peers_refresh() {
     fabric.run_until(Picos::from_micros(62));
     assert!(paused(&fabric).is_empty());
     fabric.run_until(Picos::from_micros(400));
-    assert!(paused(&fabric).contains(LOSSLESS), "the peer has refreshed its pause");
+    assert!(paused(&fabric).contains(LOSSLESS), "the new switch ignores the peer's refreshed pause");
     fabric.run_to_rest();
     check(&fabric);
     let lost = fabric.switches()[0].impairment_counts().lost_in_restarts
@@ -319,7 +329,7 @@ fn new_switch_is_unpaused_until_peers_refresh() {
 
 // proves: sim-faults
 #[test]
-fn ends_stalls_and_links_that_are_down_may_come_together() {
+fn restart_works_beside_stall_blocked_line_and_down_link() {
     let (plan, mut fabric) = two_to_one(5_000);
     fabric.run_until(Picos::from_micros(20));
     fabric.set_link(At::Host(2), false);
@@ -330,7 +340,11 @@ fn ends_stalls_and_links_that_are_down_may_come_together() {
     });
     restart(&mut fabric, &plan, 0, Nanos::from_micros(40));
     fabric.run_until(Picos::from_micros(29));
-    assert_eq!(fabric.switches()[0].impairment_counts().restarts, 0, "nobody has heard of it");
+    assert_eq!(
+        fabric.switches()[0].impairment_counts().restarts,
+        0,
+        "a restart was processed during the stall"
+    );
     fabric.run_until(Picos::from_micros(35));
     assert_eq!(fabric.switches()[0].impairment_counts().restarts, 1);
     restart(&mut fabric, &plan, 0, Nanos::from_micros(50));

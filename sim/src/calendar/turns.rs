@@ -18,14 +18,15 @@ use crate::time::Picos;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     of: Box<[u16]>,
-    /// Links between two parts, or on a part's shortest round trip.
+    /// For each pair of parts, the number of links on the shortest path; for a part and itself, on its shortest round trip. At most
+    /// [`FAR`].
     apart: Box<[Box<[u8]>]>,
     waits: Box<[bool]>,
     least: Box<[u32]>,
 }
 
-/// Maximum lead of a part over another, in reaches. Treating distant parts as nearer only shortens turns. The end of a
-/// run depends on it.
+/// Maximum lead of a part over another, in reaches. Greater distances count as this one, which only shortens turns. The end of a run
+/// depends on the value.
 const FAR: u8 = 8;
 
 impl Parts {
@@ -81,7 +82,7 @@ impl Parts {
     }
 }
 
-/// Returns distances from a part, and its shortest round trip. `next` is the adjacency matrix.
+/// Returns the distance in links from part `from` to each part, and for itself the shortest round trip. `next` is the adjacency matrix.
 fn distances(from: usize, next: &[Vec<bool>]) -> Box<[u8]> {
     let mut distances = vec![FAR; next.len()];
     let mut reached = vec![from];
@@ -111,9 +112,9 @@ impl Turns {
     }
 
     pub(super) fn next(&self, parts: &Parts, firsts: &[Picos], reach: Picos, end: Picos) -> Option<Turn> {
-        debug_assert!(reach > Picos::ZERO, "what is felt at once leaves no turn anything");
+        debug_assert!(reach > Picos::ZERO, "a reach of zero leaves turns without events");
         let can_begin = |part: usize| firsts[part] < end;
-        // A quarter of slack: events are sparse, so neighbors are rarely exactly one reach apart.
+        // A turn counts as long at three quarters of the full span: events are sparse, so neighbors are rarely exactly one reach apart.
         let goes_far = |part: usize| {
             let span = parts.span(part, reach).0;
             let far = firsts[part].after(Picos(span - span / 4));
@@ -143,7 +144,7 @@ mod tests {
 
     // proves: sim-timing
     #[test]
-    fn parts_are_as_far_apart_as_links_lie_between_them() {
+    fn distance_of_parts_is_links_between_them() {
         let both = |(one, other)| [(one, other), (other, one)];
         let links = [(0, 1), (1, 2), (2, 4), (5, 6)].into_iter().flat_map(both);
         let parts = Parts::new(vec![0, 1, 2, 2, 3, 4, 4, 5], vec![false; 6], links);
@@ -160,14 +161,13 @@ mod tests {
         let row = (0..FAR.into()).map(|part| (part, part + 1));
         let parts = Parts::new((0..=FAR.into()).collect(), vec![false; usize::from(FAR) + 1], row);
         let (first, last) = (&parts.apart[0], &parts.apart[usize::from(FAR)]);
-        assert!(first.iter().all(|links| *links == FAR), "links lead one way");
+        assert!(first.iter().all(|links| *links == FAR), "parts without a path to part 0 are not far");
         assert_eq!(last[..3], [FAR, FAR - 1, FAR - 2]);
     }
 
-    /// A star: three busy parts wait for part 3 in the center at first.
     // proves: sim-timing
     #[test]
-    fn last_part_resumes_once_its_horizon_is_far() {
+    fn last_active_part_resumes_once_it_can_take_a_long_turn() {
         let links = [0, 1, 2].into_iter().flat_map(|part| [(3, part), (part, 3)]);
         let parts = Parts::new(vec![0, 1, 2, 3], vec![true, true, true, false], links);
         let mut turns = Turns::new(4);
@@ -196,14 +196,30 @@ mod tests {
             Some((turn.part, turn.horizon.0))
         };
         let never = Picos::NEVER.0;
-        assert_eq!(next([100, 120, 110, never], 1_000), Some((0, 124)), "itself, there and back");
-        assert_eq!(next([100, 110, 110, never], 1_000), Some((0, 122)), "its neighbour");
-        assert_eq!(next([100, 108, 110, never], 1_000), Some((0, 120)), "nor less than that");
-        assert_eq!(next([109, 108, 100, never], 1_000), Some((2, 120)), "no sooner than who is behind");
-        assert_eq!(next([100, 110, 110, never], 118), Some((0, 118)), "it is over sooner");
+        assert_eq!(next([100, 120, 110, never], 1_000), Some((0, 124)), "limit: its own round trip");
+        assert_eq!(
+            next([100, 110, 110, never], 1_000),
+            Some((0, 122)),
+            "limit: its neighbor's event plus one reach"
+        );
+        assert_eq!(
+            next([100, 108, 110, never], 1_000),
+            Some((0, 120)),
+            "limit: an earlier event of its neighbor, plus one reach"
+        );
+        assert_eq!(
+            next([109, 108, 100, never], 1_000),
+            Some((2, 120)),
+            "the part that is furthest behind has the turn"
+        );
+        assert_eq!(next([100, 110, 110, never], 118), Some((0, 118)), "limit: the end of the run");
         assert_eq!(next([100, 110, 110, never], 117), Some((0, 117)));
         let far = 5 + u64::from(FAR) * REACH.0;
-        assert_eq!(next([never, never, never, 5], 1_000), Some((3, far)), "on its own, but not for ever");
+        assert_eq!(
+            next([never, never, never, 5], 1_000),
+            Some((3, far)),
+            "limit: the maximum lead of an isolated part"
+        );
         assert_eq!((next([100; 4], 100), next([never; 4], never)), (None, None));
     }
 

@@ -1,5 +1,3 @@
-//! Ideal completion times of flows alone in a fabric of store-and-forward switches, to the picosecond.
-
 use xoff_dataplane::routing::{Fib, RouteDecision};
 use xoff_wire::ip::{Address, Packet};
 use xoff_wire::units::{Bytes, PortId, Site};
@@ -12,13 +10,13 @@ use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
-/// Paths and lines of the fabric.
+/// Calculator of a flow's path and ideal time, alone in a fabric of store-and-forward switches; exact to the picosecond.
 #[derive(Clone, Debug)]
 pub struct Alone {
     payload_max: u32,
     hosts: Vec<(Line, At)>,
     ports: Vec<Vec<(Line, At)>>,
-    /// Ports toward each host, the first of a group.
+    /// For each switch, the port toward each host; of a group, its first port.
     next: Vec<Vec<u8>>,
 }
 
@@ -73,7 +71,7 @@ impl Alone {
         }
     }
 
-    /// Returns the lines from one host to another, if there is a path.
+    /// Returns the lines on the path from one host to another, if there is a path.
     #[must_use]
     pub fn way(&self, from: u32, to: u32) -> Option<Vec<Line>> {
         let (line, mut at) = *self.hosts.get(from as usize)?;
@@ -83,7 +81,7 @@ impl Alone {
             let (line, end) = *self.ports[switch as usize].get(usize::from(port))?;
             lines.push(line);
             at = end;
-            // More hops than switches: a forwarding loop.
+            // A path with more hops than switches is a forwarding loop.
             if lines.len() > self.ports.len() + 1 {
                 return None;
             }
@@ -91,21 +89,21 @@ impl Alone {
         (at == At::Host(to)).then_some(lines)
     }
 
-    /// Returns a host's line.
+    /// Returns the line of a host.
     #[must_use]
     pub fn line(&self, host: u32) -> Line {
         self.hosts[host as usize].0
     }
 
-    /// Returns a flow's ideal time; [`Picos::NEVER`] without a path.
+    /// Returns a flow's completion time alone in the fabric; [`Picos::NEVER`] without a path.
     #[must_use]
     pub fn time_of(&self, plan: &FlowPlan) -> Picos {
         let count = frames(plan.bytes, self.payload_max);
         let on_line = |sequence| Bytes::on_line(frame_len(payload(plan.bytes, self.payload_max, sequence)));
         let (first, last) = (on_line(0), on_line(count - 1));
         let Some(way) = self.way(plan.from, plan.to) else { return Picos::NEVER };
-        // Arrival of the last frame but one and of the last frame at the end of each link. The slowest line so far
-        // spaces the equal frames before the last.
+        // `before` and `end`: arrival of the last frame but one, and of the last, at the end of each link. `slowest`: time of a full frame
+        // on the slowest line so far, which spaces all frames but the last.
         let (mut before, mut end, mut slowest) = (0, 0, 0);
         for line in way {
             let pace = Pace::of(line.rate);

@@ -1,5 +1,3 @@
-//! Congestion control of a sender.
-
 use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
 use xoff_wire::units::{Bytes, Nanos};
 
@@ -106,7 +104,7 @@ impl Reaction {
     }
 }
 
-/// Returns zero while QCN does not limit the flow.
+/// Returns the gap that QCN demands after a frame of `bytes`; zero while QCN does not limit the flow.
 fn gap_of(point: &mut ReactionPoint, now: Nanos, bytes: Bytes) -> Picos {
     if now >= point.next_deadline() {
         point.advance(now);

@@ -13,23 +13,23 @@ use crate::time::{Pace, Picos};
 pub struct DcqcnSettings {
     /// g: weight of a new sample in alpha.
     pub gain: f64,
-    /// K: interval of alpha's decay.
+    /// K: interval after which alpha decays.
     pub alpha_timer: Picos,
-    /// T: interval between rounds of increase by time.
+    /// T: time after which a round of increase begins.
     pub increase_timer: Picos,
-    /// B: bytes between rounds of increase.
+    /// B: bytes after which a round of increase begins.
     pub byte_counter: Bytes,
-    /// F: rounds of fast recovery.
+    /// F: number of rounds of fast recovery.
     pub fast_recovery: u32,
-    /// `R_AI`: increase of the target per round.
+    /// `R_AI`: increase of the target rate per round.
     pub additive: BitRate,
-    /// `R_HAI`: increase per round once both counts are past fast recovery, multiplied by the smaller excess.
+    /// `R_HAI`: increase of the target rate once rounds by time and by bytes both exceed fast recovery, times the smaller excess.
     pub hyper: BitRate,
-    /// Minimum rate.
+    /// Minimum sending rate.
     pub rate_min: BitRate,
-    /// N: minimum interval between a flow's notifications.
+    /// N: minimum interval between notifications (CNPs) of a flow.
     pub cnp_interval: Picos,
-    /// Class of notifications, by DSCP.
+    /// Class of notifications (CNPs).
     pub cnp_class: xoff_wire::units::Class,
 }
 
@@ -170,7 +170,7 @@ impl Dcqcn {
     }
 }
 
-/// An interval of zero would loop forever.
+/// Returns the interval, at least 1 ps: an interval of zero would loop forever.
 fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }
@@ -195,7 +195,7 @@ mod tests {
         let mut point = point();
         assert!((point.rate(at(0)) - LINE).abs() < 1.0);
         point.notified(at(1));
-        assert!((point.rate(at(1)) - LINE / 2.0).abs() < 1.0, "alpha is one at first");
+        assert!((point.rate(at(1)) - LINE / 2.0).abs() < 1.0, "alpha does not begin at one");
         // By 56 us alpha has decayed once, and one round of increase has passed.
         let rate = point.rate(at(56));
         assert!((rate - 0.75 * LINE).abs() < 1.0, "{rate}");
@@ -206,7 +206,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn five_rounds_lead_to_the_target_and_then_it_rises() {
+    fn target_rate_rises_after_five_rounds_of_fast_recovery() {
         let mut point = point();
         point.notified(at(0));
         point.notified(at(0)); // the target becomes half of the line rate
@@ -224,7 +224,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn bytes_make_rounds_too_and_where_both_are_far_it_goes_faster() {
+    fn increase_is_faster_when_rounds_by_bytes_and_time_are_far() {
         let mut point = point();
         point.notified(at(0));
         point.notified(at(0));
@@ -233,16 +233,16 @@ mod tests {
             assert_eq!((point.rounds_by_bytes, point.rounds_by_time), (round, 0));
         }
         let mut expected = LINE / 2.0;
-        assert!((point.target - expected).abs() < 1.0, "fast recovery");
+        assert!((point.target - expected).abs() < 1.0, "target after five rounds by bytes");
         point.sent(at(0), Bytes(10_000_000));
         expected += 40e6;
-        assert!((point.target - expected).abs() < 1.0, "the sixth");
+        assert!((point.target - expected).abs() < 1.0, "target after the sixth round by bytes");
         point.rate(at(55 * 5));
         expected += 5.0 * 40e6;
-        assert!((point.target - expected).abs() < 1.0, "one kind is not far enough");
+        assert!((point.target - expected).abs() < 1.0, "target after six rounds by bytes and five by time");
         point.rate(at(55 * 6));
         expected += 400e6;
-        assert!((point.target - expected).abs() < 1.0, "both are");
+        assert!((point.target - expected).abs() < 1.0, "target after six rounds by bytes and six by time");
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn notifications_keep_their_distance() {
+    fn receiver_spaces_notifications_by_minimum_interval() {
         let mut point = NotificationPoint::default();
         let sent_at_times = [0, 49, 50, 99, 120].map(|now| point.notifies(Picos(now), Picos(50)));
         assert_eq!(sent_at_times, [true, false, true, false, true]);

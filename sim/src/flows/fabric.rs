@@ -1,5 +1,3 @@
-//! Fabric with flows.
-
 use std::sync::Arc;
 
 use xoff_flow_control::settings::SwitchSettings;
@@ -21,7 +19,7 @@ use crate::seed::Seed;
 use crate::switch_node::{SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
 
-/// Fabric with its loads and flows.
+/// Simulated fabric with its loads and flows.
 pub struct FlowFabric<S = SwitchNode> {
     fabric: Fabric<S, FlowHost>,
     flows: Vec<SenderFlow>,
@@ -40,7 +38,7 @@ struct SenderFlow {
     number: u32,
 }
 
-/// Bytes of an idle flow, without timer (16 bytes) and congestion control.
+/// Memory of an idle flow in bytes, without its timer (16 bytes) and congestion control.
 const FLOW: usize = size_of::<SenderFlow>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 104);
 
@@ -91,7 +89,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Adds a flow with its tag unchanged; returns its number.
+    /// Adds a flow, whose tag stays unchanged; returns the flow's number.
     ///
     /// # Panics
     /// Panics if a host does not exist, or sends to itself.
@@ -106,7 +104,7 @@ impl<S: Node> FlowFabric<S> {
             is_host(plan.from) && is_host(plan.to) && plan.from != plan.to,
             "{plan:?} among {hosts} hosts"
         );
-        let flow = u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
+        let flow = u32::try_from(self.flows.len()).expect("more flows than 32 bits can count");
         let [at_sender, _] = self.fabric.hosts()[plan.from as usize].flows();
         let at_receiver = self.fabric.at_host(plan.to, |host, _| host.receive_flow(flow, &plan, at_sender));
         self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, &plan, (at_receiver, most), net));
@@ -122,7 +120,7 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.at_host(host, |at, _| at.slow_down(receiver));
     }
 
-    /// Adds a load; returns its number, the tag of its flows.
+    /// Adds a load; returns its number, which becomes the tag of its flows.
     ///
     /// # Panics
     /// Panics as [`FlowFabric::add`] does.
@@ -130,19 +128,19 @@ impl<S: Node> FlowFabric<S> {
         self.add_load_at(load, None)
     }
 
-    /// Adds a load whose flows send at most at rate `most`, headers and gaps included.
+    /// Adds a load whose flows send at most at rate `most` each, counting headers and gaps.
     ///
     /// # Panics
     /// Panics as [`FlowFabric::add`] does.
     pub fn add_load_at(&mut self, load: impl Load + Send + 'static, most: Option<BitRate>) -> u16 {
-        let tag = u16::try_from(self.loads.len()).expect("loads are counted in 16 bits");
+        let tag = u16::try_from(self.loads.len()).expect("more loads than 16 bits can count");
         self.loads.push(Box::new(load));
         self.most.push(most.map(Pace::of));
         self.call_load(tag, |load, new_flows| load.begin(new_flows));
         tag
     }
 
-    /// Yields the loads, by tag.
+    /// Yields the loads in the order of their tags.
     pub fn loads(&self) -> impl Iterator<Item = &dyn Load> {
         self.loads.iter().map(|load| load.as_ref() as &dyn Load)
     }
@@ -150,7 +148,7 @@ impl<S: Node> FlowFabric<S> {
     fn call_load(&mut self, tag: u16, call: impl FnOnce(&mut dyn Load, &mut NewFlows)) {
         let load = &mut self.loads[usize::from(tag)];
         let mut flows = std::mem::take(&mut self.new_flows);
-        let first = u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
+        let first = u32::try_from(self.flows.len()).expect("more flows than 32 bits can count");
         call(load.as_mut(), &mut NewFlows::new(self.fabric.now(), first, &mut flows));
         for plan in flows.drain(..) {
             self.add_at(FlowPlan { tag, ..plan }, self.most[usize::from(tag)]);
@@ -158,7 +156,7 @@ impl<S: Node> FlowFabric<S> {
         self.new_flows = flows;
     }
 
-    /// Processes all events due by `end`, and adds successors of ended flows.
+    /// Processes all events due by `end`. Loads add further flows when flows end.
     pub fn run_until(&mut self, end: Picos) {
         if self.is_listened_to() {
             while let Some(host) = self.fabric.run_until_report(end) {
@@ -170,8 +168,8 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Runs until all flows have ended, plus the [lead](Fabric::lead) if no load [listens](Load::listens), or until
-    /// `limit`. Returns true if all ended.
+    /// Runs until all flows have ended, or until `limit`; returns true if all ended. If no load [listens](Load::listens), runs on for the
+    /// [lead](Fabric::lead).
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         let is_listened_to = self.is_listened_to();
         if is_listened_to {
@@ -190,8 +188,7 @@ impl<S: Node> FlowFabric<S> {
             self.fabric.run_until(limit);
             return false;
         }
-        // No node is further ahead of pending events than the lead, so all causes of the last end are processed by
-        // then.
+        // A node is ahead of pending events by at most the lead, so all causes of the last flow's end are processed by then.
         let lead = if is_listened_to { Picos::ZERO } else { self.fabric.lead() };
         let end = self.last_end.after(lead);
         self.fabric.run_until(end.min(limit));
@@ -213,8 +210,9 @@ impl<S: Node> FlowFabric<S> {
         let ended = self.fabric.at_host(number, |host, _| std::mem::take(host.ended()));
         for flow in ended {
             self.ended += 1;
-            self.last_end =
-                self.last_end.max(self.received_by(self.sent(flow)).finish().expect("it has ended"));
+            self.last_end = self.last_end.max(
+                self.received_by(self.sent(flow)).finish().expect("an ended flow has no completion time"),
+            );
             let plan = self.plan(flow);
             if self.loads.get(usize::from(plan.tag)).is_some_and(|load| load.listens()) {
                 self.call_load(plan.tag, |load, new_flows| load.ended(flow, &plan, new_flows));
@@ -222,7 +220,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns the flows that have not ended.
+    /// Returns the number of flows that have not ended.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.flows.len() as u64 - self.ended
@@ -234,13 +232,13 @@ impl<S: Node> FlowFabric<S> {
         self.flows.len()
     }
 
-    /// Yields the flows' current records, by number.
+    /// Yields the current record of each flow, in the order of numbers.
     pub fn records(&self) -> impl Iterator<Item = FlowRecord> {
         (0..self.flows.len())
-            .map(|flow| self.record(u32::try_from(flow).expect("they are counted in 32 bits")))
+            .map(|flow| self.record(u32::try_from(flow).expect("more flows than 32 bits can count")))
     }
 
-    /// Returns a flow's current record.
+    /// Returns the current record of a flow.
     ///
     /// # Panics
     /// Panics if there is no such flow.
@@ -269,7 +267,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns the useful frames received of a flow.
+    /// Returns how many frames of a flow its receiver has accepted, without duplicates.
     ///
     /// # Panics
     /// Panics if there is no such flow.
@@ -291,7 +289,7 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
-    /// Returns the congestion control's rate in bits per second of layer 1.
+    /// Returns the rate that congestion control allows a flow, in bits per second on the line (with preamble and gap).
     ///
     /// # Panics
     /// Panics if there is no such flow.
@@ -300,19 +298,19 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.at_host(host, |host, net| host.rate(number, net.now()))
     }
 
-    /// Returns the calculator of ideal times and paths.
+    /// Returns the calculator of paths and ideal times.
     #[must_use]
     pub fn alone(&self) -> &Alone {
         &self.alone
     }
 
-    /// Returns the fabric.
+    /// Returns the fabric that runs the flows.
     #[must_use]
     pub fn fabric(&self) -> &Fabric<S, FlowHost> {
         &self.fabric
     }
 
-    /// Returns the fabric, for changes from outside the simulation.
+    /// Returns the fabric for changes during the run, such as faults.
     pub fn fabric_mut(&mut self) -> &mut Fabric<S, FlowHost> {
         &mut self.fabric
     }

@@ -1,6 +1,3 @@
-//! Host with many flows, which obeys pauses by the same [`Gate`] as a live host. Answers leave first, then data in
-//! round robin over classes and flows. Nothing is allocated per frame.
-
 mod obeying;
 mod taking;
 
@@ -26,11 +23,11 @@ use crate::node::{Net, Node, Place};
 use crate::pool::{Packet, is_mac_control};
 use crate::time::{Pace, Picos};
 
-const UNDER_WAY: &str = "it is under way";
+const UNDER_WAY: &str = "the flow has ended";
 
 const LINE: PortId = PortId(0);
 
-/// Timer; the order decides at the same time.
+/// Kinds of timers; timers of equal time fire in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Next(u32),
@@ -44,7 +41,8 @@ struct Reply {
     port: u16,
 }
 
-/// Host with many flows.
+/// Host that sends and receives many flows. It obeys pauses by the same [`Gate`] as a live host. Answers leave first, then data in round
+/// robin over classes and flows. Nothing is allocated per frame.
 #[derive(Debug)]
 pub struct FlowHost {
     place: Place,
@@ -57,7 +55,6 @@ pub struct FlowHost {
     woken: Picos,
     pace: Pace,
     number: u32,
-    /// Addressed router.
     gateway: Option<MacAddr>,
     held: u32,
     settings: Arc<HostSettings>,
@@ -76,7 +73,7 @@ pub struct FlowHost {
 }
 
 impl FlowHost {
-    /// Creates host `number`.
+    /// Creates the host with this number.
     #[must_use]
     pub fn new(place: Place, number: u32, line: Line, settings: &Arc<HostSettings>) -> FlowHost {
         let mut gate = Gate::new(line.rate, settings.obedience, false);
@@ -115,7 +112,7 @@ impl FlowHost {
         }
     }
 
-    /// Places the host behind a router, in its own network.
+    /// Places the host in a network of its own behind a router.
     #[must_use]
     pub fn behind(self, gateway: Option<MacAddr>) -> FlowHost {
         FlowHost { gateway, ..self }
@@ -134,7 +131,7 @@ impl FlowHost {
             self.most.push(most);
             self.most.len() - 1
         });
-        let most = u16::try_from(most).expect("loads are counted in 16 bits");
+        let most = u16::try_from(most).expect("more loads than 16 bits can count");
         self.sending.push(Sending::new(plan, peer, port(flow), most));
         self.reactions.extend(match (&self.settings.qcn, &self.settings.transport) {
             (Some(qcn), _) => {
@@ -187,7 +184,7 @@ impl FlowHost {
         self.reactions.get_mut(number as usize)?.rate(now)
     }
 
-    /// Returns the gate, with the pauses received.
+    /// Returns the gate, which obeys received pauses and counts them.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate
@@ -234,7 +231,7 @@ impl FlowHost {
             next = next.min(intake.next(net.now().floor()));
         }
         let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
-        // While a frame is on the line nothing else can leave, and its end checks the gate.
+        // While a frame is on the line, no other frame can leave; the gate is checked when the frame ends.
         if self.is_free && (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {
             next = next.min(Picos::from(self.gate_change));
         }
@@ -282,7 +279,7 @@ impl FlowHost {
             if under_way.is_held {
                 flow.wait = Wait::Resume;
             } else if under_way.next == under_way.frames {
-                // All its frames were acknowledged while it waited to retransmit.
+                // All frames of the flow were acknowledged while it waited to retransmit.
                 self.settle(number, now);
             } else {
                 return self.start_data(number, net);
@@ -326,7 +323,7 @@ impl FlowHost {
             self.reactions.get_mut(number as usize).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
         under_way.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
-            // A frame that waited for other flows of the host is compensated, by at most one frame.
+            // A frame delayed by the host's other flows is compensated by at most one frame time, so that the flow keeps its rate.
             Some(most) => {
                 let span = most.time_of(bytes);
                 under_way.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))
@@ -352,7 +349,6 @@ impl FlowHost {
         net.start(self.place, LINE, packet);
     }
 
-    /// Decides what a flow waits for; the line is free at `free`.
     #[inline]
     fn settle(&mut self, number: u32, free: Picos) {
         let is_reliable = self.roce().is_some();
@@ -480,7 +476,6 @@ impl Node for FlowHost {
         self.go_on(net);
     }
 
-    /// Clears pauses when the link goes down; frames sent meanwhile are lost.
     fn linked(&mut self, _: PortId, is_up: bool, net: &mut Net) {
         if let Some(intake) = &mut self.intake {
             intake.link_changed(net.now().floor());
@@ -505,5 +500,5 @@ fn next_in_turn(classes: ClassSet, last: usize) -> Option<Class> {
 }
 
 fn index(count: usize) -> u32 {
-    u32::try_from(count).expect("flows are counted in 32 bits")
+    u32::try_from(count).expect("more flows than 32 bits can count")
 }

@@ -1,5 +1,5 @@
-//! Slow receiver: buffers frames beyond its rate, and pauses its switch by PFC ([`Held`]). Answers to its own flows
-//! are processed at once.
+//! Slow receiver: it buffers frames that exceed its rate, and pauses its switch by PFC ([`Held`]). Answers to its own flows are processed
+//! at once.
 
 use std::collections::VecDeque;
 
@@ -11,15 +11,15 @@ use xoff_wire::{MacControl, Pfc};
 use super::segment::Segment;
 use crate::time::{Pace, Picos};
 
-/// Pause, refreshed after half of it.
+/// Duration of a pause; a refresh is sent after half of it.
 const PAUSE: Quanta = Quanta(u16::MAX);
 
 /// Parameters of a slow receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowReceiver {
-    /// Maximum rate of processing, headers and gaps included.
+    /// Maximum rate of processing, counting headers and gaps.
     pub rate: BitRate,
-    /// Buffer per class, FCS included; frames beyond it are dropped.
+    /// Buffer size per class, FCS included; frames beyond the buffer are dropped.
     pub buffer: Bytes,
     /// Buffered bytes of a class that cause an XOFF.
     pub xoff: Bytes,
@@ -27,20 +27,20 @@ pub struct SlowReceiver {
     pub xon: Bytes,
     /// Start of the slow period.
     pub begin: Picos,
-    /// End of the slow period; its frames are then processed at line rate.
+    /// End of the slow period. Frames still buffered are then processed at line rate.
     pub end: Picos,
 }
 
-/// Pause sent by a slow receiver.
+/// Pause that a slow receiver sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverPause {
     /// Paused class.
     pub class: Class,
-    /// Departure of the XOFF.
+    /// Time at which the XOFF left.
     pub start: Nanos,
-    /// End by XON or link change.
+    /// Time at which XON or a link change ended the pause.
     pub end: Option<Nanos>,
-    /// Refreshes of the XOFF.
+    /// Number of times the XOFF was repeated.
     pub refreshes: u64,
 }
 
@@ -88,7 +88,7 @@ impl Intake {
         }
     }
 
-    /// Buffers or drops a frame that cannot be processed at once.
+    /// Returns the frame if it can be processed at once; otherwise buffers or drops it.
     pub(super) fn offer(&mut self, frame: Arrived, now: Picos) -> Option<Arrived> {
         if self.waiting.is_empty() && !self.is_slow(now) {
             return Some(frame);
@@ -147,7 +147,6 @@ impl Intake {
         &self.pauses
     }
 
-    /// Returns the next action; an overdue refresh only waits for the line.
     pub(super) fn next(&mut self, now: Nanos) -> Picos {
         self.held.advance(now);
         self.next.min(Picos::from(self.held.next_refresh()))

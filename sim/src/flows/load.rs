@@ -1,26 +1,26 @@
 use super::FlowPlan;
 use crate::time::Picos;
 
-/// Choice of flows, deterministic by its seed.
+/// Load: chooses the flows of a run, deterministically by its seed.
 pub trait Load {
-    /// Adds the initial flows, whatever their start times.
+    /// Adds the initial flows; their start times may lie in the future.
     fn begin(&mut self, new_flows: &mut NewFlows);
 
-    /// Returns true if [`Load::ended`] must be called, which costs speed.
+    /// Returns true if the load needs calls of [`Load::ended`], which cost speed.
     fn listens(&self) -> bool;
 
-    /// Adds the flows that follow the end of a flow of this load.
+    /// Reacts to the end of a flow of this load; may add further flows.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, new_flows: &mut NewFlows) {
         let _ = (flow, plan, new_flows);
     }
 
-    /// Returns the load's queries.
+    /// Returns the load's queries, if it sends queries.
     fn queries(&self) -> &[Query] {
         &[]
     }
 }
 
-/// Collector of a load's new flows.
+/// Collector of the flows that a load adds.
 #[derive(Debug)]
 pub struct NewFlows<'fabric> {
     now: Picos,
@@ -29,20 +29,20 @@ pub struct NewFlows<'fabric> {
 }
 
 impl NewFlows<'_> {
-    /// Creates a collector; flows are numbered from `first`.
+    /// Creates a collector; the first flow gets number `first`.
     pub fn new(now: Picos, first: u32, flows: &mut Vec<FlowPlan>) -> NewFlows<'_> {
         NewFlows { now, first, flows }
     }
 
-    /// Returns the current time.
+    /// Returns the current simulated time.
     #[must_use]
     pub fn now(&self) -> Picos {
         self.now
     }
 
-    /// Adds a flow; returns its number in the run. The fabric sets its tag.
+    /// Adds a flow; returns its number. The fabric sets the flow's tag.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
-        let flow = self.first + u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
+        let flow = self.first + u32::try_from(self.flows.len()).expect("more flows than 32 bits can count");
         self.flows.push(plan);
         flow
     }
@@ -52,23 +52,23 @@ impl NewFlows<'_> {
     }
 }
 
-/// Result of a query.
+/// Query of a host to several servers, with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     /// Host that sent the query.
     pub asker: u32,
-    /// Start time.
+    /// Start time of the query.
     pub start: Picos,
-    /// Arrival of the last answer.
+    /// Arrival of the last answer, if all arrived.
     pub finish: Option<Picos>,
-    /// Time by which all answers are useful.
+    /// Time by which all answers must arrive to be useful.
     pub deadline: Option<Picos>,
-    /// Missing answers.
+    /// Number of answers that have not arrived.
     pub open: u32,
 }
 
 impl Query {
-    /// Returns true if all answers arrived, within any deadline.
+    /// Returns true if all answers arrived, and before the deadline if there is one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))

@@ -37,66 +37,66 @@ use xoff_wire::units::Class;
 
 use crate::time::Picos;
 
-/// Planned flow; its number is its position in the run.
+/// Plan of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
-    /// Sending host.
+    /// Number of the sending host.
     pub from: u32,
-    /// Receiving host; differs from the sender.
+    /// Number of the receiving host, which is not the sender.
     pub to: u32,
-    /// Class, by DSCP.
+    /// Traffic class of the flow's frames, marked by DSCP.
     pub class: Class,
-    /// Payload in bytes.
+    /// Total payload in bytes.
     pub bytes: u64,
     /// Earliest start of the first frame.
     pub start: Picos,
-    /// Number of the load; [`FlowFabric`] sets it.
+    /// Number of the load that the flow belongs to; [`FlowFabric`] sets it.
     pub tag: u16,
 }
 
-/// Result of a flow.
+/// Record of a flow: its plan and its result so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowRecord {
-    /// Number in the run.
+    /// Number of the flow in the run.
     pub flow: u32,
-    /// Sending host.
+    /// Number of the sending host.
     pub from: u32,
-    /// Receiving host.
+    /// Number of the receiving host.
     pub to: u32,
-    /// Class.
+    /// Traffic class of the flow's frames.
     pub class: Class,
-    /// Number of the load.
+    /// Number of the load that the flow belongs to.
     pub tag: u16,
-    /// Payload in bytes.
+    /// Total payload in bytes.
     pub bytes: u64,
     /// Earliest start of the first frame.
     pub start: Picos,
-    /// Arrival of the last missing byte.
+    /// Arrival of the last missing byte, if the flow has ended.
     pub finish: Option<Picos>,
-    /// Ideal completion time, alone in the fabric.
+    /// Completion time that the flow would have alone in the fabric.
     pub ideal: Picos,
     /// Data frames sent, retransmissions included.
     pub frames_sent: u32,
-    /// Retransmitted frames.
+    /// Data frames that were sent again.
     pub frames_resent: u32,
-    /// Timeouts of the sender.
+    /// Retransmission timeouts of the sender.
     pub timeouts: u32,
-    /// Frames received with a congestion mark.
+    /// Frames received with an ECN congestion mark.
     pub marked: u32,
-    /// CNPs sent by the receiver, and CNMs received by the sender.
+    /// CNPs that the receiver sent, plus CNMs that the sender received.
     pub cnps: u32,
     /// Frames that arrived out of order.
     pub out_of_order: u32,
 }
 
 impl FlowRecord {
-    /// Returns the time from start to completion.
+    /// Returns the time from start to completion, if the flow has ended.
     #[must_use]
     pub fn took(&self) -> Option<Picos> {
         self.finish.map(|finish| finish.since(self.start))
     }
 
-    /// Returns the completion time relative to the ideal one.
+    /// Returns the completion time divided by the ideal one.
     #[must_use]
     pub fn slowdown(&self) -> Option<f64> {
         self.took().map(|took| took.0 as f64 / self.ideal.0.max(1) as f64)

@@ -1,5 +1,3 @@
-//! Flow at its receiver.
-
 use xoff_wire::units::Class;
 
 use super::segment::Kind;
@@ -30,7 +28,7 @@ struct ReceiveState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) kind: Kind,
-    /// Number below which all frames have arrived.
+    /// Sequence number below which all frames have arrived.
     pub(super) sequence: u32,
 }
 
@@ -70,7 +68,7 @@ impl Receiving {
         self.end_if(now, is_last)
     }
 
-    /// Returns the answer, and true after the last frame.
+    /// Accepts a frame only in order; returns the answer to send, and true after the flow's last frame.
     #[inline]
     pub(super) fn take_in_order(
         &mut self,
@@ -136,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_nth_and_the_last_frame_are_acknowledged() {
+    fn receiver_acknowledges_every_nth_and_last_frame() {
         let mut flow = receiving(5);
         let answers: Vec<_> = (0..5).map(|sequence| flow.take_in_order(Picos(9), sequence, 2)).collect();
         let ack = |sequence| answer(Kind::Ack, sequence);
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn gap_is_reported_once_and_repeats_are_acknowledged() {
+    fn gap_gets_one_nak_and_duplicates_get_acks() {
         let mut flow = receiving(9);
         let mut take = |sequence| flow.take_in_order(Picos(1), sequence, 4).0;
         assert_eq!([take(0), take(2), take(3)], [None, answer(Kind::Nak, 1), None]);
@@ -155,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_after_the_end_are_acknowledged_and_counted() {
+    fn duplicates_after_flow_end_are_acknowledged_and_counted() {
         let mut flow = receiving(2);
         (0..2).for_each(|sequence| _ = flow.take_in_order(Picos(1), sequence, 1));
         assert!(flow.under_way.is_none());
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_ends_with_as_many_frames_as_there_are() {
+    fn flow_in_any_order_ends_when_all_frames_arrived() {
         let mut flow = receiving(3);
         assert_eq!([1, 0, 2].map(|sequence| flow.take_any(Picos(7), sequence)), [false, false, true]);
         assert_eq!((flow.finish(), flow.out_of_order), (Some(Picos(7)), 3));

@@ -21,7 +21,7 @@ const UDP_PORT: u16 = 4791;
 const CONGESTED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
-/// RoCEv2's opcode; only the NAK has its own here.
+/// RoCEv2 opcode; only the value of the NAK is not RoCEv2's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -54,7 +54,6 @@ pub(super) struct Segment {
 pub(super) struct Envelope {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// Addressed router.
     pub(super) via: Option<MacAddr>,
     pub(super) class: Class,
     pub(super) port: u16,
@@ -119,7 +118,6 @@ impl Segment {
     }
 }
 
-/// Returns destination host and flow number of a CNM's quoted frame.
 pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
     // The quoted data begins with the EtherType.
     let quoted = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
@@ -149,7 +147,7 @@ mod tests {
     use xoff_wire::{FlowKey, Header, ecn};
 
     #[test]
-    fn segment_round_trips_and_switch_finds_its_flow() {
+    fn decoded_segment_is_unchanged_and_switch_finds_its_flow() {
         let envelope =
             Envelope { from: 1, to: 2, via: None, class: Class::ALL[3], port: port(7), is_ecn_capable: true };
         for kind in Kind::ALL {
@@ -157,7 +155,7 @@ mod tests {
             let mut head = segment.encode(&envelope, frame_len(PAYLOAD_MAX));
             assert_eq!(Segment::parse(&head), Some((segment, false)));
             assert_eq!(Segment::class(&head), envelope.class);
-            let header = Header::parse(&head).expect("a frame");
+            let header = Header::parse(&head).expect("the head is not a valid frame");
             assert_eq!((header.src, header.dst, header.dscp), (address(1), address(2), Some(24)));
             let key = FlowKey::of(&header, &head);
             let ports = [port(7), 4791];
@@ -169,17 +167,17 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn routed_frame_addresses_router_and_receiver() {
+    fn routed_frame_has_router_mac_and_receiver_ip() {
         let router = MacAddr([2, 2, 0, 0, 0, 1]);
         for (to, class) in [(0, 0), (2, 3), (70_000, 7)] {
             let (class, via) = (Class::ALL[class], Some(router));
             let envelope = Envelope { from: 1, to, via, class, port: port(7), is_ecn_capable: true };
             let segment = Segment { kind: Kind::Data, number: 0, sequence: 9, sent: Picos(1) };
             let head = segment.encode(&envelope, frame_len(PAYLOAD_MAX));
-            let header = Header::parse(&head).expect("a frame");
+            let header = Header::parse(&head).expect("the head is not a valid frame");
             assert_eq!((header.src, header.dst), (address(1), router));
             let packet = Packet::read(header.ether_type, header.payload(&head), 1_500);
-            let packet = packet.expect("IPv4").expect("a packet that may go on");
+            let packet = packet.expect("IPv4").expect("router would not forward the packet");
             let [src, dst] = [1, to].map(|host| Address::V4(u32::from_be_bytes(ip(host))));
             assert_eq!((packet.src, packet.dst, packet.len, packet.hops_left), (src, dst, 1_500, 64));
         }

@@ -1,4 +1,4 @@
-//! Flow at its sender; its active state is boxed, since most flows are idle.
+//! State of a flow at its sender; boxed while active, since most flows are idle.
 
 use xoff_wire::units::Class;
 
@@ -37,9 +37,9 @@ pub(super) struct SendState {
     pub(super) deadline: Picos,
     pub(super) frames: u32,
     pub(super) next: u32,
-    /// Number below which all frames are acknowledged.
+    /// Sequence number below which all frames are acknowledged.
     pub(super) acknowledged: u32,
-    /// Number below which all frames were sent once.
+    /// Sequence number below which all frames were sent at least once.
     reached: u32,
     pub(super) is_watched: bool,
     pub(super) is_held: bool,
@@ -47,7 +47,7 @@ pub(super) struct SendState {
 
 pub(super) fn frames(bytes: u64, payload_max: u32) -> u32 {
     let frames = bytes.div_ceil(payload_max.into()).max(1);
-    u32::try_from(frames).expect("frames of a flow are counted in 32 bits")
+    u32::try_from(frames).expect("flow has more frames than 32 bits can count")
 }
 
 pub(super) fn payload(bytes: u64, payload_max: u32, sequence: u32) -> u32 {
@@ -135,7 +135,6 @@ impl SendState {
         fresh
     }
 
-    /// Goes back N: to the first unacknowledged frame.
     pub(super) fn go_back(&mut self) {
         self.next = self.acknowledged;
     }
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_cut_into_frames_the_last_of_which_is_what_is_left() {
+    fn last_frame_carries_remaining_bytes() {
         for (bytes, expected) in
             [(0, vec![0]), (1, vec![1]), (10, vec![10]), (11, vec![10, 1]), (30, vec![10; 3])]
         {

@@ -9,25 +9,25 @@ use crate::time::Picos;
 /// Parameters of Swift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwiftSettings {
-    /// Target delay with a large window: round trip plus tolerated queueing.
+    /// Target delay while the window is large: round trip plus tolerated queueing.
     pub target: Picos,
     /// Additive increase of the window per round trip, in frames.
     pub additive: f64,
-    /// beta: multiplicative decrease, per share of delay above the target.
+    /// beta: factor of the decrease, times the share of delay above the target.
     pub decrease: f64,
-    /// Maximum decrease at once, as a share of the window.
+    /// Maximum share of the window that is cut at once.
     pub decrease_max: f64,
-    /// Maximum addition to the target, for the smallest scaled window.
+    /// Maximum addition to the target delay, for the smallest window in `flow_windows`.
     pub flow_range: Picos,
-    /// Smallest scaled window, and window without addition, in frames.
+    /// Range of windows in frames over which the addition to the target falls from `flow_range` to zero.
     pub flow_windows: [f64; 2],
-    /// Minimum and maximum window in frames; below one, the flow is paced.
+    /// Minimum and maximum window in frames. Below one frame, the sender spaces its frames.
     pub windows: [f64; 2],
 }
 
 impl Default for SwiftSettings {
-    /// Returns ai 1, beta 0.8, maximum decrease 0.5, as usual in implementations. The paper leaves targets to the
-    /// fabric: 25 us, up to 100 us added for windows from 100 down to 0.1 frames, windows from 0.001 to 1,000 frames.
+    /// Returns ai 1, beta 0.8, maximum decrease 0.5, as usual in implementations. The paper leaves target delays to the fabric. Chosen
+    /// here: 25 us, plus up to 100 us for windows from 100 down to 0.1 frames; windows from 0.001 to 1,000 frames.
     fn default() -> SwiftSettings {
         SwiftSettings {
             target: Picos::from_micros(25),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn small_windows_have_more_time_and_are_paced_below_a_frame() {
+    fn small_windows_raise_target_and_are_paced_below_one_frame() {
         let mut swift = swift(0.5);
         assert!(swift.target() > 25e6 && swift.target() < 125e6);
         swift.acknowledged(at(9), 0, at(20));

@@ -12,22 +12,22 @@ use crate::time::{Pace, Picos};
 pub struct TimelySettings {
     /// alpha: weight of a new sample in the gradient.
     pub gain: f64,
-    /// beta: multiplicative decrease.
+    /// beta: factor of the multiplicative decrease.
     pub decrease: f64,
-    /// delta: additive increase.
+    /// delta: additive increase of the rate.
     pub additive: BitRate,
-    /// Round-trip time below which the rate rises.
+    /// Round-trip time below which the rate always rises.
     pub low: Picos,
-    /// Round-trip time above which the rate is cut.
+    /// Round-trip time above which the rate is always cut.
     pub high: Picos,
     /// Round-trip time of an idle fabric, which normalizes the gradient.
     pub idle: Picos,
-    /// N: samples without an increase after which the rate rises by N times delta.
+    /// N: number of samples with a falling round-trip time after which the rate rises by N times delta.
     pub hyper_after: u32,
-    /// Minimum rate.
+    /// Minimum sending rate.
     pub rate_min: BitRate,
-    /// Initial share of line rate. The paper starts at 1 / (N + 1) with N flows. If many start at line rate, one
-    /// increase of the round-trip time cuts all to the minimum.
+    /// Initial rate as a share of line rate. The paper starts at 1 / (N + 1) with N flows. If many flows start at line rate, one increase
+    /// of the round-trip time cuts all to the minimum.
     pub start: f64,
 }
 
@@ -119,7 +119,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn between_them_it_follows_the_change() {
+    fn rate_between_thresholds_follows_gradient() {
         assert!((hear(&mut timely(), &[100, 104]) - 1e9 * (1.0 - 0.8 * 0.875 * 0.2)).abs() < 1.0);
         assert!((hear(&mut timely(), &[100, 100, 100, 100, 100, 100]) - 1.09e9).abs() < 1.0, "4 and 5 times");
     }

@@ -1,5 +1,3 @@
-//! Transports of flows, and their parameters.
-
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_host::Obedience;
 use xoff_wire::units::{Bytes, Class};
@@ -10,25 +8,25 @@ use super::swift::SwiftSettings;
 use super::timely::TimelySettings;
 use crate::time::Picos;
 
-/// Properties of all hosts of a run.
+/// Settings that all hosts of a run share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSettings {
-    /// Transport of flows.
+    /// Transport of all flows.
     pub transport: Transport,
     /// Maximum payload of a frame in bytes.
     pub payload_max: u32,
-    /// Reaction to pauses.
+    /// How hosts obey pauses.
     pub obedience: Obedience,
-    /// Obedience to flow lists (OFC).
+    /// True if hosts obey flow lists (OFC).
     pub obeys_flows: bool,
-    /// Obedience to rates (GFC).
+    /// True if hosts obey rates that switches ask for (GFC).
     pub obeys_rates: bool,
-    /// QCN reaction point, instead of RoCE's `control`; each host and flow adds its number to the seed.
+    /// Settings of the QCN reaction point, which replaces RoCE's `control`. Each host and flow adds its number to the seed.
     pub qcn: Option<ReactionSettings>,
 }
 
 impl Default for HostSettings {
-    /// Returns line rate, an MTU of 1500, and obedience to PFC only.
+    /// Returns hosts that send at line rate with an MTU of 1500 and obey only PFC.
     fn default() -> HostSettings {
         HostSettings {
             transport: Transport::LineRate,
@@ -41,33 +39,33 @@ impl Default for HostSettings {
     }
 }
 
-/// Transport of flows.
+/// Transport protocol of flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Transport {
-    /// Frames once, at line rate, without answers or ECN. A flow that loses a frame never ends.
+    /// Sends each frame once at line rate, without answers or ECN. A flow that loses a frame never ends.
     LineRate,
-    /// Reliable and in order, as RDMA over Converged Ethernet.
+    /// Reliable delivery in order, as RDMA over Converged Ethernet.
     Roce(RoceSettings),
 }
 
-/// Go-back-N with acknowledgements, one NAK per gap, and ECN.
+/// Settings of the reliable transport: go-back-N with acknowledgements, one NAK per gap, and ECN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoceSettings {
-    /// Maximum unacknowledged payload, at least one frame.
+    /// Maximum unacknowledged payload, at least one frame; `None` for no limit.
     pub window: Option<Bytes>,
-    /// Frames per acknowledgement, at least 1.
+    /// Number of frames per acknowledgement, at least 1.
     pub ack_every: u32,
-    /// Class of acknowledgements; `None`: the flow's.
+    /// Class of acknowledgements; `None` for the class of the flow.
     pub ack_class: Option<Class>,
-    /// Retransmission timeout.
+    /// Time without acknowledgement after which the sender retransmits.
     pub timeout: Picos,
-    /// Congestion control.
+    /// Congestion control algorithm of senders.
     pub control: Control,
 }
 
 impl Default for RoceSettings {
-    /// Returns no window, and an acknowledgement per frame in the flow's class, as in HPCC's simulations
-    /// (`L2_ACK_INTERVAL 1`). Chosen here: timeout 4.096 us * 2^8 (IBTA, local ACK timeout 8).
+    /// Returns no window limit and an acknowledgement per frame in the flow's class, as in HPCC's simulations (`L2_ACK_INTERVAL 1`).
+    /// Chosen here: timeout 4.096 us * 2^8 (IBTA, local ACK timeout 8).
     fn default() -> RoceSettings {
         RoceSettings {
             window: None,
@@ -79,16 +77,16 @@ impl Default for RoceSettings {
     }
 }
 
-/// Congestion control of senders.
+/// Congestion control algorithm of senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Control {
-    /// PFC only.
+    /// No congestion control: only pauses limit senders.
     #[default]
     None,
-    /// ECN marks, reported by CNPs (SIGCOMM 2015).
+    /// DCQCN: receivers report ECN marks by CNPs (SIGCOMM 2015).
     Dcqcn(DcqcnSettings),
-    /// Delay compared with a target (SIGCOMM 2020).
+    /// Swift: compares the delay with a target (SIGCOMM 2020).
     Swift(SwiftSettings),
-    /// Gradient of the delay (SIGCOMM 2015).
+    /// TIMELY: follows the gradient of the delay (SIGCOMM 2015).
     Timely(TimelySettings),
 }

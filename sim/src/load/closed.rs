@@ -1,5 +1,3 @@
-//! Closed loads, which continue when a flow ends.
-
 use std::collections::HashMap;
 
 use xoff_wire::units::Class;
@@ -29,27 +27,27 @@ impl Times {
     }
 }
 
-/// Load of pairs that send bursts, each some time after the previous one has ended.
+/// Load in which each pair sends one burst after another, with a gap after each.
 #[derive(Clone, Debug)]
 pub struct OnOff {
-    /// Pairs of sender and receiver.
+    /// Pairs of sending and receiving host.
     pub pairs: Vec<(u32, u32)>,
-    /// Class of all bursts.
+    /// Traffic class of all bursts.
     pub class: Class,
-    /// Sizes of bursts.
+    /// Distribution of burst sizes.
     pub sizes: Sizes,
-    /// Pause between bursts, and before the first.
+    /// Gap after a burst, and before the first one.
     pub off: Times,
-    /// Start of the load.
+    /// Time from which pairs send.
     pub from: Picos,
-    /// End of the load, excluded.
+    /// Time from which no burst begins.
     pub until: Picos,
     rngs: Vec<fastrand::Rng>,
     open: HashMap<u32, usize>,
 }
 
 impl OnOff {
-    /// Creates the load; each pair has its own random stream.
+    /// Creates the load. Each pair has its own random stream.
     #[must_use]
     pub fn new(
         pairs: Vec<(u32, u32)>,
@@ -93,7 +91,7 @@ impl Load for OnOff {
     }
 }
 
-/// Load whose receivers send a flow back after each one.
+/// Load whose receivers answer each flow by a flow back to the sender.
 #[derive(Clone, Debug)]
 pub struct Replies<L> {
     load: L,
@@ -104,7 +102,7 @@ pub struct Replies<L> {
 }
 
 impl<L: Load> Replies<L> {
-    /// Adds replies to the flows of `load`.
+    /// Creates a load with the flows of `load` and their replies. A reply follows its flow's end after `thought`.
     #[must_use]
     pub fn new(load: L, sizes: Sizes, thought: Times, seed: Seed) -> Replies<L> {
         let rng = seed.stream(Purpose::Load);

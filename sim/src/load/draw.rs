@@ -1,5 +1,3 @@
-//! Random division of a fixed number of flows among pairs of hosts.
-
 use xoff_wire::units::Class;
 
 use super::sizes::Sizes;
@@ -10,19 +8,19 @@ use crate::time::Picos;
 /// Parameters of a division of flows among pairs.
 #[derive(Clone, Debug)]
 pub struct Draw {
-    /// Pairs of sender and receiver.
+    /// Pairs of sending and receiving host.
     pub pairs: Vec<(u32, u32)>,
-    /// Total number of flows.
+    /// Total number of flows of all pairs.
     pub flows: u32,
-    /// Class.
+    /// Traffic class of all flows.
     pub class: Class,
-    /// Sizes of flows.
+    /// Distribution of flow sizes.
     pub sizes: Sizes,
-    /// Start of all flows.
+    /// Common start of all flows.
     pub start: Picos,
 }
 
-/// Draws the flows; every division is equally likely, including empty shares.
+/// Divides the flows among the pairs at random. Every division is equally likely, including pairs without flows.
 #[must_use]
 pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     let mut rng = seed.stream(Purpose::Load);
@@ -66,7 +64,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn distributions_of_flows_are_equally_likely() {
+    fn draw_makes_all_divisions_of_flows_equally_likely() {
         let mut counts: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
         let mut rng = fastrand::Rng::with_seed(1);
         (0..6_000).for_each(|_| *counts.entry(shared(2, 3, &mut rng)).or_default() += 1);
@@ -77,7 +75,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn draw_has_given_count_and_follows_seed() {
+    fn draw_yields_requested_count_and_depends_on_seed() {
         for flows in [0, 1, 240] {
             assert_eq!(draw(&load(flows), Seed(1)).len(), flows as usize);
         }

@@ -1,5 +1,3 @@
-//! Incast: a host queries many servers at once.
-
 use std::collections::HashMap;
 
 use xoff_wire::units::Class;
@@ -14,27 +12,27 @@ use crate::time::Picos;
 /// Parameters of an incast load.
 #[derive(Clone, Debug)]
 pub struct IncastSettings {
-    /// Hosts that send queries, independently.
+    /// Hosts that send queries, independently of each other.
     pub askers: Vec<u32>,
     /// Hosts that may be queried.
     pub servers: Vec<u32>,
-    /// Servers per query, drawn without the querying host.
+    /// Number of servers per query, drawn at random from all but the querying host.
     pub fan_in: u32,
-    /// Class of requests and answers.
+    /// Traffic class of requests and answers.
     pub class: Class,
-    /// Request size in bytes; with 0 answers begin at once.
+    /// Size of a request in bytes; with 0, servers answer at once.
     pub question: u64,
-    /// Sizes of answers.
+    /// Distribution of answer sizes.
     pub answer: Sizes,
-    /// Gap from the end of the previous query, or its start if `is_open`; the first follows `from`.
+    /// Time between queries of a host: from the end of the previous query, or from its start if `is_open`. The first query follows `from`.
     pub gap: Times,
-    /// Start of queries that does not wait for the end of earlier ones.
+    /// True if queries start without waiting for the end of earlier ones.
     pub is_open: bool,
-    /// Maximum duration of a query.
+    /// Maximum duration of a query; `None` for no deadline.
     pub deadline: Option<Picos>,
-    /// Start of the load.
+    /// Time from which hosts send queries.
     pub from: Picos,
-    /// End of the load, excluded.
+    /// Time from which no query starts.
     pub until: Picos,
 }
 
@@ -68,7 +66,7 @@ impl Incast {
         let servers = self.servers(asker);
         let query = self.queries.len();
         let deadline = self.settings.deadline.map(|deadline| start.after(deadline));
-        let open = u32::try_from(servers.len()).expect("few servers");
+        let open = u32::try_from(servers.len()).expect("more servers than 32 bits can count");
         self.queries.push(Query { asker, start, finish: None, deadline, open });
         for server in servers {
             let bytes = self.settings.question;

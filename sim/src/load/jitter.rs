@@ -1,11 +1,9 @@
-//! Jitter: random delays of flows.
-
 use super::{Load, NewFlows, Query};
 use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
 
-/// Load with uniformly delayed flows.
+/// Load that delays each flow of another load, uniformly at random.
 pub struct Jittered {
     load: Box<dyn Load + Send>,
     within: Picos,
@@ -13,7 +11,7 @@ pub struct Jittered {
 }
 
 impl Jittered {
-    /// Delays flows by up to `within`; zero draws nothing.
+    /// Delays each flow by up to `within`. Zero uses no random numbers.
     #[must_use]
     pub fn new(load: Box<dyn Load + Send>, within: Picos, seed: Seed) -> Jittered {
         Jittered { load, within, rng: seed.stream(Purpose::Start) }
@@ -68,7 +66,7 @@ mod tests {
 
     // proves: sim-results
     #[test]
-    fn flows_begin_within_the_time_by_the_seed() {
+    fn jitter_delays_flows_within_limit_depending_on_seed() {
         assert_eq!(starts(Picos::ZERO, 1), [Picos(500); 100]);
         let first = starts(Picos(1_000), 1);
         assert!(first.iter().all(|start| (500..1_500).contains(&start.0)));

@@ -7,7 +7,7 @@ use crate::permutation::derangement;
 use crate::seed::Seed;
 use crate::time::Picos;
 
-/// Fixed list of flows.
+/// Load that is a fixed list of flows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed(pub Vec<FlowPlan>);
 
@@ -23,15 +23,15 @@ impl Load for Listed {
     }
 }
 
-/// Draws a permutation: each host sends one flow to another, and receives one.
+/// Draws a random permutation: each host sends one flow to another host and receives one.
 #[must_use]
 pub fn permutation(hosts: u32, class: Class, bytes: u64, start: Picos, seed: Seed) -> Vec<FlowPlan> {
     let to = derangement(hosts, seed);
     (0..).zip(to).map(|(from, to)| FlowPlan { from, to, class, bytes, start, tag: 0 }).collect()
 }
 
-/// Returns flows of each host to the one `ahead` on a ring. Over two or more links, buffers can wait for each other in
-/// a cycle.
+/// Returns one flow per host, to the host `ahead` places further on a ring. Over two or more links, buffers can wait for each other in a
+/// cycle.
 #[must_use]
 pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> Vec<FlowPlan> {
     (0..hosts)
@@ -42,40 +42,40 @@ pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> V
 /// Error in a list of flows.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// Malformed line.
+    /// The line does not have the form of a flow.
     #[error(
-        "line {line}: {text:?} is no flow, as in \"0 5 3 150000 2000\": from host, to host, class, bytes, start in ns"
+        "line {line}: {text:?} is not a flow; write sender, receiver, class, bytes and start in ns, such as \"0 5 3 150000 2000\""
     )]
     Line {
-        /// Line number.
+        /// Line number, from 1.
         line: usize,
-        /// Line text.
+        /// Text of the line.
         text: String,
     },
-    /// Missing host.
-    #[error("line {line}: there is no host {host}; hosts are numbered from 0 to {}", hosts.saturating_sub(1))]
+    /// The line names a host that does not exist.
+    #[error("line {line}: host {host} does not exist; hosts are numbered from 0 to {}", hosts.saturating_sub(1))]
     Host {
-        /// Line number.
+        /// Line number, from 1.
         line: usize,
-        /// Given host.
+        /// Host number in the line.
         host: u32,
-        /// Host count.
+        /// Number of hosts.
         hosts: u32,
     },
-    /// Flow to itself.
-    #[error("line {line}: host {host} sends to itself")]
+    /// Sender and receiver are the same host.
+    #[error("line {line}: host {host} sends a flow to itself; name another receiver")]
     Itself {
-        /// Line number.
+        /// Line number, from 1.
         line: usize,
-        /// Given host.
+        /// Host number in the line.
         host: u32,
     },
-    /// Too large flow.
-    #[error("line {line}: a flow of {bytes} bytes; it has {FLOW_BYTES_MAX} (128 GiB) at most")]
+    /// The flow exceeds the maximum size.
+    #[error("line {line}: the flow has {bytes} bytes; at most {FLOW_BYTES_MAX} (128 GiB) are allowed")]
     Size {
-        /// Line number.
+        /// Line number, from 1.
         line: usize,
-        /// Flow bytes.
+        /// Size of the flow in bytes.
         bytes: u64,
     },
 }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_a_list_of_flows() {
+    fn flow_list_text_yields_its_flows() {
         let flows = parse_flows("# from to class bytes start\n0 1 3 1500 20 # the first\n\n1 0 0 0 0\n", 2);
         let plan = |from, to, class: usize, bytes, start| FlowPlan {
             from,

@@ -1,4 +1,4 @@
-//! Loads: open ones are lists made in advance ([`Listed`], [`poisson`]), closed ones react to ended flows.
+//! Loads: open ones fix all flows in advance ([`Listed`], [`poisson`]), closed ones add flows when earlier ones end.
 
 mod closed;
 mod draw;

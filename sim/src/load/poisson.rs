@@ -1,5 +1,3 @@
-//! Open load by Poisson processes.
-
 use xoff_wire::units::{BitRate, Bytes, Class};
 
 use super::sizes::Sizes;
@@ -11,25 +9,25 @@ use crate::time::Picos;
 /// Parameters of a Poisson load.
 #[derive(Clone, Debug)]
 pub struct Poisson {
-    /// Hosts, which send to each other with equal probability.
+    /// Hosts, each of which sends to all others with equal probability.
     pub hosts: Vec<u32>,
-    /// Class of all flows.
+    /// Traffic class of all flows.
     pub class: Class,
-    /// Sizes of flows.
+    /// Distribution of flow sizes.
     pub sizes: Sizes,
-    /// Mean load of a host, as a share of `line`, headers, preambles and gaps included.
+    /// Mean load of each host as a share of `line`, counting headers, preambles and gaps.
     pub load: f64,
-    /// Rate of the hosts' lines.
+    /// Bit rate of the hosts' lines.
     pub line: BitRate,
     /// Maximum payload of a frame in bytes.
     pub payload_max: u32,
-    /// Start of the load.
+    /// Time from which flows start.
     pub from: Picos,
-    /// End of the load, excluded.
+    /// Time from which no flow starts.
     pub until: Picos,
 }
 
-/// Draws the flows by start; each host has its own random stream.
+/// Draws the flows in the order of their starts. Each host has its own random stream.
 #[must_use]
 pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     let bytes = mean_on_line(&load.sizes, load.payload_max);
@@ -57,8 +55,8 @@ pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Returns a flow's mean bytes on the line. Accurate to about 1 in 10,000, since a last frame counts with its mean
-/// size.
+/// Returns the mean bytes of a flow on the line, headers and gaps included. Accurate to about 1 in 10,000, since a last frame counts with
+/// its mean size.
 #[must_use]
 pub fn mean_on_line(sizes: &Sizes, payload_max: u32) -> f64 {
     const POINTS: u32 = 100_000;
@@ -89,7 +87,7 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn hosts_offer_their_share_of_the_line_to_any_other() {
+    fn poisson_load_has_configured_share_and_uniform_receivers() {
         let load = arrivals();
         let flows = poisson(&load, Seed(3));
         // Each flow has ten frames of 1,538 bytes on the line.
@@ -104,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_follow_seed_and_differ_by_host() {
+    fn poisson_arrivals_depend_on_seed_and_differ_by_host() {
         let few = Poisson { hosts: vec![0, 3], ..arrivals() };
         assert_eq!(poisson(&few, Seed(3)), poisson(&few, Seed(3)));
         assert_ne!(poisson(&few, Seed(3)), poisson(&few, Seed(4)));
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_load_or_a_lone_host_yields_no_flows() {
+    fn poisson_load_without_rate_or_receivers_is_empty() {
         assert_eq!(poisson(&Poisson { hosts: vec![2], ..arrivals() }, Seed(1)), []);
         assert_eq!(poisson(&Poisson { load: 0.0, ..arrivals() }, Seed(1)), []);
     }

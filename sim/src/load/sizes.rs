@@ -1,18 +1,21 @@
 //! Distributions of flow sizes: tables of sizes with cumulative percentages.
 //!
+//! The interpolation between rows matters: by linear instead of logarithmic interpolation, the means of the tables EDU1 and EDU2 are three
+//! times as large.
+//!
 //! The interpolation matters: linear instead of logarithmic, the means of the tables EDU1 and EDU2 are three times as
 //! large.
 
 use thiserror::Error;
 
-/// Interpolation between two points of a table.
+/// Interpolation between two rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// Uniform sizes.
+    /// Sizes between two rows are uniformly distributed.
     Linear,
-    /// Uniform logarithms; below the first point, from one byte.
+    /// Logarithms of sizes between two rows are uniformly distributed; below the first row, from one byte.
     Log,
-    /// The larger point.
+    /// Only the sizes of the rows occur: the larger of two.
     Step,
 }
 
@@ -25,26 +28,26 @@ xoff_wire::named! { Between {
 /// Error in a table of sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SizesError {
-    /// Malformed line.
-    #[error("line {line}: {text:?} is no size in bytes and percentage, as in \"1500 62.5\"")]
+    /// The line does not have the form of a row.
+    #[error("line {line}: {text:?} is not a size in bytes and a percentage, such as \"1500 62.5\"")]
     Line {
-        /// Line number.
+        /// Line number, from 1.
         line: usize,
-        /// Line text.
+        /// Text of the line.
         text: String,
     },
-    /// Decreasing sizes or percentages.
-    #[error("line {line}: sizes and percentages never become less, and these do")]
+    /// Sizes or percentages decrease.
+    #[error("line {line}: a size or percentage is less than that of the previous row; sort the rows")]
     Order {
-        /// Line number.
+        /// Line number, from 1.
         line: usize,
     },
-    /// Last percentage that is not 100.
-    #[error("the last percentage is not 100: which sizes do the others have?")]
+    /// The last percentage is not 100.
+    #[error("the last percentage is not 100; add a row for the largest flows")]
     End,
 }
 
-/// Flow sizes in bytes.
+/// Distribution of flow sizes in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizes {
     points: Vec<(f64, f64)>,
@@ -60,31 +63,31 @@ const TABLES: [(&str, &str); 5] = [
 ];
 
 impl Sizes {
-    /// Returns a distribution with a single size.
+    /// Returns a distribution with this size only.
     #[must_use]
     pub fn fixed(bytes: u64) -> Sizes {
         Sizes { points: vec![(bytes as f64, 1.0)], between: Between::Step }
     }
 
-    /// Returns the uniform distribution from `least` to `most`.
+    /// Returns a uniform distribution from `least` to `most` bytes.
     #[must_use]
     pub fn uniform(least: u64, most: u64) -> Sizes {
         Sizes { points: vec![(least as f64, 0.0), (most as f64, 1.0)], between: Between::Linear }
     }
 
-    /// Returns a table of `data/`, whose README names the sources.
+    /// Returns a built-in table by its name; the README of `data/` names the sources.
     #[must_use]
     pub fn named(name: &str, between: Between) -> Option<Sizes> {
         let (_, text) = TABLES.iter().find(|(table, _)| *table == name)?;
         Sizes::parse(text, between).ok()
     }
 
-    /// Yields the names of all tables.
+    /// Yields the names of all built-in tables.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TABLES.iter().map(|(name, _)| *name)
     }
 
-    /// Parses a table: size in bytes and cumulative percentage per line. `#` begins a comment.
+    /// Parses a table: size in bytes and cumulative percentage in each line. `#` begins a comment.
     ///
     /// # Errors
     /// Returns an error if a line is malformed, values decrease, or the last percentage is not 100.
@@ -109,13 +112,13 @@ impl Sizes {
         }
     }
 
-    /// Returns the interpolation between points.
+    /// Returns the interpolation between rows.
     #[must_use]
     pub fn between(&self) -> Between {
         self.between
     }
 
-    /// Returns the size that a share of flows (0 to 1) does not exceed.
+    /// Returns the size in bytes that a share of flows (0 to 1) does not exceed.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are not negative
     pub fn at(&self, share: f64) -> u64 {
@@ -134,7 +137,7 @@ impl Sizes {
         (size.round() as u64).max(1)
     }
 
-    /// Draws a size.
+    /// Draws a random size in bytes.
     #[must_use]
     pub fn draw(&self, rng: &mut fastrand::Rng) -> u64 {
         self.at(rng.f64())
@@ -172,12 +175,13 @@ mod tests {
     use super::*;
 
     fn table(between: Between) -> Sizes {
-        Sizes::parse("# a table\n100 0\n100 50\n\n1000 100\n", between).expect("a table")
+        Sizes::parse("# a table\n100 0\n100 50\n\n1000 100\n", between)
+            .expect("the table is unknown or invalid")
     }
 
     // proves: scenarios
     #[test]
-    fn sizes_are_interpolated_as_configured() {
+    fn table_of_sizes_uses_configured_interpolation() {
         let at = |between| [0.0, 0.2, 0.5, 0.75, 1.0].map(|share| table(between).at(share));
         assert_eq!(at(Between::Linear), [100, 100, 100, 550, 1_000]);
         assert_eq!(at(Between::Log), [100, 100, 100, 316, 1_000]);
@@ -189,10 +193,10 @@ mod tests {
     }
 
     #[test]
-    fn mean_equals_that_of_drawn_sizes() {
+    fn mean_size_equals_mean_of_drawn_sizes() {
         for between in Between::ALL {
             for name in Sizes::names().filter(|name| *name == "hadoop" || *name == "web-search") {
-                let sizes = Sizes::named(name, between).expect("a table");
+                let sizes = Sizes::named(name, between).expect("the table is unknown or invalid");
                 let mut rng = fastrand::Rng::with_seed(5);
                 let drawn: f64 = (0..400_000).map(|_| sizes.draw(&mut rng) as f64).sum::<f64>() / 400_000.0;
                 let off = drawn / sizes.mean() - 1.0;
@@ -201,11 +205,10 @@ mod tests {
         }
     }
 
-    /// Verifies the ratios that documents quote.
     #[test]
-    fn how_the_tables_of_universities_are_read_changes_their_means() {
+    fn interpolation_changes_means_of_university_tables() {
         let kilobytes = |name, between| {
-            let sizes = Sizes::named(name, between).expect("a table");
+            let sizes = Sizes::named(name, between).expect("the table is unknown or invalid");
             (sizes.mean() / 100.0).round() / 10.0
         };
         let means = ["edu1", "edu2"].map(|name| Between::ALL.map(|between| kilobytes(name, between)));
@@ -217,7 +220,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn invalid_table_is_refused_with_its_line() {
+    fn invalid_table_of_sizes_is_refused_with_its_line() {
         let why = |text: &str| Sizes::parse(text, Between::Step).expect_err("no table");
         assert_eq!(why("0 0\n1 2 3"), SizesError::Line { line: 2, text: "1 2 3".to_owned() });
         assert_eq!(why("0 0\n# fine\n-1 100"), SizesError::Line { line: 3, text: "-1 100".to_owned() });

@@ -1,4 +1,7 @@
-//! Frames in flight on a link, in order of arrival: a linked list through the pool.
+//! Frames in flight on a link, in the order of arrival, as a linked list through the pool.
+//!
+//! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. Appending writes to the last
+//! frame, long after that was used; so a frame is prefetched when it is appended.
 //!
 //! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. Appending
 //! writes to the last frame, long after it was used, so a frame is prefetched when it is appended.
@@ -17,7 +20,11 @@ impl Chain {
 
     #[inline]
     pub(crate) fn push(&mut self, pool: &mut Pool, packet: Packet, arrives: Picos) -> bool {
-        debug_assert_eq!(pool.cells[packet.index()].len, packet.len, "its length is that of its cell");
+        debug_assert_eq!(
+            pool.cells[packet.index()].len,
+            packet.len,
+            "length of the packet differs from length of its cell"
+        );
         pool.prefetch(packet.number); // the next append writes there
         let last = std::mem::replace(&mut self.last, packet.number);
         let is_first = self.first == NONE;
@@ -63,15 +70,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_off_in_their_order_and_say_when_the_next_arrives() {
+    fn chain_pops_frames_in_order_with_next_arrival() {
         let mut pool = Pool::default();
         let [one, two, three] = [60, 61, 62].map(|len| pool.add(&[], len));
         let mut chain = Chain::EMPTY;
         for _ in 0..2 {
             assert_eq!(chain.pop(&pool), None);
             assert!(chain.push(&mut pool, one, Picos(10)));
-            assert_eq!(chain.pop(&pool), Some((one, None)), "alone");
-            assert!(chain.push(&mut pool, three, Picos(20)), "and it was left behind nobody");
+            assert_eq!(chain.pop(&pool), Some((one, None)), "pop of a single frame");
+            assert!(chain.push(&mut pool, three, Picos(20)), "push to an empty chain");
             assert!(!chain.push(&mut pool, one, Picos(30)));
             assert!(!chain.push(&mut pool, two, Picos(30)));
             assert_eq!(chain.packets(&pool).collect::<Vec<_>>(), [three, one, two]);
@@ -85,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_moves_from_chain_to_chain() {
+    fn packet_can_move_between_chains() {
         let mut pool = Pool::default();
         let [one, two, three] = [60, 61, 62].map(|len| pool.add(&[], len));
         let (mut first, mut second) = (Chain::EMPTY, Chain::EMPTY);

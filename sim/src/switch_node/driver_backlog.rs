@@ -1,5 +1,5 @@
-//! Switch with an impaired driver: its events wait until the driver polls. The driver then takes turns as a worker
-//! thread does ([`Driver`]), until nothing waits.
+//! Simulates a switch whose driver is impaired: events wait until the driver polls. The driver then takes turns as a worker thread does
+//! ([`Driver`]), until no event waits.
 //!
 //! * During a [stall](SwitchNode::stall), everything waits; a line only finishes its frame.
 //! * A driver with a [wakeup delay](SwitchNode::wake_after) stalls for that delay whenever it was idle.
@@ -27,20 +27,20 @@ use crate::slots::View;
 use crate::stalls::{StallTimes, Stalls};
 use crate::time::Picos;
 
-/// Impairments of a switch's driver, and frames lost by them.
+/// Counts of driver impairments, and of frames lost by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImpairmentCounts {
-    /// Stalls.
+    /// Number of stalls.
     pub stalls: u64,
-    /// Total duration of stalls.
+    /// Total duration of all stalls.
     pub stalled: Nanos,
-    /// Longest stall.
+    /// Duration of the longest stall.
     pub longest: Nanos,
-    /// Frames dropped for lack of a slot or ring place, as with an empty fill ring.
+    /// Arriving frames dropped because slots or ring were full, as with an empty fill ring.
     pub receive_drops: u64,
-    /// Restarts.
+    /// Number of restarts.
     pub restarts: u64,
-    /// Frames lost by restarts, in the switch or before the new one began.
+    /// Frames lost by restarts: those in the old switch, and those that arrived before the new one began.
     pub lost_in_restarts: u64,
 }
 
@@ -106,7 +106,7 @@ impl DriverBacklog {
         begin
     }
 
-    /// Returns waiting frames minus pending completions, which still count in the switch.
+    /// Returns the number of waiting frames minus that of pending completions, whose frames still count in the switch.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()
@@ -160,29 +160,29 @@ impl Environment<PortRings, View<'_>> for Requests<'_> {
 }
 
 impl SwitchNode {
-    /// Stalls the driver until `until`.
+    /// Stalls the driver until `until`: it processes no event.
     pub fn stall(&mut self, until: Nanos, net: &mut Net) {
         let now = net.now().floor();
         let begin = self.impair(until, net).stall(now, until);
         self.note_stall(begin, until);
     }
 
-    /// Blocks the line of `port` until `until`; the frame on it still leaves.
+    /// Blocks transmission at `port` until `until`. A frame already on the line still leaves.
     ///
     /// # Panics
     /// Panics if there is no such port.
     pub fn refuse(&mut self, port: PortId, until: Nanos, net: &mut Net) {
-        assert!(port.index() < self.sending.len(), "there is no {port:?}");
+        assert!(port.index() < self.sending.len(), "the switch has no {port:?}");
         self.free.remove(port);
         self.impair(until, net).impairments.refuse(port, until);
     }
 
-    /// Delays completions: sent frames stay committed, so that beyond the commit only pauses leave.
+    /// Delays completions until `until`. Sent frames still count against `commit`; once that is used up, only pause frames leave.
     pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
         self.impair(until, net).impairments.complete_late(until);
     }
 
-    /// Stalls the driver at random times, in addition to earlier random stalls.
+    /// Stalls the driver at random times, in addition to random stalls set earlier.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
         let stall_times = StallTimes::new(stalls, net.now().floor(), rng);
@@ -192,13 +192,13 @@ impl SwitchNode {
         }
     }
 
-    /// Sets the wakeup delay of a driver that sleeps while its lines are idle.
+    /// Makes the driver sleep while idle, with this delay at each wakeup.
     pub fn wake_after(&mut self, wake: Nanos, net: &mut Net) {
         let now = net.now().floor();
         self.impair(now, net).wake = wake;
     }
 
-    /// Returns the counts of impairments.
+    /// Returns the counts of impairments so far.
     #[must_use]
     pub const fn impairment_counts(&self) -> ImpairmentCounts {
         self.impairment_counts
@@ -322,7 +322,7 @@ impl SwitchNode {
         }
         while self.turn(&mut backlog, net) {}
         self.follow_up(net);
-        // Requests after a restart are for the new switch.
+        // All requests queued before the restart were for the old switch; later ones are for the new switch.
         let restart = backlog.requests.pop_front();
         self.backlog = Some(backlog);
         if let Some(restart) = restart {

@@ -1,5 +1,3 @@
-//! Rings between an impaired driver and a line.
-
 use std::collections::VecDeque;
 
 use xoff_dataplane::driver::Port;

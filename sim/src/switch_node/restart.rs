@@ -33,7 +33,7 @@ impl SwitchNode {
         self.switch = Switch::new(settings, self.slots.count(), workers, self.counters().clone());
         for (id, tap) in taps {
             let put = tap.map(|tap| self.switch.batch(now).put_tap(id, tap));
-            debug_assert!(matches!(put, Some(Ok(()))), "there was room before");
+            debug_assert!(matches!(put, Some(Ok(()))), "the new switch refused a tap of the old one");
         }
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         if let Some(fib) = &self.fib {
@@ -64,7 +64,7 @@ impl SwitchNode {
         parting
     }
 
-    /// Counts frames on lines, and pending completions, as sent: no driver will report them.
+    /// Counts frames on lines and frames with pending completions as sent, since the old driver will not report them.
     fn leave_lines(&mut self, now: Nanos, net: &mut Net) -> PortSet {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(now);

@@ -8,47 +8,49 @@ use crate::ends::Line;
 use crate::plan::Plan;
 use crate::time::Picos;
 
-/// Error in a fabric's text.
+/// Error in the text of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EdgeError {
-    /// Malformed line.
+    /// The line does not have the form of a link.
     #[error(
-        "line {line}: {text:?} is no link, as in \"h0 s0 100 500\": two ends, rate in Gb/s from 0.001 to 1600, delay in ns up to 5 ms"
+        "line {line}: {text:?} is not a link; write two ends, rate in Gb/s (0.001 to 1600) and delay in ns (at most 5 ms), such as \"h0 s0 100 500\""
     )]
     Line {
-        /// Line number.
+        /// Line number, from 1.
         line: usize,
-        /// Line text.
+        /// Text of the line.
         text: String,
     },
-    /// Link between hosts, or of a switch with itself.
-    #[error("line {line}: a link leads from a switch (s0, s1, ..) to another, or to a host (h0, h1, ..)")]
+    /// The link connects two hosts, or a switch with itself.
+    #[error(
+        "line {line}: the link connects two hosts, or a switch with itself; a link must connect two switches (s0, s1, ..), or a switch and a host (h0, h1, ..)"
+    )]
     Ends {
-        /// Line number.
+        /// Line number, from 1.
         line: usize,
     },
-    /// Host with two links.
-    #[error("line {line}: host h{host} has a link already, and a host has one")]
+    /// The host has a second link.
+    #[error("line {line}: host h{host} has a second link; a host can have only one")]
     Twice {
-        /// Line number.
+        /// Line number, from 1.
         line: usize,
-        /// Given host.
+        /// Number of the host.
         host: u32,
     },
-    /// Gap in the numbers.
-    #[error("{kind}{number} has no link: switches and hosts are numbered from 0, and none is left out")]
+    /// A number is missing between 0 and the largest one.
+    #[error("{kind}{number} has no link; number switches and hosts from 0 without gaps")]
     Missing {
-        /// `s` for a switch, `h` for a host.
+        /// Letter of the missing node: `s` for a switch, `h` for a host.
         kind: char,
         /// First missing number.
         number: u32,
     },
-    /// Switch with too many ports.
-    #[error("line {line}: s{switch} has 256 ports already, which is as many as a switch can have")]
+    /// The switch has too many links.
+    #[error("line {line}: s{switch} has more than 256 links; a switch has at most 256 ports")]
     Ports {
-        /// Line number.
+        /// Line number, from 1.
         line: usize,
-        /// Given switch.
+        /// Number of the switch.
         switch: u32,
     },
 }
@@ -103,9 +105,10 @@ impl Edges {
     }
 }
 
-/// Parses one link per line: two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#` begins a
-/// comment. Ports are numbered in the order of the text, hosts first, by number. A switch's layer is its distance from
-/// one with hosts.
+/// Parses a fabric with one link per line: two ends (`s` or `h` with a number), rate in Gb/s, delay in nanoseconds. `#` begins a comment.
+///
+/// Ports of a switch are numbered in the order of the text, those to hosts first, by host number. A switch's layer is its distance from a
+/// switch with hosts.
 ///
 /// # Errors
 /// Returns an error if a line is malformed, a host has two links, or a number is missing.

@@ -12,19 +12,19 @@ use crate::plan::Plan;
 pub struct FatTree {
     /// Number of pods.
     pub pods: u8,
-    /// Edge switches per pod.
+    /// Number of edge switches per pod.
     pub edges: u8,
-    /// Aggregation switches per pod.
+    /// Number of aggregation switches per pod.
     pub aggregations: u8,
-    /// Core switches in total: a multiple of `aggregations`.
+    /// Total number of core switches: a multiple of `aggregations`.
     pub cores: u16,
-    /// Hosts per edge switch.
+    /// Number of hosts per edge switch.
     pub hosts: u8,
-    /// Host line.
+    /// Properties of lines to hosts.
     pub host_line: Line,
-    /// Line between edge and aggregation.
+    /// Properties of lines between edge and aggregation switches.
     pub edge_line: Line,
-    /// Line between aggregation and core.
+    /// Properties of lines between aggregation and core switches.
     pub core_line: Line,
 }
 
@@ -35,7 +35,10 @@ impl FatTree {
     /// Panics if `k` is odd, or not between 4 and 128.
     #[must_use]
     pub fn regular(k: u8, line: Line) -> FatTree {
-        assert!(k.is_multiple_of(2) && (4..=128).contains(&k), "a fat-tree of {k} ports");
+        assert!(
+            k.is_multiple_of(2) && (4..=128).contains(&k),
+            "k is {k}; a fat-tree needs an even number from 4 to 128"
+        );
         let half = k / 2;
         FatTree {
             pods: k,
@@ -56,7 +59,8 @@ impl FatTree {
     /// Panics if the rate of `line` exceeds 800 Gb/s.
     #[must_use]
     pub fn ofc(line: Line) -> FatTree {
-        let twice = BitRate::new(2 * line.rate.bits_per_second()).expect("a rate within range");
+        let twice =
+            BitRate::new(2 * line.rate.bits_per_second()).expect("twice the rate of `line` exceeds 1.6 Tb/s");
         let up = Line { rate: twice, ..line };
         FatTree {
             pods: 8,
@@ -84,7 +88,11 @@ impl FatTree {
     pub fn graph(&self) -> Graph {
         let each = self.cores.checked_div(self.aggregations.into()).unwrap_or_default();
         let are_shared = each * u16::from(self.aggregations) == self.cores;
-        assert!(are_shared, "{} core switches among {} of a pod", self.cores, self.aggregations);
+        assert!(
+            are_shared,
+            "{} core switches cannot be divided equally among {} aggregation switches of a pod",
+            self.cores, self.aggregations
+        );
         let mut graph = Graph::default();
         let in_layer = |count: u8| u32::from(self.pods) * u32::from(count);
         let (edges, aggregations) = (in_layer(self.edges), in_layer(self.aggregations));

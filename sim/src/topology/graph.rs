@@ -1,5 +1,3 @@
-//! Graph of a fabric, and the plan derived from it.
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -17,14 +15,15 @@ type Kinds<'a> = dyn Fn(&[Line], u8) -> Arc<SwitchKind> + 'a;
 
 type Made = (Vec<Line>, u8, Arc<SwitchKind>);
 
-/// Factory of a fabric's switches.
+/// Factory that makes the switches of a fabric from their lines.
 pub struct Build<'a> {
     kind: Box<Kinds<'a>>,
     spread: Box<dyn Fn(u8) -> Spread + 'a>,
 }
 
 impl<'a> Build<'a> {
-    /// Creates a factory from a switch's lines by port, and layer (0 has the hosts). Flows keep their paths.
+    /// Creates a factory from a function of a switch's lines (by port) and layer (0 has the hosts). All frames of a flow take the same
+    /// path.
     #[must_use]
     pub fn new(kind: impl Fn(&[Line], u8) -> Arc<SwitchKind> + 'a) -> Build<'a> {
         Build { kind: Box::new(kind), spread: Box::new(|_| Spread::Flow) }
@@ -36,12 +35,12 @@ impl<'a> Build<'a> {
         Build::cached(|lines, _| Ideal::of(lines, ClassSet::NONE))
     }
 
-    /// Creates a factory that shares kinds between equal lines and layers.
+    /// Creates a factory that calls `kind` once for equal lines and layers.
     #[must_use]
     pub fn cached(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
         let cache: Mutex<Vec<Made>> = Mutex::default();
         Build::new(move |lines, layer| {
-            let mut cache = cache.lock().expect("nobody has failed here");
+            let mut cache = cache.lock().expect("another thread panicked while it made a switch");
             let found = cache.iter().find(|(of, at, _)| (of.as_slice(), *at) == (lines, layer));
             if let Some((.., kind)) = found {
                 return Arc::clone(kind);
@@ -52,7 +51,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Sets the spreading over equal-cost paths, by layer.
+    /// Sets how switches of a layer spread frames over equal-cost paths.
     #[must_use]
     pub fn spreading(self, spread: impl Fn(u8) -> Spread + 'a) -> Build<'a> {
         Build { spread: Box::new(spread), ..self }
@@ -71,7 +70,7 @@ struct GraphSwitch {
     ports: Vec<(Neighbour, Line)>,
 }
 
-/// Graph of a fabric, whose ports are numbered as hosts and links are added.
+/// Graph of a fabric. Ports are numbered as hosts and links are added.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     switches: Vec<GraphSwitch>,
@@ -80,7 +79,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Adds a switch; returns its number.
+    /// Adds a switch of this layer (0 has the hosts); returns its number.
     pub fn add_switch(&mut self, layer: u8) -> u32 {
         self.switches.push(GraphSwitch { layer, ports: Vec::new() });
         number(self.switches.len() - 1)
@@ -117,7 +116,7 @@ impl Graph {
 
     fn next_port(&self, switch: u32) -> u8 {
         let count = self.switches[switch as usize].ports.len();
-        assert!(count < PORTS_MAX, "switch {switch} has {PORTS_MAX} ports already");
+        assert!(count < PORTS_MAX, "switch {switch} needs more than {PORTS_MAX} ports");
         u8::try_from(count).expect("PORTS_MAX is 256")
     }
 
@@ -260,5 +259,5 @@ fn router_address(switch: u32, port: u8) -> MacAddr {
 }
 
 fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("nodes are counted in 32 bits")
+    u32::try_from(count).expect("more nodes than 32 bits can count")
 }

@@ -25,7 +25,7 @@ pub fn single(hosts: u8, line: Line) -> Plan {
     graph.plan(&Build::ideal())
 }
 
-/// Returns a row of switches, with a host at each end.
+/// Returns a row of switches with a host at each end.
 #[must_use]
 pub fn chain(switches: u32, line: Line) -> Plan {
     let mut graph = Graph::default();

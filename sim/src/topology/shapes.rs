@@ -11,14 +11,13 @@ pub struct LeafSpine {
     pub leaves: u8,
     /// Number of spines.
     pub spines: u8,
-    /// Hosts per leaf.
+    /// Number of hosts per leaf.
     pub hosts: u8,
-    /// Host line.
+    /// Properties of lines to hosts.
     pub host_line: Line,
-    /// Line between leaf and spine.
+    /// Properties of lines between leaf and spine.
     pub spine_line: Line,
-    /// Missing lines (leaf, spine). Paths may then lead down and up again, so that buffers can wait for each other in
-    /// a cycle.
+    /// Pairs (leaf, spine) without a line. Paths may then lead down and up again, so that buffers can wait for each other in a cycle.
     pub without: Vec<(u8, u8)>,
 }
 
@@ -43,16 +42,16 @@ impl LeafSpine {
     }
 }
 
-/// Dumbbell: two switches with hosts, and one line between them.
+/// Dumbbell: two switches with hosts, and one line between the switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dumbbell {
-    /// Hosts at switch 0.
+    /// Number of hosts at switch 0.
     pub left: u8,
-    /// Hosts at switch 1.
+    /// Number of hosts at switch 1.
     pub right: u8,
-    /// Host line.
+    /// Properties of lines to hosts.
     pub host_line: Line,
-    /// Line between the switches.
+    /// Properties of the line between the switches.
     pub trunk: Line,
 }
 
@@ -69,16 +68,16 @@ impl Dumbbell {
     }
 }
 
-/// Ring of switches. All frames travel one way, so that buffers can wait for each other in a cycle.
+/// Ring of switches. All frames travel in one direction, so that buffers can wait for each other in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// Switches, at least three.
+    /// Number of switches, at least three.
     pub switches: u8,
-    /// Hosts per switch.
+    /// Number of hosts per switch.
     pub hosts: u8,
-    /// Host line.
+    /// Properties of lines to hosts.
     pub host_line: Line,
-    /// Line between switches.
+    /// Properties of lines between switches.
     pub ring_line: Line,
 }
 
@@ -89,7 +88,7 @@ impl Ring {
     /// Panics if there are fewer than three switches.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
-        assert!(self.switches >= 3, "a ring of {} switches", self.switches);
+        assert!(self.switches >= 3, "a ring has {} switches; it needs at least three", self.switches);
         let mut graph = Graph::default();
         let switches: Vec<u32> = (0..self.switches).map(|_| graph.add_switch(0)).collect();
         for switch in &switches {
@@ -98,13 +97,15 @@ impl Ring {
         for (at, next) in switches.iter().zip(switches.iter().cycle().skip(1)) {
             graph.link(*at, *next, self.ring_line);
         }
-        // The port toward the next switch comes second among the ring's ports, but first at switch 0.
+        // Each switch has its port to the previous switch first, then to the next; only at switch 0 the order is reversed.
         let ahead = |at: u32| if at == 0 { self.hosts } else { self.hosts + 1 };
         graph.plan_by(build, |at, _| vec![ahead(at)])
     }
 }
 
 /// Builds Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (in the paper 40 Gb/s, 20 ns).
+///
+/// Hosts 0 and 1 are at the first switch, hosts 2 to 9 at the third. Host 0 sends flow F0 to host 8; all other senders send to host 9.
 ///
 /// Hosts 0 (F0) and 1 are at the first switch, 2 to 9 at the third. F0 sends to host 8, all others to host 9.
 #[must_use]

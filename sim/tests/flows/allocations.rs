@@ -4,9 +4,9 @@ use xoff_sim::{Picos, Seed};
 
 use super::{LINE, flow};
 
-/// After a warm-up, one of two thousand buckets may still grow.
+/// Two thousand buckets of the calendar grow on demand; after the warm-up, one of them may still grow.
 #[test]
-fn frames_of_flows_allocate_nothing() {
+fn frames_of_flows_allocate_no_memory() {
     let plan = FatTree::regular(4, LINE).plan(&Build::ideal());
     for control in [Control::None, Control::Dcqcn(DcqcnSettings::default())] {
         let transport = Transport::Roce(RoceSettings { control, ..RoceSettings::default() });

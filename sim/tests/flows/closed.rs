@@ -12,12 +12,12 @@ fn fabric() -> FlowFabric {
 }
 
 fn finish(record: &FlowRecord) -> Picos {
-    record.finish.expect("it has ended")
+    record.finish.expect("the flow or query has not ended")
 }
 
 // proves: scenarios
 #[test]
-fn pause_between_bursts_begins_at_arrival() {
+fn gap_between_bursts_begins_at_arrival_of_last_frame() {
     let mut fabric = fabric();
     let (off, until) = (Picos::from_micros(20), Picos::from_micros(400));
     let pairs = vec![(0, 9), (3, 12)];
@@ -42,7 +42,7 @@ fn pause_between_bursts_begins_at_arrival() {
 
 // proves: scenarios
 #[test]
-fn receiver_answers_each_flow_once_at_its_end() {
+fn reply_follows_each_flow_once_at_its_end() {
     let mut fabric = fabric();
     let questions = Listed((1..6).map(|to| flow(0, to, 20_000)).collect());
     let tag = fabric.add_load(Replies::new(questions, Sizes::fixed(300), Times::Fixed(Picos(5)), Seed(1)));
@@ -75,15 +75,15 @@ fn incast(deadline: u64, is_open: bool, question: u64) -> (Vec<Query>, Vec<FlowR
     let mut fabric = fabric();
     fabric.add_load(Incast::new(settings, Seed(5)));
     let records = run(&mut fabric);
-    let queries = fabric.loads().next().expect("a load").queries().to_vec();
+    let queries = fabric.loads().next().expect("the fabric has no load").queries().to_vec();
     (queries, records)
 }
 
 // proves: scenarios
 #[test]
-fn query_ends_with_last_answer_and_next_follows() {
+fn query_ends_with_last_answer_and_next_follows_after_gap() {
     let (queries, records) = incast(100, false, 200);
-    assert_eq!(records.len(), queries.len() * 16, "eight questions and as many answers");
+    assert_eq!(records.len(), queries.len() * 16, "number of flows of a query with eight servers");
     let answers: Vec<&FlowRecord> = records.iter().filter(|record| record.to == 0).collect();
     let mut before = FROM;
     for (query, answers) in queries.iter().zip(answers.chunks(8)) {
@@ -93,19 +93,19 @@ fn query_ends_with_last_answer_and_next_follows() {
         let mut servers: Vec<u32> = answers.iter().map(|answer| answer.from).collect();
         servers.sort_unstable();
         servers.dedup();
-        assert_eq!(servers.len(), 8, "each once");
-        before = query.finish.expect("it has ended");
+        assert_eq!(servers.len(), 8, "number of different servers of a query");
+        before = query.finish.expect("the flow or query has not ended");
     }
 }
 
 #[test]
-fn queries_that_end_too_late_have_missed_their_deadline() {
+fn query_ended_after_deadline_is_not_met() {
     let (queries, _) = incast(20, false, 0);
     assert!(!queries.is_empty() && queries.iter().all(|query| !query.is_met() && query.finish.is_some()));
 }
 
 #[test]
-fn open_queries_begin_whatever_becomes_of_those_before() {
+fn open_queries_start_without_end_of_earlier_ones() {
     let (queries, _) = incast(100, true, 0);
     let starts: Vec<Picos> = queries.iter().map(|query| query.start).collect();
     let expected: Vec<Picos> = (1..17).map(|n| FROM.after(Picos::from_micros(10 * n))).collect();

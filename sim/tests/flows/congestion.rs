@@ -82,9 +82,8 @@ fn share(senders: u32) -> f64 {
     forty().rate.bits_per_second() as f64 / FRAME_BITS / f64::from(senders)
 }
 
-/// Returns the marking probability at the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or
-/// Delay, CoNEXT 2016): rates are equal shares of the line, and alpha, target and rate are constant. Units are frames
-/// and seconds.
+/// Returns the probability that a frame is marked at the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or Delay,
+/// CoNEXT 2016): rates are equal shares of the line, and alpha, target and rate are constant. Units are frames and seconds.
 fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let cut = seconds(settings.cnp_interval);
@@ -103,7 +102,7 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// Returns the marking probability at the fixed point of a model by cycles between notifications.
+/// Returns the probability that a frame is marked at the fixed point of a model of cycles from one notification to the next.
 ///
 /// The receiver is silent for the notification interval, and then until the first mark; timers restart with each
 /// notification. The target falls by the gap between target and rate at the end of a cycle, not by the fluid model's
@@ -114,7 +113,7 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
         [settings.cnp_interval, settings.increase_timer, settings.alpha_timer].map(seconds);
     let additive = settings.additive.bits_per_second() as f64 / FRAME_BITS;
     standing(|p| {
-        // After the silent interval.
+        // Marks can cause a notification only after the silent interval.
         let marks = p * rate;
         let reaches = |rounds: u32| (-marks * (f64::from(rounds) * timer - interval).max(0.0)).exp();
         let alpha = 1.0 / (1.0 + (marks * interval).exp() / ((marks * decay).exp() - 1.0));
@@ -133,25 +132,31 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// The fluid model ignores frames, randomness, and the order of cuts and rounds, so it predicts the mean queue only
-/// roughly. The model by cycles is close.
+/// The fluid model ignores single frames, randomness, and the order of cuts and rounds, so it predicts the mean queue only roughly. The
+/// model of cycles is close.
 // proves: sim-hosts
 #[test]
-fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
+fn dcqcn_queue_and_rates_reach_predicted_fixed_point() {
     let settings = DcqcnSettings::default();
     for senders in [2, 10] {
         let mut fabric = many_to_one(senders, Control::Dcqcn(settings), 16);
         let measured = measure(&mut fabric, senders, Picos::from_micros(60_000), Picos::from_micros(180_000));
         let Measurement { queue, shares, used } = &measured;
-        assert!(*used > 0.99 && *used < 1.001, "{senders}: {used} of the line");
-        assert!(shares.iter().all(|share| (share - 1.0).abs() < 0.1), "{senders}: {shares:?}");
+        assert!(*used > 0.99 && *used < 1.001, "{senders} senders use {used} of the line");
+        assert!(
+            shares.iter().all(|share| (share - 1.0).abs() < 0.1),
+            "{senders} senders have unequal shares {shares:?}"
+        );
         for (p, off_max) in [(fluid(&settings, senders), 0.4), (cycles(&settings, senders), 0.1)] {
-            assert!(p < ECN.probability, "there is a fixed point on the curve of marks: {p}");
+            assert!(p < ECN.probability, "marking probability {p} exceeds the maximum of the marking curve");
             let expected = ECN.min.0 as f64 + p / ECN.probability * (ECN.max.0 - ECN.min.0) as f64;
             eprintln!(
                 "{senders} senders: {used} of the line, shares {shares:?}, {queue} bytes against {expected}"
             );
-            assert!((queue / expected - 1.0).abs() < off_max, "{senders}: {queue} bytes against {expected}");
+            assert!(
+                (queue / expected - 1.0).abs() < off_max,
+                "{senders} senders have a mean queue of {queue} bytes; the model predicts {expected}"
+            );
         }
         assert_eq!(fabric.records().map(|record| record.frames_resent).sum::<u32>(), 0);
         let port = fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS);
@@ -162,7 +167,7 @@ fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
 
 // proves: sim-hosts
 #[test]
-fn notifications_of_a_flow_keep_the_minimum_gap() {
+fn receiver_keeps_minimum_gap_between_cnps_of_a_flow() {
     let control = Control::Dcqcn(DcqcnSettings::default());
     let mut fabric = many_to_one(4, control, 16);
     fabric.run_until(Picos::from_micros(3_000));
@@ -179,8 +184,8 @@ fn notifications_of_a_flow_keep_the_minimum_gap() {
 fn delay_based_control_keeps_queue_short_and_line_busy() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });
     let timely = Control::Timely(TimelySettings { start: 0.25, ..TimelySettings::default() });
-    // Swift: queue for a target of 15 us, less 5 us of an empty path, plus the addition for small windows. TIMELY:
-    // queue of its thresholds.
+    // Maximum queues. Swift: a target of 15 us, less 5 us of an empty path, plus the addition for small windows. TIMELY: from its
+    // thresholds.
     for (name, control, ack_every, queue_max) in
         [("Swift", swift, 1, 250_000.0), ("TIMELY", timely, 16, 2_500_000.0)]
     {
@@ -188,7 +193,7 @@ fn delay_based_control_keeps_queue_short_and_line_busy() {
         let measured = measure(&mut fabric, 4, Picos::from_micros(5_000), Picos::from_micros(20_000));
         let Measurement { queue, shares, used } = &measured;
         eprintln!("{name}: {used} of the line, shares {shares:?}, {queue} bytes");
-        assert!(*used > 0.9, "{name}: {used} of the line");
+        assert!(*used > 0.9, "{name} uses {used} of the line");
         assert!(*queue < queue_max, "{name}: {queue} bytes");
         assert_eq!(dropped(&fabric), 0);
     }

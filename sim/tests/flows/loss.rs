@@ -28,7 +28,7 @@ impl Repeater {
         let (waiting, is_busy) = &mut self.lines[port];
         if !*is_busy && let Some(packet) = waiting.pop_front() {
             *is_busy = true;
-            net.start(self.place, PortId(u8::try_from(port).expect("two ports")), packet);
+            net.start(self.place, PortId(u8::try_from(port).expect("port number exceeds 8 bits")), packet);
         }
     }
 }
@@ -67,7 +67,7 @@ fn controls() -> [Control; 4] {
 explore! {
     // proves: sim-hosts
     #[test]
-    fn every_flow_ends_over_a_link_that_loses_frames(
+    fn flows_complete_over_link_that_loses_frames(
         seed: u64,
         lost_percent in 0_u8..30,
         sizes in prop::collection::vec(0_u64..60_000, 1..6),
@@ -82,7 +82,7 @@ explore! {
             control: controls()[control],
             ..RoceSettings::default()
         };
-        // A window requires acknowledgements before it is used up.
+        // A window deadlocks if acknowledgements come only after more frames than it allows.
         let roce = if roce.window.is_some() || control == 2 { RoceSettings { ack_every: 1, ..roce } } else { roce };
         let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
         let repeater = |place, _: SwitchSettings, _: SlotCounts| Repeater::new(place, seed, lost_percent);
@@ -106,7 +106,7 @@ explore! {
 
 // proves: sim-hosts
 #[test]
-fn flows_that_a_switch_drops_frames_of_end_all_the_same() {
+fn flows_complete_although_switch_drops_frames() {
     for control in controls() {
         let roce = RoceSettings { control, ..RoceSettings::default() };
         let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
@@ -119,7 +119,6 @@ fn flows_that_a_switch_drops_frames_of_end_all_the_same() {
     }
 }
 
-/// No later frame reveals the loss.
 // proves: sim-hosts
 #[test]
 fn lost_last_frame_is_resent_exactly_at_timeout() {

@@ -1,4 +1,4 @@
-//! Fabrics with flows: computable times, and invariants.
+//! Fabrics with flows: checks times that can be computed, and invariants.
 
 mod allocations;
 mod closed;

@@ -1,5 +1,3 @@
-//! CNMs of switches, processed by each flow's reaction point.
-
 use std::sync::Arc;
 
 use xoff_flow_control::congestion::ReactionSettings;
@@ -15,9 +13,9 @@ use super::{LOSSLESS, LOSSY, check, dropped, flow, line};
 
 const LONG: u64 = 1 << 40;
 
-/// Runs a culprit and a victim flow of host 0 at a switch with congestion points at its inputs. The culprit sends 3
-/// Gb/s to host 4, which hosts 1 to 3 overload. The victim sends 7 Gb/s to host 5. Returns the records after 60 ms,
-/// the victim's payload in Gb/s in the second half, and the XOFFs to host 0.
+/// Runs two flows of host 0 through a switch with congestion points at its inputs. The culprit sends 3 Gb/s to host 4, which hosts 1 to 3
+/// overload; the victim sends 7 Gb/s to host 5. Returns the records after 60 ms, the victim's payload in Gb/s in the second half, and the
+/// XOFFs to host 0.
 fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -58,21 +56,21 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
 
 // proves: sim-hosts
 #[test]
-fn flows_obey_their_cnms_and_victim_gets_none() {
+fn culprit_obeys_cnms_and_victim_gets_none() {
     let (alone, slow, pauses) = shared_input(None);
     assert!(alone.iter().all(|flow| flow.cnps == 0));
-    // 7 Gb/s on the line are 6.63 Gb/s of payload. PAUSE limits both flows of host 0 to the culprit's share.
+    // 7 Gb/s on the line are 6.63 Gb/s of payload. Without QCN, pauses limit both flows of host 0 to the culprit's share.
     assert!(slow < 6.0, "{slow} Gb/s");
     let (notified, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD));
     assert!(notified[..4].iter().all(|flow| flow.cnps > 0), "{notified:?}");
     assert_eq!(notified[4].cnps, 0);
     assert!((fast / 6.626 - 1.0).abs() < 0.01, "{fast} Gb/s");
-    assert!(4 * fewer < pauses, "{fewer} pauses of {pauses}");
+    assert!(4 * fewer < pauses, "{fewer} pauses with QCN, {pauses} without");
 }
 
 // proves: sim-hosts
 #[test]
-fn a_flow_of_a_load_with_a_rate_sends_no_faster_and_no_slower() {
+fn flow_of_load_with_rate_sends_exactly_at_rate() {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
     (0..3).for_each(|_| _ = graph.add_host(switch, line(10, 100)));

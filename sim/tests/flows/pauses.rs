@@ -1,5 +1,3 @@
-//! Pauses that expire, flow lists and rates.
-
 use std::time::Duration;
 
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
@@ -41,7 +39,7 @@ impl Node for PausesOnce {
 // proves: sim-timing
 #[test]
 fn pause_expiring_behind_another_class_costs_no_time() {
-    // From less than the time of a 1,500-byte frame up to the time of several frames of the other class.
+    // Pauses shorter than a frame's time, and as long as several frames of the other class.
     for quanta in [1, 10, 100].map(Quanta) {
         let pauses =
             |place, _: SwitchSettings, _: SlotCounts| PausesOnce(Repeater::new(place, 1, 0), Some(quanta));
@@ -52,15 +50,15 @@ fn pause_expiring_behind_another_class_costs_no_time() {
             .for_each(|class| _ = fabric.add(FlowPlan { class, ..flow(0, 1, 100 * 1_456) }));
         let all = fabric.alone().time_of(&flow(0, 1, 200 * 1_456));
         let step = |fabric: &mut FlowFabric<PausesOnce>| fabric.fabric_mut().step(Picos::from_micros(1_000));
-        assert!((0..2_000).any(|_| step(&mut fabric).is_none()), "it comes to an end");
+        assert!((0..2_000).any(|_| step(&mut fabric).is_none()), "events do not end");
         assert_eq!(fabric.fabric().hosts()[0].gate().counts(fabric.fabric().now().floor()).pfc_frames, 1);
         let took = fabric.records().filter_map(|record| record.took()).max();
         assert_eq!(took, Some(all), "{quanta:?}");
     }
 }
 
-/// Runs a flow of host 0 to host 1, beside an incast of hosts 0 and 3 to 5 on host 2. Returns its duration, and the
-/// pause counts of host 0.
+/// Runs a flow of host 0 to host 1 beside an incast of hosts 0 and 3 to 5 on host 2. Returns the duration of the flow, and the pause
+/// counts of host 0.
 fn victim(policy: PolicyKind, settings: HostSettings) -> (Duration, PauseCounts) {
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -81,23 +79,23 @@ fn victim(policy: PolicyKind, settings: HostSettings) -> (Duration, PauseCounts)
     let records = run(&mut fabric);
     assert_eq!(dropped(&fabric), 0);
     let counts = fabric.fabric().hosts()[0].gate().counts(fabric.fabric().now().floor());
-    (Duration::from_nanos(records[0].took().expect("it has ended").0 / 1_000), counts)
+    (Duration::from_nanos(records[0].took().expect("the flow has not ended").0 / 1_000), counts)
 }
 
 #[test]
-fn hosts_obeying_flow_lists_spare_the_victim() {
+fn victim_flow_is_not_paused_if_hosts_obey_flow_lists() {
     let (by_class, counts) = victim(PolicyKind::Pfc, HostSettings::default());
     assert_eq!(counts.flow_frames, 0);
     let (by_flow, counts) =
         victim(PolicyKind::Ofc, HostSettings { obeys_flows: true, ..HostSettings::default() });
     assert!(counts.flow_frames > 0);
     assert!(3 * by_flow < 2 * by_class, "{by_flow:?} against {by_class:?}");
-    // 2 MB take 169 us of a free line, and a host gives a flow only what the others leave of its line.
+    // 2 MB take 169 us on a free line. Host 0 also sends to host 2, so the flow takes longer.
     assert!(by_flow > Duration::from_micros(169));
 }
 
 #[test]
-fn hosts_obey_gfc_rates() {
+fn hosts_obey_gfc_rates_without_pauses() {
     let (_, counts) = victim(PolicyKind::Gfc, HostSettings { obeys_rates: true, ..HostSettings::default() });
     assert!(counts.rate_frames > 0);
 }

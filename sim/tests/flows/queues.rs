@@ -10,14 +10,14 @@ use super::{LINE, LOSSLESS, as_they_are, dropped, flow, line, run, star};
 
 const SEEDS: u64 = 10;
 const FRAMES: u64 = 30_000;
-/// Student's distribution, nine degrees of freedom: 99 of 100 means are within this number of standard errors.
+/// Limit of Student's t distribution with nine degrees of freedom: 99 of 100 means are within this number of standard errors.
 const STUDENT: f64 = 3.250;
 
-/// Single frames cross a fast and a slow line. Frames of equal length wait as long as with the slow line alone
-/// (Friedman, 1965): rho / (2 (1 - rho)) frame times on average (M/D/1).
+/// Single frames cross a fast line and then a slow one. Equal frames wait as long as with the slow line alone (Friedman, 1965): rho / (2
+/// (1 - rho)) frame times on average (M/D/1).
 // proves: sim-timing
 #[test]
-fn frames_that_come_at_random_wait_as_long_as_in_m_d_1() {
+fn mean_wait_of_random_frames_matches_m_d_1_queue() {
     let slow = line(10, 500);
     let frame = Pace::of(slow.rate).time_of(Bytes::on_line(frame_len(1_000)));
     for tenths in [5_u32, 7, 9] {
@@ -51,13 +51,16 @@ fn frames_that_come_at_random_wait_as_long_as_in_m_d_1() {
         let half = STUDENT * (variance / SEEDS as f64).sqrt();
         let expected = load / (2.0 * (1.0 - load));
         assert!((mean - expected).abs() < half, "{load}: {mean} +- {half} against {expected}");
-        assert!(half < expected / 8.0, "{load}: {half} is too wide to say anything of {expected}");
+        assert!(
+            half < expected / 8.0,
+            "load {load}: the confidence interval of +-{half} is too wide for the expected {expected}"
+        );
     }
 }
 
 // proves: sim-timing
 #[test]
-fn classes_share_a_line_by_their_weights_to_a_frame_or_two() {
+fn classes_share_a_line_by_weights_within_two_frames() {
     let classes = [Class::ALL[1], Class::ALL[2]];
     let mut graph = Graph::default();
     let switch = graph.add_switch(0);
@@ -82,9 +85,9 @@ fn classes_share_a_line_by_their_weights_to_a_frame_or_two() {
     fabric.run_until(Picos::from_micros(2_100));
     let [one, three] = [0, 1].map(|flow| i64::from(fabric.received(flow)) - before[flow as usize]);
     assert!((3 * one - three).abs() <= 8, "{one} and {three}");
-    // 2 ms of 100 Gb/s.
+    // Number of frames that 100 Gb/s carry in 2 ms.
     let frame = Pace::of(LINE.rate).time_of(Bytes::on_line(1_514)).0;
-    let all = i64::try_from(Picos::from_micros(2_000).0 / frame).expect("few");
+    let all = i64::try_from(Picos::from_micros(2_000).0 / frame).expect("frame count exceeds 63 bits");
     assert!((one + three - all).abs() <= 1, "{one} and {three} of {all}");
     assert_eq!(dropped(&fabric), 0);
     let switch = &fabric.fabric().switches()[0];

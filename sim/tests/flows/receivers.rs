@@ -1,5 +1,3 @@
-//! Slow receivers, which pause their switch.
-
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::settings::EcnSettings;
 use xoff_sim::flows::{
@@ -10,7 +8,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos, PortId};
 
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, check, dropped, flow, line, run, star};
 
-/// Payload of a frame, its size in a buffer, and its time at 20 Gb/s.
+/// Payload of a frame in bytes. Below: size of the frame in a buffer, and its time at 20 Gb/s.
 const PAYLOAD: u64 = 1_456;
 const FRAME: u64 = 1_518;
 const TAKES: Picos = Picos(1_538 * 400);
@@ -46,38 +44,40 @@ fn at_port(fabric: &FlowFabric, counter: impl Fn(&ClassCounters) -> u64) -> u64 
 
 // proves: sim-hosts
 #[test]
-fn slow_receiver_processes_frames_exactly_at_its_rate() {
+fn slow_receiver_processes_frames_at_exactly_its_rate() {
     let (fabric, record) = frames(SLOW, LOSSLESS, 2_000);
     let first = fabric.alone().time_of(&flow(0, 1, PAYLOAD));
     assert_eq!(record.took(), Some(Picos(first.0 + 2_000 * TAKES.0)));
     assert_eq!((dropped(&fabric), fabric.fabric().hosts()[1].dropped(LOSSLESS)), (0, 0));
-    assert!(at_port(&fabric, |class| class.paused_nanos.get()) > 0, "its switch was held");
+    assert!(at_port(&fabric, |class| class.paused_nanos.get()) > 0, "the slow receiver sent no pause");
     assert!(
         fabric.fabric().hosts()[0].gate().counts(Nanos::ZERO).pfc_frames > 0,
-        "and held the sender in turn"
+        "the switch sent no pause to the sender"
     );
 }
 
 // proves: sim-hosts
 #[test]
-fn switch_is_paused_at_xoff_and_resumed_below_xon() {
+fn slow_receiver_sends_xoff_at_threshold_and_xon_below() {
     let receiver = |xoff, xon| SlowReceiver { xoff: Bytes(xoff), xon: Bytes(xon), ..SLOW };
     let held = |receiver| at_port(&frames(receiver, LOSSLESS, 10).0, |class| class.xoff_received.get());
-    // Ten frames arrive five times as fast as they are processed: one has been processed when the last arrives.
+    // Ten frames arrive five times as fast as they are processed: one has been processed when the last one arrives.
     assert_eq!([9 * FRAME, 9 * FRAME + 1].map(|xoff| held(receiver(xoff, FRAME))), [1, 0]);
     let paused =
         |xon| at_port(&frames(receiver(9 * FRAME, xon), LOSSLESS, 10).0, |class| class.paused_nanos.get());
     let [at_frame, below, at_two] = [FRAME, FRAME + 1, 2 * FRAME].map(paused);
-    assert_eq!(at_two, below, "less than two frames wait as less than one and a byte do");
-    // To a nanosecond, the resolution of the dataplane.
-    assert!((at_frame - below).abs_diff(TAKES.floor().0) <= 1, "the last frame is one more to be waited for");
+    assert_eq!(at_two, below, "XON thresholds between one and two frames end the pause at different times");
+    // The dataplane's times are accurate to a nanosecond.
+    assert!(
+        (at_frame - below).abs_diff(TAKES.floor().0) <= 1,
+        "an XON threshold lower by a byte does not extend the pause by one frame"
+    );
 }
 
 // proves: sim-hosts
 #[test]
-fn lossy_class_loses_frames_beyond_the_buffer() {
-    // Of ten frames, one has been processed when the last arrives. The sixth arrives exactly when the first has been
-    // processed.
+fn slow_receiver_drops_lossy_frames_beyond_its_buffer() {
+    // When the last of ten frames arrives, one has been processed. The sixth frame arrives exactly when the first has been processed.
     for (count, buffer, lost) in
         [(10, 9 * FRAME, 0), (10, 9 * FRAME - 1, 1), (6, 5 * FRAME, 0), (6, 5 * FRAME - 1, 1)]
     {
@@ -89,12 +89,12 @@ fn lossy_class_loses_frames_beyond_the_buffer() {
         let switch = fabric.fabric().switches()[0].counters();
         let (ignored, lossy) =
             (switch.port(PortId(1)).pause_frames_ignored.get(), switch.class(PortId(1), LOSSY));
-        assert!(ignored > 0 && lossy.paused_nanos.get() == 0, "its switch ignores its pauses");
+        assert!(ignored > 0 && lossy.paused_nanos.get() == 0, "the switch obeyed a pause of a lossy class");
     }
 }
 
 #[test]
-fn each_class_has_room_of_its_own() {
+fn each_class_of_slow_receiver_has_its_own_buffer() {
     let mut fabric = fabric(SlowReceiver { buffer: Bytes(9 * FRAME), ..SLOW }, HostSettings::default());
     for class in [LOSSLESS, LOSSY] {
         fabric.add(FlowPlan { class, ..flow(0, 1, 9 * PAYLOAD) });
@@ -104,11 +104,10 @@ fn each_class_has_room_of_its_own() {
     assert!(records.iter().all(|record| record.finish.is_some()));
 }
 
-/// A frame arrives exactly at the start or end, or a picosecond before.
 #[test]
 fn slow_period_includes_its_start_and_excludes_its_end() {
     let ideal = frames(SlowReceiver { begin: Picos::NEVER, ..SLOW }, LOSSLESS, 1).1;
-    let comes = ideal.finish.expect("it has come");
+    let comes = ideal.finish.expect("the flow has not ended");
     let took = |begin, end| frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 1).1.took();
     let (at_once, slowly) = (ideal.took(), ideal.took().map(|took| took.after(TAKES)));
     let later = comes.after(Picos(1));
@@ -120,16 +119,16 @@ fn slow_period_includes_its_start_and_excludes_its_end() {
 #[test]
 fn receiver_is_slow_only_in_its_slow_period() {
     let ideal = frames(SlowReceiver { begin: Picos::NEVER, ..SLOW }, LOSSLESS, 100).1;
-    assert_eq!(ideal.took(), Some(ideal.ideal), "it has not begun to be slow");
+    assert_eq!(ideal.took(), Some(ideal.ideal), "time of a flow before the slow period");
     let (begin, end) = (Picos::from_micros(5), Picos::from_micros(20));
     let (_, record) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 100);
     let slow = frames(SLOW, LOSSLESS, 100).1;
     assert!(ideal.took() < record.took() && record.took() < slow.took());
-    // Each of 24 frames takes four fifths of its slow time longer.
-    let late = record.took().expect("it has ended").since(ideal.ideal);
+    // 24 frames arrive in the slow period; each takes four fifths of its slow time longer.
+    let late = record.took().expect("the flow has not ended").since(ideal.ideal);
     assert!(late.0.abs_diff(24 * TAKES.0 * 4 / 5) < 2 * TAKES.0, "{late:?}");
     let (_, longer) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 400);
-    assert_eq!(longer.out_of_order, 0, "what comes then waits behind what has waited");
+    assert_eq!(longer.out_of_order, 0, "frames after the slow period overtook buffered frames");
 }
 
 fn held_at_ten(rate: BitRate) -> FlowFabric {
@@ -139,10 +138,9 @@ fn held_at_ten(rate: BitRate) -> FlowFabric {
     fabric
 }
 
-/// Refreshes belong to their pause, which begins when its XOFF leaves.
 // proves: sim-results
 #[test]
-fn its_pauses_are_written_down_from_xoff_to_xon() {
+fn slow_receiver_records_pauses_from_xoff_to_xon() {
     let mut fabric = held_at_ten(BitRate::from_gbps(1));
     let pauses = |fabric: &FlowFabric| fabric.fabric().hosts()[1].pauses().to_vec();
     while at_port(&fabric, |class| class.xoff_received.get()) == 0 {
@@ -169,8 +167,8 @@ fn its_pauses_are_written_down_from_xoff_to_xon() {
 
 // proves: sim-hosts
 #[test]
-fn pause_is_sent_again_after_link_recovery() {
-    // The first eleven frames, of 12 us each, wait when the link goes down.
+fn slow_receiver_repeats_pause_after_link_recovery() {
+    // The receiver takes 12 us per frame: eleven frames wait when the link goes down.
     let mut fabric = held_at_ten(BitRate::from_gbps(1));
     fabric.run_until(Picos::from_micros(5));
     assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), 1);
@@ -180,20 +178,20 @@ fn pause_is_sent_again_after_link_recovery() {
     fabric.run_until(Picos::from_micros(10));
     assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), 2);
     let [first, lost, again] = fabric.fabric().hosts()[1].pauses() else {
-        panic!("expected one pause per XOFF, and no more")
+        panic!("number of recorded pauses is not three")
     };
     assert_eq!(
         [first.end, lost.end, again.end],
         [Some(Nanos::from_micros(5)), Some(Nanos::from_micros(6)), None]
     );
-    // 65,535 quanta at 100 Gb/s are 335 us.
+    // A pause of 65,535 quanta at 100 Gb/s lasts 335 us.
     fabric.run_until(Picos::from_micros(400));
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
-/// 65,535 quanta at 100 Gb/s are just below 335,540 ns; no other event happens meanwhile.
+/// A pause of 65,535 quanta at 100 Gb/s lasts just below 335,540 ns. No other event happens in that time.
 #[test]
-fn pause_is_refreshed_exactly_at_half_its_time() {
+fn slow_receiver_refreshes_pause_at_exactly_half_its_time() {
     let mut fabric = held_at_ten(BitRate::from_mbps(1));
     let xoffs = |fabric: &FlowFabric| at_port(fabric, |class| class.xoff_received.get());
     while xoffs(&fabric) == 0 {
@@ -206,10 +204,9 @@ fn pause_is_refreshed_exactly_at_half_its_time() {
     assert_eq!(xoffs(&fabric), 2);
 }
 
-/// The receiver's own line is busy whenever a refresh is due.
 // proves: sim-hosts
 #[test]
-fn sending_receiver_refreshes_pause_behind_its_frame() {
+fn slow_receiver_refreshes_pause_after_its_own_frame() {
     let receiver =
         SlowReceiver { rate: BitRate::from_mbps(100), xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
     let mut fabric = fabric(receiver, HostSettings::default());
@@ -220,7 +217,7 @@ fn sending_receiver_refreshes_pause_behind_its_frame() {
 }
 
 #[test]
-fn buffered_frame_keeps_its_ecn_mark() {
+fn slow_receiver_keeps_ecn_mark_of_buffered_frame() {
     let ecn = EcnSettings { min: Bytes(0), max: Bytes(1), probability: 1.0, wred: false };
     let plan = star(&[LINE, line(10, 500)], |_, settings| settings.ecn = Some(ecn));
     let marked = |begin| {
@@ -238,7 +235,7 @@ fn buffered_frame_keeps_its_ecn_mark() {
 
 // proves: sim-hosts
 #[test]
-fn acks_wait_for_processing_and_nothing_is_resent() {
+fn slow_receiver_delays_acks_without_retransmissions() {
     let roce = RoceSettings { timeout: Picos::from_micros(10_000), ..RoceSettings::default() };
     let mut fabric =
         fabric(SLOW, HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() });
@@ -246,6 +243,6 @@ fn acks_wait_for_processing_and_nothing_is_resent() {
     fabric.add(flow(1, 0, 500 * PAYLOAD));
     let records = run(&mut fabric);
     assert_eq!(records.iter().map(|record| record.frames_resent + record.timeouts).sum::<u32>(), 0);
-    assert!(records[0].took() > records[1].took(), "what it sends is not slow");
-    assert!(records[0].took().expect("it has ended").0 >= 500 * TAKES.0);
+    assert!(records[0].took() > records[1].took(), "the slow receiver's own flow was slow, too");
+    assert!(records[0].took().expect("the flow has not ended").0 >= 500 * TAKES.0);
 }

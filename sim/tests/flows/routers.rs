@@ -45,10 +45,11 @@ struct ObservedFrame {
 
 fn observe(head: &[u8]) -> Option<ObservedFrame> {
     let header = Header::parse(head).ok()?;
-    let packet = Packet::read(header.ether_type, header.payload(head), 9_000)?.expect("a right header");
+    let packet =
+        Packet::read(header.ether_type, header.payload(head), 9_000)?.expect("the IP header is invalid");
     let host = |address| match address {
         Address::V4(address) => address - 0x0a00_0001,
-        Address::V6(_) => panic!("nobody has IPv6"),
+        Address::V6(_) => panic!("a frame has an IPv6 address"),
     };
     Some(ObservedFrame {
         hosts: [packet.src, packet.dst].map(host),
@@ -85,7 +86,7 @@ fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (Flo
     (fabric, links)
 }
 
-/// Counts flows from host 0 that left by ports 2 and 3.
+/// Returns how many flows of host 0 left the switch by port 2, and how many by port 3.
 fn flows_up(links: &FramesByLink, switch: u32, to: u32) -> [usize; 2] {
     let links = links.borrow();
     [2, 3].map(|port| {
@@ -100,7 +101,7 @@ fn router(switch: u8, port: u8) -> MacAddr {
 
 // proves: sim-fabrics
 #[test]
-fn each_hop_rewrites_addresses_and_decrements_ttl() {
+fn each_router_rewrites_mac_addresses_and_decrements_ttl() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
     let (fabric, links) = carried(&plan, 1, &[2], 16, 30_000);
     assert_eq!(dropped(&fabric), 0);
@@ -116,7 +117,7 @@ fn each_hop_rewrites_addresses_and_decrements_ttl() {
         );
         observed.len()
     };
-    // Hosts are at ports 0 and 1 of a leaf, spines at ports 2 and 3.
+    // A leaf has hosts at ports 0 and 1, and spines at ports 2 and 3.
     assert_eq!(all(&[At::Host(0)], [address(0), router(0, 0)], 64), frames);
     let by_spine = [2, 3].map(|spine: u8| {
         let up = all(&[At::Switch(0, spine)], [router(0, spine), router(spine, 0)], 63);
@@ -124,14 +125,13 @@ fn each_hop_rewrites_addresses_and_decrements_ttl() {
         assert_eq!(up, down);
         up
     });
-    assert!(by_spine.iter().all(|frames| *frames > 0), "both spines are used: {by_spine:?}");
+    assert!(by_spine.iter().all(|frames| *frames > 0), "a spine carried no frames: {by_spine:?}");
     assert_eq!(all(&[At::Switch(1, 0)], [router(1, 0), address(2)], 61), frames);
     assert_eq!(by_spine[0] + by_spine[1], frames);
     let ports = |spine: u8| there(At::Switch(0, spine)).map(|frame| frame.port).collect::<BTreeSet<u16>>();
-    assert!(ports(2).is_disjoint(&ports(3)), "a flow stays on its way");
+    assert!(ports(2).is_disjoint(&ports(3)), "a flow used both spines");
 }
 
-/// An aggregation switch that receives half of the flows must spread them, too.
 // proves: sim-fabrics
 #[test]
 fn each_layer_spreads_flows_by_its_own_hash() {
@@ -139,7 +139,7 @@ fn each_layer_spreads_flows_by_its_own_hash() {
         let plan = FatTree::regular(4, LINE).plan(&build);
         for seed in [1, 2] {
             let (_, links) = carried(&plan, seed, &[15], 64, 3_000);
-            // Edge switches have the first 8 numbers; aggregation switches 8 and 9 are in pod 0.
+            // Edge switches have numbers 0 to 7; aggregation switches 8 and 9 are in pod 0.
             let layers = [0, 8, 9].map(|switch| flows_up(&links, switch, 15));
             let least = layers.as_flattened().iter().min();
             assert!(least >= Some(&5), "{name}, seed {seed}: {layers:?}");
@@ -147,20 +147,19 @@ fn each_layer_spreads_flows_by_its_own_hash() {
     }
 }
 
-/// Routes may lead to different places over overlapping ports, unlike groups of ports.
 // proves: sim-fabrics
 #[test]
-fn failed_line_leaves_all_other_equal_cost_paths() {
+fn failed_line_leaves_other_equal_cost_paths_in_use() {
     let plan = leaf_spine(3, vec![(2, 0)]).plan(&routers());
     let (_, links) = carried(&plan, 1, &[2, 4], 16, 3_000);
     let [both, one] = [2, 4].map(|to| flows_up(&links, 0, to));
     assert!(both[0] > 0 && both[1] > 0 && both[0] + both[1] == 16, "{both:?}");
-    assert_eq!(one, [0, 16], "leaf 2 has no line to spine 0");
+    assert_eq!(one, [0, 16], "flows to leaf 2 left by the spine without a line to it");
 }
 
 // proves: sim-fabrics
 #[test]
-fn routed_and_bridged_flows_take_equal_time() {
+fn routed_and_bridged_flows_take_equally_long() {
     for switches in 1..4_usize {
         let records = [routers(), Build::ideal()].map(|build| {
             let mut graph = topology::Graph::default();
@@ -193,7 +192,8 @@ fn frame(len: usize, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     frame[..6].copy_from_slice(&router(0, 0).0);
     frame[6..12].copy_from_slice(&address(0).0);
     frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17]);
-    frame[16..18].copy_from_slice(&u16::try_from(len - 14).expect("a short one").to_be_bytes());
+    frame[16..18]
+        .copy_from_slice(&u16::try_from(len - 14).expect("frame length exceeds 16 bits").to_be_bytes());
     frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
     change(&mut frame);
     let sum: u32 = (14..34).step_by(2).map(|at| u32::from(frame[at]) << 8 | u32::from(frame[at + 1])).sum();
@@ -219,7 +219,7 @@ fn punted(fabric: &Fabric<SwitchNode, TrafficHost>, reason: PuntReason) -> u64 {
 
 // proves: sim-fabrics
 #[test]
-fn slow_path_traffic_is_dropped_with_its_reason() {
+fn simulated_router_drops_slow_path_traffic_by_reason() {
     let mut fabric = of_single_frames(&leaf_spine(2, Vec::new()).plan(&routers()));
     let frame = |change: &dyn Fn(&mut Vec<u8>)| frame(60, change);
     let arp = |frame: &mut Vec<u8>| frame[12..14].copy_from_slice(&[8, 6]);
@@ -244,13 +244,13 @@ fn slow_path_traffic_is_dropped_with_its_reason() {
     assert_eq!(leaf.counters().dropped(DropReason::PuntFull), 4);
     assert_eq!(refused.each_ref().map(|(reason, _)| leaf.counters().dropped(*reason)), [1; 2]);
     assert_eq!((leaf.switch().ledger().missing(), leaf.frames(), fabric.missing()), (0, 0, 0));
-    assert_eq!(fabric.tally().hops, 6, "nothing has gone farther than the leaf");
+    assert_eq!(fabric.tally().hops, 6, "number of hops of six dropped frames");
     emit(&mut fabric, &frame(&|_| ()));
     assert_eq!(fabric.tally().hops, 8);
 }
 
 #[test]
-fn packet_above_mtu_of_egress_is_dropped() {
+fn router_drops_packet_above_mtu_of_egress() {
     let plan = leaf_spine(2, Vec::new()).plan(&Build::cached(|lines: &[Line], _| {
         let mut kind = routed(lines);
         kind.settings.ports[0].mtu_frame += 100;
@@ -266,7 +266,7 @@ fn packet_above_mtu_of_egress_is_dropped() {
 }
 
 #[test]
-fn an_address_of_a_router_is_one_and_no_network() {
+fn router_owns_its_single_address_not_the_network() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
     let mut fabric = of_single_frames(&plan);
     fabric.at_switch(0, |switch, net| switch.set_fib(table(&plan, &[[10, 0, 0, 2]]), net));
@@ -277,10 +277,9 @@ fn an_address_of_a_router_is_one_and_no_network() {
     assert_eq!(counts, [[0, 1], [1, 1], [1, 2]]);
 }
 
-/// A frame that arrives during the stall is processed before the table changes.
 // proves: sim-faults
 #[test]
-fn routing_table_applies_at_once_or_after_stall() {
+fn new_routing_table_applies_at_once_or_after_stall() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
     let end = Nanos::from_micros(50);
     for (stalls, counts) in [(true, [0, 1]), (false, [1, 2])] {
@@ -300,7 +299,6 @@ fn routing_table_applies_at_once_or_after_stall() {
     }
 }
 
-/// The new switch also has routes installed after the start.
 // proves: sim-faults
 #[test]
 fn restarted_router_keeps_its_routes() {

@@ -36,12 +36,12 @@ fn plans() -> Vec<(&'static str, Plan)> {
         ("single", topology::single(4, LINE)),
         ("chain", topology::chain(4, odd)),
         ("fat-tree", topology::fat_tree(4, LINE)),
-        ("fat-tree of its own counts", tree.plan(&Build::ideal())),
+        ("irregular fat-tree", tree.plan(&Build::ideal())),
         ("leaf-spine with two failed lines", leaf_spine.plan(&Build::ideal())),
         ("dumbbell", dumbbell.plan(&Build::ideal())),
         ("ring", ring.plan(&Build::ideal())),
         ("Fig. 1 of OFC", topology::ofc_fig1(line(40, 20), &Build::ideal())),
-        ("text", topology::edge_list(text, &Build::ideal()).expect("a fabric")),
+        ("text", topology::edge_list(text, &Build::ideal()).expect("the edge list is invalid")),
     ]
 }
 
@@ -66,14 +66,14 @@ fn lone_flow_takes_exactly_its_ideal_time() {
                     let of = format!("{name}: {bytes} bytes from {from} to {to}, {transport:?}");
                     assert_eq!(records[0].took(), Some(records[0].ideal), "{of}");
                     assert_eq!((records[0].out_of_order, records[0].frames_resent), (0, 0), "{of}");
-                    assert!((records[0].slowdown().expect("it has ended") - 1.0).abs() < 1e-12);
+                    assert!((records[0].slowdown().expect("the flow has not ended") - 1.0).abs() < 1e-12);
                 }
             }
         }
     }
 }
 
-/// Computed by hand: three frames over 100 and then 10 Gb/s.
+/// Ideal times of three frames over 100 Gb/s and then 10 Gb/s, computed by hand.
 // proves: sim-timing
 #[test]
 fn ideal_time_follows_the_slowest_line() {
@@ -89,10 +89,9 @@ fn ideal_time_follows_the_slowest_line() {
     assert_eq!(run(&mut fabric)[0].took(), Some(Picos(expected)));
 }
 
-/// Two flows to one host: its line is never idle, and the senders are paused half of the time.
 // proves: sim-timing
 #[test]
-fn hosts_are_paused_and_the_line_is_busy_to_the_picosecond() {
+fn line_of_paused_incast_is_busy_to_the_picosecond() {
     for transport in transports() {
         let plan = star(&[LINE; 3], as_they_are);
         let mut fabric =
@@ -109,10 +108,9 @@ fn hosts_are_paused_and_the_line_is_busy_to_the_picosecond() {
     }
 }
 
-/// Round robin: the flows end a frame apart.
 // proves: sim-timing
 #[test]
-fn flows_of_a_host_have_equal_shares_of_its_line() {
+fn flows_of_a_host_share_its_line_equally() {
     let plan = star(&[LINE; 4], as_they_are);
     let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::default());
     (1..4).for_each(|to| _ = fabric.add(flow(0, to, 1_456 * 900)));
@@ -132,7 +130,7 @@ fn arrivals(hosts: u32, seed: u64) -> Vec<FlowPlan> {
     let load = Poisson {
         hosts: (0..hosts).collect(),
         class: LOSSLESS,
-        sizes: Sizes::named("edu1", Between::Log).expect("a table"),
+        sizes: Sizes::named("edu1", Between::Log).expect("the table of sizes is unknown"),
         load: 0.5,
         line: LINE.rate,
         payload_max: 1_456,
@@ -151,7 +149,7 @@ fn universities(seed: u64) -> FlowFabric {
 
 // proves: sim-results
 #[test]
-fn records_depend_only_on_the_seed() {
+fn flow_records_depend_only_on_the_seed() {
     let records = |seed| {
         let mut fabric = universities(seed);
         (run(&mut fabric), fabric.fabric().digest())
@@ -194,14 +192,13 @@ impl Load for Plain {
     }
 
     fn ended(&mut self, flow: u32, _: &FlowPlan, _: &mut NewFlows) {
-        assert!(self.listens, "called at the end of flow {flow} without listening");
+        assert!(self.listens, "load that does not listen was called at the end of flow {flow}");
     }
 }
 
-/// With a listening load, the run ends at the last flow.
 // proves: sim-timing
 #[test]
-fn run_ends_at_last_flow_plus_lead_without_listener() {
+fn run_without_listening_load_ends_lead_after_last_flow() {
     let limit = Picos::from_micros(10_000);
     let ring = Ring { switches: 3, hosts: 2, host_line: LINE, ring_line: LINE };
     let small = [topology::fat_tree(4, LINE), ring.plan(&Build::ideal())].map(|plan| (plan, 2));
@@ -235,7 +232,7 @@ fn run_ends_at_last_flow_plus_lead_without_listener() {
 
 // proves: sim-timing
 #[test]
-fn flow_that_ended_before_the_call_counts_as_ended() {
+fn flow_ended_in_earlier_run_counts_as_ended() {
     let mut fabric = empty(&topology::single(2, LINE), 1);
     fabric.add(flow(0, 1, 1_456));
     fabric.fabric_mut().run_to_rest();
@@ -258,7 +255,7 @@ fn only_listening_loads_are_called_at_flow_ends() {
 
 #[test]
 #[should_panic(expected = "among 4 hosts")]
-fn a_flow_to_nobody_is_refused() {
+fn flow_to_missing_host_is_refused() {
     let mut fabric = FlowFabric::new(&topology::single(4, LINE), Seed(1), HostSettings::default());
     fabric.add(FlowPlan { to: 4, ..flow(0, 1, 1) });
 }

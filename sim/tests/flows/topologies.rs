@@ -11,17 +11,17 @@ use xoff_wire::units::{Bytes, ClassSet};
 use super::{LINE, LOSSLESS, check, dropped, line, run};
 
 fn rates(plan: &Plan, from: u32, to: u32) -> Vec<u64> {
-    let way = Alone::new(plan, 1_456).way(from, to).expect("a way");
+    let way = Alone::new(plan, 1_456).way(from, to).expect("no path between the hosts");
     way.iter().map(|line: &Line| line.rate.bits_per_second() / 1_000_000_000).collect()
 }
 
 // proves: sim-fabrics
 #[test]
-fn ofc_fat_tree_has_its_counts_and_oversubscription() {
+fn ofc_fat_tree_has_counts_and_oversubscription_of_paper() {
     let tree = FatTree::ofc(line(40, 20));
     assert_eq!((tree.hosts(), tree.cores), (256, 32));
     assert_eq!((tree.pods * tree.edges, tree.pods * tree.aggregations), (16, 32));
-    assert_eq!((tree.hosts, tree.aggregations), (16, 4), "640G from hosts, 320G to aggregation switches");
+    assert_eq!((tree.hosts, tree.aggregations), (16, 4), "hosts and aggregation switches per edge switch");
     let plan = tree.plan(&Build::ideal());
     assert_eq!((plan.hosts(), plan.switches()), (256, 80));
     assert_eq!(rates(&plan, 0, 255), [40, 80, 80, 80, 80, 40]);
@@ -31,22 +31,22 @@ fn ofc_fat_tree_has_its_counts_and_oversubscription() {
 
 // proves: sim-fabrics
 #[test]
-fn switch_kinds_get_their_lines_and_layer() {
+fn switch_factory_gets_lines_and_layer_of_each_switch() {
     let tree = FatTree { host_line: line(10, 1), core_line: line(40, 1), ..FatTree::regular(4, line(25, 1)) };
     let kinds = std::sync::Mutex::new(std::collections::BTreeMap::new());
     let build = Build::new(|lines: &[Line], layer| {
         let rates: Vec<u64> = lines.iter().map(|line| line.rate.bits_per_second() / 1_000_000_000).collect();
-        *kinds.lock().expect("no failure").entry((layer, rates)).or_insert(0) += 1;
+        *kinds.lock().expect("another thread panicked").entry((layer, rates)).or_insert(0) += 1;
         Arc::new(Ideal::of(lines, ClassSet::NONE))
     });
     drop(tree.plan(&build));
     drop(build);
     let expected = [((0, vec![10, 10, 25, 25]), 8), ((1, vec![25, 25, 40, 40]), 8), ((2, vec![40; 4]), 4)];
-    assert_eq!(kinds.into_inner().expect("no failure"), expected.into());
+    assert_eq!(kinds.into_inner().expect("another thread panicked"), expected.into());
 }
 
 #[test]
-fn ofc_figure_1_has_its_hosts_and_shared_links() {
+fn ofc_figure_1_has_hosts_and_shared_links_of_paper() {
     let plan = topology::ofc_fig1(line(40, 20), &Build::ideal());
     assert_eq!((plan.hosts(), plan.switches()), (10, 3));
     let links = [(0, 8), (1, 9), (7, 9)].map(|(from, to)| rates(&plan, from, to).len());
@@ -55,7 +55,7 @@ fn ofc_figure_1_has_its_hosts_and_shared_links() {
 
 // proves: sim-fabrics
 #[test]
-fn traffic_bypasses_failed_lines() {
+fn traffic_bypasses_failed_lines_of_leaf_spine() {
     let leaf_spine = LeafSpine {
         leaves: 4,
         spines: 2,
@@ -65,7 +65,7 @@ fn traffic_bypasses_failed_lines() {
         without: vec![(0, 1), (1, 0)],
     };
     let plan = leaf_spine.plan(&Build::ideal());
-    assert_eq!(rates(&plan, 0, 2).len(), 6, "from leaf 0 by spine 0, a leaf and spine 1 to leaf 1");
+    assert_eq!(rates(&plan, 0, 2).len(), 6, "number of links around the failed lines");
     let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::default());
     for from in 0..8 {
         (0..8).filter(|to| *to != from).for_each(|to| _ = fabric.add(super::flow(from, to, 3_000)));
@@ -74,25 +74,28 @@ fn traffic_bypasses_failed_lines() {
     assert_eq!(dropped(&fabric), 0);
 }
 
-/// Buffers wait for each other in a cycle.
 #[test]
-fn flows_round_a_ring_can_stop_for_good_and_none_is_lost() {
+fn flows_around_a_ring_can_deadlock_without_loss() {
     let shape = Ring { switches: 4, hosts: 1, host_line: LINE, ring_line: LINE };
     let plan = shape.plan(&Build::ideal());
-    assert_eq!((rates(&plan, 0, 3).len(), rates(&plan, 3, 0).len()), (5, 3), "one direction");
+    assert_eq!(
+        (rates(&plan, 0, 3).len(), rates(&plan, 3, 0).len()),
+        (5, 3),
+        "number of links in both directions around the ring"
+    );
     let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::default());
     fabric.add_load(Listed(ring(4, 2, LOSSLESS, 10_000_000, Picos::ZERO)));
     assert!(!fabric.run_to_end(Picos::from_micros(5_000)));
     let before: Vec<u32> = (0..4).map(|flow| fabric.received(flow)).collect();
     fabric.run_until(Picos::from_micros(8_000));
     let after: Vec<u32> = (0..4).map(|flow| fabric.received(flow)).collect();
-    assert_eq!(before, after, "a deadlock");
+    assert_eq!(before, after, "frames arrived although the ring is deadlocked");
     check(&fabric);
     assert_eq!(dropped(&fabric), 0);
 }
 
 #[test]
-fn frames_that_take_any_way_come_out_of_order_and_flows_do_not() {
+fn spreading_frames_reorders_them_spreading_flows_does_not() {
     let out_of_order = |spread| {
         let build = Build::ideal().spreading(move |_| spread);
         let plan = FatTree::regular(4, LINE).plan(&build);
@@ -109,7 +112,7 @@ fn frames_that_take_any_way_come_out_of_order_and_flows_do_not() {
 }
 
 #[test]
-fn go_back_n_lives_with_frames_out_of_order() {
+fn go_back_n_completes_although_frames_are_reordered() {
     let build = Build::ideal().spreading(|_| Spread::Frame(Turns::Random));
     let plan = FatTree::regular(4, LINE).plan(&build);
     let settings =

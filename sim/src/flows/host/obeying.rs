@@ -1,5 +1,3 @@
-//! Pauses, rates and CNMs of switches.
-
 use xoff_wire::units::Nanos;
 use xoff_wire::{Cnm, FlowKey, Header};
 
@@ -46,7 +44,6 @@ impl FlowHost {
         self.gate_change = self.gate.next_change();
     }
 
-    /// Applies flow lists (OFC).
     fn look_at_flows(&mut self, now: Nanos) {
         let Some(held) = self.gate.changed_flows(now) else { return };
         let src = ip(self.number);

@@ -1,5 +1,3 @@
-//! Reception at a host, at once or by a slow receiver.
-
 use xoff_wire::units::Class;
 
 use super::super::intake::{Arrived, Intake, ReceiverPause, SlowReceiver};
@@ -11,17 +9,17 @@ use crate::node::Net;
 
 impl FlowHost {
     pub(in crate::flows) fn slow_down(&mut self, receiver: SlowReceiver) {
-        assert!(self.intake.is_none(), "host {} is slow already", self.number);
+        assert!(self.intake.is_none(), "host {} already is a slow receiver", self.number);
         self.intake = Some(Box::new(Intake::new(receiver, self.pace, address(self.number))));
     }
 
-    /// Returns the frames that a slow receiver dropped.
+    /// Returns how many frames of a class a slow receiver dropped.
     #[must_use]
     pub fn dropped(&self, class: Class) -> u64 {
         self.intake.as_ref().map_or(0, |intake| intake.dropped(class))
     }
 
-    /// Returns the pauses that a slow receiver sent to its switch.
+    /// Returns the pauses that a slow receiver sent to its switch, in order.
     #[must_use]
     pub fn pauses(&self) -> &[ReceiverPause] {
         self.intake.as_ref().map_or(&[], |intake| intake.pauses())
