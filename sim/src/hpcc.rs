@@ -115,9 +115,10 @@ pub fn topology(text: &str, build: &Build) -> Result<Imported, ImportError> {
     let switches: u32 = tokens.number("the number of switches")?;
     let links: u32 = tokens.number("the number of links")?;
     if count > NODES_MAX || switches > count {
-        return Err(
-            tokens.wrong(format!("{switches} switches among {count} nodes; at most {NODES_MAX} nodes are allowed, and no more switches than nodes"))
-        );
+        return Err(tokens.wrong(format!(
+            "{switches} switches among {count} nodes; at most {NODES_MAX} nodes are allowed, \
+                 and no more switches than nodes"
+        )));
     }
     let mut is_switch = vec![false; count as usize];
     for _ in 0..switches {

@@ -1,3 +1,5 @@
+//! Faults of links, and errors of plans.
+
 use std::sync::Arc;
 
 use xoff_flow_control::drop_reason::DropReason;

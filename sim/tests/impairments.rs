@@ -1,3 +1,5 @@
+//! Switches whose driver is impaired.
+
 use std::sync::{Arc, Mutex};
 
 use xoff_config::{Config, Hardware, Machine};

@@ -1,3 +1,5 @@
+//! Restarts of switches.
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

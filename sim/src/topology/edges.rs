@@ -13,7 +13,8 @@ use crate::time::Picos;
 pub enum EdgeError {
     /// The line does not have the form of a link.
     #[error(
-        "line {line}: {text:?} is not a link; write two ends, rate in Gb/s (0.001 to 1600) and delay in ns (at most 5 ms), such as \"h0 s0 100 500\""
+        "line {line}: {text:?} is not a link; write two ends, rate in Gb/s (0.001 to 1600) \
+         and delay in ns (at most 5 ms), such as \"h0 s0 100 500\""
     )]
     Line {
         /// Line number, from 1.
@@ -23,7 +24,8 @@ pub enum EdgeError {
     },
     /// The link connects two hosts, or a switch with itself.
     #[error(
-        "line {line}: the link connects two hosts, or a switch with itself; a link must connect two switches (s0, s1, ..), or a switch and a host (h0, h1, ..)"
+        "line {line}: the link connects two hosts, or a switch with itself; \
+         a link must connect two switches (s0, s1, ..), or a switch and a host (h0, h1, ..)"
     )]
     Ends {
         /// Line number, from 1.
