@@ -1,4 +1,4 @@
-//! Gratuitous ARP, so that switches that learn the address need not flood frames to the host.
+//! Gratuitous ARP: a host announces its address, so that switches learn it and need not flood frames to it.
 
 use pnet_packet::arp::{ArpHardwareTypes, ArpOperations, MutableArpPacket};
 use pnet_packet::ethernet::{EtherTypes, MutableEthernetPacket};
@@ -6,19 +6,20 @@ use xoff_wire::units::MacAddr;
 
 use crate::payload::ip_address;
 
-/// Length in bytes, without FCS.
+/// Length of the announcement in bytes, without FCS.
 pub const LEN: u32 = 60;
 
-/// Builds the announcement of `address`, without FCS.
+/// Builds a gratuitous ARP frame that announces `address`, without FCS.
 #[must_use]
 pub fn gratuitous_arp(address: MacAddr) -> [u8; LEN as usize] {
     let mut bytes = [0; LEN as usize];
     let ip = ip_address(address);
-    let mut ethernet = MutableEthernetPacket::new(&mut bytes).expect("the frame holds an Ethernet header");
+    let mut ethernet =
+        MutableEthernetPacket::new(&mut bytes).expect("the frame is too short for an Ethernet header");
     ethernet.set_destination(MacAddr::BROADCAST.0.into());
     ethernet.set_source(address.0.into());
     ethernet.set_ethertype(EtherTypes::Arp);
-    let mut arp = MutableArpPacket::new(&mut bytes[14..]).expect("the frame holds an ARP packet");
+    let mut arp = MutableArpPacket::new(&mut bytes[14..]).expect("the frame is too short for an ARP packet");
     arp.set_hardware_type(ArpHardwareTypes::Ethernet);
     arp.set_protocol_type(EtherTypes::Ipv4);
     arp.set_hw_addr_len(6);
@@ -38,7 +39,7 @@ mod tests {
     use xoff_wire::Header;
 
     #[test]
-    fn sender_and_target_are_the_host_itself() {
+    fn gratuitous_arp_names_host_as_sender_and_target() {
         let address = MacAddr([2, 0, 0, 1, 2, 3]);
         let bytes = gratuitous_arp(address);
         let header = Header::parse(&bytes).unwrap();

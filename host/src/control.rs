@@ -1,4 +1,4 @@
-//! Control frames for tests, well-formed or malformed on purpose.
+//! Builds control frames for tests: well-formed ones, and ones with errors made on purpose.
 
 use std::net::SocketAddr;
 
@@ -8,17 +8,17 @@ use xoff_wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc
 /// Content of a control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// A PFC or 802.3x pause.
+    /// PFC frame or 802.3x PAUSE frame.
     Pause(MacControl),
-    /// Rates (GFC).
+    /// Rates that a switch asks for (GFC).
     Rates(Rates),
-    /// A pause or resume of flows (OFC).
+    /// List of flows to pause or resume (OFC).
     Flows {
-        /// Pause or resume.
+        /// Whether the flows are paused or resumed.
         operation: Operation,
-        /// Class of the flows.
+        /// Traffic class of the flows.
         class: Class,
-        /// At least one, at most as many as fit into a frame.
+        /// Keys of the flows: at least one, at most as many as fit into a frame.
         flows: Vec<FlowKey>,
     },
 }
@@ -38,23 +38,23 @@ impl Control {
     }
 }
 
-/// Differences from a well-formed frame.
+/// Errors to put into a well-formed frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distortion {
-    /// Bytes to overwrite.
+    /// Bytes to overwrite in the frame.
     pub overwrites: Vec<Overwrite>,
-    /// Length in bytes of the cut frame.
+    /// Length in bytes to cut the frame to; `None` leaves the length unchanged.
     pub truncate: Option<usize>,
 }
 
-/// Replacement of bytes at an offset.
+/// Bytes to write at an offset of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overwrite {
     offset: usize,
     bytes: Vec<u8>,
 }
 
-/// Encodes `control` with the source `address`, then applies `distortion`.
+/// Builds the control frame with the source `address`, then applies `distortion`.
 #[must_use]
 pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Vec<u8> {
     let mut bytes = control.encode(address);
@@ -95,7 +95,7 @@ pub fn parse_overwrite(text: &str) -> Result<Overwrite, String> {
         (!bytes.is_empty()).then_some(Overwrite { offset, bytes })
     };
     read().ok_or_else(|| {
-        format!("bytes are OFFSET=HEX such as 41=03 or 38=0203; offsets are 0 to {}", ofc::LEN_MAX - 1)
+        format!("overwritten bytes must have the form OFFSET=HEX, such as 41=03 or 38=0203; the maximum offset is {}", ofc::LEN_MAX - 1)
     })
 }
 
@@ -110,7 +110,8 @@ fn parse_rates(text: &str) -> Result<Rates, String> {
         })
     };
     read().ok_or_else(|| {
-        "rates are gfc:CLASS=STEP,...@QUANTA such as gfc:3=2@65535; steps are 0 to 16".to_owned()
+        "rates must have the form gfc:CLASS=STEP,...@QUANTA, such as gfc:3=2@65535; steps are 0 to 16"
+            .to_owned()
     })
 }
 
@@ -136,10 +137,10 @@ fn parse_list(text: &str) -> Result<Control, String> {
     if flows.iter().all(|flow| writer.push(flow)) {
         return Ok(Control::Flows { operation, class, flows });
     }
-    Err(format!("{} flows do not fit into a frame; the first {} do", flows.len(), writer.flows()))
+    Err(format!("{} flows do not fit into a frame; list at most {}", flows.len(), writer.flows()))
 }
 
-/// Parses `udp/10.0.0.1:1000/10.0.0.2:4791`, `tcp/[fd00::1]:1000/[fd00::2]:80` or
+/// Parses a flow, such as `udp/10.0.0.1:1000/10.0.0.2:4791`, `tcp/[fd00::1]:1000/[fd00::2]:80` or
 /// `88b5/02:00:00:00:00:01/02:00:00:00:00:02`.
 fn parse_flow(text: &str) -> Option<FlowKey> {
     let mut parts = text.split('/');
@@ -170,7 +171,7 @@ fn parse_flow(text: &str) -> Option<FlowKey> {
 
 fn parse_pause(text: &str) -> Result<MacControl, String> {
     let allowed = || {
-        "a pause is CLASS=QUANTA such as 3=65535,4=0 or all=100, or 802.3x=QUANTA; quanta are 0 to 65535"
+        "a pause must have the form CLASS=QUANTA, such as 3=65535,4=0 or all=100, or 802.3x=QUANTA; quanta are 0 to 65535"
             .to_owned()
     };
     let quanta = |value: &str| value.parse().map(Quanta).map_err(|_| allowed());
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_argument_is_parsed() {
+    fn pause_argument_yields_pause_frame() {
         let expected = Pfc::default().with(C3, Quanta(65535)).with(Class::ALL[4], Quanta(0));
         assert_eq!(parse_pause("3=65535,4=0"), Ok(MacControl::Pfc(expected)));
         let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(7)));
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_argument_is_parsed() {
+    fn rates_argument_yields_rate_frame() {
         let good = Rates { time: Quanta(9), ..Rates::default() }.with(C3, RateStep::new(2).unwrap());
         assert_eq!(rates(&frame("gfc:3=2@9", &Distortion::default())), Ok(Some(good)));
         for wrong in ["gfc:", "gfc:3=2", "gfc:3=17@9", "gfc:8=1@9", "gfc:3@9", "gfc:3=1@65536"] {
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_list_argument_is_parsed() {
+    fn flow_list_argument_yields_flow_list_frame() {
         let three = "ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791,tcp/[fd00::1]:1/[fd00::2]:80,\
                      88b5/02:00:00:00:00:01/02:00:00:00:00:02@9";
         let bytes = frame(three, &Distortion::default());
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_flow_list_error_shows_example() {
+    fn error_of_wrong_flow_list_shows_an_example() {
         let flow = "udp/10.0.0.1:1/10.0.0.2:2";
         for wrong in [
             "ofc:".to_owned(),
@@ -287,12 +288,12 @@ mod tests {
         }
         let many = vec![flow; 106].join(",");
         let message = parse_control(&format!("ofc:3={many}@9")).unwrap_err();
-        assert_eq!(message, "106 flows do not fit into a frame; the first 105 do");
+        assert_eq!(message, "106 flows do not fit into a frame; list at most 105");
         assert!(parse_control(&format!("ofc:3={}@9", vec![flow; 105].join(","))).is_ok());
     }
 
     #[test]
-    fn overwritten_and_truncated_pauses_are_refused() {
+    fn overwritten_or_truncated_pauses_are_refused() {
         let parse = |distortion: Distortion| read(&frame("3=100", &distortion));
         assert_eq!(parse(overwritten("16=ff")), Ok(parse_pause("3=100").unwrap()), "reserved");
         assert_eq!(parse(overwritten("17=00")), Ok(MacControl::Pfc(Pfc::default())));
@@ -304,19 +305,27 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn overwritten_lists_and_rates_are_refused() {
+    fn overwritten_flow_lists_and_rates_are_refused() {
         let (flows, steps) = ("ofc:3=udp/10.0.0.1:1/10.0.0.2:2@9", "gfc:3=2@9");
-        for (what, why) in
-            [("41=03", "a count that overruns"), ("38=03", "no operation"), ("42=05", "no family")]
-        {
+        for (what, why) in [
+            ("41=03", "the number of flows exceeds the frame"),
+            ("38=03", "the operation is unknown"),
+            ("42=05", "the address family is unknown"),
+        ] {
             assert_eq!(list(&frame(flows, &overwritten(what))), Err(MacControlError::FlowList), "{why}");
         }
-        for (what, why) in [("43=11", "no step"), ("17=08", "a pause beside it")] {
+        for (what, why) in
+            [("43=11", "the rate step is too large"), ("17=08", "the frame also pauses a class")]
+        {
             assert_eq!(rates(&frame(steps, &overwritten(what))), Err(MacControlError::Rates), "{why}");
         }
         let cut = Distortion { truncate: Some(49), ..Distortion::default() };
         assert_eq!(rates(&frame(steps, &cut)), Err(MacControlError::Rates));
-        assert_eq!(frame(steps, &overwritten("59=0102")).len(), 60, "what is beyond the frame is left out");
+        assert_eq!(
+            frame(steps, &overwritten("59=0102")).len(),
+            60,
+            "bytes written beyond the frame changed its length"
+        );
         for wrong in ["", "41", "41=", "41=3", "41=xx", "1514=00", "=03"] {
             assert!(parse_overwrite(wrong).unwrap_err().contains("41=03"), "{wrong}");
         }

@@ -1,9 +1,9 @@
-//! Pauses of single flows (OFC).
+//! Pauses of single flows at a host (OFC).
 
 use xoff_wire::units::{BitRate, Class, Nanos};
 use xoff_wire::{FlowKey, FlowPause, Operation};
 
-/// Paused flows.
+/// Flows that are paused at present.
 #[derive(Debug)]
 pub struct FlowGate {
     line: BitRate,
@@ -12,13 +12,13 @@ pub struct FlowGate {
 }
 
 impl FlowGate {
-    /// Creates a gate; a quantum is 512 bit times at `line`.
+    /// Creates a gate without paused flows. A quantum is 512 bit times at rate `line`.
     #[must_use]
     pub const fn new(line: BitRate) -> FlowGate {
         FlowGate { line, paused: Vec::new(), changed: false }
     }
 
-    /// Applies a list; a flow's last list counts.
+    /// Applies a received flow list. For each flow, the last list counts.
     pub fn obey(&mut self, now: Nanos, list: &FlowPause<'_>) {
         for flow in list.flows() {
             self.paused.retain(|&(class, other, _)| (class, other) != (list.class, flow));
@@ -35,7 +35,7 @@ impl FlowGate {
         self.changed = true;
     }
 
-    /// Returns true if the paused flows have changed since the last call.
+    /// Removes expired pauses; returns true if the paused flows have changed since the last call.
     pub fn take_change(&mut self, now: Nanos) -> bool {
         let before = self.paused.len();
         self.paused.retain(|&(.., until)| until > now);
@@ -48,7 +48,7 @@ impl FlowGate {
         self.paused.iter().any(|(other, held, _)| (*other, held) == (class, flow))
     }
 
-    /// Returns the next pause's expiry.
+    /// Returns when the next pause expires.
     #[must_use]
     pub fn next_change(&self) -> Nanos {
         self.paused.iter().map(|&(.., until)| until).min().unwrap_or(Nanos::NEVER)
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_pause_ends_by_quanta_or_resume() {
+    fn pause_of_a_flow_ends_by_its_quanta_or_by_resume() {
         let mut gate = FlowGate::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         assert!(!gate.take_change(Nanos(0)));
         obey(&mut gate, 0, Operation::Pause(Quanta(10)), &[1, 2]);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn class_xon_resumes_all_its_flows() {
+    fn xon_of_a_class_resumes_all_its_flows() {
         let mut gate = FlowGate::new(BitRate::from_gbps(1));
         obey(&mut gate, 0, Operation::Pause(Quanta(10)), &[1, 2]);
         gate.resume(Class::ALL[4]);

@@ -1,4 +1,7 @@
-//! Flows with sizes of a measured distribution and Poisson arrivals from a seed (open loop).
+//! Flows with sizes of a measured distribution and Poisson arrivals (open loop), determined by a seed.
+//!
+//! A distribution is a list of (size in bytes, cumulative percent), with straight lines between points. `edu1` and `edu2` are the
+//! university data centers of Benson, Akella and Maltz (IMC 2010).
 //!
 //! A distribution is a list of (size in bytes, cumulative percent), with straight lines between points. `edu1` and
 //! `edu2` are the university data centers of Benson, Akella and Maltz (IMC 2010).
@@ -12,40 +15,42 @@ const EDU2: &str = include_str!("../data/edu2-flow-size.cdf");
 
 const QUOTED_MAX: usize = 60;
 
-/// A distribution of flow sizes.
+/// Distribution of flow sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSizes {
-    /// (Bytes, cumulative share), both non-decreasing, from share 0 to 1.
+    /// Points (size in bytes, cumulative share); both are non-decreasing, and the share goes from 0 to 1.
     points: Vec<(f64, f64)>,
 }
 
-/// Error in a distribution.
+/// Error in a list of flow sizes.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum FlowSizesError {
-    /// A line is not two numbers.
-    #[error("line {line}: found `{found}`; each line is a size in bytes and a cumulative percent")]
+    /// A line does not consist of two numbers.
+    #[error(
+        "line {line}: `{found}` is not a point; write a size in bytes and a cumulative percent, such as 1500 62.5"
+    )]
     NotAPoint {
-        /// Number from 1.
+        /// Line number, from 1.
         line: usize,
-        /// Quoted line.
+        /// Text of the line.
         found: String,
     },
-    /// A size or percent decreases.
-    #[error("line {line}: size and percent must not be lower than on the line before")]
+    /// A size or percent is lower than on the line before.
+    #[error("line {line}: the size or percent is lower than on the line before; sort the lines")]
     Falls {
-        /// Number from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// The last percent is not 100.
+    /// The last cumulative percent is not 100.
     #[error("the last cumulative percent is {last}; it must be 100")]
     Incomplete {
-        /// Last percent.
+        /// Last cumulative percent of the list.
         last: f64,
     },
 }
 
 impl FlowSizes {
-    /// Returns `edu1` or `edu2`.
+    /// Returns the built-in distribution `edu1` or `edu2`.
     #[must_use]
     pub fn named(name: &str) -> Option<FlowSizes> {
         let text = match name {
@@ -53,10 +58,10 @@ impl FlowSizes {
             "edu2" => EDU2,
             _ => return None,
         };
-        Some(FlowSizes::parse(text).expect("the built-in distributions are well-formed"))
+        Some(FlowSizes::parse(text).expect("a built-in distribution is malformed"))
     }
 
-    /// Parses lines of "bytes percent"; skips empty lines and those that begin with #.
+    /// Parses lines of "bytes percent". Skips empty lines and lines that begin with #.
     ///
     /// # Errors
     /// Returns an error if a line is not two numbers, values decrease, or the last percent is not 100.
@@ -81,7 +86,7 @@ impl FlowSizes {
         }
     }
 
-    /// Returns the size in bytes at `quantile` (0..=1); at least 1.
+    /// Returns the size in bytes at `quantile` (0 to 1); at least 1 byte.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> u32 {
         let above = self.points.partition_point(|point| point.1 < quantile).clamp(1, self.points.len() - 1);
@@ -90,7 +95,7 @@ impl FlowSizes {
         whole(size_a + (size_b - size_a) * along)
     }
 
-    /// Returns the mean of `cost` over all sizes.
+    /// Returns the mean of `cost` over all sizes, each by its probability.
     #[must_use]
     pub fn mean(&self, cost: impl Fn(u32) -> f64) -> f64 {
         const STEPS: u32 = 100_000; // several steps per straight line, each evaluated at its middle
@@ -115,18 +120,18 @@ fn whole(size: f64) -> u32 {
     size.round().max(1.0) as u32
 }
 
-/// A flow at its arrival.
+/// Flow that has arrived at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Number from 0.
+    /// Number of the flow in its stream, from 0.
     pub id: u32,
-    /// Size in bytes.
+    /// Size of the flow in bytes.
     pub bytes: u32,
-    /// Time from which its sender can send it.
+    /// Time from which the sender can send the flow.
     pub began: Nanos,
 }
 
-/// Endless sequence of flows in the order of arrival.
+/// Endless random sequence of flows in the order of arrival.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     sizes: FlowSizes,
@@ -136,7 +141,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Creates arrivals after `start`.
+    /// Creates the sequence. Flows arrive after `start`, at a mean interval of `interval_mean`.
     #[must_use]
     pub fn new(sizes: FlowSizes, interval_mean: Nanos, start: Nanos, seed: u64) -> Arrivals {
         let mut arrivals = Arrivals {
@@ -149,7 +154,7 @@ impl Arrivals {
         arrivals
     }
 
-    /// Returns the next flow and keeps it.
+    /// Returns the next flow without removing it.
     #[must_use]
     pub const fn peek(&self) -> Flow {
         self.next
@@ -177,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flow_sizes_match_published_quantiles() {
+    fn built_in_flow_sizes_match_published_quantiles() {
         let edu1 = FlowSizes::named("edu1").unwrap();
         assert_eq!((edu1.quantile(0.5), edu1.quantile(0.9), edu1.quantile(0.99)), (447, 9445, 114_040));
         assert_eq!(edu1.quantile(1.0), 86_684_378);
@@ -187,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_interpolate_linearly() {
+    fn flow_size_quantiles_interpolate_linearly() {
         let sizes = FlowSizes::parse("1000 50\n# the rest\n3000 100\n").unwrap();
         assert_eq!(sizes.quantile(0.75), 2000);
         assert!((sizes.mean(f64::from) - 1250.0).abs() < 1.0);
     }
 
     #[test]
-    fn errors_name_the_line() {
+    fn errors_of_flow_size_lists_name_the_line() {
         assert_eq!(
             FlowSizes::parse("0 0\n10 x").unwrap_err(),
             FlowSizesError::NotAPoint { line: 2, found: "10 x".to_owned() }
@@ -205,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn same_seed_gives_same_flows() {
+    fn same_seed_yields_same_flows() {
         let sizes = FlowSizes::named("edu1").unwrap();
         let flows = |seed| {
             let mut arrivals = Arrivals::new(sizes.clone(), Nanos(1000), Nanos(50), seed);

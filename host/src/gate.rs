@@ -1,4 +1,4 @@
-//! Pauses at a host: obeyed, ignored, or applied after a fixed delay (resumes, too).
+//! How a host treats pauses: it obeys them, ignores them, or applies pauses and resumes after a fixed delay.
 
 use std::collections::VecDeque;
 
@@ -9,54 +9,54 @@ use xoff_wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 use crate::flow_gate::FlowGate;
 use crate::rate_gate::RateGate;
 
-/// Maximum delayed frames; a further one applies the oldest early.
+/// Maximum number of delayed pause frames. One more applies the oldest frame early.
 const PENDING_MAX: usize = 4096;
 
 /// Reaction of a host to pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Obedience {
-    /// Obeys at once.
+    /// The host obeys pause frames at once.
     #[default]
     Obey,
-    /// Obeys this long after receipt.
+    /// The host obeys pause frames this long after receipt.
     Late(Nanos),
-    /// Ignores pauses.
+    /// The host ignores pause frames.
     Ignore,
 }
 
-/// Pause frames received for a class.
+/// Counts of the pauses received for a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassPauses {
-    /// XOFFs.
+    /// XOFFs received.
     pub xoff: u64,
-    /// XONs.
+    /// XONs received.
     pub xon: u64,
-    /// Total time paused.
+    /// Total time that the class was paused.
     pub paused: Nanos,
-    /// Longest pause.
+    /// Duration of the longest pause.
     pub longest: Nanos,
 }
 
-/// Counters of pause frames.
+/// Counts of received pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseCounts {
-    /// PFC frames.
+    /// PFC frames received.
     pub pfc_frames: u64,
-    /// PFC frames obeyed as flow lists (OFC).
+    /// PFC frames with a flow list that the host obeyed (OFC).
     pub flow_frames: u64,
-    /// PFC frames obeyed as rates (GFC).
+    /// PFC frames with rates that the host obeyed (GFC).
     pub rate_frames: u64,
-    /// 802.3x PAUSE frames.
+    /// 802.3x PAUSE frames received.
     pub pause_frames: u64,
-    /// Well-formed frames for no obeying class.
+    /// Well-formed pause frames for classes that do not obey pauses.
     pub ignored: u64,
-    /// MAC control frames that pause nothing, by [`MacControlError::index`].
+    /// Malformed or unknown MAC control frames, which pause nothing, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
-    /// Counters by class.
+    /// Counts by class.
     pub classes: [ClassPauses; CLASSES],
 }
 
-/// The classes that a host must not send.
+/// Gate of a host: the classes that must not send at present.
 #[derive(Debug)]
 pub struct Gate {
     obedience: Obedience,
@@ -70,7 +70,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Creates a gate; a quantum is 512 bit times at `line`. With `obey_802_3x` a PAUSE frame pauses all classes.
+    /// Creates a gate without pauses. A quantum is 512 bit times at rate `line`. With `obey_802_3x` a PAUSE frame pauses all classes.
     #[must_use]
     pub fn new(line: BitRate, obedience: Obedience, obey_802_3x: bool) -> Gate {
         let pending = match obedience {
@@ -89,46 +89,46 @@ impl Gate {
         }
     }
 
-    /// Obeys pauses of `classes` only; ignores others.
+    /// Makes only `classes` obey pauses; other classes ignore them.
     #[must_use]
     pub fn obeying_classes(mut self, classes: ClassSet) -> Gate {
         self.classes = classes;
         self
     }
 
-    /// Obeys flow lists (OFC). A late host, or one without OFC, treats a list as a pause of its class.
+    /// Makes the gate obey flow lists (OFC). A gate with delay, or without OFC, treats a list as a pause of its class.
     #[must_use]
     pub fn obeying_flows(mut self, line: BitRate) -> Gate {
         self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
         self
     }
 
-    /// Obeys rates (GFC). At a late host, or one without GFC, they have no effect.
+    /// Makes the gate obey rates (GFC). In a gate with delay, or without GFC, rates have no effect.
     #[must_use]
     pub fn obeying_rates(mut self, line: BitRate) -> Gate {
         self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
         self
     }
 
-    /// Returns the rate limit as of the last [`Gate::paused`].
+    /// Returns the rate limit of a class, as of the last [`Gate::paused`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.rates.as_ref()?.rate(class)
     }
 
-    /// Returns the current pause's beginning.
+    /// Returns the beginning of the current pause of a class.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.paused.since(class)
     }
 
-    /// Returns the current pause's expiry.
+    /// Returns the expiry of the current pause of a class.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
         self.paused.until(class)
     }
 
-    /// Charges a frame of `bytes` of layer 1 to the rate limit.
+    /// Charges a sent frame to the rate limit of its class; `bytes` include preamble and gap.
     #[inline]
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(rates) = &mut self.rates {
@@ -136,13 +136,13 @@ impl Gate {
         }
     }
 
-    /// Returns the paused flows if changed since the last call.
+    /// Returns the paused flows if they have changed since the last call.
     pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
         let flows = self.flows.as_mut()?;
         flows.take_change(now).then_some(flows)
     }
 
-    /// Receives a MAC control frame.
+    /// Processes a received MAC control frame.
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8]) {
         match MacControl::parse(header, head) {
             Ok(MacControl::Pfc(pfc)) => {
@@ -190,7 +190,7 @@ impl Gate {
         pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
-    /// Ends all pauses and limits.
+    /// Ends all pauses and rate limits, because the link was lost.
     pub fn link_lost(&mut self, now: Nanos) {
         self.pending.clear();
         let resumed = self.paused.receive(now, ClassSet::ALL, &Default::default());
@@ -203,7 +203,7 @@ impl Gate {
         }
     }
 
-    /// Returns the counters, current pauses included.
+    /// Returns the counts; current pauses count up to `now`.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;
@@ -232,7 +232,7 @@ impl Gate {
         }
     }
 
-    /// Returns true if the frame needs no further processing.
+    /// Obeys a flow list; returns true if the frame needs no further processing.
     fn obey_flows(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
         let Some(flows) = &mut self.flows else { return false };
         match FlowPause::parse(pfc, head) {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn obedient_host_pauses_and_resumes() {
+    fn obedient_gate_pauses_and_resumes() {
         let mut gate = gate(Obedience::Obey);
         receive(&mut gate, 100, &pause(10));
         assert_eq!(gate.next_change(), Nanos(100 + 5120));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn delayed_host_reacts_exactly_later() {
+    fn delayed_gate_reacts_exactly_after_its_delay() {
         let mut gate = gate(Obedience::Late(Nanos(500)));
         receive(&mut gate, 0, &pause(65535));
         receive(&mut gate, 2000, &pause(0));
@@ -348,7 +348,7 @@ mod tests {
 
     // proves: host-pauses
     #[test]
-    fn ignoring_class_keeps_sending_and_counts() {
+    fn class_that_ignores_pauses_sends_and_counts_them() {
         let mut gate = gate(Obedience::Obey).obeying_classes(ClassSet(1 << 4));
         receive(&mut gate, 0, &pause(65535));
         assert_eq!((gate.paused(Nanos(1)), gate.next_change()), (ClassSet::NONE, Nanos::NEVER));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn ignoring_host_counts_pauses() {
+    fn gate_that_ignores_pauses_counts_them() {
         let mut gate = gate(Obedience::Ignore);
         receive(&mut gate, 0, &pause(65535));
         assert_eq!(gate.paused(Nanos(1)), ClassSet::NONE);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn obeyed_802_3x_stops_all_classes() {
+    fn obeyed_802_3x_pause_stops_all_classes() {
         let mut gate = Gate::new(BitRate::from_gbps(1), Obedience::Obey, true);
         receive(&mut gate, 0, &MacControl::Pause(Quanta(10)).encode(MacAddr::default()));
         assert_eq!(gate.paused(Nanos(5119)), ClassSet::ALL);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_pauses_are_counted_only() {
+    fn malformed_pauses_only_count() {
         let mut gate = gate(Obedience::Obey);
         let mut wrong = pause(65535);
         wrong[5] = 2;

@@ -1,15 +1,15 @@
-//! Defaults of hosts.
+//! Default timing of hosts.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// Maximum own delay that a host catches up.
+/// Maximum delay of the host's own making that its streams catch up.
 pub const CATCH_UP: Nanos = Nanos::from_millis(2);
-/// Minimum sleep while there is traffic.
+/// Minimum sleep of a host while there is traffic.
 pub const NAP: Nanos = Nanos::from_micros(50);
 const COMMIT_MIN: Bytes = Bytes(16 * 1024);
 const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 
-/// Returns the bytes that a host hands to the kernel at once.
+/// Returns the maximum number of bytes that a host hands to the kernel ahead.
 #[must_use]
 pub fn commit(line: BitRate) -> Bytes {
     line.bytes_in(COMMIT_TIME).max(COMMIT_MIN)

@@ -45,7 +45,7 @@
 //! loop {
 //!     if now >= pause_at {
 //!         let pause = build(&parse_control("3=1000")?, MacAddr([2, 0, 0, 0, 0, 9]), &Distortion::default());
-//!         gate.receive(now, &Header::parse(&pause).expect("it is a whole frame"), &pause);
+//!         gate.receive(now, &Header::parse(&pause).expect("the frame is invalid"), &pause);
 //!         pause_at = Nanos::NEVER;
 //!     }
 //!     match sender.choose(now, gate.paused(now)) {
@@ -53,7 +53,7 @@
 //!             let mut frame = vec![0; turn.frame_len() as usize];
 //!             sender.send(&turn, now, &mut frame);
 //!             let arrival = now.after(Nanos::from_micros(5));
-//!             let header = Header::parse(&frame).expect("it is a whole frame");
+//!             let header = Header::parse(&frame).expect("the frame is invalid");
 //!             sink.receive(arrival, &header, &frame, turn.frame_len());
 //!         }
 //!         Choice::Wait(until) => now = until.min(gate.next_change()).min(pause_at),

@@ -1,4 +1,4 @@
-//! Rate limiter of a stream: a QCN reaction point, its pace, and a record of its rate.
+//! Rate limiter of a stream: a QCN reaction point, the pacing of frames, and samples of the rate over time.
 
 use serde::{Deserialize, Serialize};
 use xoff_flow_control::congestion::{ReactionPoint, ReactionSettings};
@@ -8,7 +8,7 @@ use crate::pacer::Pacer;
 use crate::values;
 
 const SAMPLE_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Beyond this, every second sample is dropped and the interval doubles.
+/// Maximum number of samples. Beyond it, every second sample is dropped and the interval doubles.
 const SAMPLES_MAX: usize = 2048;
 
 /// Rate limiter of a stream.
@@ -25,27 +25,27 @@ pub struct Limiter {
     next_sample: Nanos,
 }
 
-/// Sample of a rate limit.
+/// Sample of a rate limiter's rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateSample {
-    /// Nanoseconds since the host began.
+    /// Time of the sample, in nanoseconds since the host began.
     pub at_ns: u64,
-    /// Current rate in Mb/s of layer 1.
+    /// Current rate in Mb/s on the line (with preamble and gap).
     pub mbps: f64,
-    /// Target rate in Mb/s of layer 1.
+    /// Target rate in Mb/s on the line (with preamble and gap).
     pub target_mbps: f64,
 }
 
 /// Report of a rate limiter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimiterReport {
-    /// CNMs received.
+    /// Number of CNMs received.
     pub cnms: u64,
     /// Quantized feedback of the last CNM, 0 to 63.
     pub feedback_last: u8,
-    /// Mean feedback; 0 without any.
+    /// Mean quantized feedback of all CNMs; 0 without any.
     pub feedback_mean: f64,
-    /// Samples over time.
+    /// Samples of the rates over time.
     pub rates: Vec<RateSample>,
 }
 
@@ -66,21 +66,21 @@ impl Limiter {
         }
     }
 
-    /// Returns when the next frame may be sent.
+    /// Returns the time from which the next frame may be sent.
     #[inline]
     #[must_use]
     pub const fn free_at(&self) -> Nanos {
         self.pace.free_at()
     }
 
-    /// Returns true if the limit is below the line's rate.
+    /// Returns true if the rate limit is below the line's rate.
     #[inline]
     #[must_use]
     pub fn is_limiting(&self) -> bool {
         self.point.next_deadline() != Nanos::NEVER
     }
 
-    /// Charges a frame that could have left at `earliest`.
+    /// Charges a sent frame that could have left at `earliest`.
     #[inline]
     pub fn sent(&mut self, earliest: Nanos, bytes: Bytes) {
         self.pace.occupy(earliest, bytes);
@@ -88,7 +88,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Lowers the rate for a CNM.
+    /// Lowers the rate because a CNM with this feedback arrived.
     pub fn notified(&mut self, now: Nanos, feedback: u8) {
         self.cnms += 1;
         self.feedback_last = feedback;
@@ -97,7 +97,7 @@ impl Limiter {
         self.pace.set_rate(self.point.rate());
     }
 
-    /// Advances to `now`; takes a due sample.
+    /// Advances the limiter to `now`, and takes a sample if due.
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.point.next_deadline() {
             self.point.advance(now);
@@ -108,13 +108,13 @@ impl Limiter {
         }
     }
 
-    /// Returns when [`Limiter::advance`] is due.
+    /// Returns when [`Limiter::advance`] must be called next.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         self.point.next_deadline().min(self.next_sample)
     }
 
-    /// Reports the limiter.
+    /// Returns the report of the limiter.
     #[must_use]
     pub fn report(&self) -> LimiterReport {
         LimiterReport {
@@ -144,19 +144,21 @@ impl Limiter {
     }
 }
 
-/// Parses a reaction point such as `ai=1M,hai=10M,time=15ms`; missing parameters are the standard's.
+/// Parses settings of a reaction point, such as `ai=1M,hai=10M,time=15ms`. Missing parameters have the standard's values.
 ///
 /// # Errors
 /// Describes the allowed values.
 pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
     const KEYS: &str =
-        "gd (a divisor), recovery (cycles), bytes, time, ai, hai, min (rates), jitter (percent), seed";
+        "gd (divisor), recovery (cycles), bytes, time, ai, hai, min (rates), jitter (percent), seed";
     let mut settings = ReactionSettings::STANDARD;
     for part in text.split(',').filter(|part| !part.is_empty()) {
-        let (key, value) = part.split_once('=').ok_or_else(|| format!("KEY=VALUE of {KEYS}"))?;
+        let (key, value) = part
+            .split_once('=')
+            .ok_or_else(|| format!("`{part}` does not have the form KEY=VALUE; valid keys: {KEYS}"))?;
         let number = |low: u32, high: u32| {
             let number = value.parse().ok().filter(|number| (low..=high).contains(number));
-            number.ok_or_else(|| format!("{key}: a number from {low} to {high}"))
+            number.ok_or_else(|| format!("{key}=`{value}`: the value must be a number from {low} to {high}"))
         };
         match key {
             "gd" => settings.decrease_divisor = number(1, 1_000_000)?,
@@ -172,7 +174,7 @@ pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
         }
     }
     if settings.cycle_bytes == Bytes::ZERO || settings.cycle_time < Nanos::from_micros(10) {
-        return Err("a cycle has at least a byte, or 10us".into());
+        return Err("bytes or time is too small; a cycle needs at least 1 byte and 10us".into());
     }
     Ok(settings)
 }
@@ -193,13 +195,17 @@ mod tests {
         limiter.notified(Nanos(0), 64);
         limiter.sent(Nanos(0), Bytes(1_250));
         assert!(limiter.is_limiting());
-        assert!((29_000..30_000).contains(&limiter.free_at().0), "{:?}: half the rate", limiter.free_at());
+        assert!(
+            (29_000..30_000).contains(&limiter.free_at().0),
+            "next frame at {:?}: the rate is not half",
+            limiter.free_at()
+        );
         limiter.advance(Nanos::from_secs(10));
         assert!(!limiter.is_limiting());
     }
 
     #[test]
-    fn limiter_report_is_bounded() {
+    fn limiter_report_has_bounded_number_of_samples() {
         let mut limiter = Limiter::new(&ReactionSettings::STANDARD, 0, LINE, Nanos(0));
         limiter.notified(Nanos(0), 10);
         limiter.notified(Nanos(0), 20);
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn limiter_defaults_match_standard() {
+    fn reaction_point_defaults_match_standard() {
         assert_eq!(parse_reaction(""), Ok(ReactionSettings::STANDARD));
         let given =
             parse_reaction("gd=64,recovery=3,bytes=15KB,time=5ms,ai=1M,hai=2M,min=3M,jitter=0,seed=9")

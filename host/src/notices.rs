@@ -1,5 +1,5 @@
-//! Receipt of CNMs. Malformed ones slow down no stream and are counted by reason; a limited number of others is kept
-//! unparsed.
+//! Receipt of CNMs. Malformed CNMs slow down no stream and are counted by reason. A limited number of well-formed ones is kept as
+//! received.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use xoff_wire::cnm::LEN_MAX;
 use xoff_wire::units::{MacAddr, Nanos};
 use xoff_wire::{Cnm, CnmError, Header};
 
-/// Counters and captures of CNMs.
+/// Counts and copies of received CNMs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notices {
     received: u64,
@@ -20,7 +20,7 @@ pub struct Notices {
 /// A CNM as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedCnm {
-    /// Time of receipt, on the clock of all reports.
+    /// Time of receipt, on the clock that all reports use.
     pub at: Nanos,
     bytes: [u8; LEN_MAX],
     len: usize,
@@ -41,41 +41,41 @@ impl CapturedCnm {
     }
 }
 
-/// Report of CNMs.
+/// Report of received CNMs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CnmReport {
     /// Well-formed CNMs.
     pub received: u64,
-    /// Well-formed CNMs for no limited stream here.
+    /// Well-formed CNMs for a stream that does not exist or has no rate limiter.
     pub unknown: u64,
-    /// Malformed CNMs, by reason.
+    /// Malformed CNMs, by reason of refusal.
     pub refused: BTreeMap<String, u64>,
-    /// First 4096 well-formed CNMs, in the order of receipt.
+    /// The first 4096 well-formed CNMs, in the order of receipt.
     #[serde(skip)]
     pub captured: Vec<CapturedCnm>,
 }
 
-/// 500 KB at a host with rate limiters.
+/// Maximum number of copies: 500 KB at a host with rate limiters.
 const CAPTURED_MAX: usize = 4096;
 
-/// Number of a rate limiter, and its feedback.
+/// Number of a rate limiter, and the quantized feedback for it.
 pub type Notice = (u16, u8);
 
 impl Notices {
-    /// Creates counters. Without `limiters` no CNM is kept.
+    /// Creates empty counts. Without `limiters`, no CNM is kept.
     #[must_use]
     pub fn new(limiters: bool) -> Notices {
         let room = if limiters { CAPTURED_MAX } else { 0 };
         Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
     }
 
-    /// Receives a CNM; returns its rate limiter and feedback.
+    /// Processes a received CNM; returns the rate limiter that it addresses, and its feedback.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         let cnm = self.read(now, address, header, head)?;
         header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
     }
 
-    /// Receives a CNM; returns it if well-formed and for this host.
+    /// Processes a received CNM; returns it if it is well-formed and for this host.
     pub fn read(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Cnm> {
         if header.dst != address && !header.dst.is_group() {
             return None;
@@ -95,24 +95,24 @@ impl Notices {
         }
     }
 
-    /// Returns the well-formed CNMs.
+    /// Returns the number of well-formed CNMs.
     #[must_use]
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns the malformed CNMs, by [`CnmError::index`].
+    /// Returns the numbers of malformed CNMs, by [`CnmError::index`].
     #[must_use]
     pub const fn refused(&self) -> &[u64; CnmError::COUNT] {
         &self.refused
     }
 
-    /// Counts the last CNM as one for no stream here.
+    /// Counts the last CNM as one for no stream of this host.
     pub fn note_unknown(&mut self) {
         self.unknown += 1;
     }
 
-    /// Reports counters and captures.
+    /// Returns the report of counts and copies.
     #[must_use]
     pub fn report(&self) -> CnmReport {
         let refused = CnmError::ALL.iter().map(|reason| (reason.name().into(), self.refused[reason.index()]));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_valid_cnm_slows_stream() {
+    fn only_well_formed_cnm_for_this_host_slows_its_stream() {
         let mut notices = Notices::new(true);
         let mut take =
             |bytes: &[u8]| notices.receive(Nanos(9), ADDRESS, &Header::parse(bytes).unwrap(), bytes);
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(refused, [("group_address".into(), 1), ("truncated".into(), 1)]);
     }
     #[test]
-    fn captured_cnms_are_bounded() {
+    fn number_of_kept_cnms_is_bounded() {
         let bytes = cnm(ADDRESS, Some(CnTag(5)));
         for (limiters, kept) in [(true, CAPTURED_MAX), (false, 0)] {
             let mut notices = Notices::new(limiters);

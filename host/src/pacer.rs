@@ -1,4 +1,7 @@
-//! Paces frames to the rate of a virtual line; fractions of a nanosecond carry over.
+//! Paces frames to the rate of a virtual line. Fractions of a nanosecond carry over.
+//!
+//! The sender supplies the earliest time at which a frame could have started. So a late sender catches up, but an idle line saves no
+//! credit.
 //!
 //! The sender supplies the earliest time at which the frame could have started. So a late sender catches up, but an
 //! idle line saves no credit.
@@ -9,7 +12,7 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 pub struct Pacer {
     rate: BitRate,
     free_at: Nanos,
-    /// Time beyond `free_at`, in nanoseconds / `rate`.
+    /// Fraction of a nanosecond beyond `free_at`: `fraction` / `rate`.
     fraction: u64,
 }
 
@@ -31,13 +34,13 @@ impl Pacer {
         }
     }
 
-    /// Occupies the line with `bytes` of layer 1, not before `earliest`.
+    /// Occupies the line with a frame of `bytes` (with preamble and gap), from `earliest` on or when the line is free.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {
         if earliest > self.free_at {
             (self.free_at, self.fraction) = (earliest, 0);
         }
-        // Cannot overflow: a frame is at most 9 KB.
+        // The product cannot overflow: a frame has at most 9 KB.
         let rate = self.rate.bits_per_second();
         let time = bytes.0 * 8 * 1_000_000_000 + self.fraction;
         self.free_at = self.free_at.after(Nanos(time / rate));
@@ -50,14 +53,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pacer_fractions_add_up() {
+    fn pacer_adds_fractions_of_nanoseconds() {
         let mut pacer = Pacer::new(BitRate::from_gbps(10), Nanos(100));
         (0..10).for_each(|_| pacer.occupy(Nanos::ZERO, Bytes(84))); // 67.2 ns each
         assert_eq!(pacer.free_at(), Nanos(100 + 672));
     }
 
     #[test]
-    fn late_pacer_catches_up_idle_does_not() {
+    fn late_pacer_catches_up_idle_pacer_does_not() {
         let mut late = Pacer::new(BitRate::from_gbps(1), Nanos(0));
         (0..5).for_each(|_| late.occupy(Nanos(0), Bytes(125)));
         assert_eq!(late.free_at(), Nanos(5000));

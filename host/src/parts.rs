@@ -7,12 +7,12 @@ use crate::sender::Sender;
 use crate::sink::Sink;
 use crate::stream::Stream;
 
-/// The parts of a live or simulated host that a report covers.
+/// Parts of a live or simulated host from which its report is made.
 #[derive(Debug)]
 #[allow(missing_docs)] // the types say it
 pub struct HostParts<'host> {
     pub address: MacAddr,
-    /// Number of the host in its frames.
+    /// Number that identifies the host in its frames.
     pub id: u16,
     pub line: BitRate,
     /// Configured streams.
@@ -24,7 +24,7 @@ pub struct HostParts<'host> {
 }
 
 impl HostParts<'_> {
-    /// Reports the run. A live host adds its device and the device's losses.
+    /// Returns the report of the run. A live host adds its device and that device's losses.
     #[must_use]
     pub fn report(&self, begin: Nanos, now: Nanos) -> HostReport {
         let sent = self.sender.sent().zip(self.streams).zip(self.sender.limiters()).enumerate();

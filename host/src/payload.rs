@@ -26,11 +26,11 @@ use pnet_packet::vlan::{ClassOfService, MutableVlanPacket};
 use xoff_wire::units::{Class, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey, Header, Tci, cn_tag};
 
-/// Bytes without a flow.
+/// Length in bytes of a [`Stamp`] without flow.
 pub const STAMP_LEN: usize = 18;
-/// Bytes of a [`FlowStamp`].
+/// Length in bytes of a [`FlowStamp`].
 pub const FLOW_STAMP_LEN: usize = 18;
-/// Maximum bytes of [`Template::write`].
+/// Maximum number of bytes that [`Template::write`] writes.
 pub const HEAD_MAX: usize = ETHERNET + 2 * TAG + IPV4 + UDP + STAMP_LEN + FLOW_STAMP_LEN;
 const MASK_48: u64 = (1 << 48) - 1;
 
@@ -45,19 +45,19 @@ const FLAG_FLOW: u8 = 0x40;
 /// Header fields of a stream's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Destination station; determines the IPv4 destination.
+    /// MAC address of the destination host; its IPv4 address is derived from this.
     pub dst: MacAddr,
-    /// Next router; `None` if the station is on this network.
+    /// MAC address of the next router; `None` if the destination is on this network.
     pub via: Option<MacAddr>,
-    /// Source address.
+    /// Source MAC address.
     pub src: MacAddr,
-    /// 802.1Q tag.
+    /// 802.1Q tag, if any.
     pub tag: Option<Tci>,
-    /// CN-TAG.
+    /// Congestion notification tag (802.1Qau), if any.
     pub cn_tag: Option<CnTag>,
-    /// Code point, 0..=63.
+    /// DSCP, 0 to 63.
     pub dscp: u8,
-    /// ECN bits, 0..=3: 0 is not capable, 1 and 2 are ECT(1) and ECT(0), 3 is marked.
+    /// ECN bits, 0 to 3: 0 is not capable, 1 and 2 are ECT(1) and ECT(0), 3 is marked.
     pub ecn: u8,
     /// UDP source port.
     pub source_port: u16,
@@ -65,39 +65,39 @@ pub struct Headers {
     pub destination_port: u16,
 }
 
-/// Sender, position and time of a frame.
+/// Stamp in a frame: its sender, position and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Number of the sending host.
     pub sender: u16,
     /// Number of the stream at the sender.
     pub stream: u8,
-    /// Class whose pauses the sender obeys.
+    /// Class whose pauses the sending stream obeys.
     pub class: Class,
-    /// True in an end marker, without data.
+    /// True in an end marker, which carries no data.
     pub end: bool,
-    /// Position from 0; in an end marker the number of data frames. 48 bits.
+    /// Position in the stream from 0, 48 bits; in an end marker, the number of data frames.
     pub sequence: u64,
-    /// Time of sending, 48 bits; in an end marker that of the first frame.
+    /// Time of sending, 48 bits; in an end marker, that of the first frame.
     pub sent: Nanos,
-    /// Flow, if any.
+    /// Flow that the frame belongs to, if any.
     pub flow: Option<FlowStamp>,
 }
 
-/// A flow: bytes that complete together.
+/// Stamp of a flow: a number of bytes that complete together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStamp {
-    /// Number in its stream.
+    /// Number of the flow in its stream.
     pub id: u32,
-    /// UDP payload in bytes.
+    /// UDP payload of the flow in bytes.
     pub bytes: u32,
-    /// Frames of the whole flow.
+    /// Number of frames of the flow.
     pub frames: u32,
-    /// Time at which it could begin, 48 bits.
+    /// Time from which the flow could be sent, 48 bits.
     pub began: Nanos,
 }
 
-/// Returns the time from the 48-bit `then` to `now`; zero if `then` is later, on another machine's clock.
+/// Returns the time from the 48-bit `then` to `now`; zero if `then` is later, which another machine's clock can cause.
 #[must_use]
 pub const fn span_48(now: Nanos, then: Nanos) -> Nanos {
     let span = now.0.wrapping_sub(then.0) & MASK_48;
@@ -110,12 +110,12 @@ pub struct Template {
     head: [u8; HEAD_MAX],
     ip_at: usize,
     stamp_at: usize,
-    /// Sum without total length, for the checksum.
+    /// Checksum over the IP header without its total length.
     ip_sum: u32,
 }
 
 impl Template {
-    /// Builds the headers.
+    /// Prepares the headers.
     #[must_use]
     pub fn new(headers: &Headers) -> Template {
         let tags = usize::from(headers.tag.is_some()) + usize::from(headers.cn_tag.is_some());
@@ -137,20 +137,20 @@ impl Template {
         self.stamp_at + STAMP_LEN + if with_flow { FLOW_STAMP_LEN } else { 0 }
     }
 
-    /// Returns the UDP payload of a frame of `frame_len` bytes (without FCS).
+    /// Returns the UDP payload in bytes of a frame of `frame_len` bytes (without FCS).
     #[must_use]
     pub fn payload_of(&self, frame_len: usize) -> usize {
         frame_len.saturating_sub(self.stamp_at)
     }
 
-    /// Returns a switch's flow key of the frames.
+    /// Returns the key by which a switch identifies the frames' flow.
     #[must_use]
     pub fn flow(&self) -> FlowKey {
-        let header = Header::parse(&self.head).expect("a head of our own making");
+        let header = Header::parse(&self.head).expect("the prepared header is invalid");
         FlowKey::of(&header, &self.head)
     }
 
-    /// Writes the head of a frame of `frame_len` bytes (without FCS), [`Template::len_min`] or more.
+    /// Writes headers and stamp of a frame of `frame_len` bytes (without FCS), at least [`Template::len_min`].
     #[inline]
     pub fn write(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp) {
         frame[..self.stamp_at].copy_from_slice(&self.head[..self.stamp_at]);
@@ -158,7 +158,7 @@ impl Template {
         write_stamp(&mut frame[self.stamp_at..], stamp);
     }
 
-    /// Writes as [`Template::write`], with another UDP source port.
+    /// Writes headers and stamp as [`Template::write`], with another UDP source port.
     #[inline]
     pub fn write_from_port(&self, frame: &mut [u8], frame_len: usize, stamp: &Stamp, source_port: u16) {
         self.write(frame, frame_len, stamp);
@@ -181,14 +181,15 @@ impl Template {
 }
 
 fn write_ethernet(head: &mut [u8], headers: &Headers) {
-    let mut ethernet = MutableEthernetPacket::new(head).expect("the head holds an Ethernet header");
+    let mut ethernet =
+        MutableEthernetPacket::new(head).expect("the head is too short for an Ethernet header");
     ethernet.set_destination(headers.via.unwrap_or(headers.dst).0.into());
     ethernet.set_source(headers.src.0.into());
     let inner = if headers.cn_tag.is_some() { cn_tag::CN_TAG } else { EtherTypes::Ipv4 };
     let mut at = ETHERNET;
     if let Some(tag) = headers.tag {
         ethernet.set_ethertype(EtherTypes::Vlan);
-        let mut vlan = MutableVlanPacket::new(&mut head[at..]).expect("the head holds a tag");
+        let mut vlan = MutableVlanPacket::new(&mut head[at..]).expect("the head is too short for a tag");
         vlan.set_priority_code_point(ClassOfService::new(tag.pcp().get()));
         vlan.set_vlan_identifier(tag.vid());
         vlan.set_ethertype(inner);
@@ -202,15 +203,15 @@ fn write_ethernet(head: &mut [u8], headers: &Headers) {
     }
 }
 
-/// Derives an IPv4 address: 10 and the last three bytes.
+/// Derives the IPv4 address of a host from its MAC address: 10, then the last three bytes.
 #[must_use]
 pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
     Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
 }
 
-/// Omits lengths, the IPv4 checksum, and the UDP checksum, which IPv4 allows.
+/// Leaves lengths and the IPv4 checksum to be filled in. IPv4 allows to omit the UDP checksum.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
-    let mut ip = MutableIpv4Packet::new(head).expect("the head holds an IPv4 header");
+    let mut ip = MutableIpv4Packet::new(head).expect("the head is too short for an IPv4 header");
     ip.set_version(4);
     ip.set_header_length(5);
     ip.set_dscp(headers.dscp);
@@ -219,7 +220,7 @@ fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     ip.set_next_level_protocol(IpNextHeaderProtocols::Udp);
     ip.set_source(ip_address(headers.src));
     ip.set_destination(ip_address(headers.dst));
-    let mut udp = MutableUdpPacket::new(&mut head[IPV4..]).expect("the head holds a UDP header");
+    let mut udp = MutableUdpPacket::new(&mut head[IPV4..]).expect("the head is too short for a UDP header");
     udp.set_source(headers.source_port);
     udp.set_destination(headers.destination_port);
 }
@@ -242,35 +243,35 @@ fn write_stamp(at: &mut [u8], stamp: &Stamp) {
     }
 }
 
-/// A received data frame.
+/// Received data frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Stamp written by the sender.
+    /// Stamp that the sender wrote.
     pub stamp: Stamp,
-    /// Destination address.
+    /// Destination MAC address.
     pub dst: MacAddr,
-    /// Tag at receipt.
+    /// 802.1Q tag at receipt.
     pub tag: Option<Tci>,
     /// DSCP at receipt.
     pub dscp: u8,
-    /// Marked "congestion experienced".
+    /// True if a switch marked the frame as "congestion experienced".
     pub congested: bool,
-    /// UDP payload in bytes.
+    /// UDP payload of the frame in bytes.
     pub payload: usize,
 }
 
-/// Kind of a received frame.
+/// Received frame, by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A data frame.
+    /// Data frame of a stream.
     Data(Arrival),
-    /// A data frame with a wrong length or IPv4 checksum.
+    /// Data frame with a wrong length or IPv4 checksum.
     Corrupt,
-    /// Any other frame.
+    /// Frame that is not data of a stream.
     Other,
 }
 
-/// Parses a frame of `frame_len` bytes (without FCS), given its first [`HEAD_MAX`] bytes.
+/// Parses a received frame of `frame_len` bytes (without FCS), given its first [`HEAD_MAX`] bytes.
 #[inline]
 #[must_use]
 pub fn parse(header: &Header, head: &[u8], frame_len: usize) -> Parsed {
@@ -416,11 +417,11 @@ mod tests {
 
     explore! {
         #[test]
-        fn built_frame_parses_back(headers in headers(), stamp in stamps(), extra in 0..9000_usize) {
+        fn data_frame_parses_to_what_was_built(headers in headers(), stamp in stamps(), extra in 0..9000_usize) {
             let frame_len = Template::new(&headers).len_min(stamp.flow.is_some()) + extra;
             let frame = build(&headers, &stamp, frame_len);
             let Parsed::Data(arrival) = parse(&frame[..frame_len.min(HEAD_MAX)], frame_len) else {
-                panic!("not recognised");
+                panic!("the frame is not data");
             };
             prop_assert_eq!(arrival.stamp, stamp);
             prop_assert_eq!(Header::parse(&frame).unwrap().cn_tag, headers.cn_tag);
@@ -430,34 +431,34 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_frames_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn parsing_arbitrary_frames_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&bytes, bytes.len());
         }
     }
 
     // proves: traffic
     #[test]
-    fn routed_frame_has_router_mac_station_ip() {
+    fn routed_frame_has_router_mac_and_destination_ip() {
         let (headers, stamp) = plain();
         let router = MacAddr([2, 0, 0, 7, 7, 7]);
         let direct = build(&headers, &stamp, 100);
         let routed = build(&Headers { via: Some(router), ..headers }, &stamp, 100);
         assert_eq!(routed[..6], router.0);
-        assert_eq!(routed[6..], direct[6..], "all the rest is as it would be without");
-        let Parsed::Data(arrival) = parse(&routed, 100) else { panic!("a whole frame") };
+        assert_eq!(routed[6..], direct[6..], "a routed frame differs in more than its MAC destination");
+        let Parsed::Data(arrival) = parse(&routed, 100) else { panic!("the frame is not data") };
         assert_eq!((arrival.dst, arrival.stamp), (router, stamp));
         let ip = Ipv4Packet::new(&routed[ETHERNET..]).unwrap();
         assert_eq!(ip.get_destination(), ip_address(headers.dst));
     }
 
     #[test]
-    fn smallest_frame_holds_a_stamp() {
+    fn frame_of_minimum_length_holds_a_stamp() {
         let (headers, _) = plain();
         assert_eq!(Template::new(&headers).len_min(false), 60);
     }
 
     #[test]
-    fn flipped_bit_or_truncation_is_corrupt() {
+    fn frame_with_flipped_bit_or_truncation_is_corrupt() {
         let (headers, stamp) = plain();
         let mut frame = build(&headers, &stamp, 100);
         assert_eq!(parse(&frame, 99), Parsed::Corrupt);
@@ -466,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_frames_are_recognized() {
+    fn frames_of_other_programs_are_not_data() {
         let (headers, stamp) = plain();
         let mut frame = build(&headers, &stamp, 100);
         frame[ETHERNET + IPV4 + UDP] ^= 1; // magic
@@ -474,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn times_wrap_at_48_bits() {
+    fn times_in_stamps_wrap_at_48_bits() {
         assert_eq!(span_48(Nanos(MASK_48 + 11), Nanos(MASK_48 - 9)), Nanos(20));
         assert_eq!(span_48(Nanos(100), Nanos(101)), Nanos(0));
         assert_eq!(span_48(Nanos(101), Nanos(100)), Nanos(1));

@@ -1,29 +1,29 @@
-//! Live totals by class, for displays of progress.
+//! Totals of traffic by class, for displays of progress during a run.
 
 use xoff_flow_control::counter::Counter;
 use xoff_wire::units::{Bytes, CLASSES};
 
-/// Totals of one host, the only writer.
+/// Totals of one host. Only the host's thread writes them; others read.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Data frames sent, by class.
+    /// Data frames sent, by class of their stream.
     pub sent: [Volume; CLASSES],
     /// Data frames received, by the class whose pauses their sender obeys.
     pub received: [Volume; CLASSES],
     pub(super) senders: Box<[(u16, Volume)]>,
-    /// 1 when all streams are complete.
+    /// Flag that is 1 once all streams are complete.
     pub all_sent: Counter,
 }
 
 impl Progress {
-    /// Creates totals that also count by sender, for these senders.
+    /// Creates totals that also count received frames by sender, for senders with these numbers.
     #[must_use]
     pub fn of_senders(numbers: impl IntoIterator<Item = u16>) -> Progress {
         let senders = numbers.into_iter().map(|number| (number, Volume::default()));
         Progress { senders: senders.collect(), ..Progress::default() }
     }
 
-    /// Returns the frames from a sender; `None` if it has no total of its own.
+    /// Returns the frames received from a sender; `None` if the sender has no total of its own.
     #[must_use]
     pub fn received_from(&self, sender: u16) -> Option<&Volume> {
         self.place_of(sender).map(|place| &self.senders[place].1)
@@ -34,17 +34,17 @@ impl Progress {
     }
 }
 
-/// An amount of traffic.
+/// Amount of traffic.
 #[derive(Debug, Default)]
 pub struct Volume {
-    /// Frames.
+    /// Number of frames.
     pub frames: Counter,
-    /// Bytes of layer 1.
+    /// Bytes on the line: with FCS, preamble and gap.
     pub line_bytes: Counter,
 }
 
 impl Volume {
-    /// Counts one frame.
+    /// Counts one frame of `line_bytes`.
     #[inline]
     pub fn add(&self, line_bytes: Bytes) {
         self.frames.add(1);

@@ -12,7 +12,7 @@ pub struct RateGate {
 }
 
 impl RateGate {
-    /// Creates a gate; rates are fractions of `line`.
+    /// Creates a gate without limits. Rates that switches ask for are fractions of `line`.
     #[must_use]
     pub fn new(line: BitRate) -> RateGate {
         RateGate { kept: KeptRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }
@@ -23,7 +23,7 @@ impl RateGate {
         self.keep(now, changed);
     }
 
-    /// Returns the classes whose limit is used up.
+    /// Returns the classes that must wait for their rate limit.
     pub fn slowed(&mut self, now: Nanos) -> ClassSet {
         let over = self.kept.expire(now);
         self.keep(now, over);
@@ -33,7 +33,7 @@ impl RateGate {
         Class::ALL.into_iter().filter(waits).collect()
     }
 
-    /// Returns the limit of `class` as of the last [`RateGate::slowed`].
+    /// Returns the rate limit of `class`, as of the last [`RateGate::slowed`].
     #[must_use]
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.kept.rate(class)
@@ -73,7 +73,7 @@ mod tests {
 
     // proves: gfc
     #[test]
-    fn class_rate_limit_expires_alone() {
+    fn rate_limit_of_a_class_expires_by_itself() {
         let mut gate = RateGate::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         let rates = Rates { time: Quanta(100), ..Rates::default() };
         gate.obey(Nanos(0), &rates.with(C3, RateStep::new(2).unwrap()));
@@ -86,6 +86,6 @@ mod tests {
         assert_eq!(gate.next_change(), Nanos(51_200));
         gate.sent(Nanos(51_199), C3, Bytes(125));
         assert_eq!(gate.slowed(Nanos(51_199)), ClassSet(0b1000));
-        assert_eq!(gate.slowed(Nanos(51_200)), ClassSet::NONE, "the limit has run out");
+        assert_eq!(gate.slowed(Nanos(51_200)), ClassSet::NONE, "a class is limited after expiry");
     }
 }

@@ -24,38 +24,38 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 /// Report of a host's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
-    /// Interface name.
+    /// Name of the host's interface.
     pub device: String,
-    /// Host's address.
+    /// MAC address of the host.
     pub address: String,
-    /// Number of the host in its frames.
+    /// Number that identifies the host in its frames.
     pub sender: u16,
-    /// Rate of the line.
+    /// Rate of the line in Mb/s.
     pub line_mbps: f64,
-    /// Duration of the run.
+    /// Duration of the run in nanoseconds.
     pub elapsed_ns: u64,
-    /// Longest time that the machine kept the host from running.
+    /// Longest time in nanoseconds that the machine kept the host's program from running.
     pub longest_gap_ns: u64,
-    /// Median delay of the host's wakeups.
+    /// Median delay of the program's wakeups in nanoseconds.
     #[serde(default)]
     pub usual_gap_ns: u64,
-    /// Sent streams.
+    /// Streams that the host sent.
     pub sent: Vec<SentStream>,
-    /// Received streams, by sender and stream.
+    /// Streams that the host received, ordered by sender and stream.
     pub received: Vec<ReceivedStream>,
-    /// Pause frames.
+    /// Pause frames that the host received.
     pub pauses: PauseReport,
-    /// Congestion notifications.
+    /// Congestion notifications that the host received.
     pub cnms: CnmReport,
-    /// Frames that belong to no stream here.
+    /// Received frames that belong to no stream.
     pub unsorted: UnsortedReport,
-    /// Losses between wire and host.
+    /// Frames lost between wire and host.
     pub drops: DropReport,
-    /// True if the interface's deletion ended the run.
+    /// True if the run ended because the interface was deleted.
     pub device_gone: bool,
 }
 
-/// Sent frames of a stream.
+/// Counts of a sent stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it; units in the module's text
 pub struct SentStream {
@@ -73,7 +73,7 @@ pub struct SentStream {
     pub qcn: Option<LimiterReport>,
 }
 
-/// Received frames of a stream.
+/// Counts of a received stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it; units in the module's text
 pub struct ReceivedStream {
@@ -88,7 +88,7 @@ pub struct ReceivedStream {
     pub missed_at_start: u64,
     pub duplicated: u64,
     pub reordered: u64,
-    /// Too late to distinguish from repetitions.
+    /// Frames too late to be told from repetitions.
     pub beyond_window: u64,
     pub bytes: u64,
     pub mbps: f64,
@@ -96,34 +96,34 @@ pub struct ReceivedStream {
     pub first_ns: u64,
     pub last_ns: u64,
     pub latency_ns: Distribution,
-    /// Frames by PCP at receipt, or `untagged`.
+    /// Frames by PCP at receipt; untagged frames by `untagged`.
     pub pcp: BTreeMap<String, u64>,
     /// Frames by DSCP at receipt.
     pub dscp: BTreeMap<String, u64>,
-    /// Marked "congestion experienced".
+    /// Frames that switches marked as "congestion experienced".
     pub congested: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flows: Option<FlowReport>,
 }
 
-/// Flows of a stream.
+/// Completion of a stream's flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it
 pub struct FlowReport {
     pub completed: u64,
     pub incomplete: u64,
-    /// Not tracked, because too many were incomplete at once.
+    /// Flows that were not tracked, because too many were incomplete at once.
     pub untracked: u64,
     pub completion_ns: Distribution,
     pub by_size: Vec<FlowBucket>,
 }
 
-/// Flows of a range of sizes.
+/// Flows whose sizes are in one range.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowBucket {
-    /// Exclusive upper limit; absent if there is none.
+    /// Size in bytes below which flows are in the range; absent if there is no limit.
     pub below_bytes: Option<u32>,
-    /// Completion times.
+    /// Completion times of the flows in nanoseconds.
     pub completion_ns: Distribution,
 }
 
@@ -141,24 +141,24 @@ pub struct Distribution {
     pub max: u64,
 }
 
-/// Received pause frames.
+/// Counts of received pause frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PauseReport {
-    /// PFC frames.
+    /// PFC frames received.
     pub pfc_frames: u64,
-    /// PFC frames obeyed as rates (GFC).
+    /// PFC frames with rates that the host obeyed (GFC).
     pub rate_frames: u64,
-    /// PFC frames obeyed as flow lists (OFC).
+    /// PFC frames with a flow list that the host obeyed (OFC).
     pub flow_frames: u64,
-    /// 802.3x PAUSE frames.
+    /// 802.3x PAUSE frames received.
     pub pause_frames: u64,
-    /// MAC control frames that pause nothing, by reason.
+    /// MAC control frames that pause nothing, by reason of refusal.
     pub refused: BTreeMap<String, u64>,
-    /// Pauses by class.
+    /// Pauses of each class.
     pub classes: Vec<ClassPauseReport>,
 }
 
-/// Pause frames for one class.
+/// Pauses of one class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it
 pub struct ClassPauseReport {
@@ -168,35 +168,35 @@ pub struct ClassPauseReport {
     pub paused_ns: u64,
 }
 
-/// Frames that belong to no stream here.
+/// Received frames that belong to no stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UnsortedReport {
-    /// Data to another host.
+    /// Data frames addressed to another host.
     pub foreign: u64,
-    /// Data with a wrong length or IPv4 checksum.
+    /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data of streams beyond the sink's maximum.
+    /// Data frames of streams beyond the maximum number of streams.
     pub untracked: u64,
-    /// Other frames.
+    /// Frames that are not data of a stream.
     pub other: u64,
-    /// Announcements of its address sent by the host.
+    /// Announcements of its own address that the host sent.
     pub announcements_sent: u64,
 }
 
-/// Losses between wire and host.
+/// Frames lost between wire and host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropReport {
-    /// XDP and device counters that increased during the run.
+    /// Increases of XDP and device counters during the run, by counter.
     pub counters: BTreeMap<String, u64>,
-    /// Sum of the losses (without `rx_too_long`); the kernel counts some several times.
+    /// Sum of the losses, without `rx_too_long`. The kernel counts some losses several times.
     pub total: u64,
-    /// Unreadable counters, which may hide losses.
+    /// Counters that could not be read, so that losses may be hidden.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unread: Vec<String>,
 }
 
 impl SentStream {
-    /// Reports a stream.
+    /// Returns the report of a sent stream.
     #[must_use]
     pub fn new(index: usize, stream: &Stream, sent: &Sent) -> SentStream {
         let (frames, last_line) = (sent.frames, sent.line_bytes.0 / sent.frames.max(1));
@@ -262,19 +262,19 @@ fn lost(sent: u64, frames: u64, repeated: u64) -> u64 {
 }
 
 impl ReceivedStream {
-    /// Returns the distinct frames.
+    /// Returns the number of different frames received.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
     }
 
-    /// Returns the last arrival, if all `count` frames arrived.
+    /// Returns the time of the last arrival if all `count` frames arrived.
     #[must_use]
     pub fn completed(&self, count: u64) -> Option<Nanos> {
         (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
     }
 
-    /// Corrects `sent` and `lost` by the sender's number of frames.
+    /// Corrects `sent` and `lost`, given the number of frames that the sender reports.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
@@ -285,21 +285,21 @@ impl ReceivedStream {
         );
     }
 
-    /// Describes losses, repetitions and reordering, if any.
+    /// Describes losses, repetitions and reordering of the stream, if any.
     #[must_use]
     pub fn violation(&self) -> Option<String> {
         let wrong: Vec<String> = [
             ("lost", self.lost),
             ("duplicated", self.duplicated),
             ("reordered", self.reordered),
-            ("beyond the window", self.beyond_window),
+            ("too late to be told from repetitions", self.beyond_window),
             ("sent before this host was ready", self.missed_at_start),
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)
         .map(|(what, count)| format!("{count} {what}"))
         .collect();
-        let unknown = (!self.sent_known).then_some("no end marker came".to_owned());
+        let unknown = (!self.sent_known).then_some("the sender's end marker is missing".to_owned());
         let wrong: Vec<String> = wrong.into_iter().chain(unknown).collect();
         (!wrong.is_empty()).then(|| {
             format!(
@@ -314,8 +314,7 @@ impl ReceivedStream {
 }
 
 impl HostReport {
-    /// Lists the reasons why the run was not lossless in `classes`: nothing received, imperfect or untracked streams,
-    /// drops at the host.
+    /// Lists the reasons why the run was not lossless in `classes`: no traffic, imperfect or untracked streams, drops at the host.
     #[must_use]
     pub fn violations(&self, classes: ClassSet) -> Vec<String> {
         let of_interest =
@@ -323,11 +322,12 @@ impl HostReport {
         let streams: Vec<&ReceivedStream> = self.received.iter().filter(of_interest).collect();
         let mut violations: Vec<String> = streams.iter().filter_map(|stream| stream.violation()).collect();
         if streams.is_empty() {
-            violations.push("nothing was received".to_owned());
+            violations.push("no data was received".to_owned());
         }
         if self.unsorted.untracked > 0 {
             let frames = self.unsorted.untracked;
-            violations.push(format!("{frames} frames of more streams than a host tells apart"));
+            violations
+                .push(format!("{frames} frames belong to streams beyond the maximum that a host can track"));
         }
         if self.drops.total > 0 {
             violations.push(format!(
@@ -336,7 +336,9 @@ impl HostReport {
                 listed(&self.drops.counters)
             ));
         }
-        violations.extend(self.drops.unread.iter().map(|unread| format!("not proved at the host: {unread}")));
+        violations.extend(
+            self.drops.unread.iter().map(|unread| format!("losses at the host are not excluded: {unread}")),
+        );
         violations
     }
 }
@@ -346,7 +348,7 @@ pub(crate) fn listed(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// Corrects receivers' reports by senders', and adds streams that never arrived.
+/// Corrects receivers' reports by the senders' reports, and adds streams of which nothing arrived.
 pub fn settle(reports: &mut [HostReport]) {
     let sent: Vec<(u16, SentStream)> = reports
         .iter()
@@ -431,7 +433,7 @@ impl From<&PauseCounts> for PauseReport {
 }
 
 impl UnsortedReport {
-    /// Converts a sink's counters.
+    /// Converts the counts of a sink.
     #[must_use]
     pub fn new(unsorted: Unsorted, announcements_sent: u64) -> UnsortedReport {
         let Unsorted { foreign, corrupt, untracked, other } = unsorted;
@@ -453,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn settling_finds_missing_tails_and_streams() {
+    fn settling_reports_finds_lost_tails_and_streams() {
         let mut reports = [host(1, "a"), host(2, "b"), host(3, "c")];
         reports[0].sent = vec![sent(0, "b", 10), sent(1, "b", 5), sent(2, "c", 0)];
         let came = ReceivedStream {
@@ -475,15 +477,15 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn stream_is_complete_with_all_frames() {
+    fn stream_is_complete_when_all_frames_arrived() {
         let of = |frames, duplicated| ReceivedStream { frames, duplicated, last_ns: 7, ..Default::default() };
         let completed = [of(10, 0), of(9, 0), of(10, 1), of(11, 1), of(0, 0)].map(|of| of.completed(10));
         assert_eq!(completed, [Some(Nanos(7)), None, None, Some(Nanos(7)), None]);
-        assert_eq!(of(0, 0).completed(0), None, "nothing came, so it came at no time");
+        assert_eq!(of(0, 0).completed(0), None, "an empty stream has a completion time");
     }
 
     #[test]
-    fn lossless_needs_all_frames_once_in_order() {
+    fn lossless_run_needs_each_frame_once_in_order() {
         let good = ReceivedStream { class: 3, sent: 5, sent_known: true, frames: 5, ..Default::default() };
         assert_eq!(good.violation(), None);
         for bad in [
@@ -496,24 +498,27 @@ mod tests {
             assert!(bad.violation().is_some(), "{bad:?}");
             let report = HostReport { received: vec![good.clone(), bad], ..host(1, "a") };
             assert_eq!(report.violations(ClassSet(1 << 3)).len(), 1);
-            assert_eq!(report.violations(ClassSet(1 << 4)), ["nothing was received"]);
+            assert_eq!(report.violations(ClassSet(1 << 4)), ["no data was received"]);
         }
     }
 
     // proves: verdict
     #[test]
-    fn host_drops_are_not_lossless() {
+    fn run_with_drops_at_the_host_is_not_lossless() {
         let good = ReceivedStream { sent_known: true, ..Default::default() };
         let drops = DropReport { total: 1, ..Default::default() };
         let report = HostReport { received: vec![good.clone()], drops, ..host(1, "a") };
         assert_eq!(report.violations(ClassSet::ALL).len(), 1);
         let drops = DropReport { unread: vec!["its drop counters".to_owned()], ..Default::default() };
         let report = HostReport { received: vec![good], drops, ..host(1, "a") };
-        assert_eq!(report.violations(ClassSet::ALL), ["not proved at the host: its drop counters"]);
+        assert_eq!(
+            report.violations(ClassSet::ALL),
+            ["losses at the host are not excluded: its drop counters"]
+        );
     }
 
     #[test]
-    fn untracked_frames_are_not_lossless() {
+    fn run_with_untracked_streams_is_not_lossless() {
         let good = ReceivedStream { sent_known: true, ..Default::default() };
         let unsorted = UnsortedReport { untracked: 1, ..Default::default() };
         let report = HostReport { received: vec![good], unsorted, ..host(1, "a") };
@@ -521,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn report_json_round_trips() {
+    fn report_read_from_its_json_is_equal() {
         let mut report = host(1, "a");
         report.sent = vec![sent(0, "b", 3)];
         report.received = vec![ReceivedStream::default()];

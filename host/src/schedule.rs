@@ -8,7 +8,7 @@ const FLOWS_ACTIVE_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// A frame has been due since this time.
+    /// A frame is due since this time.
     Since(Nanos),
     /// No frame is due before this time.
     At(Nanos),
@@ -29,7 +29,7 @@ pub struct Schedule {
     end: Nanos,
     frame_len: u32,
     catch_up: Nanos,
-    /// Frames (or flows) still to send.
+    /// Frames that remain to be sent; in a stream of flows, flows.
     left: u64,
     pattern: State,
 }
@@ -107,7 +107,7 @@ impl Schedule {
         if due <= now { Due::Since(due) } else { Due::At(due) }
     }
 
-    /// Returns the next frame; valid only after [`Due::Since`].
+    /// Returns the next frame. Call it only after [`Due::Since`].
     #[inline]
     #[must_use]
     pub fn next_frame(&self) -> NextFrame {
@@ -153,7 +153,8 @@ impl State {
     }
 }
 
-/// Returns the first time in an on-phase; if that is now, the time since when a frame has been due.
+/// Returns the earliest time at which a frame may be sent within an on-phase. If that is not later than `now`, the frame is due since
+/// then.
 fn due_on_off(start: Nanos, earliest: Nanos, now: Nanos, on: Nanos, off: Nanos) -> Nanos {
     let candidate = earliest.max(now);
     let into = candidate.since(start).0 % (on.0 + off.0);
@@ -164,9 +165,9 @@ fn due_on_off(start: Nanos, earliest: Nanos, now: Nanos, on: Nanos, off: Nanos) 
 impl Flows {
     fn new(stream: &Stream, template: &Template, start: Nanos) -> Flows {
         let Pattern::Flows { sizes, seed } = &stream.pattern else {
-            unreachable!("only made for streams of flows");
+            unreachable!("the stream has no flows");
         };
-        let fits = |len: usize| u32::try_from(len).expect("frames are short");
+        let fits = |len: usize| u32::try_from(len).expect("frame length exceeds 32 bits");
         let (frame_len, len_min) = (stream.frame_len(), fits(template.len_min(true)));
         let payload_max = fits(template.payload_of(frame_len as usize));
         let on_line = |bytes: u32| {
@@ -257,7 +258,7 @@ mod tests {
         })
     }
 
-    /// Returns a stream whose frames take 1 us of a gigabit line.
+    /// Returns a stream whose frames take 1 us on a line of 1 Gb/s.
     fn microsecond_frames(pattern: Pattern) -> Stream {
         Stream { size: 105, rate: Some(BitRate::from_gbps(1)), pattern, ..Stream::default() }
     }
@@ -266,7 +267,7 @@ mod tests {
         Schedule::new(stream, &template(), Nanos::from_secs(1), Nanos::from_micros(10))
     }
 
-    /// Returns the microseconds at which frames leave.
+    /// Returns the times at which frames leave, in microseconds.
     fn run(schedule: &mut Schedule, until_us: u64) -> Vec<u64> {
         let start = Nanos::from_secs(1);
         let (mut now, mut sent) = (start, Vec::new());
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn constant_pattern_is_even_and_ends() {
+    fn constant_pattern_spaces_frames_evenly_until_count() {
         let stream = microsecond_frames(Pattern::Constant);
         assert_eq!(run(&mut schedule(&stream), 4), [0, 1, 2, 3]);
         let counted = Stream { count: Some(2), ..stream.clone() };
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn late_stream_catches_up_within_bounds() {
+    fn late_stream_catches_up_at_most_its_limit() {
         let mut schedule = schedule(&microsecond_frames(Pattern::Constant));
         let now = Nanos::from_secs(2);
         let mut burst = 0;
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn on_off_pattern_pauses_when_off() {
+    fn on_off_pattern_sends_only_in_on_phases() {
         let (on, off) = (Nanos::from_micros(2), Nanos::from_micros(3));
         let stream = microsecond_frames(Pattern::OnOff { on, off });
         assert_eq!(run(&mut schedule(&stream), 12), [0, 1, 5, 6, 10, 11]);
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn incast_bursts_align_to_clock() {
+    fn incast_pattern_begins_bursts_at_multiples_of_interval() {
         let pattern = Pattern::Incast { burst: Bytes(211), every: Nanos::from_micros(10) };
         let mut stream = microsecond_frames(pattern);
         for (start, expected) in [(0, vec![0, 1, 2, 10, 11, 12]), (4, vec![10, 11, 12])] {
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_send_all_bytes_alternating() {
+    fn flow_pattern_serves_flows_alternately_to_last_byte() {
         let sizes = FlowSizes::parse("100 20\n10000 100").unwrap();
         let stream = Stream {
             pattern: Pattern::Flows { sizes, seed: 3 },
@@ -358,6 +359,6 @@ mod tests {
         }
         let load = flows.values().map(|(flow, ..)| u64::from(flow.bytes)).sum::<u64>() * 8000
             / now.since(Nanos::from_secs(1)).0;
-        assert!((850..=1050).contains(&load), "{load} Mb/s of payload offered at 1 Gb/s");
+        assert!((850..=1050).contains(&load), "a stream of 1 Gb/s offers {load} Mb/s of payload");
     }
 }

@@ -1,4 +1,9 @@
-//! The sending half of a host: chooses and writes the next frame.
+//! Sending half of a host: chooses and writes the next frame.
+//!
+//! Streams with a configured rate come first, in the order of their waiting times. Other streams share the line round robin. After a
+//! pause, a stream catches up its own rate within bounds, but no credit of the line was saved.
+//!
+//! A completed stream sends end markers in its class, from which sinks compute losses.
 //!
 //! Streams with a rate of their own come first, the longest waiting one before the others. The rest share the line
 //! round robin. After a pause, a stream catches up its own rate within bounds, but finds no saved credit of the line.
@@ -18,24 +23,24 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 use xoff_wire::{CnTag, FlowKey};
 
-/// End markers of a stream; several, because some may be lost.
+/// Number of end markers of a stream; several, because some may be lost.
 pub const END_MARKERS: u8 = 3;
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
-/// First dynamic port; stream 0 and flow 0 use it.
+/// Source port of stream 0 and flow 0: the first dynamic port.
 const PORT_BASE: u16 = 49152;
 
-/// Next action of a sender.
+/// What a sender does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Send this frame.
     Send(Turn),
-    /// Wait until then, or until pauses change.
+    /// Wait until this time, or until pauses change.
     Wait(Nanos),
-    /// All streams are complete.
+    /// Stop, since all streams are complete.
     Done,
 }
 
-/// Next frame of a stream.
+/// Next frame of a stream, chosen but not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     stream: usize,
@@ -45,7 +50,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Returns the length in bytes, without FCS.
+    /// Returns the length of the frame in bytes, without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.frame.len
@@ -55,34 +60,34 @@ impl Turn {
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderSettings {
-    /// Host's address.
+    /// MAC address of the host.
     pub address: MacAddr,
-    /// Number of the host in its frames.
+    /// Number that identifies the host in its frames.
     pub id: u16,
-    /// Line rate.
+    /// Bit rate of the line.
     pub line: BitRate,
-    /// Maximum own delay that a stream catches up.
+    /// Maximum delay of the host's own making that streams catch up.
     pub catch_up: Nanos,
-    /// End markers per stream.
+    /// Number of end markers per stream.
     pub end_markers: u8,
-    /// Rate limiters, with CN-TAGs on all streams.
+    /// Settings of rate limiters. With them, all streams have a limiter and a CN-TAG.
     pub qcn: Option<ReactionSettings>,
 }
 
-/// Counters of a stream's sent frames.
+/// Counts of a stream's sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Data frames.
+    /// Number of data frames.
     pub frames: u64,
     /// Bytes of data frames, with FCS.
     pub bytes: Bytes,
-    /// Bytes of layer 1 of data frames.
+    /// Bytes of data frames on the line: with FCS, preamble and gap.
     pub line_bytes: Bytes,
-    /// First data frame.
+    /// Time of the first data frame.
     pub first: Nanos,
-    /// Last data frame.
+    /// Time of the last data frame.
     pub last: Nanos,
-    /// End markers.
+    /// Number of end markers.
     pub end_markers: u8,
 }
 
@@ -96,7 +101,7 @@ pub struct Sender {
     progress: Arc<Progress>,
 }
 
-/// Order of service, lowest first: rated streams by waiting time, then round robin.
+/// Order in which streams are served, lowest first: streams with a rate by waiting time, then round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Rated(Nanos),
@@ -110,12 +115,12 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// A switch's key of the frames. Flows with source ports of their own cannot be paused singly.
+    /// Key by which a switch identifies the frames' flow. Flows with source ports of their own cannot be paused one by one.
     flow: FlowKey,
     held: bool,
-    /// Paused when it last had a frame due.
+    /// True if the stream was paused when it last had a frame due.
     is_blocked: bool,
-    /// End of the last pause.
+    /// Time at which the last pause ended.
     let_go: Nanos,
     end_markers: u8,
     next_marker: Option<Nanos>,
@@ -123,7 +128,7 @@ struct Outgoing {
 }
 
 impl Sender {
-    /// Creates a sender that begins at `now`.
+    /// Creates a sender whose streams begin at `now`.
     #[must_use]
     pub fn new(streams: &[Stream], settings: SenderSettings, now: Nanos, progress: Arc<Progress>) -> Sender {
         let outgoing = |(index, stream)| Outgoing::new(index, stream, &settings, now);
@@ -136,7 +141,7 @@ impl Sender {
         }
     }
 
-    /// Chooses the next frame, without the classes `paused`.
+    /// Chooses the next frame, from streams whose class is not in `paused`.
     #[inline]
     pub fn choose(&mut self, now: Nanos, paused: ClassSet) -> Choice {
         if self.line.free_at() > now {
@@ -175,13 +180,13 @@ impl Sender {
         }
     }
 
-    /// Returns the class of the chosen frame.
+    /// Returns the class of a chosen frame.
     #[must_use]
     pub fn class(&self, turn: &Turn) -> Class {
         self.streams[turn.stream].class
     }
 
-    /// Writes the head of the chosen frame and counts it.
+    /// Writes the head of a chosen frame into `frame`, and counts it as sent.
     #[inline]
     pub fn send(&mut self, turn: &Turn, now: Nanos, frame: &mut [u8]) {
         let stream = &mut self.streams[turn.stream];
@@ -202,7 +207,7 @@ impl Sender {
         }
     }
 
-    /// Advances the rate limiters to `now`.
+    /// Advances all rate limiters to `now`.
     pub fn advance(&mut self, now: Nanos) {
         self.streams
             .iter_mut()
@@ -210,38 +215,38 @@ impl Sender {
             .for_each(|limiter| limiter.advance(now));
     }
 
-    /// Returns when [`Sender::advance`] is due.
+    /// Returns when [`Sender::advance`] must be called next.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let limiters = self.streams.iter().filter_map(|stream| stream.limiter.as_ref());
         limiters.map(Limiter::next_deadline).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Passes a CNM to the stream with this CN-TAG; returns false if there is none.
+    /// Passes a CNM to the stream with this CN-TAG; returns false if no stream has it.
     pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
         let stream = self.streams.get_mut(usize::from(rpid));
         let limiter = stream.and_then(|stream| stream.limiter.as_mut());
         limiter.map(|limiter| limiter.notified(now, feedback)).is_some()
     }
 
-    /// Reports the rate limiters.
+    /// Yields the report of each stream's rate limiter.
     pub fn limiters(&self) -> impl Iterator<Item = Option<LimiterReport>> {
         self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
 
-    /// Pauses the streams whose flow satisfies `holds`, and resumes others.
+    /// Pauses the streams for whose flow `holds` returns true, and resumes all others.
     pub fn hold_flows(&mut self, holds: impl Fn(Class, &FlowKey) -> bool) {
         for stream in &mut self.streams {
             stream.held = holds(stream.class, &stream.flow);
         }
     }
 
-    /// Ends all streams; only end markers follow.
+    /// Ends all streams: only end markers are sent from now on.
     pub fn stop(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.schedule.stop());
     }
 
-    /// Returns the counters by stream.
+    /// Yields the counts of each stream.
     pub fn sent(&self) -> impl Iterator<Item = &Sent> {
         self.streams.iter().map(|stream| &stream.sent)
     }
@@ -304,7 +309,7 @@ impl Outgoing {
     fn turn(&self, stream: usize, since: Nanos) -> Turn {
         let end = self.next_marker.is_some();
         let frame = if end {
-            let len = u32::try_from(self.template.len_min(false)).expect("frames are short");
+            let len = u32::try_from(self.template.len_min(false)).expect("frame length exceeds 32 bits");
             NextFrame { len, flow: None }
         } else {
             self.schedule.next_frame()
@@ -391,7 +396,7 @@ mod tests {
                     sender.send(&turn, now, &mut frame);
                     let header = Header::parse(&frame).unwrap();
                     let Parsed::Data(arrival) = parse(&header, &frame, turn.frame_len() as usize) else {
-                        panic!("not a data frame")
+                        panic!("the sender wrote a frame that is not data")
                     };
                     let (stamp, began) = (arrival.stamp, sender.sent().nth(turn.stream).unwrap().first);
                     assert_eq!((stamp.sender, stamp.sent), (7, if stamp.end { began } else { now }));
@@ -403,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn sender_never_exceeds_line_rate() {
+    fn sender_never_exceeds_rate_of_line() {
         let mut sender = sender(&["size=105"]); // 1 us of a gigabit
         let mut sent = 0;
         for micro in 0..1000 {
@@ -413,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn late_host_catches_up_within_bounds() {
+    fn late_sender_catches_up_at_most_its_limit() {
         let mut sender = sender(&["size=105"]);
         let (sent, next) = drain(&mut sender, at(1000), ClassSet::NONE);
         assert_eq!(sent.len(), 21);
@@ -421,10 +426,10 @@ mod tests {
     }
 
     #[test]
-    fn notified_stream_yields_line_to_other() {
+    fn stream_slowed_by_cnms_yields_line_to_others() {
         let qcn = ReactionSettings { decrease_divisor: 64, decrease_percent_max: 50, ..Default::default() };
         let mut sender = sender_with(&["size=105", "size=105"], Some(qcn));
-        assert!(!sender.notified(T0, 2, 63), "there is no such stream");
+        assert!(!sender.notified(T0, 2, 63), "a CNM for a missing stream was accepted");
         for _ in 0..2 {
             assert!(sender.notified(T0, 1, 63)); // half, then half of that: 250 Mb/s
         }
@@ -439,7 +444,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn paused_class_does_not_catch_up() {
+    fn class_does_not_catch_up_its_pause() {
         let mut sender = sender(&["class=3,size=105,rate=line", "class=4,size=105,start=1s"]);
         let c3 = ClassSet(1 << 3);
         for micro in 0..100 {
@@ -451,7 +456,7 @@ mod tests {
 
     // proves: sim-hosts
     #[test]
-    fn sleep_in_pause_saves_no_credit() {
+    fn sleep_during_a_pause_saves_no_credit() {
         let c3 = ClassSet(1 << 3);
         for flow in [false, true] {
             let mut sender = sender(&["class=3,size=105"]);
@@ -464,17 +469,21 @@ mod tests {
             assert_eq!(drain(&mut sender, at(1), none).1, Choice::Wait(Nanos::NEVER));
             let again = paused(&mut sender, false);
             let (sent, next) = drain(&mut sender, at(1_000), again);
-            assert_eq!((sent.len(), next), (1, Choice::Wait(at(1_001))), "the line was not its");
+            assert_eq!(
+                (sent.len(), next),
+                (1, Choice::Wait(at(1_001))),
+                "frames of a stream whose pause has ended"
+            );
             assert_eq!(
                 drain(&mut sender, at(1_010), again).0.len(),
                 10,
-                "and what it then misses it makes up for"
+                "frames that the stream catches up after the pause"
             );
         }
     }
 
     #[test]
-    fn pause_leaves_other_class_its_rate() {
+    fn pause_of_a_class_leaves_other_class_its_rate() {
         let mut sender = sender(&["class=3,size=105", "class=4,size=105,rate=500M"]);
         let both: Vec<_> = (0..8).flat_map(|micro| drain(&mut sender, at(micro), ClassSet::NONE).0).collect();
         assert_eq!(both, [1, 0, 1, 0, 1, 0, 1, 0]);
@@ -491,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_end_markers_carry_length() {
+    fn end_markers_carry_number_of_frames_of_stream() {
         let mut sender = sender(&["size=105,count=2"]);
         let mut sent = Vec::new();
         let mut now = T0;
@@ -509,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn stopped_sender_reports_frames_sent() {
+    fn stopped_sender_sends_end_markers_with_frames_sent() {
         let mut sender = sender(&["size=105", "size=105,start=1s"]);
         drain(&mut sender, T0, ClassSet::NONE);
         sender.stop();

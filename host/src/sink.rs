@@ -1,4 +1,10 @@
-//! The receiving half of a host: amount, order, latency and priorities of each stream.
+//! Receiving half of a host: counts amount, order, latency and priorities of each stream.
+//!
+//! After a stream's first frame nothing is allocated.
+//!
+//! Frames sent before the sink was ready are missed at the start, not lost. The sink knows how long it had been ready at the first
+//! arrival. The end marker tells how long the sender had been sending when it sent that frame. Each duration comes from one clock. If the
+//! sender's is longer, the frames before the lowest received one were missed.
 //!
 //! After a stream's first frame nothing is allocated.
 //!
@@ -19,7 +25,7 @@ use xoff_wire::units::{Bytes, CLASSES, Class, MacAddr, Nanos};
 
 const STREAMS_MAX: usize = 1024;
 const FLOWS_MAX: usize = 4096;
-/// Exclusive upper limits in bytes of the reported flow sizes.
+/// Sizes in bytes that divide flows into ranges for reports; each is an exclusive upper limit.
 pub const FLOW_BUCKETS: [u32; 4] = [10_000, 100_000, 1_000_000, u32::MAX];
 
 const LATENCY_MAX: u64 = 100 * 1_000_000_000;
@@ -38,65 +44,65 @@ pub struct Sink {
     progress: Arc<Progress>,
 }
 
-/// Frames that belong to no stream here.
+/// Received frames that belong to no stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsorted {
-    /// Data to another host (flooded).
+    /// Data frames flooded to this host, but addressed to another.
     pub foreign: u64,
-    /// Data with a wrong length or IPv4 checksum.
+    /// Data frames with a wrong length or IPv4 checksum.
     pub corrupt: u64,
-    /// Data of streams beyond the sink's maximum.
+    /// Data frames of streams beyond the sink's maximum number of streams.
     pub untracked: u64,
-    /// Other frames.
+    /// Frames that are not data of a stream.
     pub other: u64,
 }
 
-/// Received frames of a stream.
+/// Counts of a received stream.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Number of the sender.
+    /// Number of the sending host.
     pub sender: u16,
     /// Number of the stream at its sender.
     pub stream: u8,
     /// Class whose pauses the sender obeys.
     pub class: Class,
     progress_place: Option<usize>,
-    /// Data frames, with repetitions.
+    /// Number of data frames, repetitions included.
     pub frames: u64,
     /// Bytes of data frames, with FCS.
     pub bytes: Bytes,
-    /// Bytes of layer 1 of data frames.
+    /// Bytes of data frames on the line: with FCS, preamble and gap.
     pub line_bytes: Bytes,
-    /// UDP payload, without repetitions.
+    /// UDP payload in bytes, without repetitions.
     pub payload: Bytes,
-    /// Sequence numbers.
+    /// Received sequence numbers.
     pub tracker: Tracker,
     lowest: u64,
-    /// Time of sending of the first received frame.
+    /// Sending time of the first received frame.
     first_sent: Nanos,
-    /// Time of sending of the first frame, from an end marker.
+    /// Sending time of the stream's first frame, known from an end marker.
     began: Option<Nanos>,
     /// Time from the sink's start to the first arrival.
     watched: Nanos,
-    /// Frames sent, from an end marker.
+    /// Number of frames sent, known from an end marker.
     pub total: Option<u64>,
-    /// First arrival.
+    /// Time of the first arrival.
     pub first: Nanos,
-    /// Bytes of layer 1 of the first frame, which precedes the measured time.
+    /// Bytes of the first frame on the line: measured rates exclude it.
     pub first_line_bytes: Bytes,
-    /// First frame's payload.
+    /// UDP payload of the first frame.
     pub first_payload: Bytes,
-    /// Last arrival.
+    /// Time of the last arrival.
     pub last: Nanos,
-    /// Latencies in nanoseconds.
+    /// Latencies of frames in nanoseconds.
     pub latency: Histogram<u64>,
-    /// Frames by PCP; the last element counts untagged ones.
+    /// Number of frames by PCP; the last element counts untagged frames.
     pub pcp: [u64; CLASSES + 1],
-    /// Frames by DSCP.
+    /// Number of frames by DSCP.
     pub dscp: [u64; 64],
-    /// Marked "congestion experienced".
+    /// Number of frames that switches marked as "congestion experienced".
     pub congested: u64,
-    /// Flows, if any.
+    /// Flows of the stream, if it has flows.
     pub flows: Option<Box<FlowsReceived>>,
 }
 
@@ -104,14 +110,14 @@ pub struct Incoming {
 #[derive(Debug)]
 pub struct FlowsReceived {
     incomplete: HashMap<u32, u32>,
-    /// Untracked, because too many were incomplete when they began.
+    /// Flows that are not tracked, because too many were incomplete when they began.
     refused: Tracker,
-    /// Completion times in nanoseconds, by [`FLOW_BUCKETS`].
+    /// Completion times in nanoseconds, for each range of [`FLOW_BUCKETS`].
     pub times: [Histogram<u64>; FLOW_BUCKETS.len()],
 }
 
 impl Sink {
-    /// Creates a sink that receives from `ready` on; `promiscuous` accepts frames to any address.
+    /// Creates a sink that receives from `ready` on. With `promiscuous` it accepts frames to any address.
     #[must_use]
     pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
@@ -126,7 +132,7 @@ impl Sink {
         }
     }
 
-    /// Receives a frame of `frame_len` bytes (without FCS); returns true if it was data for this host.
+    /// Processes a received frame of `frame_len` bytes (without FCS); returns true if it is data for this host.
     #[inline]
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8], frame_len: u32) -> bool {
         match parse(header, head, frame_len as usize) {
@@ -142,13 +148,13 @@ impl Sink {
         }
     }
 
-    /// Returns the streams in the order of their first frames.
+    /// Returns the received streams in the order of their first frames.
     #[must_use]
     pub fn streams(&self) -> &[Incoming] {
         &self.streams
     }
 
-    /// Returns the frames that belong to no stream.
+    /// Returns the counts of frames that belong to no stream.
     #[must_use]
     pub const fn unsorted(&self) -> Unsorted {
         self.unsorted
@@ -255,26 +261,26 @@ impl Incoming {
         }
     }
 
-    /// Returns the frames that were sent at least.
+    /// Returns the minimum number of frames that the sender has sent.
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
     }
 
-    /// Returns the frames missed at the start.
+    /// Returns the number of frames that were sent before the sink was ready.
     #[must_use]
     pub fn missed_at_start(&self) -> u64 {
         let had_begun = |began| span_48(self.first_sent, began) > self.watched;
         if self.frames > 0 && self.began.is_some_and(had_begun) { self.lowest } else { 0 }
     }
 
-    /// Returns the rate of layer 1 from the first arrival to the last, in b/s.
+    /// Returns the rate on the line (with preambles and gaps) from the first arrival to the last, in b/s.
     #[must_use]
     pub fn line_rate(&self) -> f64 {
         rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))
     }
 
-    /// Returns the UDP payload rate without repetitions, from the first arrival to the last, in b/s.
+    /// Returns the rate of UDP payload without repetitions from the first arrival to the last, in b/s.
     #[must_use]
     pub fn payload_rate(&self) -> f64 {
         rate(self.payload.saturating_sub(self.first_payload), self.last.since(self.first))
@@ -307,32 +313,32 @@ impl FlowsReceived {
         }
     }
 
-    /// Excludes flows with missed first frames, which would never complete.
+    /// Refuses flows whose first frames were missed, since they would never complete.
     fn has_room_for(&self, flow: &FlowStamp) -> bool {
         self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
     }
 
-    /// Returns the flows not tracked, because too many were incomplete at once.
+    /// Returns the number of flows not tracked, because too many were incomplete at once.
     #[must_use]
     pub const fn untracked(&self) -> u64 {
         self.refused.distinct()
     }
 
-    /// Returns the flows with missing frames.
+    /// Returns the number of flows with missing frames.
     #[must_use]
     pub fn incomplete(&self) -> usize {
         self.incomplete.len()
     }
 }
 
-/// Returns bits per second; 0 for an empty span.
+/// Returns the rate of `bytes` in `span` in bits per second; 0 for an empty span.
 #[must_use]
 pub fn rate(bytes: Bytes, span: Nanos) -> f64 {
     if span == Nanos::ZERO { 0.0 } else { bytes.0 as f64 * 8e9 / span.0 as f64 }
 }
 
 fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX, LATENCY_DIGITS).expect("the bounds are constants that fit")
+    Histogram::new_with_bounds(1, LATENCY_MAX, LATENCY_DIGITS).expect("the histogram's bounds are invalid")
 }
 
 #[cfg(test)]
@@ -377,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_duplicates_and_reordering_are_counted() {
+    fn sink_counts_losses_duplicates_and_reordering() {
         let mut sink = sink(false);
         for (now, sequence) in [(2000, 0), (3000, 3), (4000, 1), (5000, 1)] {
             assert!(receive(&mut sink, now, ADDRESS, &stamp(sequence)));
@@ -393,20 +399,24 @@ mod tests {
         assert!(stream.latency.equivalent(stream.latency.min(), 1000));
         assert!(stream.latency.equivalent(stream.latency.max(), 4000));
         assert_eq!(stream.payload, Bytes(3 * (101 - 42)));
-        assert!((stream.line_rate() - 1e9).abs() < 1.0, "3 x 125 bytes in 3 us");
-        assert!((stream.payload_rate() - 2.0 * 59.0 * 8e9 / 3000.0).abs() < 1.0, "2 x 59 bytes in 3 us");
+        assert!((stream.line_rate() - 1e9).abs() < 1.0, "line rate of 3 x 125 bytes in 3 us");
+        assert!(
+            (stream.payload_rate() - 2.0 * 59.0 * 8e9 / 3000.0).abs() < 1.0,
+            "payload rate of 2 x 59 bytes in 3 us"
+        );
     }
 
     // proves: traffic
     #[test]
-    fn frames_before_sink_start_are_missed() {
-        // Clock offset 1000. Frame 5 is sent at 4000, and arrives when the sink has been ready for `watched`.
+    fn frames_sent_before_sink_start_count_as_missed() {
+        // The sender's clock is ahead by an offset of 1000 ns. Frame 5 is sent at 4000 ns, and arrives when the sink has been ready for
+        // `watched`.
         for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
             let ready = Nanos(50_000);
             let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());
             let first = Stamp { sent: Nanos(4000), ..stamp(sequence) };
             receive(&mut sink, ready.0 + watched, ADDRESS, &first);
-            assert_eq!(sink.streams()[0].missed_at_start(), 0, "no start of the stream was announced");
+            assert_eq!(sink.streams()[0].missed_at_start(), 0, "frames count as missed before an end marker");
             receive(&mut sink, ready.0 + 20_000, ADDRESS, &Stamp { end: true, ..stamp(8) });
             assert_eq!(sink.streams()[0].missed_at_start(), missed, "{watched}");
         }
@@ -426,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn promiscuous_sink_accepts_all_frames() {
+    fn promiscuous_sink_accepts_frames_to_other_hosts() {
         let other = MacAddr([2, 0, 0, 0, 0, 3]);
         let mut plain = sink(false);
         assert!(receive(&mut plain, 0, MacAddr::BROADCAST, &stamp(0)));
@@ -436,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_completes_in_any_order() {
+    fn flow_completes_when_all_frames_arrived_in_any_order() {
         let mut sink = sink(false);
         let flow = |id, frames, bytes| Some(FlowStamp { id, bytes, frames, began: Nanos(500) });
         let frames = [
@@ -453,15 +463,14 @@ mod tests {
         assert_eq!(
             (flows.times[0].len(), flows.times[1].len()),
             (1, 1),
-            "bracketed at 10 KB; repeats count once"
+            "number of completed flows below and above 10 KB"
         );
         assert!(flows.times[0].equivalent(flows.times[0].max(), 503));
         assert!(flows.times[1].equivalent(flows.times[1].max(), 501));
     }
 
-    /// A refused flow is counted once, and not entered at a later frame.
     #[test]
-    fn flows_beyond_table_are_refused_once() {
+    fn flow_beyond_maximum_counts_once_and_stays_untracked() {
         let flow = |id| FlowStamp { id, bytes: 300, frames: 3, began: Nanos(500) };
         let mut flows = FlowsReceived::default();
         let most = u32::try_from(FLOWS_MAX).unwrap();
@@ -475,14 +484,14 @@ mod tests {
         assert_eq!(
             (flows.incomplete(), flows.untracked()),
             (FLOWS_MAX - 1, 1),
-            "there is room, but it began before"
+            "a flow is tracked although its first frame was refused"
         );
         flows.receive(Nanos(1004), &flow(most + 1));
         assert_eq!((flows.incomplete(), flows.untracked()), (FLOWS_MAX, 1));
     }
 
     #[test]
-    fn streams_beyond_table_are_counted() {
+    fn streams_beyond_maximum_are_counted() {
         let mut sink = sink(false);
         for sender in 0..=1024_u16 {
             receive(&mut sink, 0, ADDRESS, &Stamp { sender, ..stamp(0) });

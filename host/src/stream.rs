@@ -1,4 +1,6 @@
-//! The load of one sender to one destination in one class:
+//! Streams of frames from one sender to one destination in one class, and their command line:
+//!
+//! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`
 //!
 //! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`
 
@@ -10,7 +12,7 @@ use xoff_config::file::{FileKind, WRITTEN_MAX, read_text};
 use xoff_wire::Tci;
 use xoff_wire::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
 
-/// Maximum streams of a sender, numbered by one byte.
+/// Maximum number of streams of a sender: frames carry the number in one byte.
 pub const STREAMS_MAX: usize = 256;
 
 const SIZE_MIN: u32 = 64;
@@ -18,38 +20,38 @@ const SIZE_MAX: u32 = 9018;
 const TAG_LEN: u32 = 4;
 const FLOW_SIZE_MIN: u32 = 128;
 
-/// A stream of frames.
+/// Stream of frames to one destination in one class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// Class whose pauses it obeys.
+    /// Class whose pauses the stream obeys.
     pub class: Class,
-    /// 802.1Q tag.
+    /// 802.1Q tag of the frames, if any.
     pub tag: Option<Tci>,
     /// Differentiated services code point.
     pub dscp: u8,
     /// ECN bits: 0 is not capable, 1 and 2 are ECT(1) and ECT(0).
     pub ecn: u8,
-    /// Destination station.
+    /// MAC address of the destination host.
     pub dst: MacAddr,
-    /// Next router; `None` if the destination is on this network.
+    /// MAC address of the next router; `None` if the destination is on this network.
     pub via: Option<MacAddr>,
-    /// Source; `None` is the host's.
+    /// Source MAC address; `None` for that of the host.
     pub src: Option<MacAddr>,
-    /// UDP source port; `None` is 49152 + the stream's number, and a port per flow.
+    /// UDP source port; `None` for 49152 + the stream's number, and a port for each flow.
     pub source_port: Option<u16>,
     /// UDP destination port.
     pub destination_port: u16,
-    /// Frame size in bytes with FCS (RFC 2544): 64..=9018, and four more with a tag. With flows the maximum.
+    /// Frame size in bytes with FCS (RFC 2544): 64 to 9018, and four more with a tag. With flows, the maximum size.
     pub size: u32,
-    /// Load on layer 1 (FCS, preamble and gap included); `None` is the line's rate.
+    /// Rate on the line (with FCS, preamble and gap); `None` for that of the line.
     pub rate: Option<BitRate>,
-    /// Maximum frames (or flows).
+    /// Maximum number of frames; in a stream of flows, of flows.
     pub count: Option<u64>,
-    /// Maximum duration.
+    /// Maximum duration of the stream.
     pub duration: Option<Nanos>,
-    /// Delay after the host's start.
+    /// Delay between the host's start and the stream's.
     pub start: Nanos,
-    /// Distribution of frames over time.
+    /// Distribution of the frames over time.
     pub pattern: Pattern,
 }
 
@@ -59,25 +61,25 @@ pub enum Pattern {
     /// Evenly spaced frames at the stream's rate.
     #[default]
     Constant,
-    /// Evenly spaced frames during `on` of every `on + off`.
+    /// Evenly spaced frames during `on`, then silence during `off`, repeatedly.
     OnOff {
-        /// Sending time.
+        /// Duration of the sending phase.
         on: Nanos,
-        /// Silence.
+        /// Duration of the silent phase.
         off: Nanos,
     },
-    /// Bursts at every multiple of `every` on the machine's clock, common to all its hosts.
+    /// Bursts at each multiple of `every` on the machine's clock, so that all its hosts send at once.
     Incast {
-        /// Bytes with FCS, rounded up to whole frames.
+        /// Bytes of a burst with FCS, rounded up to whole frames.
         burst: Bytes,
-        /// Interval.
+        /// Interval between the starts of bursts.
         every: Nanos,
     },
-    /// Flows that arrive at random with the stream's rate as mean load; up to 256 at once, round robin.
+    /// Flows that arrive at random, with the stream's rate as mean load. Up to 256 flows are served at once, round robin.
     Flows {
-        /// Distribution of sizes.
+        /// Distribution of flow sizes.
         sizes: FlowSizes,
-        /// Seed of sizes and arrivals.
+        /// Seed of flow sizes and arrivals.
         seed: u64,
     },
 }
@@ -105,14 +107,14 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// Returns the length in bytes without FCS.
+    /// Returns the frame length in bytes without FCS.
     #[must_use]
     pub const fn frame_len(&self) -> u32 {
         self.size - FCS
     }
 }
 
-/// Errors of a command line, one per line.
+/// Errors in the streams of a command line, displayed one per line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StreamErrors(Vec<String>);
 
@@ -124,7 +126,7 @@ impl fmt::Display for StreamErrors {
 
 impl std::error::Error for StreamErrors {}
 
-/// Parses streams of a command line.
+/// Parses the streams of a command line.
 ///
 /// # Errors
 /// Returns all errors of all streams, with the allowed values.
@@ -138,33 +140,33 @@ pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamEr
         }
     }
     if texts.len() > STREAMS_MAX {
-        errors.push(format!("{} streams: a host sends at most {STREAMS_MAX}", texts.len()));
+        errors.push(format!("{} streams are given; a host sends at most {STREAMS_MAX}", texts.len()));
     }
     if errors.is_empty() { Ok(streams) } else { Err(StreamErrors(errors)) }
 }
 
 const KEYS: &[(&str, &str, &str)] = &[
-    ("dst", "an address, or broadcast", ""),
-    ("via", "the address of a router, to which frames go instead", "none"),
-    ("class", "0 to 7", "0"),
-    ("pcp", "0 to 7, written into a tag", "the class, where vlan is given"),
-    ("vlan", "0 to 4094, written into a tag", "0, where pcp is given"),
-    ("dscp", "0 to 63", "class x 8"),
-    ("ecn", "0 (not capable), 1 or 2 (ECT: marks are counted where it arrives)", "0"),
-    ("src", "an address", "the host's"),
-    ("sport", "a UDP port", "49152 + the stream's number"),
-    ("dport", "a UDP port", "9"),
-    ("size", "64 to 9018 bytes with FCS", "1518"),
-    ("rate", "bits per second, or line", "line"),
-    ("count", "frames", "no end"),
-    ("duration", "a time", "no end"),
-    ("start", "a time", "0s"),
-    ("on", "a time, with off", "always"),
-    ("off", "a time, with on", "never"),
-    ("burst", "an amount (64KB), with every", "none"),
-    ("every", "a time, with burst", "none"),
-    ("flows", "edu1, edu2 or a file; needs rate", "none"),
-    ("seed", "a number, with flows", "1"),
+    ("dst", "MAC address of the receiving host, or broadcast", ""),
+    ("via", "MAC address of the router to which frames are sent", "none"),
+    ("class", "class 0 to 7 whose pauses the stream obeys", "0"),
+    ("pcp", "priority 0 to 7 of the VLAN tag", "the class, if vlan is given"),
+    ("vlan", "VLAN 0 to 4094 of the tag", "0, if pcp is given"),
+    ("dscp", "DSCP 0 to 63", "class x 8"),
+    ("ecn", "ECN bits: 0 (not capable), 1 or 2 (ECT; the receiver counts marks)", "0"),
+    ("src", "source MAC address", "that of the host"),
+    ("sport", "UDP source port", "49152 + the stream's number"),
+    ("dport", "UDP destination port", "9"),
+    ("size", "frame size with FCS, 64 to 9018 bytes", "1518"),
+    ("rate", "bits per second on the line, or line for its full rate", "line"),
+    ("count", "number of frames (or flows)", "no limit"),
+    ("duration", "duration of the stream", "no limit"),
+    ("start", "delay after the start of the host", "0s"),
+    ("on", "duration of sending phases; needs off", "always"),
+    ("off", "duration of silent phases; needs on", "never"),
+    ("burst", "size of bursts, such as 64KB; needs every", "none"),
+    ("every", "interval of bursts; needs burst", "none"),
+    ("flows", "flow sizes: edu1, edu2 or a file; needs rate", "none"),
+    ("seed", "seed of random flows; needs flows", "1"),
 ];
 
 struct Fields<'a> {
@@ -177,7 +179,7 @@ impl<'a> Fields<'a> {
         let mut fields = Fields { pairs: Vec::new(), errors: Vec::new() };
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let Some((key, value)) = part.split_once('=') else {
-                fields.errors.push(format!("`{part}` is not of the form key=value"));
+                fields.errors.push(format!("`{part}` does not have the form key=value"));
                 continue;
             };
             if !KEYS.iter().any(|valid| valid.0 == key) {
@@ -207,7 +209,7 @@ impl<'a> Fields<'a> {
                 .parse()
                 .ok()
                 .filter(|number| (low..=high).contains(number))
-                .ok_or_else(|| format!("a number from {low} to {high}"))
+                .ok_or_else(|| format!("the value must be a number from {low} to {high}"))
         })
     }
 
@@ -222,13 +224,17 @@ impl<'a> Fields<'a> {
     fn span(&mut self, key: &str) -> Option<Nanos> {
         self.take(key, |value| {
             values::duration(value).and_then(|span| {
-                if span == Nanos::ZERO { Err("longer than nothing".to_owned()) } else { Ok(span) }
+                if span == Nanos::ZERO {
+                    Err("the duration must be longer than zero".to_owned())
+                } else {
+                    Ok(span)
+                }
             })
         })
     }
 }
 
-/// Lists the keys and values for `--help`.
+/// Lists all keys of a stream with their values, for `--help`.
 #[must_use]
 pub fn keys_help() -> String {
     let default = |default: &str| match default {
@@ -265,15 +271,18 @@ fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
     };
     if !fields.has("dst") {
         fields.errors.push(
-            "`dst` is missing: dst=ADDRESS, as the host that is to receive it says with \"ready\", or dst=broadcast for all hosts"
+            "`dst` is missing; give dst=ADDRESS (the receiving host prints it with \"ready\"), or dst=broadcast for all hosts"
                 .to_owned(),
         );
     }
     if stream.via.is_some() && stream.dst.is_group() && fields.has("dst") {
-        fields.errors.push("`via` leads to one station, and `dst` is several, or all".to_owned());
+        fields.errors.push(
+            "`via` cannot be combined with a broadcast or multicast `dst`; give the address of one host"
+                .to_owned(),
+        );
     }
     if matches!(stream.pattern, Pattern::Flows { .. }) && stream.rate.is_none() {
-        fields.errors.push("flows need a rate: the mean load that they are to offer".to_owned());
+        fields.errors.push("flows need a rate; give the mean load, such as rate=1G".to_owned());
     }
     if fields.errors.is_empty() { Ok(stream) } else { Err(fields.errors) }
 }
@@ -284,7 +293,7 @@ fn destination(text: &str) -> Result<MacAddr, String> {
 
 fn router(text: &str) -> Result<MacAddr, String> {
     let address = values::mac(text).ok().filter(|address| !address.is_group());
-    address.ok_or_else(|| "a router has an address of one station, such as 02:00:00:00:00:01".to_owned())
+    address.ok_or_else(|| "a router needs a unicast address, such as 02:00:00:00:00:01".to_owned())
 }
 
 fn read_tag(fields: &mut Fields<'_>, class: Class) -> Option<Tci> {
@@ -310,15 +319,17 @@ fn read_pattern(fields: &mut Fields<'_>) -> Pattern {
         let here = pair.iter().filter(|key| fields.has(key)).count();
         given += here.min(1);
         if here == 1 {
-            fields.errors.push(format!("{} and {} belong together", pair[0], pair[1]));
+            fields.errors.push(format!("{} and {} must be given together", pair[0], pair[1]));
         }
     }
     given += usize::from(fields.has("flows"));
     if given > 1 {
-        fields.errors.push("one pattern only: on and off, burst and every, or flows".to_owned());
+        fields
+            .errors
+            .push("several patterns are given; choose one: on and off, burst and every, or flows".to_owned());
     }
     if fields.has("seed") && !fields.has("flows") {
-        fields.errors.push("seed belongs to flows".to_owned());
+        fields.errors.push("seed is given without flows; remove it, or give flows".to_owned());
     }
     match (on.zip(off), burst.zip(every), sizes) {
         (Some((on, off)), _, _) => Pattern::OnOff { on, off },
@@ -329,7 +340,7 @@ fn read_pattern(fields: &mut Fields<'_>) -> Pattern {
 }
 
 const FLOW_SIZES: FileKind = FileKind {
-    name: "the sizes of flows",
+    name: "list of flow sizes",
     help: "`flows` is edu1, edu2 or the path of a list of sizes and cumulative percents",
     bytes_max: WRITTEN_MAX,
 };
@@ -338,8 +349,9 @@ fn read_flow_sizes(name: &str) -> Result<FlowSizes, String> {
     if let Some(sizes) = FlowSizes::named(name) {
         return Ok(sizes);
     }
-    let text = read_text(name.as_ref(), FLOW_SIZES)
-        .map_err(|error| format!("neither edu1, edu2 nor a readable file: {}", error.why))?;
+    let text = read_text(name.as_ref(), FLOW_SIZES).map_err(|error| {
+        format!("flows must be edu1, edu2 or a readable file; the file cannot be read: {}", error.why)
+    })?;
     FlowSizes::parse(&text).map_err(|error| error.to_string())
 }
 
@@ -365,25 +377,27 @@ mod tests {
     }
 
     #[test]
-    fn stream_defaults_are_class_0_line_rate() {
+    fn stream_defaults_to_class_0_at_line_rate() {
         assert_eq!(one(""), Stream::default());
     }
 
     // proves: traffic
     #[test]
-    fn stream_needs_a_destination() {
+    fn stream_without_destination_is_refused() {
         for text in ["", "class=3,rate=1G"] {
             let StreamErrors(errors) = parse_streams(&[text]).unwrap_err();
             assert!(errors.len() == 1 && errors[0].contains("dst=broadcast"), "{errors:?}");
         }
         assert_eq!(one("dst=broadcast").dst, MacAddr::BROADCAST);
-        assert!(keys_help().contains("  dst       an address, or broadcast (required)\n"));
-        assert!(keys_help().contains("  size      64 to 9018 bytes with FCS [default: 1518]\n"));
+        assert!(
+            keys_help().contains("  dst       MAC address of the receiving host, or broadcast (required)\n")
+        );
+        assert!(keys_help().contains("  size      frame size with FCS, 64 to 9018 bytes [default: 1518]\n"));
     }
 
     // proves: traffic
     #[test]
-    fn stream_accepts_all_keys() {
+    fn stream_with_all_keys_is_parsed() {
         let stream = one(
             "class=3,dscp=26,ecn=2,pcp=4,vlan=7,dst=02:00:00:00:00:02,via=02:00:00:00:00:03,src=02:00:00:00:00:01,\
              sport=1000,dport=2000,size=68,rate=200M,count=1000,duration=2s,start=5ms,on=1ms,off=9ms",
@@ -410,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn class_sets_default_dscp_and_pcp() {
+    fn class_determines_default_dscp_and_pcp() {
         let stream = one("class=5,vlan=10");
         assert_eq!((stream.dscp, stream.tag), (40, Some(tag(5, 10))));
         assert_eq!(one("class=5").tag, None);
@@ -430,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn all_stream_errors_are_reported() {
+    fn all_errors_of_all_streams_are_reported() {
         let errors = errors("class=8,rate=fast,sise=9,size=63,class,dst=1,on=1ms");
         let text = errors.join("\n");
         assert_eq!(errors.len(), 7, "{text}");
@@ -441,7 +455,7 @@ mod tests {
             "from 64 to 9018",
             "`class` is not",
             "dst=`1`",
-            "belong together",
+            "must be given together",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
@@ -449,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_sizes_have_exact_bounds() {
+    fn frame_size_bounds_are_exact() {
         for (text, fits) in [
             ("size=63", false),
             ("size=64", true),
@@ -468,7 +482,7 @@ mod tests {
 
     // proves: traffic
     #[test]
-    fn router_is_a_single_station() {
+    fn router_needs_a_unicast_address() {
         let of = |via: &str| parse_streams(&[format!("dst=02:00:00:00:00:02,via={via}")]);
         for (via, is_one) in [
             ("00:00:00:00:00:01", true),
@@ -482,9 +496,10 @@ mod tests {
             assert_eq!(of(via).is_ok(), is_one, "{via}");
         }
         let StreamErrors(messages) = of("01:00:5e:00:00:01").unwrap_err();
-        let one = "stream 0: via=`01:00:5e:00:00:01`: a router has an address of one station, such as 02:00:00:00:00:01";
+        let one =
+            "stream 0: via=`01:00:5e:00:00:01`: a router needs a unicast address, such as 02:00:00:00:00:01";
         assert_eq!(messages, [one]);
-        assert_eq!(errors("via=broadcast").len(), 1, "and nothing of a `dst` beside it");
+        assert_eq!(errors("via=broadcast").len(), 1, "number of errors without `dst`");
     }
 
     // proves: traffic

@@ -1,4 +1,4 @@
-//! A host's report as text.
+//! Report of a host as text.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use crate::report::{Distribution, HostReport, ReceivedStream, listed};
 
-/// Displays a report as tables.
+/// Report of a host that displays as tables.
 #[derive(Debug)]
 pub struct Readable<'a>(pub &'a HostReport);
 
@@ -146,7 +146,7 @@ fn write_pauses(f: &mut Formatter<'_>, report: &HostReport) -> fmt::Result {
     if refused + report.pauses.pause_frames > 0 {
         writeln!(
             f,
-            "MAC control that paused nothing: {} PAUSE (802.3x), refused: {}",
+            "MAC control frames without effect: {} PAUSE (802.3x), refused: {}",
             report.pauses.pause_frames,
             listed(&report.pauses.refused)
         )?;
@@ -159,7 +159,7 @@ fn write_rest(f: &mut Formatter<'_>, report: &HostReport) -> fmt::Result {
     if rest.foreign + rest.corrupt + rest.untracked + rest.other > 0 {
         writeln!(
             f,
-            "not counted above: {} to other hosts, {} corrupt, {} of too many streams, {} of other kinds",
+            "further received frames: {} to other hosts, {} corrupt, {} of streams beyond the maximum, {} of other kinds",
             rest.foreign, rest.corrupt, rest.untracked, rest.other
         )?;
     }
@@ -176,7 +176,7 @@ mod tests {
     use crate::report::{ClassPauseReport, SentStream};
 
     #[test]
-    fn table_shows_key_results() {
+    fn table_of_report_shows_key_results() {
         let mut report = HostReport { device: "eth0".to_owned(), sender: 7, ..HostReport::default() };
         report.sent = vec![SentStream { frames: 1234, ..SentStream::default() }];
         report.received = vec![ReceivedStream { lost: 56, frames: 789, ..ReceivedStream::default() }];

@@ -4,10 +4,10 @@
 //! * A frame more than a window below the highest number is counted separately ([`Tracker::beyond_window`]): it may be
 //!   new or repeated.
 
-/// Bits of the bitmap.
+/// Number of bits in the bitmap.
 pub const WINDOW: u64 = 1 << 16;
 
-/// Received sequence numbers of a stream.
+/// Sequence numbers that were received of a stream.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     arrived: Box<[u64]>,
@@ -20,7 +20,7 @@ pub struct Tracker {
 
 impl Default for Tracker {
     fn default() -> Tracker {
-        let words = usize::try_from(WINDOW / 64).expect("a few kilobytes");
+        let words = usize::try_from(WINDOW / 64).expect("the bitmap exceeds its size");
         Tracker {
             arrived: vec![0; words].into_boxed_slice(),
             next: 0,
@@ -33,7 +33,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// Records an arrival; returns true if it is certainly the first.
+    /// Records an arrival; returns true if it is certainly the number's first.
     #[inline]
     pub fn record(&mut self, sequence: u64) -> bool {
         if sequence >= self.next {
@@ -57,44 +57,44 @@ impl Tracker {
         true
     }
 
-    /// Returns true if `sequence` has arrived, or is below the window.
+    /// Returns true if `sequence` has arrived, or is too old to be known.
     #[inline]
     #[must_use]
     pub fn may_know(&self, sequence: u64) -> bool {
         sequence < self.next && (sequence + WINDOW < self.next || self.is_marked(sequence))
     }
 
-    /// Returns the distinct frames.
+    /// Returns the number of different frames.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
         self.distinct
     }
 
-    /// Returns the repeated frames.
+    /// Returns the number of repeated frames.
     #[must_use]
     pub const fn duplicated(&self) -> u64 {
         self.duplicated
     }
 
-    /// Returns the frames that arrived after a later one.
+    /// Returns the number of frames that arrived after a higher sequence number.
     #[must_use]
     pub const fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// Returns the frames too late to distinguish from repetitions.
+    /// Returns the number of frames too late to be told from repetitions.
     #[must_use]
     pub const fn beyond_window(&self) -> u64 {
         self.beyond_window
     }
 
-    /// Returns the highest number received, plus one.
+    /// Returns the highest sequence number received, plus one.
     #[must_use]
     pub const fn sent_at_least(&self) -> u64 {
         self.next
     }
 
-    /// Clears the bits that `next..=sequence` reuse.
+    /// Clears the bits of numbers from `next` up to `sequence`, which held older numbers.
     #[inline]
     fn forget_up_to(&mut self, sequence: u64) {
         if sequence - self.next >= WINDOW {
@@ -142,23 +142,23 @@ mod tests {
     }
 
     #[test]
-    fn ordered_frames_are_distinct() {
+    fn frames_in_order_count_as_distinct() {
         assert_eq!(counts(0..200_000), (200_000, 0, 0, 0));
     }
 
     #[test]
-    fn late_frame_reordered_repeated_frame_duplicated() {
+    fn late_frame_is_reordered_and_repeated_one_duplicated() {
         assert_eq!(counts([0, 2, 1, 3, 3, 1]), (4, 2, 1, 0));
     }
 
     #[test]
-    fn window_ends_one_window_below_highest() {
+    fn tracker_window_ends_one_window_below_highest() {
         assert_eq!(counts([WINDOW - 1, 0]), (2, 0, 1, 0));
         assert_eq!(counts([WINDOW, 0]), (1, 0, 0, 1));
     }
 
     #[test]
-    fn old_sequences_may_have_been_received() {
+    fn numbers_below_window_count_as_maybe_received() {
         let mut tracker = Tracker::default();
         assert!(!tracker.may_know(0));
         assert!(tracker.record(1) && tracker.record(WINDOW + 1));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn long_gap_clears_window() {
+    fn long_gap_in_numbers_clears_tracker_window() {
         let far = 10 * WINDOW;
         assert_eq!(counts((0..100).chain([far, far - WINDOW + 1 + 50])), (102, 0, 1, 0));
     }

@@ -1,19 +1,18 @@
-//! Values on a command line, in the syntax of a configuration. Errors describe the allowed values; the caller adds the
-//! location.
+//! Parses values of a command line, in the syntax of a configuration. Errors describe the allowed values; the caller adds the place.
 
 use xoff_config::quantity;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 
-/// Parses a rate of layer 1.
+/// Parses a bit rate on the line.
 ///
 /// # Errors
 /// Describes the allowed values.
 pub fn rate(text: &str) -> Result<BitRate, String> {
     quantity::parse_rate(text)
-        .ok_or_else(|| "a rate is bits per second such as 200M or 2.5G, at most 1.6T".into())
+        .ok_or_else(|| "a rate is a number of bits per second such as 200M or 2.5G, at most 1.6T".into())
 }
 
-/// Bound whose sums cannot overflow a clock.
+/// Maximum duration: sums of such durations cannot overflow a clock.
 const YEAR: Nanos = Nanos::from_millis(365 * 24 * 3600 * 1000);
 
 /// Parses a duration of at most a year.
@@ -31,7 +30,8 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
 /// # Errors
 /// Describes the allowed values.
 pub fn bytes(text: &str) -> Result<Bytes, String> {
-    quantity::parse_bytes(text).ok_or_else(|| "an amount is a number and a unit: 1500B, 64KB, 64KiB".into())
+    quantity::parse_bytes(text)
+        .ok_or_else(|| "an amount of data is a number and a unit: 1500B, 64KB, 64KiB".into())
 }
 
 /// Parses an Ethernet address, or `broadcast`.
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn value_error_names_allowed() {
+    fn error_of_a_value_names_allowed_values() {
         assert_eq!(rate("200M"), Ok(BitRate::from_mbps(200)));
         assert_eq!(duration("50us"), Ok(Nanos::from_micros(50)));
         assert_eq!(bytes("64KB"), Ok(Bytes(64_000)));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn class_lists() {
+    fn list_of_classes_is_parsed_or_refused() {
         assert_eq!(classes("3,4"), Ok(ClassSet(0b1_1000)));
         assert_eq!(classes("all"), Ok(ClassSet::ALL));
         assert!(classes("8").is_err());

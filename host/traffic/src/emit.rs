@@ -10,24 +10,30 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
 use xoff_wire::units::{MacAddr, Nanos};
 
-/// Maximum delay until a stop is noticed.
+/// Maximum delay until a request to stop is noticed.
 const NAP_MAX: Duration = Duration::from_millis(20);
 
-/// Error of a device.
+/// Error of a device that sends single frames.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// No device has this name.
-    #[error("no interface `{0}` with an Ethernet address here; `ip link` lists those that there are")]
+    /// No device with an Ethernet address has this name.
+    #[error(
+        "no interface `{0}` with an Ethernet address exists in this namespace; `ip link` lists all interfaces"
+    )]
     NoDevice(String),
-    /// The kernel refused a packet socket.
-    #[error("a packet socket needs CAP_NET_RAW: run as root, or grant it with setcap ({0})")]
+    /// The kernel refused to open a packet socket.
+    #[error(
+        "the kernel refused a packet socket, which needs CAP_NET_RAW: {0}; run as root, or grant the capability with setcap"
+    )]
     Socket(#[source] io::Error),
-    /// The kernel refused a frame.
-    #[error("the kernel refuses to send on `{device}`: {source}; is it up? (`ip link set {device} up`)")]
+    /// The kernel refused to send a frame.
+    #[error(
+        "the kernel refused to send a frame on `{device}`: {source}; if the interface is down, run `ip link set {device} up`"
+    )]
     Send {
-        /// Interface name.
+        /// Name of the interface.
         device: String,
-        /// Kernel's error.
+        /// Error that the kernel returned.
         source: io::Error,
     },
 }
@@ -53,7 +59,7 @@ impl Link {
         Ok(Link { device: device.to_owned(), to, address, socket })
     }
 
-    /// Returns the device's address.
+    /// Returns the MAC address of the device.
     #[must_use]
     pub const fn address(&self) -> MacAddr {
         self.address
@@ -78,18 +84,18 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
     })
 }
 
-/// Times of sending.
+/// Times at which frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Interval.
+    /// Interval between frames.
     pub every: Nanos,
-    /// Maximum rounds through all frames.
+    /// Maximum number of rounds through all frames.
     pub count: Option<u64>,
-    /// Maximum duration.
+    /// Maximum duration of sending.
     pub duration: Option<Nanos>,
 }
 
-/// Sends `frames` in turn until `timing` ends or `stop` is set; returns their number. Late frames are not caught up.
+/// Sends `frames` in turn until `timing` ends or `stop` is set; returns the number of frames sent. Late frames are not caught up.
 ///
 /// # Errors
 /// Returns an error if the kernel refuses a frame.
@@ -110,7 +116,7 @@ pub fn emit(link: &Link, frames: &[Vec<u8>], timing: &Timing, stop: &AtomicBool)
     Ok(sent)
 }
 
-/// Returns false if `stop` or `end` comes first.
+/// Sleeps until `time`; returns false if `stop` is set or `end` comes first.
 fn sleep_until(time: Instant, end: Option<Instant>, stop: &AtomicBool) -> bool {
     loop {
         let now = Instant::now();
@@ -130,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_device_is_named() {
+    fn error_of_missing_device_names_the_device() {
         let error = Link::open("no-such-dev").unwrap_err().to_string();
         assert!(error.contains("no-such-dev"), "{error}");
     }

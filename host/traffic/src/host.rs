@@ -1,4 +1,9 @@
-//! The host: an interface, a sender, a sink, and the loop between them.
+//! A host: an interface, a sender, a sink, and the loop between them.
+//!
+//! While data is moving, the loop sleeps a little longer, so that frames move in batches and the switch under test keeps its core. Pacing
+//! catches up the delay.
+//!
+//! Frames in the kernel can no longer be paused. So the loop hands over a small amount at a time, and processes pause frames in between.
 //!
 //! While data is moving the loop naps a little longer, so that frames move in batches and the switch under test keeps
 //! its core. Pacing catches up the delay.
@@ -27,12 +32,12 @@ use super::station::{Station, nap};
 use xoff_xdp::clock::now;
 use xoff_xdp::sleeper::Sleeper;
 
-/// Maximum delay until a stop is noticed.
+/// Maximum delay until a request to stop is noticed.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// Time for an interrupted host's end markers and pending frames.
+/// Time for which a stopped host still sends end markers and pending frames.
 const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Time to receive after the last stream and frame.
+/// Time for which a host still receives after its last stream and last frame.
 const LINGER: Nanos = Nanos::from_millis(500);
 const GAP_MAX: Nanos = Nanos::from_secs(1);
 
@@ -40,41 +45,41 @@ const GAP_MAX: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // each is a choice of its own
 pub struct HostOptions {
-    /// Interface, in the calling thread's network namespace.
+    /// Name of the interface, in the calling thread's network namespace.
     pub device: String,
-    /// Address; `None` is the interface's.
+    /// MAC address of the host; `None` for that of the interface.
     pub address: Option<MacAddr>,
-    /// Number in its frames; `None` is the last two bytes of its address.
+    /// Number that identifies the host in its frames; `None` for the last two bytes of its address.
     pub id: Option<u16>,
-    /// Line rate.
+    /// Bit rate of the line.
     pub line: BitRate,
-    /// Maximum duration; `None` is the end of its streams, or a stop.
+    /// Maximum duration of the run; `None` to run until the host's streams end, or a stop.
     pub duration: Option<Nanos>,
-    /// Time without data after which the host ends; `None` is 500 ms after its streams.
+    /// Time without data after which the host ends; `None` for 500 ms after its streams.
     pub linger: Option<Nanos>,
-    /// Reaction to pause frames.
+    /// How the host reacts to pause frames.
     pub obedience: Obedience,
-    /// 802.3x PAUSE frames pause all classes; otherwise they are only counted.
+    /// True if 802.3x PAUSE frames pause all classes; otherwise they are only counted.
     pub obey_802_3x: bool,
-    /// Flow lists (OFC) pause their flows; otherwise the class.
+    /// True if flow lists (OFC) pause their flows; otherwise they pause the class.
     pub obey_flows: bool,
-    /// Obedience to rates (GFC).
+    /// True if the host obeys rates (GFC).
     pub obey_rates: bool,
-    /// Maximum own delay that the host catches up.
+    /// Maximum delay of the host's own making that its streams catch up.
     pub catch_up: Nanos,
-    /// Acceptance of frames to other hosts.
+    /// True if the host accepts frames to other hosts.
     pub promiscuous: bool,
-    /// Announcements of its address, so that switches need not flood.
+    /// True if the host announces its address, so that switches need not flood.
     pub announce: bool,
-    /// End markers; not needed if all hosts' reports are settled.
+    /// True if streams send end markers. They are not needed if all hosts' reports are settled.
     pub end_markers: bool,
-    /// Busy polling instead of sleeping.
+    /// True if the host polls busily instead of sleeping.
     pub busy: bool,
-    /// Minimum sleep while there is traffic, which batches frames and delays obedience to pauses.
+    /// Minimum sleep while there is traffic. It batches frames and delays obedience to pauses.
     pub nap: Nanos,
-    /// Rate limiters, with CN-TAGs on all streams; `None` only counts CNMs.
+    /// Settings of rate limiters, with CN-TAGs on all streams; `None` to only count CNMs.
     pub qcn: Option<ReactionSettings>,
-    /// Entries of each ring.
+    /// Number of entries in each ring.
     pub ring: u32,
 }
 
@@ -105,7 +110,7 @@ impl HostOptions {
     }
 }
 
-/// Error of running a host.
+/// Error that prevents or ends the run of a host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The interface cannot be used.
@@ -114,21 +119,21 @@ pub enum HostError {
     /// Waiting for frames failed.
     #[error("waiting for frames on `{device}` failed: {source}")]
     Wait {
-        /// Interface name.
+        /// Name of the interface.
         device: String,
-        /// System's error.
+        /// Error that the system returned.
         source: io::Error,
     },
 }
 
-/// A host on an interface.
+/// Host on an interface.
 #[derive(Debug)]
 pub struct Host {
     options: HostOptions,
     station: Station,
     address: MacAddr,
     id: u16,
-    /// Start of receiving.
+    /// Time from which the host receives.
     ready: Nanos,
 }
 
@@ -145,19 +150,19 @@ impl Host {
         Ok(Host { options, station, address, id, ready: now() })
     }
 
-    /// Returns the host's address.
+    /// Returns the MAC address of the host.
     #[must_use]
     pub const fn address(&self) -> MacAddr {
         self.address
     }
 
-    /// Returns the host's number in its frames.
+    /// Returns the number that identifies the host in its frames.
     #[must_use]
     pub const fn id(&self) -> u16 {
         self.id
     }
 
-    /// Returns the interface's properties, and the settings that it refused.
+    /// Returns the properties of the interface, and the settings that it refused.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         self.station.facts()
@@ -192,7 +197,7 @@ struct Run<'fd> {
     sink: Sink,
     gate: Gate,
     notices: Notices,
-    /// Reused, so that receiving allocates nothing.
+    /// Buffer of received frames, reused so that receiving allocates nothing.
     frames: Vec<Frame>,
     commit: Bytes,
     begin: Nanos,
@@ -215,18 +220,18 @@ fn gate(options: &HostOptions) -> Gate {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transmitted {
-    /// Maximum handed over; more may be due.
+    /// The maximum was handed over; more frames may be due.
     Batch,
-    /// All due frames handed over; the next is due then.
+    /// All due frames were handed over; the next one is due at this time.
     Until(Nanos),
     All,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Received {
-    /// Maximum received; more may be pending.
+    /// The maximum was received; more frames may be pending.
     More,
-    /// All received, including data.
+    /// All pending frames were received, and some were data.
     Data,
     NoData,
 }
@@ -256,7 +261,7 @@ impl<'fd> Run<'fd> {
             now,
             due: now,
             longest_gap: Nanos::ZERO,
-            gaps: Histogram::new_with_bounds(1, GAP_MAX.0, 2).expect("the bounds are constants that fit"),
+            gaps: Histogram::new_with_bounds(1, GAP_MAX.0, 2).expect("the histogram's bounds are invalid"),
             last_data: None,
             ending: None,
             interrupted: None,
@@ -382,7 +387,6 @@ impl<'fd> Run<'fd> {
         }
     }
 
-    /// Announces the address if due and class 0 is not paused.
     fn announce(&mut self) {
         if self.now < self.next_announcement || self.gate.paused(self.now).contains(Class::default()) {
             return;
@@ -425,7 +429,6 @@ impl<'fd> Run<'fd> {
         Ok(())
     }
 
-    /// Records a wakeup's delay.
     fn woke(&mut self, until: Nanos) {
         let now = now();
         if now >= until {

@@ -22,8 +22,7 @@ pub struct Station {
 }
 
 impl Station {
-    /// Opens `device` with rings of `ring` entries, and as many chunks for each queue, for sending, and for the
-    /// window.
+    /// Opens `device` with rings of `ring` entries. Each queue, sending, and the window get as many chunks.
     ///
     /// # Errors
     /// Returns an error if the interface cannot be used.
@@ -72,7 +71,7 @@ impl Station {
         (RECEIVE_MAX * self.facts().queues) as usize
     }
 
-    /// Appends received frames, and refills the receive ring. Returns true if more may be pending.
+    /// Appends received frames to `frames`, and refills the receive ring. Returns true if more frames may be pending.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
         let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
@@ -80,7 +79,7 @@ impl Station {
         received >= RECEIVE_MAX
     }
 
-    /// Allocates a frame; `None` while too many are in the kernel.
+    /// Allocates a frame of `len` bytes; `None` while too many frames are in the kernel.
     #[inline]
     pub fn allocate(&mut self, len: u32) -> Option<Frame> {
         self.port.compose(&mut self.store, len)
@@ -97,7 +96,7 @@ impl Station {
             Ok(()) => self.committed += Bytes::on_line(len),
             Err(frame) => {
                 self.store.free(frame);
-                unreachable!("the frame is in chunks of the port already, and nobody sends by what is gone");
+                unreachable!("the port refused a frame of its own memory, or its interface was removed");
             }
         }
     }
@@ -116,19 +115,19 @@ impl Station {
         self.committed = self.committed.saturating_sub(bytes);
     }
 
-    /// Returns true if sending has found the interface deleted.
+    /// Returns true if a send has failed because the interface was deleted.
     #[must_use]
     pub fn is_removed(&self) -> bool {
         self.port.is_removed()
     }
 
-    /// Returns the bytes of layer 1 in the kernel, which can no longer be paused.
+    /// Returns the bytes in the kernel, which can no longer be paused; preambles and gaps count.
     #[must_use]
     pub const fn committed(&self) -> Bytes {
         self.committed
     }
 
-    /// Returns descriptors that become readable when a frame arrives.
+    /// Returns file descriptors that become readable when a frame arrives.
     ///
     /// # Errors
     /// Returns an error if the process has no free descriptor.
@@ -136,12 +135,13 @@ impl Station {
         duplicates(self.port.sockets())
     }
 
-    /// Returns the frames lost since the opening.
+    /// Returns the frames lost since the device was opened.
     #[must_use]
     pub fn drops(&self) -> DropReport {
         let monitor = self.port.monitor();
         let (xdp, device) = (monitor.xdp_statistics(), monitor.device_drops());
-        let unread = xdp.as_ref().err().map(|error| format!("the counters of its sockets: {error}"));
+        let unread =
+            xdp.as_ref().err().map(|error| format!("the counters of AF_XDP sockets cannot be read: {error}"));
         let unread = unread.into_iter().chain(device.as_ref().err().map(ToString::to_string)).collect();
         let (xdp, device) = (xdp.unwrap_or_default(), device.unwrap_or_else(|unread| unread.last));
         let of_xdp = xdp.drops().into_iter().map(|(name, frames)| (name.to_owned(), frames));
