@@ -14,7 +14,7 @@ scripts/install-deps.sh --tests
 
 # One seed for all random tests of this run.
 export XOFF_SEED=${XOFF_SEED:-$(od -An -N8 -tu8 /dev/urandom | tr -d ' ')}
-echo "test.sh: XOFF_SEED=$XOFF_SEED scripts/test.sh takes the same path again"
+echo "test.sh: XOFF_SEED=$XOFF_SEED scripts/test.sh repeats this run"
 
 # Tests disturbed by a stall of the machine run once more, and are listed in this file.
 XOFF_STALLS=$(mktemp)

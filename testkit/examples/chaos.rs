@@ -1,4 +1,4 @@
-//! Runs seeds of chaos: `cargo run --release --package xoff-testkit --example chaos -- 0 1000 2` (from, to, jobs).
+//! Runs chaos tests for a range of seeds: `cargo run --release --package xoff-testkit --example chaos -- 0 1000 2` (from, to, jobs).
 
 use std::process::ExitCode;
 

@@ -1,4 +1,8 @@
-//! A test kit for flow-control policies: does a policy ever lose, reorder or strand a frame?
+//! Test kit for flow-control policies: does a policy ever lose, reorder or strand a frame?
+//!
+//! [`check`] runs a policy, built in or [custom](xoff_flow_control::settings::Custom), in switches among hosts, in virtual time. Its
+//! scenarios are hard for a policy: incast, pause storms, lost XONs, flapping links, replacement by another policy. It reports broken
+//! promises with time, scenario and seed, and continues after each. Equal seeds lead to equal runs.
 //!
 //! [`check`] runs a policy, built in or [custom](xoff_flow_control::settings::Custom), in switches among hosts, in
 //! virtual time. Its scenarios are hard for a policy: incast, storms of pauses, lost XONs, flapping links,
@@ -40,7 +44,7 @@ use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 
 type Prepare = Box<dyn Fn(&mut SwitchSettings)>;
 
-/// A policy to check, and its settings.
+/// Policy to check, with the settings of its switches.
 pub struct Subject {
     kind: PolicyKind,
     prepare: Prepare,
@@ -53,7 +57,7 @@ impl Subject {
         Subject::with(kind, |_| ())
     }
 
-    /// Creates a subject in switches that `prepare` changes: parameters, thresholds, capabilities of peers, or the policy behind
+    /// Creates a subject whose switches `prepare` changes: parameters, thresholds, capabilities of peers, or the policy behind
     /// [`PolicyKind::Custom`].
     pub fn with(kind: PolicyKind, prepare: impl Fn(&mut SwitchSettings) + 'static) -> Subject {
         Subject { kind, prepare: Box::new(prepare) }
@@ -66,7 +70,7 @@ impl fmt::Debug for Subject {
     }
 }
 
-/// Runs every scenario with `subject` in all classes; reports broken promises and panics.
+/// Runs every scenario with the policy of `subject` in all classes; reports broken promises and panics.
 #[must_use]
 pub fn check(subject: &Subject, seed: u64) -> Report {
     let mut report = Report::new(seed);

@@ -1,18 +1,17 @@
-//! Capture of panics that are findings: [`catch`] returns them instead of printing.
+//! Catches panics that count as findings. [`catch`] returns their messages instead of printing them.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Once;
 
 thread_local! {
-    /// Message of a caught panic; `None` outside [`catch`].
+    /// Message of the caught panic; `None` outside [`catch`].
     static TRIAL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Guard of the panic hook, set in front of the existing one.
 static HOOK: Once = Once::new();
 
-/// Returns the result, or message and place of a panic.
+/// Returns the result, or the message and place of a panic.
 pub(crate) fn catch<T>(tried: impl FnOnce() -> T) -> Result<T, String> {
     HOOK.call_once(|| {
         let before = panic::take_hook();
@@ -28,14 +27,14 @@ pub(crate) fn catch<T>(tried: impl FnOnce() -> T) -> Result<T, String> {
     done.map_err(|_| message)
 }
 
-/// Records a panic; false outside [`catch`].
+/// Records a panic; returns false outside [`catch`].
 fn note(info: &PanicHookInfo<'_>) -> bool {
     TRIAL.with_borrow_mut(|trial| {
         let Some(message) = trial else { return false };
         let payload = info.payload();
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let text = text.unwrap_or("without a message");
+        let text = text.unwrap_or("panic without a message");
         let place =
             info.location().map_or_else(String::new, |at| format!(", in {}:{}", at.file(), at.line()));
         *message = format!("{text}{place}");
@@ -49,11 +48,11 @@ mod tests {
 
     // proves: chaos
     #[test]
-    fn caught_panic_has_message_and_place() {
+    fn caught_panic_yields_message_and_place() {
         assert_eq!(catch(|| 7), Ok(7));
-        let message = catch(|| panic!("frame {} is lost", 8)).expect_err("it panics");
+        let message = catch(|| panic!("frame {} is lost", 8)).expect_err("the closure did not panic");
         assert!(message.starts_with("frame 8 is lost, in ") && message.contains("panics.rs:"), "{message}");
         assert_eq!(catch(|| 9), Ok(9));
-        assert!(TRIAL.with_borrow(Option::is_none), "a panic of this thread is its own again");
+        assert!(TRIAL.with_borrow(Option::is_none), "panics are still caught after the call");
     }
 }

@@ -1,36 +1,34 @@
-//! Report of a check.
-
 use std::fmt;
 
 use crate::bed::Promise;
 use crate::trial::Trial;
 use xoff_wire::units::Nanos;
 
-/// A broken promise.
+/// Promise that a policy broke in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Scenario.
+    /// Name of the scenario.
     pub scenario: &'static str,
     /// Seed that repeats the breach.
     pub seed: u64,
-    /// Time since the scenario's begin.
+    /// Time since the start of the scenario.
     pub at: Nanos,
-    /// Promise.
+    /// Promise that was broken.
     pub promise: Promise,
-    /// Description.
+    /// Description of the breach.
     pub what: String,
 }
 
-/// First breach of each promise in each scenario.
+/// Result of a check: the first breach of each promise in each scenario.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Seed.
+    /// Seed of all scenarios.
     pub seed: u64,
-    /// Scenarios that ran.
+    /// Names of the scenarios that ran.
     pub ran: Vec<&'static str>,
-    /// Scenarios whose settings the policy does not fit, with the reason.
+    /// Scenarios that were left out because the policy does not fit their settings, with the reason.
     pub left_out: Vec<(&'static str, String)>,
-    /// Breaches by scenario, in order of time.
+    /// Breaches by scenario, in the order of time.
     pub findings: Vec<Finding>,
 }
 
@@ -52,13 +50,13 @@ impl Report {
         }
     }
 
-    /// Returns whether no promise was broken.
+    /// Returns true if no promise was broken.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
 
-    /// Returns whether any scenario broke this promise.
+    /// Returns true if any scenario broke this promise.
     #[must_use]
     pub fn breaks(&self, promise: Promise) -> bool {
         self.findings.iter().any(|finding| finding.promise == promise)
@@ -73,7 +71,7 @@ impl fmt::Display for Report {
             writeln!(f, "  {scenario} at {} ns: {promise}: {what}", at.0)?;
         }
         for (scenario, misfit) in &self.left_out {
-            writeln!(f, "  {scenario} was left out: the policy needs {misfit}")?;
+            writeln!(f, "  scenario {scenario} was left out: the policy needs {misfit}")?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Scenarios that are hard for a policy: switches, hosts, streams and actions that end long before the trial.
+//! Scenarios that are hard for a policy. All streams and actions end long before the trial does.
 
 use xoff_flow_control::headroom::Link;
 use xoff_flow_control::settings::{Memory, PolicyKind, SharedMemory};
@@ -16,17 +16,17 @@ pub(crate) struct Scenario {
 
 pub(crate) const SCENARIOS: [Scenario; 12] = [
     Scenario { name: "incast", run: |trial| incast(trial, star(5)) },
-    Scenario { name: "incast, looked at now and then", run: |trial| incast(trial, seldom(5)) },
+    Scenario { name: "incast, polled rarely", run: |trial| incast(trial, seldom(5)) },
     Scenario { name: "incast into shared memory", run: |trial| incast(trial, shared(None)) },
     Scenario { name: "incast into shared memory, dynamic", run: |trial| incast(trial, shared(Some(0))) },
     Scenario { name: "two to one", run: two_to_one },
-    Scenario { name: "storms of pauses", run: storms },
+    Scenario { name: "pause storms", run: storms },
     Scenario { name: "lost XONs", run: lost_xons },
-    Scenario { name: "flaps", run: flaps },
+    Scenario { name: "flapping links", run: flaps },
     Scenario { name: "cascade", run: cascade },
-    Scenario { name: "replaced in mid-flight", run: replaced },
+    Scenario { name: "policy replaced in flight", run: replaced },
     Scenario { name: "random mix", run: |trial| random_mix(trial, star(6)) },
-    Scenario { name: "random mix, looked at now and then", run: |trial| random_mix(trial, seldom(6)) },
+    Scenario { name: "random mix, polled rarely", run: |trial| random_mix(trial, seldom(6)) },
 ];
 
 const C3: Class = Class::ALL[3];
@@ -36,7 +36,7 @@ fn star(ports: usize) -> SwitchPlan {
     plan::switch(&vec![LINK; ports])
 }
 
-/// Plans a switch whose slow driver processes many frames at once.
+/// Plans a switch with a slow driver that processes many frames at once.
 fn seldom(ports: usize) -> SwitchPlan {
     let (loop_gap, commit) = (Nanos::from_micros(100), Bytes(20_000));
     let mut plan = plan::switch(&vec![Link { loop_gap, commit, ..LINK }; ports]);
@@ -57,7 +57,7 @@ fn shared(alpha_log2: Option<i8>) -> SwitchPlan {
     plan
 }
 
-/// All hosts send to the first, some of them short frames.
+/// All other hosts send to the first host; some send short frames.
 fn incast(trial: &mut Trial<'_>, plan: SwitchPlan) {
     let (_, hosts) = trial.star(plan);
     for (place, &from) in hosts.iter().enumerate().skip(1) {
@@ -67,7 +67,7 @@ fn incast(trial: &mut Trial<'_>, plan: SwitchPlan) {
     }
 }
 
-/// Two hosts congest a third; one also sends to a fourth.
+/// Two hosts congest a third host; one of them also sends to a fourth host.
 fn two_to_one(trial: &mut Trial<'_>) {
     let (_, hosts) = trial.star(star(4));
     let start = Nanos(trial.rng.u64(0..20_000));
@@ -77,7 +77,7 @@ fn two_to_one(trial: &mut Trial<'_>) {
     trial.send((hosts[2], hosts[3]), C4, 200, |_| ());
 }
 
-/// The receiver pauses and resumes for random times.
+/// The receiver pauses and resumes the switch for random times.
 fn storms(trial: &mut Trial<'_>) {
     let (_, hosts) = trial.star(star(5));
     for &from in &hosts[1..] {
@@ -107,7 +107,7 @@ fn lost_xons(trial: &mut Trial<'_>) {
     }
 }
 
-/// Links of receiver and sender flap with frames in flight.
+/// Links of the receiver and a sender go down and up while frames are in flight.
 fn flaps(trial: &mut Trial<'_>) {
     let (switch, hosts) = trial.star(star(5));
     for (place, &from) in hosts.iter().enumerate().skip(1) {
@@ -124,7 +124,7 @@ fn flaps(trial: &mut Trial<'_>) {
     }
 }
 
-/// Pauses propagate over two switches from a receiver that stalls.
+/// A receiver stalls, and pauses propagate over two switches to the senders.
 fn cascade(trial: &mut Trial<'_>) {
     let trunk = Link { cable: Nanos(10 * CABLE.0), ..LINK };
     let far = trial.switch(plan::switch(&[LINK, LINK, trunk]));
@@ -143,7 +143,7 @@ fn cascade(trial: &mut Trial<'_>) {
     }
 }
 
-/// Plain PFC and the policy under test alternate.
+/// Plain PFC and the policy under test replace each other repeatedly.
 fn replaced(trial: &mut Trial<'_>) {
     let (switch, hosts) = trial.star(star(5));
     for &from in &hosts[1..] {

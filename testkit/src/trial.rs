@@ -1,5 +1,3 @@
-//! A run of a scenario, and its judgment.
-
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
 
@@ -10,7 +8,7 @@ use xoff_wire::units::{Class, Nanos};
 use crate::bed::plan::LOSSLESS;
 use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, SwitchPlan, end};
 
-/// End of a trial, long after all arrivals and unwanted pauses.
+/// End of a trial, long after the last arrival and every pause that should end.
 const END: Nanos = Nanos::from_millis(150);
 
 type Broken = (Nanos, Promise, String);
@@ -21,7 +19,7 @@ struct TrialFlow {
     to: NodeId,
     id: u32,
     stream: Stream,
-    /// True if a link of its path goes down, which loses frames.
+    /// True if a link on the flow's path goes down, so that frames may be lost.
     may_lose: bool,
 }
 
@@ -65,7 +63,7 @@ impl<'subject> Trial<'subject> {
             let text = cause.downcast_ref::<CustomPanic>().map(|policy| policy.message.clone());
             let text = text.or_else(|| cause.downcast_ref::<String>().cloned());
             let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            self.panicked = Some(text.unwrap_or_else(|| "without a message".to_owned()));
+            self.panicked = Some(text.unwrap_or_else(|| "panic without a message".to_owned()));
         }
     }
 
@@ -81,7 +79,7 @@ impl<'subject> Trial<'subject> {
     }
 
     pub(crate) fn star(&mut self, plan: SwitchPlan) -> (NodeId, Vec<NodeId>) {
-        let ports = u8::try_from(plan.settings.ports.len()).expect("few ports");
+        let ports = u8::try_from(plan.settings.ports.len()).expect("more ports than 8 bits can count");
         let switch = self.switch(plan);
         (switch, (0..ports).map(|port| self.bed.add_host(switch, port, Obeys::AtOnce)).collect())
     }
@@ -123,7 +121,7 @@ impl<'subject> Trial<'subject> {
         }
     }
 
-    /// Returns broken promises in order of time, or why the policy does not fit.
+    /// Returns broken promises in the order of time; or, as error, why the policy does not fit the settings.
     pub(crate) fn outcome(&self) -> Result<Vec<Broken>, String> {
         if let Some(misfit) = &self.misfit {
             return Err(misfit.clone());
@@ -144,14 +142,15 @@ impl<'subject> Trial<'subject> {
             let switch = self.bed.switch(id);
             let held = switch.frames_held();
             if held > 0 {
-                let what = format!("{held} frames are still in switch {} when all is over", id.0);
+                let what = format!("{held} frames are still in switch {} at the end", id.0);
                 broken.push((now, Promise::NothingStranded, what));
             }
             waiting += held;
             for port in switch.ports() {
                 let held = switch.worker(port).held(port).classes();
                 if !held.is_empty() {
-                    let what = format!("switch {}, {port:?}: classes {held:?} of its peer are held", id.0);
+                    let what =
+                        format!("switch {}, {port:?}: the peer is still paused in classes {held:?}", id.0);
                     broken.push((now, Promise::PausesEnd, what));
                 }
             }
@@ -161,14 +160,14 @@ impl<'subject> Trial<'subject> {
             missing += self.judge_flow(flow, broken);
         }
         if missing > waiting {
-            let what = format!("{} lossless frames were sent and never came", missing - waiting);
+            let what = format!("{} lossless frames were sent and did not arrive", missing - waiting);
             broken.push((now, Promise::Delivery, what));
         }
         let mut promises = BTreeSet::new();
         broken.retain(|(_, promise, _)| promises.insert(*promise));
     }
 
-    /// Checks order and duplicates; returns the forbidden losses.
+    /// Checks order and duplicates of a flow; returns how many of its frames were lost although they must not be.
     fn judge_flow(&self, flow: &TrialFlow, broken: &mut Vec<Broken>) -> u64 {
         let (from, to) = (self.bed.host(flow.from), self.bed.host(flow.to));
         let mut received = BTreeSet::new();
@@ -184,7 +183,10 @@ impl<'subject> Trial<'subject> {
         let must_come = LOSSLESS.contains(flow.stream.class) && !flow.may_lose;
         let sent = from.sent(flow.id);
         if must_come && sent < flow.stream.count {
-            let what = format!("stream {} is stalled after {sent} of {} frames", flow.id, flow.stream.count);
+            let what = format!(
+                "the sender of stream {} is blocked after {sent} of {} frames",
+                flow.id, flow.stream.count
+            );
             broken.push((self.bed.now(), Promise::PausesEnd, what));
         }
         if must_come { sent - received.len() as u64 } else { 0 }

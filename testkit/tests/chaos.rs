@@ -6,7 +6,7 @@ use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_testkit::chaos::{self, Report};
 
-/// Fewer than in manual runs, to suit debug builds.
+/// Maximum number of events of a run, low enough for debug builds.
 const EVENTS: u64 = 20_000;
 
 fn run(seeds: Range<u64>, jobs: usize) -> Report {
@@ -15,7 +15,7 @@ fn run(seeds: Range<u64>, jobs: usize) -> Report {
 
 // proves: chaos
 #[test]
-fn chaos_breaks_no_promise() {
+fn chaos_finds_no_broken_promise() {
     for seed in xoff_explore::seeds(0..24).map(|seed| seed >> 1) {
         let report = run(seed..seed + 1, 1);
         assert!(report.found.is_none(), "{report}");
@@ -24,7 +24,7 @@ fn chaos_breaks_no_promise() {
 
 // proves: chaos
 #[test]
-fn chaos_runs_contain_faults() {
+fn chaos_runs_contain_faults_and_all_drop_reasons() {
     let tally = run(0..96, 2).tally;
     assert_eq!(tally.seeds, 96);
     assert!(tally.frames > 0 && tally.xoffs > 0 && tally.came_to_rest > 0, "{tally:?}");
@@ -37,13 +37,13 @@ fn chaos_runs_contain_faults() {
         DropReason::EgressFull,
         DropReason::PausedDiscard,
     ];
-    assert_eq!(lost.collect::<Vec<_>>(), expected, "all for which these fabrics may drop");
+    assert_eq!(lost.collect::<Vec<_>>(), expected, "reasons of dropped frames");
     let causes = Trigger::NAMES.into_iter().zip(tally.causes).filter(|(_, count)| *count > 0);
     assert_eq!(causes.map(|(name, _)| name).collect::<Vec<_>>(), ["ingress", "egress", "higher"]);
 }
 
 // proves: chaos
 #[test]
-fn chaos_results_ignore_job_count() {
+fn chaos_results_do_not_depend_on_job_count() {
     assert_eq!(run(40..46, 1), run(40..46, 3));
 }

@@ -1,4 +1,4 @@
-//! The kit finds nothing in built-in policies, and detects each kind of broken one.
+//! The test kit finds nothing in built-in policies, and detects each kind of faulty policy.
 
 use xoff_flow_control::cause::Trigger;
 use xoff_flow_control::policy::{CustomPolicy, Event, Intent, Margin, Occupancies};
@@ -8,7 +8,7 @@ use xoff_wire::units::{Bytes, Class, Nanos, PortId, PortSet};
 
 // proves: own-policy
 #[test]
-fn check_passes_built_in_policies() {
+fn check_finds_nothing_in_built_in_policies() {
     for kind in PolicyKind::ALL {
         let subject = Subject::with(kind, |settings| settings.policy.ofc.alpha = 0.8);
         for seed in xoff_explore::seeds([1]) {
@@ -29,7 +29,7 @@ fn without_headroom(seed: u64) -> Report {
 
 // proves: own-policy
 #[test]
-fn headroom_loss_is_reported_and_check_continues() {
+fn check_reports_losses_without_headroom_and_continues() {
     let report = without_headroom(1);
     assert!(report.breaks(Promise::NoLosslessDrop) && report.breaks(Promise::Delivery), "{report}");
     assert!(!report.breaks(Promise::Ledger) && !report.breaks(Promise::Order), "{report}");
@@ -39,7 +39,7 @@ fn headroom_loss_is_reported_and_check_continues() {
 
 // proves: own-policy
 #[test]
-fn unsuitable_scenario_is_skipped() {
+fn scenarios_unsuitable_for_policy_are_left_out() {
     let subject = Subject::with(PolicyKind::Ofc, |settings| settings.policy.ofc.alpha = 0.1);
     let report = check(&subject, 1);
     assert!(report.ran.is_empty() && report.left_out.len() == 12, "{report}");
@@ -48,7 +48,7 @@ fn unsuitable_scenario_is_skipped() {
 
 // proves: own-policy
 #[test]
-fn seed_reproduces_the_run() {
+fn seed_reproduces_findings_of_check() {
     let findings = |seed| without_headroom(seed).findings;
     assert_eq!(findings(3), findings(3));
     assert_ne!(findings(3), findings(4));
@@ -59,7 +59,7 @@ enum Fault {
     None,
     NeverXoff,
     NeverXon,
-    /// The margin declares every event irrelevant.
+    /// The margin wrongly says that no event matters.
     MarginLies,
     Panics,
 }
@@ -94,7 +94,7 @@ impl CustomPolicy for Faulty {
         let class = self.class;
         match event {
             Event::Received { ingress: port } if buffer.at_xoff(port, class) => {
-                assert!(self.fault != Fault::Panics, "it cannot cope with XOFF");
+                assert!(self.fault != Fault::Panics, "policy panics at XOFF on purpose");
                 self.xoff(port, intents);
             }
             Event::Released { ingress: port }
@@ -105,7 +105,7 @@ impl CustomPolicy for Faulty {
                 self.held.remove(port);
                 intents.push(Intent::Xon { port, class });
             }
-            // A policy that misses a frame counts differently.
+            // The margin lets the switch skip these events in large batches, so that the policy counts fewer of them.
             Event::Enqueued { ingress: port, .. } if self.fault == Fault::MarginLies => {
                 self.observed += 1;
                 if self.observed.is_multiple_of(50) {
@@ -139,14 +139,14 @@ fn report(fault: Fault, seed: u64) -> Report {
 
 // proves: own-policy
 #[test]
-fn check_passes_correct_custom_policy() {
+fn check_finds_nothing_in_correct_custom_policy() {
     let report = report(Fault::None, 1);
     assert!(report.is_clean() && report.left_out.is_empty(), "{report}");
 }
 
 // proves: own-policy
 #[test]
-fn policy_without_xoff_loses_frames() {
+fn check_reports_losses_of_policy_without_xoff() {
     let report = report(Fault::NeverXoff, 1);
     assert!(report.breaks(Promise::NoLosslessDrop) && report.breaks(Promise::Delivery), "{report}");
     assert!(!report.breaks(Promise::Ledger) && !report.breaks(Promise::Order), "{report}");
@@ -154,7 +154,7 @@ fn policy_without_xoff_loses_frames() {
 
 // proves: own-policy
 #[test]
-fn policy_without_xon_holds_forever() {
+fn check_reports_endless_pauses_of_policy_without_xon() {
     let report = report(Fault::NeverXon, 1);
     assert!(report.breaks(Promise::PausesEnd), "{report}");
     assert!(!report.breaks(Promise::NoLosslessDrop), "{report}");
@@ -162,19 +162,19 @@ fn policy_without_xon_holds_forever() {
 
 // proves: own-policy
 #[test]
-fn wrong_margin_changes_batched_decisions() {
+fn check_reports_wrong_margin_of_policy() {
     let report = report(Fault::MarginLies, 1);
     let batches = report.findings.iter().find(|finding| finding.promise == Promise::Batches);
-    let finding = batches.expect("margins are compared");
-    assert!(finding.scenario.ends_with("now and then"), "{report}");
+    let finding = batches.expect("the wrong margin was not found");
+    assert!(finding.scenario.ends_with("polled rarely"), "{report}");
     assert!(finding.at > Nanos::ZERO && finding.seed == 1, "{report}");
 }
 
 // proves: own-policy
 #[test]
-fn panicking_policy_is_reported_and_check_continues() {
+fn check_reports_panicking_policy_and_continues() {
     let report = report(Fault::Panics, 1);
-    let text = "it cannot cope with XOFF";
+    let text = "policy panics at XOFF on purpose";
     assert!(report.findings.iter().any(|it| it.promise == Promise::NoPanic && it.what == text), "{report}");
     assert!(report.ran.len() > 10, "{report}");
 }

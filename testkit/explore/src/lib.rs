@@ -1,5 +1,5 @@
-//! Seeds for random tests: each test runs with fixed seeds, and with a fresh one that a failing test prints. `XOFF_SEED=… cargo test`
-//! repeats the run; `scripts/test.sh` draws one seed for all tests. A found input becomes a test of its own.
+//! Seeds for random tests. Each test runs with fixed seeds and with a fresh one, which a failing test prints. `XOFF_SEED=… cargo test`
+//! repeats the run. `scripts/test.sh` draws one seed for all tests. An input that fails becomes a test of its own.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 pub use proptest;
 use proptest::test_runner::{Config, RngSeed};
 
-/// Environment variable with the seed of a run.
+/// Name of the environment variable with the seed of a run.
 pub const VARIABLE: &str = "XOFF_SEED";
 
 const FIXED: u64 = 8021;
@@ -18,7 +18,7 @@ const FIXED: u64 = 8021;
 /// Default number of inputs per seed of a property test.
 pub const CASES: u32 = 512;
 
-/// Returns `XOFF_SEED` or a random seed. Prints it once per test.
+/// Returns the value of `XOFF_SEED`, or a random seed. Each test prints it once.
 ///
 /// # Panics
 ///
@@ -31,7 +31,7 @@ pub fn fresh() -> u64 {
         Err(_) => fastrand::u64(..),
     });
     if !PRINTED.replace(true) {
-        println!("{VARIABLE}={seed} takes the same path again");
+        println!("to repeat this run, set {VARIABLE}={seed}");
     }
     seed
 }
@@ -39,18 +39,18 @@ pub fn fresh() -> u64 {
 fn parse(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| {
         panic!(
-            "{VARIABLE} is {text:?}; it takes a whole number from 0 to {}, as a failed test printed it",
+            "{VARIABLE} is {text:?}; it must be a whole number from 0 to {}, as printed by a failed test",
             u64::MAX
         )
     })
 }
 
-/// Returns the fixed seeds, then the one of this run.
+/// Returns the fixed seeds, followed by the seed of this run.
 pub fn seeds(fixed: impl IntoIterator<Item = u64>) -> impl Iterator<Item = u64> {
     fixed.into_iter().chain(std::iter::once_with(fresh))
 }
 
-/// Returns one configuration of [`explore!`] per seed.
+/// Returns the proptest configurations of [`explore!`], one for each seed.
 #[doc(hidden)]
 pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     seeds([FIXED]).map(move |seed| Config {
@@ -62,8 +62,8 @@ pub fn configs(cases: u32) -> impl Iterator<Item = Config> {
     })
 }
 
-/// Defines property tests as `proptest!` does, with the fixed seed and the seed of this run. A first line `cases = N;` sets the inputs per
-/// seed.
+/// Defines property tests as `proptest!` does. They run with the fixed seed and the seed of this run. A first line `cases = N;` sets the
+/// number of inputs per seed.
 #[macro_export]
 macro_rules! explore {
     (cases = $cases:expr; $($(#[$meta:meta])* fn $name:ident($($inputs:tt)*) $body:block)*) => {
@@ -96,17 +96,17 @@ mod tests {
                 tried.borrow_mut().push(input);
                 Ok(())
             })
-            .expect("it asserts nothing");
+            .expect("a property without assertions failed");
         tried.into_inner()
     }
 
     #[test]
-    fn run_seed_follows_fixed_seeds() {
+    fn seed_of_run_follows_fixed_seeds() {
         assert_eq!(seeds(1..3).collect::<Vec<_>>(), [1, 2, fresh()]);
     }
 
     #[test]
-    fn property_inputs_depend_on_seed() {
+    fn inputs_of_property_tests_depend_on_seed() {
         let runs: Vec<_> = [5, 5, 6]
             .map(|seed| Config { rng_seed: RngSeed::Fixed(seed), ..Config::with_cases(9) })
             .map(inputs)
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn property_uses_fixed_seed_first() {
+    fn property_tests_use_fixed_seed_first() {
         let seeds: Vec<_> = configs(1).map(|config| config.rng_seed).collect();
         assert_eq!(seeds, [RngSeed::Fixed(FIXED), RngSeed::Fixed(fresh())]);
     }
 
     #[test]
-    #[should_panic(expected = "XOFF_SEED is \"0x1\"; it takes a whole number")]
-    fn non_numeric_seed_is_refused() {
+    #[should_panic(expected = "XOFF_SEED is \"0x1\"; it must be a whole number")]
+    fn seed_that_is_no_number_is_refused() {
         parse("0x1");
     }
 }

@@ -1,16 +1,14 @@
-//! Batch sizes of drivers.
-
 use xoff_dataplane::driver::Boundary;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::Batch;
 use xoff_wire::units::PortId;
 
-/// Frames per batch of a driver.
+/// How many frames a driver processes in one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batches {
-    /// All pending frames.
+    /// All pending frames are one batch.
     Large,
-    /// Single frame.
+    /// Each frame is a batch of its own.
     OfOne,
 }
 

@@ -1,10 +1,8 @@
-//! Broken promises: a test panics at once, a check continues and reports.
-
 use std::fmt;
 
 use xoff_wire::units::Nanos;
 
-/// Promises of switches and policies.
+/// Promises of switches and policies, which the test bed checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promise {
     /// No frame of a lossless class is dropped.
@@ -19,23 +17,23 @@ pub enum Promise {
     NothingStranded,
     /// No pause, sent or obeyed, outlasts the queued frames.
     PausesEnd,
-    /// The switch obeys pauses in time; it sends, refreshes and ends its own in time.
+    /// The switch obeys pauses in time, and sends, refreshes and ends its own pauses in time.
     PausesKept,
     /// Queues stay within their limits.
     Bounds,
-    /// Peers are paused from XOFF on, and not below XON.
+    /// The switch pauses a peer from XOFF on, and not below XON.
     Thresholds,
-    /// Every frame is in one place, and the ledger agrees.
+    /// Every frame is in exactly one place, and the ledger agrees.
     Ledger,
-    /// A policy's margin is correct: frames of one batch are treated as if each had its own.
+    /// A policy's margin is correct: it decides about the frames of a batch as if each were a batch of its own.
     Batches,
-    /// A driver releases, receives, forwards, sends pause frames and then data.
+    /// The steps of a driver's turn are in order: release, receive, forward, send pause frames, send data.
     Turns,
-    /// A sendable frame leaves within the turns of all other classes.
+    /// A class with a frame that it may send waits at most one turn of each other class.
     Served,
-    /// Work comes to an end.
+    /// No action repeats endlessly at one instant.
     Rest,
-    /// Nothing panics.
+    /// Neither policy nor switch panics.
     NoPanic,
 }
 
@@ -43,20 +41,20 @@ impl fmt::Display for Promise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Promise::NoLosslessDrop => "a lossless frame was dropped",
-            Promise::Delivery => "lost",
-            Promise::Order => "out of order",
-            Promise::Once => "twice",
-            Promise::NothingStranded => "stranded",
-            Promise::PausesEnd => "a pause that never ends",
-            Promise::PausesKept => "a pause was not kept",
-            Promise::Bounds => "a queue holds too much",
-            Promise::Thresholds => "a threshold was passed",
+            Promise::Delivery => "lossless frames were lost",
+            Promise::Order => "a frame arrived out of order",
+            Promise::Once => "a frame arrived twice",
+            Promise::NothingStranded => "frames are stranded in a switch",
+            Promise::PausesEnd => "a pause never ends",
+            Promise::PausesKept => "a pause was not obeyed, sent or refreshed in time",
+            Promise::Bounds => "a queue exceeds its limit",
+            Promise::Thresholds => "a pause does not match its threshold",
             Promise::Ledger => "the ledger does not balance",
-            Promise::Batches => "batches change what is decided",
-            Promise::Turns => "a turn out of order",
-            Promise::Served => "a class waits for too long",
-            Promise::Rest => "no end",
-            Promise::NoPanic => "panicked",
+            Promise::Batches => "a large batch led to other decisions",
+            Promise::Turns => "the steps of a driver's turn are out of order",
+            Promise::Served => "a class waits too long for its turn",
+            Promise::Rest => "an action repeats endlessly at one instant",
+            Promise::NoPanic => "the policy or the switch panicked",
         })
     }
 }
@@ -64,7 +62,7 @@ impl fmt::Display for Promise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnBreach {
     Panic,
-    /// The first breach of each promise. Thresholds are not judged: a policy under test may have its own.
+    /// Record the first breach of each promise, but no thresholds: a policy under test may have its own.
     Note,
     NoteAll,
 }

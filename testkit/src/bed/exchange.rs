@@ -1,4 +1,4 @@
-//! Exchange between a switch's workers, in plain memory.
+//! Queues in plain memory, by which the workers of a switch exchange frames.
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ impl Link {
     }
 }
 
-/// Consumes frames in flight at the end; their handles must not be dropped.
+/// Handles of frames must not be dropped, so the queues consume remaining ones at the end.
 impl Drop for Link {
     fn drop(&mut self) {
         let frames = self.frames.drain(..).map(|handover| handover.frame);
@@ -38,35 +38,35 @@ impl Drop for Link {
     }
 }
 
-/// Queues between workers, by sender, then receiver.
+/// Queues between workers, indexed by sending and receiving worker.
 #[derive(Debug)]
 pub struct Links(Vec<Vec<Link>>);
 
 impl Links {
-    /// Creates the queues.
+    /// Creates queues between `workers` workers.
     pub fn new(workers: usize) -> Links {
         Links((0..workers).map(|_| (0..workers).map(|_| Link::new()).collect()).collect())
     }
 
-    /// Returns the workers that own a port.
+    /// Returns the workers up to the highest one that owns a port.
     pub fn ends(owners: &[WorkerId]) -> impl Iterator<Item = WorkerId> {
         (0..=owners.iter().map(|owner| owner.0).max().unwrap_or(0)).map(WorkerId)
     }
 
-    /// Returns whether all queues are empty.
+    /// Returns true if all queues are empty.
     pub fn are_empty(&self) -> bool {
         let is_empty =
             |link: &Link| link.frames.is_empty() && link.returns.is_empty() && link.learned.is_empty();
         self.0.iter().flatten().all(is_empty)
     }
 
-    /// Returns the end of worker `me`.
+    /// Returns the queues of worker `me`.
     pub fn of(&mut self, me: usize, batches: Batches) -> Exchange<'_> {
         Exchange { links: &mut self.0, me, batches }
     }
 }
 
-/// A worker's end of all links.
+/// Queues to and from one worker.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     links: &'a mut Vec<Vec<Link>>,
@@ -75,7 +75,7 @@ pub struct Exchange<'a> {
 }
 
 impl Environment<Ring, MemoryStore> for Exchange<'_> {
-    /// Exchanges in the order of `xoff`'s workers: learned addresses before frames.
+    /// Uses the order of `xoff`'s workers: learned addresses are exchanged before frames.
     fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut MemoryStore) -> Progress {
         let Exchange { links, me, batches } = self;
         let (me, mut moved, mut received) = (*me, 0, 0);
@@ -105,7 +105,10 @@ impl Environment<Ring, MemoryStore> for Exchange<'_> {
             moved += 1;
         }
         for to in others {
-            let (link, id) = (&mut links[me][to], WorkerId(u8::try_from(to).expect("few workers")));
+            let (link, id) = (
+                &mut links[me][to],
+                WorkerId(u8::try_from(to).expect("more workers than the number type can count")),
+            );
             while link.returns.len() < CAPACITY
                 && let Some(back) = batch.give_back(id)
             {

@@ -1,4 +1,5 @@
-//! Independent model of pauses of single flows, from frame bytes alone. Flows of the bed are of family 0: addresses and EtherType.
+//! Independent model of pauses of single flows, from frame bytes alone. The test bed identifies flows by addresses and EtherType (family
+//! 0).
 
 use std::collections::BTreeMap;
 
@@ -8,27 +9,28 @@ use super::payload::ETHER_TYPE;
 
 type Pair = [u8; 12];
 
-/// Times until which flows are paused.
+/// Paused flows, with the times at which their pauses end.
 #[derive(Debug, Default)]
 pub struct FlowPauses {
     until: BTreeMap<(Class, Pair), Nanos>,
-    /// Classes paused as a whole: lists of their flows were not obeyed flow by flow.
+    /// Classes paused as a whole, since their flow lists were not obeyed flow by flow.
     stopped: ClassSet,
 }
 
-/// Effect of a list of flows on its whole class.
+/// Effect of a flow list on the whole class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfClass {
-    /// No effect.
+    /// The list does not affect the class as a whole.
     Nothing,
-    /// Pause until this time.
+    /// The class is paused until this time.
     Stops(Nanos),
-    /// Resumption.
+    /// The class is resumed.
     Resumes,
 }
 
 impl FlowPauses {
-    /// Processes a list of flows, obeyed `by_flow` or as plain PFC for a class `paused` before; `None` without a list.
+    /// Processes a flow list; returns `None` if the frame has none. With `by_flow` the list pauses single flows, else it is plain PFC for
+    /// the class. `paused`: the class was paused before.
     pub fn received(
         &mut self,
         now: Nanos,
@@ -47,7 +49,7 @@ impl FlowPauses {
         let of_the_bed = |flow: &&[u8]| flow[0] == 0 && flow[2..4] == ETHER_TYPE;
         let flows = bytes[42..].chunks_exact(18).take(usize::from(bytes[41])).filter(of_the_bed);
         for flow in flows.filter(|_| by_flow) {
-            let pair: Pair = flow[6..].try_into().expect("two addresses");
+            let pair: Pair = flow[6..].try_into().expect("the flow key is too short for two addresses");
             match pauses {
                 true => _ = self.until.insert((class, pair), now.after(time)),
                 false => _ = self.until.remove(&(class, pair)),
@@ -71,7 +73,7 @@ impl FlowPauses {
         })
     }
 
-    /// Processes plain PFC for the class; time 0 resumes all its flows.
+    /// Processes plain PFC for a class. Time 0 resumes all flows of the class.
     pub fn named(&mut self, class: Class, time: Quanta) {
         self.stopped.remove(class);
         if time == Quanta(0) {
@@ -79,15 +81,15 @@ impl FlowPauses {
         }
     }
 
-    /// Resumes all flows of the class.
+    /// Resumes all flows of a class.
     pub fn clear(&mut self, class: Class) {
         self.until.retain(|(other, _), _| *other != class);
     }
 
-    /// Returns whether the frame may leave.
+    /// Returns true if the frame may be sent now.
     pub fn let_pass(&self, now: Nanos, class: Class, frame: &[u8]) -> bool {
         let [dst, src] = [0, 6].map(|at| &frame[at..at + 6]);
-        let pair: Pair = [src, dst].concat().try_into().expect("two addresses");
+        let pair: Pair = [src, dst].concat().try_into().expect("the flow key is too short for two addresses");
         self.until.get(&(class, pair)).is_none_or(|&until| now >= until)
     }
 }

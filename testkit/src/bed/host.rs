@@ -1,5 +1,5 @@
-//! A host of the bed: streams, pauses obeyed at once, late or never, rate limiters controlled by CNMs, and a sink that checks frames. It
-//! holds only the frame on its wire: an obeyed pause takes effect at the frame's end.
+//! Host of the test bed. It has streams, pauses obeyed at once, late or never, rate limiters controlled by CNMs, and a sink that checks
+//! frames. Only the frame on the wire leaves its hands: a pause takes effect at that frame's end.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,33 +14,33 @@ use super::payload::{self, Mark};
 use super::plan::MTU_FRAME;
 use super::rates::Rates;
 
-/// Obedience to pause frames.
+/// How a host obeys pause frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obeys {
-    /// Immediate obedience.
+    /// The host obeys pause frames at once.
     AtOnce,
-    /// Obedience after this delay.
+    /// The host obeys pause frames after this delay.
     Late(Nanos),
-    /// No obedience.
+    /// The host ignores pause frames.
     Never,
 }
 
-/// Frames of one class to one address.
+/// Stream of frames in one class to one address.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
-    /// Destination address.
+    /// Destination MAC address.
     pub to: MacAddr,
-    /// Class, as PCP.
+    /// Traffic class, written as PCP.
     pub class: Class,
-    /// Frame length, bytes without FCS.
+    /// Frame length in bytes, without FCS.
     pub len: u32,
-    /// Number of frames.
+    /// Number of frames to send.
     pub count: u64,
-    /// Layer 1 rate; `None` for line rate.
+    /// Rate on the line (with preamble and gap); `None` for line rate.
     pub rate: Option<BitRate>,
-    /// Due time of the first frame.
+    /// Time from which the first frame is due.
     pub from: Nanos,
-    /// Reaction point. Frames then carry a CN-TAG with the stream's number, and CNMs slow the stream down.
+    /// Settings of a QCN reaction point. With them, frames carry a CN-TAG with the stream's number, and CNMs slow down the stream.
     pub qcn: Option<ReactionSettings>,
 }
 
@@ -59,30 +59,30 @@ struct Sending {
     limiter: Option<(ReactionPoint, Nanos)>,
 }
 
-/// Received frames of a stream.
+/// Counts of a stream's received frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Received frames.
+    /// Number of received frames.
     pub frames: u64,
-    /// Received bytes.
+    /// Number of received bytes.
     pub bytes: u64,
-    /// Duplicates, and frames received after a later one.
+    /// Number of duplicates and of frames received after a later one.
     pub late_or_twice: u64,
-    /// Highest sequence number.
+    /// Highest sequence number received.
     pub last: Option<u64>,
     /// Arrival time of the last frame.
     pub last_at: Nanos,
 }
 
-/// A host of a bed.
+/// Host of a test bed.
 #[derive(Debug)]
 pub struct Host {
-    /// MAC address.
+    /// MAC address of the host.
     pub mac: MacAddr,
     rate: BitRate,
     obeys: Obeys,
     paused: Paused,
-    /// Rates requested by the peer, if the host obeys rates (GFC).
+    /// Rates that the peer asks for, if the host obeys rates (GFC).
     rates: Option<Rates>,
     streams: Vec<Sending>,
     turn: usize,
@@ -90,15 +90,15 @@ pub struct Host {
     to_heed: VecDeque<(Nanos, Vec<u8>)>,
     up: bool,
     received: BTreeMap<u32, Received>,
-    /// Arrival times and marks of the bed's frames.
+    /// Received frames of the bed's hosts: time of arrival, and mark.
     pub arrivals: Vec<(Nanos, Mark)>,
-    /// Received pause frames.
+    /// Received pause frames: time of arrival, and bytes.
     pub controls: Vec<(Nanos, Vec<u8>)>,
-    /// Received CNMs.
+    /// Received CNMs: time of arrival, and bytes.
     pub notices: Vec<(Nanos, Vec<u8>)>,
-    /// Received frames that no host has made.
+    /// Received frames that no host of the bed has made.
     pub strange: Vec<Vec<u8>>,
-    /// First duplicate or reordered frame, and the highest sequence number before it.
+    /// First frame that arrived twice or out of order, and the highest sequence number before it.
     pub(super) disorder: Option<(Mark, u64)>,
 }
 
@@ -145,28 +145,28 @@ impl Host {
         self.rates = self.rates.take().map(|_| Rates::new(self.rate, MTU_FRAME));
     }
 
-    /// Returns the number of sent frames of stream `id`.
+    /// Returns how many frames of stream `id` were sent.
     pub fn sent(&self, id: u32) -> u64 {
         self.streams.iter().filter(|sending| sending.id == id).map(|sending| sending.sent).sum()
     }
 
-    /// Returns the received frames of stream `id`.
+    /// Returns the counts of received frames of stream `id`.
     pub fn received(&self, id: u32) -> Received {
         self.received.get(&id).copied().unwrap_or_default()
     }
 
-    /// Returns the classes paused now.
+    /// Returns the classes that are paused now.
     pub fn paused(&self, now: Nanos) -> ClassSet {
         let mut paused = self.paused.clone();
         paused.expire(now);
         paused.classes()
     }
 
-    /// Returns the pause frames, parsed.
+    /// Returns the received pause frames, parsed.
     pub fn pauses(&self) -> Vec<(Nanos, MacControl)> {
         let read = |bytes: &[u8]| {
-            let header = Header::parse(bytes).expect("it was read before");
-            MacControl::parse(&header, bytes).expect("a switch sends good MAC control")
+            let header = Header::parse(bytes).expect("the frame has no valid header");
+            MacControl::parse(&header, bytes).expect("the switch sent invalid MAC control")
         };
         self.controls.iter().map(|(at, bytes)| (*at, read(bytes))).collect()
     }
@@ -199,8 +199,8 @@ impl Host {
         Some(payload::encode(to, self.mac, mark, len))
     }
 
-    /// Returns when the host may send next: a stream is due, or a pause expires. Pauses that expire while the wire is busy or down are
-    /// checked afterwards.
+    /// Returns when the host may send next, because a stream is due or a pause expires. Pauses that expire while the wire is busy or down
+    /// are checked afterwards.
     pub(super) fn next_wake(&self, now: Nanos) -> Nanos {
         let expiry = Some(self.paused.next_expiry()).filter(|expiry| *expiry > now).unwrap_or(Nanos::NEVER);
         let wake = |due: Nanos| if due > now { due } else { expiry };
@@ -212,7 +212,7 @@ impl Host {
             .unwrap_or(Nanos::NEVER)
     }
 
-    /// Processes a received frame; returns the time of a pause to obey later.
+    /// Processes a received frame. If it is a pause to obey later, returns the time to obey it.
     pub(super) fn arrived(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
         let Ok(header) = Header::parse(bytes) else {
             self.strange.push(bytes.to_vec());
@@ -234,11 +234,11 @@ impl Host {
         None
     }
 
-    /// Returns the CNMs, parsed.
+    /// Returns the received CNMs, parsed.
     pub fn cnms(&self) -> Vec<(Header, Cnm)> {
         let read = |(_, bytes): &(Nanos, Vec<u8>)| {
-            let header = Header::parse(bytes).expect("it was read before");
-            (header, Cnm::parse(&header, bytes).expect("a switch sends good CNMs"))
+            let header = Header::parse(bytes).expect("the frame has no valid header");
+            (header, Cnm::parse(&header, bytes).expect("the switch sent an invalid CNM"))
         };
         self.notices.iter().map(read).collect()
     }
@@ -274,7 +274,7 @@ impl Host {
     }
 
     fn heed(&mut self, now: Nanos, bytes: &[u8]) {
-        let header = Header::parse(bytes).expect("it was read before");
+        let header = Header::parse(bytes).expect("the frame has no valid header");
         if let Some(rates) = &mut self.rates {
             let control = MacControl::parse(&header, bytes);
             let harmed =
@@ -306,7 +306,7 @@ impl Host {
 }
 
 fn cn_tag(id: u32) -> CnTag {
-    CnTag(u16::try_from(id).expect("few streams"))
+    CnTag(u16::try_from(id).expect("more streams than 16 bits can count"))
 }
 
 impl Sending {
@@ -316,7 +316,8 @@ impl Sending {
         if let Some((point, next)) = &mut self.limiter {
             point.advance(now);
             point.sent(size);
-            // The next frame makes up for the delay by another stream.
+            // Other streams of the host may have delayed this frame. The next frame is due earlier by that delay, so that the rate is
+            // kept.
             let interval = point.rate().time_of(size);
             *next = (*next).max(Nanos(now.0.saturating_sub(interval.0))).after(interval);
         }

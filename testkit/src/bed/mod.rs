@@ -1,5 +1,8 @@
-//! A test bed for the dataplane: switches and hosts linked by wires, in virtual time. The simulator ([`Fabric`]) has time, events, links
-//! and frames in flight. Time is exact and every run repeats.
+//! Test bed for the dataplane: switches and hosts linked by wires, in virtual time. The simulator ([`Fabric`]) has time, events, links and
+//! frames in flight. Time is exact and every run repeats.
+//!
+//! After every event the bed checks the switch's promises (`watch`). It also compares the switch with one that processes each frame in a
+//! batch of its own (`twin`). A test that merely runs thus proves something.
 //!
 //! After every event the bed checks the switch's promises (`watch`), and compares it with one that processes each frame in a batch of its
 //! own (`twin`). A test that merely runs thus proves something.
@@ -39,19 +42,19 @@ use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_sim::{At, Fabric, Forwarding, Line, Picos, Plan, PlanError, Seed, SlotCounts, SwitchKind};
 use xoff_wire::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
-/// Limit that detects a bed that never comes to rest.
+/// Maximum number of events of a run, to detect endless ones.
 const EVENTS_MAX: u64 = 20_000_000;
 
-/// A switch or host, in order of creation.
+/// Number of a switch or host, in the order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub usize);
 
-/// An end of a wire.
+/// One end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
-    /// Switch or host of the end.
+    /// Switch or host that has the port.
     pub node: NodeId,
-    /// Port of the end; 0 for a host.
+    /// Number of the port; 0 for a host.
     pub port: PortId,
 }
 
@@ -61,13 +64,13 @@ enum Number {
     Host(u32),
 }
 
-/// Switches, hosts, wires, and virtual time.
+/// Test bed of switches, hosts and wires, in virtual time.
 #[derive(Debug)]
 pub struct Bed {
     seed: u64,
     nodes: Vec<Number>,
     stage: Stage,
-    /// Ports by switch and host, if not on the shortest path.
+    /// Ports toward a host that a test has chosen, by switch and host. All other frames take the shortest path.
     ways: BTreeMap<(NodeId, NodeId), PortId>,
     streams: u32,
     breaches: Breaches,
@@ -75,7 +78,7 @@ pub struct Bed {
 
 #[derive(Debug)]
 enum Stage {
-    /// Before all is linked: switches do not know the hosts' places yet.
+    /// The bed is still being built, and switches do not know where hosts are.
     Planned(Box<Planned>),
     Runs(Box<Fabric<Placed<SwitchNode>, Placed<Host>>>),
 }
@@ -93,7 +96,7 @@ struct Losses(At, Loses);
 
 type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// The wire on which an end sends.
+/// Wire on which an end sends.
 #[derive(Debug)]
 pub struct Wire<'bed> {
     bed: &'bed mut Bed,
@@ -101,7 +104,7 @@ pub struct Wire<'bed> {
 }
 
 impl Wire<'_> {
-    /// Drops the frames for which `loses` returns true.
+    /// From now on, drops each frame on the wire for which `loses` returns true.
     pub fn lose(&mut self, loses: impl FnMut(&[u8]) -> bool + 'static) {
         match &mut self.bed.stage {
             Stage::Planned(planned) => planned.losses.push(Losses(self.from, Box::new(loses))),
@@ -117,13 +120,13 @@ impl std::fmt::Debug for Losses {
 }
 
 impl Bed {
-    /// Creates a bed that panics at a broken promise.
+    /// Creates a bed that panics if a promise is broken.
     #[must_use]
     pub fn new(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Panic)
     }
 
-    /// Creates a bed that [records](Bed::broken) broken promises.
+    /// Creates a bed that [records](Bed::broken) broken promises and continues.
     #[must_use]
     pub fn that_notes(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::Note)
@@ -140,7 +143,7 @@ impl Bed {
         }
     }
 
-    /// Adds a switch; it exists from the first run on.
+    /// Adds a switch, which is created when the bed first runs.
     pub fn add_switch(&mut self, plan: SwitchPlan) -> NodeId {
         let planned = self.planned();
         let slots = SlotCounts { data: plan.slots, control: plan.control_slots, ..SlotCounts::default() };
@@ -150,9 +153,16 @@ impl Bed {
         self.add(Number::Switch(number))
     }
 
-    /// Adds a host at a port.
+    /// Adds a host at a port of a switch.
     pub fn add_host(&mut self, switch: NodeId, port: u8, obeys: Obeys) -> NodeId {
-        let mac = MacAddr([2, 0, 0, 0, 0, u8::try_from(self.nodes.len()).expect("few nodes")]);
+        let mac = MacAddr([
+            2,
+            0,
+            0,
+            0,
+            0,
+            u8::try_from(self.nodes.len()).expect("more nodes than 32 bits can count"),
+        ]);
         let number = self.switch_number(switch);
         let planned = self.planned();
         let rate = planned.switches[number as usize].settings.ports[usize::from(port)].speed;
@@ -161,18 +171,18 @@ impl Bed {
         self.add(Number::Host(host))
     }
 
-    /// Connects two ends, with `delay` in each direction.
+    /// Connects two ends by a wire with `delay` in each direction.
     pub fn link(&mut self, a: End, b: End, rate: BitRate, delay: Nanos) {
         let (a, b) = (self.at(a), self.at(b));
         self.planned().plan.link(a, b, line(rate, delay));
     }
 
-    /// Routes frames for `host` through `port`, regardless of the shortest path.
+    /// Sends frames for `host` through `port`, even if another path is shorter.
     pub fn lead(&mut self, switch: NodeId, host: NodeId, port: u8) {
         self.ways.insert((switch, host), PortId(port));
     }
 
-    /// Returns the virtual time.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Nanos {
         match &self.stage {
             Stage::Planned(_) => Nanos::ZERO,
@@ -180,7 +190,7 @@ impl Bed {
         }
     }
 
-    /// Returns broken promises, with time and description of the first breach.
+    /// Returns the broken promises, each with time and description of its first breach.
     #[must_use]
     pub fn broken(&self) -> Vec<(Nanos, Promise, String)> {
         let (of_switches, of_hosts) = match &self.stage {
@@ -196,7 +206,7 @@ impl Bed {
         broken
     }
 
-    /// Returns a hash of all events.
+    /// Returns a hash of all events so far; equal runs have equal hashes.
     pub fn digest(&self) -> u64 {
         match &self.stage {
             Stage::Planned(_) => 0,
@@ -204,7 +214,7 @@ impl Bed {
         }
     }
 
-    /// Returns a host.
+    /// Returns the host with this number.
     pub fn host(&self, id: NodeId) -> &Host {
         let number = self.host_number(id) as usize;
         match &self.stage {
@@ -213,22 +223,22 @@ impl Bed {
         }
     }
 
-    /// Returns a switch.
+    /// Returns the switch with this number.
     pub fn switch(&self, id: NodeId) -> &SwitchNode {
         let number = self.switch_number(id) as usize;
         match &self.stage {
-            Stage::Planned(_) => panic!("{id:?} is no switch yet"),
+            Stage::Planned(_) => panic!("{id:?} is not created before the bed runs"),
             Stage::Runs(fabric) => &fabric.switches()[number].node,
         }
     }
 
-    /// Returns the wire on which this end sends.
+    /// Returns the wire on which an end sends.
     pub fn wire_mut(&mut self, from: End) -> Wire<'_> {
         let from = self.at(from);
         Wire { bed: self, from }
     }
 
-    /// Starts a stream; returns its number.
+    /// Starts a stream at a host; returns the stream's number.
     pub fn send(&mut self, from: NodeId, stream: Stream) -> u32 {
         let id = self.streams;
         self.streams += 1;
@@ -241,36 +251,36 @@ impl Bed {
         self.at_host(host, Nanos::ZERO, Host::keep_rates);
     }
 
-    /// Makes a host send these bytes before all others.
+    /// Makes a host send these bytes before all other frames.
     pub fn inject(&mut self, from: NodeId, bytes: &[u8]) {
         self.at_host(from, Nanos::ZERO, |host| host.send_first(bytes.to_vec()));
     }
 
-    /// Takes the link down or up, on both sides at once.
+    /// Takes a link down or up, on both sides at once.
     pub fn set_link(&mut self, at: End, up: bool) {
         let at = self.at(at);
-        let Stage::Runs(fabric) = &mut self.stage else { panic!("the bed has not begun") };
+        let Stage::Runs(fabric) = &mut self.stage else { panic!("links cannot change before the bed runs") };
         fabric.set_link(at, up);
     }
 
-    /// Makes a switch resume all peers, as before a stop.
+    /// Makes a switch resume all its peers, as it does before a stop.
     pub fn release_peers(&mut self, id: NodeId) {
         self.at_switch(id, |switch, now| switch.release_peers(now));
     }
 
-    /// Replaces a class's policy.
+    /// Replaces the policy of a class.
     pub fn set_policy(&mut self, id: NodeId, class: Class, kind: PolicyKind) {
         self.begin();
         self.at_switch(id, |switch, now| switch.set_policy(now, class, kind));
     }
 
-    /// Replaces a switch's settings.
+    /// Replaces the settings of a switch.
     pub fn revise(&mut self, id: NodeId, settings: SwitchSettings) {
         self.begin();
         self.at_switch(id, |switch, now| switch.revise(now, settings));
     }
 
-    /// Runs all events due by `end`, and advances the time to it.
+    /// Runs all events due by `end`, and advances the time to `end`.
     pub fn run_until(&mut self, end: Nanos) {
         let end = if end == Nanos::NEVER { Picos::NEVER } else { Picos::from(end) };
         let fabric = self.begin();
@@ -284,14 +294,15 @@ impl Bed {
         self.begin().wait_until(end);
     }
 
-    /// Runs until no event is left; checks that nothing is left behind.
+    /// Runs until no event is left; checks that no frame or pause is left.
     pub fn run_to_rest(&mut self) {
         self.run_until(Nanos::NEVER);
         let fabric = self.begin();
-        for number in 0..u32::try_from(fabric.switches().len()).expect("few switches") {
+        for number in 0..u32::try_from(fabric.switches().len()).expect("more switches than 32 bits can count")
+        {
             fabric.at_switch(number, |at, _| at.node.check_empty(&mut at.breaches));
         }
-        assert_eq!(fabric.missing(), 0, "frames of the simulator's");
+        assert_eq!(fabric.missing(), 0, "frames of the simulator are missing");
     }
 
     fn add(&mut self, number: Number) -> NodeId {
@@ -300,17 +311,19 @@ impl Bed {
     }
 
     fn planned(&mut self) -> &mut Planned {
-        let Stage::Planned(planned) = &mut self.stage else { panic!("the bed has begun") };
+        let Stage::Planned(planned) = &mut self.stage else {
+            panic!("the bed cannot be changed once it runs")
+        };
         planned
     }
 
     fn switch_number(&self, id: NodeId) -> u32 {
-        let Number::Switch(number) = self.nodes[id.0] else { panic!("{id:?} is no switch") };
+        let Number::Switch(number) = self.nodes[id.0] else { panic!("{id:?} is not a switch") };
         number
     }
 
     fn host_number(&self, id: NodeId) -> u32 {
-        let Number::Host(number) = self.nodes[id.0] else { panic!("{id:?} is no host") };
+        let Number::Host(number) = self.nodes[id.0] else { panic!("{id:?} is not a host") };
         number
     }
 
@@ -321,7 +334,6 @@ impl Bed {
         }
     }
 
-    /// Changes a host and wakes it at `when`, at the earliest now.
     fn at_host(&mut self, id: NodeId, when: Nanos, done: impl FnOnce(&mut Host)) {
         let number = self.host_number(id);
         match &mut self.stage {
@@ -338,7 +350,9 @@ impl Bed {
 
     fn at_switch(&mut self, id: NodeId, done: impl FnOnce(&mut SwitchNode, Nanos)) {
         let number = self.switch_number(id);
-        let Stage::Runs(fabric) = &mut self.stage else { panic!("{id:?} is no switch yet") };
+        let Stage::Runs(fabric) = &mut self.stage else {
+            panic!("{id:?} is not created before the bed runs")
+        };
         fabric.at_switch(number, |switch, net| {
             done(&mut switch.node, net.now().floor());
             switch.wake(Nanos::ZERO, net);
@@ -371,13 +385,20 @@ impl Bed {
                 &plan,
                 Seed(seed),
                 |place, settings, _| {
-                    let mut plan = switches.next().expect("as many as planned");
+                    let mut plan = switches.next().expect("the plan has more nodes than settings");
                     let ports = settings.ports.len();
                     plan.settings.fdb.statics = settings.fdb.statics;
                     plan.settings.fdb.capacity = settings.fdb.capacity;
                     Placed::new(SwitchNode::new(plan, seed), place, ports, breaches.clone())
                 },
-                |place, _| Placed::new(hosts.next().expect("as many as planned"), place, 1, breaches.clone()),
+                |place, _| {
+                    Placed::new(
+                        hosts.next().expect("the plan has more nodes than settings"),
+                        place,
+                        1,
+                        breaches.clone(),
+                    )
+                },
             );
             for (when, host) in wakes {
                 fabric.at_host(host, |host, net| host.wake(when, net));
@@ -387,7 +408,9 @@ impl Bed {
             }
             self.stage = Stage::Runs(Box::new(fabric));
         }
-        let Stage::Runs(fabric) = &mut self.stage else { unreachable!("it has just begun") };
+        let Stage::Runs(fabric) = &mut self.stage else {
+            unreachable!("the bed does not run after its start")
+        };
         fabric
     }
 }
@@ -396,7 +419,7 @@ fn line(rate: BitRate, delay: Nanos) -> Line {
     Line { rate, delay: Picos::from(delay) }
 }
 
-/// Returns an end.
+/// Returns the end of a wire at this node and port.
 pub fn end(node: NodeId, port: u8) -> End {
     End { node, port: PortId(port) }
 }

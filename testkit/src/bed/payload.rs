@@ -1,29 +1,29 @@
-//! Frames of the bed's hosts: priority tag, CN-TAG if the stream has a rate limiter, stream and sequence number. The body reveals a change
-//! of any byte.
+//! Frames of the bed's hosts. Each has a priority tag, a CN-TAG if its stream has a rate limiter, its stream and sequence number. The body
+//! reveals a change of any byte.
 
 use xoff_wire::CnTag;
 use xoff_wire::header::{Header, Tci};
 use xoff_wire::units::{Class, MacAddr};
 
-/// Minimum length: addresses, tags, EtherType, numbers.
+/// Minimum frame length in bytes: addresses, tags, EtherType, numbers.
 pub const LEN_MIN: u32 = 22 + 4 + 8;
-/// EtherType of the bed's frames.
+/// EtherType of all frames of the bed's hosts.
 pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Stream and position of a frame.
+/// Mark in a frame: its stream and position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Class of the tag.
+    /// Class in the priority tag.
     pub class: Class,
-    /// CN-TAG of a rate-limited source.
+    /// CN-TAG, if the stream has a rate limiter.
     pub cn_tag: Option<CnTag>,
-    /// Stream number.
+    /// Number of the stream.
     pub stream: u32,
-    /// Position in the stream, from zero.
+    /// Position of the frame in its stream, from zero.
     pub sequence: u64,
 }
 
-/// Encodes a frame of `len` bytes.
+/// Encodes a frame of `len` bytes with this mark.
 pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len as usize);
     bytes.extend(dst.0);
@@ -41,7 +41,7 @@ pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a frame; `None` if no host has made it.
+/// Decodes the mark of a frame; `None` if no host of the bed has made the frame.
 pub fn decode(bytes: &[u8]) -> Option<Mark> {
     let header = Header::parse(bytes).ok()?;
     if header.ether_type.0.to_be_bytes() != ETHER_TYPE {
@@ -56,11 +56,11 @@ pub fn decode(bytes: &[u8]) -> Option<Mark> {
     };
     let body = bytes.iter().enumerate().skip(l3 + 12);
     let whole = body.into_iter().all(|(at, &byte)| byte == filling(mark.sequence, at));
-    assert!(whole, "a frame of stream {} was harmed on its way", mark.stream);
+    assert!(whole, "a frame of stream {} was changed on its way", mark.stream);
     Some(mark)
 }
 
-/// Returns the class from the header alone, without CN-TAG.
+/// Returns the class of a frame, from its header alone. Frames with CN-TAG are not recognized.
 pub fn class_of(bytes: &[u8]) -> Option<Class> {
     let is_of_the_bed = bytes.get(12..14) == Some(&[0x81, 0x00]) && bytes.get(16..18) == Some(&ETHER_TYPE);
     is_of_the_bed.then(|| Class::from_low_bits(bytes[14] >> 5))

@@ -1,5 +1,5 @@
-//! Switches and hosts as nodes of the simulator. At each event a node does all possible work and fills free lines; then a switch's promises
-//! are checked.
+//! Switches and hosts as nodes of the simulator. At each event, a node does all possible work and fills free lines. Then the promises of a
+//! switch are checked.
 
 use xoff_sim::{Net, Node, Packet, Picos, Place};
 use xoff_wire::units::{Nanos, PortId, PortSet};
@@ -14,7 +14,7 @@ pub struct Placed<N> {
     pub(super) breaches: Breaches,
     place: Place,
     free: PortSet,
-    /// Ports whose line carries a frame from before the switch's restart.
+    /// Ports whose line still carries a frame of the switch before its restart.
     orphans: PortSet,
     wakes: Nanos,
 }
@@ -25,7 +25,6 @@ impl<N> Placed<N> {
         Placed { node, breaches, place, free, orphans: PortSet::NONE, wakes: Nanos::NEVER }
     }
 
-    /// Wakes the node at `when`, at the earliest now.
     pub(super) fn wake(&self, when: Nanos, net: &mut Net) {
         net.wake(self.place, Picos::from(when));
     }
@@ -59,7 +58,6 @@ fn take(packet: Packet, net: &mut Net) -> Vec<u8> {
 }
 
 impl Placed<SwitchNode> {
-    /// Replaces the switch; its frames are gone.
     pub(super) fn restart(&mut self, node: SwitchNode, net: &mut Net) {
         self.orphans = node.ports().filter(|port| !self.free.contains(*port)).collect();
         self.node = node;
@@ -153,7 +151,8 @@ impl Node for Placed<Host> {
         {
             self.breaches.now = net.now().floor();
             let promise = if mark.sequence == last { Promise::Once } else { Promise::Order };
-            let what = || format!("frame {} of stream {} comes after {last}", mark.sequence, mark.stream);
+            let what =
+                || format!("frame {} of stream {} arrived after frame {last}", mark.sequence, mark.stream);
             self.breaches.expect(false, promise, what);
         }
         self.settle(net);

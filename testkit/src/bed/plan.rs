@@ -1,4 +1,5 @@
-//! Default settings: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, one frame committed to the driver.
+//! Default settings of the bed: 1 Gb/s, one class per PCP, classes 3 and 4 lossless with the link's headroom, one frame committed to the
+//! driver.
 
 use xoff_flow_control::headroom::{Headroom, Link};
 use xoff_flow_control::settings::{
@@ -7,20 +8,20 @@ use xoff_flow_control::settings::{
 };
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
-/// Line rate.
+/// Rate of all lines.
 pub const GIGABIT: BitRate = BitRate::from_gbps(1);
-/// Longest frame, bytes without tag and FCS.
+/// Maximum frame length in bytes, without tag and FCS.
 pub const MTU_FRAME: u32 = 1514;
-/// Lossless classes: 3 and 4.
+/// Lossless classes of the default settings: 3 and 4.
 pub const LOSSLESS: ClassSet = ClassSet(0b0001_1000);
-/// Cable delay.
+/// Propagation delay of all cables.
 pub const CABLE: Nanos = Nanos(500);
-/// Threshold for pausing.
+/// Default XOFF threshold.
 pub const XOFF: Bytes = Bytes(30_000);
-/// Threshold for resuming.
+/// Default XON threshold.
 pub const XON: Bytes = Bytes(20_000);
 
-/// A short gigabit link; both stations obey at once.
+/// Short link of 1 Gb/s whose ends obey pauses at once.
 pub const LINK: Link = Link {
     speed: GIGABIT,
     mtu_frame: MTU_FRAME,
@@ -31,35 +32,35 @@ pub const LINK: Link = Link {
     peer_backlog: Bytes::ZERO,
 };
 
-/// Combinations that lose no lossless frame.
+/// Combinations of accounting and full pipelines under which no lossless frame is lost.
 pub const KEEPING: [(Accounting, WhenFull); 3] = [
     (Accounting::UntilTransmitted, WhenFull::Drop),
     (Accounting::UntilTransmitted, WhenFull::Stop),
     (Accounting::UntilForwarded, WhenFull::Stop),
 ];
 
-/// Plan of a switch.
+/// Plan of a switch in the bed.
 #[derive(Clone, Debug)]
 pub struct SwitchPlan {
-    /// Settings at the start.
+    /// Settings at the start of the switch.
     pub settings: SwitchSettings,
-    /// Worker of each port; empty for one worker.
+    /// Number of the worker that owns each port; empty for a single worker.
     pub owners: Vec<u8>,
-    /// Polling interval; zero for immediate notice.
+    /// Interval at which the driver polls; zero to notice events at once.
     pub gap: Nanos,
-    /// Slots for data frames.
+    /// Number of slots for data frames.
     pub slots: u32,
-    /// Slots for control frames.
+    /// Number of slots for control frames.
     pub control_slots: u32,
     /// Free bytes before each frame, for tags.
     pub room: usize,
-    /// True if a late peer may cost lossless frames.
+    /// True if lossless frames may be lost, because a peer obeys pauses too late.
     pub may_lose: bool,
-    /// True if lost control frames may let pauses lapse.
+    /// True if pauses may lapse, because control frames are lost.
     pub may_lapse: bool,
 }
 
-/// Plans a switch with these links, by port.
+/// Plans a switch with a port for each link.
 pub fn switch(links: &[Link]) -> SwitchPlan {
     let ports: Vec<PortSettings> = (0..=u8::MAX).zip(links).map(|(index, link)| port(index, link)).collect();
     let mut plan = SwitchPlan {
@@ -80,19 +81,19 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
 }
 
 impl SwitchPlan {
-    /// Changes every port.
+    /// Changes the settings of every port.
     pub fn each_port(&mut self, change: impl FnMut(&mut PortSettings)) {
         self.settings.ports.iter_mut().for_each(change);
     }
 
-    /// Changes every lossless class.
+    /// Changes the settings of every lossless class.
     pub fn each_lossless(&mut self, change: impl FnMut(&mut ClassSettings)) {
         let classes = self.settings.ports.iter_mut().flat_map(|port| &mut port.classes);
         classes.filter(|class| class.lossless).for_each(change);
     }
 }
 
-/// Returns a shared memory that a few frames fill.
+/// Returns settings of a shared memory that a few frames fill.
 pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     Memory::Shared(SharedMemory {
         pool: Bytes(5_000),
@@ -104,7 +105,7 @@ pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
     })
 }
 
-/// Returns a shared memory that a few frames fill, with egress limits and headroom in the pool. It may lose lossless frames.
+/// Returns settings of a shared memory that a few frames fill, with egress limits, and headroom in the pool. Lossless frames may be lost.
 pub fn tight_memory_for_all(alpha_log2: Option<i8>) -> Memory {
     let Memory::Shared(shared) = tight_memory(alpha_log2) else { return Memory::Dedicated };
     Memory::Shared(SharedMemory {

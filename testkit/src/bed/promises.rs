@@ -1,4 +1,4 @@
-//! Promises of a switch, checked after each event and at rest.
+//! Checks the promises of a switch, after each event and at rest.
 
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_flow_control::settings::{ClassSettings, Memory, PolicyKind};
@@ -32,9 +32,11 @@ impl SwitchNode {
             }
         }
         let enough = self.unreceived_frames() == 0 || self.may_lose;
-        breaches.expect(enough, Promise::NoLosslessDrop, || "the store has too few slots".to_owned());
+        breaches.expect(enough, Promise::NoLosslessDrop, || "a received frame found no free slot".to_owned());
         let fdb = self.large.workers[0].bridge().fdb();
-        breaches.expect(fdb.len() <= self.settings.fdb.capacity, Promise::Bounds, || "addresses".to_owned());
+        breaches.expect(fdb.len() <= self.settings.fdb.capacity, Promise::Bounds, || {
+            "the forwarding database exceeds its capacity".to_owned()
+        });
     }
 
     fn every_frame_is_in_one_place(&self, breaches: &mut Breaches) {
@@ -44,7 +46,7 @@ impl SwitchNode {
         }
         let (held, in_use) = (self.frames_held(), self.large.store.in_use() as u64);
         breaches.expect(in_use == held, Promise::Ledger, || {
-            format!("{in_use} slots are in use for {held} frames")
+            format!("{in_use} slots are in use, but the ledger has {held} frames")
         });
     }
 
@@ -53,21 +55,21 @@ impl SwitchNode {
         let buffer = self.worker(port).buffer();
         let (held, waits) = (buffer.ingress(port, class), buffer.egress(port, class));
         let counted = self.counters.class(port, class);
-        let at = |queue: &str, bytes: Bytes| format!("{port:?} class {class}: {} bytes at {queue}", bytes.0);
+        let at = |queue: &str, bytes: Bytes| format!("{port:?} class {class}: {} bytes are {queue}", bytes.0);
         let of_before =
             self.before.iter().map(|settings| &settings.ports[port.index()].classes[class.index()]);
         let all = || of_before.clone().chain([settings]);
         let most = all().map(|settings| self.most_at_ingress(settings)).max().unwrap_or_default();
         let most_waits = all().map(|settings| settings.egress_max).max().unwrap_or_default();
-        breaches.expect(held <= most, Promise::Bounds, || at("ingress", held));
-        breaches.expect(waits < most_waits, Promise::Bounds, || at("egress", waits));
+        breaches.expect(held <= most, Promise::Bounds, || at("in the ingress queue", held));
+        breaches.expect(waits < most_waits, Promise::Bounds, || at("in the egress queue", waits));
         let used = Bytes(counted.headroom_watermark.get());
         let keeps_out = all().any(|settings| settings.lossless) || used == Bytes::ZERO;
-        breaches.expect(keeps_out, Promise::Bounds, || at("the headroom, which is lossless", used));
+        breaches.expect(keeps_out, Promise::Bounds, || at("in the headroom of a lossy class", used));
     }
 
-    /// L1, L2: a peer is paused at XOFF and above, not below XON, and unchanged in between. A turn takes many frames: a class between the
-    /// thresholds may resume if it was below XON before the latest frames arrived.
+    /// L1, L2: a peer is paused at XOFF and above, not below XON, and unchanged in between. A turn takes many frames. So a class between
+    /// the thresholds may resume if it was below XON before the latest frames arrived.
     fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;
@@ -80,17 +82,17 @@ impl SwitchNode {
         let speaks_for_others = Class::ALL.into_iter().any(|other| policy(other) == PolicyKind::GPfc);
         let by_ingress_alone = policy(class) == PolicyKind::Pfc && !speaks_for_others;
         breaches.expect(held || bytes < settings.xoff, Promise::Thresholds, || {
-            format!("{port:?} class {class} is not held at {bytes:?}")
+            format!("{port:?} class {class}: the peer is not paused although {bytes:?} are queued")
         });
         breaches.expect(!held || bytes >= settings.xon || !by_ingress_alone, Promise::Thresholds, || {
-            format!("{port:?} class {class} is held at {bytes:?}")
+            format!("{port:?} class {class}: the peer is paused although only {bytes:?} are queued")
         });
         let watch = &mut self.watches[port.index()];
         let in_all = self.counters.class(port, class).rx_bytes.get();
         let came = in_all - std::mem::replace(&mut watch.bytes_came[class.index()], in_all);
         let goes_on = watch.held.contains(class) && !held && by_ingress_alone;
         breaches.expect(!goes_on || bytes < settings.xon + Bytes(came), Promise::Thresholds, || {
-            format!("{port:?} class {class} resumes at {bytes:?}")
+            format!("{port:?} class {class}: the peer was resumed although {bytes:?} are queued")
         });
         watch.held.remove(class);
         if held && by_ingress_alone {
@@ -121,13 +123,13 @@ impl SwitchNode {
         }
     }
 
-    /// Peers that behave as configured are not counted as too fast or too late.
+    /// Checks that peers which behave as configured are not counted as too fast or too late.
     fn nobody_is_blamed(&self, port: PortId, class: Class, breaches: &mut Breaches) {
         let counters = self.counters.class(port, class);
         let blamed = counters.excess_frames.get() + counters.late_frames.get();
         let innocent = blamed == 0 || self.may_lose || self.may_lapse;
         breaches.expect(innocent, Promise::PausesKept, || {
-            format!("{port:?} class {class}: its peer is blamed for {blamed} frames")
+            format!("{port:?} class {class}: {blamed} frames of an obedient peer count as late or in excess")
         });
     }
 
@@ -136,33 +138,38 @@ impl SwitchNode {
             let starved = self.counters.port(port).control_starved.get() > 0;
             let is_announced = starved || !self.worker(port).held(port).due();
             breaches.expect(is_announced, Promise::PausesKept, || {
-                format!("{port:?}: a pause frame did not leave at once")
+                format!("{port:?}: a pause frame that is due was not sent at once")
             });
         }
         let rests = self.next_look(now) > now;
-        breaches.expect(rests, Promise::Rest, || "the switch asks to be called again at once".to_owned());
+        breaches
+            .expect(rests, Promise::Rest, || "the switch repeatedly wants to be called at once".to_owned());
     }
 
     pub(super) fn check_empty(&self, breaches: &mut Breaches) {
         self.batches_have_changed_nothing(breaches);
         let in_use = self.large.store.in_use();
-        breaches.expect(in_use == 0, Promise::NothingStranded, || format!("{in_use} slots are in use"));
+        breaches.expect(in_use == 0, Promise::NothingStranded, || {
+            format!("{in_use} slots are in use at the end")
+        });
         for (port, class) in self.ports().flat_map(|port| Class::ALL.map(|class| (port, class))) {
             let buffer = self.worker(port).buffer();
             let (ingress, egress) = (buffer.ingress(port, class), buffer.egress(port, class));
             breaches.expect((ingress, egress) == (Bytes::ZERO, Bytes::ZERO), Promise::Ledger, || {
-                format!("{port:?} class {class}: {ingress:?} at ingress, {egress:?} at egress, and no frame")
+                format!("{port:?} class {class}: {ingress:?} count at ingress and {egress:?} at egress, but no frame is left")
             });
             let held = self.worker(port).held(port).classes().contains(class);
-            breaches.expect(!held, Promise::PausesEnd, || format!("{port:?} class {class} held"));
+            breaches.expect(!held, Promise::PausesEnd, || {
+                format!("{port:?} class {class}: the peer is paused at the end")
+            });
         }
     }
 
-    /// An unpaused class with frames is served in its turn, and a control slot is always free.
+    /// Checks that an unpaused class with frames is served in its turn, and that a control slot is always free.
     fn nothing_starves(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
         let starved = self.counters.port(port).control_starved.get();
         breaches.expect(starved == 0, Promise::PausesKept, || {
-            format!("{port:?}: {starved} times there was no frame for control")
+            format!("{port:?}: a control frame found no free slot {starved} times")
         });
         let is_well = !self.impairments.stalls(now)
             && !self.impairments.completes_late(now)
@@ -172,7 +179,9 @@ impl SwitchNode {
         let buffer = self.worker(port).buffer();
         let waiting = may_go.iter().filter(|class| buffer.egress(port, *class) > Bytes::ZERO).collect();
         let late = self.watches[port.index()].waits.too_long(now, waiting);
-        breaches.expect(late.is_empty(), Promise::Served, || format!("{port:?}: {late:?}"));
+        breaches.expect(late.is_empty(), Promise::Served, || {
+            format!("{port:?}: classes {late:?} have waited too long")
+        });
     }
 
     fn frames_are_counted(&self, port: PortId, class: Class, breaches: &mut Breaches) {
@@ -183,11 +192,11 @@ impl SwitchNode {
         let observed = (watch.came[class.index()], watch.went[class.index()]);
         let counted = (counted.rx_frames.get(), counted.tx_frames.get());
         breaches.expect(observed == counted, Promise::Ledger, || {
-            format!("{port:?} class {class}: {counted:?} frames are counted of {observed:?} in and out")
+            format!("{port:?} class {class}: frames in and out are {observed:?}, but {counted:?} are counted")
         });
     }
 
-    /// Received frames are sent, queued, or dropped for a reason.
+    /// Checks that each received frame was sent, queued, or dropped for a reason.
     pub(super) fn books_balance_by_class(&self, breaches: &mut Breaches) {
         let mut stored = [0; CLASSES];
         for class in self.large.store.frames().filter_map(payload::class_of) {

@@ -1,14 +1,13 @@
-//! Independent model of rates of classes (GFC), from frame bytes alone. Hosts obey it; switches are judged by it.
+//! Independent model of the rates of classes (GFC), from frame bytes alone. Hosts obey it; switches are checked against it.
 
 use xoff_wire::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
 
-/// A byte of credit, in bits times nanoseconds per second: nothing is rounded.
+/// Credit for one byte, in bits times nanoseconds per second, so that nothing is rounded.
 const BYTE: i128 = 8 * 1_000_000_000;
 
 #[derive(Clone, Debug)]
 pub struct Rates {
     line: BitRate,
-    /// Maximum credit: one frame.
     burst: Bytes,
     limits: [Option<Limit>; CLASSES],
 }
@@ -26,7 +25,7 @@ impl Rates {
         Rates { line, burst: Bytes::on_line(mtu_frame + TAGS), limits: [None; CLASSES] }
     }
 
-    /// Processes a frame's rates for `obeyed` classes; false without rates.
+    /// Applies the rates in a frame to the classes `obeyed`; returns false if the frame has no rates.
     pub fn received(&mut self, now: Nanos, bytes: &[u8], obeyed: ClassSet) -> bool {
         if bytes.get(12..16) != Some(&[0x88, 0x08, 1, 1]) || bytes.get(34..38) != Some(b"GFC1") {
             return false;
@@ -37,7 +36,7 @@ impl Rates {
             let before = self.limit(now, class);
             self.limits[class.index()] = (step > 0 && time > Nanos::ZERO).then(|| Limit {
                 rate: BitRate::new(self.line.bits_per_second() >> step)
-                    .expect("a line of 65,536 b/s and more"),
+                    .expect("the line is slower than 65,536 b/s"),
                 until: now.after(time),
                 credit: before.map_or(0, |limit| limit.credit),
                 updated: now,
@@ -54,12 +53,15 @@ impl Rates {
         self.limits[class.index()].map_or(Nanos::ZERO, |limit| {
             let rate = i128::from(limit.rate.bits_per_second());
             let wait = (-limit.credit).max(0).unsigned_abs().div_ceil(rate.unsigned_abs());
-            limit.updated.after(Nanos(u64::try_from(wait).expect("one frame's time"))).min(limit.until)
+            limit
+                .updated
+                .after(Nanos(u64::try_from(wait).expect("the time of one frame exceeds 64 bits")))
+                .min(limit.until)
         })
     }
 
     pub fn sent(&mut self, now: Nanos, class: Class, len: usize) {
-        let size = Bytes::on_line(u32::try_from(len).expect("a frame's length"));
+        let size = Bytes::on_line(u32::try_from(len).expect("the frame length exceeds 32 bits"));
         self.limits[class.index()] = self.limit(now, class).map(|mut limit| {
             limit.credit -= i128::from(size.0) * BYTE;
             limit

@@ -1,4 +1,4 @@
-//! A port over plain memory, and its wire.
+//! Port over plain memory, with its wire.
 
 use std::collections::VecDeque;
 
@@ -7,50 +7,50 @@ use xoff_dataplane::frame::Frame;
 
 use super::store::MemoryStore;
 
-/// A port over memory.
+/// Port over plain memory.
 #[derive(Debug, Default)]
 pub struct Ring {
-    /// Frames not yet received by the driver.
+    /// Frames that have arrived, but were not yet received by the driver.
     pub arrived: VecDeque<Vec<u8>>,
-    /// Frames not yet carried by the wire.
+    /// Frames from the driver that have not left on the wire yet.
     pub committed: VecDeque<Frame>,
     left: VecDeque<Frame>,
     withheld: VecDeque<Frame>,
-    /// Frames that found no slot in the store.
+    /// Number of frames that found no slot in the store.
     pub unreceived_frames: u64,
 }
 
 impl Ring {
-    /// Creates a ring for `frames` frames.
+    /// Creates a port whose queues have memory for `frames` frames.
     #[must_use]
     pub fn with_capacity(frames: usize) -> Ring {
         let [committed, left, withheld] = std::array::from_fn(|_| VecDeque::with_capacity(frames));
         Ring { arrived: VecDeque::with_capacity(frames), committed, left, withheld, unreceived_frames: 0 }
     }
 
-    /// Records that the next frame has left; it completes at once unless it `is_late`.
+    /// Records that the next frame has left. It completes at once unless it `is_late`.
     pub fn leave(&mut self, is_late: bool) {
-        let frame = self.committed.pop_front().expect("a frame was on the wire");
+        let frame = self.committed.pop_front().expect("no frame was on the wire");
         if is_late { self.withheld.push_back(frame) } else { self.left.push_back(frame) }
     }
 
-    /// Delivers delayed completions.
+    /// Makes delayed completions visible to the driver.
     pub fn hear(&mut self) {
         self.left.append(&mut self.withheld);
     }
 
-    /// Returns the number of frames sent without a completion seen by the driver.
+    /// Returns the number of frames whose completion the driver has not seen.
     #[must_use]
     pub fn frames_out(&self) -> usize {
         self.committed.len() + self.left.len() + self.withheld.len()
     }
 
-    /// Returns whether the next poll finds anything.
+    /// Returns true if the next poll will find a frame or completion.
     pub fn has_unseen(&self) -> bool {
         !self.arrived.is_empty() || !self.left.is_empty()
     }
 
-    /// Returns whether completions are delayed.
+    /// Returns true if completions are delayed.
     pub fn has_withheld(&self) -> bool {
         !self.withheld.is_empty()
     }
@@ -96,7 +96,7 @@ impl Port<MemoryStore> for Ring {
     }
 }
 
-/// Consumes frames in flight at the end; their handles must not be dropped.
+/// Handles of frames must not be dropped, so the port consumes remaining ones at the end.
 impl Drop for Ring {
     fn drop(&mut self) {
         let frames = [&mut self.committed, &mut self.left, &mut self.withheld].into_iter();

@@ -1,5 +1,3 @@
-//! One switch with a host at each port.
-
 use std::ops::{Deref, DerefMut};
 
 use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
@@ -8,7 +6,7 @@ use xoff_wire::units::{Class, MacAddr, Nanos, PortId};
 
 use super::{Bed, NodeId, Obeys, Received, Stream, SwitchNode, SwitchPlan, end};
 
-/// A switch with a host at each port.
+/// Bed of one switch with a host at each port.
 #[derive(Debug)]
 pub struct Star {
     bed: Bed,
@@ -16,29 +14,29 @@ pub struct Star {
     hosts: Vec<NodeId>,
 }
 
-/// A stream of a [`Star`].
+/// Stream between two hosts of a [`Star`].
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// Ingress port.
+    /// Port of the sending host.
     pub from: usize,
-    /// Egress port.
+    /// Port of the receiving host.
     pub to: usize,
-    /// Stream number.
+    /// Number of the stream.
     pub id: u32,
 }
 
 impl Star {
-    /// Creates a star; hosts obey at once.
+    /// Creates a star whose hosts obey pauses at once.
     pub fn new(plan: SwitchPlan) -> Star {
         Star::with(plan, |_| Obeys::AtOnce)
     }
 
-    /// Creates a star; hosts obey by port as `obeys` returns.
+    /// Creates a star. `obeys` returns how the host at a port obeys pauses.
     pub fn with(plan: SwitchPlan, obeys: impl Fn(usize) -> Obeys) -> Star {
         let ports = plan.settings.ports.len();
         let mut bed = Bed::new(1);
         let switch = bed.add_switch(plan);
-        let port = |port: usize| u8::try_from(port).expect("at most 256 ports");
+        let port = |port: usize| u8::try_from(port).expect("more than 256 ports");
         let hosts = (0..ports).map(|at| bed.add_host(switch, port(at), obeys(at))).collect();
         Star { bed, switch, hosts }
     }
@@ -48,43 +46,43 @@ impl Star {
         self.bed.switch(self.switch)
     }
 
-    /// Returns the host at a port.
+    /// Returns the host at this port.
     pub fn at(&self, port: usize) -> &super::Host {
         self.bed.host(self.hosts[port])
     }
 
-    /// Returns a stream of MTU-sized frames at line rate from now on, for the caller to change.
+    /// Returns a stream of MTU-sized frames at line rate from now on, which the caller may change.
     pub fn stream(&self, to: usize, class: Class, count: u64) -> Stream {
         Stream { class, ..Stream::new(self.mac(to), count, self.bed.now()) }
     }
 
-    /// Returns the address of a host.
+    /// Returns the MAC address of the host at port `of`.
     pub fn mac(&self, of: usize) -> MacAddr {
         self.at(of).mac
     }
 
-    /// Starts a stream to `to`.
+    /// Starts a stream from one host to another.
     pub fn start(&mut self, from: usize, to: usize, stream: Stream) -> Flow {
         let stream = Stream { to: self.mac(to), ..stream };
         Flow { from, to, id: self.bed.send(self.hosts[from], stream) }
     }
 
-    /// Starts a stream to its own address; returns its number.
+    /// Starts a stream to the address in the stream; returns the stream's number.
     pub fn start_to_all(&mut self, from: usize, stream: Stream) -> u32 {
         self.bed.send(self.hosts[from], stream)
     }
 
-    /// Returns the received frames of a flow.
+    /// Returns the counts of received frames of a flow.
     pub fn received(&self, flow: Flow) -> Received {
         self.at(flow.to).received(flow.id)
     }
 
-    /// Returns the number of sent frames that were not received.
+    /// Returns the number of frames that were sent but not received.
     pub fn lost(&self, flow: Flow) -> u64 {
         self.at(flow.from).sent(flow.id) - self.received(flow).frames
     }
 
-    /// Asserts that all frames arrived once, in order.
+    /// Asserts that `frames` were sent, and all arrived once and in order.
     pub fn assert_whole(&self, flow: Flow, frames: u64) {
         let received = self.received(flow);
         assert_eq!((received.frames, received.late_or_twice), (frames, 0), "{flow:?}");
@@ -102,53 +100,53 @@ impl Star {
         self.inject(port, &bytes);
     }
 
-    /// Makes a host send these bytes before all others.
+    /// Makes a host send these bytes before all other frames.
     pub fn inject(&mut self, port: usize, bytes: &[u8]) {
         self.bed.inject(self.hosts[port], bytes);
     }
 
-    /// Drops frames to a host for which `loses` returns true.
+    /// From now on, drops frames to a host for which `loses` returns true.
     pub fn lose(&mut self, port: u8, loses: impl FnMut(&[u8]) -> bool + 'static) {
         let from = end(self.switch, port);
         self.bed.wire_mut(from).lose(loses);
     }
 
-    /// Makes the switch resume all peers, as before a stop.
+    /// Makes the switch resume all its peers, as it does before a stop.
     pub fn release_peers(&mut self) {
         let switch = self.switch;
         self.bed.release_peers(switch);
     }
 
-    /// Replaces a class's policy.
+    /// Replaces the policy of a class.
     pub fn set_policy(&mut self, class: Class, kind: PolicyKind) {
         let switch = self.switch;
         self.bed.set_policy(switch, class, kind);
     }
 
-    /// Replaces the switch's settings.
+    /// Replaces the settings of the switch.
     pub fn revise(&mut self, settings: SwitchSettings) {
         let switch = self.switch;
         self.bed.revise(switch, settings);
     }
 
-    /// Takes a link down or up.
+    /// Takes the link at a port down or up.
     pub fn set_link(&mut self, port: u8, up: bool) {
         let at = end(self.switch, port);
         self.bed.set_link(at, up);
     }
 
-    /// Returns the arrival times of a flow.
+    /// Returns the arrival times of a flow's frames.
     pub fn arrivals(&self, flow: Flow) -> Vec<Nanos> {
         let of_flow = self.at(flow.to).arrivals.iter().filter(|(_, mark)| mark.stream == flow.id);
         of_flow.map(|&(at, _)| at).collect()
     }
 
-    /// Returns whether the switch pauses this peer.
+    /// Returns true if the switch pauses a class of the host at this port.
     pub fn holds(&self, port: u8, class: Class) -> bool {
         self.switch().worker(PortId(port)).held(PortId(port)).classes().contains(class)
     }
 
-    /// Advances the time by `span`.
+    /// Runs all events of the next `span`.
     pub fn run_for(&mut self, span: Nanos) {
         let end = self.bed.now() + span;
         self.bed.run_until(end);

@@ -1,19 +1,19 @@
-//! Frames in plain memory, in data and control slots. A slot freed twice, or read while free, fails the test.
+//! Frames in plain memory, in slots for data and for control frames. A slot that is freed twice, or read while free, fails the test.
 
 use std::ops::Range;
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 
-/// Bytes that the switch sees, unless the frame is MAC control.
+/// Number of bytes that the switch sees of a frame, unless it is MAC control.
 const HEAD: usize = 128;
 
-/// Slots and contents.
+/// Memory of frames, in slots.
 #[derive(Debug)]
 pub struct MemoryStore {
     room: usize,
     slot_size: usize,
     bytes: Vec<u8>,
-    /// Range of the frame in each used slot.
+    /// Range of bytes that the frame in each slot occupies; `None` for a free slot.
     places: Vec<Option<Range<usize>>>,
     data: Vec<u32>,
     control: Vec<u32>,
@@ -21,7 +21,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Creates slots for frames of up to `frame_max` bytes, with `room` bytes in front.
+    /// Creates slots for frames of up to `frame_max` bytes, with `room` free bytes in front for tags.
     pub fn new(data: u32, control: u32, room: usize, frame_max: usize) -> MemoryStore {
         let slots = data + control;
         let slot_size = (room + frame_max).next_multiple_of(64);
@@ -44,7 +44,7 @@ impl MemoryStore {
 
     /// Returns all bytes of a frame.
     pub fn frame(&self, frame: &Frame) -> &[u8] {
-        self.slot(frame.slot()).expect("a slot in use")
+        self.slot(frame.slot()).expect("the slot is free")
     }
 
     /// Returns the contents of a used slot.
@@ -52,32 +52,32 @@ impl MemoryStore {
         self.places[slot as usize].clone().map(|place| &self.bytes[place])
     }
 
-    /// Returns all frames.
+    /// Returns the bytes of each stored frame.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
         self.places.iter().flatten().map(|place| &self.bytes[place.clone()])
     }
 
-    /// Returns the number of used slots, control included.
+    /// Returns the number of used slots, those for control frames included.
     pub fn in_use(&self) -> usize {
         self.places.len() - self.data.len() - self.control.len()
     }
 
     fn occupy(&mut self, slot: u32, len: usize) -> Range<usize> {
         let start = slot as usize * self.slot_size + self.room;
-        assert!(self.room + len <= self.slot_size, "a frame of {len} bytes does not fit its slot");
+        assert!(self.room + len <= self.slot_size, "a frame of {len} bytes does not fit into its slot");
         let was = self.places[slot as usize].replace(start..start + len);
-        assert!(was.is_none(), "slot {slot} is given out twice");
+        assert!(was.is_none(), "slot {slot} was given out twice");
         start..start + len
     }
 
     fn put(&mut self, slot: u32, bytes: &[u8]) -> Frame {
         let place = self.occupy(slot, bytes.len());
         self.bytes[place].copy_from_slice(bytes);
-        Frame::new(slot, u32::try_from(bytes.len()).expect("a frame's length"))
+        Frame::new(slot, u32::try_from(bytes.len()).expect("the frame length exceeds 32 bits"))
     }
 
     fn head_of(&self, frame: &Frame) -> Range<usize> {
-        let place = self.places[frame.slot() as usize].clone().expect("a slot in use");
+        let place = self.places[frame.slot() as usize].clone().expect("the slot is free");
         let is_mac_control = self.bytes[place.clone()].get(12..14) == Some(&[0x88, 0x08]);
         let end = if is_mac_control { place.end } else { place.end.min(place.start + HEAD) };
         place.start..end
@@ -86,7 +86,7 @@ impl MemoryStore {
 
 impl FrameStore for MemoryStore {
     fn capacity(&self) -> u32 {
-        u32::try_from(self.places.len()).expect("slots are counted in 32 bits")
+        u32::try_from(self.places.len()).expect("more slots than 32 bits can count")
     }
 
     fn head(&self, frame: &Frame) -> &[u8] {
@@ -100,7 +100,7 @@ impl FrameStore for MemoryStore {
 
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
         let slot_begins = frame.slot() as usize * self.slot_size;
-        let place = self.places[frame.slot() as usize].as_mut().expect("a slot in use");
+        let place = self.places[frame.slot() as usize].as_mut().expect("the slot is free");
         let Some(start) = place.start.checked_add_signed(by as isize) else { return false };
         if start < slot_begins || start >= place.end {
             return false;
@@ -112,7 +112,7 @@ impl FrameStore for MemoryStore {
 
     fn copy(&mut self, frame: &Frame) -> Option<Frame> {
         let slot = self.data.pop()?;
-        let from = self.places[frame.slot() as usize].clone().expect("a slot in use");
+        let from = self.places[frame.slot() as usize].clone().expect("the slot is free");
         let to = self.occupy(slot, from.len());
         self.bytes.copy_within(from, to.start);
         Some(Frame::new(slot, frame.len()))
@@ -130,7 +130,7 @@ impl FrameStore for MemoryStore {
     fn free(&mut self, frame: Frame) {
         let (slot, _) = frame.into_parts();
         let place = self.places[slot as usize].take();
-        assert!(place.is_some(), "slot {slot} is freed twice");
+        assert!(place.is_some(), "slot {slot} was freed twice");
         let pool = if slot < self.control_from { &mut self.data } else { &mut self.control };
         pool.push(slot);
     }

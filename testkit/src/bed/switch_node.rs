@@ -1,5 +1,7 @@
-//! A switch of the bed, run twice: with large batches, and with each frame in its own batch. Both have the same input and must agree after
-//! each poll ([`twin`](super::twin)); the bed uses the frames of the first.
+//! Switch of the bed, run twice: with large batches, and with each frame in its own batch. Both have the same input and must agree after
+//! each poll ([`twin`](super::twin)). The bed uses the frames of the first.
+//!
+//! If the plan has a polling interval, events wait for the next poll, as they do for a busy thread.
 //!
 //! With a loop gap, events wait for the next poll, as they do for a busy thread.
 
@@ -17,22 +19,22 @@ use super::plan::SwitchPlan;
 use super::twin::Twin;
 use super::watch::{self, Watch};
 
-/// A switch of the bed.
+/// Switch of a test bed.
 #[derive(Debug)]
 pub struct SwitchNode {
-    /// Public counters.
+    /// Counters of the switch, as users see them.
     pub counters: Arc<Counters>,
-    /// Current settings.
+    /// Current settings of the switch.
     pub settings: SwitchSettings,
     /// Earlier settings, under which queued frames may have been admitted.
     pub(super) before: Vec<SwitchSettings>,
     pub(super) watches: Vec<Watch>,
     pub(super) may_lose: bool,
     pub(super) may_lapse: bool,
-    /// True after the switch has resumed its peers for a stop: thresholds do not apply, and no data leave.
+    /// True once the switch has resumed its peers for a stop. Thresholds then do not apply, and no data leave.
     pub(super) stopping: bool,
     pub(super) large: Twin,
-    /// The driver with batches of one frame, while both agree.
+    /// The switch with batches of one frame, until both differ.
     of_one: Option<Twin>,
     gap: Nanos,
     pub(super) impairments: Impairments,
@@ -62,17 +64,17 @@ impl SwitchNode {
         self.of_one = None;
     }
 
-    /// Returns the worker of a port.
+    /// Returns the worker that owns a port.
     pub fn worker(&self, port: PortId) -> &Switch {
         self.large.worker(port)
     }
 
-    /// Returns the number of frames that found no slot, as with an empty fill ring.
+    /// Returns the number of arriving frames that found no slot, as with an empty fill ring.
     pub fn unreceived_frames(&self) -> u64 {
         self.large.unreceived_frames()
     }
 
-    /// Returns the ports.
+    /// Returns all ports of the switch.
     pub fn ports(&self) -> impl Iterator<Item = PortId> + use<> {
         (0..=u8::MAX).map(PortId).take(self.settings.ports.len())
     }
@@ -84,7 +86,7 @@ impl SwitchNode {
     }
 
     pub(super) fn left(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
-        let bytes = self.large.ring(port).next().expect("a frame was on the wire");
+        let bytes = self.large.ring(port).next().expect("no frame was on the wire");
         self.watches[port.index()].left(now, bytes, breaches);
         let is_late = self.impairments.completes_late(now);
         self.twins().for_each(|twin| twin.left(port, is_late));
@@ -163,7 +165,7 @@ impl SwitchNode {
         let stopping = self.stopping;
         self.twins().for_each(|twin| if stopping { twin.part(now) } else { twin.look(now) });
         breaches.expect(self.large.is_in_order, Promise::Turns, || {
-            "the steps of a turn come in another order".into()
+            "a driver's steps had another order than release, receive, forward, announce, transmit".into()
         });
         for (port, before) in self.ports().zip(before) {
             self.check_given_out(now, port, before, breaches);
@@ -171,23 +173,25 @@ impl SwitchNode {
         self.batches_change_nothing(breaches);
     }
 
-    /// Checks the frames given to the driver. A pause may always join; other frames only below the commit limit, which bounds the delay of
-    /// a later pause.
+    /// Checks the frames given to the driver. A pause frame may always join. Other frames may join only below the commit limit, which
+    /// bounds the delay of a later pause.
     fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {
             if place >= before {
                 let may_join = ahead < self.settings.ports[port.index()].commit.0 || watch::is_pause(bytes);
                 breaches.expect(may_join, Promise::PausesKept, || {
-                    format!("{port:?}: {ahead} bytes are ahead of a frame that is no pause")
+                    format!(
+                        "{port:?}: a data frame was committed behind {ahead} bytes, beyond the commit limit"
+                    )
                 });
                 self.watches[port.index()].transmitted(now, bytes, breaches);
             }
-            ahead += Bytes::on_line(u32::try_from(bytes.len()).expect("a frame's length")).0;
+            ahead += Bytes::on_line(u32::try_from(bytes.len()).expect("the frame length exceeds 32 bits")).0;
         }
     }
 
-    /// Compares both drivers; a difference removes the second.
+    /// Compares both runs of the switch. A difference ends the second run.
     fn batches_change_nothing(&mut self, breaches: &mut Breaches) {
         let difference = self.of_one.as_ref().and_then(|of_one| self.large.difference(of_one));
         if let Some(difference) = difference {

@@ -1,4 +1,7 @@
-//! A switch under one driver: a `Switch` per worker over one store, and a ring per port.
+//! One of the two runs of a switch: a `Switch` for each worker over one store, and a ring for each port.
+//!
+//! A poll processes all events since the last poll, by turns of the [`Driver`] that worker threads use. Two runs with the same input
+//! differ only in the [`Boundary`] to the dataplane ([`Batches`]).
 //!
 //! A poll processes all events since the last, by turns of the [`Driver`] of worker threads. Two drivers with the same input differ only in
 //! the [`Boundary`] to the dataplane ([`Batches`]).
@@ -26,7 +29,7 @@ enum LoopStep {
     Receive,
     Forward,
     Announce,
-    /// A device that sends at once also completes at once; such releases belong to this step.
+    /// A device that sends at once also completes at once, so such releases belong to this step.
     Transmit,
 }
 
@@ -140,13 +143,13 @@ impl Twin {
 
     fn port(&self, port: PortId) -> &Ring {
         let own = &self.ports[self.owners[port.index()].index()];
-        let (_, ring) = own.iter().find(|(id, _)| *id == port).expect("its owner has it");
+        let (_, ring) = own.iter().find(|(id, _)| *id == port).expect("the port is missing at its owner");
         ring
     }
 
     fn port_mut(&mut self, port: PortId) -> &mut Ring {
         let own = &mut self.ports[self.owners[port.index()].index()];
-        let (_, ring) = own.iter_mut().find(|(id, _)| *id == port).expect("its owner has it");
+        let (_, ring) = own.iter_mut().find(|(id, _)| *id == port).expect("the port is missing at its owner");
         ring
     }
 
@@ -158,7 +161,6 @@ impl Twin {
         self.port_mut(port).arrived.push_back(bytes);
     }
 
-    /// Records that the next frame has left; it completes at once unless it `is_late`.
     pub fn left(&mut self, port: PortId, is_late: bool) {
         self.port_mut(port).leave(is_late);
     }
@@ -187,7 +189,6 @@ impl Twin {
         self.rings().map(|(_, ring)| ring.unreceived_frames).sum()
     }
 
-    /// Returns the frames that the wire has not carried yet.
     pub fn ring(&self, port: PortId) -> impl Iterator<Item = &[u8]> {
         self.port(port).committed.iter().map(|frame| self.store.frame(frame))
     }
@@ -208,7 +209,7 @@ impl Twin {
         self.exchange(now);
     }
 
-    /// Runs turns of all workers, in a seeded order, until all events are processed.
+    /// Runs turns of all workers until all events are processed. The seed determines the order of workers.
     pub fn look(&mut self, now: Nanos) {
         loop {
             for at in self.some_order() {
@@ -223,7 +224,7 @@ impl Twin {
         }
     }
 
-    /// Runs the final steps of stopped workers whose peers are resumed.
+    /// Runs the last steps of workers that stop, after their peers were resumed.
     pub fn part(&mut self, now: Nanos) {
         for at in 0..self.workers.len() {
             let mut batches = self.batches;
@@ -262,11 +263,10 @@ impl Twin {
         order
     }
 
-    /// Returns the first difference between both outputs.
     pub fn difference(&self, other: &Twin) -> Option<String> {
         for port in (0..=u8::MAX).map(PortId).take(self.owners.len()) {
             if !self.ring(port).eq(other.ring(port)) {
-                return Some(format!("{port:?}: other frames, or in another order, are given out"));
+                return Some(format!("{port:?}: frames given to the driver differ in content or order"));
             }
         }
         if self.counters != other.counters {
@@ -274,7 +274,11 @@ impl Twin {
         }
         let slots = |twin: &Twin| (twin.unreceived_frames(), twin.store.in_use());
         if slots(self) != slots(other) {
-            return Some(format!("frames never seen, slots in use: {:?}, {:?}", slots(self), slots(other)));
+            return Some(format!(
+                "frames without slot and slots in use are {:?} in large batches, {:?} in batches of one",
+                slots(self),
+                slots(other)
+            ));
         }
         let mut pairs = self.workers.iter().zip(&other.workers);
         let shows = |worker| Shows::of(worker, self.owners.len());
@@ -284,14 +288,12 @@ impl Twin {
         })
     }
 
-    /// Returns the first difference, including internal state.
     pub fn difference_inside(&self, other: &Twin) -> Option<String> {
         let [mine, others] = [self, other].map(|twin| format!("{:?}", twin.workers));
         if mine == others { None } else { differ(&self.workers, &other.workers) }
     }
 }
 
-/// Observable state of a worker between batches.
 #[derive(Debug, PartialEq)]
 struct Shows {
     ledger: Ledger,
@@ -307,7 +309,7 @@ struct ShowsPort {
     held: (ClassSet, bool, Nanos),
     paused: (ClassSet, Nanos),
     stormed: ClassSet,
-    /// Ingress bytes, egress bytes, and the rate requested of the peer.
+    /// For each class: bytes at ingress, bytes at egress, rate that is asked of the peer.
     classes: [(Bytes, Bytes, RateStep); CLASSES],
 }
 
@@ -343,5 +345,9 @@ fn differ(one: &impl Debug, other: &impl Debug) -> Option<String> {
     let [one, other] = [format!("{one:#?}"), format!("{other:#?}")];
     let lines = one.lines().zip(other.lines());
     let (at, (one, other)) = lines.enumerate().find(|(_, (one, other))| one != other)?;
-    Some(format!("line {at}: {} in large batches, {} in batches of one", one.trim(), other.trim()))
+    Some(format!(
+        "state differs in line {at}: {} in large batches, {} in batches of one",
+        one.trim(),
+        other.trim()
+    ))
 }

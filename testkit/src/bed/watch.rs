@@ -1,5 +1,5 @@
-//! A switch's port, as its peer sees it. Pauses are modelled a second time from frame bytes, so that the switch is not judged by its own
-//! code. Only the check of a frame's form uses `wire`, which has fuzz targets.
+//! Checks a port of a switch from its peer's view. Pauses are modelled a second time from frame bytes, so that the switch is not judged by
+//! its own code. Only the check of a frame's form uses `wire`, which has fuzz targets.
 
 use xoff_flow_control::settings::{FlowControl, PortSettings, Service, WatchdogAction};
 use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
@@ -19,9 +19,9 @@ pub struct Watch {
     by_flow: ClassSet,
     flow_pauses: FlowPauses,
     rates: Option<Rates>,
-    /// End of the peer's pause as the peer knows it; `None` if it was resumed or never paused.
+    /// Time at which the peer's pause ends as far as the peer knows; `None` if the peer was resumed or never paused.
     xoff_until: [Option<Nanos>; CLASSES],
-    /// Classes paused before a loss of the link, or flow by flow.
+    /// Classes that were paused before a loss of the link, or flow by flow.
     flow_paused: ClassSet,
     pub(super) held: ClassSet,
     pub(super) bytes_came: [u64; CLASSES],
@@ -88,7 +88,7 @@ impl Watch {
         }
     }
 
-    /// Returns whether a frame is valid MAC control; a damaged one pauses nothing.
+    /// Returns true if a frame is valid MAC control. Damaged MAC control pauses nothing.
     fn is_good_control(&self, bytes: &[u8]) -> bool {
         let header = Header::parse(bytes).ok().filter(MacControl::is_mac_control);
         let control = header.and_then(|header| MacControl::parse(&header, bytes).ok());
@@ -102,22 +102,31 @@ impl Watch {
         }
     }
 
-    /// Checks an outgoing frame: its class must keep its rate and not be paused, unless the watchdog may ignore the pause by now.
+    /// Checks an outgoing frame: its class must keep to its rate, and must not be paused unless the watchdog may ignore the pause by now.
     pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
             self.waits.served(now, mark.class);
             let until = self.paused_until[mark.class.index()];
             let may_send = now >= until || self.may_defy(now, mark.class);
             breaches.expect(may_send, Promise::PausesKept, || {
-                format!("{}: class {} sends while paused", self.port.name, mark.class)
+                format!(
+                    "{}: a frame of class {} was sent while the class was paused",
+                    self.port.name, mark.class
+                )
             });
             let passes = self.flow_pauses.let_pass(now, mark.class, bytes);
             breaches.expect(passes, Promise::PausesKept, || {
-                format!("{}: stream {} sends while paused", self.port.name, mark.stream)
+                format!(
+                    "{}: a frame of stream {} was sent while its flow was paused",
+                    self.port.name, mark.stream
+                )
             });
             if let Some(rates) = &mut self.rates {
                 breaches.expect(rates.let_pass(now, mark.class), Promise::PausesKept, || {
-                    format!("{}: class {} is too fast", self.port.name, mark.class)
+                    format!(
+                        "{}: class {} exceeded the rate that the peer asked for",
+                        self.port.name, mark.class
+                    )
                 });
                 rates.sent(now, mark.class, bytes.len());
             }
@@ -128,7 +137,7 @@ impl Watch {
         let watchdog = self.port.classes[class.index()].watchdog;
         let paused_for = now.since(self.paused_since[class.index()]);
         watchdog.is_some_and(|it| {
-            // A storm outlasts pauses in close succession.
+            // Pauses in close succession count as one storm.
             it.action == WatchdogAction::Forward && paused_for >= it.detect.min(it.restore)
         })
     }
@@ -143,7 +152,7 @@ impl Watch {
             let settings = &self.port.classes[class.index()];
             let is_xon = quanta == Quanta(0); // may be for a class that was lossless before
             breaches.expect(settings.lossless || is_8023x || is_xon, Promise::PausesKept, || {
-                format!("{}: pause for lossy {class}", self.port.name)
+                format!("{}: a pause was sent for lossy class {class}", self.port.name)
             });
             if lists_more(bytes) {
                 self.flow_paused.insert(class); // paused flow by flow, so the class has no pause to refresh
@@ -156,12 +165,11 @@ impl Watch {
             let had_xoff = xoff_until.take().is_some() || is_8023x || self.flow_paused.contains(class);
             self.flow_paused.remove(class);
             breaches.expect(had_xoff, Promise::PausesKept, || {
-                format!("{}: XON without XOFF for class {class}", self.port.name)
+                format!("{}: an XON was sent without XOFF for class {class}", self.port.name)
             });
         }
     }
 
-    /// Returns the classes that the peer does not pause as a whole.
     pub(super) fn may_go(&self, now: Nanos) -> ClassSet {
         if !self.link_is_up || self.rates.is_some() {
             return ClassSet::NONE;
@@ -189,7 +197,6 @@ impl Watch {
         }
     }
 
-    /// Records new settings; ends pauses that the port has stopped obeying.
     pub fn revise(&mut self, now: Nanos, port: &PortSettings) {
         if let (FlowControl::Pfc { obey: before, .. }, FlowControl::Pfc { obey, .. }) =
             (self.port.flow_control, port.flow_control)
@@ -222,7 +229,7 @@ impl Watch {
         for class in held.iter().filter(|_| self.link_is_up) {
             let lapsed = self.xoff_until[class.index()].is_some_and(|until| now > until);
             breaches.expect(!lapsed, Promise::PausesKept, || {
-                format!("{}: the pause of class {class} was not refreshed", self.port.name)
+                format!("{}: the pause of class {class} expired without a refresh", self.port.name)
             });
         }
     }
@@ -232,7 +239,7 @@ fn rates(port: &PortSettings) -> Option<Rates> {
     port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
-/// Returns whether a frame pauses or resumes whole classes, without flows or rates.
+/// Returns true if a frame pauses or resumes whole classes, and has neither flows nor rates.
 pub fn is_pause(bytes: &[u8]) -> bool {
     [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more(bytes)
 }
@@ -241,7 +248,7 @@ fn lists_more(bytes: &[u8]) -> bool {
     bytes.get(34..38).is_some_and(|magic| [b"OFC1", b"GFC1"].iter().any(|it| *it == magic))
 }
 
-/// Returns the pause times by class, read at fixed offsets (see the wire formats).
+/// Returns the pause time of each class in the frame, read at fixed offsets (see the wire formats).
 fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     const PFC: [u8; 4] = [0x88, 0x08, 0x01, 0x01];
     const PAUSE: [u8; 4] = [0x88, 0x08, 0x00, 0x01];
@@ -257,7 +264,7 @@ fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     }
 }
 
-/// Begin of each class's wait while it was sendable.
+/// Times since which each class waits with a frame that it may send.
 #[derive(Debug)]
 pub struct Waits {
     since: [Nanos; CLASSES],
@@ -266,8 +273,8 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Returns the waiting limits of a port. With equal weights each class has a turn in every round. Each other class takes one long frame
-    /// per round and may overdraw by another, then waits one round. Two more frames: one already begun, and one for pauses.
+    /// Creates the waiting limit of a port. With equal weights, each class has a turn in every round. Each other class sends one long
+    /// frame per round and may overdraw by another, then waits one round. Two more frames: one already begun, and one for pauses.
     pub(super) fn of(port: &PortSettings) -> Waits {
         let frame = Bytes::on_line(port.mtu_frame + TAGS).0;
         let others = CLASSES as u64 - 1;
@@ -280,7 +287,7 @@ impl Waits {
         self.since[class.index()] = now;
     }
 
-    /// Returns the `waiting` classes that have waited too long; all others do not wait now.
+    /// Returns those of the `waiting` classes that have waited too long. All other classes count as not waiting.
     pub(super) fn too_long(&mut self, now: Nanos, waiting: ClassSet) -> ClassSet {
         let begins = ClassSet(waiting.0 & !self.waiting.0);
         begins.iter().for_each(|class| self.served(now, class));

@@ -1,4 +1,4 @@
-//! A bed with many faults, run up to a broken promise.
+//! Runs a bed with many faults until a promise is broken.
 
 use std::collections::VecDeque;
 
@@ -9,17 +9,17 @@ use super::breaches::{Breaches, OnBreach, Promise};
 use super::{Bed, End, NodeId, SwitchNode, SwitchPlan};
 
 const LAST: usize = 24;
-/// Events after which every switch is checked, not only the affected one.
+/// Number of events after which all switches are checked, not only the affected one.
 const ROUND: u64 = 1_000;
-/// Maximum time without progress, longer than any pause, storm and fault.
+/// Maximum time without a frame received by any host. It exceeds every pause, storm and fault.
 const STANDSTILL: Nanos = Nanos::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// True if frames may block each other forever.
+    /// True if queued frames may block each other forever.
     may_stand_still: bool,
     pub(crate) last: VecDeque<(Nanos, FabricEvent)>,
-    /// Frames received at the last check, and the time of the last increase.
+    /// Number of frames that hosts had received at the last check. `moved` is the time of its last increase.
     came: usize,
     moved: Nanos,
 }
@@ -31,15 +31,15 @@ impl Watched {
 }
 
 impl Bed {
-    /// Creates a bed that records every broken promise, thresholds included.
     pub(crate) fn that_notes_all(seed: u64) -> Bed {
         Bed::with(seed, OnBreach::NoteAll)
     }
 
-    /// Creates the switches, with one driver each without `has_twins`.
+    /// Creates the switches. Without `has_twins` each is run only once.
     pub(crate) fn start(&mut self, has_twins: bool) {
         let fabric = self.begin();
-        for number in 0..u32::try_from(fabric.switches().len()).expect("few switches") {
+        for number in 0..u32::try_from(fabric.switches().len()).expect("more switches than 32 bits can count")
+        {
             fabric.at_switch(number, |at, _| {
                 if !has_twins {
                     at.node.go_alone()
@@ -48,7 +48,7 @@ impl Bed {
         }
     }
 
-    /// Runs the events due by `end`, in all at most `events_max`, up to a broken promise. Returns true if all have run.
+    /// Runs the events due by `end`, in total at most `events_max`, until a promise is broken. Returns true if all events have run.
     pub(crate) fn run_watched(&mut self, end: Nanos, events_max: u64, watched: &mut Watched) -> bool {
         let end = if end == Nanos::NEVER { Picos::NEVER } else { Picos::from(end) };
         while self.events() < events_max {
@@ -63,7 +63,9 @@ impl Bed {
             watched.last.push_back((fabric.now().floor(), happened));
             let is_round = fabric.tally().events.is_multiple_of(ROUND);
             if is_round {
-                for number in 0..u32::try_from(fabric.switches().len()).expect("few switches") {
+                for number in
+                    0..u32::try_from(fabric.switches().len()).expect("more switches than 32 bits can count")
+                {
                     fabric.at_switch(number, |at, net| at.check(net));
                 }
             }
@@ -92,7 +94,8 @@ impl Bed {
         }
         let moves = now.since(watched.moved) < STANDSTILL;
         self.breaches.now = now;
-        let what = || format!("frames wait, and none has come to a host since {} ns", watched.moved.0);
+        let what =
+            || format!("frames are queued, but no host has received a frame since {} ns", watched.moved.0);
         self.breaches.expect(moves, Promise::NothingStranded, what);
         moves
     }
@@ -107,7 +110,8 @@ impl Bed {
 
     pub(crate) fn check_rest(&mut self) {
         let fabric = self.begin();
-        for number in 0..u32::try_from(fabric.switches().len()).expect("few switches") {
+        for number in 0..u32::try_from(fabric.switches().len()).expect("more switches than 32 bits can count")
+        {
             fabric.at_switch(number, |at, net| {
                 at.check(net);
                 at.node.check_empty(&mut at.breaches);
@@ -141,10 +145,9 @@ impl Bed {
         });
     }
 
-    /// Restarts a switch as planned; its links are down meanwhile.
     pub(crate) fn restart(&mut self, id: NodeId, plan: &SwitchPlan, has_twins: bool) {
         let (number, seed) = (self.switch_number(id), self.seed);
-        let ports = u8::try_from(plan.settings.ports.len()).expect("few ports");
+        let ports = u8::try_from(plan.settings.ports.len()).expect("more ports than 8 bits can count");
         let ends = move || (0..ports).map(move |port| End { node: id, port: PortId(port) });
         ends().for_each(|end| self.set_link(end, false));
         self.begin().at_switch(number, |at, net| {

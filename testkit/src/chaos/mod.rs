@@ -28,16 +28,16 @@ use std::thread;
 
 use scenario::Scenario;
 
-/// Maximum events of a run.
+/// Default maximum number of events of a run.
 pub const EVENTS_MAX: u64 = 100_000;
 
-/// Runs every seed, `jobs` at a time, up to the first breach.
+/// Runs each seed, `jobs` at a time, until a promise is broken.
 #[must_use]
 pub fn run(seeds: Range<u64>, jobs: usize) -> Report {
     run_for(seeds, jobs, EVENTS_MAX, |_| ())
 }
 
-/// Runs seeds like [`run`], with at most `events_max` events each; `progress` receives finished runs in any order.
+/// Runs seeds as [`run`] does, with at most `events_max` events each. Calls `progress` after each run, in any order of seeds.
 #[must_use]
 pub fn run_for(seeds: Range<u64>, jobs: usize, events_max: u64, mut progress: impl FnMut(&Tally)) -> Report {
     let next = AtomicU64::new(seeds.start);
@@ -86,7 +86,7 @@ mod tests {
 
     // proves: chaos
     #[test]
-    fn shadow_policies_change_nothing() {
+    fn shadow_policies_do_not_change_a_run() {
         for seed in xoff_explore::seeds(0..6) {
             let alone = Scenario { shadows: Vec::new(), ..Scenario::of(seed) };
             let watched =

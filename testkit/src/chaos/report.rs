@@ -1,5 +1,3 @@
-//! Report on many seeds.
-
 use std::fmt;
 
 use xoff_flow_control::cause::Trigger;
@@ -8,34 +6,34 @@ use xoff_wire::units::Nanos;
 
 use crate::bed::Promise;
 
-/// Amount of work and faults.
+/// Amount of work and faults in all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Runs.
+    /// Number of runs.
     pub seeds: u64,
-    /// Events in all runs.
+    /// Number of events.
     pub events: u64,
-    /// Runs that came to rest.
+    /// Number of runs that ended without further events.
     pub came_to_rest: u64,
-    /// Frames received by hosts.
+    /// Number of frames that hosts received.
     pub frames: u64,
-    /// XOFFs sent by switches.
+    /// Number of XOFFs that switches sent.
     pub xoffs: u64,
-    /// Frames lost on links.
+    /// Number of frames lost on links.
     pub lost: u64,
-    /// Pause frames delayed or duplicated.
+    /// Number of pause frames that were delayed or duplicated.
     pub late: u64,
-    /// Pause frames with a changed byte.
+    /// Number of pause frames with a changed byte.
     pub harmed: u64,
-    /// Frames dropped by switches, by reason.
+    /// Number of frames that switches dropped, by reason.
     pub drops: [u64; DropReason::COUNT],
-    /// Runs whose faults may cost lossless frames.
+    /// Number of runs whose faults may cost lossless frames.
     pub exempt_runs: u64,
-    /// Lossless frames dropped in exempt runs, for reasons that the promise covers elsewhere.
+    /// Number of lossless frames dropped in runs whose faults may cost them.
     pub exempt_losses: u64,
-    /// Pauses sent, by trigger.
+    /// Number of XOFFs by trigger.
     pub causes: [u64; Trigger::COUNT],
-    /// Hash of all events.
+    /// Hash of all events; equal runs have equal hashes.
     pub digest: u64,
 }
 
@@ -57,51 +55,51 @@ impl Tally {
     }
 }
 
-/// A broken promise.
+/// Promise that was broken in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
     /// Broken promise.
     pub promise: Promise,
-    /// Time.
+    /// Virtual time of the breach.
     pub at: Nanos,
-    /// Description.
+    /// Description of the breach.
     pub what: String,
-    /// Preceding events, in order.
+    /// Events before the breach, in order.
     pub last: Vec<String>,
 }
 
-/// A breach with its seed and a smaller scenario.
+/// Breach with its seed and a smaller scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Seed that finds the breach again.
+    /// Seed that repeats the breach.
     pub seed: u64,
-    /// Event number.
+    /// Number of the event at which the promise was broken.
     pub event: u64,
-    /// Breach.
+    /// Promise that was broken.
     pub breach: Breach,
-    /// Smallest scenario found that breaks the promise.
+    /// Smallest scenario found that breaks the same promise.
     pub shrunk: Shrunk,
 }
 
-/// A scenario made smaller.
+/// Scenario made smaller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shrunk {
-    /// Remaining scenario.
+    /// Description of the scenario.
     pub scenario: String,
-    /// Event number.
+    /// Number of the event at which the promise was broken.
     pub event: u64,
-    /// Breach.
+    /// Promise that was broken.
     pub breach: Breach,
 }
 
-/// Result of all seeds.
+/// Result of the runs of all seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Maximum events of a run.
+    /// Maximum number of events of a run.
     pub events_max: u64,
-    /// Amount of work.
+    /// Amount of work and faults in all runs.
     pub tally: Tally,
-    /// Breach of the lowest seed.
+    /// Breach found with the lowest seed, if any.
     pub found: Option<Finding>,
 }
 
@@ -117,9 +115,12 @@ impl fmt::Display for Report {
         let Tally { seeds, events, came_to_rest, frames, xoffs, lost, late, harmed, .. } = self.tally;
         writeln!(
             f,
-            "{seeds} runs, {events} events, {frames} frames received, {xoffs} XOFFs; {came_to_rest} came to rest"
+            "{seeds} runs, {events} events, {frames} frames received, {xoffs} XOFFs; {came_to_rest} runs came to rest"
         )?;
-        writeln!(f, "{lost} frames lost on links, {late} pause frames late or again, {harmed} harmed")?;
+        writeln!(
+            f,
+            "{lost} frames lost on links; pause frames: {late} late or duplicated, {harmed} corrupted"
+        )?;
         let drops = DropReason::ALL.map(DropReason::name).into_iter().zip(self.tally.drops);
         let causes = Trigger::NAMES.into_iter().zip(self.tally.causes);
         let some = |counts: &mut dyn Iterator<Item = (&str, u64)>| -> String {
@@ -130,17 +131,21 @@ impl fmt::Display for Report {
             if counts.is_empty() { "none".into() } else { counts.join(", ") }
         };
         let (drops, causes) = (some(&mut drops.into_iter()), some(&mut causes.into_iter()));
-        writeln!(f, "drops: {drops}; causes of XOFFs: {causes}")?;
+        writeln!(f, "dropped frames: {drops}; causes of XOFFs: {causes}")?;
         let Tally { exempt_runs, exempt_losses, .. } = self.tally;
         if exempt_losses > 0 {
             writeln!(
                 f,
-                "{exempt_losses} of the dropped frames were lossless, all in runs without a promise against loss ({exempt_runs} of {seeds}): there a \
+                "{exempt_losses} of the dropped frames were lossless, all in {exempt_runs} of {seeds} runs that may lose frames: there a \
                  link fails, a switch stalls or restarts, frames wait in a ring, or a peer ignores, loses or delays pauses"
             )?;
         }
         let Some(found) = &self.found else { return writeln!(f, "no promise was broken") };
         writeln!(f, "seed {}, event {}: {}", found.seed, found.event, found.breach)?;
-        write!(f, "smaller, event {}: {}{}", found.shrunk.event, found.shrunk.breach, found.shrunk.scenario)
+        write!(
+            f,
+            "smaller scenario, event {}: {}{}",
+            found.shrunk.event, found.shrunk.breach, found.shrunk.scenario
+        )
     }
 }

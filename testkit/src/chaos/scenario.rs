@@ -1,4 +1,4 @@
-//! Scenario of a seed, as plain values that can be reduced.
+//! Scenario of a seed, as plain values that can be made smaller.
 
 use xoff_flow_control::settings::{
     Accounting, PolicyKind, QueueKind, WatchdogAction, WatchdogSettings, WhenFull,
@@ -29,14 +29,14 @@ pub(super) enum Action {
     Refuse(usize, u8, Nanos),
     CompleteLate(usize, Nanos),
     Replace(usize, Class, PolicyKind),
-    /// Sets XOFF and XON to so many eighths of their planned values.
+    /// Sets XOFF and XON to this many eighths of their planned values.
     Revise(usize, u64),
     Pause(usize, Class, u16),
     Restart(usize),
 }
 
 impl Action {
-    /// Returns whether lossless frames may be lost and pauses lapse: a peer is paused or obeys too late.
+    /// Returns true if lossless frames may be lost and pauses lapse, because a switch is blocked or obeys too late.
     fn may_harm(self) -> bool {
         matches!(self, Action::Flap(..) | Action::Stall(..) | Action::Refuse(..) | Action::Restart(_))
     }
@@ -45,14 +45,14 @@ impl Action {
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
-    /// Earlier switch that each switch but the first is linked to.
+    /// For each switch but the first, the earlier switch that it is linked to.
     pub(super) parents: Vec<usize>,
-    /// True for a ring with frames in one direction: queues may wait in a cycle.
+    /// True if switches form a ring with frames in one direction, so that queues may wait in a cycle.
     pub(super) is_ring: bool,
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,
     pub(super) shadows: Vec<PolicyKind>,
-    /// True if switches support each other's lists of flows (OFC), and switches and hosts rates (GFC).
+    /// True if switches obey each other's flow lists (OFC), and switches and hosts obey rates (GFC).
     pub(super) understand: bool,
     pub(super) accounting: Accounting,
     pub(super) when_full: WhenFull,
@@ -157,12 +157,11 @@ impl Scenario {
             || self.actions.iter().any(|(_, action)| action.may_harm())
     }
 
-    /// Returns whether frames may block each other forever: two pipelines, each with frames of all ports, may halt for each other.
+    /// Returns true if frames may block each other forever: two pipelines, each with frames of all ports, may halt for each other.
     pub(super) fn may_stand_still(&self) -> bool {
         self.when_full == WhenFull::Stop && self.switches() > 1
     }
 
-    /// Returns the ports of `switch` and its parent.
     pub(super) fn uplink(&self, switch: usize) -> (u8, u8) {
         let before = (1..switch).filter(|other| self.parents[other - 1] == self.parents[switch - 1]).count();
         let parent = self.parents[switch - 1];
@@ -176,7 +175,7 @@ impl Scenario {
         self.hosts + usize::from(switch > 0) + children + usize::from(closes)
     }
 
-    /// Returns the ports between a ring's last switch and its first.
+    /// Returns the ports between a ring's last switch and its first, if there is a ring.
     pub(super) fn closing(&self) -> Option<(u8, u8)> {
         let last = |switch: usize| port(self.ports(switch) - 1);
         self.is_ring.then(|| (last(self.parents.len()), last(0)))
@@ -220,7 +219,7 @@ impl Scenario {
         plan
     }
 
-    /// Returns the last switch if no flow or action concerns it.
+    /// Returns the last switch if no flow or action uses it.
     pub(super) fn leaf_of_nobody(&self) -> Option<usize> {
         if self.is_ring {
             return None;
@@ -287,7 +286,6 @@ impl Scenario {
     }
 }
 
-/// Returns a flow that goes beyond the next switch of a ring.
 fn round(from: usize, to: usize) -> PlannedFlow {
     let start = Nanos::from_micros(100);
     PlannedFlow { from, to, class: Class::ALL[3], len: MTU_FRAME, count: 1_000, rate: None, start }
@@ -314,5 +312,5 @@ fn control_faults(rng: &mut fastrand::Rng) -> ControlFaults {
 }
 
 fn port(number: usize) -> u8 {
-    u8::try_from(number).expect("few ports")
+    u8::try_from(number).expect("more ports than 8 bits can count")
 }

@@ -1,5 +1,3 @@
-//! Execution of a scenario.
-
 use xoff_flow_control::counters::ClassCounters;
 use xoff_flow_control::drop_reason::{DropKind, DropReason};
 use xoff_sim::FabricEvent;
@@ -51,7 +49,7 @@ impl ScenarioRun<'_> {
             (0..scenario.switches()).map(|switch| bed.add_switch(scenario.plan(switch))).collect();
         let mut hosts = Vec::new();
         for &switch in &switches {
-            let ports = 0..u8::try_from(scenario.hosts).expect("few hosts");
+            let ports = 0..u8::try_from(scenario.hosts).expect("more hosts than the number type can count");
             for port in ports {
                 let obeys = if scenario.unruly == Some(hosts.len()) { Obeys::Never } else { Obeys::AtOnce };
                 hosts.push(bed.add_host(switch, port, obeys));
@@ -153,7 +151,6 @@ impl ScenarioRun<'_> {
         self.bed.revise(id, settings);
     }
 
-    /// Judges received frames, and at rest the missing ones.
     fn judge(&self) -> Option<(Nanos, Promise, String)> {
         let now = self.bed.now();
         self.scenario.flows.iter().zip(&self.streams).find_map(|(flow, &id)| {
@@ -161,10 +158,11 @@ impl ScenarioRun<'_> {
             let (sent, received) = (from.sent(id), to.received(id));
             let must_come = LOSSLESS.contains(flow.class) && !self.scenario.may_harm();
             if self.rests && sent < flow.count {
-                let what = format!("stream {id} is stalled after {sent} of {} frames", flow.count);
+                let what =
+                    format!("the sender of stream {id} is blocked after {sent} of {} frames", flow.count);
                 return Some((now, Promise::PausesEnd, what));
             }
-            let what = || format!("{} of {} frames of stream {id} came", received.frames, flow.count);
+            let what = || format!("{} of {} frames of stream {id} arrived", received.frames, flow.count);
             (self.rests && must_come && received.frames < flow.count)
                 .then(|| (now, Promise::Delivery, what()))
         })
@@ -185,9 +183,9 @@ impl ScenarioRun<'_> {
             None => format!("switch {node}"),
         };
         match happened {
-            FabricEvent::Left(end) => format!("a frame has left {name} by port {}", end.port.0),
-            FabricEvent::Arrived(end) => format!("a frame comes to {name} by port {}", end.port.0),
-            FabricEvent::Due(_) => format!("{name} is woken"),
+            FabricEvent::Left(end) => format!("a frame left {name} at port {}", end.port.0),
+            FabricEvent::Arrived(end) => format!("a frame arrived at {name}, port {}", end.port.0),
+            FabricEvent::Due(_) => format!("a timer of {name} expired"),
         }
     }
 
@@ -215,7 +213,7 @@ impl ScenarioRun<'_> {
         }
     }
 
-    /// Returns the lossless frames dropped despite a path.
+    /// Returns how many lossless frames were dropped although they had a path.
     fn lossless_losses(&self) -> u64 {
         let reasons = || DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
         self.classes()
@@ -224,7 +222,6 @@ impl ScenarioRun<'_> {
             .sum()
     }
 
-    /// Sums over all classes of all ports.
     fn sum(&self, count: impl Fn(&ClassCounters) -> u64) -> u64 {
         self.classes().map(|(_, counters)| count(counters)).sum()
     }

@@ -1,4 +1,4 @@
-//! Reduction of a scenario while its promise stays broken: fewer actions, faults, flows, frames and switches.
+//! Makes a scenario smaller while its promise stays broken: fewer actions, faults, flows, frames and switches.
 
 use super::report::Shrunk;
 use super::scenario::Scenario;
@@ -16,7 +16,7 @@ pub(super) fn shrink(scenario: Scenario, promise: Promise, events_max: u64) -> S
     Shrunk { scenario: format!("{scenario:#?}"), event, breach }
 }
 
-/// Reduces a scenario that `breaks` within `events_max` events; returns event and breach.
+/// Finds the smallest scenario that still `breaks` within `events_max` events; returns it with event and breach.
 fn smallest<T>(
     scenario: Scenario,
     events_max: u64,
@@ -26,7 +26,7 @@ fn smallest<T>(
         let (event, what) = breaks(&scenario, events_max)?;
         Some((scenario, event, what))
     };
-    let mut best = broken(scenario, events_max).expect("a seed takes the same path again");
+    let mut best = broken(scenario, events_max).expect("a run of the same seed found no breach");
     let mut trials = 0;
     'smaller: loop {
         for candidate in smaller(&best.0) {
@@ -44,7 +44,7 @@ fn smallest<T>(
     best
 }
 
-/// Returns much smaller scenarios, then slightly smaller ones.
+/// Returns scenarios to try: much smaller ones first, then slightly smaller ones.
 fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut with = |change: &dyn Fn(&mut Scenario)| {
@@ -87,7 +87,7 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     all
 }
 
-/// Returns halves, then single items.
+/// Returns ranges of items to remove: halves first, then single items.
 fn halves(len: usize) -> Vec<(usize, usize)> {
     let mut parts = if len > 2 { vec![(0, len / 2), (len / 2, len)] } else { Vec::new() };
     parts.extend((0..len).map(|at| (at, at + 1)));
@@ -101,7 +101,7 @@ mod tests {
 
     // proves: chaos
     #[test]
-    fn shrinking_keeps_only_necessary_parts() {
+    fn shrinking_keeps_only_parts_that_cause_the_breach() {
         let takes = |scenario: &Scenario| {
             let frames = scenario.flows.iter().map(|flow| flow.count).max().unwrap_or(0);
             let flaps = scenario.actions.iter().any(|(_, action)| matches!(action, Action::Flap(0, ..)));
@@ -126,10 +126,10 @@ mod tests {
         assert!(tried > 20, "{tried} seeds");
     }
 
-    /// A try has at most the events of the last successful one.
+    /// Each trial runs at most the events of the last successful one.
     // proves: chaos
     #[test]
-    fn shrinking_tries_are_bounded() {
+    fn number_of_shrinking_trials_is_bounded() {
         let mut trials = 0_u32;
         let mut before = 1_000;
         let mut by_event = |_: &Scenario, events_max: u64| {
