@@ -1,4 +1,4 @@
-//! Hosts around one or two switches.
+//! Test beds: hosts around one or two switches, in namespaces.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::{Config, Exit, Host, LaunchOptions, Switch};
 
-/// Plan of a bed.
+/// Plan of a test bed.
 #[derive(Clone, Debug)]
 pub struct Plan {
     binary: PathBuf,
@@ -28,13 +28,13 @@ pub struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
-    /// No other bed: traffic is paced, or the test makes claims about time.
+    /// The bed excludes all other beds, because its traffic is paced or its test makes claims about time.
     Exclusive,
     Shared,
 }
 
 impl Plan {
-    /// Plans a bed for the switch in `binary`: IPv4 only, an MTU of 1500, one queue, no other bed meanwhile.
+    /// Plans a bed for the switch in `binary`: IPv4 only, an MTU of 1500, one queue, no other bed at the same time.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
@@ -42,14 +42,14 @@ impl Plan {
         Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, sharing: Sharing::Exclusive }
     }
 
-    /// Allows other beds meanwhile. The test sends single frames and makes no claims about time.
+    /// Allows other beds at the same time. The test must only send single frames and make no claims about time.
     #[must_use]
     pub fn beside_others(mut self) -> Plan {
         self.sharing = Sharing::Shared;
         self
     }
 
-    /// Places the last `hosts` hosts behind a second, far switch. Its ports are p1, p2, .. too; the last port of each switch leads to the
+    /// Places the last `hosts` hosts behind a second, far switch. Its ports are p1, p2, .., too. The last port of each switch leads to the
     /// other.
     #[must_use]
     pub fn far(mut self, hosts: u8) -> Plan {
@@ -57,35 +57,35 @@ impl Plan {
         self
     }
 
-    /// Sets the number of wires between the switches: their last ports, in the same order.
+    /// Sets the number of wires between the two switches. They join the last ports of both, in the same order.
     #[must_use]
     pub fn trunks(mut self, trunks: u8) -> Plan {
         self.trunks = trunks;
         self
     }
 
-    /// Adds IPv6. The tap also captures group membership reports.
+    /// Adds IPv6. Taps then also capture group membership reports.
     #[must_use]
     pub fn ipv6(mut self) -> Plan {
         self.ipv6 = true;
         self
     }
 
-    /// Sets the MTU of all wires.
+    /// Sets the MTU of all wires in bytes.
     #[must_use]
     pub fn mtu(mut self, mtu: u32) -> Plan {
         self.options.mtu = mtu;
         self
     }
 
-    /// Sets the queues of all devices.
+    /// Sets the number of queues of all devices.
     #[must_use]
     pub fn queues(mut self, queues: u32) -> Plan {
         self.options.queues = queues;
         self
     }
 
-    /// Makes the namespaces and wires, without a switch.
+    /// Creates the namespaces and wires, but no switch.
     #[must_use]
     pub fn build(self) -> Bed {
         let lock = lock_beds(&self.binary, self.sharing);
@@ -135,7 +135,7 @@ fn start(devices: Vec<Device>) -> Vec<Host> {
     })
 }
 
-/// Namespaces: one for the switch, with ports p1, p2, .., and one for each host.
+/// Namespaces of a test bed: one for the switch, with ports p1, p2, .., and one for each host.
 pub struct Bed {
     hosts: Vec<Host>,
     ports: Vec<Device>,
@@ -149,49 +149,49 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Returns host `number`, from 1.
+    /// Returns the host with this number, from 1.
     #[must_use]
     pub fn host(&self, number: usize) -> &Host {
         &self.hosts[number - 1]
     }
 
-    /// Returns the switch's device towards host `number`.
+    /// Returns the switch's device that leads to host `number`.
     #[must_use]
     pub fn port(&self, number: usize) -> &Device {
         &self.ports[number - 1]
     }
 
-    /// Returns the switch's namespace.
+    /// Returns the namespace of the switch.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Returns the far switch's namespace.
+    /// Returns the namespace of the far switch.
     #[must_use]
     pub fn far_namespace(&self) -> &Namespace {
         &self.far
     }
 
-    /// Configures all ports of the switch with these `[defaults]`; see [`Config`].
+    /// Returns a configuration of the switch with all its ports and these lines in `[defaults]`; see [`Config`].
     #[must_use]
     pub fn config(&self, defaults: &str) -> Config {
         Config::new(u8::try_from(self.ports.len()).unwrap(), defaults)
     }
 
-    /// Starts the switch; see [`Switch::start`].
+    /// Starts the switch and waits until it is ready; see [`Switch::start`].
     #[must_use]
     pub fn start(&self, config: &Config) -> Switch {
         self.start_in(&self.namespace, config)
     }
 
-    /// Starts a switch. Drops at its devices during the start are no losses, and join the baseline.
+    /// Drops at the switch's devices during its start are no losses, so they are added to the baseline.
     fn start_in(&self, namespace: &Namespace, config: &Config) -> Switch {
         let before = counters(&self.lab);
         let switch = Switch::start(&self.binary, namespace, &config.to_string());
         let while_it_started =
             counters(&self.lab).into_iter().zip(before).map(|(now, before)| now.since(before));
-        let mut baseline = self.baseline.lock().expect("no holder of the lock panics");
+        let mut baseline = self.baseline.lock().expect("another thread panicked with the lock");
         for ((device, baseline), added) in
             self.lab.devices().iter().zip(baseline.iter_mut()).zip(while_it_started)
         {
@@ -203,31 +203,31 @@ impl Bed {
         switch
     }
 
-    /// Configures all ports of the far switch.
+    /// Returns a configuration of the far switch with all its ports.
     #[must_use]
     pub fn far_config(&self, defaults: &str) -> Config {
         Config::new(self.far_ports, defaults)
     }
 
-    /// Starts the far switch.
+    /// Starts the far switch and waits until it is ready.
     #[must_use]
     pub fn start_far(&self, config: &Config) -> Switch {
         self.start_in(&self.far, config)
     }
 
-    /// Starts the switch; see [`Switch::launch`].
+    /// Starts the switch without waiting; see [`Switch::launch`].
     #[must_use]
     pub fn launch(&self, config: &Config) -> Switch {
         Switch::launch(&self.binary, &self.namespace, &config.to_string())
     }
 
-    /// Starts the switch; see [`Switch::launch_with`].
+    /// Starts the switch with options, without waiting; see [`Switch::launch_with`].
     #[must_use]
     pub fn launch_with(&self, options: LaunchOptions, config: &Config) -> Switch {
         Switch::launch_with(options, &self.binary, &self.namespace, &config.to_string())
     }
 
-    /// Runs a program in the switch's namespace; calls `meanwhile` every 50 ms with the count of earlier calls.
+    /// Runs a program in the switch's namespace. Calls `meanwhile` every 50 ms with the number of earlier calls.
     ///
     /// # Panics
     /// Panics if the program fails.
@@ -245,8 +245,8 @@ impl Bed {
         assert!(status.success(), "{stdout}\n{stderr}");
     }
 
-    /// Stops the switch and returns its last status. Checks exit status 0, no drop at a device or socket, no lossless loss, and a balanced
-    /// account.
+    /// Stops the switch; returns its last status. Asserts exit status 0, no drop at a device or socket, no lossless loss, and a balanced
+    /// ledger.
     pub fn finish(&self, switch: Switch) -> Status {
         let final_status = switch.status();
         let Exit { status, stderr, .. } = switch.stop();
@@ -256,9 +256,9 @@ impl Bed {
         final_status
     }
 
-    /// Asserts that no veth device dropped a frame, except during starts of switches.
+    /// Asserts that no veth device dropped a frame, except while a switch started.
     pub fn assert_no_drops(&self) {
-        let baseline = self.baseline.lock().expect("no holder of the lock panics").clone();
+        let baseline = self.baseline.lock().expect("another thread panicked with the lock").clone();
         let moved: Vec<String> = self
             .lab
             .devices()
@@ -270,7 +270,7 @@ impl Bed {
                 format!("{namespace}/{}: (rx, tx) {:?} -> {:?}", device.name(), drops(before), drops(&after))
             })
             .collect();
-        assert!(moved.is_empty(), "frames lost in devices: {moved:#?}");
+        assert!(moved.is_empty(), "devices dropped frames: {moved:#?}");
     }
 }
 
@@ -297,8 +297,8 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> VethEn
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
-/// Locks out all other beds, in threads and processes, until the lock is dropped. A command that makes its own bed needs this lock: beds
-/// with paced traffic disturb each other.
+/// Excludes all other beds, in threads and processes, until the returned lock is dropped. A command that makes its own bed needs the lock,
+/// because beds with paced traffic disturb each other.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
     lock_beds(binary.as_ref(), Sharing::Exclusive)

@@ -1,4 +1,7 @@
-//! Harness of the namespace tests: a bed of hosts around the real `xoff` binary. It requires root.
+//! Harness of the namespace tests: a test bed of hosts around the real `xoff` binary. It requires root.
+//!
+//! A [`Host`] sends frames byte by byte, captures arriving frames, and runs programs. [`decode`] uses tshark and scapy. [`Bed::finish`]
+//! stops the switch of a [`Bed`] and checks its promise.
 //!
 //! A [`Host`] sends frames byte by byte, captures arriving frames, and runs programs. [`decode`] uses tshark and scapy. [`Bed::finish`]
 //! stops the switch of a [`Bed`] and checks its promise.
@@ -28,17 +31,17 @@ pub use traffic::{Reports, RunningTraffic, Traffic, stream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Timeout for expected events, much longer than they take.
+/// Timeout of waits for expected events, much longer than these take.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits for a value of `ready`; panics with `what` after [`PATIENCE`].
+/// Waits until `ready` returns a value; panics after [`PATIENCE`]. `what` names the awaited event in the message.
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(value) = ready() {
             return value;
         }
-        assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain for {what}");
+        assert!(start.elapsed() < PATIENCE, "timeout after {PATIENCE:?} while waiting for {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }

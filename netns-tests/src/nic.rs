@@ -21,7 +21,7 @@ use xoff_wire::units::MacAddr;
 use crate::host::dies_with_us;
 use crate::{Host, PATIENCE, one_bed_at_a_time, wait_for};
 
-/// Host under test, 10.0.0.1, joined to its peer, 10.0.0.2. Both devices are eth0.
+/// Host under test, 10.0.0.1, joined by a wire to its peer, 10.0.0.2. Both devices are named eth0.
 pub struct Wire {
     binary: PathBuf,
     namespace: Namespace,
@@ -32,7 +32,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Builds the wire, without an agent.
+    /// Builds host and peer, without an agent.
     #[must_use]
     pub fn build(binary: impl AsRef<Path>) -> Wire {
         let lock = one_bed_at_a_time(&binary);
@@ -47,25 +47,25 @@ impl Wire {
         Wire { binary: binary.as_ref().to_owned(), namespace: here, device, peer, lab, _lock: lock }
     }
 
-    /// Returns the peer, in the role of the switch.
+    /// Returns the peer, which has the role of the switch.
     #[must_use]
     pub fn peer(&self) -> &Host {
         &self.peer
     }
 
-    /// Returns the namespace of the host.
+    /// Returns the namespace of the host under test.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Returns the MAC address of the host.
+    /// Returns the MAC address of the host under test.
     #[must_use]
     pub fn mac(&self) -> MacAddr {
         self.device.mac()
     }
 
-    /// Runs a program at the host; returns output and exit status.
+    /// Runs a program at the host under test; returns output and exit status.
     #[must_use]
     pub fn run(&self, program: impl AsRef<Path>, args: &str) -> (String, ExitStatus) {
         let mut command = Command::new(program.as_ref());
@@ -74,13 +74,13 @@ impl Wire {
         (String::from_utf8_lossy(&text).into_owned(), output.status)
     }
 
-    /// Returns queueing disciplines and offloads, as printed by `tc` and `ethtool`.
+    /// Returns the queueing disciplines and offloads of the device, as `tc` and `ethtool` print them.
     #[must_use]
     pub fn state(&self) -> String {
         self.run("tc", "qdisc show dev eth0").0 + &self.run("ethtool", "-k eth0").0
     }
 
-    /// Starts `xoff nic --device eth0`, without waiting.
+    /// Starts `xoff nic --device eth0` without waiting until it is ready.
     #[must_use]
     pub fn launch(&self, args: &str) -> Agent {
         let directory = TempDir::new().unwrap();
@@ -98,16 +98,16 @@ impl Wire {
     #[must_use]
     pub fn start(&self, args: &str) -> Agent {
         let mut agent = self.launch(args);
-        wait_for("the agent to be ready", || {
+        wait_for("readiness of the agent", || {
             if let Some(status) = agent.child.try_wait().unwrap() {
-                panic!("the agent ended with {status} at its start:\n{}", agent.stderr());
+                panic!("the agent ended during its start with {status}:\n{}", agent.stderr());
             }
             agent.get("/healthz").map(drop)
         });
         agent
     }
 
-    /// Sends `count` datagrams of 1000 bytes to the peer, numbered from 0. The send buffer holds only a few.
+    /// Sends `count` datagrams of 1000 bytes to the peer, numbered from 0. The program's send buffer holds only a few.
     #[must_use]
     pub fn send(&self, port: u16, dscp: u8, count: u32) -> DatagramSender {
         let sent = Arc::new(AtomicU32::new(0));
@@ -127,14 +127,14 @@ impl Wire {
         DatagramSender { sent, thread }
     }
 
-    /// Returns the numbers of the datagrams at a port of the peer.
+    /// Returns the numbers of the datagrams that arrived at a port of the peer.
     #[must_use]
     pub fn arrived(&self, port: u16) -> Vec<u32> {
         let frames = self.peer.tap().matching(|frame| is_datagram_to(frame, port));
         frames.iter().map(|frame| u32::from_be_bytes(frame.bytes[42..46].try_into().unwrap())).collect()
     }
 
-    /// Waits for `count` datagrams; returns their numbers.
+    /// Waits until `count` datagrams have arrived at a port of the peer; returns their numbers.
     pub fn await_arrival(&self, port: u16, count: u32) -> Vec<u32> {
         wait_for(&format!("{count} datagrams"), || {
             let arrived = self.arrived(port);
@@ -142,13 +142,13 @@ impl Wire {
         })
     }
 
-    /// Opens a port of the peer: datagrams then cause no ICMP error.
+    /// Opens a UDP port of the peer, so that datagrams cause no ICMP error.
     #[must_use]
     pub fn listen(&self, port: u16) -> UdpSocket {
         self.peer.namespace().run(|| UdpSocket::bind(("0.0.0.0", port)).unwrap())
     }
 
-    /// Asserts that no device dropped a sent frame.
+    /// Asserts that no device dropped a frame.
     pub fn assert_nothing_dropped(&self) {
         for device in self.lab.devices() {
             let counters = device.counters().unwrap();
@@ -161,27 +161,27 @@ fn is_datagram_to(frame: &[u8], port: u16) -> bool {
     frame.len() >= 46 && frame[12..14] == [8, 0] && frame[23] == 17 && frame[36..38] == port.to_be_bytes()
 }
 
-/// Sending program at the host.
+/// Program at the host that sends datagrams.
 pub struct DatagramSender {
     sent: Arc<AtomicU32>,
     thread: JoinHandle<()>,
 }
 
 impl DatagramSender {
-    /// Returns the number of datagrams accepted by the kernel.
+    /// Returns how many datagrams the kernel has accepted.
     #[must_use]
     pub fn sent(&self) -> u32 {
         self.sent.load(Relaxed)
     }
 
-    /// Waits for the program's end.
+    /// Waits until the program has sent everything.
     pub fn finish(self) {
-        wait_for("the sender to end", || self.thread.is_finished().then_some(()));
+        wait_for("the end of the sender", || self.thread.is_finished().then_some(()));
         self.thread.join().unwrap();
     }
 }
 
-/// Running `xoff nic`.
+/// Running `xoff nic` process.
 pub struct Agent {
     namespace: Namespace,
     child: Child,
@@ -189,13 +189,13 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Returns the process ID.
+    /// Returns the process ID of the agent.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the status from `/status`.
+    /// Returns the status that the agent serves at `/status`.
     #[must_use]
     pub fn status(&self) -> NicStatus {
         let text = self.get("/status").unwrap_or_else(|| panic!("no /status:\n{}", self.stderr()));
@@ -208,9 +208,9 @@ impl Agent {
         self.status().classes.swap_remove(class)
     }
 
-    /// Waits until a class is paused or, without `now`, not.
+    /// Waits until a class is paused; with `now` false, until it is not.
     pub fn await_pause(&self, class: usize, now: bool) {
-        let what = format!("class {class} to be {}", if now { "paused" } else { "resumed" });
+        let what = format!("{} of class {class}", if now { "the pause" } else { "the end of the pause" });
         wait_for(&what, || (self.class(class).pause_received.now == now).then_some(()));
     }
 
@@ -222,24 +222,24 @@ impl Agent {
         self.namespace.run(|| get().ok()?.body_mut().read_to_string().ok())
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the agent.
     pub fn signal(&self, signal: Signal) {
         signal::kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Sends a signal; returns exit status and log.
+    /// Sends a signal to the agent and waits for its end; returns exit status and log.
     pub fn end(mut self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
         self.wait()
     }
 
-    /// Waits for the end; returns exit status and log.
+    /// Waits for the agent's end; returns exit status and log.
     pub fn wait(&mut self) -> (ExitStatus, String) {
-        let status = wait_for("the agent to end", || self.child.try_wait().unwrap());
+        let status = wait_for("the end of the agent", || self.child.try_wait().unwrap());
         (status, self.stderr())
     }
 
-    /// Returns the log so far.
+    /// Returns the agent's log so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         let path = self.directory.path().join("stderr");

@@ -1,4 +1,10 @@
-//! Repetition of tests that failed because the machine stalled.
+//! Repeats tests that failed because the machine stalled.
+//!
+//! A switch promises losslessness while no thread stalls longer than its stall budget, a host while its rings hold the arriving frames. A
+//! loaded virtual machine may break that. A failed test runs again only after a measured stall; lost frames and drop counters are never a
+//! reason.
+//!
+//! Each repetition is a line in a file, given by `XOFF_STALLS` or beside the test binary.
 //!
 //! A switch promises losslessness while no thread stalls beyond its stall budget, a host while its rings hold the arriving frames. A loaded
 //! virtual machine may break that. A failed test runs again only after a measured stall; lost frames and drop counters are never a reason.
@@ -21,19 +27,19 @@ use xoff_host::HostReport;
 use xoff_switch::control::status::Status;
 
 const ATTEMPTS: u32 = 3;
-/// Maximum of repetitions in a run; above it the run fails.
+/// Maximum number of repetitions in a test run. Beyond it the run fails.
 const REPETITIONS_MAX: usize = 6;
-/// Budget of switches that report no other.
+/// Stall budget of switches that report no other.
 const STALL_BUDGET: Duration = Duration::from_millis(200);
-/// Budget in the configuration of `xoff demo` and `xoff experiment`.
+/// Stall budget in the configuration of `xoff demo` and `xoff experiment`.
 const LAB_BUDGET: Duration = Duration::from_millis(25);
-/// Budget of their hosts: rings of 4096 frames of 1538 bytes at 1 Gb/s, the fastest line.
+/// Stall that the hosts of these commands tolerate: their rings hold 4096 frames of 1538 bytes at 1 Gb/s, the fastest line.
 const LAB_HOST_BUDGET: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StallReport {
     stalled: bool,
-    /// Smallest budget.
+    /// Smallest stall budget of all reports.
     budget: Duration,
 }
 
@@ -45,7 +51,7 @@ thread_local! {
     static STALL_REPORT: Cell<StallReport> = const { Cell::new(StallReport::NONE) };
 }
 
-/// Runs a test; repeats it if it failed while the machine stalled beyond a budget.
+/// Runs a test. Repeats it if it failed while the machine stalled longer than a budget.
 pub fn unstalled(test: impl Fn()) {
     attempt(&TestRun::current(), test);
 }
@@ -61,7 +67,7 @@ fn attempt(run: &TestRun, test: impl Fn()) {
             panic::resume_unwind(cause);
         }
         run.note(&format!(
-            "attempt {attempt} failed while the machine stalled: a core woke {longest:?} late, budget {:?}, reported stall: {}",
+            "attempt {attempt} failed while the machine stalled and is repeated: a core woke {longest:?} late, the budget is {:?}, stall reported by a program: {}",
             report.budget, report.stalled
         ));
     }
@@ -72,7 +78,7 @@ struct TestRun {
 }
 
 impl TestRun {
-    /// Returns this run: all processes of a run of nextest, or this process.
+    /// Returns the current test run: all processes of a run of nextest, or this process.
     fn current() -> TestRun {
         let beside = || {
             let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_else(|_| std::process::id().to_string());
@@ -83,7 +89,7 @@ impl TestRun {
     }
 
     fn note(&self, what: &str) {
-        let test = thread::current().name().unwrap_or("a test").to_owned();
+        let test = thread::current().name().unwrap_or("unnamed test").to_owned();
         eprintln!("{test}: {what}");
         let mut file = OpenOptions::new().create(true).append(true).open(&self.file).unwrap();
         file.write_all(format!("{test}: {what}\n").as_bytes()).unwrap();
@@ -91,12 +97,12 @@ impl TestRun {
         let repetitions = noted.lines().count();
         assert!(
             repetitions <= REPETITIONS_MAX,
-            "this machine stalls too often to prove anything: {repetitions} times\n{noted}"
+            "the machine stalled in {repetitions} tests, too often to prove anything; run the tests on an idle machine\n{noted}"
         );
     }
 }
 
-/// Threads, one per core, that measure how late they wake.
+/// Threads, one for each core, that measure how late they wake up.
 struct WakeupMonitor {
     stop: Arc<AtomicBool>,
     longest: Arc<AtomicU64>,
@@ -139,18 +145,18 @@ impl WakeupMonitor {
     }
 }
 
-/// Records stalls reported by `xoff demo` or `xoff experiment`.
+/// Records the stalls that `xoff demo` or `xoff experiment` reported.
 pub fn note_lab(report: &Value) {
     let beyond = |key: &str, budget: Duration| {
         report[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)
     };
     let host = beyond("longest_host_gap_ms", LAB_HOST_BUDGET);
-    // Only runs on a machine without stalls are judged.
+    // These commands judge only runs without stalls of the machine.
     let unjudged = report["runs_judged"] == 0;
     note(beyond("longest_stall_ms", LAB_BUDGET) || host || unjudged, LAB_BUDGET);
 }
 
-/// Records the stalls of a switch's workers.
+/// Records the stalls that a switch's workers reported.
 pub fn note_switch(status: &Status) {
     for worker in &status.workers {
         note(worker.stalls > 0, Duration::from_nanos(worker.stall_budget_nanos));
@@ -189,18 +195,26 @@ mod tests {
     }
 
     #[test]
-    fn stalled_test_gets_three_attempts() {
+    fn test_that_fails_by_stalls_gets_three_attempts() {
         let directory = tempfile::tempdir().unwrap();
         let run = TestRun { file: directory.path().join("stalls") };
         assert_eq!(attempts_until(&run, 1, true), (1, true));
         assert_eq!(attempts_until(&run, 2, true), (2, true));
-        assert_eq!(attempts_until(&run, 9, false), (1, false), "nothing stalled");
-        assert_eq!(attempts_until(&run, 9, true), (3, false), "three times and no more");
+        assert_eq!(
+            attempts_until(&run, 9, false),
+            (1, false),
+            "attempts of a test that failed without a stall"
+        );
+        assert_eq!(
+            attempts_until(&run, 9, true),
+            (3, false),
+            "attempts of a test that always fails with a stall"
+        );
         assert_eq!(fs::read_to_string(&run.file).unwrap().lines().count(), 3);
     }
 
     #[test]
-    fn late_wakeup_beyond_budget_is_stall() {
+    fn late_wakeup_beyond_budget_counts_as_stall() {
         let directory = tempfile::tempdir().unwrap();
         let run = TestRun { file: directory.path().join("stalls") };
         assert_eq!(attempts(&run, 2, StallReport { stalled: false, budget: Duration::ZERO }), (2, true));
@@ -208,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn stall_report_is_reset_between_attempts() {
+    fn stall_report_is_reset_between_attempts_of_a_test() {
         let directory = tempfile::tempdir().unwrap();
         let run = TestRun { file: directory.path().join("stalls") };
         let runs = Cell::new(0);
@@ -224,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_merge_stall_and_smallest_budget() {
+    fn stall_reports_merge_to_any_stall_and_smallest_budget() {
         STALL_REPORT.set(StallReport::NONE);
         for (stalled, ms) in [(false, 100), (true, 50), (false, 80)] {
             note(stalled, Duration::from_millis(ms));
@@ -233,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_frames_alone_are_no_stall() {
+    fn lost_frames_without_stall_count_as_no_stall() {
         let status = |stalls: u64| -> Status {
             let spread = serde_json::json!({
                 "count": 0, "sum_nanos": 0, "p50_nanos": null, "p99_nanos": null
@@ -266,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_of_a_run_are_limited() {
+    fn number_of_repetitions_in_a_run_is_limited() {
         let directory = tempfile::tempdir().unwrap();
         let run = TestRun { file: directory.path().join("stalls") };
         for _ in 0..REPETITIONS_MAX {
@@ -296,6 +310,10 @@ mod tests {
             note_host(&report, 100);
             STALL_REPORT.get().stalled
         };
-        assert_eq!([host(10_000_000, 7), host(10_000_001, 0)], [false, true], "a hundred frames take 10 ms");
+        assert_eq!(
+            [host(10_000_000, 7), host(10_000_001, 0)],
+            [false, true],
+            "a ring of 100 frames covers a stall of 10 ms"
+        );
     }
 }

@@ -18,34 +18,34 @@ use crate::{Config, PATIENCE, stall, wait_for};
 
 const CONTROL: &str = "http://127.0.0.1:9464";
 
-/// Running switch.
+/// Running switch process.
 pub struct Switch {
     namespace: Namespace,
     child: Child,
     directory: TempDir,
 }
 
-/// Options of a switch process beyond its configuration.
+/// Options for starting a switch process, besides its configuration.
 #[derive(Debug, Default)]
 pub struct LaunchOptions {
-    /// Destination of the log; `None`: a file for [`Switch::stderr`].
+    /// Destination of the log; `None` for a file that [`Switch::stderr`] reads.
     pub stderr: Option<Stdio>,
-    /// Soft and hard limit of open files; `None`: inherited.
+    /// Soft and hard limit of open files; `None` to inherit the limits.
     pub descriptors: Option<(u64, u64)>,
-    /// Additional environment variables.
+    /// Further environment variables.
     pub environment: Vec<(&'static str, String)>,
-    /// Additional arguments.
+    /// Further arguments.
     pub arguments: Vec<OsString>,
 }
 
-/// Result of a switch process.
+/// Result of a switch process that ended.
 #[derive(Debug)]
 pub struct Exit {
-    /// Exit status.
+    /// Exit status of the process.
     pub status: ExitStatus,
-    /// Standard output.
+    /// Standard output of the process.
     pub stdout: String,
-    /// Log.
+    /// Log of the process.
     pub stderr: String,
 }
 
@@ -58,21 +58,21 @@ impl Switch {
     /// Waits until the switch is ready.
     #[must_use]
     pub fn ready(mut self) -> Switch {
-        wait_for("the switch to be ready", || {
+        wait_for("readiness of the switch", || {
             if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("the switch ended with {status} at its start:\n{}", self.stderr());
+                panic!("the switch ended during its start with {status}:\n{}", self.stderr());
             }
             self.get("/healthz").is_ok().then_some(())
         });
         self
     }
 
-    /// Starts the switch, which may fail, without waiting.
+    /// Starts the switch without waiting; the start may fail.
     pub fn launch(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         Switch::launch_with(LaunchOptions::default(), binary, namespace, config)
     }
 
-    /// Starts the switch with `options`, without waiting.
+    /// Starts the switch with `options` without waiting; the start may fail.
     pub fn launch_with(options: LaunchOptions, binary: &Path, namespace: &Namespace, config: &str) -> Switch {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("switch.toml");
@@ -87,13 +87,13 @@ impl Switch {
         Switch { namespace: namespace.clone(), child, directory }
     }
 
-    /// Returns the path of the configuration file.
+    /// Returns the path of the switch's configuration file.
     #[must_use]
     pub fn config_file(&self) -> PathBuf {
         self.directory.path().join("switch.toml")
     }
 
-    /// Returns the status from `/status`.
+    /// Returns the status that the switch serves at `/status`.
     #[must_use]
     pub fn status(&self) -> Status {
         let text = self.get("/status").unwrap_or_else(|error| panic!("/status: {error}"));
@@ -115,13 +115,13 @@ impl Switch {
         self.port(number).classes.swap_remove(class)
     }
 
-    /// Returns the metrics from `/metrics`.
+    /// Returns the metrics that the switch serves at `/metrics`.
     #[must_use]
     pub fn metrics(&self) -> String {
         self.get("/metrics").unwrap_or_else(|error| panic!("/metrics: {error}"))
     }
 
-    /// Returns status and text of `/healthz`.
+    /// Returns the HTTP status and text of `/healthz`.
     #[must_use]
     pub fn health(&self) -> (u16, String) {
         let url = format!("{CONTROL}/healthz");
@@ -133,7 +133,7 @@ impl Switch {
         self.namespace.run(request)
     }
 
-    /// Returns the resident memory in bytes.
+    /// Returns the resident memory of the process in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
@@ -141,7 +141,7 @@ impl Switch {
         line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1_024
     }
 
-    /// Returns the process ID.
+    /// Returns the process ID of the switch.
     #[must_use]
     pub fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
@@ -152,23 +152,23 @@ impl Switch {
         fs::write(self.directory.path().join("switch.toml"), config.to_string()).unwrap();
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the switch.
     pub fn signal(&self, signal: Signal) {
         signal::kill(self.pid(), signal).unwrap();
     }
 
-    /// Stops the process until SIGCONT, and waits until it is stopped.
+    /// Stops the process by SIGSTOP, and waits until it has stopped.
     pub fn halt(&self) {
         self.signal(Signal::SIGSTOP);
-        wait_for("the switch to be stopped", || {
+        wait_for("the switch process to stop after SIGSTOP", || {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
             stat.rsplit(')').next().unwrap().starts_with(" T").then_some(())
         });
     }
 
-    /// Waits for the end.
+    /// Waits until the switch ends.
     pub fn wait(mut self) -> Exit {
-        let status = wait_for("the switch to end", || self.child.try_wait().unwrap());
+        let status = wait_for("the end of the switch", || self.child.try_wait().unwrap());
         Exit { status, stdout: self.read("stdout"), stderr: self.stderr() }
     }
 
@@ -184,7 +184,7 @@ impl Switch {
         self.wait()
     }
 
-    /// Returns the log so far.
+    /// Returns the switch's log so far.
     #[must_use]
     pub fn stderr(&self) -> String {
         self.read("stderr")
@@ -195,7 +195,7 @@ impl Switch {
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// Returns the counters that show where frames are, for failed tests.
+    /// Returns the counters that tell where frames are, for messages of failed tests.
     fn summary(&self) -> String {
         let Ok(text) = self.get("/status") else { return String::new() };
         let Ok(status) = serde_json::from_str::<Status>(&text) else { return String::new() };
@@ -214,7 +214,7 @@ impl Switch {
         lines.join("\n")
     }
 
-    /// Sends a PUT; returns status and body.
+    /// Sends a PUT request to the switch; returns status and body.
     ///
     /// # Errors
     /// Returns an error if there is no reply.
@@ -228,7 +228,7 @@ impl Switch {
         })
     }
 
-    /// Returns the body of a GET.
+    /// Returns the body of a GET request to the switch.
     ///
     /// # Errors
     /// Returns an error without a reply, or for an error status.

@@ -1,4 +1,4 @@
-//! Capture of all frames that arrive at a device, with VLAN tags: libpcap reinserts those that the kernel removes.
+//! Captures all frames that arrive at a device, with their VLAN tags: libpcap reinserts those that the kernel removes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,13 +13,13 @@ use crate::{frames, wait_for};
 /// Captured frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedFrame {
-    /// Arrival by the kernel's clock, since the epoch.
+    /// Time of arrival since the epoch, by the kernel's clock.
     pub at: Duration,
-    /// Bytes without FCS.
+    /// Bytes of the frame, without FCS.
     pub bytes: Vec<u8>,
 }
 
-/// Returns the time by the clock of [`CapturedFrame::at`].
+/// Returns the current time, by the clock of [`CapturedFrame::at`].
 #[must_use]
 pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
@@ -34,7 +34,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Starts to capture.
+    /// Starts to capture at a device.
     #[must_use]
     pub fn on(device: &Device) -> Tap {
         let mut capture = open(device, WATCHING);
@@ -47,23 +47,23 @@ impl Tap {
         Tap { captured, stopped, wake, thread: Some(thread) }
     }
 
-    /// Returns all frames so far.
+    /// Returns all frames captured so far.
     #[must_use]
     pub fn all(&self) -> Vec<CapturedFrame> {
         self.captured.lock().unwrap().clone()
     }
 
-    /// Returns the `wanted` frames so far.
+    /// Returns the captured frames for which `wanted` returns true.
     pub fn matching(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
         self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).cloned().collect()
     }
 
-    /// Counts the `wanted` frames so far.
+    /// Counts the captured frames for which `wanted` returns true.
     pub fn count(&self, wanted: impl Fn(&[u8]) -> bool) -> usize {
         self.captured.lock().unwrap().iter().filter(|frame| wanted(&frame.bytes)).count()
     }
 
-    /// Waits for `count` frames that are `wanted`; returns all of them.
+    /// Waits until `count` captured frames are `wanted`; returns all of those.
     pub fn wait(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<CapturedFrame> {
         wait_for(&format!("{count} frames"), || {
             let found = self.matching(&wanted);
@@ -71,18 +71,18 @@ impl Tap {
         })
     }
 
-    /// Returns the numbers of the numbered frames.
+    /// Returns the numbers of the captured [`numbered`](crate::frames::Frame::numbered) frames.
     #[must_use]
     pub fn numbers(&self) -> Vec<u32> {
         self.captured.lock().unwrap().iter().filter_map(|frame| frames::sequence(&frame.bytes)).collect()
     }
 
-    /// Waits for the first frame with this number.
+    /// Waits for a frame with this number; returns the first one.
     pub fn numbered(&self, number: u32) -> CapturedFrame {
         self.wait(1, |bytes| frames::sequence(bytes) == Some(number)).swap_remove(0)
     }
 
-    /// Discards the frames so far.
+    /// Discards the frames captured so far.
     pub fn clear(&self) {
         self.captured.lock().unwrap().clear();
     }
@@ -98,9 +98,9 @@ impl Drop for Tap {
     }
 }
 
-/// Buffer of a capturing socket, enough for several seconds of traffic.
+/// Buffer size of a capturing socket in bytes, enough for several seconds of traffic.
 const WATCHING: i32 = 64 << 20;
-/// Buffer of a sending socket; small, because it is mapped and unmapped for every host of every test.
+/// Buffer size of a sending socket in bytes. Small, because the buffer is mapped and unmapped for every host of every test.
 pub(crate) const SENDING: i32 = 64 << 10;
 
 pub(crate) fn open(device: &Device, buffer: i32) -> Capture<Active> {
@@ -112,7 +112,9 @@ pub(crate) fn open(device: &Device, buffer: i32) -> Capture<Active> {
             .snaplen(16_384)
             .buffer_size(buffer)
             .open()
-            .unwrap_or_else(|error| panic!("cannot capture on {} (root?): {error}", device.name()))
+            .unwrap_or_else(|error| {
+                panic!("cannot capture on {}: {error}; run the test as root", device.name())
+            })
     })
 }
 
@@ -126,7 +128,7 @@ fn collect(capture: &mut Capture<Active>, sink: &Mutex<Vec<CapturedFrame>>, stop
                 sink.lock().unwrap().push(CapturedFrame { at, bytes: packet.data.to_vec() });
             }
             Err(pcap::Error::NoMorePackets | pcap::Error::TimeoutExpired) => {} // woken
-            Err(error) => panic!("capture failed: {error}"),
+            Err(error) => panic!("the capture failed: {error}"),
         }
     }
 }

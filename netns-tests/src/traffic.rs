@@ -1,5 +1,7 @@
-//! Traffic between hosts that obey pauses. All hosts announce their addresses and open their devices before any sends, so no frame is
-//! flooded because of a late receiver. A run ends when all sent frames have arrived, or none for a while.
+//! Traffic between hosts that obey pauses.
+//!
+//! All hosts announce their addresses and open their devices before any of them sends, so no frame is flooded because of a late receiver.
+//! A run ends when all sent frames have arrived, or no frame arrives for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -14,21 +16,21 @@ use xoff_wire::units::{BitRate, Nanos};
 
 use crate::{Host, stall};
 
-/// Maximum duration of a run, much longer than any takes.
+/// Maximum duration of a run, much longer than runs take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time without arrivals after which missing frames are lost.
+/// Time without arrivals after which missing frames count as lost.
 const QUIET: Duration = Duration::from_secs(1);
-/// Entries of a host's ring: half a second at 200 Mb/s.
+/// Number of frames in a host's ring: half a second at 200 Mb/s.
 const RING: u32 = 8192;
 const FOREVER: Nanos = Nanos::from_secs(3600);
 
-/// Returns a stream at `rate`, bits per second on the line (`"50M"`).
+/// Returns a stream of `count` frames to a host. `rate` is in bits per second on the line, such as `"50M"`.
 #[must_use]
 pub fn stream(to: &Host, class: u8, rate: &str, count: u64) -> String {
     format!("dst={},class={class},rate={rate},count={count}", to.mac())
 }
 
-/// Builder of traffic between hosts.
+/// Builder of traffic between the hosts of a test bed.
 pub struct Traffic<'a> {
     line: BitRate,
     qcn: Option<ReactionSettings>,
@@ -36,46 +38,46 @@ pub struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    /// Creates traffic over lines of this rate.
+    /// Creates traffic over lines of this rate in Mb/s.
     #[must_use]
     pub fn at_mbps(line: u64) -> Traffic<'a> {
         Traffic { line: BitRate::from_mbps(line), qcn: None, hosts: Vec::new() }
     }
 
-    /// Gives hosts added from here on rate limiters and CN-TAGs.
+    /// Gives all hosts that are added from now on rate limiters and CN-TAGs.
     #[must_use]
     pub fn rate_limited(mut self) -> Traffic<'a> {
         self.qcn = Some(ReactionSettings::STANDARD);
         self
     }
 
-    /// Adds a receiver.
+    /// Adds a host that only receives.
     #[must_use]
     pub fn sink(self, host: &'a Host) -> Traffic<'a> {
         self.source(host, &[])
     }
 
-    /// Adds a receiver that also sends `streams` in the syntax of `xoff traffic`, each with a count.
+    /// Adds a host that also sends `streams`, in the syntax of `xoff traffic`, each with a count.
     #[must_use]
     pub fn source(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         self.source_that(host, streams, Obedience::Obey)
     }
 
-    /// Adds a source with this `obedience` to pauses.
+    /// Adds a sending host that treats pauses by `obedience`.
     #[must_use]
     pub fn source_that(self, host: &'a Host, streams: &[String], obedience: Obedience) -> Traffic<'a> {
         let options = HostOptions { obedience, ..self.options(host) };
         self.with(host, streams, options)
     }
 
-    /// Adds a source that obeys lists of flows.
+    /// Adds a sending host that obeys flow lists (OFC).
     #[must_use]
     pub fn source_of_flows(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_flows: true, ..self.options(host) };
         self.with(host, streams, options)
     }
 
-    /// Adds a source that obeys requested rates.
+    /// Adds a sending host that obeys rates (GFC).
     #[must_use]
     pub fn source_of_rates(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_rates: true, ..self.options(host) };
@@ -106,12 +108,12 @@ impl<'a> Traffic<'a> {
             |(host, options, streams): (&Host, _, Vec<_>)| TrafficHost::start(host, options, &streams);
         let hosts: Vec<TrafficHost> = self.hosts.into_iter().map(start).collect();
         for host in &hosts {
-            host.go.send(()).expect("the host waits for its start");
+            host.go.send(()).expect("the host ended before the start of traffic");
         }
         RunningTraffic { hosts }
     }
 
-    /// Announces every host's address, and waits until all hosts, and so all switches, have received it.
+    /// Announces the address of each host, and waits until all hosts, and so all switches, have received the announcements.
     fn introduce(&self) {
         for (host, ..) in &self.hosts {
             let hello = announce::gratuitous_arp(host.mac());
@@ -122,7 +124,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Runs the traffic to its end.
+    /// Runs the traffic until all frames have arrived or are lost.
     #[must_use]
     pub fn run(self) -> Reports {
         self.start().finish()
@@ -141,18 +143,18 @@ struct TrafficHost {
 impl TrafficHost {
     fn start(host: &Host, options: HostOptions, streams: &[String]) -> TrafficHost {
         let streams = parse_streams(streams).unwrap_or_else(|error| panic!("{error}"));
-        let expected = streams.iter().map(|stream| stream.count.expect("a stream needs a count")).sum();
+        let expected = streams.iter().map(|stream| stream.count.expect("the stream has no count")).sum();
         let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
         let (report, opened) = mpsc::channel();
         let (go, may_go) = mpsc::channel();
         let (halt, count) = (Arc::clone(&stop), Arc::clone(&progress));
         let thread = host.namespace().spawn_thread(move || {
             let host = xoff_traffic::Host::open(options).unwrap_or_else(|error| panic!("{error}"));
-            report.send(()).expect("the harness waits for the open device");
-            may_go.recv().expect("the harness starts the host");
+            report.send(()).expect("the harness ended before the host's device was open");
+            may_go.recv().expect("the harness ended without starting the host");
             host.run(&streams, &halt, &count).unwrap_or_else(|error| panic!("{error}"))
         });
-        opened.recv().expect("the host has opened its device");
+        opened.recv().expect("the host could not open its device");
         TrafficHost { number: host.number(), expected, progress, go, stop, thread }
     }
 }
@@ -163,23 +165,25 @@ pub struct RunningTraffic {
 }
 
 impl RunningTraffic {
-    /// Returns the number of frames sent by all hosts.
+    /// Returns the number of frames that all hosts together have sent.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.total(|progress| &progress.sent)
     }
 
-    /// Returns the number of frames received by all hosts.
+    /// Returns the number of frames that all hosts together have received.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.total(|progress| &progress.received)
     }
 
-    /// Returns the number of a class's frames received by a host.
+    /// Returns how many frames of a class a host has received.
     #[must_use]
     pub fn received_at(&self, host: &Host, class: usize) -> u64 {
         let running_host = self.hosts.iter().find(|running_host| running_host.number == host.number());
-        running_host.expect("the host takes part").progress.received[class].frames.get()
+        running_host.expect("the host does not take part in the traffic").progress.received[class]
+            .frames
+            .get()
     }
 
     /// Waits until all hosts together have received this many frames.
@@ -187,11 +191,11 @@ impl RunningTraffic {
         self.wait(&format!("{frames} frames to arrive"), || self.received() >= frames);
     }
 
-    /// Waits until all frames are sent, and have arrived or are lost.
+    /// Waits until all frames are sent, and have arrived or are lost; returns the reports.
     #[must_use]
     pub fn finish(self) -> Reports {
         let expected = self.hosts.iter().map(|host| host.expected).sum();
-        self.wait("everything to be sent", || self.sent() >= expected);
+        self.wait("all frames to be sent", || self.sent() >= expected);
         let mut last = (self.received(), Instant::now());
         self.wait("frames to stop arriving", || {
             let received = self.received();
@@ -213,15 +217,15 @@ impl RunningTraffic {
         self.hosts.iter().flat_map(|host| volumes(&host.progress)).map(|volume| volume.frames.get()).sum()
     }
 
-    /// Waits until `done`; panics with `what` after a minute.
+    /// Waits until `done` returns true; panics after a minute. `what` names the awaited event in the message.
     pub fn wait(&self, what: &str, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
         while !done() {
             let ended = self.hosts.iter().any(|host| host.thread.is_finished());
-            assert!(!ended, "a host has ended while the others waited for {what}");
+            assert!(!ended, "a host ended while the test was waiting for {what}");
             assert!(
                 start.elapsed() < PATIENCE,
-                "waited {PATIENCE:?} in vain for {what}: {} sent, {} received",
+                "timeout after {PATIENCE:?} while waiting for {what}: {} frames sent, {} received",
                 self.sent(),
                 self.received()
             );
@@ -230,7 +234,7 @@ impl RunningTraffic {
     }
 }
 
-/// Final reports, settled between senders and receivers.
+/// Final reports of all hosts, settled between senders and receivers.
 #[derive(Debug)]
 pub struct Reports {
     numbers: Vec<u8>,
@@ -238,19 +242,22 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Returns the report of one host.
+    /// Returns the report of a host.
     #[must_use]
     pub fn of(&self, host: &Host) -> &HostReport {
         let place = self.numbers.iter().position(|&number| number == host.number());
-        &self.reports[place.expect("the host took part")]
+        &self.reports[place.expect("the host did not take part in the traffic")]
     }
 
-    /// Returns the results of `from`'s stream at `to`.
+    /// Returns what host `to` received of a stream of host `from`.
     #[must_use]
     pub fn received(&self, from: &Host, stream: u8, to: &Host) -> &ReceivedStream {
         let key = (u16::from(from.number()), stream);
         let received = &self.of(to).received;
-        received.iter().find(|it| (it.sender, it.stream) == key).expect("the stream was sent there")
+        received
+            .iter()
+            .find(|it| (it.sender, it.stream) == key)
+            .expect("the receiver has no report of the stream")
     }
 
     /// Asserts that every stream of these classes arrived complete, once and in order, and that no host dropped a frame.

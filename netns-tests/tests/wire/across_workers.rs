@@ -1,5 +1,3 @@
-//! Learning, copies, tags and counters across two workers.
-
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 
@@ -44,8 +42,8 @@ fn pause_propagates_across_workers() {
     (1..=3).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
     let pauses = a.tap().wait(1, frames::is_pfc);
     assert_eq!(pauses[0].bytes, frames::pfc(bed.port(1).mac(), &[(3, u16::MAX)]));
-    assert_eq!(switch.class(1, 3).ingress.bytes, 3 * 1_504, "counted where they came in");
-    assert_eq!(switch.class(2, 3).egress.bytes, 3 * 1_504, "and where they wait");
+    assert_eq!(switch.class(1, 3).ingress.bytes, 3 * 1_504, "frames counted at the ingress port");
+    assert_eq!(switch.class(2, 3).egress.bytes, 3 * 1_504, "bytes queued at the egress port");
     b.send(frames::pfc(b.mac(), &[(3, 0)]));
     a.tap().wait(1, |bytes| frames::pfc_time(bytes, 3) == Some(0));
     b.tap().numbered(3);
@@ -54,7 +52,7 @@ fn pause_propagates_across_workers() {
 }
 
 #[test]
-fn floods_jumbos_and_retagging_cross_workers() {
+fn floods_jumbo_frames_and_tag_changes_work_across_workers() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let config = bed
         .config("speed = \"1G\"\nmtu = 9000")

@@ -1,12 +1,10 @@
-//! Traffic of eight hosts to each other, for each model of packet memory.
-
 use xoff_netns_tests::{Host, Traffic, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
 const HOSTS: u8 = 8;
 
-/// Frames of a lossless stream to host 1, and to any other host.
+/// Number of frames in a lossless stream to host 1, and to each other host.
 const FRAMES: [u64; 2] = [1_000, 300];
 
 const MODELS: [&str; 4] = [
@@ -16,10 +14,10 @@ const MODELS: [&str; 4] = [
     "[memory]\nmodel = \"shared\"\n",
 ];
 
-/// Host 1 gets 1.4 times its line; each host also sends a lossy class.
+/// Host 1 is offered 1.4 times its line rate. Each host also sends in a lossy class.
 // proves: memory, lossless
 #[test]
-fn all_to_all_loses_nothing_in_any_memory() {
+fn all_to_all_traffic_is_lossless_in_each_memory_model() {
     for memory in MODELS {
         unstalled(|| {
             let bed = bed(HOSTS).build();
@@ -46,7 +44,7 @@ fn all_to_all_loses_nothing_in_any_memory() {
                 assert_eq!(class.pause_sent.xoff, class.pause_sent.xon, "{memory}{}", port.name);
             }
             let xoffs: u64 = status.ports.iter().map(|port| port.classes[3].pause_sent.xoff).sum();
-            assert!(xoffs > 0, "{memory}no host was paused");
+            assert!(xoffs > 0, "no host was paused with memory settings {memory:?}");
         });
     }
 }

@@ -6,7 +6,7 @@ use crate::bed_beside_others;
 
 // proves: pause-modes
 #[test]
-fn lossy_class_obeys_but_never_pauses() {
+fn asymmetric_lossy_class_obeys_pauses_but_sends_none() {
     let bed = bed_beside_others(2).build();
     let config = bed
         .config("speed = \"1M\"\npause = \"asymmetric\"\nlossless = [3]")

@@ -1,10 +1,10 @@
-//! P-PFC, G-PFC and GFC on the wire: paused peers, thresholds to the byte, no loss.
+//! The policies P-PFC, G-PFC and GFC on the wire: paused peers, thresholds to the byte, no loss.
 
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// Pauses `classes` towards `host`.
+/// Makes `host` pause `classes` of the switch.
 fn pause(host: &Host, switch: &Switch, classes: &[u8]) {
     host.send(host.to(host).numbered(0).build()); // learned
     send_pfc(host, classes, u16::MAX);
@@ -19,7 +19,7 @@ fn send_pfc(host: &Host, classes: &[u8], quanta: u16) {
     host.send(frames::pfc(host.mac(), &times));
 }
 
-/// Sends a frame that counts as `counted` bytes, and waits for it.
+/// Sends a frame that counts as `counted` bytes, and waits until the switch has counted it.
 fn send(bed: &Bed, switch: &Switch, (from, to): (usize, usize), class: u8, counted: usize) {
     let index = usize::from(class);
     let before = switch.class(from, index).rx_frames;
@@ -36,10 +36,9 @@ fn await_pfc(host: &Host, class: u8, quanta: u16) {
     host.tap().wait(1, |frame| frames::pfc_time(frame, class) == Some(quanta));
 }
 
-/// P-PFC pauses the ports that feed an egress queue above its floor and the other queues.
 // proves: p-pfc
 #[test]
-fn p_pfc_pauses_feeding_ports() {
+fn p_pfc_pauses_ports_that_feed_congested_queue() {
     let bed = bed(4).build();
     let thresholds = "[class.3]\nxoff = 20000\negress_xoff = 3000\negress_xon = 2000";
     let config = bed.config("speed = \"10M\"").switch("policy = \"p-pfc\"").more(thresholds);
@@ -47,11 +46,11 @@ fn p_pfc_pauses_feeding_ports() {
     pause(bed.host(3), &switch, &[3]);
     send(&bed, &switch, (1, 3), 3, 1_500);
     send(&bed, &switch, (2, 3), 3, 1_500);
-    assert!(!is_held(&switch, 1, 3) && !is_held(&switch, 2, 3), "at the floor");
+    assert!(!is_held(&switch, 1, 3) && !is_held(&switch, 2, 3), "a port was paused at the threshold");
     send(&bed, &switch, (2, 3), 3, 64);
     await_pfc(bed.host(1), 3, u16::MAX);
     await_pfc(bed.host(2), 3, u16::MAX);
-    assert!(!is_held(&switch, 4, 3), "port 4 feeds nothing");
+    assert!(!is_held(&switch, 4, 3), "a port that does not feed the queue was paused");
     send_pfc(bed.host(3), &[3], 0);
     await_pfc(bed.host(1), 3, 0);
     await_pfc(bed.host(2), 3, 0);
@@ -61,7 +60,6 @@ fn p_pfc_pauses_feeding_ports() {
     }
 }
 
-/// G-PFC pauses lower classes at half of XOFF, and the class itself at XOFF.
 // proves: g-pfc
 #[test]
 fn g_pfc_pauses_lower_classes_first() {
@@ -74,12 +72,12 @@ fn g_pfc_pauses_lower_classes_first() {
     pause(bed.host(2), &switch, &[3]);
     send(&bed, &switch, (1, 2), 3, 1_000);
     send(&bed, &switch, (1, 2), 3, 999);
-    assert!(!is_held(&switch, 1, 1), "a byte below half of XOFF");
+    assert!(!is_held(&switch, 1, 1), "the policy acted a byte below half of XOFF");
     send(&bed, &switch, (1, 2), 3, 64);
     await_pfc(bed.host(1), 1, u16::MAX);
     let of_port = switch.port(1);
     let now: Vec<bool> = of_port.classes.iter().map(|class| class.pause_sent.now).collect();
-    assert_eq!(now.iter().filter(|now| **now).count(), 1, "neither class 3 nor 4: {now:?}");
+    assert_eq!(now.iter().filter(|now| **now).count(), 1, "class 3 or 4 is still paused: {now:?}");
     send(&bed, &switch, (1, 2), 3, 1_500);
     send(&bed, &switch, (1, 2), 3, 1_500);
     await_pfc(bed.host(1), 3, u16::MAX);
@@ -101,7 +99,7 @@ fn rate_step(bytes: &[u8], class: u8) -> Option<u8> {
 
 // proves: gfc
 #[test]
-fn gfc_lowers_rate_before_it_pauses() {
+fn gfc_lowers_rates_before_it_pauses() {
     let bed = bed(2).build();
     let config = bed
         .config("speed = \"10M\"\ngfc_peer = true")
@@ -111,13 +109,17 @@ fn gfc_lowers_rate_before_it_pauses() {
     pause(bed.host(2), &switch, &[3]);
     send(&bed, &switch, (1, 2), 3, 1_000);
     send(&bed, &switch, (1, 2), 3, 999);
-    assert_eq!(switch.class(1, 3).requested_rate_bits_per_second, None, "a byte below half of XOFF");
+    assert_eq!(
+        switch.class(1, 3).requested_rate_bits_per_second,
+        None,
+        "the policy acted a byte below half of XOFF"
+    );
     send(&bed, &switch, (1, 2), 3, 64);
     bed.host(1).tap().wait(1, |frame| rate_step(frame, 3) == Some(1) && frame[17] == 0);
     assert_eq!(switch.class(1, 3).requested_rate_bits_per_second, Some(5_000_000));
     send(&bed, &switch, (1, 2), 3, 1_000);
     bed.host(1).tap().wait(1, |frame| rate_step(frame, 3) == Some(2));
-    assert!(!is_held(&switch, 1, 3), "slower, not paused");
+    assert!(!is_held(&switch, 1, 3), "the peer was paused instead of slowed down");
     send(&bed, &switch, (1, 2), 3, 1_000);
     await_pfc(bed.host(1), 3, u16::MAX);
     send_pfc(bed.host(2), &[3], 0);
@@ -130,7 +132,7 @@ fn gfc_lowers_rate_before_it_pauses() {
 
 // proves: gfc
 #[test]
-fn gfc_rates_need_a_gfc_peer() {
+fn gfc_sends_rates_only_to_gfc_peers() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").port(1, "gfc_peer = true"));
     let request_rate = |number: usize, step: u8| {
@@ -147,14 +149,14 @@ fn gfc_rates_need_a_gfc_peer() {
     wait_for("a quarter", || {
         (switch.class(1, 3).rate_obeyed_bits_per_second == Some(2_500_000)).then_some(())
     });
-    assert_eq!(switch.class(2, 3).rate_obeyed_bits_per_second, None, "a plain port is unharmed");
+    assert_eq!(switch.class(2, 3).rate_obeyed_bits_per_second, None, "a port without GFC received a rate");
     request_rate(1, 0);
     wait_for("no limit", || switch.class(1, 3).rate_obeyed_bits_per_second.is_none().then_some(()));
     let status = bed.finish(switch);
     assert_eq!([0, 1].map(|port: usize| status.ports[port].rate_frames_received), [2, 0]);
 }
 
-/// Offers twice the line rate, from two senders in two classes.
+/// Two senders offer twice the line rate, each in its own class.
 fn incast(policy: &str, parameters: &str) {
     unstalled(|| {
         let bed = bed(3).build();
@@ -167,7 +169,7 @@ fn incast(policy: &str, parameters: &str) {
         let status = bed.finish(switch);
         for port in &status.ports[..2] {
             let pauses: Vec<_> = port.classes.iter().map(|class| class.pause_sent).collect();
-            assert!(pauses.iter().any(|sent| sent.xoff > 0), "{}: never held", port.name);
+            assert!(pauses.iter().any(|sent| sent.xoff > 0), "host {} was never paused", port.name);
             assert!(
                 pauses.iter().all(|sent| sent.xoff == sent.xon && !sent.now),
                 "{}: {pauses:?}",
@@ -185,7 +187,7 @@ fn incast_is_lossless_with_p_pfc() {
 
 // proves: lossless
 #[test]
-fn predicting_p_pfc_incast_is_lossless() {
+fn incast_is_lossless_with_predicting_p_pfc() {
     incast("p-pfc", "[policy.p-pfc]\nprediction = \"1ms\"");
 }
 

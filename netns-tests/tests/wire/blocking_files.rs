@@ -1,4 +1,4 @@
-//! Files that never return data, and pipes that nobody reads: the switch continues, and ends on request.
+//! Files that never return data, and pipes that nobody reads. The switch must continue, and end when asked to.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Read as _;
@@ -23,7 +23,7 @@ fn replace_by_pipe(file: &Path) {
     mkfifo(file, Mode::S_IRWXU).unwrap();
 }
 
-/// Starts a reload that waits for its file; further reloads must be refused.
+/// Starts a reload that hangs at its file. Waits until further reloads are refused.
 fn waiting_reload(bed: &Bed) -> Child {
     let start = || {
         let mut command = Command::new(BINARY);
@@ -44,7 +44,7 @@ fn waiting_reload(bed: &Bed) -> Child {
 
 // proves: reload
 #[test]
-fn blocking_configuration_delays_nothing() {
+fn blocking_configuration_file_delays_nothing_else() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&config(&bed));
     let file = switch.config_file();
@@ -71,7 +71,7 @@ fn blocking_configuration_delays_nothing() {
     last.wait().unwrap();
 }
 
-/// Records into a file, and forwards more than a pipe holds.
+/// Records into a file while the switch forwards more than a pipe holds.
 fn recorded_into(file: PathBuf) -> Exit {
     let bed = bed_beside_others(2).build();
     let arguments = ["--record".into(), file.into()].into();
@@ -99,7 +99,7 @@ fn assert_cut(exit: &Exit, why: &str) {
 
 // proves: recording
 #[test]
-fn unread_recording_is_cut_and_reported() {
+fn recording_into_unread_pipe_is_cut_off_and_reported() {
     let directory = TempDir::new().unwrap();
     let pipe = directory.path().join("pipe");
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();

@@ -32,14 +32,14 @@ const FIELDS: [&str; 9] = [
 #[derive(Clone, Debug)]
 struct DecodedFrame {
     port: String,
-    /// `in`, `out`, or empty.
+    /// Direction of the frame: `in`, `out`, or empty.
     direction: &'static str,
     comment: String,
-    /// Pause time of class 3.
+    /// Pause time of class 3 in quanta.
     pause: String,
     at: f64,
     len: usize,
-    /// EtherType, step of a rate, and operation of a list of flows.
+    /// EtherType, rate step (GFC), and operation of a flow list (OFC).
     control: [String; 3],
 }
 
@@ -118,7 +118,7 @@ impl LiveCapture {
         })
     }
 
-    /// Ends the capture as Ctrl-C does.
+    /// Ends the capture as Ctrl-C does; returns frames and summary.
     fn end(mut self) -> (Vec<DecodedFrame>, String) {
         interrupt(&self.capture);
         let output = self.capture.wait_with_output().unwrap();
@@ -157,7 +157,7 @@ fn counted(port: &PortStatus) -> [u64; 3] {
     [sum(|class| class.rx_frames), sum(|class| class.tx_frames), sum(|class| class.drops.values().sum())]
 }
 
-/// Captures pauses by host 2 and to host 1, and their ends.
+/// Captures pauses from host 2 and to host 1, and the XONs that end them.
 fn pauses_in_both_directions(config: &str) {
     let bed = bed_beside_others(2).build();
     let defaults = "speed = \"1M\"\nlossless = [3]";
@@ -176,7 +176,7 @@ fn pauses_in_both_directions(config: &str) {
     let (lines, summary) = live.end();
     assert_eq!(summary, "10 frames captured, 0 missed\n");
 
-    // Frames of one port are in the order of events.
+    // Frames of one port must be in the order of events. Between ports the order may differ.
     let of = |port: &str| {
         lines.iter().filter(|line| line.port == port).map(DecodedFrame::event).collect::<Vec<_>>()
     };
@@ -225,14 +225,13 @@ fn tshark_reads_a_growing_capture() {
 
 // proves: capture
 #[test]
-fn capture_merges_ports_of_two_workers() {
+fn capture_contains_ports_of_two_workers() {
     pauses_in_both_directions("workers = [{ ports = [\"p1\"] }, { ports = [\"p2\"] }]");
 }
 
-/// Dropped frames have all reasons, or one.
 // proves: capture
 #[test]
-fn drop_capture_has_frames_with_reasons() {
+fn capture_of_drops_contains_frames_with_reasons() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"10M\"\nlossless = []").port(2, "lossless = [3]");
     let switch = start(&bed, &config.more("[class.3]\negress_max = 3001\n"));
@@ -255,7 +254,7 @@ fn drop_capture_has_frames_with_reasons() {
     b.send(frames::pfc(b.mac(), &[(3, 0)]));
     b.tap().numbered(3);
     let [port1, port2] = [1, 2].map(|port| counted(&switch.port(port))[2]);
-    assert_eq!([port1, port2], [2, 2], "as many as are counted");
+    assert_eq!([port1, port2], [2, 2], "captured frames and the switch's counters");
     assert_eq!(all.end().1, "4 frames captured, 0 missed\n");
     assert_eq!(full.end().1, "2 frames captured, 0 missed\n");
     switch.stop();
@@ -264,7 +263,7 @@ fn drop_capture_has_frames_with_reasons() {
 
 // proves: capture
 #[test]
-fn capture_filters_class_control_and_count() {
+fn capture_filters_by_class_control_and_count() {
     let bed = bed_beside_others(2).build();
     let switch = start(&bed, &bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -281,7 +280,11 @@ fn capture_filters_class_control_and_count() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "3 frames captured, 0 missed\n");
     let second =
         capture(&bed, &["p2", "--class", "7", "--duration", "1s", "-w", "-"]).wait_with_output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&second.stderr), "0 frames captured, 0 missed\n", "it ends by itself");
+    assert_eq!(
+        String::from_utf8_lossy(&second.stderr),
+        "0 frames captured, 0 missed\n",
+        "the capture did not end by itself"
+    );
     of_class.wait(3);
     let line = control.wait(1).swap_remove(0);
     assert_eq!(line.event(), ("p1", "in", "control".into()));
@@ -307,10 +310,10 @@ fn pause_of_a_flow(host: &Host) -> Vec<u8> {
     bytes
 }
 
-/// The switch requests of host 1 what host 2 requests: pauses, a rate, and the pause of a flow.
+/// The switch asks host 1 for whatever host 2 asked the switch for: pauses, a rate, and the pause of a flow.
 // proves: capture
 #[test]
-fn control_capture_has_rates_lists_lldp() {
+fn capture_of_control_contains_rates_flow_lists_and_lldp() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1M\"\nlossless = [3, 4]\ngfc_peer = true\nofc_peer = true");
     let config = config.switch("policy = { 3 = \"gfc\", 4 = \"ofc\" }");
@@ -324,7 +327,7 @@ fn control_capture_has_rates_lists_lldp() {
     live.wait(3);
     a.send(Frame::new(a.mac(), MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e])).payload(0x88cc, &[0, 0]).build());
     live.wait(4);
-    // 3,008 bytes exceed three quarters of XOFF; 4,512 exceed half.
+    // The first frame counts 3,008 bytes with tags, above XOFF's three quarters; both count more than the next step.
     (1..=2).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
     live.wait(5);
     (3..=5).for_each(|number| a.send(a.to(b).tag(4, 0).numbered(number).build_len(1_500)));
@@ -352,7 +355,7 @@ fn control_capture_has_rates_lists_lldp() {
     assert_eq!(
         (rates.last(), flows.last()),
         (Some(&"0"), Some(&"2")),
-        "all limits and pauses end: {requested:?}"
+        "a limit or pause did not end: {requested:?}"
     );
     let status = switch.status();
     let [port1, port2] = [0, 1].map(|port| &status.ports[port]);
@@ -376,10 +379,10 @@ fn missed_in(file: &Path) -> u64 {
         .sum()
 }
 
-/// The frames are read after all are forwarded.
+/// The captured frames are read only after all were forwarded.
 // proves: capture
 #[test]
-fn slow_capture_reader_costs_no_frame() {
+fn slow_reader_of_capture_costs_no_frame() {
     const FRAMES: u32 = 16_000;
     let bed = bed_beside_others(2).build();
     let switch = start(&bed, &bed.config("speed = \"10G\""));
@@ -400,7 +403,7 @@ fn slow_capture_reader_costs_no_frame() {
     let summary = String::from_utf8(capture.wait_with_output().unwrap().stderr).unwrap();
     let numbers: Vec<u64> = summary.split(' ').filter_map(|word| word.parse().ok()).collect();
     let [captured, missed] = numbers[..] else { panic!("{summary}") };
-    assert_eq!(captured + missed, 2 * u64::from(FRAMES), "in and out");
+    assert_eq!(captured + missed, 2 * u64::from(FRAMES), "number of captured frames, in and out");
     assert!(captured > 0 && missed > 0, "{summary}");
     assert!(bytes > captured * 1_500);
     assert_eq!(missed_in(file.path()), missed);
@@ -408,10 +411,9 @@ fn slow_capture_reader_costs_no_frame() {
     bed.finish(switch);
 }
 
-/// A capture also ends with its reader or the switch.
 // proves: capture
 #[test]
-fn captures_are_limited_to_four() {
+fn at_most_four_captures_run_at_once() {
     let bed = bed_beside_others(2).build();
     let switch = start(&bed, &bed.config("speed = \"1G\""));
     let mut running: Vec<Child> = (0..4).map(|_| capture(&bed, &["-w", "-"])).collect();
@@ -443,7 +445,7 @@ fn captures_are_limited_to_four() {
 
 // proves: capture
 #[test]
-fn capture_needs_root_and_no_browser() {
+fn capture_is_refused_to_other_users_and_browsers() {
     let bed = bed_beside_others(2).build();
     let switch = start(&bed, &bed.config("speed = \"1G\""));
     let nobody = |arguments: &[&str]| {
@@ -475,10 +477,9 @@ fn capture_needs_root_and_no_browser() {
     bed.finish(switch);
 }
 
-/// Opening the socket file is no permission to capture.
 // proves: capture
 #[test]
-fn capture_by_socket_file_needs_root() {
+fn capture_through_socket_file_needs_root() {
     let bed = bed_beside_others(2).build();
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
@@ -498,7 +499,7 @@ fn capture_by_socket_file_needs_root() {
     let long = capture(&bed, &["-w", "-", "--url", &url]);
     wait_for("the next", || (captures_begun(&switch) == 2).then_some(()));
     interrupt(&long);
-    assert!(long.wait_with_output().unwrap().status.success(), "it can be ended");
+    assert!(long.wait_with_output().unwrap().status.success(), "the capture could not be ended");
     let mut nobody = Command::new("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "curl", "--silent", "--max-time", "10"]);
     nobody.arg("--unix-socket").args([path.to_str().unwrap(), "http://127.0.0.1/capture?count=1"]);

@@ -1,13 +1,11 @@
-//! A pause propagates over two switches without loss.
-
 use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
 
-/// The far port has a fifth of the trunk's rate.
+/// The port of the far switch has a fifth of the rate of the wire between the switches.
 // proves: lossless
 #[test]
-fn far_congestion_pauses_near_senders() {
+fn congestion_at_far_switch_pauses_senders_at_near_switch() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
         let near = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
@@ -22,9 +20,9 @@ fn far_congestion_pauses_near_senders() {
         let far = bed.finish(far);
         let sent = |port: usize| near.ports[port].classes[3].pause_sent;
         let trunk = &near.ports[2].classes[3];
-        assert!(far.ports[1].classes[3].pause_sent.xoff > 0, "the far switch held nobody");
+        assert!(far.ports[1].classes[3].pause_sent.xoff > 0, "the far switch sent no pause");
         assert_eq!(trunk.pause_received.xon, far.ports[1].classes[3].pause_sent.xon);
-        assert!(sent(0).xoff > 0 && sent(1).xoff > 0, "the senders were not held");
+        assert!(sent(0).xoff > 0 && sent(1).xoff > 0, "the senders were not paused");
         assert_eq!((sent(0).now, sent(1).now, trunk.pause_received.now), (false, false, false));
         assert!(trunk.tx_frames >= 5_000);
         assert_eq!(far.ports[0].classes[3].tx_frames, trunk.tx_frames);

@@ -1,4 +1,4 @@
-//! Classification for each kind of trust. Frames leave by a port that writes their class as PCP.
+//! Classification of frames for each kind of trust. Frames leave by a port that writes their class as PCP.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const MAPS: &str = "
     dscp_map = { 0-7 = 3, 8-15 = 4, 16-23 = 5, 24-31 = 6, 32-39 = 7, 40-45 = 0, 46 = 7, 47 = 0, 48-55 = 1, 56-63 = 2 }
 ";
 
-/// PCP and VID of a tag, DSCP in IPv4 or IPv6.
+/// Kind of frame: PCP and VID of a tag, and DSCP in IPv4 or IPv6.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     tag: Option<(u8, u16)>,
@@ -77,7 +77,7 @@ fn received_classes(bed: &Bed, collector: usize) -> BTreeMap<u32, u8> {
 
 // proves: classification
 #[test]
-fn trust_selects_class_of_every_frame() {
+fn class_of_each_frame_follows_trust_of_its_port() {
     const TRUST: [&str; 4] = ["pcp", "dscp", "both", "port"];
     let bed = bed_beside_others(5).build();
     let mut config = bed.config("speed = \"1G\"\nuntagged = [1]");

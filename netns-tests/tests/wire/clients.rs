@@ -1,4 +1,4 @@
-//! iperf3 with DSCP, and a download compared byte for byte.
+//! Ordinary programs as clients: iperf3 with DSCP, and a download compared byte for byte.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn two_hosts() -> (Bed, xoff_netns_tests::Switch) {
 
 // proves: bridging
 #[test]
-fn lossy_tcp_loses_under_five_percent() {
+fn tcp_in_lossy_class_retransmits_below_five_percent() {
     let (bed, switch) = two_hosts();
     let report = iperf(bed.host(1), bed.host(2), &["--time", "2"]);
     assert!(report["end"]["sum_received"]["bytes"].as_u64() > Some(0), "{report:#}");
@@ -41,19 +41,23 @@ fn lossy_tcp_loses_under_five_percent() {
 }
 
 #[test]
-fn lossless_tcp_loses_nothing() {
+fn tcp_in_lossless_class_loses_nothing() {
     let (bed, switch) = two_hosts();
     let report = iperf(bed.host(1), bed.host(2), &["--time", "2", "--dscp", "26"]);
     let bytes = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
     let status = bed.finish(switch);
     let class = &status.ports[1].classes[3];
-    assert!(class.tx_bytes > bytes, "all of it in class 3: {bytes} bytes, {}", class.tx_bytes);
+    assert!(
+        class.tx_bytes > bytes,
+        "the transfer has {bytes} bytes, but class 3 sent only {}",
+        class.tx_bytes
+    );
     assert_eq!(class.drops.values().sum::<u64>(), 0);
 }
 
 // proves: bridging
 #[test]
-fn udp_dscp_selects_its_class() {
+fn dscp_of_udp_selects_its_class() {
     let (bed, switch) = two_hosts();
     for (dscp, class) in [("0", 0), ("26", 3), ("46", 5), ("56", 7)] {
         let before = switch.class(2, class).tx_frames;
@@ -69,7 +73,7 @@ fn udp_dscp_selects_its_class() {
 
 // proves: bridging
 #[test]
-fn a_download_arrives_byte_for_byte() {
+fn download_arrives_byte_for_byte() {
     let (bed, switch) = two_hosts();
     let (client, server) = (bed.host(1), bed.host(2));
     let directory = TempDir::new().unwrap();
@@ -84,6 +88,6 @@ fn a_download_arrives_byte_for_byte() {
     client.run("curl", &["--silent", "--show-error", "--fail", "--output", &copy.to_string_lossy(), &url]);
     httpd.kill().unwrap();
     httpd.wait().unwrap();
-    assert!(fs::read(copy).unwrap() == original, "the copy differs");
+    assert!(fs::read(copy).unwrap() == original, "the downloaded file differs from the original");
     bed.finish(switch);
 }

@@ -1,5 +1,3 @@
-//! `/status`, `/metrics`, `xoff status` and link monitoring.
-
 use std::process::{Command, Output};
 
 use xoff_netns_tests::{Bed, frames, wait_for};
@@ -8,7 +6,7 @@ use xoff_switch::control::Link;
 use crate::{BINARY, bed_beside_others};
 
 const FRAMES: u32 = 20;
-/// Frame length, with FCS.
+/// Frame length in bytes, with FCS.
 const BYTES: u32 = 204;
 const DSCP: u8 = 24;
 
@@ -60,7 +58,7 @@ fn status_and_metrics_count_every_frame() {
 
 // proves: status
 #[test]
-fn status_subcommands_print_text_and_json() {
+fn status_commands_print_text_and_json() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);
@@ -103,7 +101,7 @@ fn status_subcommands_print_text_and_json() {
 
 // proves: status
 #[test]
-fn status_watch_obeys_keys_on_terminal() {
+fn status_watch_obeys_keys_on_a_terminal() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let mut command = Command::new("/usr/bin/python3");
@@ -116,7 +114,7 @@ fn status_watch_obeys_keys_on_terminal() {
 
 // proves: status
 #[test]
-fn status_under_load_matches_schema() {
+fn status_under_load_matches_its_json_schema() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"10M\"").switch("shadow = [\"capfc-stop-max\", \"ofc\", \"gfc\"]");
     let config = config.port(1, "ofc_peer = true").port(2, "gfc_peer = true");
@@ -163,7 +161,7 @@ fn status_without_switch_suggests_xoff_run() {
 
 // proves: link-down
 #[test]
-fn link_changes_are_followed() {
+fn switch_follows_link_changes() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);
@@ -173,7 +171,7 @@ fn link_changes_are_followed() {
     assert_eq!(switch.port(2).link, Link::Up);
     assert!(
         switch.status().fdb.iter().all(|entry| entry.port != "p1"),
-        "what was learned there is forgotten"
+        "addresses learned at the lost link remain"
     );
     bed.host(1).device().set_up(true).unwrap();
     link_is(Link::Up);

@@ -1,4 +1,4 @@
-//! A recorded incident in a real Prometheus; all lines were calculated by hand.
+//! A recorded incident in a real Prometheus. All expected lines were calculated by hand.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.
 
 // proves: monitoring
 #[test]
-fn dashboard_shows_recorded_incident() {
+fn dashboard_queries_return_the_recorded_incident() {
     let directory = tempfile::tempdir().unwrap();
     let namespace = Lab::new().namespace("look").unwrap();
     let mut command = Command::new("/usr/bin/python3");

@@ -1,4 +1,4 @@
-//! `xoff demo --json`: losslessness, keys, and namespaces after signals.
+//! `xoff demo --json`: losslessness, keys of the report, and no namespaces left after signals.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
@@ -41,11 +41,12 @@ const KEYS: [&str; 24] = [
 
 // proves: experiments
 #[test]
-fn demo_is_lossless_and_balances() {
+fn demo_is_lossless_with_balanced_ledger() {
     unstalled(|| {
         let _alone = one_bed_at_a_time(super::BINARY);
         let demo = Command::new(super::BINARY).args(["demo", "--json", "--duration", "3s"]).output().unwrap();
-        let report: Value = serde_json::from_slice(&demo.stdout).expect("one JSON object and nothing else");
+        let report: Value =
+            serde_json::from_slice(&demo.stdout).expect("the output is not a single JSON object");
         note_lab(&report);
         assert!(demo.status.success(), "{report}\n{}", String::from_utf8_lossy(&demo.stderr));
         for key in KEYS {
@@ -54,10 +55,14 @@ fn demo_is_lossless_and_balances() {
         assert_eq!(report["ledger_balanced"], true);
         let count = |key: &str| report.pointer(key).and_then(Value::as_u64).unwrap();
         assert_eq!(count("/lossless/sent"), count("/lossless/received"));
-        assert!(count("/lossless/received") > 0 && count("/pfc/xoff_sent") > 0, "the port was congested");
-        assert_eq!(count("/pfc/xoff_sent"), count("/pfc/xon_sent"), "every pause ended");
+        assert!(count("/lossless/received") > 0 && count("/pfc/xoff_sent") > 0, "the port was not congested");
+        assert_eq!(count("/pfc/xoff_sent"), count("/pfc/xon_sent"), "a pause did not end");
         assert_eq!(count("/xdp_drops"), 0);
-        assert_eq!(count("/lossy/lost"), count("/lossy/dropped_by_switch"), "the switch knows every loss");
+        assert_eq!(
+            count("/lossy/lost"),
+            count("/lossy/dropped_by_switch"),
+            "the switch's losses differ from the hosts'"
+        );
     });
 }
 
@@ -72,7 +77,7 @@ fn namespaces_in_use() -> Vec<u64> {
 
 // proves: experiments
 #[test]
-fn signals_remove_all_namespaces() {
+fn signals_end_demo_and_its_namespaces() {
     let _alone = one_bed_at_a_time(super::BINARY);
     for (command, signal) in [
         (&["demo"][..], Signal::SIGHUP),

@@ -1,4 +1,4 @@
-//! The switch refuses to start with too few open files, before it touches a device.
+//! The switch refuses to start with too few open files before it touches a device.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn open(switch: &Switch) -> u64 {
 
 // proves: check
 #[test]
-fn open_file_limit_is_checked_first() {
+fn limit_of_open_files_is_checked_before_devices() {
     let bed = bed_beside_others(3).queues(4).build();
     let config = bed.config("speed = \"1G\"").switch("workers = 2");
     let before: Vec<_> = (1..=3).map(|port| bed.port(port).counters().unwrap()).collect();
@@ -45,7 +45,7 @@ fn open_file_limit_is_checked_first() {
     let exit = bed.launch_with(limited(20, needed - 1), &config).wait();
     assert_eq!(exit.status.code(), Some(2), "{}", exit.stderr);
 
-    // A lower soft limit is no obstacle.
+    // A soft limit below the need is no obstacle if the hard limit suffices.
     let switch = bed.launch_with(limited(20, needed), &config).ready();
     let (taken, idle) = (open(&switch), 64); // connections not made yet
     assert!((needed / 2..=needed).contains(&(taken + idle)), "{taken} taken, {needed} needed");

@@ -1,4 +1,4 @@
-//! Devices that disappear and return: ports open again, others lose nothing.
+//! Devices that disappear and return. Their ports open again, and other ports lose nothing.
 
 use std::process::{Child, Command};
 
@@ -17,7 +17,7 @@ fn ip(bed: &Bed, words: &str) {
     assert!(output.status.success(), "ip {words}: {output:?}");
 }
 
-/// Process that identifies a host's namespace.
+/// Process that keeps a host's namespace, so that `ip` can name it.
 struct NamespaceHolder(Child);
 
 impl NamespaceHolder {
@@ -33,7 +33,7 @@ impl Drop for NamespaceHolder {
     }
 }
 
-/// Recreates a port's wire; `with` are options of the switch's end.
+/// Recreates the wire of a port. `with` is added to the `ip` options of the switch's end.
 pub fn recreate_wire(bed: &Bed, number: usize, with: &str) {
     let host = bed.host(number);
     let holder = NamespaceHolder::at(host);
@@ -63,7 +63,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-/// Removes port 2's device under queued frames, and adds one of the same name.
+/// Removes the device of port 2 while frames are queued for it, and adds a new device of the same name.
 fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnce(&Bed)) {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(SMALL));
@@ -98,7 +98,7 @@ fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnc
     let device = bed.namespace().output(Command::new("ip").args(["link", "show", "dev", "p2"])).unwrap();
     let device = String::from_utf8(device.stdout).unwrap();
     assert!(device.contains(&port.mac), "it sends as the device that it has: {device}");
-    assert_eq!(port.classes[3].drops["link_down"], 6, "what was counted stays counted");
+    assert_eq!(port.classes[3].drops["link_down"], 6, "counters of the port after its device returned");
     assert_eq!(switch.health().0, 200);
     let back = switch.metrics();
     for line in [
@@ -120,13 +120,13 @@ fn assert_device_returns(remove: impl FnOnce(&Bed, &Switch), restore: impl FnOnc
 
 // proves: devices
 #[test]
-fn recreated_device_is_reopened() {
+fn port_reopens_on_recreated_device() {
     assert_device_returns(|bed, _| ip(bed, "link del p2"), |bed| recreate_wire(bed, 2, ""));
 }
 
 // proves: verdict
 #[test]
-fn acknowledged_gap_is_ignored() {
+fn acknowledged_gap_does_not_affect_later_verdict() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("log = \"info\""));
     let acknowledge = || {
@@ -155,15 +155,14 @@ fn acknowledged_gap_is_ignored() {
     assert_eq!(
         exit.stderr.matches(was).count(),
         2,
-        "when it was acknowledged, and in the end: {}",
+        "the acknowledged gap is logged at another time: {}",
         exit.stderr
     );
 }
 
-/// The new device has the old one's index.
 // proves: devices
 #[test]
-fn device_with_same_index_is_new() {
+fn device_with_index_of_deleted_one_counts_as_new() {
     assert_device_returns(
         |bed, _| ip(bed, "link del p2"),
         |bed| recreate_wire(bed, 2, &format!(" index {}", bed.port(2).index())),
@@ -172,7 +171,7 @@ fn device_with_same_index_is_new() {
 
 // proves: devices
 #[test]
-fn device_from_another_namespace_is_reopened() {
+fn port_reopens_on_device_from_another_namespace() {
     let away = |bed: &Bed, _: &Switch| {
         let holder = NamespaceHolder::at(bed.host(3));
         ip(bed, &format!("link set p2 netns {}", holder.0.id()));
@@ -190,7 +189,7 @@ fn device_from_another_namespace_is_reopened() {
 
 // proves: devices
 #[test]
-fn returning_device_costs_others_nothing() {
+fn return_of_a_device_costs_other_ports_no_frame() {
     const TIMES: u64 = 8;
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT).switch(TWO));
@@ -221,15 +220,20 @@ fn returning_device_costs_others_nothing() {
             "{port:?}"
         );
     }
-    // Flooded frames in the second device are lost with it, and its counters are unknown.
+    // Frames flooded to the second device are lost with it, and its counters can no longer be read. So the promise is not kept or not
+    // proved.
     let exit = switch.stop();
-    assert!([Some(1), Some(3)].contains(&exit.status.code()), "not proved: {}", exit.stderr);
+    assert!(
+        [Some(1), Some(3)].contains(&exit.status.code()),
+        "exit code is neither 1 (not kept) nor 3 (not proved): {}",
+        exit.stderr
+    );
 }
 
-/// The packet memory belongs to the first port's socket, or to none.
+/// Packet memory is bound to the socket of the first open port. Here that port is removed, too.
 // proves: devices
 #[test]
-fn all_devices_may_be_removed() {
+fn switch_survives_removal_of_all_its_devices() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -250,7 +254,7 @@ fn all_devices_may_be_removed() {
 
 // proves: devices
 #[test]
-fn device_returning_with_more_queues_opens() {
+fn port_reopens_on_device_with_more_queues() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     ip(&bed, "link del p2");
@@ -264,7 +268,7 @@ fn device_returning_with_more_queues_opens() {
 
 // proves: devices
 #[test]
-fn unfit_device_is_opened_when_fixed() {
+fn port_reopens_once_unfit_device_is_fixed() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     ip(&bed, "link del p2");
@@ -277,6 +281,6 @@ fn unfit_device_is_opened_when_fixed() {
     wait_for("the port to be open again", || (switch.port(2).link == Link::Up).then_some(()));
     ping(bed.host(1), bed.host(2));
     let reports = switch.stderr().matches("cannot be opened").count();
-    assert_eq!(reports, 1, "not at each try: {}", switch.stderr());
+    assert_eq!(reports, 1, "the failure is logged at each attempt: {}", switch.stderr());
     switch.stop();
 }

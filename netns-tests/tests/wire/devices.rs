@@ -17,7 +17,7 @@ fn ip(bed: &Bed, words: &str) {
 
 // proves: verdict
 #[test]
-fn removed_device_leaves_verdict_unproved() {
+fn removal_of_a_device_leaves_verdict_unproved() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -39,7 +39,7 @@ fn removed_device_leaves_verdict_unproved() {
 
 // proves: devices
 #[test]
-fn renamed_device_is_still_read() {
+fn counters_of_renamed_device_are_still_read() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -51,7 +51,7 @@ fn renamed_device_is_still_read() {
     assert_eq!((port.name.as_str(), port.device.as_str()), ("p2", "other"));
     b.send(frame(b, a, 3, 1));
     a.tap().numbered(1);
-    // The device drops frames above its peer's MTU.
+    // The device drops frames above its peer's MTU, which is lowered here.
     b.run("ip", &["link", "set", "eth0", "mtu", "1000"]);
     a.send(a.to(b).tag(3, 0).numbered(2).build_len(1400));
     wait_for("the drop", || switch.port(2).device_drops.filter(|drops| drops.tx_dropped == 1));
@@ -63,7 +63,7 @@ fn renamed_device_is_still_read() {
 
 // proves: own-stack
 #[test]
-fn own_stack_frames_are_no_loss() {
+fn frames_of_own_stack_count_as_no_loss() {
     let bed = bed(2).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 9, 9, 1).into(), 24).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -81,13 +81,13 @@ fn own_stack_frames_are_no_loss() {
     assert_eq!(switch.port(1).xdp_statistics.unwrap().tx_held_back, 2);
     assert_eq!(switch.port(1).device_drops.unwrap().lost(), 0);
     bed.finish(switch);
-    assert_eq!(filters(&bed), "", "it is left as it was found");
+    assert_eq!(filters(&bed), "", "filters that the switch left at the device");
 }
 
-/// This test checks nothing if by chance no frame arrives while devices are returned.
+/// If by chance no frame arrives while devices are released, this test checks nothing.
 // proves: own-stack
 #[test]
-fn own_stack_during_stop_no_loss() {
+fn frames_of_own_stack_during_stop_count_as_no_loss() {
     let bed = bed(2).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 9, 9, 1).into(), 24).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -116,7 +116,7 @@ fn filters(bed: &Bed) -> String {
 
 // proves: own-stack
 #[test]
-fn killed_switch_releases_its_device() {
+fn device_of_killed_switch_can_be_used_again() {
     let bed = bed(1).build();
     bed.port(1).add_address(Ipv4Addr::new(10, 0, 0, 99).into(), 24).unwrap();
     let ping =
@@ -126,7 +126,7 @@ fn killed_switch_releases_its_device() {
     assert!(output.status.success(), "{output:?}");
     assert!(filters(&bed).contains("xoff_hold_back"));
     bed.start(&bed.config("speed = \"1G\"")).stop();
-    assert_eq!(filters(&bed), "", "the next one takes with it what the first left");
+    assert_eq!(filters(&bed), "", "filters after the next switch has ended");
 }
 
 // proves: verdict, devices
@@ -154,7 +154,7 @@ fn detached_xdp_program_is_reattached() {
     assert_eq!(
         verdict.promise,
         Promise::NotProved,
-        "only class 0 came, which proves nothing of what went past"
+        "the verdict is proved although frames may have bypassed the switch"
     );
     assert!(verdict.unproved.iter().any(|it| it == gap), "{verdict:?}");
     let exit = switch.stop();

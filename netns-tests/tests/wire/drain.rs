@@ -1,5 +1,3 @@
-//! Frames before silence: all leave, and all memory becomes free.
-
 use xoff_netns_tests::frames::{self, BROADCAST, Frame};
 use xoff_netns_tests::{Bed, Switch, wait_for};
 
@@ -13,10 +11,10 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
     switch.status().workers.iter().map(|worker| (worker.frames_free, worker.cells_free)).collect()
 }
 
-/// No later frame pushes out the last ones.
+/// After a burst comes silence: no later frame can push out the last ones.
 // proves: ledger
 #[test]
-fn last_frames_of_burst_leave() {
+fn last_frames_of_a_burst_leave_without_further_traffic() {
     for mode in ["adaptive", "busy"] {
         let bed = bed(2).build();
         let switch = poll(&bed, mode);
@@ -38,7 +36,7 @@ fn last_frames_of_burst_leave() {
 
 // proves: ledger
 #[test]
-fn free_memory_returns_to_baseline() {
+fn all_packet_memory_is_free_after_traffic() {
     for workers in [1, 2] {
         let bed = bed(3).mtu(9000).build();
         let config = bed.config("speed = \"1G\"\nmtu = 9000\nuntagged = [1]\ntagged = [7]");

@@ -1,4 +1,4 @@
-//! ECN with real endpoints: kernel TCP counts marks, tcpdump finds valid checksums.
+//! ECN with real endpoints: the kernel's TCP counts marks, tcpdump checks checksums.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
 #[test]
 fn kernel_tcp_receives_every_ecn_mark() {
     let bed = bed(2).build();
-    // A single TCP stream into a slow port reaches full marking.
+    // A single TCP stream into a slow port fills the queue until all its frames are marked.
     let class = "[class.0]\necn_min = 30000\necn_max = 60000\n";
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "speed = \"100M\"").more(class));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -46,15 +46,15 @@ fn kernel_tcp_receives_every_ecn_mark() {
     let (marks, wrong) = marks_and_wrong_checksums(b, &capture);
     let status = bed.finish(switch);
     let out = &status.ports[1].classes[0];
-    assert!(received_marks > 0, "TCP received no mark; {} were made", out.ecn_marked_frames);
-    assert_eq!(out.ecn_marked_frames, received_marks, "every mark arrives");
-    assert!(marks > 0 && wrong == 0, "{marks} marks, {wrong} wrong checksums in the capture");
-    assert_eq!(out.drops["egress_full"] + out.drops["early_drop"], 0, "marks did what drops do otherwise");
+    assert!(received_marks > 0, "TCP received no mark, although the switch made {}", out.ecn_marked_frames);
+    assert_eq!(out.ecn_marked_frames, received_marks, "marks made by the switch and received by TCP");
+    assert!(marks > 0 && wrong == 0, "the capture has {marks} marks and {wrong} wrong checksums");
+    assert_eq!(out.drops["egress_full"] + out.drops["early_drop"], 0, "frames were dropped despite marks");
 }
 
 // proves: ecn
 #[test]
-fn non_ecn_traffic_is_never_marked() {
+fn frames_not_capable_of_ecn_are_never_marked() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\necn_min = 1\necn_max = 1\n"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -79,10 +79,10 @@ fn lossless_class_is_marked_without_loss() {
         let reports = traffic.run();
         reports.assert_lossless(&[3]);
         let marked = switch.class(3, 3).ecn_marked_frames;
-        assert!(marked > 0, "two senders fill the queue");
+        assert!(marked > 0, "two senders did not fill the queue");
         let counted = reports.received(a, 0, c).congested;
         assert_eq!(counted, marked);
-        assert_eq!(reports.received(b, 0, c).congested, 0, "it is not capable");
+        assert_eq!(reports.received(b, 0, c).congested, 0, "a frame that is not ECN-capable was marked");
         bed.finish(switch);
     });
 }

@@ -1,4 +1,4 @@
-//! `xoff experiment`: keys of the report, no leftovers. Values depend on the machine.
+//! `xoff experiment`: keys of the report, and no leftovers. Measured values depend on the machine.
 
 mod arguments;
 mod routed;
@@ -30,7 +30,7 @@ const KEYS: [&str; 14] = [
     "/longest_host_gap_ms",
     "/usual_host_gap_ms",
 ];
-/// Rate that spares processor time.
+/// Arguments for a low rate, which saves processor time.
 const SLOW: [&str; 2] = ["--speed", "50M"];
 
 fn experiment(args: &[&str]) -> Command {
@@ -39,7 +39,7 @@ fn experiment(args: &[&str]) -> Command {
     command
 }
 
-/// Compares lossless `policies`; the report has the keys `numbers`.
+/// Runs an experiment that compares lossless `policies`, and returns its report, which must have the keys `numbers`.
 fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("plot.svg");
@@ -49,13 +49,13 @@ fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Va
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let inside = wait_for("the experiment to run", || {
-        // With four router kernels all routing daemons run.
+        // All routing daemons must run: three beside each of four switches.
         let least = if name.ends_with("--routed") { 12 } else { 1 };
         Some(namespaces(run.id())).filter(|inside| inside.len() >= least)
     });
     let run = run.wait_with_output().unwrap();
     await_namespaces_unused(&inside);
-    let report: Value = serde_json::from_slice(&run.stdout).expect("one JSON object and nothing else");
+    let report: Value = serde_json::from_slice(&run.stdout).expect("the output is not a single JSON object");
     let policies: Vec<&Value> = policies.iter().map(|&policy| &report["policies"][policy]).collect();
     policies.iter().for_each(|result| note_lab(result));
     assert!(run.status.success(), "{report}\n{}", String::from_utf8_lossy(&run.stderr));
@@ -97,45 +97,45 @@ fn incast(is_selected: impl Fn(&Variant) -> bool) {
         unstalled(|| {
             let report = compare("incast", policies, &["--speed", "100M"], &numbers);
             for (policy, result) in report["policies"].as_object().unwrap() {
-                assert!(number(result, "/pfc/xoff_sent") > 0, "{policy}: the port was congested");
+                assert!(number(result, "/pfc/xoff_sent") > 0, "{policy}: the port was not congested");
                 assert_eq!(
                     number(result, "/pfc/xoff_sent"),
                     number(result, "/pfc/xon_sent"),
-                    "every pause ended"
+                    "a pause did not end"
                 );
                 assert_eq!(number(result, "/held"), 0);
                 assert!(
                     result["usual_host_gap_ms"].as_f64().unwrap() > 0.0,
-                    "{policy}: hosts sleep, and are woken late"
+                    "{policy}: the median wakeup delay of hosts is zero"
                 );
                 let halts = number(result, "/halts/count");
                 assert!(halts > 0 || policy != "pfc-wstop", "its queue is full most of the time");
-                assert!(halts == 0 || policy.ends_with("-wstop"), "{policy} halts nothing");
+                assert!(halts == 0 || policy.ends_with("-wstop"), "{policy} halted the pipeline");
             }
         });
     }
 }
 
-/// Selects policies that signal senders before they pause, beside PFC.
+/// Returns true for plain PFC-based variants that signal senders before they pause.
 fn signals_senders(variant: &Variant) -> bool {
     ["qcn-", "pfc-ecn"].iter().any(|prefix| variant.name.starts_with(prefix))
 }
 
 // proves: experiments, experiment-parity
 #[test]
-fn incast_is_lossless_under_every_policy() {
+fn incast_experiment_is_lossless_under_every_policy() {
     incast(|variant| !signals_senders(variant));
 }
 
 // proves: experiments
 #[test]
-fn incast_with_qcn_ecn_is_lossless() {
+fn incast_experiment_is_lossless_with_qcn_and_ecn() {
     incast(signals_senders);
 }
 
 // proves: experiments
 #[test]
-fn victim_experiment_measures_light_senders() {
+fn victim_experiment_reports_light_senders() {
     let numbers = [
         "/sweep/3/light_percent",
         "/sweep/3/heavy/xoff_sent",
@@ -154,7 +154,7 @@ fn victim_experiment_measures_light_senders() {
             for point in ["sweep", "small"].iter().flat_map(|size| result[size].as_array().unwrap()) {
                 let broken = ["/victim/broken", "/light_messages/broken"].map(|key| number(point, key));
                 assert_eq!(broken, [0, 0]);
-                assert!(number(point, "/heavy/xoff_sent") > 0, "the port was congested");
+                assert!(number(point, "/heavy/xoff_sent") > 0, "the port was not congested");
             }
         }
     });
@@ -162,7 +162,7 @@ fn victim_experiment_measures_light_senders() {
 
 // proves: experiments
 #[test]
-fn ofc_figure_1_spans_three_switches() {
+fn ofc_fig1_experiment_reports_three_switches() {
     let numbers = [
         "/f0/solo_mbps/p50",
         "/f0/share_of_solo/p50",
@@ -173,17 +173,17 @@ fn ofc_figure_1_spans_three_switches() {
     unstalled(|| {
         let report = compare("ofc-fig1", &["pfc", "ofc"], &SLOW, &numbers);
         for (_, result) in report["policies"].as_object().unwrap() {
-            assert_eq!(number(result, "/f0/completion_ms/count"), 1, "all of F0 arrived");
+            assert_eq!(number(result, "/f0/completion_ms/count"), 1, "frames of F0 are missing");
         }
     });
 }
 
 // proves: experiments, cascade
 #[test]
-fn cascade_report_has_every_step() {
+fn report_of_cascade_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
-        // Runs in which the machine stalled are not judged; one of three is.
+        // Runs in which the machine stalled are not judged. Of three runs, at least one should be.
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
         let report = compare("cascade", &["pfc", "capfc-stop-max"], &three_runs, &numbers);
         for (_, result) in report["policies"].as_object().unwrap() {
@@ -204,14 +204,14 @@ fn cascade_report_has_every_step() {
 
 // proves: experiments
 #[test]
-fn deadlocked_frames_are_held_not_lost() {
+fn deadlock_experiment_loses_no_frame() {
     unstalled(|| {
         let report = compare("deadlock", &["pfc", "ofc"], &SLOW, &["/deadlocks", "/delivered_mbps/p50"]);
         for (_, result) in report["policies"].as_object().unwrap() {
             assert_eq!(number(result, "/held") > 0, number(result, "/deadlocks") > 0);
             assert_eq!(result["cycle"].as_array().unwrap().is_empty(), number(result, "/deadlocks") == 0);
         }
-        // Under PFC each switch of the ring holds the one before it.
+        // With PFC each switch of the ring pauses the switch before it.
         let result = &report["policies"]["pfc"];
         assert_eq!(number(result, "/deadlocks"), 1);
         let held = number(result, "/held");
@@ -222,11 +222,11 @@ fn deadlocked_frames_are_held_not_lost() {
             let holds = format!("{switch} holds the peer of ");
             assert!(cycle.iter().any(|who| who.starts_with(&holds)), "{switch} in {cycle:?}");
         }
-        assert_eq!(cycle.len(), 6, "a queue and a hold for each: {cycle:?}");
+        assert_eq!(cycle.len(), 6, "the cycle lacks a queue or a pause for a switch: {cycle:?}");
     });
 }
 
-/// Every CNM comes from the congestion points of the variant.
+/// Runs a QCN experiment. All CNMs must come from the congestion points of the variant.
 fn qcn(name: &str, flows: usize) {
     let numbers = ["/phases/2/congested_mbps/p50", "/phases/2/fairness/p50", "/flows/4/mbps/1/p50", "/cnms"];
     let policies = ["qcn-egress", "qcn-ingress-occupancy"];
@@ -249,19 +249,19 @@ fn qcn(name: &str, flows: usize) {
 
 // proves: experiments
 #[test]
-fn fan_in_cnms_reach_their_flows() {
+fn cnms_of_fan_in_experiment_reach_their_flows() {
     unstalled(|| qcn("qcn-fanin", 5));
 }
 
 // proves: experiments
 #[test]
-fn shared_input_cnms_reach_their_flows() {
+fn cnms_of_shared_input_experiment_reach_their_flows() {
     unstalled(|| qcn("qcn-shared-input", 6));
 }
 
 // proves: experiments
 #[test]
-fn two_lossless_classes_lose_nothing() {
+fn experiment_with_two_lossless_classes_is_lossless() {
     let numbers = [
         "/higher_alone_mbps/p50",
         "/higher/mbps/p50",
@@ -272,14 +272,14 @@ fn two_lossless_classes_lose_nothing() {
     unstalled(|| {
         let report = compare("two-classes", &["pfc", "g-pfc"], &SLOW, &numbers);
         for (_, result) in report["policies"].as_object().unwrap() {
-            assert!(number(result, "/lower/xoff_sent") > 0, "the port was congested");
+            assert!(number(result, "/lower/xoff_sent") > 0, "the port was not congested");
         }
     });
 }
 
 // proves: experiments
 #[test]
-fn balance_compares_spreads_without_loss() {
+fn balance_experiment_compares_spreads_without_loss() {
     let spread_keys = |place: usize| {
         [
             "p99_ms",
@@ -321,7 +321,7 @@ fn balance_compares_spreads_without_loss() {
             assert_eq!(number(result, "/bytes_written"), number(result, "/bytes_read"), "{result}");
             assert!(result["goodput_mbps"]["p50"].as_f64() > Some(0.0), "{result}");
             let bytes = number(result, "/segments") * 1460;
-            assert!(bytes >= number(result, "/bytes_read"), "no segment has more: {result}");
+            assert!(bytes >= number(result, "/bytes_read"), "a segment exceeds the maximum size: {result}");
             if result["spread"] == "flow" {
                 assert_eq!(
                     (number(result, "/out_of_order_segments"), number(result, "/sack_recoveries")),
@@ -329,7 +329,7 @@ fn balance_compares_spreads_without_loss() {
                     "{result}"
                 );
             }
-            // With SACK losses are detected by SACK, otherwise by counting acknowledgements.
+            // With SACK, TCP detects losses by SACK, otherwise by counting acknowledgements.
             let other = if result["detection"] == "rack" { "/dupack_recoveries" } else { "/sack_recoveries" };
             assert_eq!(number(result, other), 0, "{result}");
         }
@@ -338,7 +338,7 @@ fn balance_compares_spreads_without_loss() {
 
 // proves: experiments
 #[test]
-fn ecn_experiment_counts_every_mark() {
+fn ecn_experiment_reports_every_mark() {
     let numbers = [
         "/goodput_mbps/p50",
         "/flow_mbps/min",
@@ -361,13 +361,13 @@ fn ecn_experiment_counts_every_mark() {
             assert_eq!(number(result, "/dropped_frames"), 0);
         }
         assert_eq!(number(pfc, "/marked_frames"), 0);
-        assert!(number(marking, "/marked_frames") > 0, "the port was congested");
+        assert!(number(marking, "/marked_frames") > 0, "the port was not congested");
     });
 }
 
 // proves: experiments
 #[test]
-fn tcp_retransmits_drops_of_lossy_class() {
+fn tcp_experiment_retransmits_drops_of_lossy_class() {
     let args = ["ecn", "--json", "--speed", "50M", "--duration", "3s", "--policy", "lossy-wred"];
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = experiment(&args).output().unwrap();
@@ -384,14 +384,14 @@ fn tcp_retransmits_drops_of_lossy_class() {
     assert_eq!(
         (number(result, "/marked_frames"), number(result, "/received_marks")),
         (0, 0),
-        "no sender is capable"
+        "frames of senders without ECN were marked"
     );
     assert_eq!(number(result, "/pfc/xoff_sent"), 0);
 }
 
 // proves: experiments
 #[test]
-fn shared_memory_seed_repeats_traffic() {
+fn seed_of_shared_memory_experiment_repeats_traffic() {
     unstalled(|| {
         let args = ["shared-memory", "--json", "--speed", "50M", "--seed", "2", "--policy"];
         let policies = ["pfc-wdrop", "capfc-max-wstop"];
@@ -431,10 +431,9 @@ fn rows(directory: &Path, name: &str) -> Vec<BTreeMap<String, String>> {
     lines.map(|cells| header.iter().cloned().zip(cells).collect()).collect()
 }
 
-/// The report also has the seed and the keys set on the command line.
 // proves: experiments
 #[test]
-fn raw_data_agree_with_report() {
+fn raw_data_of_experiment_agree_with_report() {
     unstalled(|| {
         let directory = tempfile::tempdir().unwrap();
         let raw = directory.path().join("raw");
@@ -477,10 +476,10 @@ fn raw_data_agree_with_report() {
     });
 }
 
-/// The pipeline takes a frame every 143 us, the line one every 123 us.
+/// The pipeline forwards a frame every 143 us; the line could carry one every 123 us.
 // proves: experiments
 #[test]
-fn pipeline_rate_limits_goodput() {
+fn rate_of_pipeline_limits_goodput() {
     let set = |key: &'static str| ["--set", key];
     let sets = ["pipeline.rate=7kpps", "pipeline.delay=25us", "pipeline.ingress=fifo"].map(set).concat();
     let more = [&["--speed", "100M"], &sets[..]].concat();
@@ -492,7 +491,7 @@ fn pipeline_rate_limits_goodput() {
             let most = result.pointer("/sweep/2/goodput_mbps/max").and_then(Value::as_f64).unwrap();
             assert!(
                 most <= 1472.0 * 8.0 * 7_000.0 / 1e6 * 1.01,
-                "{most} Mb/s are more than the pipeline takes"
+                "goodput of {most} Mb/s exceeds the rate of the pipeline"
             );
             assert_eq!(number(result, "/held"), 0);
         }
@@ -512,7 +511,7 @@ fn interrupted_experiment_leaves_nothing() {
     await_namespaces_unused(&inside);
 }
 
-/// Returns the namespaces of a process's threads, except our own.
+/// Returns the namespaces of a process's threads, except this process's own.
 fn namespaces(process: u32) -> BTreeSet<PathBuf> {
     let own = fs::read_link("/proc/self/ns/net").unwrap();
     threads(&Path::new("/proc").join(process.to_string())).filter(|namespace| *namespace != own).collect()

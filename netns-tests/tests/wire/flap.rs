@@ -17,7 +17,7 @@ fn flap(bed: &Bed, switch: &Switch, port: usize) {
 
 // proves: link-down
 #[test]
-fn link_down_at_start_loses_nothing() {
+fn link_down_at_start_costs_other_ports_no_frame() {
     let bed = bed(3).build();
     bed.host(3).device().set_up(false).unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -32,7 +32,7 @@ fn link_down_at_start_loses_nothing() {
 }
 
 #[test]
-fn flap_ends_the_received_pause() {
+fn link_flap_ends_the_received_pause() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -49,7 +49,7 @@ fn flap_ends_the_received_pause() {
 }
 
 #[test]
-fn flap_resends_xoff_of_held_class() {
+fn link_flap_makes_switch_resend_xoff_of_paused_class() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -72,10 +72,10 @@ fn flap_resends_xoff_of_held_class() {
     assert!(!status.ports[0].classes[3].pause_sent.now);
 }
 
-/// The kernel never sends frames held for a deleted device; their sender resumes.
+/// The kernel never sends the frames queued in a deleted device. Their sender must be resumed.
 // proves: link-down
 #[test]
-fn deleted_device_keeps_no_frames() {
+fn port_of_deleted_device_keeps_no_frames() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -101,7 +101,7 @@ fn deleted_device_keeps_no_frames() {
 }
 
 #[test]
-fn port_without_link_gets_no_frames() {
+fn no_frames_are_queued_at_port_without_link() {
     let bed = bed(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = []"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -124,7 +124,7 @@ fn port_without_link_gets_no_frames() {
 
 // proves: link-down
 #[test]
-fn host_resumes_after_its_link_returns() {
+fn host_agent_resumes_after_its_link_returns() {
     const FRAMES: u64 = 2_000;
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"\nlossless = []"));
@@ -139,19 +139,19 @@ fn host_resumes_after_its_link_returns() {
         (sample.1 == 20).then_some(())
     });
     let (sent, received) = sample.0;
-    assert!(sent < FRAMES, "it was down");
+    assert!(sent < FRAMES, "a frame was sent while the link was down");
     a.device().set_up(true).unwrap();
     let reports = traffic.finish();
-    // Frames in the device may be lost with it.
+    // Frames in the device may be lost together with the link.
     let got = reports.received(a, 0, b);
     assert_eq!(reports.of(a).sent[0].frames, FRAMES);
-    assert!(got.lost <= sent - received, "{} of {} on their way were lost", got.lost, sent - received);
+    assert!(got.lost <= sent - received, "{} of {} frames in flight were lost", got.lost, sent - received);
     assert_eq!((got.frames + got.lost, got.duplicated, got.reordered), (FRAMES, 0, 0));
     let status = switch.status();
     assert_eq!(status.verdict.ledger_balanced, Some(true));
     assert_eq!(
         status.ports[1].classes[0].tx_frames, status.ports[0].classes[0].rx_frames,
-        "the switch lost none"
+        "the switch lost frames"
     );
     let _ = switch.stop();
 }

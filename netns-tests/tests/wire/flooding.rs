@@ -1,4 +1,4 @@
-//! Allowed ports, and addresses that are never flooded.
+//! Ports to which frames are flooded, and addresses that are never flooded.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
@@ -11,7 +11,7 @@ const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 1, 2, 3]);
 
 // proves: bridging
 #[test]
-fn flooding_follows_port_configuration() {
+fn frames_are_flooded_only_to_configured_ports() {
     let bed = bed(4).build();
     let config = bed
         .config("speed = \"1G\"")
@@ -39,7 +39,7 @@ fn flooding_follows_port_configuration() {
 
 // proves: bridging
 #[test]
-fn reserved_addresses_are_never_forwarded() {
+fn frames_to_reserved_addresses_are_never_forwarded() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -62,10 +62,10 @@ fn reserved_addresses_are_never_forwarded() {
     bed.finish(switch);
 }
 
-/// A pause at 100 Mb/s lasts 335 ms, long enough to refresh it on a busy machine.
+/// A pause at 100 Mb/s lasts 335 ms, long enough to be refreshed on a busy machine.
 // proves: stalled-floods
 #[test]
-fn paused_port_never_stalls_floods() {
+fn paused_port_does_not_stall_floods_to_other_ports() {
     const FRAMES: u32 = 200;
     let bed = bed(3).build();
     let thresholds = "[class.3]\nxoff = \"40KB\"\nxon = \"20KB\"";
@@ -93,6 +93,6 @@ fn paused_port_never_stalls_floods() {
     assert!(missed > 0);
     c.send(frames::pfc(c.mac(), &[(3, 0)]));
     c.tap().wait(FRAMES as usize - usize::try_from(missed).unwrap(), |bytes| bytes.starts_with(&NOBODY.0));
-    assert_eq!(switch.status().verdict.lossless_lost, missed, "nothing else was lost");
+    assert_eq!(switch.status().verdict.lossless_lost, missed, "frames were dropped for other reasons");
     assert_eq!(switch.stop().status.code(), Some(1));
 }

@@ -4,7 +4,7 @@ use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unsta
 
 use crate::{PATIENT, bed};
 
-/// Limit that three frames of 1000 bytes reach.
+/// Limit of an egress queue that three frames of 1000 bytes reach.
 const THREE: &str = "[class.3]\negress_max = 3001\n";
 
 fn start_paused(bed: &Bed, config: &Config) -> Switch {
@@ -17,7 +17,7 @@ fn start_paused(bed: &Bed, config: &Config) -> Switch {
     switch
 }
 
-/// Sends frames that count as 1000 bytes.
+/// Sends frames that count as 1000 bytes each, and waits until they are counted.
 fn send(bed: &Bed, switch: &Switch, numbers: std::ops::RangeInclusive<u32>) {
     let (a, b) = (bed.host(1), bed.host(2));
     let last = u64::from(*numbers.end());
@@ -25,7 +25,7 @@ fn send(bed: &Bed, switch: &Switch, numbers: std::ops::RangeInclusive<u32>) {
     wait_for("the frames", || (switch.class(1, 3).rx_frames == last).then_some(()));
 }
 
-/// Returns the numbers, without flooded frames.
+/// Returns the numbers of received frames, without flooded ones.
 fn numbers(host: &Host) -> Vec<u32> {
     host.tap().numbers().into_iter().filter(|&number| number > 0).collect()
 }
@@ -37,7 +37,7 @@ fn resume(bed: &Bed) {
 
 // proves: pipeline
 #[test]
-fn full_queue_drops_only_the_excess() {
+fn full_egress_queue_drops_only_excess_frames() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\nlossless = []").more(THREE);
     let switch = start_paused(&bed, &config.port(2, "lossless = [3]")); // a lossy class would not obey
@@ -53,7 +53,7 @@ fn full_queue_drops_only_the_excess() {
 
 // proves: pipeline
 #[test]
-fn full_queue_halts_the_pipeline() {
+fn full_egress_queue_halts_the_pipeline() {
     let bed = bed(3).build();
     let config = bed.config("speed = \"10M\"\nlossless = [3, 4]").switch("when_full = \"stop\"");
     let switch = start_paused(&bed, &config.more(THREE));
@@ -64,7 +64,7 @@ fn full_queue_halts_the_pipeline() {
     a.send(a.to(c).tag(4, 0).numbered(6).build());
     c.send(c.to(a).tag(4, 0).numbered(7).build());
     wait_for("both", || [1, 3].iter().all(|&port| switch.class(port, 4).rx_frames == 1).then_some(()));
-    // Without the halt, earlier frames could have left by then.
+    // If the pipeline were not halted, earlier frames would have left before this pause.
     b.send(frames::pfc(b.mac(), &[(3, 65535), (4, 0)]));
     wait_for("the second pause", || (switch.class(2, 4).pause_received.xon == 1).then_some(()));
     assert_eq!([1, 3].map(|port| switch.class(port, 4).egress.bytes), [0, 0]);
@@ -78,7 +78,7 @@ fn full_queue_halts_the_pipeline() {
 }
 
 #[test]
-fn until_forwarded_counts_waiting_frames_only() {
+fn until_forwarded_accounting_counts_only_pipeline_frames() {
     let bed = bed(2).build();
     let more = format!("{THREE}xoff = 2000\nxon = 1000");
     let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
@@ -98,9 +98,9 @@ fn until_forwarded_counts_waiting_frames_only() {
     bed.finish(switch);
 }
 
-/// CaPFC's PFC_wstop.
+/// This combination is PFC_wstop of the CaPFC paper.
 #[test]
-fn until_forwarded_with_stop_is_lossless() {
+fn until_forwarded_accounting_with_stop_is_lossless() {
     unstalled(|| {
         let bed = bed(3).build();
         let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
@@ -114,7 +114,7 @@ fn until_forwarded_with_stop_is_lossless() {
         let much = [stream(sink, 3, "180M", 6_000)];
         Traffic::at_mbps(200).sink(sink).source(a, &much).source(b, &much).run().assert_lossless(&[3]);
         let status = bed.finish(switch);
-        assert!(status.ports[0].classes[3].pause_sent.xoff > 0, "nobody was held");
+        assert!(status.ports[0].classes[3].pause_sent.xoff > 0, "no sender was paused");
         assert!(status.ports[2].classes[3].egress.bytes_max <= 64_000);
     });
 }

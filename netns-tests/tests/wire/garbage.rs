@@ -1,5 +1,3 @@
-//! Random frames beside other traffic.
-
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -9,7 +7,7 @@ use crate::{PATIENT, bed};
 
 const FRAMES: usize = 6_000;
 
-/// Returns a random frame, usually with a valid beginning.
+/// Returns a random frame; most begin like a valid frame.
 fn garbage(rng: &mut Rng, hosts: &[&Host]) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..rng.usize(15..=1514)).map(|_| rng.u8(..)).collect();
     if rng.bool() {
@@ -41,7 +39,7 @@ fn garbage(rng: &mut Rng, hosts: &[&Host]) -> Vec<u8> {
 }
 
 #[test]
-fn random_frames_disturb_no_traffic() {
+fn random_frames_do_not_disturb_other_traffic() {
     unstalled(|| {
         let bed = bed(3).build();
         let config = bed.config("speed = \"200M\"\nlossless = [3, 4]").switch(PATIENT);
@@ -62,9 +60,9 @@ fn random_frames_disturb_no_traffic() {
         let status = bed.finish(switch);
         let port = &status.ports[2];
         let bad: u64 = port.malformed_control.values().sum();
-        assert!(bad > 0 && port.reserved_frames > 0, "the garbage was too good: {port:?}");
+        assert!(bad > 0 && port.reserved_frames > 0, "too few random frames were invalid: {port:?}");
         let data: u64 = port.classes.iter().map(|class| class.rx_frames).sum();
         let control = bad + port.pfc_frames_received + port.pause_frames_received + port.reserved_frames;
-        assert_eq!(data + control, FRAMES as u64, "every one of them is accounted for");
+        assert_eq!(data + control, FRAMES as u64, "random frames sent, and frames counted");
     });
 }

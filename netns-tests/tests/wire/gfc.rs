@@ -1,4 +1,4 @@
-//! GFC between switches and hosts that request and obey rates.
+//! GFC: switches and hosts that ask for rates, and obey them.
 
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::{PATIENT, bed, frame};
 
 const LINE_MBPS: u64 = 200;
 
-/// Adds the policy where all peers understand rates. Steps begin at 300, 450, 525 KB and so on.
+/// Adds the policy GFC, at ports whose peers understand rates. Steps begin at 300, 450, 525 KB and so on.
 fn gfc(config: Config) -> Config {
     config.switch(PATIENT).switch("policy = \"gfc\"").more("[class.3]\nxoff = \"600KB\"\nxon = \"200KB\"")
 }
@@ -24,7 +24,7 @@ fn rates(port: &PortStatus) -> [Option<u64>; 2] {
 
 // proves: gfc
 #[test]
-fn far_congestion_slows_switch_and_hosts() {
+fn congestion_at_far_switch_slows_near_switch_and_hosts() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
         let near = bed.start(&gfc(bed.config(PORTS)));
@@ -53,10 +53,13 @@ fn far_congestion_slows_switch_and_hosts() {
         }
         let (near, far) = (bed.finish(near), bed.finish(far));
         let rate_frames = far.ports[1].rate_frames_sent;
-        assert!(rate_frames >= 3, "half, a quarter, the end: {rate_frames}");
+        assert!(
+            rate_frames >= 3,
+            "fewer than three rate frames (half, quarter, end of limit): {rate_frames}"
+        );
         assert_eq!(
             near.ports[2].rate_frames_received, rate_frames,
-            "the near switch received all rate frames"
+            "rate frames that the near switch received"
         );
         for (port, host) in near.ports[..2].iter().zip([a, b]) {
             let received = reports.of(host).pauses.rate_frames;
@@ -68,9 +71,9 @@ fn far_congestion_slows_switch_and_hosts() {
 
 // proves: gfc
 #[test]
-fn gfc_rate_limits_only_its_class() {
+fn gfc_rate_of_a_class_limits_only_that_class() {
     const FRAMES: usize = 100;
-    /// Time of 1500 bytes and 24 of overhead at a quarter of 20 Mb/s.
+    /// Time of a frame of 1500 bytes and 24 of overhead, at a quarter of 20 Mb/s.
     const FRAME_TIME: Duration = Duration::from_nanos(1_524 * 8 * 1_000 / 5);
     unstalled(|| {
         let bed = bed(2).build();
@@ -92,17 +95,17 @@ fn gfc_rate_limits_only_its_class() {
         let slow: Vec<Duration> =
             received.iter().filter(|frame| of_class(&frame.bytes, 3)).map(|frame| frame.at).collect();
         let took = slow[FRAMES - 1] - slow[0];
-        // Two frames may leave at once, and the first may be timestamped late.
+        // Two frames may leave at once, and the first may have a late timestamp.
         assert!(took > FRAME_TIME * 3 / 4 * u32::try_from(FRAMES).unwrap(), "{took:?}");
         let last_of_4 = received.iter().rposition(|frame| of_class(&frame.bytes, 4)).unwrap();
-        assert!(last_of_4 < 2 * FRAMES - 30, "class 4 was done long before class 3");
+        assert!(last_of_4 < 2 * FRAMES - 30, "class 4 was slowed down, too");
         bed.finish(switch);
     });
 }
 
 // proves: capture
 #[test]
-fn dissector_flags_malformed_rates() {
+fn wireshark_dissector_flags_malformed_rates() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\ngfc_peer = true").switch("policy = \"gfc\"");
     let switch = bed.start(&config.more("[class.3]\nxoff = 4000\nxon = 3000"));
@@ -113,7 +116,7 @@ fn dissector_flags_malformed_rates() {
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
     a.send(a.to(b).tag(3, 0).numbered(1).build_len(1_500));
     a.send(a.to(b).tag(3, 0).numbered(2).build_len(1_500));
-    // 3,008 bytes exceed three quarters of XOFF.
+    // 3,008 bytes exceed three quarters of XOFF, so the switch asks for a quarter of the line rate.
     let is_quarter_rate = |bytes: &[u8]| bytes.get(34..38) == Some(b"GFC1") && bytes[43] == 2;
     let mut bytes = a.tap().wait(1, is_quarter_rate).swap_remove(0).bytes;
     let fields = [
@@ -133,10 +136,10 @@ fn dissector_flags_malformed_rates() {
     };
     assert!(malformed(&bytes[..49]), "cut off");
     bytes[43] = 17;
-    assert!(malformed(&bytes), "a step that is none");
+    assert!(malformed(&bytes), "a step beyond the maximum");
     bytes[43] = 2;
     bytes[17] = 8;
-    assert!(malformed(&bytes), "a pause beside it");
+    assert!(malformed(&bytes), "a rate frame that also pauses a class");
     b.send(frames::pfc(b.mac(), &[(3, 0)]));
     b.tap().numbered(2);
     bed.finish(switch);

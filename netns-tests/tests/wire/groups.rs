@@ -1,4 +1,4 @@
-//! Two switches joined by several wires, a group at both ends.
+//! Two switches joined by several wires, which are a group of ports at both ends.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn sent(status: &Status) -> [u64; 2] {
     [0, 1].map(|member| status.groups[0].members[member].tx_frames)
 }
 
-/// Returns a datagram of the flow `port`.
+/// Returns a datagram of the flow with UDP port `port`.
 fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
     let mut frame = from.to(to).udp(24, &[b'g', port]).build();
     frame[35] = port;
@@ -36,7 +36,7 @@ fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
 
 // proves: groups
 #[test]
-fn group_spreads_flows_without_duplicates() {
+fn group_of_ports_spreads_flows_without_duplicates() {
     let bed = pair();
     let switches = start(&bed, "speed = \"1G\"", "");
     let (a, b) = (bed.host(1), bed.host(3));
@@ -74,7 +74,7 @@ fn group_spreads_flows_without_duplicates() {
     bed.finish(far);
 }
 
-/// Server that returns the number of received bytes.
+/// Program of a server that returns the number of received bytes.
 const SERVER: &str = "
 import socket
 server = socket.create_server(('', 7777))
@@ -99,7 +99,7 @@ print(total)
 
 // proves: group-changes
 #[test]
-fn cut_wire_loses_only_its_frames() {
+fn cut_wire_of_a_group_loses_only_its_own_frames() {
     const FRAMES: u64 = 1_500;
     for group in ["", "spread = \"adaptive\"\n"] {
         let bed = pair();
@@ -124,11 +124,11 @@ fn cut_wire_loses_only_its_frames() {
         };
         let (on_dead, waited) = at_dead();
         traffic.wait_received(before + 2 * FRAMES);
-        assert_eq!(at_dead(), (on_dead, waited), "nothing leaves by it, and nothing chooses it any more");
+        assert_eq!(at_dead(), (on_dead, waited), "frames were sent on the cut wire");
         link(true);
         let reports = traffic.finish();
         let [near, far] = [0, 1].map(|switch: usize| switches[switch].status());
-        assert!(sent(&near)[1] > on_dead, "it is used again");
+        assert!(sent(&near)[1] > on_dead, "the repaired wire is not used");
         let received: u64 =
             [c, d].iter().flat_map(|host| &reports.of(host).received).map(|stream| stream.frames).sum();
         let twice: u64 =
@@ -145,14 +145,18 @@ fn cut_wire_loses_only_its_frames() {
         let lost = 8 * FRAMES - received;
         let by_name = near.ports[3].classes[3].drops["link_down"];
         let on_wire = near.ports[3].classes[3].tx_frames - far.ports[3].classes[3].rx_frames;
-        assert_eq!(lost, by_name + on_wire, "{by_name} that waited for it, {on_wire} that were on it");
+        assert_eq!(
+            lost,
+            by_name + on_wire,
+            "{by_name} frames queued for the cut wire and {on_wire} frames on it were lost"
+        );
         assert_eq!([&near, &far].map(|status| status.verdict.ledger_balanced), [Some(true); 2]);
     }
 }
 
 // proves: group-changes
 #[test]
-fn reload_changes_group_spread() {
+fn reload_changes_how_a_group_spreads_frames() {
     let bed = pair();
     let config = |more: &str| bed.config("speed = \"1G\"").more(more);
     let near = bed.start(&config(&format!("{GROUP}spread = \"frame\"\n")));

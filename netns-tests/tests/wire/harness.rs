@@ -1,4 +1,4 @@
-//! The harness with the kernel's bridge as the switch.
+//! Tests of the harness itself, with the kernel's bridge as the switch.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn bridge(bed: &Bed, ports: usize) {
 }
 
 #[test]
-fn pings_cross_without_loss() {
+fn pings_cross_kernel_bridge_without_loss() {
     let bed = bed_beside_others(2).ipv6().build();
     bridge(&bed, 2);
     let (a, b) = (bed.host(1), bed.host(2));
@@ -30,7 +30,7 @@ fn pings_cross_without_loss() {
 }
 
 #[test]
-fn tap_restores_vlan_tags() {
+fn tap_captures_frames_with_their_vlan_tags() {
     let bed = bed_beside_others(2).build();
     bridge(&bed, 2);
     let (a, b) = (bed.host(1), bed.host(2));
@@ -39,11 +39,15 @@ fn tap_restores_vlan_tags() {
     let captured = b.tap().wait(1, |bytes| frames::sequence(bytes) == Some(7));
     assert_eq!(captured[0].bytes, sent);
     assert_eq!(frames::tag_of(&captured[0].bytes), Some((3, 100)));
-    assert_eq!(a.tap().count(|bytes| frames::sequence(bytes).is_some()), 0, "own frames are not captured");
+    assert_eq!(
+        a.tap().count(|bytes| frames::sequence(bytes).is_some()),
+        0,
+        "the tap captured a frame that its own host sent"
+    );
 }
 
 #[test]
-fn decoders_agree_on_a_pfc_frame() {
+fn tshark_and_scapy_agree_on_a_pfc_frame() {
     let bed = bed_beside_others(1).build();
     let host = bed.host(1);
     let sent = frames::pfc(host.mac(), &[(0, 1), (3, 65535), (7, 0)]);
@@ -62,7 +66,7 @@ fn decoders_agree_on_a_pfc_frame() {
 }
 
 #[test]
-fn decoders_accept_our_udp_frame() {
+fn tshark_and_scapy_accept_udp_frame_of_harness() {
     let (a, b) = (xoff_netns_tests::Host::mac_of(1), xoff_netns_tests::Host::mac_of(2));
     let bytes = Frame::new(a, b).tag(5, 0).udp(26, b"0123456789").build();
     let fields = ["vlan.priority", "ip.dsfield.dscp", "udp.dstport", "udp.length"];
@@ -73,8 +77,8 @@ fn decoders_accept_our_udp_frame() {
 
 // proves: verdict
 #[test]
-#[should_panic(expected = "frames lost in devices")]
-fn lost_frame_fails_the_test() {
+#[should_panic(expected = "devices dropped frames")]
+fn frame_lost_in_a_device_fails_the_test() {
     let bed = bed_beside_others(1).build();
     let nobody = Frame::new(bed.host(1).mac(), bed.port(1).mac()).numbered(1).build();
     bed.host(1).send(nobody);
@@ -83,7 +87,7 @@ fn lost_frame_fails_the_test() {
 }
 
 #[test]
-fn runner_lists_modules_with_shared_beds() {
+fn nextest_configuration_lists_modules_with_shared_beds() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
     let runner = fs::read_to_string(format!("{root}../.config/nextest.toml")).unwrap();
     let named = runner.split_once("^(").unwrap().1.split_once(")::/").unwrap().0;
@@ -111,5 +115,5 @@ fn runner_lists_modules_with_shared_beds() {
     }
     assert_eq!(named, beside);
     let both: Vec<_> = beside.intersection(&alone).collect();
-    assert!(both.is_empty(), "some of their beds stand alone: {both:?}");
+    assert!(both.is_empty(), "modules that share beds also have exclusive beds: {both:?}");
 }

@@ -1,5 +1,3 @@
-//! Head-of-line blocking.
-
 use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
@@ -7,10 +5,10 @@ use crate::{PATIENT, bed};
 /// Room for frames during stalls of the machine.
 const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 
-/// RFC 2889: half of a sender's load goes to a congested port.
+/// As in RFC 2889, half of a sender's load goes to a congested port.
 // proves: scheduling
 #[test]
-fn congested_port_slows_no_free_port() {
+fn congested_port_does_not_slow_frames_to_a_free_port() {
     unstalled(|| {
         let bed = bed(4).build();
         let config = bed.config("speed = \"100M\"\nlossless = []").switch(PATIENT);
@@ -26,7 +24,7 @@ fn congested_port_slows_no_free_port() {
         let kept = reports.received(a, 0, free);
         assert_eq!((kept.lost, kept.duplicated, kept.reordered), (0, 0, 0));
         let lost = reports.received(a, 1, congested).lost + reports.received(b, 0, congested).lost;
-        assert!(lost > 0, "the congested port was not");
+        assert!(lost > 0, "the congested port dropped no frames");
         let status = bed.finish(switch);
         let dropped = status.ports[2].classes[1].drops["egress_full"];
         let markers = 6; // of two streams, lost or not
@@ -34,10 +32,10 @@ fn congested_port_slows_no_free_port() {
     });
 }
 
-/// The victim shares no port with the culprits, or not the class.
+/// The victim shares no port with the culprits, or uses another class.
 // proves: scheduling
 #[test]
-fn victims_are_never_paused() {
+fn victims_beside_congestion_are_never_paused() {
     unstalled(|| {
         let bed = bed(4).build();
         let config = bed
@@ -57,6 +55,10 @@ fn victims_are_never_paused() {
         let status = bed.finish(switch);
         let xoffs = |port: usize, class: usize| status.ports[port].classes[class].pause_sent.xoff;
         assert!(xoffs(0, 3) > 0 && xoffs(1, 3) > 0);
-        assert_eq!((xoffs(0, 4), xoffs(3, 3)), (0, 0), "the other class, the other port");
+        assert_eq!(
+            (xoffs(0, 4), xoffs(3, 3)),
+            (0, 0),
+            "paused time in the other class and at the other port"
+        );
     });
 }

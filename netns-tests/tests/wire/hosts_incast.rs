@@ -1,4 +1,4 @@
-//! Incast of ordinary programs: only with agents the lossless class loses nothing.
+//! Incast of ordinary programs. Only with agents does the lossless class lose nothing.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use xoff_netns_tests::{note_switch, one_bed_at_a_time, unstalled};
 
 use crate::BINARY;
 
-/// Report of `scripts/hosts_incast.py`, and the network's account.
+/// Report of `scripts/hosts_incast.py`, with the lab's account of all frames.
 struct Outcome {
     programs: Value,
     account: Value,
@@ -26,7 +26,7 @@ impl Outcome {
     }
 }
 
-/// Runs five hosts at a switch with small buffers. Without agents, Reno overflows them within seconds; BBR need not.
+/// Runs an incast of five hosts at a switch with small buffers. Without agents, TCP with Reno overflows them within seconds; BBR may not.
 fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
     let _alone = one_bed_at_a_time(BINARY);
     let directory = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn run(transport: &str, seconds: &str, agents: bool) -> Outcome {
 
 // proves: host-service
 #[test]
-fn agents_keep_udp_lossless() {
+fn incast_of_udp_is_lossless_with_agents() {
     unstalled(|| {
         let outcome = run("udp", "4", true);
         assert_eq!(outcome.of(3, "received"), outcome.of(3, "sent"), "{}", outcome.programs);
@@ -74,7 +74,7 @@ fn agents_keep_udp_lossless() {
 
 // proves: host-service
 #[test]
-fn udp_without_agents_loses_frames() {
+fn incast_of_udp_loses_frames_without_agents() {
     let outcome = run("udp", "4", false);
     assert!(outcome.sum(3, "received") < outcome.sum(3, "sent"), "{}", outcome.programs);
     assert_eq!(
@@ -85,10 +85,9 @@ fn udp_without_agents_loses_frames() {
     );
 }
 
-/// TCP in the lossy class retransmits.
 // proves: host-service
 #[test]
-fn agents_avoid_tcp_retransmissions() {
+fn incast_of_tcp_needs_no_retransmissions_with_agents() {
     unstalled(|| {
         let outcome = run("tcp", "8", true);
         assert_eq!(outcome.of(3, "sent_again"), 0, "{}", outcome.programs);
@@ -104,7 +103,7 @@ fn agents_avoid_tcp_retransmissions() {
 
 // proves: host-service
 #[test]
-fn tcp_without_agents_retransmits() {
+fn incast_of_tcp_retransmits_without_agents() {
     let outcome = run("tcp", "8", false);
     assert!(outcome.of(3, "sent_again").as_u64() > Some(0), "{}", outcome.programs);
     assert_eq!(outcome.code, Some(1), "{}", outcome.account);

@@ -1,5 +1,3 @@
-//! HTTP clients that do not read.
-
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -9,7 +7,7 @@ use xoff_netns_tests::{Bed, Switch, wait_for};
 use crate::bed_beside_others;
 
 const ADDRESSES: u32 = 20_000;
-/// Clients, more than are served.
+/// Number of clients, more than the switch serves at once.
 const CLIENTS: usize = 250;
 const MEMORY_MAX: u64 = 48 << 20;
 
@@ -38,7 +36,7 @@ fn await_service(switch: &Switch) {
 
 // proves: http
 #[test]
-fn clients_not_reading_use_bounded_memory() {
+fn http_clients_that_do_not_read_use_bounded_memory() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more(&many_addresses()));
     let status = switch.status();
@@ -55,6 +53,10 @@ fn clients_not_reading_use_bounded_memory() {
         await_service(&switch);
         most = most.max(switch.resident_bytes());
     }
-    assert!(most - before < MEMORY_MAX, "{} bytes for clients that do not read", most - before);
+    assert!(
+        most - before < MEMORY_MAX,
+        "{} bytes of memory are used for clients that do not read",
+        most - before
+    );
     bed.finish(switch);
 }

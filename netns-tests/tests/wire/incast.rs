@@ -1,14 +1,13 @@
-//! Overload: lossless classes are paused, lossy ones dropped.
+//! Overload of a port: lossless classes are paused, lossy ones dropped.
 
 use xoff_netns_tests::{Host, Traffic, stream, unstalled, wait_for};
 use xoff_switch::control::status::PortStatus;
 
 use crate::{PATIENT, bed};
 
-/// Two senders offer 108 % of the line.
 // proves: lossless
 #[test]
-fn small_overload_pauses_both_senders() {
+fn overload_of_8_percent_pauses_both_senders() {
     unstalled(|| {
         let bed = bed(3).build();
         let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
@@ -21,15 +20,15 @@ fn small_overload_pauses_both_senders() {
         let status = bed.finish(switch);
         let pauses = |port: &PortStatus| port.classes[3].pause_sent;
         let [one, two, three] = [0, 1, 2].map(|port: usize| pauses(&status.ports[port]));
-        assert!(one.xoff > 0 && two.xoff > 0, "nobody was held back: {one:?} {two:?}");
-        assert_eq!((one.xoff, two.xoff), (one.xon, two.xon), "every pause ended");
+        assert!(one.xoff > 0 && two.xoff > 0, "a sender was not paused: {one:?} {two:?}");
+        assert_eq!((one.xoff, two.xoff), (one.xon, two.xon), "a pause did not end");
         assert_eq!(three.xoff, 0);
     });
 }
 
 // proves: lossy-classes
 #[test]
-fn lossy_drops_are_counted_exactly() {
+fn drops_of_a_lossy_class_are_counted_exactly() {
     unstalled(|| {
         let bed = bed(3).build();
         let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
@@ -45,7 +44,7 @@ fn lossy_drops_are_counted_exactly() {
         let sent = [&reports.of(a).sent[1], &reports.of(b).sent[0]];
         let offered: u64 = sent.iter().map(|stream| stream.frames).sum();
         let lost = reports.received(a, 1, sink).lost + reports.received(b, 0, sink).lost;
-        assert!(lost > 0, "it was not too much");
+        assert!(lost > 0, "no frame was dropped");
         wait_for("an empty switch", || (switch.status().ledger?.held == 0).then_some(()));
         let status = bed.finish(switch);
         let dropped: u64 = status.ports.iter().map(|port| port.classes[1].lost).sum();
@@ -54,7 +53,7 @@ fn lossy_drops_are_counted_exactly() {
         assert_eq!(out.tx_frames + dropped, offered);
         assert_eq!(lost, dropped);
         for port in &status.ports {
-            assert_eq!(port.classes[1].pause_sent.xoff, 0, "{}: a lossy class is never paused", port.name);
+            assert_eq!(port.classes[1].pause_sent.xoff, 0, "host {} was paused in a lossy class", port.name);
             assert_eq!(port.classes[3].lost, 0);
         }
         let order = |from: &Host, stream| {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use xoff_netns_tests::one_bed_at_a_time;
 
-/// Python with Debian's packages, whatever is on the PATH.
+/// Debian's Python, whose packages the tests need, whatever is on the PATH.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn assert_pytest_passes(of: &str, tests: &[&str]) {
@@ -26,7 +26,7 @@ fn assert_pytest_passes(of: &str, tests: &[&str]) {
 
 // proves: integrations
 #[test]
-fn mininet_pingall_and_iperf_pass() {
+fn mininet_passes_pingall_and_iperf() {
     assert_pytest_passes(
         "mininet",
         &[
@@ -63,7 +63,7 @@ fn mininet_reports_unsupported_options() {
 
 // proves: integrations
 #[test]
-fn mininet_kernel_senders_lose_nothing() {
+fn mininet_hosts_with_kernel_senders_lose_nothing() {
     assert_pytest_passes(
         "mininet",
         &[
@@ -87,7 +87,7 @@ fn containerlab_topology_matches_lab_network() {
 
 // proves: integrations
 #[test]
-fn pytest_fixture_fails_on_frame_loss() {
+fn pytest_fixture_fails_a_test_with_frame_loss() {
     assert_pytest_passes(
         "pytest",
         &[
@@ -99,7 +99,7 @@ fn pytest_fixture_fails_on_frame_loss() {
 
 // proves: integrations
 #[test]
-fn github_workflow_step_runs() {
+fn step_of_github_workflow_runs() {
     assert_pytest_passes(
         "github-actions",
         &[
@@ -110,7 +110,7 @@ fn github_workflow_step_runs() {
 }
 
 #[test]
-fn benchmarks_answer_wrong_arguments() {
+fn benchmarks_refuse_wrong_arguments() {
     assert_pytest_passes(
         "../scripts/benchmarks",
         &[

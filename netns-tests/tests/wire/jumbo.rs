@@ -1,4 +1,4 @@
-//! Frames up to an MTU of 9000, in one or several descriptors.
+//! Frames up to an MTU of 9000 bytes, in one or several descriptors.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, wait_for};
@@ -23,7 +23,7 @@ fn cross_whole(bed: &Bed, lengths: impl IntoIterator<Item = usize>) {
             a.send(frame);
         }
         let received = b.tap().wait(2, |bytes| frames::sequence(bytes) == Some(number));
-        assert!(received.iter().any(|frame| frame.bytes == tagged), "tagged, {len} bytes and a tag");
+        assert!(received.iter().any(|frame| frame.bytes == tagged), "tagged frame of {len} bytes and a tag");
         assert!(received.iter().any(|frame| frame.bytes == untagged), "untagged, {len} bytes");
     }
 }
@@ -33,13 +33,13 @@ fn flood_whole(bed: &Bed, len: usize) {
     let frame = patterned(Frame::new(a.mac(), frames::BROADCAST), 1_000, len);
     a.send(&frame);
     for host in [2, 3] {
-        assert!(bed.host(host).tap().numbered(1_000).bytes == frame, "to host {host}, {len} bytes");
+        assert!(bed.host(host).tap().numbered(1_000).bytes == frame, "frame of {len} bytes to host {host}");
     }
 }
 
 // proves: frames
 #[test]
-fn frames_cross_in_one_descriptor() {
+fn jumbo_frames_cross_in_one_descriptor() {
     let bed = bed_beside_others(3).mtu(3_818).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 3818"));
     cross_whole(&bed, [60, 1_514, 1_788, 1_792, 1_796, 2_048, 3_831, 3_832]);
@@ -49,10 +49,10 @@ fn frames_cross_in_one_descriptor() {
 
 // proves: frames
 #[test]
-fn frames_cross_in_several_descriptors() {
+fn jumbo_frames_cross_in_several_descriptors() {
     let bed = bed_beside_others(3).mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
-    // Lengths around one and two chunks of 3,840 bytes, tags considered.
+    // Lengths around the limits of one and two chunks of 3,840 bytes, with tags taken into account.
     cross_whole(
         &bed,
         [60, 1_514, 3_835, 3_836, 3_839, 3_840, 3_841, 7_675, 7_676, 7_680, 7_681, 9_013, 9_014],
@@ -75,12 +75,15 @@ fn jumbo_frames_gain_and_lose_tags() {
         let arrived = b.tap().numbered(number).bytes;
         let sent = patterned(a.to(b), number, len);
         let tag = &with_tag(a.to(b)).build()[12..16];
-        assert!(arrived == [&sent[..12], tag, &sent[12..]].concat(), "tag put on {len} bytes");
+        assert!(
+            arrived == [&sent[..12], tag, &sent[12..]].concat(),
+            "frame of {len} bytes that gained a tag"
+        );
 
         let sent = patterned(with_tag(b.to(a)), number + 1, len + 4);
         b.send(&sent);
         let arrived = a.tap().numbered(number + 1).bytes;
-        assert!(arrived == [&sent[..12], &sent[16..]].concat(), "tag taken off {} bytes", len + 4);
+        assert!(arrived == [&sent[..12], &sent[16..]].concat(), "frame of {} bytes that lost a tag", len + 4);
     }
     bed.finish(switch);
 }
@@ -95,7 +98,7 @@ fn frames_above_port_mtu_are_dropped() {
     for (from, number) in [(a, 10), (b, 11), (c, 12)] {
         from.send(Frame::new(from.mac(), frames::BROADCAST).numbered(number).build()); // learned
     }
-    wait_for("three addresses", || (switch.status().fdb.len() == 3).then_some(()));
+    wait_for("number of learned addresses", || (switch.status().fdb.len() == 3).then_some(()));
     send(a, b, 1, 2_014);
     send(a, b, 2, 2_015);
     send(a, c, 3, 1_514);
@@ -116,7 +119,7 @@ fn frames_above_port_mtu_are_dropped() {
 }
 
 #[test]
-fn hosts_exchange_large_pings() {
+fn hosts_exchange_large_pings_with_jumbo_frames() {
     let bed = bed_beside_others(2).ipv6().mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -126,7 +129,7 @@ fn hosts_exchange_large_pings() {
     bed.finish(switch);
 }
 
-/// A receive chunk holds the shortest dropped frame only.
+/// Only the shortest of the dropped frames fits into a receive chunk.
 // proves: frames
 #[test]
 fn overlong_frames_are_dropped_and_counted() {
@@ -143,7 +146,11 @@ fn overlong_frames_are_dropped_and_counted() {
             a.send(patterned(a.to(b), number, len));
         }
         b.tap().numbered(4);
-        assert_eq!(b.tap().numbers(), [4], "MTU {device_mtu}, {chunk} bytes in a chunk, {receive}");
+        assert_eq!(
+            b.tap().numbers(),
+            [4],
+            "MTU of {device_mtu}, chunks of {chunk} bytes, receive mode {receive}"
+        );
         let port = &bed.finish(switch).ports[0];
         let beyond = port.xdp_statistics.unwrap().rx_too_long;
         assert_eq!((beyond, port.classes[0].drops["too_long"]), (2, 1));

@@ -1,4 +1,4 @@
-//! Frames dropped by the kernel during a stall count once, under the classes that their port carried meanwhile.
+//! Frames that the kernel drops during a stall. Each counts once, by the classes that its port carried meanwhile.
 
 use nix::sys::signal::Signal;
 use xoff_netns_tests::{Exit, wait_for};
@@ -7,11 +7,11 @@ use xoff_switch::control::status::Verdict;
 
 use crate::{bed, frame};
 
-/// Three times the rings' capacity at 100 Mb/s.
+/// Number of frames, three times what the rings hold at 100 Mb/s.
 const MANY: u32 = 4_000;
 
 struct StallOutcome {
-    /// Frames that nobody received, without reported drops.
+    /// Number of sent frames that no host received, less those that counters report as dropped.
     missing: u64,
     received_of_class_3: u64,
     verdict: Verdict,
@@ -26,7 +26,8 @@ fn stall(mode: &str, frames: &[(u8, u32)]) -> StallOutcome {
 
 const SMALL_CHUNKS: &str = "receive_chunks = \"small\"";
 
-/// Sends frames of these classes and lengths, `before` of them ahead of the stop. `memory`: keys of `[memory]`.
+/// Stops the switch while frames of these classes and lengths arrive; `before` of them arrive ahead of the stop. `memory` has keys of
+/// `[memory]`.
 fn stall_of(
     memory: &str,
     mode: &str,
@@ -78,10 +79,10 @@ fn stall_of(
 
 // proves: kernel-drops
 #[test]
-fn lossy_kernel_drops_keep_the_promise() {
+fn kernel_drops_of_lossy_frames_keep_the_promise() {
     for mode in ["native", "generic"] {
         let StallOutcome { missing, verdict, health, exit, .. } = stall(mode, &[(0, MANY)]);
-        assert!(missing > 1_000, "{mode}: the rings took nearly all");
+        assert!(missing > 1_000, "{mode}: too few frames were lost beyond the rings");
         assert_eq!(
             (verdict.unseen_lossy, verdict.unseen_lost, verdict.unseen_unknown),
             (missing, 0, 0),
@@ -102,10 +103,10 @@ fn lossy_kernel_drops_keep_the_promise() {
 
 // proves: kernel-drops
 #[test]
-fn lossless_kernel_drops_count_once() {
+fn kernel_drops_of_lossless_frames_count_once() {
     for mode in ["native", "generic"] {
         let StallOutcome { missing, verdict, exit, .. } = stall(mode, &[(3, MANY)]);
-        assert!(missing > 1_000, "{mode}: the rings took nearly all");
+        assert!(missing > 1_000, "{mode}: too few frames were lost beyond the rings");
         assert_eq!(
             (verdict.unseen_lost, verdict.unseen_lossy, verdict.unseen_at_least),
             (missing, 0, false),
@@ -122,10 +123,10 @@ fn lossless_kernel_drops_count_once() {
     }
 }
 
-/// Class 3 never reaches the switch: only the XDP program counts it.
+/// No frame of class 3 reaches the switch: only the XDP program counts them.
 // proves: kernel-drops
 #[test]
-fn wholly_lost_class_stays_lossless() {
+fn class_lost_before_the_switch_counts_as_lossless() {
     let StallOutcome { missing, received_of_class_3, verdict, exit, .. } =
         stall("native", &[(0, MANY), (3, 50)]);
     assert_eq!(received_of_class_3, 0);
@@ -133,16 +134,17 @@ fn wholly_lost_class_stays_lossless() {
     assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
-/// Promised frames at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 bytes on the line.
+/// Number of frames that a stall must not lose at 100 Mb/s: 25.2 ms and a burst of 5 ms are 377,500 bytes, in frames of 256 bytes with 20
+/// of overhead.
 const PROMISED: u32 = 377_500_u32.div_ceil(276);
-/// A worker leaves up to 31 chunks out of the fill ring.
+/// Number of whole receive chunks: a worker may keep up to 31 chunks outside the fill ring.
 const WHOLE: u32 = PROMISED + 31;
-/// Small chunks: one more for each 512 bytes.
+/// Number of small receive chunks: one more for each 512 bytes.
 const SMALL: u32 = WHOLE + 377_500_u32.div_ceil(512);
 
 // proves: memory, headroom
 #[test]
-fn stall_loses_only_frames_beyond_chunks() {
+fn stall_loses_only_frames_beyond_receive_chunks() {
     for (memory, count) in [("", WHOLE), ("model = \"shared\"", WHOLE), (SMALL_CHUNKS, SMALL)] {
         for mode in ["native", "generic"] {
             let shortest = |count| (0..count).map(|_| (3, 64));
@@ -161,10 +163,10 @@ fn stall_loses_only_frames_beyond_chunks() {
     }
 }
 
-/// A worker refills from 32 missing chunks on.
+/// A worker refills its ring only from 32 missing chunks on.
 // proves: memory, headroom
 #[test]
-fn stall_after_traffic_loses_nothing() {
+fn stall_after_traffic_loses_no_promised_frame() {
     for before in [31, 32, 63] {
         let frames = (0..before + PROMISED).map(|_| (3, 64));
         let StallOutcome { missing, verdict, .. } = stall_of("", "native", before as usize, frames);
@@ -172,10 +174,10 @@ fn stall_after_traffic_loses_nothing() {
     }
 }
 
-/// 512 bytes take a chunk, 513 take two. The promise holds for 256 bytes on average (with FCS).
+/// A frame of 512 bytes takes one small chunk, one of 513 two. The promise holds for a mean of 256 bytes (with FCS).
 // proves: memory, headroom
 #[test]
-fn stall_with_mixed_lengths_loses_nothing() {
+fn stall_with_mixed_frame_lengths_loses_nothing() {
     let two_chunks = (0..PROMISED).map(|n| (3, if n * 424 % 1000 < 424 { 513 } else { 64 }));
     let average = two_chunks.clone().map(|(_, len)| len + 4).sum::<usize>() / PROMISED as usize;
     assert!((256..262).contains(&average), "{average}");

@@ -14,7 +14,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 
 pub(super) const FIVE_LINES: &str = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n";
 
-/// Directory for network files, with the lock on all other beds.
+/// Directory for network files. It also locks out all other beds.
 pub(super) struct Workspace {
     pub(super) directory: TempDir,
     _alone: Flock<File>,
@@ -75,7 +75,7 @@ pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 // proves: lab-account
 #[test]
-fn five_line_lab_accounts_every_frame() {
+fn lab_of_five_lines_accounts_for_every_frame() {
     let workspace = Workspace::new();
     let file = workspace.file("five", FIVE_LINES);
     let script =
@@ -96,15 +96,15 @@ fn five_line_lab_accounts_every_frame() {
         |host: usize| account["hosts"][host]["interfaces"][0]["counters"]["tx_frames"].as_u64().unwrap();
     let ledger = &account["switches"][0]["ledger"];
     assert!(sent(0) >= 5 && sent(1) >= 5, "{account}");
-    // Later frames of the hosts' kernels are in the switch's ledger alone.
+    // After the report, the hosts' kernels may send further frames, which only the switch's ledger contains.
     assert!(ledger["received"].as_u64().unwrap() >= sent(0) + sent(1), "{account}");
     assert_eq!(ledger["balanced"], true);
 }
 
-/// All neighbours exceed `gc_thresh3`.
+/// Each host has more neighbours than the kernel's default `gc_thresh3`.
 // proves: lab-file
 #[test]
-fn sixty_four_hosts_reach_each_other() {
+fn hosts_of_a_lab_with_64_hosts_reach_each_other() {
     let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 64\nstall_budget = \"5ms\"\nsmallest_frame = 1024\n";
     let file = workspace.file("many", network);
@@ -132,7 +132,7 @@ fn sixty_four_hosts_reach_each_other() {
 
 // proves: lab-file
 #[test]
-fn oversized_lab_names_a_key() {
+fn error_of_too_large_lab_names_a_key_to_change() {
     let workspace = Workspace::new();
     let switch = |number: u8| format!("[[switch]]\nname = \"s{number}\"\nhosts = 64\n");
     let switches: String = (0..16).map(switch).collect();
@@ -153,7 +153,7 @@ fn oversized_lab_names_a_key() {
 
 // proves: lab-account
 #[test]
-fn lab_exit_code_is_the_commands() {
+fn lab_exits_with_code_of_its_command() {
     let workspace = Workspace::new();
     let file = workspace.file("codes", FIVE_LINES);
     let code = |script: &str| {
@@ -174,10 +174,10 @@ fn lab_exit_code_is_the_commands() {
     assert!(message.contains("stall_bugdet") && message.contains(".toml:6"), "{message}");
 }
 
-/// Senders ignore pauses; DSCP 24 is lossless. Kernels drop the CNMs, and frames without a socket.
+/// Senders ignore pauses, and DSCP 24 is lossless. The hosts' kernels drop CNMs, and frames for which no socket is open.
 // proves: lab-account
 #[test]
-fn lossless_loss_overrides_exit_code() {
+fn loss_of_lossless_frames_overrides_exit_code_of_lab() {
     let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"10M\"\nnic = false\n[[switch]]\nname = \"s1\"\nhosts = 3\nstall_budget = \"1ms\"\n\
                    [switch.qcn]\negress = [3]\nset_point = 1000\nsample_every = 4000\nframes_per_cnm = 1\n";
@@ -207,17 +207,16 @@ fn lossless_loss_overrides_exit_code() {
     assert_eq!(account["verdict"]["host_dropped"], 2, "{account}");
 }
 
-/// Both labs outlive the shell that started them.
 // proves: lab-lifecycle
 #[test]
-fn two_labs_run_and_leave_nothing() {
+fn two_labs_run_side_by_side_and_leave_nothing() {
     let workspace = Workspace::new();
     let hosts_before = fs::read_to_string("/etc/hosts").unwrap();
     let devices = || succeed(Command::new("ip").args(["-brief", "link"]));
     let devices_before = devices();
     for name in ["side-a", "side-b"] {
         let file = workspace.file(name, FIVE_LINES);
-        // A process group that ends, like that of a terminal.
+        // The process group ends like that of a closed terminal.
         let output = succeed(Command::new("setsid").args([super::BINARY, "lab", "up"]).arg(&file));
         assert_eq!(output, format!("{}\n", named(name)));
     }
@@ -279,10 +278,10 @@ fn two_labs_run_and_leave_nothing() {
 
 // proves: lab-lifecycle
 #[test]
-fn next_run_removes_killed_leftovers() {
+fn next_lab_removes_leftovers_of_a_killed_one() {
     let workspace = Workspace::new();
     let file = workspace.file("killed", FIVE_LINES);
-    // Otherwise the test's reader would wait for the program's output.
+    // With a shared pipe the test would wait for the output of the sleeping program.
     let script = "xoff lab exec h1 -- sh -c 'echo $$; exec sleep 1000'";
     let script = script.replace("xoff lab", &format!("{} lab", super::BINARY));
     let mut victim = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", &script])
@@ -291,13 +290,13 @@ fn next_run_removes_killed_leftovers() {
         .unwrap();
     let (sleeper, _output) = first_line(&mut victim);
     let sleeper = PathBuf::from("/proc").join(sleeper);
-    wait_until("the program sleeps", || {
+    wait_until("the program has not started", || {
         fs::read_to_string(sleeper.join("comm")).is_ok_and(|name| name == "sleep\n")
     });
     victim.kill().unwrap();
     victim.wait().unwrap();
     let socket = PathBuf::from(format!("/run/xoff/lab/{}.sock", named("killed")));
-    assert!(sleeper.exists(), "a program in the network lives on");
+    assert!(sleeper.exists(), "the program ended with the killed lab");
     assert!(socket.exists());
     assert!(!succeed(&mut lab(&["list"])).contains(&named("killed")), "and the network does not");
     let next = run(&file, &[], "true");
@@ -307,13 +306,13 @@ fn next_run_removes_killed_leftovers() {
         "{}",
         text(&next.stderr)
     );
-    wait_until("the program has ended", || !sleeper.exists());
+    wait_until("the program of the killed lab still runs", || !sleeper.exists());
     assert!(!socket.exists());
 }
 
 // proves: lab-lifecycle
 #[test]
-fn killed_run_and_down_end_command() {
+fn killed_lab_and_lab_down_end_the_command() {
     let workspace = Workspace::new();
     let file = workspace.file("ends", FIVE_LINES);
     let start = |trap: &str| {
@@ -327,17 +326,17 @@ fn killed_run_and_down_end_command() {
     assert!(command.exists());
     killed.kill().unwrap();
     killed.wait().unwrap();
-    wait_until("the command has ended", || !command.exists());
+    wait_until("the command still runs", || !command.exists());
     let (mut ended, command) = start("");
     succeed(&mut lab(&["down", "--lab", &named("ends")]));
     assert_eq!(ended.wait().unwrap().code(), Some(128 + 15));
     assert!(!command.exists());
 }
 
-/// The data exceed the sockets' buffers.
+/// The data exceed the buffers of the sockets.
 // proves: lab-account
 #[test]
-fn unmodified_senders_are_paused_at_hosts() {
+fn agents_pause_unmodified_senders_at_hosts() {
     let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"20M\"\n[[switch]]\nname = \"s1\"\nhosts = 3\n";
     let file = workspace.file("obey", network);
@@ -401,7 +400,7 @@ fn unmodified_senders_are_paused_at_hosts() {
 
 // proves: lab-account
 #[test]
-fn lab_captures_trunk_reports_failed_agent() {
+fn lab_captures_a_link_and_reports_a_failed_agent() {
     let workspace = Workspace::new();
     let two = "[defaults]\nnic = false\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 1\n[[switch]]\nname = \"s2\"\nhosts = 1\n[[link]]\nbetween = [\"s1\", \"s2\"]\n";
     let file = workspace.directory.path().join("trunk.pcapng").display().to_string();

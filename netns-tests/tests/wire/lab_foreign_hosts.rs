@@ -1,4 +1,4 @@
-//! `xoff lab` with existing hosts: namespaces, processes, containers, and guests behind a TAP.
+//! `xoff lab` with existing hosts: namespaces, processes, containers, and guests behind a TAP device.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) fn holder() -> Child {
 
 // proves: lab-account
 #[test]
-fn foreign_namespace_and_process_stay_unchanged() {
+fn lab_leaves_foreign_namespace_and_process_unchanged() {
     let workspace = Workspace::new();
     let (mut holder, mut mortal) = (holder(), holder());
     let blue = format!("xoff-{}", std::process::id());
@@ -34,7 +34,7 @@ fn foreign_namespace_and_process_stay_unchanged() {
     let sockets = Path::new("/run/xoff/lab").join(file.file_stem().unwrap());
     let json = workspace.directory.path().join("status.json");
     let json = json.to_str().unwrap();
-    // The lab finds a process once: its number may be reused after it has ended.
+    // The lab looks up a process only once, since its ID may be reused after its end.
     let script = format!("xoff lab exec h1 -- ping -c 1 blue && xoff lab exec h1 -- ping -c 1 box && xoff lab exec box -- ping -c 1 10.1.0.2 &&
                   xoff lab exec blue -- ping -c 1 h1 && ip -n {blue} -brief link && kill {} && xoff lab exec gone -- ping -c 1 10.1.0.1 &&
                   {BINARY} nic status --url unix:/run/xoff/lab/$XOFF_LAB/blue-0 && xoff lab status --json >{json}", mortal.id());
@@ -52,14 +52,14 @@ fn foreign_namespace_and_process_stay_unchanged() {
     for host in status["hosts"].as_array().unwrap() {
         assert_eq!(host["interfaces"][0]["agent"]["mac"], host["interfaces"][0]["mac"], "{host}");
     }
-    assert!(!sockets.exists(), "sockets of agents are left");
-    assert!(alive, "a process that was there before was ended");
+    assert!(!sockets.exists(), "the lab left sockets of agents behind");
+    assert!(alive, "the lab ended a process that existed before");
     assert!(!left.contains("xoff0"), "{left}");
 }
 
 // proves: lab-account
 #[test]
-fn container_is_found_by_name() {
+fn lab_finds_container_by_name() {
     let workspace = Workspace::new();
     let mut holder = holder();
     let docker = workspace.directory.path().join("docker");
@@ -93,7 +93,7 @@ fn container_is_found_by_name() {
     assert!(message.contains("No such object: barrel"), "{message}");
 }
 
-/// Program that overflows a socket.
+/// Python program that overflows a socket's buffer.
 const BEFORE: &str = r#"
 import socket, sys
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -105,7 +105,7 @@ for number in range(100):
 sys.exit("RcvbufErrors 0" if open("/proc/thread-self/net/snmp").read().split("Udp: ")[2].split()[4] == "0" else 0)
 "#;
 
-/// Program that sends frames to a TAP without a reader.
+/// Python program that sends frames to a TAP device without a reader.
 const UNREAD: &str = r#"
 import fcntl, os, socket, struct, sys
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -121,7 +121,7 @@ sys.stdin.read()
 
 // proves: lab-account
 #[test]
-fn earlier_drops_are_no_lab_losses() {
+fn drops_before_the_lab_count_as_no_loss() {
     let workspace = Workspace::new();
     let [blue, tap] = ["xoff-b", "xb"].map(|name| format!("{name}{}", std::process::id()));
     succeed(Command::new("ip").args(["netns", "add", &blue]));
@@ -133,7 +133,7 @@ fn earlier_drops_are_no_lab_losses() {
     let mut guest = Command::new("python3");
     let mut guest = guest.args(["-c", &full]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     assert_eq!(first_line(&mut guest).0, "full");
-    // The network's own frames fit in.
+    // A queue of 500 frames holds the network's own frames.
     succeed(Command::new("ip").args(["link", "set", &tap, "txqueuelen", "500"]));
     let dropped_at_tap = fs::read_to_string(format!("/sys/class/net/{tap}/statistics/tx_dropped")).unwrap();
     let network = format!(
@@ -151,7 +151,7 @@ fn earlier_drops_are_no_lab_losses() {
     assert_eq!(account["hosts"][1]["interfaces"][0]["counters"]["rx_dropped"], 0, "{account}");
 }
 
-/// Guest behind a TAP: sends numbered lossless frames, counts pauses and received frames.
+/// Python program of a guest behind a TAP device: sends numbered lossless frames, counts pauses and received frames.
 const GUEST: &str = r#"
 import fcntl, os, select, socket, struct, sys, time
 tap = os.open("/dev/net/tun", os.O_RDWR)
@@ -178,7 +178,7 @@ print("pauses" if pauses else "no pause", "came", came, flush=True)
 sys.stdin.read()  # a guest that goes lets fall what still comes
 "#;
 
-/// Receiver that reports when the guest's datagrams are complete.
+/// Python program of a receiver that reports when all datagrams of the guest have arrived.
 const AT_H1: &str = r#"
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -198,7 +198,7 @@ for _ in range(20): s.sendto(b"back", ("10.1.0.3", 7))
 print("all came")
 "#;
 
-/// Sender faster than the line, until the guest's datagrams have arrived.
+/// Python program that sends faster than the line until the guest's datagrams have arrived.
 const AT_H2: &str = r#"
 import os, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -215,7 +215,7 @@ s.sendto(b"", ("h1", 7777))
 
 // proves: lab-account
 #[test]
-fn tap_guest_receives_pauses_losslessly() {
+fn guest_behind_tap_is_paused_without_loss() {
     let workspace = Workspace::new();
     let tap = format!("xt{}", std::process::id());
     let guest = GUEST.replace("NAME", &tap);
@@ -244,7 +244,7 @@ fn tap_guest_receives_pauses_losslessly() {
     let (ready, mut guest_output) = first_line(&mut guest);
     let go = format!("/proc/{}/fd/0", guest.id());
     let at = |name: &str| workspace.directory.path().join(name).display().to_string();
-    // This guest does not answer ARP.
+    // The guest does not answer ARP, so its address is set by hand.
     let script = format!(
         "set -e
          xoff lab exec h1 -- ip neigh replace 10.1.0.3 lladdr 02:00:00:00:00:03 dev eth0

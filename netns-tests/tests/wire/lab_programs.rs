@@ -1,4 +1,4 @@
-//! Debian programs over `xoff lab`, compared byte for byte under several policies.
+//! Debian programs over `xoff lab`. Their data are compared byte for byte under several policies.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/examples").join(name)
 }
 
-/// Runs HTTP, Redis, datagrams like soft-RoCE's, and an MPI all-to-all.
+/// Runs HTTP, Redis, datagrams like those of soft-RoCE, and an MPI all-to-all in a lab.
 fn assert_programs_lossless(policy: &str) {
     let workspace = Workspace::new();
     let network = example(&format!("{policy}.toml"));
@@ -32,23 +32,23 @@ fn assert_programs_lossless(policy: &str) {
     let pauses =
         account["switches"].as_array().unwrap().iter().flat_map(|switch| switch["ports"].as_array().unwrap());
     let pauses = pauses.map(|port| port["classes"][0]["pause_sent"]["xoff"].as_u64().unwrap());
-    assert!(pauses.sum::<u64>() > 0, "it was congested");
+    assert!(pauses.sum::<u64>() > 0, "no port was congested");
 }
 
 // proves: lab-account
 #[test]
-fn programs_are_lossless_under_pfc() {
+fn debian_programs_are_lossless_under_pfc() {
     assert_programs_lossless("pfc");
 }
 
 // proves: lab-account
 #[test]
-fn programs_are_lossless_under_capfc() {
+fn debian_programs_are_lossless_under_capfc() {
     assert_programs_lossless("capfc");
 }
 
 // proves: lab-account
 #[test]
-fn programs_are_lossless_under_ofc() {
+fn debian_programs_are_lossless_under_ofc() {
     assert_programs_lossless("ofc");
 }

@@ -1,4 +1,4 @@
-//! End of labs: signals, kills, failures, and queued frames.
+//! How labs end: by signals, kills and failures, and with queued frames.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -24,7 +24,7 @@ fn is_up(file: &Path) -> bool {
 
 // proves: lab-lifecycle
 #[test]
-fn agents_run_in_another_process_group() {
+fn agents_of_a_lab_have_their_own_process_group() {
     let workspace = Workspace::new();
     let script = "ps -o pgid= -p $PPID; ps -o pgid=,args= --ppid $PPID";
     let output = run(&workspace.file("groups", FIVE_LINES), &[], script);
@@ -37,10 +37,10 @@ fn agents_run_in_another_process_group() {
 
 // proves: lab-lifecycle
 #[test]
-fn down_kills_a_stubborn_command() {
+fn lab_down_kills_command_that_ignores_signals() {
     let workspace = Workspace::new();
     let file = workspace.file("stubborn", FIVE_LINES);
-    // A single process: none is left after the kill.
+    // The command must be a single process, so that none is left after the kill.
     let script = "trap '' TERM; echo started; exec sleep 1000";
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
@@ -50,10 +50,10 @@ fn down_kills_a_stubborn_command() {
     assert!(!is_up(&file));
 }
 
-/// The pause lasts half a minute at this speed.
+/// At this speed the pause lasts half a minute.
 // proves: host-guard
 #[test]
-fn tampered_agent_fails_the_lab() {
+fn agent_with_tampered_queues_fails_the_lab() {
     let workspace = Workspace::new();
     let network = "[defaults]\nspeed = \"1M\"\n[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\n";
     let pause = "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\ns.bind((\"eth0\", 0))\n\
@@ -79,7 +79,7 @@ fn tampered_agent_fails_the_lab() {
 
 // proves: lab-lifecycle
 #[test]
-fn stopped_lab_names_its_process() {
+fn error_about_stopped_lab_names_its_process() {
     let workspace = Workspace::new();
     let file = workspace.file("halted", FIVE_LINES);
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", "echo; exec sleep 1000"]);
@@ -113,7 +113,7 @@ fn stopped_lab_names_its_process() {
 
 // proves: lab-lifecycle
 #[test]
-fn second_interrupt_ends_the_run() {
+fn second_interrupt_ends_the_lab_at_once() {
     let workspace = Workspace::new();
     let file = workspace.file("twice", FIVE_LINES);
     let script = format!(
@@ -124,24 +124,24 @@ fn second_interrupt_ends_the_run() {
     let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
     let (program, _output) = first_line(&mut run);
     let program = Path::new("/proc").join(program);
-    wait_until("the program runs", || {
+    wait_until("the program has not started", || {
         fs::read_to_string(program.join("comm")).is_ok_and(|name| name == "sleep\n")
     });
     let pid = run.id().to_string();
     let interrupt = || succeed(Command::new("kill").args(["-INT", &pid]));
     interrupt();
     thread::sleep(Duration::from_millis(100)); // earlier, a second signal would merge with the first
-    assert!(run.try_wait().unwrap().is_none(), "the command ignores the signal, and continues");
-    wait_until("the run has ended", || {
+    assert!(run.try_wait().unwrap().is_none(), "the command ended at the signal that it ignores");
+    wait_until("the lab still runs", || {
         interrupt();
         run.try_wait().unwrap().is_some()
     });
     assert_eq!(run.wait().unwrap().code(), Some(128 + 9));
     assert!(!is_up(&file));
-    wait_until("the program is gone", || !program.exists());
+    wait_until("the program still runs", || !program.exists());
 }
 
-/// The fake docker signals the lab that asks for a container's process.
+/// The fake `docker` sends a signal to the lab that asks it for a container's process.
 // proves: lab-lifecycle
 #[test]
 fn signal_during_startup_ends_the_lab() {
@@ -160,19 +160,19 @@ fn signal_during_startup_ends_the_lab() {
     let output = run.env("PATH", docker("kill -INT $PPID")).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("stopped while it came up"), "{}", text(&output.stderr));
-    assert!(!marker.exists(), "the command ran");
-    // Killed, so that no user knows of the network.
+    assert!(!marker.exists(), "the command of the lab was started");
+    // The lab is killed before it has announced its network, so that no later command finds it.
     let path = docker("kill -KILL $(ps -o ppid= $PPID)");
     let killed = lab(&["up", file.to_str().unwrap()]).env("PATH", path).output().unwrap();
     assert_eq!(killed.status.code(), None);
-    wait_until("the network has gone", || !is_up(&file));
+    wait_until("the network still exists", || !is_up(&file));
     let log = Path::new("/run/xoff/lab").join(format!("{}.log", name_of(&file)));
-    wait_until("its log, too", || !log.exists());
+    wait_until("the log of the lab still exists", || !log.exists());
     holder.kill().unwrap();
     holder.wait().unwrap();
 }
 
-/// Agents never start while their configuration is a pipe without a writer.
+/// The agents never start, because their configuration is a pipe without a writer.
 // proves: lab-lifecycle
 #[test]
 fn signal_ends_lab_with_slow_agents() {
@@ -198,7 +198,7 @@ fn signal_ends_lab_with_slow_agents() {
     terminate(&up);
     assert_eq!(up.wait().unwrap().signal(), Some(15));
     wait_until("the end of the second", || !is_up(&second));
-    assert!(run.try_wait().unwrap().is_none(), "the second waited for its agents");
+    assert!(run.try_wait().unwrap().is_none(), "the second lab did not wait for its agents");
     terminate(&run);
     let ended = run.wait_with_output().unwrap();
     let message = text(&ended.stderr);
@@ -207,7 +207,7 @@ fn signal_ends_lab_with_slow_agents() {
 
 // proves: lab-lifecycle
 #[test]
-fn status_names_host_without_agent() {
+fn lab_status_names_host_without_agent() {
     let workspace = Workspace::new();
     let script = "ps -o pid=,args= --ppid $PPID | awk '/ nic --device/ { print $1; exit }' | xargs kill -KILL
                   for look in $(seq 400); do xoff lab status > /dev/null || break; sleep 0.05; done
@@ -218,10 +218,10 @@ fn status_names_host_without_agent() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
 
-/// The next lab removes the devices.
+/// The devices are removed by the next lab.
 // proves: lab-lifecycle
 #[test]
-fn failed_lab_leaves_no_foreign_device() {
+fn failed_lab_leaves_no_device_in_foreign_namespace() {
     let workspace = Workspace::new();
     let [red, green] = ["red", "green"].map(|name| format!("xoff-{name}-{}", std::process::id()));
     let names = [&red, &green];
@@ -255,10 +255,10 @@ fn failed_lab_leaves_no_foreign_device() {
     assert!(next.status.success(), "{}{}", text(&next.stdout), text(&next.stderr));
 }
 
-/// A lab gives up waiting before the line has carried the queue.
+/// The lab gives up waiting before the slow line has carried the queue.
 // proves: lab-account
 #[test]
-fn undelivered_frames_leave_verdict_unproved() {
+fn frames_queued_at_the_end_leave_lab_verdict_unproved() {
     let workspace = Workspace::new();
     let file = workspace.file("waiting", &FIVE_LINES.replace("100M", "1M"));
     let sender = workspace.directory.path().join("sender.py");
@@ -279,7 +279,7 @@ fn undelivered_frames_leave_verdict_unproved() {
 
 // proves: lab-lifecycle
 #[test]
-fn status_watch_ends_with_its_reader() {
+fn lab_status_watch_ends_with_its_reader() {
     let workspace = Workspace::new();
     let output =
         run(&workspace.file("watched", FIVE_LINES), &[], "xoff lab status --watch=100ms | head -n 1");
@@ -288,7 +288,7 @@ fn status_watch_ends_with_its_reader() {
 
 // proves: lab-lifecycle
 #[test]
-fn orphaned_program_does_not_start() {
+fn program_of_an_ended_lab_does_not_start() {
     let workspace = Workspace::new();
     let marker = workspace.directory.path().join("ran");
     let child = |parent: u32| {

@@ -1,4 +1,4 @@
-//! A peer that obeys late: within the time covered by headroom, and later.
+//! A peer that obeys pauses late: within the time covered by headroom, and later.
 
 use nix::sys::signal::Signal;
 use xoff_host::Obedience;
@@ -7,11 +7,11 @@ use xoff_wire::units::{BitRate, Quanta};
 
 use crate::{BINARY, bed};
 
-/// 20 ms: a quantum is 5.12 us here.
+/// Time that peers may take to obey: 20 ms, since a quantum is 5.12 us here.
 const RESPONSE_QUANTA: u16 = 3906;
 const FRAME: u64 = 1518;
 
-/// Runs a sender that obeys `late` quanta late. Also returns the frames that it had sent before it obeyed.
+/// Runs a sender that obeys pauses `late` quanta late. Returns the reports, and how many frames it had sent before it obeyed.
 fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let (a, b) = (bed.host(1), bed.host(2));
     let late = BitRate::from_mbps(100).time_of_quanta(Quanta(late));
@@ -30,7 +30,7 @@ fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
         last = sent;
         (unchanged == 20).then_some(())
     });
-    assert!(last < 3_000 && switch.class(1, 3).pause_sent.now, "it never obeyed");
+    assert!(last < 3_000 && switch.class(1, 3).pause_sent.now, "the sender did not obey the pause");
     assert_eq!(traffic.received(), 0);
     pause(0);
     (traffic.finish(), last)
@@ -42,7 +42,7 @@ fn config(bed: &Bed) -> xoff_netns_tests::Config {
 
 // proves: headroom, peer-faults
 #[test]
-fn late_peer_within_headroom_loses_nothing() {
+fn peer_late_within_headroom_loses_nothing() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));
@@ -50,19 +50,22 @@ fn late_peer_within_headroom_loses_nothing() {
         reports.assert_lossless(&[3]);
         let status = bed.finish(switch);
         let ingress = status.ports[0].classes[3].ingress;
-        // All frames were held: up to XOFF in the queue, the rest in the headroom.
+        // All frames stayed in the switch: up to XOFF in the queue, the rest in the headroom.
         assert_eq!(ingress.bytes_max, sent * FRAME, "{ingress:?}");
         assert!(ingress.bytes_max > ingress.xoff_bytes, "{ingress:?}");
         assert_eq!(ingress.headroom_used_max_bytes, ingress.bytes_max - ingress.xoff_bytes, "{ingress:?}");
         let (peer, response) = (status.ports[0].peer, status.ports[0].classes[3].response);
-        assert!(!peer.too_late && !peer.too_fast, "as declared: {response:?}");
+        assert!(
+            !peer.too_late && !peer.too_fast,
+            "the measured response exceeds the configured one: {response:?}"
+        );
         assert!(response.after_xoff_max_bytes > 0 && response.response_max_nanos > 0, "{response:?}");
     });
 }
 
 // proves: headroom, log, start-stop
 #[test]
-fn losses_beyond_headroom_are_counted() {
+fn losses_of_a_peer_beyond_headroom_are_counted() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));
@@ -70,7 +73,7 @@ fn losses_beyond_headroom_are_counted() {
         let late = u16::try_from(headroom / 64 * 2).unwrap();
         let (reports, _) = run(&bed, &switch, late);
         let got = reports.received(bed.host(1), 0, bed.host(2));
-        assert!(got.lost > 0, "twice the headroom was enough");
+        assert!(got.lost > 0, "no frame was lost beyond twice the headroom");
         assert_eq!((got.duplicated, got.reordered), (0, 0));
         let status = switch.status();
         assert_eq!(status.ports[0].classes[3].drops["headroom_exhausted"], got.lost);
@@ -79,7 +82,7 @@ fn losses_beyond_headroom_are_counted() {
         let response = status.ports[0].classes[3].response;
         assert!(status.ports[0].peer.too_late && response.late_frames > 0, "{response:?}");
         wait_for("the log", || switch.stderr().contains("event=loss phase=over").then_some(()));
-        // Like the closing of a terminal.
+        // SIGHUP arrives as when a terminal is closed.
         switch.signal(Signal::SIGHUP);
         let Exit { status, stderr, .. } = switch.wait();
         assert_eq!(status.code(), Some(1), "{stderr}");
@@ -99,7 +102,7 @@ fn losses_beyond_headroom_are_counted() {
 
 // proves: peer-faults
 #[test]
-fn peer_above_port_speed_is_named() {
+fn alert_names_peer_faster_than_its_port() {
     unstalled(|| {
         let bed = bed(2).build();
         let config = bed
@@ -122,10 +125,10 @@ fn peer_above_port_speed_is_named() {
     });
 }
 
-/// Hosts assume a hundred times the real rate, so pauses end too early.
+/// The hosts assume a hundred times the real rate, so they end pauses too early.
 // proves: peer-faults
 #[test]
-fn hosts_with_wrong_speed_are_named() {
+fn alert_names_host_configured_with_wrong_speed() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -141,7 +144,7 @@ fn hosts_with_wrong_speed_are_named() {
     for event in ["event=peer-too-fast phase=began port=p1", "event=loss phase=began"] {
         wait_for(event, || switch.stderr().contains(event).then_some(()));
     }
-    // The alert's metric rises at the sender's port only.
+    // The metric of the alert rises at the sender's port only.
     let first = of(&switch.metrics(), "p1");
     let later = wait_for("it to rise", || Some(switch.metrics()).filter(|metrics| of(metrics, "p1") > first));
     assert_eq!(of(&later, "p2"), 0.0);

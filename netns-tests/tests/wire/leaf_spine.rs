@@ -1,4 +1,4 @@
-//! The example fabric of leaves, spines and routing daemons, checked by its script.
+//! The example fabric of leaves, spines and routing daemons, checked by its own script.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use xoff_netns_tests::one_bed_at_a_time;
 
 use crate::BINARY;
 
-/// Runs a script in a fabric with its own prefix; a later run ends a killed one.
+/// Runs a script in a fabric whose namespaces have their own prefix, so that a later run can remove leftovers of a killed one.
 fn script(name: &str) -> Output {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/leaf-spine");
     let script: PathBuf = example.join(name);
@@ -26,10 +26,9 @@ impl Drop for FabricGuard {
     }
 }
 
-/// The fabric survives the loss of a link and of its daemons.
 // proves: route-mirror
 #[test]
-fn frr_fabric_survives_failures() {
+fn frr_fabric_survives_loss_of_a_link_and_of_daemons() {
     let _alone = one_bed_at_a_time(BINARY);
     let _down = FabricGuard;
     for name in ["up.sh", "check.sh"] {

@@ -1,4 +1,4 @@
-//! Address learning: ageing, moves, and frames that must not be learned.
+//! Address learning: ageing, moves, and addresses that must not be learned.
 
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn learned_ports(switch: &Switch, mac: MacAddr) -> Vec<String> {
     switch.status().fdb.into_iter().filter(|entry| entry.mac == mac.to_string()).map(|it| it.port).collect()
 }
 
-/// Returns which of hosts 2 and 3 receive a frame. A later broadcast bounds the wait.
+/// Returns which of hosts 2 and 3 receive a frame. A broadcast sent after the frame shows when the wait can end.
 fn receivers(bed: &Bed, to: MacAddr, number: u32) -> Vec<usize> {
     let a = bed.host(1);
     a.send(Frame::new(a.mac(), to).numbered(number).build());
@@ -28,7 +28,7 @@ fn has_arrived(host: &Host, number: u32) -> bool {
 
 // proves: bridging
 #[test]
-fn unknown_and_aged_stations_are_flooded() {
+fn frames_to_unknown_or_aged_addresses_are_flooded() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more("[fdb]\nageing = \"1s\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -37,14 +37,18 @@ fn unknown_and_aged_stations_are_flooded() {
     a.tap().numbered(99);
     assert_eq!(learned_ports(&switch, b.mac()), ["p2"]);
     assert_eq!(receivers(&bed, b.mac(), 2), [2]);
-    assert_eq!(bed.host(3).tap().count(|bytes| frames::sequence(bytes) == Some(99)), 0, "host 1 is known");
+    assert_eq!(
+        bed.host(3).tap().count(|bytes| frames::sequence(bytes) == Some(99)),
+        0,
+        "host 1 was not learned"
+    );
     wait_for("the end of its age", || learned_ports(&switch, b.mac()).is_empty().then_some(()));
     assert_eq!(receivers(&bed, b.mac(), 3), [2, 3]);
     bed.finish(switch);
 }
 
 #[test]
-fn sending_station_does_not_age() {
+fn address_that_keeps_sending_does_not_age() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more("[fdb]\nageing = \"2s\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -59,7 +63,7 @@ fn sending_station_does_not_age() {
 
 // proves: bridging
 #[test]
-fn moved_station_is_relearned() {
+fn address_is_relearned_after_a_move() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -75,10 +79,9 @@ fn moved_station_is_relearned() {
     assert_eq!([1, 2].map(|port: usize| status.ports[port].station_moves), [1, 2]);
 }
 
-/// A source at a port with learning off is not learned.
 // proves: bridging
 #[test]
-fn invalid_source_is_not_learned() {
+fn invalid_source_address_is_not_learned() {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "learning = false"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -96,7 +99,7 @@ fn invalid_source_is_not_learned() {
 
 // proves: bridging
 #[test]
-fn static_address_never_moves() {
+fn static_address_never_moves_to_another_port() {
     let bed = bed_beside_others(3).build();
     let b = bed.host(2).mac();
     let entry = format!("[[fdb.static]]\nmac = \"{b}\"\nport = \"p3\"");

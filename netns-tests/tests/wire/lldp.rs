@@ -1,4 +1,4 @@
-//! LLDP and DCBX in both directions, with other implementations.
+//! LLDP and DCBX in both directions, with other implementations as peers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     writer.finish().to_vec()
 }
 
-/// Debian's lldpd, ended on drop.
+/// Debian's lldpd, which is ended on drop.
 struct Lldpd {
     process: Child,
     directory: tempfile::TempDir,
@@ -63,8 +63,8 @@ impl Lldpd {
     fn query(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("lldpcli");
         let output = command.arg("-u").arg(self.socket()).args(["-f", "json0"]).args(arguments).output();
-        let output =
-            output.expect("lldpcli runs: scripts/install-deps.sh --tests installs it (package lldpd)");
+        let output = output
+            .expect("lldpcli cannot be run; install package lldpd with scripts/install-deps.sh --tests");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
@@ -83,7 +83,7 @@ impl Lldpd {
 
 impl Drop for Lldpd {
     fn drop(&mut self) {
-        // lldpd's monitor, which ends the others.
+        // This is lldpd's monitor process, which ends the others.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.process.wait();
@@ -92,7 +92,7 @@ impl Drop for Lldpd {
 
 // proves: lldp
 #[test]
-fn lldpd_and_switch_show_each_other() {
+fn lldpd_and_switch_see_each_other() {
     let bed = bed_beside_others(1).build();
     let more = "name = \"leaf1\"";
     let config = bed.config("lldp = true\nspeed = \"100M\"\nlossless = [3, 4]").switch(more);
@@ -123,7 +123,7 @@ fn lldpd_and_switch_show_each_other() {
     assert!(ours.system_description.contains("Linux") && ours.capabilities.contains(&"station".into()));
     let pfc = wait_for("its classes", || neighbor(&switch, 1).pfc);
     assert_eq!(pfc.classes, [3, 4]);
-    assert_eq!(lldp(&switch, 1).mismatches, [], "it says the same");
+    assert_eq!(lldp(&switch, 1).mismatches, [], "the switch reports a mismatch with lldpd");
     let printed = String::from_utf8(status_of(&bed, &["neighbors"]).stdout).unwrap();
     assert!(printed.contains("p1") && printed.contains("station"), "{printed}");
     let counters = lldp(&switch, 1);
@@ -133,10 +133,10 @@ fn lldpd_and_switch_show_each_other() {
     wait_for("the shutdown LLDPDU to take effect", || (!is_listed()).then_some(()));
 }
 
-/// A daemon at the host interface speaks for the port.
+/// A daemon at the host interface sends LLDP for the port.
 // proves: lldp
 #[test]
-fn kernel_lldpd_reaches_its_neighbor() {
+fn lldpd_at_host_interface_reaches_the_neighbor() {
     let bed = bed_beside_others(1).build();
     let kernel = bed.far_namespace();
     let netns = kernel.entrance().join("net");
@@ -148,7 +148,7 @@ fn kernel_lldpd_reaches_its_neighbor() {
         _ => Lldpd::start(kernel, "p1"),
     };
     let mut daemons = [0, 1].map(begin);
-    // An lldpd may neither send nor receive on an interface that just came up; it is restarted.
+    // lldpd may neither send nor receive on an interface that has just come up. It is restarted then.
     let mut round = 0;
     wait_for("both to know each other", || {
         daemons.iter().for_each(|lldpd| _ = lldpd.query(&["update"]));
@@ -174,7 +174,7 @@ fn status_of(bed: &Bed, arguments: &[&str]) -> std::process::Output {
 
 // proves: lldp
 #[test]
-fn tshark_and_scapy_read_lldp_fields() {
+fn tshark_and_scapy_read_all_fields_of_lldpdus() {
     let bed = bed_beside_others(1).build();
     let config = bed
         .config("lldp = true\ndcbx = \"willing\"\nofc_peer = true\nspeed = \"100M\"")
@@ -219,12 +219,16 @@ fn tshark_and_scapy_read_lldp_fields() {
     assert!(switch.stop().status.success());
     let captured = bed.host(1).tap().wait(2, is_lldp);
     let last = &captured.last().unwrap().bytes;
-    assert_eq!(decode::tshark(last, &["lldp.time_to_live"]), ["0"], "the last frame is a shutdown LLDPDU");
+    assert_eq!(
+        decode::tshark(last, &["lldp.time_to_live"]),
+        ["0"],
+        "the last frame is not a shutdown LLDPDU"
+    );
 }
 
 // proves: dcbx
 #[test]
-fn pfc_mismatch_is_reported_by_both() {
+fn both_ends_report_a_pfc_mismatch() {
     let bed = bed_beside_others(2).far(1).build();
     let near = bed.start(&bed.config("lldp = true\nspeed = \"100M\"").port(2, "lossless = [3]"));
     let far = bed.start_far(&bed.far_config("lldp = true\nspeed = \"100M\"").port(2, "lossless = [3, 4]"));
@@ -251,7 +255,7 @@ fn pfc_mismatch_is_reported_by_both() {
 
 // proves: dcbx
 #[test]
-fn auto_peer_features_follow_lldp() {
+fn automatic_peer_features_follow_lldp() {
     let bed = bed_beside_others(2).far(1).build();
     let auto = "lldp = true\nspeed = \"100M\"\nofc_peer = \"auto\"\ngfc_peer = \"auto\"";
     let near = bed.start(&bed.config(auto));
@@ -263,23 +267,22 @@ fn auto_peer_features_follow_lldp() {
         assert!(there.flow_lists && there.rates);
         wait_for("settings to follow", || understands_flows(switch).then_some(()));
     }
-    assert!(near.class(1, 3).flows.is_none(), "the other port has no such peer");
+    assert!(near.class(1, 3).flows.is_none(), "features were enabled at the other port, too");
     assert!(far.stop().status.success());
     wait_for("the features of the peer to be forgotten", || (!understands_flows(&near)).then_some(()));
     assert!(near.stop().status.success());
 }
 
-/// The port adopts only classes with reserved memory.
 // proves: dcbx
 #[test]
-fn willing_port_adopts_neighbors_pfc() {
+fn willing_port_adopts_pfc_classes_of_its_neighbor() {
     let bed = bed_beside_others(2).far(1).build();
     let willing = "lldp = true\nspeed = \"100M\"";
     let near = bed.start(&bed.config(willing).port(2, "lossless = [3, 4]\ndcbx = \"willing\""));
     let far = bed.start_far(&bed.far_config(willing).port(2, "lossless = [4, 5]"));
     let classes = |switch: &Switch| neighbor(switch, 2).pfc.map(|pfc| pfc.classes);
     wait_for("the port to follow", || (classes(&far) == Some(vec![4])).then_some(()));
-    assert_eq!(classes(&near), Some(vec![4, 5]), "a port that is not willing keeps its classes");
+    assert_eq!(classes(&near), Some(vec![4, 5]), "a port that is not willing changed its classes");
     let found = wait_for("what is left", || lldp(&far, 2).mismatches.first().cloned());
     assert!(found.detail.contains("classes 4, 5 here, for class 4 there"), "{found:?}");
     assert!(far.stop().status.success());
@@ -316,8 +319,8 @@ fn lldp_floods_are_bounded_and_counted() {
         printed.contains("owned") && !printed.contains('\x1b') && !printed.contains('\x07'),
         "{printed:?}"
     );
-    assert!(!switch.stderr().contains("\x1b]0;"), "nor does the log have it");
-    // Frames above a port's punt rate are dropped before the copy.
+    assert!(!switch.stderr().contains("\x1b]0;"), "the log contains a sender's text");
+    // Frames above the punt rate of a port are dropped before they are copied.
     let many: Vec<u8> = frame(1, 120, &[]);
     for round in 1..=10 {
         (0..100).for_each(|_| host.send(&many)); // within the kernel's buffer
@@ -351,7 +354,7 @@ fn disabled_lldp_neither_sends_nor_receives() {
     bed.host(1).send(frame(1, 120, &[]));
     neighbor(&switch, 1);
     assert!(switch.stop().status.success());
-    assert_eq!(bed.host(2).tap().count(is_lldp), before, "no shutdown LLDPDU is sent there");
+    assert_eq!(bed.host(2).tap().count(is_lldp), before, "a shutdown LLDPDU was sent at a port without LLDP");
 }
 
 fn lldp_without_neighbors(switch: &Switch) -> LldpStatus {
@@ -362,7 +365,7 @@ fn lldp_without_neighbors(switch: &Switch) -> LldpStatus {
 }
 
 #[test]
-fn capture_includes_lldp() {
+fn capture_contains_lldp_frames() {
     let bed = bed_beside_others(1).build();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("lldp.pcapng");
@@ -371,7 +374,7 @@ fn capture_includes_lldp() {
     let mut command = Command::new(BINARY);
     command.args(["capture", "--control", "--count", "1", "-w"]).arg(&file);
     bed.watched_by(command, |_| bed.host(1).send(frame(1, 120, &[])));
-    assert!(has_lldp(&file), "it is there as it came");
+    assert!(has_lldp(&file), "the captured LLDP frame differs from the sent one");
     assert!(switch.stop().status.success());
 }
 

@@ -12,7 +12,7 @@ use xoff_switch::control::Link;
 
 use crate::bed_beside_others;
 
-/// Sends invalid requests, which log at `debug`.
+/// Sends invalid requests, each of which causes a log line at `debug`.
 fn send_garbage(bed: &Bed) {
     let send = || {
         let mut stream = TcpStream::connect("127.0.0.1:9464").unwrap();
@@ -57,13 +57,13 @@ fn small_pipe() -> (PipeReader, Stdio) {
 
 // proves: log
 #[test]
-fn log_to_full_disk_blocks_nothing() {
+fn log_to_full_disk_does_not_block_the_switch() {
     assert_works_with_log(File::options().write(true).open("/dev/full").unwrap());
 }
 
 // proves: log
 #[test]
-fn log_to_closed_pipe_blocks_nothing() {
+fn log_to_closed_pipe_does_not_block_the_switch() {
     let (reader, writer) = small_pipe();
     drop(reader);
     assert_works_with_log(writer);
@@ -71,7 +71,7 @@ fn log_to_closed_pipe_blocks_nothing() {
 
 // proves: log
 #[test]
-fn log_to_unread_pipe_blocks_nothing() {
+fn log_to_unread_pipe_does_not_block_the_switch() {
     let (reader, writer) = small_pipe();
     assert_works_with_log(writer);
     drop(reader);

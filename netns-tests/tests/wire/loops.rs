@@ -1,4 +1,4 @@
-//! Loops between ports, and storm control.
+//! Loops between ports of a switch, and storm control.
 
 use std::process::Command;
 
@@ -9,10 +9,13 @@ use crate::bed_beside_others;
 
 // proves: floods
 #[test]
-fn looped_ports_are_found_and_blocked() {
+fn loop_between_ports_is_detected_and_blocked() {
     let bed = bed_beside_others(2).build();
     for line in ["link add loop0 type veth peer name loop1", "link set loop0 up", "link set loop1 up"] {
-        let done = bed.namespace().output(Command::new("ip").args(line.split(' '))).expect("ip runs");
+        let done = bed
+            .namespace()
+            .output(Command::new("ip").args(line.split(' ')))
+            .expect("the command ip cannot be run");
         assert!(done.status.success(), "{line}: {done:?}");
     }
     let ports =
@@ -21,7 +24,7 @@ fn looped_ports_are_found_and_blocked() {
     let (a, b) = (bed.host(1), bed.host(2));
     a.send(Frame::new(a.mac(), frames::BROADCAST).numbered(1).build());
     wait_for("the loop", || (switch.port(2).loops > 0).then_some(()));
-    assert_eq!(switch.port(1).loops, 0, "the port with the higher number is taken out");
+    assert_eq!(switch.port(1).loops, 0, "the blocked port is not the one with the higher number");
     assert!(switch.metrics().contains("xoff_loops_total{switch=\"xoff\",port=\"loop1\"}"));
     assert_eq!(switch.port(2).loop_with.as_deref(), Some("loop0"));
     let copies = |number| b.tap().count(|bytes| frames::sequence(bytes) == Some(number));
@@ -29,7 +32,7 @@ fn looped_ports_are_found_and_blocked() {
     b.tap().numbered(2);
     a.send(Frame::new(a.mac(), frames::BROADCAST).numbered(3).build());
     b.tap().numbered(3);
-    assert_eq!(copies(2), 1, "it did not go round");
+    assert_eq!(copies(2), 1, "a frame circulated in the loop");
     let exit = switch.stop();
     let messages = ["the other port is loop0", "event=loop phase=began port=loop1 count=1"];
     messages.iter().for_each(|words| assert!(exit.stderr.contains(words), "{}", exit.stderr));
@@ -37,7 +40,7 @@ fn looped_ports_are_found_and_blocked() {
 
 // proves: floods
 #[test]
-fn storm_limit_drops_only_excess_floods() {
+fn storm_limit_drops_only_excess_flooded_frames() {
     const FRAMES: u32 = 2_000;
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").port(1, "storm_limit = { broadcast = \"1M\" }");

@@ -1,16 +1,14 @@
-//! Lost XONs: every pause expires exactly after its time.
-
 use std::time::Duration;
 
 use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// 65535 quanta at 100 Mb/s.
+/// Duration of a pause of 65535 quanta at 100 Mb/s.
 const PAUSE: Duration = Duration::from_nanos(65_535 * 5_120);
 
 #[test]
-fn class_resumes_when_xon_is_lost() {
+fn class_resumes_at_expiry_if_its_xon_is_lost() {
     const PAUSES: u32 = 3;
     unstalled(|| {
         let bed = bed(2).build();
@@ -28,7 +26,7 @@ fn class_resumes_when_xon_is_lost() {
             wait_for("the end of the pause", || {
                 (switch.class(2, 3).pause_received.durations.count == u64::from(pause)).then_some(())
             });
-            // The first status may be inconsistent. `nanos` of an expired pause rises until the switch ends it.
+            // The first status may be inconsistent: `nanos` of an expired pause rises until the switch has ended it.
             let ended = switch.class(2, 3).pause_received;
             assert_eq!(Duration::from_nanos(ended.durations.sum_nanos), PAUSE * pause, "{ended:?}");
             assert_eq!((ended.xoff, ended.xon), (u64::from(pause), 0), "no XON came");

@@ -1,4 +1,4 @@
-//! Tests of the `xoff` binary on real network devices, one file per behaviour.
+//! Tests of the `xoff` binary on real network devices, one file for each behaviour.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // ports and frames are few
 
@@ -91,12 +91,13 @@ fn bed(hosts: u8) -> Plan {
     Plan::new(BINARY, hosts)
 }
 
-/// Plans a bed for single frames without claims about time; `.config/nextest.toml` lists its modules.
+/// Plans a bed that may share the machine with others, for single frames without claims about time. `.config/nextest.toml` lists the
+/// modules with such beds.
 fn bed_beside_others(hosts: u8) -> Plan {
     bed(hosts).beside_others()
 }
 
-/// Settings for lossless large frames on a loaded virtual machine.
+/// Settings with which large frames stay lossless on a loaded virtual machine.
 const PATIENT: &str = "stall_budget = \"200ms\"\nsmallest_frame = 1000";
 
 fn frame(from: &Host, to: &Host, class: u8, number: u32) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! `xoff check` prints the memory within 10 %.
+//! `xoff check` prints the memory that a switch needs, accurate to 10 %.
 
 use std::process::Command;
 
@@ -31,12 +31,12 @@ fn assert_printed_matches_used(ports: u8, queues: u32, change: impl Fn(Config) -
 
 // proves: memory
 #[test]
-fn printed_memory_fits_default_switch() {
+fn memory_printed_by_check_fits_default_switch() {
     assert_printed_matches_used(3, 1, |config| config);
 }
 
 #[test]
-fn printed_memory_fits_small_switch() {
+fn memory_printed_by_check_fits_small_switch() {
     assert_printed_matches_used(2, 1, |config| {
         config.switch("stall_budget = \"1ms\"\nsmallest_frame = 1024")
     });
@@ -44,19 +44,19 @@ fn printed_memory_fits_small_switch() {
 
 // proves: memory
 #[test]
-fn printed_memory_fits_small_receive_chunks() {
+fn memory_printed_by_check_fits_small_receive_chunks() {
     assert_printed_matches_used(3, 1, |config| config.more("[memory]\nreceive_chunks = \"small\"\n"));
 }
 
 // proves: memory
 #[test]
-fn printed_memory_fits_several_queues() {
+fn memory_printed_by_check_fits_several_queues() {
     assert_printed_matches_used(2, 4, |config| config.switch("stall_budget = \"5ms\""));
 }
 
 // proves: memory
 #[test]
-fn printed_memory_fits_workers_and_jumbos() {
+fn memory_printed_by_check_fits_workers_and_jumbo_frames() {
     assert_printed_matches_used(2, 1, |config| {
         config.switch("workers = 2\nstall_budget = \"5ms\"").port(1, "mtu = 3000\nlossless = [3, 4]")
     });

@@ -1,4 +1,4 @@
-//! Busy-polling workers, shared memory, 802.3x.
+//! Further modes of a switch: busy-polling workers, shared memory, 802.3x.
 
 use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 
@@ -20,7 +20,6 @@ fn busy_polling_worker_is_lossless() {
     });
 }
 
-/// The pool is too small for the lossy class.
 #[test]
 fn shared_memory_protects_lossless_frames() {
     unstalled(|| {
@@ -33,13 +32,13 @@ fn shared_memory_protects_lossless_frames() {
         reports.assert_lossless(&[3]);
         assert!(reports.received(a, 1, sink).lost + reports.received(b, 1, sink).lost > 0);
         let status = bed.finish(switch);
-        assert!(status.ports[0].classes[3].pause_sent.xoff > 0, "nobody was held");
+        assert!(status.ports[0].classes[3].pause_sent.xoff > 0, "no sender was paused");
         assert_eq!(status.ports[0].classes[1].pause_sent.xoff, 0);
     });
 }
 
 #[test]
-fn pause_802_3x_stops_all_classes() {
+fn received_802_3x_pause_stops_all_classes() {
     let bed = bed(2).build();
     let config = bed.config("speed = \"10M\"\npause = \"802.3x\"").more("[class.3]\nxoff = 2000");
     let switch = bed.start(&config);
@@ -65,7 +64,7 @@ fn pause_802_3x_stops_all_classes() {
 }
 
 #[test]
-fn trunk_with_802_3x_loses_nothing() {
+fn link_of_switches_with_802_3x_loses_nothing() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
         let near = bed.config("speed = \"200M\"").switch(PATIENT).port(3, "pause = \"802.3x\"");
@@ -79,6 +78,9 @@ fn trunk_with_802_3x_loses_nothing() {
         assert!(near.ports[2].pause_frames_received > 0);
         assert_eq!(near.ports[2].pause_frames_received, far.ports[1].pause_frames_sent);
         assert_eq!(near.ports[2].pfc_frames_received, 0);
-        assert!(near.ports[0].classes[3].pause_sent.xoff > 0, "the senders speak PFC");
+        assert!(
+            near.ports[0].classes[3].pause_sent.xoff > 0,
+            "the near switch sent no PFC pause to its sender"
+        );
     });
 }

@@ -11,9 +11,9 @@ use crate::BINARY;
 const LOSSLESS: u16 = 5_003;
 const LOSSY: u16 = 5_000;
 const CLASS_3: u8 = 24;
-/// Rate at which a pause outlasts the test.
+/// Arguments for a rate at which a pause outlasts the test.
 const SLOW: &str = "--speed 2M";
-/// Rate at which the longest pause lasts [`LONGEST_PAUSE_NANOS`].
+/// Arguments for a rate at which the longest pause lasts [`LONGEST_PAUSE_NANOS`].
 const FAST: &str = "--speed 100M";
 const LONGEST_PAUSE_NANOS: u64 = 65_535 * 5_120;
 
@@ -21,7 +21,7 @@ fn wire() -> Wire {
     Wire::build(BINARY)
 }
 
-/// Pauses a class, and waits until the host has obeyed.
+/// Pauses a class by a PFC frame of the peer, and waits until the host has obeyed.
 fn pause_class(wire: &Wire, agent: &Agent, class: u8) {
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(class, 65_535)]));
     agent.await_pause(class.into(), true);
@@ -34,7 +34,7 @@ fn assert_clean_exit(agent: Agent) {
 
 // proves: host-pauses
 #[test]
-fn paused_class_waits_and_others_pass() {
+fn agent_stops_paused_class_while_others_send() {
     let wire = wire();
     let _sinks = [wire.listen(LOSSLESS), wire.listen(LOSSY)];
     let agent = wire.start(SLOW);
@@ -43,8 +43,8 @@ fn paused_class_waits_and_others_pass() {
     wait_for("queued frames", || (agent.class(3).waiting_frames > 0).then_some(()));
     wire.send(LOSSY, 0, 40).finish();
     assert_eq!(wire.await_arrival(LOSSY, 40), (0..40).collect::<Vec<_>>());
-    assert!(wire.arrived(LOSSLESS).is_empty(), "a frame of the class has passed");
-    assert!(stopped.sent() < 100, "the sender does not sleep");
+    assert!(wire.arrived(LOSSLESS).is_empty(), "a frame of the paused class was sent");
+    assert!(stopped.sent() < 100, "the paused class did not block the sender");
 
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 0)]));
     assert_eq!(wire.await_arrival(LOSSLESS, 100), (0..100).collect::<Vec<_>>());
@@ -58,7 +58,7 @@ fn paused_class_waits_and_others_pass() {
 
 // proves: host-pauses
 #[test]
-fn pause_expires_after_its_quanta() {
+fn agent_ends_pause_after_its_quanta() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
     let agent = wire.start(FAST);
@@ -72,10 +72,10 @@ fn pause_expires_after_its_quanta() {
     assert_clean_exit(agent);
 }
 
-/// The pause would last 33 s.
+/// Without the link loss the pause would last 33 s.
 // proves: host-service
 #[test]
-fn link_loss_ends_pauses() {
+fn agent_ends_pauses_at_link_loss() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
     let agent = wire.start("--speed 1M");
@@ -94,10 +94,10 @@ fn link_loss_ends_pauses() {
     assert_clean_exit(agent);
 }
 
-/// The flood exceeds the agent's reading rate.
+/// The flood of control frames exceeds the rate at which the agent reads.
 // proves: host-pauses
 #[test]
-fn control_flood_delays_no_expiry() {
+fn flood_of_control_frames_delays_no_expiry_of_a_pause() {
     let wire = wire();
     let agent = wire.start(FAST);
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
@@ -115,7 +115,7 @@ fn control_flood_delays_no_expiry() {
 
 // proves: host-pauses
 #[test]
-fn refresh_prolongs_the_same_pause() {
+fn refresh_counts_as_the_same_longer_pause() {
     let wire = wire();
     let agent = wire.start(SLOW);
     pause_class(&wire, &agent, 3);
@@ -129,10 +129,9 @@ fn refresh_prolongs_the_same_pause() {
     assert_clean_exit(agent);
 }
 
-/// The agent's reaction delay is measured nonetheless.
 // proves: host-pauses
 #[test]
-fn expired_pause_stops_nothing() {
+fn pause_read_after_its_expiry_stops_nothing() {
     let wire = wire();
     let agent = wire.start(SLOW);
     agent.signal(Signal::SIGSTOP);
@@ -151,7 +150,7 @@ fn expired_pause_stops_nothing() {
 
 // proves: host-service
 #[test]
-fn delay_of_revoked_xoff_is_measured() {
+fn agent_measures_delay_of_xoff_revoked_before_it_acted() {
     let wire = wire();
     let agent = wire.start(SLOW);
     agent.signal(Signal::SIGSTOP);
@@ -170,7 +169,7 @@ fn delay_of_revoked_xoff_is_measured() {
 
 // proves: host-pauses
 #[test]
-fn malformed_control_pauses_nothing() {
+fn malformed_mac_control_pauses_nothing_at_host() {
     let wire = wire();
     let agent = wire.start(SLOW);
     let good = frames::pfc(wire.peer().mac(), &[(3, 65_535)]);
@@ -219,7 +218,7 @@ fn stopped_agent_releases_frames_and_device() {
 
 // proves: host-guard
 #[test]
-fn host_sends_after_agent_is_killed() {
+fn host_sends_again_after_its_agent_is_killed() {
     let wire = wire();
     let _sink = wire.listen(LOSSLESS);
     let before = wire.state();
@@ -229,7 +228,7 @@ fn host_sends_after_agent_is_killed() {
     wait_for("queued frames", || (agent.class(3).waiting_frames > 0).then_some(()));
     assert!(wire.arrived(LOSSLESS).is_empty());
     agent.end(Signal::SIGKILL);
-    // Queued frames, and those dropped with the queues, are not counted here.
+    // Frames dropped with the queues are not counted here, so how many arrive does not matter.
     sender.finish();
     wait_for("the device to be as it was", || (wire.state() == before).then_some(()));
     wire.peer().tap().clear();
@@ -239,7 +238,7 @@ fn host_sends_after_agent_is_killed() {
 
 // proves: host-service
 #[test]
-fn second_agent_of_device_is_refused() {
+fn second_agent_of_a_device_is_refused() {
     let wire = wire();
     let agent = wire.start(SLOW);
     let (status, log) = wire.launch(&format!("{SLOW} --http off")).wait();
@@ -254,7 +253,7 @@ fn second_agent_of_device_is_refused() {
 
 // proves: host-service
 #[test]
-fn agent_has_metrics_and_status() {
+fn agent_serves_metrics_and_status() {
     let wire = wire();
     let agent = wire.start(SLOW);
     pause_class(&wire, &agent, 3);
@@ -281,7 +280,7 @@ fn agent_has_metrics_and_status() {
 
 // proves: host-service
 #[test]
-fn check_describes_device_without_changes() {
+fn nic_check_describes_device_without_changes() {
     let wire = wire();
     let before = wire.state();
     let (text, ended) = wire.run(BINARY, "nic check --device eth0 --speed 1G");
@@ -299,7 +298,7 @@ fn check_describes_device_without_changes() {
 
 // proves: host-guard
 #[test]
-fn deleted_device_ends_its_agent() {
+fn deletion_of_its_device_ends_an_agent() {
     let wire = wire();
     let mut agent = wire.start(SLOW);
     assert!(wire.run("ip", "link del eth0").1.success());
@@ -310,7 +309,7 @@ fn deleted_device_ends_its_agent() {
 
 // proves: host-guard
 #[test]
-fn replaced_root_qdisc_ends_agent() {
+fn replacement_of_root_qdisc_ends_an_agent() {
     let wire = wire();
     let offloads = || wire.run("ethtool", "-k eth0").0;
     let before = offloads();
@@ -326,7 +325,7 @@ fn replaced_root_qdisc_ends_agent() {
 
 // proves: host-guard
 #[test]
-fn undelivered_frames_set_exit_code() {
+fn undelivered_frames_set_exit_code_of_agent() {
     let wire = wire();
     let agent = wire.start("--speed 100K");
     pause_class(&wire, &agent, 3);

@@ -1,4 +1,4 @@
-//! `xoff nic` killed at any moment: the guard, `nic restore` or the next agent restores the device.
+//! `xoff nic` killed at any moment. The guard, `nic restore` or the next agent must restore the device.
 
 use std::fs;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::BINARY;
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
 const SLOW: &str = "--speed 1M";
-/// Milliseconds after the start: before, during and after changes.
+/// Moments in milliseconds after the agent's start: before, during and after its changes.
 const MOMENTS: [u64; 8] = [0, 3, 5, 6, 7, 9, 14, 40];
 
 fn state(wire: &Wire) -> String {
@@ -30,7 +30,7 @@ fn is_halted(process: &str) -> bool {
     state.is_none_or(|state| "TZX".contains(state))
 }
 
-/// Kills the guard, if any, then the agent; waits, because signals take effect late.
+/// Kills the guard, if there is one, then the agent. Waits, because signals take effect late.
 fn kill_both(agent: Agent) {
     let id = agent.id();
     agent.signal(Signal::SIGSTOP); // a stopped agent starts no other guard
@@ -49,7 +49,7 @@ fn restore(wire: &Wire) -> String {
     text
 }
 
-/// Kills an agent at each moment; `check` compares the state with that `before`.
+/// Kills an agent at each moment. `check` compares the device's state with the state before.
 fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
     let wire = Wire::build(BINARY);
     assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
@@ -64,7 +64,7 @@ fn kill_at_each_moment(kill: impl Fn(Agent), check: impl Fn(&Wire, &str, u64)) {
 
 // proves: host-guard
 #[test]
-fn guard_restores_device_after_any_kill() {
+fn guard_restores_device_whenever_agent_is_killed() {
     let kill = |agent: Agent| drop(agent.end(Signal::SIGKILL));
     kill_at_each_moment(kill, |wire, before, moment| {
         wait_for(&format!("the guard, after {moment} ms"), || (state(wire) == before).then_some(()));
@@ -75,7 +75,7 @@ fn guard_restores_device_after_any_kill() {
 
 // proves: host-guard
 #[test]
-fn restore_works_after_guard_is_killed() {
+fn nic_restore_works_after_guard_is_killed_too() {
     kill_at_each_moment(kill_both, |wire, before, moment| {
         restore(wire);
         assert_eq!(state(wire), before, "killed after {moment} ms");
@@ -85,7 +85,7 @@ fn restore_works_after_guard_is_killed() {
 
 // proves: host-guard
 #[test]
-fn next_agent_restores_device_state() {
+fn next_agent_restores_state_left_by_killed_one() {
     let wire = Wire::build(BINARY);
     let before = state(&wire);
     for moment in MOMENTS {
@@ -100,7 +100,7 @@ fn next_agent_restores_device_state() {
 
 // proves: host-guard
 #[test]
-fn restore_releases_class_keeps_later_changes() {
+fn nic_restore_resumes_class_and_keeps_later_changes() {
     let wire = Wire::build(BINARY);
     let _sink = wire.listen(LOSSLESS);
     let agent = wire.start(SLOW);
@@ -110,8 +110,8 @@ fn restore_releases_class_keeps_later_changes() {
     let (text, ended) = wire.run(BINARY, "nic restore --device eth0");
     assert!(!ended.success() && text.contains("another xoff"), "{text}");
     kill_both(agent);
-    assert!(wire.arrived(LOSSLESS).is_empty(), "the class is held still");
-    // Settings changed by an operator meanwhile stay.
+    assert!(wire.arrived(LOSSLESS).is_empty(), "the class is no longer paused");
+    // Settings that an operator changed in the meantime must stay.
     assert!(wire.run("ethtool", "-K eth0 gso on").1.success());
     let theirs = "net.ipv4.neigh.eth0.unres_qlen_bytes=77777";
     assert!(wire.run("sysctl", &format!("-w {theirs}")).1.success());
@@ -122,6 +122,6 @@ fn restore_releases_class_keeps_later_changes() {
     let after = state(&wire);
     assert!(after.contains("\n77777\n") && after.contains("generic-segmentation-offload: on"), "{after}");
     assert!(!after.contains("786e:"), "{after}");
-    // The journal's page belongs to the device, not to its address.
+    // The entry in the journal belongs to the device, even if its address changes.
     assert!(after.contains(address) && !after.contains("gso_max_segs 1 "), "{after}");
 }

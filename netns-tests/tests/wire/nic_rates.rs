@@ -1,4 +1,4 @@
-//! `xoff nic` with CNMs, rates, and pauses from a host with a full socket.
+//! `xoff nic` with CNMs, rates, and pauses that a host with a full socket sends.
 
 use std::net::UdpSocket;
 
@@ -45,12 +45,12 @@ fn assert_clean_exit(agent: Agent) {
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-/// Parameters under which no rate recovers during a test.
+/// Arguments with which no rate recovers during a test.
 const SLOWLY: &str = "--speed 1G --qcn=time=600s";
 
 // proves: host-service
 #[test]
-fn cnm_slows_its_class() {
+fn cnm_slows_the_class_of_its_flow_at_the_host() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOWLY);
     let before = kernel_rate(&wire);
@@ -64,7 +64,7 @@ fn cnm_slows_its_class() {
 
 // proves: host-service
 #[test]
-fn slowed_class_recovers() {
+fn class_slowed_by_a_cnm_recovers_at_the_host() {
     let wire = Wire::build(BINARY);
     let agent = wire.start("--speed 1G --qcn=ai=1M,hai=2M");
     let before = kernel_rate(&wire);
@@ -77,7 +77,7 @@ fn slowed_class_recovers() {
 
 // proves: host-service
 #[test]
-fn cnm_without_qcn_is_only_counted() {
+fn agent_without_qcn_only_counts_cnms() {
     let wire = Wire::build(BINARY);
     let agent = wire.start("--speed 1G");
     wire.peer().send(&cnm(&wire, 63)[..30]);
@@ -90,7 +90,7 @@ fn cnm_without_qcn_is_only_counted() {
 
 // proves: host-service
 #[test]
-fn cnm_to_new_address_is_obeyed() {
+fn agent_obeys_cnm_to_changed_address_of_device() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOWLY);
     let address = MacAddr([2, 0, 0, 0, 0, 0x77]);
@@ -105,7 +105,7 @@ fn cnm_to_new_address_is_obeyed() {
 
 // proves: host-service
 #[test]
-fn requested_rate_holds_until_its_expiry() {
+fn host_keeps_rate_of_switch_until_its_expiry() {
     let wire = Wire::build(BINARY);
     let agent = wire.start("--speed 2M --obey-rates");
     let before = kernel_rate(&wire);
@@ -125,7 +125,7 @@ fn requested_rate_holds_until_its_expiry() {
 
 // proves: host-service
 #[test]
-fn full_socket_pauses_the_switch() {
+fn host_with_full_socket_pauses_its_switch() {
     let wire = Wire::build(BINARY);
     let agent = wire.start("--speed 100M --pause-above 20KB");
     let slow = wire.namespace().run(|| UdpSocket::bind("10.0.0.1:6000").unwrap());

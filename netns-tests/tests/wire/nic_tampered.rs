@@ -1,4 +1,4 @@
-//! `xoff nic` repairs tampered queues, and reports the time of possible disobedience.
+//! `xoff nic` repairs queues that other programs changed, and reports how long pauses may not have been obeyed.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::BINARY;
 
 const LOSSLESS: u16 = 5_003;
 const CLASS_3: u8 = 24;
-/// Rate at which a pause outlasts the test.
+/// Arguments for a rate at which a pause outlasts the test.
 const SLOW: &str = "--speed 1M";
 
 fn tc(wire: &Wire, words: &str) {
@@ -24,7 +24,7 @@ fn await_repairs(agent: &Agent, times: u64) {
 
 // proves: host-guard
 #[test]
-fn tampering_during_pause_is_a_fault() {
+fn changed_queues_during_a_pause_count_as_fault() {
     let wire = Wire::build(BINARY);
     let _sink = wire.listen(LOSSLESS);
     let before = wire.state();
@@ -41,13 +41,13 @@ fn tampering_during_pause_is_a_fault() {
         await_repairs(&agent, times);
         wire.send(LOSSLESS, CLASS_3, 3).finish();
         wait_for("queued frames", || (agent.class(3).waiting_frames >= 3).then_some(()));
-        assert!(wire.arrived(LOSSLESS).is_empty(), "{words}: a frame has left");
+        assert!(wire.arrived(LOSSLESS).is_empty(), "a frame left after {words:?}");
     }
     let status = agent.status();
     assert!(status.classes[3].disobeyed_nanos > 0, "{status:?}");
     let others: u64 =
         status.classes.iter().filter(|class| class.class != 3).map(|class| class.disobeyed_nanos).sum();
-    assert_eq!((others, status.changes_refused), (0, 0), "only class 3 was held");
+    assert_eq!((others, status.changes_refused), (0, 0), "faults of a class other than 3");
     assert!(status.faults[0].contains("did not obey: class 3 for up to"), "{:?}", status.faults);
     assert_eq!(agent.get("/healthz"), None, "503");
     let metrics = agent.get("/metrics").unwrap();
@@ -67,7 +67,7 @@ fn tampering_during_pause_is_a_fault() {
 
 // proves: host-guard
 #[test]
-fn tampering_outside_pauses_is_no_fault() {
+fn changed_queues_outside_pauses_count_as_no_fault() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
     for (times, words) in (1..).zip(["filter del dev eth0", "class del dev eth0 classid 786e:10"]) {
@@ -80,15 +80,14 @@ fn tampering_outside_pauses_is_no_fault() {
     agent.await_pause(3, false);
     let status = agent.status();
     assert!(status.faults.is_empty() && agent.get("/healthz").is_some(), "{status:?}");
-    assert_eq!(status.queue_repairs, 2, "own stops and starts are no tampering");
+    assert_eq!(status.queue_repairs, 2, "the agent's own changes count as tampering");
     let (status, log) = agent.end(Signal::SIGTERM);
     assert_eq!(status.code(), Some(0), "{log}");
 }
 
-/// The frames in the queue are lost with its counters.
 // proves: host-guard
 #[test]
-fn deleted_lossless_queue_is_a_fault() {
+fn deleted_queue_of_lossless_class_counts_as_fault() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
     tc(&wire, "class del dev eth0 classid 786e:13");
@@ -100,10 +99,10 @@ fn deleted_lossless_queue_is_a_fault() {
     assert!(status.code() == Some(1) && log.contains(fault), "{log}");
 }
 
-/// Tampering may win against the agent, but never unnoticed.
+/// Other programs may win against the agent, but never unnoticed.
 // proves: host-guard
 #[test]
-fn continued_tampering_sets_exit_code() {
+fn repeated_changes_of_queues_set_exit_code_of_agent() {
     let wire = Wire::build(BINARY);
     let agent = wire.start(SLOW);
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));

@@ -1,4 +1,4 @@
-//! OFC over two switches and at the sender; plain PFC peers lose nothing.
+//! OFC over two switches and at the sender. Plain PFC peers lose nothing.
 
 use std::thread;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use xoff_switch::control::status::{FlowStatus, Status};
 
 use crate::{PATIENT, bed};
 
-/// Thresholds with room for frames that arrive while a list is in flight.
+/// Settings whose thresholds leave room for frames that arrive while a flow list is in flight.
 const THRESHOLDS: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"50KB\"\n[policy.ofc]\nalpha = 0.25";
 
-/// Adds the policy; the peers of `ofc_ports` support it.
+/// Adds the policy OFC. The peers of `ofc_ports` support it.
 fn ofc(config: Config, ofc_ports: &[usize]) -> Config {
     let config = config.switch(PATIENT).switch("policy = \"ofc\"").more(THRESHOLDS);
     ofc_ports.iter().fold(config, |config, &port| config.port(port, "ofc_peer = true"))
@@ -22,13 +22,13 @@ fn pause(host: &Host, quanta: u16) {
 }
 
 fn flows(status: &Status, port: usize) -> FlowStatus {
-    status.ports[port - 1].classes[3].flows.expect("its peer understands lists")
+    status.ports[port - 1].classes[3].flows.expect("the port has no OFC peer")
 }
 
-/// Two flows share class and trunk; one receiver is paused.
+/// Two flows share class and trunk, and one of the two receivers is paused.
 // proves: ofc-flows
 #[test]
-fn uncongested_flow_continues_over_trunk() {
+fn uncongested_flow_continues_beside_paused_flow() {
     unstalled(|| {
         let bed = bed(4).far(2).build();
         let near = bed.start(&ofc(bed.config("speed = \"200M\""), &[2, 3]));
@@ -50,18 +50,21 @@ fn uncongested_flow_continues_over_trunk() {
             traffic.received_at(free, 3) >= 3_000
         });
         let arrived = traffic.received_at(stuck, 3);
-        assert!(arrived < 1_000, "{arrived} frames reached the paused receiver");
-        assert_eq!(most, (1, 1), "the stuck flow, and only that, was paused at the trunk and at its sender");
+        assert!(arrived < 1_000, "the paused receiver got {arrived} frames");
+        assert_eq!(most, (1, 1), "flows paused at the trunk and at their sender");
         pause(stuck, 0);
         let reports = traffic.finish();
         reports.assert_lossless(&[3]);
-        assert!(reports.of(b).pauses.flow_frames > 0, "the sender received lists of flows");
+        assert!(reports.of(b).pauses.flow_frames > 0, "the sender received no flow lists");
 
         let near = bed.finish(near);
         let far = bed.finish(far);
         assert!(flows(&far, 3).pause_frames_sent > 0 && flows(&far, 3).resume_frames_sent > 0);
         assert!(flows(&near, 3).pause_frames_received > 0 && flows(&near, 3).resume_frames_received > 0);
-        assert_eq!(far.ports[2].classes[3].pause_sent.xoff, 0, "the trunk as a whole was never paused");
+        assert_eq!(
+            far.ports[2].classes[3].pause_sent.xoff, 0,
+            "the class was paused on the trunk as a whole"
+        );
         assert_eq!(
             (flows(&far, 3).requests.requested, flows(&near, 3).paused, flows(&near, 3).fallbacks),
             (0, 0, 0)
@@ -71,7 +74,7 @@ fn uncongested_flow_continues_over_trunk() {
 
 // proves: ofc-flows
 #[test]
-fn plain_peer_pauses_class_for_lists() {
+fn plain_pfc_peer_obeys_flow_list_as_pause_of_class() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
         let near = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
@@ -83,8 +86,11 @@ fn plain_peer_pauses_class_for_lists() {
         traffic.run().assert_lossless(&[3]);
         let near = bed.finish(near);
         let far = bed.finish(far);
-        assert!(flows(&far, 2).pause_frames_sent > 0, "lists were sent");
-        assert!(near.ports[2].classes[3].pause_received.xoff > 0, "and obeyed as plain PFC");
+        assert!(flows(&far, 2).pause_frames_sent > 0, "no flow lists were sent");
+        assert!(
+            near.ports[2].classes[3].pause_received.xoff > 0,
+            "the plain PFC peer did not pause its class"
+        );
         assert_eq!(near.ports[2].classes[3].flows, None);
     });
 }

@@ -1,4 +1,4 @@
-//! The machine's stack makes no address on a port; devices that the machine needs are refused.
+//! The machine's own stack makes no address on a port. Devices that the machine needs are refused.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -20,7 +20,7 @@ fn ip(bed: &Bed, words: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Builds two hosts; at port 1 the kernel makes an IPv6 address when it comes up.
+/// Builds a bed of two hosts in which the kernel makes an IPv6 address on port 1 when the port comes up.
 fn with_ipv6() -> Bed {
     let bed = bed_beside_others(2).build();
     ip(&bed, "link set p1 down");
@@ -37,13 +37,13 @@ fn start(bed: &Bed) -> Switch {
 
 fn own_addresses(bed: &Bed) -> String {
     let link = ip(bed, "-details link show dev p1");
-    let mode = link.split("addrgenmode ").nth(1).expect("it speaks IPv6");
+    let mode = link.split("addrgenmode ").nth(1).expect("the host has no IPv6 address");
     mode.split_whitespace().next().unwrap().to_owned()
 }
 
 // proves: own-stack
 #[test]
-fn kernel_is_silent_on_a_port() {
+fn kernel_sends_nothing_on_a_port_of_the_switch() {
     let bed = with_ipv6();
     let switch = start(&bed);
     let (a, b) = (bed.host(1), bed.host(2));
@@ -68,11 +68,11 @@ fn kernel_is_silent_on_a_port() {
 
 // proves: own-stack
 #[test]
-fn next_switch_restores_address_mode() {
+fn next_switch_restores_address_mode_of_a_killed_one() {
     let bed = with_ipv6();
     for killed in 0..2 {
         start(&bed).kill();
-        assert_eq!(own_addresses(&bed), "none", "killed {killed} times before");
+        assert_eq!(own_addresses(&bed), "none", "address mode after {killed} killed switches");
     }
     start(&bed).stop();
     assert_eq!(own_addresses(&bed), "eui64");
@@ -89,7 +89,7 @@ fn state(bed: &Bed) -> String {
 
 // proves: host-guard
 #[test]
-fn next_switch_undoes_early_kill() {
+fn next_switch_restores_address_mode_after_early_kill() {
     let bed = with_ipv6();
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
@@ -109,7 +109,7 @@ fn next_switch_undoes_early_kill() {
 
 // proves: host-guard
 #[test]
-fn kill_after_address_change_is_undone() {
+fn address_mode_is_restored_after_change_of_address() {
     let bed = with_ipv6();
     let switch = start(&bed);
     ip(&bed, "link set p1 address 02:00:00:00:00:77");
@@ -121,7 +121,7 @@ fn kill_after_address_change_is_undone() {
 
 // proves: host-guard
 #[test]
-fn agent_restores_after_killed_switch() {
+fn agent_restores_address_mode_of_killed_switch() {
     let bed = with_ipv6();
     let before = state(&bed);
     let nic = |arguments: &str| {
@@ -139,7 +139,7 @@ fn agent_restores_after_killed_switch() {
     wait_for("the agent's queues", || state(&bed).contains("qdisc htb 786e:").then_some(()));
     kill(Pid::from_raw(agent.id().cast_signed()), Signal::SIGTERM).unwrap();
     assert!(agent.wait().unwrap().success());
-    assert_eq!(state(&bed), before, "an agent has started and stopped");
+    assert_eq!(state(&bed), before, "address mode after an agent's run");
 }
 
 // proves: own-stack
@@ -156,7 +156,7 @@ fn returned_device_gets_no_kernel_address() {
     assert_eq!(own_addresses(&bed), "eui64");
 }
 
-/// Returns the error of `xoff check`, which is that of `xoff run`.
+/// Returns the error of `xoff check`, which must be the same as that of `xoff run`.
 fn refused_by_both(bed: &Bed, config: &Config) -> String {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
@@ -178,7 +178,7 @@ fn refused_by_both(bed: &Bed, config: &Config) -> String {
 
 // proves: check
 #[test]
-fn device_the_machine_needs_is_refused() {
+fn device_that_the_machine_needs_is_refused_as_port() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"");
     let refused = |config: &Config, words: &[&str]| {
@@ -205,7 +205,7 @@ fn device_the_machine_needs_is_refused() {
         refused(&config, &["the machine's default route uses p1", "ip route del default dev p1"]);
         ip(&bed, &format!("{family} route del default via {gateway} dev p1"));
     }
-    // Advertised default routes count only with an address at the port.
+    // A default route learned from a router counts only if the port has an address.
     let advertised = "via fe80::42 dev p1 proto ra";
     ip(&bed, &format!("-6 route add default {advertised}"));
     refused(&config, &["the machine's default route uses p1", "ip route del default dev p1"]);

@@ -1,4 +1,4 @@
-//! The live page in Debian's Chromium without a screen.
+//! The live page of a switch in Debian's Chromium without a screen.
 
 use std::process::Command;
 
@@ -19,7 +19,7 @@ fn get(bed: &Bed, arguments: &[&str]) -> String {
 
 // proves: http, log
 #[test]
-fn browser_gets_page_curl_gets_paths() {
+fn browser_gets_live_page_and_curl_gets_list_of_paths() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let at = "http://127.0.0.1:9464";
@@ -45,7 +45,7 @@ fn browser_gets_page_curl_gets_paths() {
 
 // proves: http
 #[test]
-fn page_shows_pause_chain_by_keyboard() {
+fn live_page_shows_pause_chain_by_keyboard() {
     let bed = bed_beside_others(3).far(1).build();
     let mut lab = Lab::new();
     let ends =

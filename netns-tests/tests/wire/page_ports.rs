@@ -1,4 +1,4 @@
-//! 64 ports, with polling pages and lossless load from before the last is open.
+//! A switch with 64 ports, under polling pages and a lossless load that begins before the last port is open.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,10 +18,10 @@ use crate::{PATIENT, bed};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page_ports.py");
 const PORTS: u8 = 64;
-/// Frames, more than a port's rings hold.
+/// Number of frames, more than the rings of a port hold.
 const TOO_MANY: u32 = 10_000;
 
-/// Stops the process when its first ports are open.
+/// Starts a switch and stops its process as soon as its first ports are open.
 fn half_open(bed: &Bed, config: &Config) -> Switch {
     loop {
         let switch = bed.launch(config);
@@ -33,7 +33,7 @@ fn half_open(bed: &Bed, config: &Config) -> Switch {
     }
 }
 
-/// Polls like a page; each reply must have all ports and no loss. Errors may precede the first reply.
+/// Polls the status as a page does. Each reply must have all ports and no loss; errors may precede the first reply.
 fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let status = switch.get("/status?addresses=0");
@@ -56,7 +56,7 @@ fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
 
 // proves: http
 #[test]
-fn opening_64_ports_loses_nothing() {
+fn switch_with_64_ports_starts_under_load_without_loss() {
     unstalled(|| {
         let bed = bed(2).build();
         let mut lab = Lab::new();
@@ -68,7 +68,7 @@ fn opening_64_ports_loses_nothing() {
             })
             .collect();
         let [.., from, to] = &crowd[..] else { unreachable!() };
-        // With GRO a veth device keeps the order when a sender changes its CPU.
+        // With GRO, a veth device keeps the order of frames when a sender changes its CPU.
         let gro = to.namespace().output(Command::new("ethtool").args(["-K", to.name(), "gro", "on"]));
         assert!(gro.unwrap().status.success());
         let (last, tap) = (from.namespace().run(|| Link::open(from.name())).unwrap(), Tap::on(to));
@@ -124,10 +124,17 @@ fn opening_64_ports_loses_nothing() {
                 tap.numbered(end - 1);
                 let received = tap.numbers();
                 let late: Vec<u32> = received.iter().copied().filter(|&number| number >= running).collect();
-                assert_eq!(late, (running..end).collect::<Vec<u32>>(), "all since the workers run, in order");
-                assert!(received.is_sorted_by(|a, b| a < b), "what came before, too, as far as it came");
+                assert_eq!(
+                    late,
+                    (running..end).collect::<Vec<u32>>(),
+                    "frames sent since the workers run are missing or out of order"
+                );
+                assert!(
+                    received.is_sorted_by(|a, b| a < b),
+                    "frames sent before the workers run are out of order"
+                );
                 let before = received.iter().filter(|&&number| number < early).count();
-                assert_eq!(before, 0, "there was nothing to receive them into, and they are no loss");
+                assert_eq!(before, 0, "frames that no worker could receive count as lost");
             }
         });
         let status = switch.status();

@@ -1,4 +1,5 @@
-//! A panicking worker first sends XON for held classes. No known frame causes a panic: the worker gets an event of an absent port.
+//! A worker that panics first sends XON for classes that it pauses. No known frame causes a panic, so the worker gets an event of an
+//! absent port.
 
 use xoff_config::{Config, Machine};
 use xoff_netns_tests::{frames, wait_for};
@@ -9,7 +10,7 @@ use xoff_wire::units::{Class, PortId};
 use crate::{bed_beside_others, frame};
 
 #[test]
-fn panic_sends_xon_for_held_classes() {
+fn panicking_worker_sends_xon_for_paused_classes() {
     let bed = bed_beside_others(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     let text = bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000").to_string();

@@ -1,4 +1,4 @@
-//! MAC control frames that pause nothing are consumed and counted.
+//! MAC control frames that pause nothing: the switch consumes and counts them.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::{bed_beside_others, frame};
 const ALL_AT_MAXIMUM: [(u8, u16); 8] =
     [(0, 65535), (1, 65535), (2, 65535), (3, 65535), (4, 65535), (5, 65535), (6, 65535), (7, 65535)];
 
-/// Starts a switch where a pause lasts half a minute.
+/// Starts a switch whose pauses would last half a minute.
 fn start(defaults: &str) -> (Bed, Switch) {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config(&format!("speed = \"1M\"\n{defaults}")));
     (bed, switch)
 }
 
-/// Checks that all classes pass, none was paused, and host 1 received no MAC control.
+/// Asserts that frames of all classes pass, no class was paused, and host 1 received no MAC control.
 fn assert_nothing_paused(bed: &Bed, switch: &Switch) {
     let (a, b) = (bed.host(1), bed.host(2));
     (0..8).for_each(|class| a.send(frame(a, b, class, class.into())));
@@ -44,7 +44,7 @@ fn await_malformed(switch: &Switch, malformed: &[(&str, u64)]) {
 
 // proves: pause-timing
 #[test]
-fn empty_class_vector_pauses_nothing() {
+fn pfc_frame_without_enabled_class_pauses_nothing() {
     let (bed, switch) = start("");
     let b = bed.host(2);
     let mut bytes = frames::pfc(b.mac(), &ALL_AT_MAXIMUM);
@@ -56,7 +56,7 @@ fn empty_class_vector_pauses_nothing() {
 }
 
 #[test]
-fn xon_without_pause_changes_nothing() {
+fn received_xon_without_pause_changes_nothing() {
     let (bed, switch) = start("pause = \"asymmetric\"");
     let b = bed.host(2);
     b.send(frames::pfc(b.mac(), &ALL_AT_MAXIMUM.map(|(class, _)| (class, 0))));
@@ -79,7 +79,7 @@ fn pfc_port_ignores_802_3x_storm() {
 
 // proves: pause-modes
 #[test]
-fn malformed_pfc_pauses_nothing() {
+fn malformed_pfc_frame_pauses_nothing() {
     let (bed, switch) = start("");
     let (a, b) = (bed.host(1), bed.host(2));
     let good = frames::pfc(b.mac(), &ALL_AT_MAXIMUM);
@@ -107,7 +107,7 @@ fn malformed_pfc_pauses_nothing() {
 
 // proves: pause-modes
 #[test]
-fn port_with_pause_ignore_ignores_pauses() {
+fn port_without_flow_control_ignores_pauses() {
     let (bed, switch) = start("pause = \"ignore\"");
     let b = bed.host(2);
     b.send(frames::pfc(b.mac(), &ALL_AT_MAXIMUM));
@@ -119,7 +119,7 @@ fn port_with_pause_ignore_ignores_pauses() {
 
 // proves: pause-modes
 #[test]
-fn pfc_for_lossy_classes_is_ignored() {
+fn pfc_for_lossy_class_is_ignored() {
     let (bed, switch) = start("lossless = [3]");
     let b = bed.host(2);
     let lossy: Vec<(u8, u16)> = ALL_AT_MAXIMUM.into_iter().filter(|&(class, _)| class != 3).collect();

@@ -1,5 +1,5 @@
-//! PFC at the receiving port: host 1 sends, host 2 pauses. The paused time is exact by the switch's clock; a frame may be late, never
-//! early.
+//! PFC received by the switch: host 1 sends, host 2 pauses. The paused time is exact by the switch's clock. A frame may leave late, but
+//! never early.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{bed, frame};
 
 const CLASSES: std::ops::Range<u8> = 0..8;
 
-/// A quantum at 10 Mb/s.
+/// Duration of a quantum at 10 Mb/s.
 const QUANTUM: Duration = Duration::from_nanos(51_200);
 
 struct PauseFixture {
@@ -34,7 +34,7 @@ impl PauseFixture {
         self.bed.host(1).send(frame(self.bed.host(1), self.bed.host(2), class, number));
     }
 
-    /// Sends PFC, waits for the pause; returns the time of sending.
+    /// Sends a PFC frame and waits until the switch is paused; returns the time of sending.
     fn pause(&self, classes: &[(u8, u16)]) -> Duration {
         let sent = now();
         self.bed.host(2).send(frames::pfc(self.bed.host(2).mac(), classes));
@@ -52,7 +52,7 @@ impl PauseFixture {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// Returns the paused time. `nanos` of an expired pause rises until the switch ends it.
+    /// Returns how long the class was paused, once the pause has ended. `nanos` of an expired pause rises until the switch ends it.
     fn paused(&self, class: u8) -> Duration {
         wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
         Duration::from_nanos(self.received(class).durations.sum_nanos)
@@ -69,7 +69,7 @@ impl PauseFixture {
 
 // proves: pause-timing
 #[test]
-fn paused_class_stops_until_expiry() {
+fn paused_class_sends_nothing_until_expiry() {
     let it = PauseFixture::new();
     (1..=30).for_each(|number| it.send(3, number));
     let sent = it.pause(&[(3, u16::MAX)]);
@@ -78,10 +78,10 @@ fn paused_class_stops_until_expiry() {
     CLASSES.filter(|&class| class != 3).for_each(|class| it.send(class, 100 + u32::from(class)));
     CLASSES.filter(|&class| class != 3).for_each(|class| _ = it.arrival(100 + u32::from(class)));
     let after = it.switch.class(2, 3);
-    assert!(after.pause_received.now, "seven frames took longer than the pause");
+    assert!(after.pause_received.now, "the test took longer than the pause");
     assert!(
         after.tx_frames <= left + 2,
-        "what leaves after an XOFF was committed: {left} -> {}",
+        "frames left although they were not committed before the XOFF: {left} -> {}",
         after.tx_frames
     );
 
@@ -97,7 +97,7 @@ fn paused_class_stops_until_expiry() {
 
 // proves: pause-timing
 #[test]
-fn time_zero_resumes_at_once() {
+fn pause_time_zero_resumes_class_at_once() {
     let it = PauseFixture::new();
     it.pause(&[(3, u16::MAX)]);
     it.send(3, 1);
@@ -106,14 +106,14 @@ fn time_zero_resumes_at_once() {
     assert_eq!(it.bed.host(2).tap().numbers(), [2]);
     it.bed.host(2).send(frames::pfc(it.bed.host(2).mac(), &[(3, 0)]));
     it.arrival(1);
-    assert!(it.paused(3) < QUANTUM * 65_535, "it expired before the XON");
+    assert!(it.paused(3) < QUANTUM * 65_535, "the pause expired before the XON");
     assert_eq!(it.switch.class(2, 3).pause_received.xon, 1);
     it.finish();
 }
 
 // proves: pause-timing
 #[test]
-fn last_pause_time_wins() {
+fn last_of_several_pause_times_counts() {
     for (first, last) in [(10_000, 2_000), (2_000, 10_000)] {
         let it = PauseFixture::new();
         let pfc = |quanta| frames::pfc(it.bed.host(2).mac(), &[(3, quanta)]);
@@ -127,14 +127,18 @@ fn last_pause_time_wins() {
         let paused = it.paused(3);
         assert!(paused >= QUANTUM * last.into(), "{paused:?}");
         assert!(first < last || paused < QUANTUM * first.into(), "{paused:?}");
-        assert_eq!(it.switch.class(2, 3).pause_received.durations.count, 1, "one pause, prolonged or cut");
+        assert_eq!(
+            it.switch.class(2, 3).pause_received.durations.count,
+            1,
+            "number of pauses after a changed pause time"
+        );
         it.finish();
     }
 }
 
 // proves: pause-timing
 #[test]
-fn classes_expire_independently() {
+fn pauses_of_classes_expire_independently() {
     let it = PauseFixture::new();
     let times: Vec<(u8, u16)> =
         CLASSES.map(|class| (class, 2_000 + 1_000 * u16::from(class * 3 % 8))).collect();
@@ -149,7 +153,7 @@ fn classes_expire_independently() {
 
 // proves: pause-modes
 #[test]
-fn reserved_fields_make_no_difference() {
+fn reserved_fields_of_pfc_frames_make_no_difference() {
     let it = PauseFixture::new();
     let source = it.bed.host(2).mac();
     let mut reserved = frames::pfc(source, &[(0, 4_000)]);
@@ -190,13 +194,16 @@ fn pauses_of_all_lengths_expire_exactly() {
                 it.send(3, number);
                 let took = it.arrival(number).saturating_sub(sent);
                 total += quantum * quanta.into();
-                assert_eq!(it.paused(3), total, "the switch's own clock is exact");
+                assert_eq!(it.paused(3), total, "paused time by the switch's clock");
                 took.saturating_sub(quantum * quanta.into())
             })
             .collect();
         errors.sort_unstable();
         let (p50, p99) = (errors[errors.len() / 2], errors[errors.len() * 99 / 100]);
-        println!("{quanta} quanta, {:?}: late by {p50:?} (p50), {p99:?} (p99)", quantum * quanta.into());
+        println!(
+            "pauses of {quanta} quanta ({:?}) ended late by {p50:?} (median), {p99:?} (99th percentile)",
+            quantum * quanta.into()
+        );
     }
     it.finish();
 }

@@ -1,4 +1,4 @@
-//! Pause frames, byte by byte, by tshark and scapy. Host 2 pauses port 2; frames queue there until the switch pauses host 1.
+//! Pause frames of the switch, byte by byte, by tshark and scapy. Host 2 pauses port 2; frames queue there until the switch pauses host 1.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use xoff_wire::units::MacAddr;
 
 use crate::{bed_beside_others, frame};
 
-/// 65535 quanta at 1 Mb/s.
+/// Duration of a pause of 65535 quanta at 1 Mb/s.
 const PAUSE: Duration = Duration::from_micros(33_553_920);
 
 /// Thresholds; three frames of 1,500 bytes exceed XOFF.
@@ -37,7 +37,7 @@ fn send_three(bed: &Bed, class: u8, first: u32) {
     }
 }
 
-/// Returns the next MAC control frame after `skipped` others.
+/// Waits for MAC control frames, and returns the one after the first `skipped`.
 fn control_frame(bed: &Bed, skipped: usize) -> Vec<u8> {
     let control = |bytes: &[u8]| frames::ether_type(bytes) == frames::MAC_CONTROL;
     bed.host(1).tap().wait(skipped + 1, control).swap_remove(skipped).bytes
@@ -78,10 +78,10 @@ fn assert_is_pfc(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     }
 }
 
-/// Each change of a class repeats the state of all held classes.
+/// Each pause frame also repeats the state of all other paused classes.
 // proves: pause-frames
 #[test]
-fn pfc_frame_has_all_held_classes() {
+fn pfc_frame_names_all_paused_classes() {
     let (bed, switch) = start("");
     send_pfc(&bed, &switch, &[(3, u16::MAX), (4, u16::MAX)]);
     send_three(&bed, 3, 1);
@@ -104,19 +104,19 @@ fn pfc_frame_has_all_held_classes() {
         assert_eq!((class.pause_sent.xoff, class.pause_sent.xon, class.pause_sent.now), (1, 1, false));
     }
     assert_eq!((status.ports[0].pause_frames_sent, status.ports[0].control_starved), (4, 0));
-    assert_eq!(bed.host(1).tap().count(frames::is_pfc), 4, "nothing was left to say at the end");
+    assert_eq!(bed.host(1).tap().count(frames::is_pfc), 4, "number of PFC frames; none is due at the end");
 }
 
 // proves: pause-frames
 #[test]
-fn held_class_is_refreshed_before_expiry() {
+fn pause_is_refreshed_before_its_expiry() {
     let (bed, switch) = start("refresh = \"150ms\"");
     send_pfc(&bed, &switch, &[(3, u16::MAX)]);
     send_three(&bed, 3, 1);
     let refreshes = bed.host(1).tap().wait(5, frames::is_pfc);
     for (earlier, later) in refreshes.iter().zip(&refreshes[1..]) {
         assert_eq!(later.bytes, frames::pfc(bed.port(1).mac(), &[(3, 65535)]));
-        assert!(later.at - earlier.at < PAUSE, "it ran out in between");
+        assert!(later.at - earlier.at < PAUSE, "the pause expired before its refresh");
     }
     send_pfc(&bed, &switch, &[(3, 0)]);
     bed.host(1).tap().wait(1, |bytes| frames::pfc_time(bytes, 3) == Some(0));
@@ -128,7 +128,7 @@ fn held_class_is_refreshed_before_expiry() {
 
 // proves: pause-modes
 #[test]
-fn port_802_3x_pauses_all_classes() {
+fn port_with_802_3x_pauses_all_classes_of_its_peer() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1M\"").port(1, "pause = \"802.3x\"").more("[class.3]\nxoff = 4000");
     let switch = bed.start(&config);

@@ -1,5 +1,3 @@
-//! Pings over IPv4 and IPv6.
-
 use crate::bed_beside_others;
 
 // proves: bridging
@@ -16,7 +14,7 @@ fn hosts_ping_over_ipv4_and_ipv6() {
 }
 
 #[test]
-fn largest_and_fragmented_pings_pass() {
+fn largest_pings_and_fragmented_ones_pass() {
     let bed = bed_beside_others(2).ipv6().build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));

@@ -1,4 +1,4 @@
-//! CaPFC, policy changes under load, shadows, and causes over two switches.
+//! CaPFC, policy changes under load, shadow policies, and causes of pauses over two switches.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use xoff_switch::causes::Causes;
 
 use crate::{BINARY, PATIENT, bed};
 
-/// Single worker, which CaPFC needs.
+/// Setting for a single worker, which CaPFC needs.
 const ONE_WORKER: &str = "workers = 1";
 const FAR: &str = "[class.3]\nxoff = \"4MB\"\nxon = \"3MB\"";
 
@@ -17,7 +17,7 @@ fn xoff(bed: &xoff_netns_tests::Bed, args: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8(text).unwrap())
 }
 
-/// PFC would pause only above 4 MB at ingress; CaPFC pauses for 25 KB at egress.
+/// PFC would pause only above 4 MB at ingress. CaPFC pauses already for 25 KB at egress.
 // proves: capfc
 #[test]
 fn capfc_pauses_culprits_of_congested_queue() {
@@ -38,20 +38,24 @@ fn capfc_pauses_culprits_of_congested_queue() {
             let status = bed.finish(switch);
             let class = |port: usize| &status.ports[port].classes[3];
             let blamed = class(0).causes["egress"].own + class(1).causes["egress"].own;
-            assert!(blamed > 0, "nobody was blamed");
-            assert_eq!(class(2).pause_sent.xoff, 0, "a sender to another port is not paused");
+            assert!(blamed > 0, "no port was blamed");
+            assert_eq!(class(2).pause_sent.xoff, 0, "a sender to another port was paused");
             assert_eq!((class(0).pause_sent.now, class(1).pause_sent.now), (false, false));
-            let cause = class(0).cause.as_ref().or(class(1).cause.as_ref()).expect("a sender was held");
+            let cause = class(0).cause.as_ref().or(class(1).cause.as_ref()).expect("no sender was paused");
             assert_eq!((cause.trigger.as_str(), cause.culprit.as_deref()), ("egress", Some("p4")));
             let shadow = &class(0).shadows[0];
-            assert_eq!((shadow.policy.as_str(), shadow.xoff), ("pfc", 0), "PFC would not have paused");
+            assert_eq!(
+                (shadow.policy.as_str(), shadow.xoff),
+                ("pfc", 0),
+                "the shadow policy PFC counted pauses"
+            );
         });
     }
 }
 
 // proves: policy-swap
 #[test]
-fn policy_swap_under_load_loses_nothing() {
+fn change_of_policy_under_load_loses_nothing() {
     unstalled(|| {
         let bed = bed(3).build();
         let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT).switch("workers = 1"));
@@ -69,14 +73,17 @@ fn policy_swap_under_load_loses_nothing() {
         assert_eq!(status.policies[3], "pfc", "the tenth");
         assert!(status.policies.iter().enumerate().all(|(class, name)| class == 3 || name == "pfc"));
         let class = &status.ports[0].classes[3];
-        assert!(class.causes["egress"].own > 0 && class.causes["ingress"].own > 0, "both kinds acted");
+        assert!(
+            class.causes["egress"].own > 0 && class.causes["ingress"].own > 0,
+            "one of both policies sent no pause"
+        );
         assert!(!class.pause_sent.now);
     });
 }
 
 // proves: policy-swap
 #[test]
-fn unsuitable_policy_is_refused() {
+fn policy_that_does_not_fit_the_switch_is_refused() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"").switch("workers = 2"));
     let (done, text) = xoff(&bed, &["policy", "capfc"]);
@@ -89,7 +96,7 @@ fn unsuitable_policy_is_refused() {
 
 // proves: causes
 #[test]
-fn causes_show_whole_pause_chain() {
+fn status_causes_shows_whole_chain_of_pauses() {
     let bed = bed(3).far(1).build();
     let near = bed.start(&bed.config("speed = \"100M\"").switch("name = \"near\""));
     let far = bed.start_far(&bed.far_config("speed = \"100M\"").switch("name = \"far\""));
@@ -113,11 +120,14 @@ fn causes_show_whole_pause_chain() {
     ];
     let mut rest = chain.as_str();
     for step in order {
-        rest = rest.split_once(step).unwrap_or_else(|| panic!("no {step:?} in its place in\n{chain}")).1;
+        rest = rest
+            .split_once(step)
+            .unwrap_or_else(|| panic!("the step {step:?} is missing or misplaced in the chain\n{chain}"))
+            .1;
     }
     let (_, alone) = xoff(&bed, &["status", "causes"]);
     let unknown = format!("paused by: station {}", far.port(2).mac);
-    assert!(alone.contains(&unknown), "a switch that was not asked is a station:\n{alone}");
+    assert!(alone.contains(&unknown), "a switch that was not queried is not shown as a station:\n{alone}");
     let (_, dot) = xoff(&bed, &["status", "causes", "--dot"]);
     assert!(dot.starts_with("digraph {"), "{dot}");
     stop(0);

@@ -1,4 +1,4 @@
-//! Station limit, isolation, and losses of a port's device.
+//! Limit of learned addresses, isolation of ports, and losses of a port's device.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,7 +11,7 @@ use crate::{bed_beside_others, frame};
 
 // proves: bridging
 #[test]
-fn stations_beyond_limit_are_not_learned() {
+fn addresses_beyond_limit_of_port_are_not_learned() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "learn_limit = 3"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -29,10 +29,10 @@ fn stations_beyond_limit_are_not_learned() {
 
 // proves: verdict
 #[test]
-fn device_drop_fails_the_verdict() {
+fn drop_by_a_device_makes_verdict_not_kept() {
     let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
-    // The device drops frames above its peer's MTU.
+    // The device drops frames above its peer's MTU, which is lowered here.
     bed.host(1).run("ip", &["link", "set", "eth0", "mtu", "1000"]);
     let frame = Frame::new(bed.port(1).mac(), bed.host(1).mac()).build_len(1400);
     let once = Timing { every: Nanos::ZERO, count: Some(1), duration: None };
@@ -52,7 +52,7 @@ fn device_drop_fails_the_verdict() {
 
 // proves: bridging
 #[test]
-fn isolated_ports_reach_only_others() {
+fn isolated_ports_do_not_reach_each_other() {
     let bed = bed_beside_others(4).build();
     let config = bed.config("speed = \"1G\"").port(2, "isolated = true").port(3, "isolated = true");
     let switch = bed.start(&config);

@@ -1,4 +1,4 @@
-//! Privileges of each thread: sufficient, and no more.
+//! Privileges of the switch's threads: sufficient for each, and no more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,13 +8,13 @@ use xoff_netns_tests::{Bed, Switch, wait_for};
 
 use crate::bed_beside_others;
 
-/// CAP_NET_ADMIN (12).
+/// Capability mask of CAP_NET_ADMIN (12).
 const OWNER: &str = "0000000000001000";
-/// CAP_NET_ADMIN (12), CAP_NET_RAW (13), CAP_IPC_LOCK (14) and CAP_BPF (39).
+/// Capability mask of CAP_NET_ADMIN (12), CAP_NET_RAW (13), CAP_IPC_LOCK (14) and CAP_BPF (39).
 const OPENER: &str = "0000008000007000";
 const NONE: &str = "0000000000000000";
 
-/// Values of a thread in /proc.
+/// Privileges of a thread, read from /proc.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Privileges {
     uid: String,
@@ -26,7 +26,7 @@ struct Privileges {
     seccomp: String,
 }
 
-/// Returns the privileges by thread; main and signal thread have the program's name.
+/// Returns the privileges of each thread by name. The main and the signal thread have the program's name.
 fn privileges(switch: &Switch) -> BTreeMap<String, Privileges> {
     let process = format!("/proc/{}", switch.pid());
     let program = fs::read_to_string(format!("{process}/comm")).unwrap();
@@ -79,10 +79,10 @@ fn ping(bed: &Bed) {
 
 fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     let before = devices(bed);
-    // Binding the HTTP port needs a privilege; serving does not.
+    // Binding the HTTP port needs a privilege, serving on it does not.
     bed.namespace().sysctl("ipv4/ip_unprivileged_port_start", "10000").unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmode = \"generic\"").switch(switch_lines));
-    assert_ne!(devices(bed), before, "the XDP program is there");
+    assert_ne!(devices(bed), before, "the XDP program is missing");
     assert_eq!(privileges(&switch), expected(uid));
     ping(bed);
     let mut off = Command::new("ip");
@@ -93,18 +93,18 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
     for answer in ["/metrics", "/status", "/addresses", "/healthz", "/policy"] {
         switch.get(answer).unwrap();
     }
-    // Process metrics need files, drops of the XDP program a map.
+    // The process metrics read files, and the XDP program's drops are read from a BPF map.
     let metrics = switch.metrics();
     for name in ["process_start_time_seconds", "process_open_fds", "process_cpu_seconds_total"] {
         assert!(metrics.lines().any(|line| line.starts_with(name)), "no {name} in {metrics}");
     }
     let statistics = switch.port(1).xdp_statistics;
-    assert!(statistics.is_some(), "the statistics of its sockets and program can be read");
+    assert!(statistics.is_some(), "statistics of sockets or XDP program cannot be read");
     let exit = switch.stop();
     assert_eq!(
         exit.status.code(),
         Some(3),
-        "while the program was off, frames went past it: {}",
+        "frames that bypassed the detached XDP program are not counted: {}",
         exit.stderr
     );
     assert_eq!(devices(bed), before);
@@ -112,7 +112,7 @@ fn assert_works(bed: &Bed, switch_lines: &str, uid: &str) {
 
 // proves: privileges
 #[test]
-fn threads_keep_only_needed_privileges() {
+fn each_thread_keeps_only_privileges_that_it_needs() {
     assert_works(&bed_beside_others(2).build(), "", "0");
 }
 
@@ -124,7 +124,7 @@ fn switch_runs_as_configured_user() {
 
 // proves: privileges
 #[test]
-fn unknown_user_is_refused() {
+fn configuration_with_unknown_user_is_refused() {
     let bed = bed_beside_others(2).build();
     let exit = bed.launch(&bed.config("speed = \"1G\"").switch("user = \"no.such.user\"")).wait();
     assert_eq!(exit.status.code(), Some(2));

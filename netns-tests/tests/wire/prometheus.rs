@@ -1,4 +1,4 @@
-//! Metrics and dashboard of two switches with identical port names.
+//! Metrics and dashboard of two switches whose ports have the same names.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards/xoff
 const NEAR: [u8; 4] = [10, 99, 0, 1];
 const FAR: [u8; 4] = [10, 99, 0, 2];
 
-/// Enables all features with a dashboard panel.
+/// Enables all features that a dashboard panel shows.
 fn everything(config: Config, name: &str) -> Config {
     let switch = format!(
         "name = \"{name}\"\nhttp = \"0.0.0.0:9464\"\nshadow = [\"capfc-stop-max\", \"ofc\", \"gfc\"]"
@@ -23,7 +23,7 @@ fn everything(config: Config, name: &str) -> Config {
 
 // proves: monitoring
 #[test]
-fn dashboard_queries_have_data() {
+fn all_dashboard_queries_return_data() {
     let bed = bed(3).far(1).build();
     let mut lab = Lab::new();
     let ends =

@@ -8,7 +8,7 @@ use xoff_wire::{CnTag, Header, Tci};
 
 use crate::{PATIENT, bed, frame};
 
-/// Set point far below XOFF; samples about every ten frames.
+/// Settings with a set point far below XOFF, and a sample about every ten frames.
 const POINTS: &str = "set_point = \"30KB\"\nsample_every = \"40KB\"\nframes_per_cnm = 20\n";
 const XOFF: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"300KB\"";
 const FRAMES: u64 = 12_000;
@@ -17,14 +17,14 @@ fn is_cnm(bytes: &[u8]) -> bool {
     Header::parse(bytes).is_ok_and(|header| Cnm::is_cnm(&header))
 }
 
-/// Returns the CNMs, and the lowest rate in Mb/s.
+/// Returns the number of CNMs that a stream received, and its lowest rate in Mb/s.
 fn limiter(sent: &SentStream) -> (u64, f64) {
-    let qcn = sent.qcn.as_ref().expect("a stream with a rate limiter");
+    let qcn = sent.qcn.as_ref().expect("the stream has no rate limiter");
     let least = qcn.rates.iter().map(|sample| sample.mbps).fold(f64::MAX, f64::min);
     (qcn.cnms, least)
 }
 
-/// Offers twice the line rate from two rate-limited senders.
+/// Two senders with rate limiters offer twice the line rate.
 fn fan_in(points: &str) {
     let bed = bed(3).build();
     let config =
@@ -46,26 +46,25 @@ fn fan_in(points: &str) {
     assert!(points.iter().any(|point| point.feedback_mean.is_some_and(|mean| (1.0..=63.0).contains(&mean))));
     for host in [a, b] {
         let (cnms, least) = limiter(&reports.of(host).sent[0]);
-        assert!(cnms > 3 && least < 150.0, "{cnms} CNMs, {least} Mb/s at least");
+        assert!(cnms > 3 && least < 150.0, "{cnms} CNMs lowered the rate to {least} Mb/s");
     }
 }
 
 // proves: qcn
 #[test]
-fn ingress_points_slow_senders_without_loss() {
+fn congestion_points_at_ingress_slow_senders_without_loss() {
     unstalled(|| fan_in("ingress = [3]\nculprit = \"occupancy-random\"\n"));
 }
 
 // proves: qcn
 #[test]
-fn egress_points_slow_senders_without_loss() {
+fn congestion_points_at_egress_slow_senders_without_loss() {
     unstalled(|| fan_in("egress = [3]\n"));
 }
 
-/// The third frame of the queue is sampled.
 // proves: qcn
 #[test]
-fn cnm_describes_the_sampled_frame() {
+fn cnm_quotes_the_sampled_frame() {
     for (place, point) in [("ingress", 1), ("egress", 2)] {
         let bed = bed(2).build();
         let qcn = "set_point = 1000\nsample_every = 4000\njitter = 0\nframes_per_cnm = 1\n";
@@ -98,7 +97,7 @@ fn cnm_describes_the_sampled_frame() {
         let with_cn_tag =
             |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.cn_tag == Some(CnTag(0x1234)));
         b.tap().wait(3, with_cn_tag);
-        // Kernels drop tagged frames without a protocol: `finish` would fail.
+        // The hosts' kernels drop tagged frames of unknown protocols, so `finish` would fail. Only the verdict is checked.
         assert!(switch.status().verdict.lossless);
         assert!(switch.stop().status.success());
     }
@@ -134,7 +133,7 @@ fn assert_tshark_reads(bytes: &[u8], cnm: &Cnm, header: &Header) {
 
 // proves: capture
 #[test]
-fn dissector_flags_malformed_cnms_and_lists() {
+fn wireshark_dissector_flags_malformed_cnms_and_lists() {
     let head = |rest: &[u8]| [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], rest].concat();
     let mut cnm = head(&[0x22, 0xe7, 0x10, 9]);
     cnm.resize(60, 0);
@@ -173,8 +172,8 @@ fn dissector_flags_malformed_cnms_and_lists() {
     };
     assert!(info(&with(41, 1)).ends_with("OFC: pause 1 flow of class 3"));
     let cut = list[..list.len() - 1].to_vec();
-    // Malformed for the switch too: cut off; a pause outside of the vector; a second class in it; no flow; flows that resume beside a
-    // pause.
+    // These lists are malformed for the switch, too: cut off; a pause outside of the vector; a second class in the vector; no flow; flows
+    // that resume beside a pause.
     for malformed in [cut, with(17, 0), with(17, 0x18), with(41, 0), with(38, 2)] {
         assert_eq!(decode::tshark_with_ours(&malformed, &["xoff_ofc.malformed"]), ["1"]);
         assert!(info(&malformed).contains("OFC, malformed: the list "), "{}", info(&malformed));

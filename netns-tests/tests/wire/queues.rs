@@ -13,7 +13,7 @@ use crate::{BINARY, bed, frame};
 const FLOWS: u16 = 64;
 const DATAGRAMS: u16 = 20;
 
-/// Sends from many ports, so that the kernel uses all its queues; returns (source port, number).
+/// Sends from many UDP ports, so that the kernel uses all queues of the device. Returns (source port, number) of each frame.
 fn many_flows(from: &Host, to: &Host) -> Vec<(u16, u16)> {
     let (source, destination) = (from.ipv4(), to.ipv4());
     let receiver = to.namespace().run(|| UdpSocket::bind((destination, 5_000))).unwrap();
@@ -68,10 +68,14 @@ fn device_queues_form_one_port() {
 
 // proves: verdict
 #[test]
-fn frames_without_socket_count_as_lost() {
+fn frames_of_queue_without_socket_count_as_lost() {
     let bed = bed(2).queues(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(1, "queues = [1]"));
-    assert_eq!([1, 2].map(|port| switch.port(port).queues), [1, 2], "those with a socket");
+    assert_eq!(
+        [1, 2].map(|port| switch.port(port).queues),
+        [1, 2],
+        "number of queues with a socket at each port"
+    );
     let a = bed.host(1);
     let source = a.ipv4();
     let sockets: Vec<UdpSocket> =
@@ -86,7 +90,11 @@ fn frames_without_socket_count_as_lost() {
     });
     assert!(lost > 0 && passed > 0, "{lost} lost, {passed} passed");
     let verdict = switch.status().verdict;
-    assert_eq!((verdict.unseen_lossy, verdict.unseen_lost), (lost, 0), "only class 0 was there");
+    assert_eq!(
+        (verdict.unseen_lossy, verdict.unseen_lost),
+        (lost, 0),
+        "lost frames count in a class other than 0"
+    );
     let exit = switch.stop();
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
@@ -112,10 +120,10 @@ fn await_queues(switch: &Switch, times: u64, queues: u32) {
 
 const CHANGED: &str = "p1: the number of receive queues of its device changed";
 
-/// Frames of the second queue count as lost, and do not reach the machine's stack.
+/// Frames of the second queue have no socket at first: they count as lost, and do not reach the machine's stack.
 // proves: devices
 #[test]
-fn port_follows_its_device_queues() {
+fn port_follows_number_of_queues_of_its_device() {
     let bed = bed(2).queues(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     a.run("ethtool", &["-L", "eth0", "tx", "1"]);
@@ -148,10 +156,10 @@ fn port_follows_its_device_queues() {
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
 }
 
-/// Frames may have used the other queue between two checks.
+/// Frames may have used the other queue between two checks of the number of queues.
 // proves: devices
 #[test]
-fn brief_queue_change_leaves_a_gap() {
+fn brief_change_of_queues_leaves_gap_in_proof() {
     let bed = bed(2).queues(3).build();
     bed.host(1).run("ethtool", &["-L", "eth0", "tx", "1"]);
     ethtool(&bed, "-L p1 rx 2");
@@ -166,10 +174,10 @@ fn brief_queue_change_leaves_a_gap() {
     assert!(exit.stderr.contains(CHANGED), "{}", exit.stderr);
 }
 
-/// The pause outlasts the drain time of a removed port.
+/// The pause lasts longer than a removed port may take to drain.
 // proves: devices
 #[test]
-fn queued_frames_survive_queue_change() {
+fn queued_frames_survive_change_of_device_queues() {
     let bed = bed(2).queues(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     [a, b].iter().for_each(|host| _ = host.run("ethtool", &["-L", "eth0", "tx", "1"]));
@@ -192,13 +200,13 @@ fn queued_frames_survive_queue_change() {
     b.tap().numbered(10);
     assert_eq!(b.tap().numbers(), (1..=10).collect::<Vec<_>>());
     let exit = switch.stop();
-    assert_eq!(exit.status.code(), Some(3), "not proved, and nothing lost: {}", exit.stderr);
+    assert_eq!(exit.status.code(), Some(3), "exit code is not 3 (not proved): {}", exit.stderr);
 }
 
-/// The reopened port has memory of its own.
+/// The reopened port has packet memory of its own.
 // proves: devices
 #[test]
-fn added_queues_are_followed() {
+fn port_reopens_to_use_added_queues() {
     let bed = bed(2).queues(2).build();
     ethtool(&bed, "-L p1 rx 1");
     let switch = bed.start(&bed.config("speed = \"1G\""));
@@ -208,13 +216,17 @@ fn added_queues_are_followed() {
     assert_eq!(flows.len(), usize::from(FLOWS * DATAGRAMS));
     assert_eq!(switch.health().0, 200);
     let exit = switch.stop();
-    assert!([Some(1), Some(3)].contains(&exit.status.code()), "a gap in the proof: {}", exit.stderr);
+    assert!(
+        [Some(1), Some(3)].contains(&exit.status.code()),
+        "exit code is neither 1 (not kept) nor 3 (not proved): {}",
+        exit.stderr
+    );
 }
 
-/// The MTU is too small: frames of the new queue bypass the switch.
+/// The MTU is too small for the switch to reopen the port, so frames of the new queue bypass the switch.
 // proves: devices
 #[test]
-fn unfollowed_queues_leave_verdict_unproved() {
+fn queues_that_switch_cannot_use_leave_verdict_unproved() {
     let bed = bed(2).queues(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     a.run("ethtool", &["-L", "eth0", "tx", "1"]);
@@ -250,7 +262,11 @@ fn unfollowed_queues_leave_verdict_unproved() {
     set_mtu(&bed, 1_500);
     await_queues(&switch, 1, 1);
     assert_eq!(switch.health().0, 200);
-    assert_ne!(switch.status().verdict.promise, Promise::Kept, "what went by is lost");
+    assert_ne!(
+        switch.status().verdict.promise,
+        Promise::Kept,
+        "frames that bypassed the switch count as lost"
+    );
     let exit = switch.stop();
     assert!([Some(1), Some(3)].contains(&exit.status.code()), "{}", exit.stderr);
 }

@@ -11,7 +11,7 @@ use xoff_recording::{Ending, Outcome, replay};
 use crate::reload::reload;
 use crate::{bed_beside_others, frame};
 
-/// Thresholds; three frames of 1,500 bytes exceed XOFF.
+/// Settings of class 3; three frames of 1,500 bytes exceed XOFF.
 const CLASS: &str = "[class.3]\nxoff = 4000\nxon = 2000\n";
 
 fn recorded(bed: &Bed, config: &Config, into: &TempDir) -> (Switch, PathBuf) {
@@ -32,7 +32,7 @@ fn tshark(file: &Path, fields: &[&str]) -> Vec<String> {
 
 // proves: recording
 #[test]
-fn recorded_pfc_run_replays_identically() {
+fn recording_of_pfc_run_replays_identically() {
     let (bed, directory) = (bed_beside_others(3).build(), TempDir::new().unwrap());
     let config = bed.config("speed = \"1M\"\n").more(CLASS);
     let (switch, file) = recorded(&bed, &config, &directory);
@@ -68,7 +68,9 @@ fn recorded_pfc_run_replays_identically() {
     assert_eq!(replayed.ended, Ending::Stopped);
     let lines =
         tshark(&file, &["frame.interface_name", "frame.packet_flags_direction", "eth.dst", "frame.len"]);
-    let Outcome::Identical { frames, .. } = replayed.outcome else { unreachable!("it is identical") };
+    let Outcome::Identical { frames, .. } = replayed.outcome else {
+        unreachable!("the replay differs from the recording")
+    };
     assert_eq!(lines.len() as u64, frames);
     let count = |port: &str, direction: &str, what: &str| {
         let of = |line: &&String| {
@@ -87,7 +89,7 @@ fn recorded_pfc_run_replays_identically() {
 
 // proves: recording
 #[test]
-fn reload_ends_the_recording() {
+fn reload_ends_a_recording() {
     let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());
     let config = bed.config("speed = \"1M\"\n").more(CLASS);
     let (switch, file) = recorded(&bed, &config, &directory);
@@ -115,7 +117,7 @@ fn reload_ends_the_recording() {
 
 // proves: recording
 #[test]
-fn switch_with_workers_is_not_recorded() {
+fn recording_of_switch_with_two_workers_is_refused() {
     let (bed, directory) = (bed_beside_others(2).build(), TempDir::new().unwrap());
     let config = bed.config("speed = \"1M\"\n").switch("workers = 2");
     let (switch, _) = recorded(&bed, &config, &directory);

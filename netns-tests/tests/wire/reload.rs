@@ -46,8 +46,11 @@ fn reload_under_load_loses_nothing() {
             traffic.finish().assert_lossless(&[3]);
             let status = bed.finish(switch);
             let class = &status.ports[0].classes[3];
-            assert!(class.pause_sent.xoff > 0 && !class.pause_sent.now, "the sender was held, then resumed");
-            assert_eq!(class.ingress.xoff_bytes, 100_000, "what holds is shown");
+            assert!(
+                class.pause_sent.xoff > 0 && !class.pause_sent.now,
+                "the sender was not paused and resumed"
+            );
+            assert_eq!(class.ingress.xoff_bytes, 100_000, "the status shows settings that do not apply");
         });
     }
 }
@@ -60,7 +63,7 @@ fn visible_state(switch: &Switch) -> String {
 
 // proves: reload
 #[test]
-fn refused_reload_names_all_reasons() {
+fn refused_reload_names_all_reasons_for_a_restart() {
     let bed = bed(2).build();
     let thresholds = lossless("100KB", "60KB");
     let switch = bed.start(&config(&bed).more(&thresholds));
@@ -88,7 +91,7 @@ fn refused_reload_names_all_reasons() {
     assert!(!done && text.contains("switch.toml is not valid:") && text.contains("`xof`"), "{text}");
     assert!(text.contains("line "), "{text}");
     assert_eq!(visible_state(&switch), before);
-    // More memory than reserved.
+    // This configuration needs more memory than the switch has reserved.
     switch.write(&config(&bed).more(&lossless("300MB", "50KB")));
     let (done, text) = reload(&bed, &[]);
     assert!(!done && text.contains("buffer memory of worker 0"), "{text}");
@@ -111,7 +114,7 @@ fn refused_reload_names_all_reasons() {
 
 // proves: reload
 #[test]
-fn sighup_reloads_where_configured() {
+fn sighup_reloads_if_configured() {
     let bed = bed(3).build();
     let reloads = |more: &str| config(&bed).switch("sighup = \"reload\"").more(more);
     let switch = bed.start(&reloads(&lossless("100KB", "60KB")));
@@ -133,10 +136,12 @@ fn sighup_reloads_where_configured() {
     wait_for("the reload", || {
         switch.stderr().contains("the configuration was read again, and holds").then_some(())
     });
-    wait_for("what holds", || (switch.class(1, 3).ingress.xoff_bytes == 90_000).then_some(()));
+    wait_for("the new threshold to apply", || {
+        (switch.class(1, 3).ingress.xoff_bytes == 90_000).then_some(())
+    });
     let status = switch.status();
     assert_eq!((status.policies[3].as_str(), status.policies[4].as_str()), ("capfc-stop-max", "pfc"));
-    assert_eq!(status.fdb_total, 2, "one that has spoken, and a static one");
+    assert_eq!(status.fdb_total, 2, "number of learned and static addresses");
     a.send(frame(a, b, 3, 1));
     b.tap().numbered(1);
     bed.finish(switch);

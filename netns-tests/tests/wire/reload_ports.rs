@@ -10,12 +10,12 @@ use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unsta
 use crate::reload::reload;
 use crate::{BINARY, PATIENT, bed, frame};
 
-/// Configures the first `ports` ports, with room for one more.
+/// Returns a configuration of the first `ports` ports, with room for one more.
 fn config(ports: u8) -> Config {
     at("100M", ports)
 }
 
-/// Configures lines where a pause lasts more than three seconds.
+/// Returns a configuration with lines so slow that a pause lasts more than three seconds.
 fn slow(ports: u8) -> Config {
     at("10M", ports)
 }
@@ -45,7 +45,7 @@ fn free_memory(switch: &Switch) -> Vec<(u64, u64)> {
 
 // proves: reload
 #[test]
-fn adding_and_removing_ports_is_lossless() {
+fn adding_and_removing_ports_under_load_is_lossless() {
     for workers in ["workers = 1", "workers = 2"] {
         unstalled(|| {
             let bed = bed(5).build();
@@ -66,7 +66,7 @@ fn adding_and_removing_ports_is_lossless() {
                 ping(late, other);
                 assert_eq!(switch.health().0, 200);
                 assert_reloaded(&bed, &switch, &config(4), "port \"p5\": p5 -> none");
-                assert_eq!(device(&bed, "p5"), found, "as it was found");
+                assert_eq!(device(&bed, "p5"), found, "the removed port's device is not restored");
                 let status = switch.status();
                 assert!(status.ports.iter().map(|port| &port.name).eq(["p1", "p2", "p3", "p4"]));
                 assert!(!switch.metrics().contains("port=\"p5\""));
@@ -78,13 +78,13 @@ fn adding_and_removing_ports_is_lossless() {
     }
 }
 
-/// Frames, more than a port's rings hold.
+/// Number of frames, more than the rings of a port hold.
 const TOO_MANY: u32 = 10_000;
 
-/// The rings overflow while the port is opened.
+/// While the port is opened, its rings overflow.
 // proves: reload
 #[test]
-fn frames_before_adoption_are_no_loss() {
+fn frames_before_a_port_is_added_count_as_no_loss() {
     unstalled(|| {
         let bed = bed(8).build();
         let (to, late) = (bed.host(1), bed.host(3));
@@ -132,7 +132,7 @@ fn frames_before_adoption_are_no_loss() {
         to.tap().numbered(end - 1);
         assert_eq!(to.tap().numbers(), (early..end).collect::<Vec<u32>>());
         let port = switch.port(3);
-        assert_eq!(port.classes[3].rx_frames, 100, "nothing that came before");
+        assert_eq!(port.classes[3].rx_frames, 100, "frames from before the port was added count as lost");
         assert_eq!((port.xdp_statistics.unwrap().lost(), port.device_drops.unwrap().lost()), (0, 0));
         let status = switch.status();
         let verdict = &status.verdict;
@@ -144,7 +144,7 @@ fn frames_before_adoption_are_no_loss() {
 
 // proves: reload
 #[test]
-fn frames_during_removal_are_no_loss() {
+fn frames_while_a_port_is_removed_count_as_no_loss() {
     let bed = bed(3).build();
     let switch = bed.start(&config(2));
     let (a, leaving) = (bed.host(1), bed.host(3));
@@ -162,7 +162,7 @@ fn frames_during_removal_are_no_loss() {
 
 // proves: reload
 #[test]
-fn removed_port_sends_xon_and_drains() {
+fn removed_port_sends_xon_and_drains_its_queues() {
     let bed = bed(4).build();
     let small = |ports| slow(ports).more("[class.3]\nxoff = 2000");
     let switch = bed.start(&small(4));
@@ -184,7 +184,7 @@ fn removed_port_sends_xon_and_drains() {
     switch.write(&small(3));
     let mut reload = Command::new(BINARY);
     reload.arg("reload");
-    // The peer sends XON after it has received XON.
+    // The peer sends its XON only after it has received the switch's.
     let is_let_go = |bytes: &[u8]| frames::pfc_time(bytes, 3) == Some(0);
     let mut lets_go = true;
     bed.watched_by(reload, |_| {
@@ -199,10 +199,9 @@ fn removed_port_sends_xon_and_drains() {
     bed.finish(switch);
 }
 
-/// Queued frames are dropped and counted.
 // proves: reload
 #[test]
-fn paused_port_is_removed_without_delay() {
+fn paused_port_is_removed_at_once_with_counted_drops() {
     let bed = bed(3).build();
     let switch = bed.start(&slow(3));
     let (a, b, leaving) = (bed.host(1), bed.host(2), bed.host(3));
@@ -228,7 +227,7 @@ fn paused_port_is_removed_without_delay() {
 
 // proves: reload
 #[test]
-fn refused_port_leaves_switch_unchanged() {
+fn refused_change_of_ports_leaves_switch_unchanged() {
     let bed = bed(3).build();
     let with = |ports, xoff: u32| config(ports).more(&format!("[class.3]\nxoff = {xoff}"));
     let switch = bed.start(&with(2, 100_000));

@@ -1,4 +1,4 @@
-//! Switches that end and start again, normally or killed.
+//! Switches that end, normally or killed, and start again.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn programs(bed: &Bed) -> usize {
     String::from_utf8(output.stdout).unwrap().matches("prog/xdp").count()
 }
 
-/// Starts a switch that host 2 pauses and that pauses host 1.
+/// Starts a switch that is paused by host 2 and pauses host 1.
 fn start_with_held_sender(bed: &Bed) -> Switch {
     let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = [3, 4]").more(SMALL));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -29,7 +29,7 @@ fn start_with_held_sender(bed: &Bed) -> Switch {
 }
 
 #[test]
-fn stop_sends_xon_for_held_classes() {
+fn stopped_switch_sends_xon_for_classes_that_it_paused() {
     let bed = bed(2).build();
     let switch = start_with_held_sender(&bed);
     let a = bed.host(1);
@@ -44,7 +44,7 @@ fn stop_sends_xon_for_held_classes() {
 }
 
 #[test]
-fn stop_without_held_class_sends_nothing() {
+fn stopped_switch_sends_nothing_without_paused_peers() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -57,7 +57,7 @@ fn stop_without_held_class_sends_nothing() {
 }
 
 #[test]
-fn restart_forgets_received_pauses() {
+fn restarted_switch_forgets_received_pauses() {
     let bed = bed(2).build();
     start_with_held_sender(&bed).stop();
     let (a, b) = (bed.host(1), bed.host(2));
@@ -70,7 +70,7 @@ fn restart_forgets_received_pauses() {
     bed.finish(switch);
 }
 
-/// Kills a switch; its XONs and queued frames are lost.
+/// Kills a switch that pauses host 1. The XON and the queued frames are lost.
 fn kill_while_sender_is_held(mode: &str) {
     let bed = bed(2).build();
     let config = bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).switch(PATIENT);
@@ -99,11 +99,11 @@ fn kill_while_sender_is_held(mode: &str) {
 }
 
 #[test]
-fn peers_resume_after_switch_is_killed() {
+fn peers_of_killed_switch_resume_when_pauses_expire() {
     kill_while_sender_is_held("native");
 }
 
 #[test]
-fn leftover_xdp_program_is_replaced() {
+fn switch_replaces_xdp_program_of_a_killed_one() {
     kill_while_sender_is_held("generic");
 }

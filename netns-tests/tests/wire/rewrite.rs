@@ -1,5 +1,3 @@
-//! PCP and DSCP rewriting at egress.
-
 use pnet_packet::ipv4::{self, Ipv4Packet};
 use xoff_netns_tests::{decode, frames};
 
@@ -12,7 +10,7 @@ const MAPS: &str = "
 
 // proves: classification
 #[test]
-fn rewritten_pcp_and_dscp_follow_class() {
+fn rewritten_pcp_and_dscp_follow_class_of_frame() {
     let bed = bed_beside_others(3).build();
     let tagged = format!("{MAPS}\nuntagged = []\ntagged = [1]\npvid = \"none\"");
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, MAPS).port(3, &tagged));
@@ -32,14 +30,14 @@ fn rewritten_pcp_and_dscp_follow_class() {
         arrives(b, a.to(b).tag(new_pcp, 0).ipv6(new_dscp, &data).build());
         arrives(c, a.to(c).tag(new_pcp, 1).udp(new_dscp, &data).build());
     }
-    // Without IP there is no DSCP.
+    // A frame without IP has no DSCP.
     a.send(a.to(b).tag(2, 0).numbered(1).build());
     assert_eq!(b.tap().numbered(1).bytes, a.to(b).tag(5, 0).numbered(1).build());
     bed.finish(switch);
 }
 
 #[test]
-fn dscp_rewrite_keeps_checksum_and_ecn() {
+fn rewriting_dscp_keeps_checksum_valid_and_ecn_unchanged() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, MAPS));
     let (a, b) = (bed.host(1), bed.host(2));

@@ -1,4 +1,4 @@
-//! A routing switch: a namespace's kernel decides the routes.
+//! Switches that route. The kernel of a namespace decides the routes.
 
 mod neighbours;
 
@@ -20,7 +20,7 @@ use crate::{PATIENT, bed};
 
 const GAP: Duration = Duration::from_micros(500);
 
-/// Routing bed: host N is 172.16.N.2 and fd16:N::2, the router .1.
+/// Bed with a routing switch. Host N has 172.16.N.2 and fd16:N::2, the router 172.16.N.1 and fd16:N::1.
 struct Fabric {
     bed: Bed,
     switch: Switch,
@@ -86,7 +86,7 @@ impl Fabric {
         self.switch.port(port).classes.iter().map(|class| class.drops[reason]).sum()
     }
 
-    /// Returns a routed datagram.
+    /// Returns a datagram that the switch must route.
     fn packet(&self, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
         self.packet_of(24, from, to, number)
     }
@@ -140,7 +140,6 @@ fn numbers(host: &Host, count: usize) -> Vec<u32> {
     host.tap().wait(count, is_one).iter().map(|frame| number(&frame.bytes)).collect()
 }
 
-/// Every hop answers where the TTL expires.
 // proves: routing
 #[test]
 fn routed_hosts_reach_each_other() {
@@ -155,13 +154,16 @@ fn routed_hosts_reach_each_other() {
     for (target, first) in [("172.16.2.2", "172.16.1.1"), ("fd16:2::2", "fd16:1::1")] {
         let reply = fabric.answer(1, &format!("-t 1 {target}"));
         assert!(reply.contains("exceeded") && reply.contains(first), "{reply}");
-        assert!(fabric.answer(1, &format!("-t 2 {target}")).contains("1 received"), "a hop more is enough");
+        assert!(
+            fabric.answer(1, &format!("-t 2 {target}")).contains("1 received"),
+            "a packet with one more hop did not arrive"
+        );
     }
     let status = fabric.switch.status();
     let router = status.router.unwrap();
     assert!(router.routes_v4 >= 9 && router.routes_v6 >= 9, "{router:?}");
     assert!(router.interfaces.iter().all(|it| it.to_host > 0 && it.from_host > 0), "{router:?}");
-    // With known neighbours almost no packet reaches the kernel.
+    // While neighbours are known, almost no packet is passed to the kernel.
     let before = fabric.ip("-s link show p1");
     let to_host = |fabric: &Fabric| fabric.switch.status().router.unwrap().interfaces[0].to_host;
     let punted = to_host(&fabric);
@@ -177,14 +179,14 @@ fn routed_hosts_reach_each_other() {
 
 // proves: slow-path
 #[test]
-fn long_packets_are_fragmented_or_refused() {
+fn packets_above_the_mtu_are_fragmented_or_refused() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ip("link set p2 mtu 1300");
     wait_for("the new MTU to apply", || {
         fabric.answer(1, "-M do -s 1400 172.16.2.2").contains("mtu").then_some(())
     });
-    assert!(fabric.answer(1, "-M dont -s 1400 172.16.2.2").contains("1 received"), "in fragments");
+    assert!(fabric.answer(1, "-M dont -s 1400 172.16.2.2").contains("1 received"), "number of fragments");
     let reply = fabric.answer(1, "-M do -s 1400 fd16:2::2");
     assert!(reply.contains("Packet too big") || reply.contains("mtu"), "{reply}");
     fabric.finish();
@@ -192,7 +194,7 @@ fn long_packets_are_fragmented_or_refused() {
 
 // proves: routing
 #[test]
-fn smaller_route_mtu_is_used() {
+fn smaller_mtu_of_a_route_is_used() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     for address in ["172.20.0.9/32", "fd16:20::9/128 nodad"] {
@@ -218,7 +220,7 @@ fn smaller_route_mtu_is_used() {
 
 // proves: route-mirror
 #[test]
-fn route_changes_of_all_kinds_apply() {
+fn switch_follows_all_kinds_of_route_changes() {
     let fabric = Fabric::new(3, "");
     let (one, two, three) = (fabric.host(1), fabric.host(2), fabric.host(3));
     for host in [two, three] {
@@ -226,10 +228,13 @@ fn route_changes_of_all_kinds_apply() {
     }
     fabric.ping(1, "172.16.2.2");
     fabric.ping(1, "172.16.3.2");
-    assert!(fabric.answer(1, "172.20.0.9").contains("Net Unreachable"), "no route");
+    assert!(
+        fabric.answer(1, "172.20.0.9").contains("Net Unreachable"),
+        "a packet without a route got no answer"
+    );
     let mut number = 0;
     let mut arrives = |host: &Host| {
-        // The kernel forwards until the workers have the table.
+        // The kernel forwards packets until the workers have the new table.
         wait_for("a datagram to arrive", || {
             number += 1;
             one.send(fabric.packet(1, [172, 20, 0, 9], number));
@@ -253,13 +258,13 @@ fn route_changes_of_all_kinds_apply() {
     fabric.ip("nexthop add id 3 via 172.16.3.2 dev p3");
     fabric.ip("nexthop add id 9 group 2/3");
     fabric.ip("route add 172.20.0.0/24 nhid 9");
-    wait_for("both ways", || {
+    wait_for("datagrams to use both next hops", || {
         let page = fabric.routes();
         let row = page.routes.iter().find(|row| row.prefix == "172.20.0.0/24")?;
         (row.via.len() == 2).then_some(())
     });
     fabric.ip("nexthop del id 2"); // without a message about the route
-    wait_for("one way less", || {
+    wait_for("the removed next hop to be unused", || {
         let page = fabric.routes();
         let row = page.routes.iter().find(|row| row.prefix == "172.20.0.0/24")?;
         (row.via.len() == 1 && row.via[0].interface == "p3").then_some(())
@@ -279,7 +284,7 @@ fn route_changes_of_all_kinds_apply() {
 
 // proves: route-mirror
 #[test]
-fn flapping_routes_cost_no_frame() {
+fn flapping_of_other_routes_costs_no_frame() {
     let fabric = Fabric::new(3, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ping(1, "172.16.3.2");
@@ -307,7 +312,7 @@ fn flapping_routes_cost_no_frame() {
     assert_eq!(
         numbers(fabric.host(2), sent as usize),
         (0..sent).collect::<Vec<u32>>(),
-        "each once, in order"
+        "numbers of received datagrams"
     );
     let tables = fabric.switch.status().router.unwrap().tables;
     assert!(tables > 10, "{tables}");
@@ -316,7 +321,7 @@ fn flapping_routes_cost_no_frame() {
 
 // proves: route-mirror
 #[test]
-fn daemon_restart_loses_no_frame() {
+fn restart_of_routing_daemon_loses_no_frame() {
     let fabric = Fabric::new(3, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ping(1, "172.16.3.2");
@@ -359,22 +364,22 @@ fn daemon_restart_loses_no_frame() {
     assert_eq!(
         numbers(fabric.host(2), sent as usize),
         (0..sent).collect::<Vec<u32>>(),
-        "each once, in order"
+        "numbers of received datagrams"
     );
     let router = fabric.switch.status().router.unwrap();
     assert!(router.tables > begin.tables && router.routes_v4 > 2_000, "{router:?}");
     let to_host = router.interfaces[0].to_host - begin.interfaces[0].to_host;
     let is_seldom = to_host < u64::from(sent) / 100; // other frames to the router are few
-    assert!(is_seldom, "the workers forwarded {sent} frames, not the kernel: {to_host} went there");
+    assert!(is_seldom, "of {sent} frames, {to_host} were passed to the kernel");
     fabric.finish();
 }
 
 // proves: route-mirror
 #[test]
-fn missed_route_messages_cause_resync() {
+fn missed_route_messages_make_switch_read_all_routes() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
-    // A stopped switch reads no messages; its buffer overflows.
+    // A stopped switch reads no route messages, so that their buffer overflows.
     fabric.switch.signal(Signal::SIGSTOP);
     batch(fabric.bed.far_namespace(), &many(30_000, "add", "via 172.16.2.2"));
     fabric.switch.signal(Signal::SIGCONT);
@@ -389,7 +394,7 @@ fn missed_route_messages_cause_resync() {
         "{}",
         page.total
     );
-    // No message reports the removal of these routes; one reports that of the address.
+    // The kernel reports only the removal of the address, not that of the routes that went with it.
     fabric.ip("address del 172.16.2.1/24 dev p2");
     wait_for("none to be left", || (fabric.switch.status().router.unwrap().routes_v4 < 100).then_some(()));
     fabric.ping(1, "fd16:2::2");
@@ -399,7 +404,7 @@ fn missed_route_messages_cause_resync() {
 
 // proves: route-mirror
 #[test]
-fn removed_interface_affects_no_other() {
+fn removal_of_a_host_interface_affects_no_other() {
     let fabric = Fabric::new(3, "");
     fabric.ping(1, "172.16.2.2");
     fabric.ip("link set p2 down");
@@ -417,7 +422,7 @@ fn removed_interface_affects_no_other() {
     fabric.ping(1, "172.16.2.2");
     fabric.ip("link del p3");
     wait_for("the message", || fabric.switch.stderr().contains("somebody has deleted it").then_some(()));
-    wait_for("nothing to be routed from there", || {
+    wait_for("the removed interface to leave the router", || {
         fabric.host(3).send(fabric.packet(3, [172, 16, 2, 2], 1));
         (fabric.drops(3, "no_router") > 0).then_some(())
     });
@@ -427,7 +432,7 @@ fn removed_interface_affects_no_other() {
 
 // proves: route-mirror
 #[test]
-fn renamed_host_interface_keeps_working() {
+fn host_interface_works_under_a_new_name() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     for line in ["link set p2 down", "link set p2 name uplink", "link set uplink up"] {
@@ -460,7 +465,7 @@ fn renamed_host_interface_keeps_working() {
 
 // proves: route-mirror
 #[test]
-fn host_interface_faults_are_reported() {
+fn faults_of_host_interfaces_are_reported() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     let state = || fabric.switch.status().router.unwrap().interfaces[1].state;
@@ -498,7 +503,7 @@ fn host_interface_faults_are_reported() {
 
 // proves: slow-path
 #[test]
-fn punt_limit_protects_forwarded_frames() {
+fn limit_of_punted_frames_protects_forwarded_ones() {
     let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
     fabric.ping(1, "172.16.2.2");
     let flood = (0..2_000).map(|number| fabric.packet_of(0, 1, [172, 16, 1, 1], number));
@@ -512,7 +517,7 @@ fn punt_limit_protects_forwarded_frames() {
 
 // proves: route-mirror
 #[test]
-fn impossible_router_settings_are_refused() {
+fn router_settings_that_cannot_work_are_refused() {
     let bed = bed(2).build();
     let refused = |netns: &str| {
         let config = bed.config("speed = \"1G\"\nrouted = true").more(&format!("[router]\n{netns}"));

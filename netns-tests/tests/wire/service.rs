@@ -16,7 +16,7 @@ fn service_manager_gets_all_notifications() {
     let path = directory.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(PATIENCE)).unwrap();
-    // The switch's user must reach the manager's socket.
+    // The switch runs as another user, who must reach the manager's socket.
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
     let environment =
@@ -25,7 +25,7 @@ fn service_manager_gets_all_notifications() {
     let switch = bed.launch_with(LaunchOptions { environment, ..LaunchOptions::default() }, &config).ready();
     let notification = || {
         let mut bytes = [0; 256];
-        let len = manager.recv(&mut bytes).expect("the manager gets a notification");
+        let len = manager.recv(&mut bytes).expect("the service manager got no notification");
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     };
     assert_eq!(notification(), "READY=1\nSTATUS=2 ports\n");

@@ -1,4 +1,4 @@
-//! Switches reached by socket files and by addresses of another namespace.
+//! Switches that are reached by socket files, and by addresses of another namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ fn socket(name: &str) -> PathBuf {
     Path::new("/run/xoff").join(format!("test-{}-{name}.sock", std::process::id()))
 }
 
-/// Runs `xoff` outside of the bed's namespaces.
+/// Runs an `xoff` command outside of the bed's namespaces.
 fn xoff(args: &[&str]) -> Output {
     Command::new(BINARY).args(args).output().unwrap()
 }
@@ -26,7 +26,7 @@ fn text(bytes: &[u8]) -> String {
 
 // proves: http, status, start-stop
 #[test]
-fn socket_file_reaches_other_namespace() {
+fn socket_file_reaches_switch_in_another_namespace() {
     let bed = bed(2).build();
     let path = socket("near");
     let url = format!("unix:{}", path.display());
@@ -60,9 +60,9 @@ fn socket_file_reaches_other_namespace() {
     assert_eq!(again.status.code(), Some(2), "{}", again.stderr);
     let refusal = format!("near is already running, pid {}", switch.pid());
     assert!(again.stderr.contains(&refusal), "{}", again.stderr);
-    assert!(query_status().status.success(), "the first continues");
+    assert!(query_status().status.success(), "the first switch does not answer any more");
     switch.kill();
-    assert!(path.exists(), "it had no time to take it away");
+    assert!(path.exists(), "the killed switch removed its socket file");
 
     let switch = bed.launch(&config);
     wait_for("the next to answer", || query_status().status.success().then_some(()));
@@ -74,7 +74,7 @@ fn socket_file_reaches_other_namespace() {
 
 // proves: lab-lifecycle
 #[test]
-fn stopped_switch_names_its_process() {
+fn error_about_stopped_switch_names_its_process() {
     let bed = bed(2).build();
     let path = socket("stopped");
     let url = format!("unix:{}", path.display());
@@ -95,7 +95,7 @@ fn stopped_switch_names_its_process() {
 
 // proves: http
 #[test]
-fn http_serves_in_another_namespace() {
+fn http_can_be_served_in_another_namespace() {
     let bed = bed(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     let mut there = a.start("sleep", &["1000"]);
@@ -110,7 +110,7 @@ fn http_serves_in_another_namespace() {
     b.tap().numbered(1);
     let here =
         bed.namespace().output(Command::new(BINARY).args(["status", "--url", "127.0.0.1:9470"])).unwrap();
-    assert!(!here.status.success(), "it forwards here, and answers there: {here:?}");
+    assert!(!here.status.success(), "the switch also answers in its own namespace: {here:?}");
     let exit = switch.stop();
     assert!(exit.status.success(), "{}", exit.stderr);
     bed.assert_no_drops();

@@ -1,4 +1,4 @@
-//! Failing starts: one message, exit code 2, nothing left behind.
+//! Starts that fail: one message, exit code 2, nothing left behind.
 
 use std::fs;
 use std::net::TcpListener;
@@ -19,7 +19,7 @@ fn assert_start_refused(bed: &Bed, config: &Config, words: &[&str]) {
     let before = devices(bed);
     let exit = bed.launch(config).wait();
     assert_refused(exit.status.code(), &exit.stdout, &exit.stderr, words);
-    assert_eq!(devices(bed), before, "left as they were found");
+    assert_eq!(devices(bed), before, "the failed start left changes at devices");
 }
 
 fn assert_refused(code: Option<i32>, stdout: &str, stderr: &str, words: &[&str]) {
@@ -33,7 +33,7 @@ fn assert_refused(code: Option<i32>, stdout: &str, stderr: &str, words: &[&str])
 
 // proves: check
 #[test]
-fn missing_device_is_refused() {
+fn start_with_missing_device_is_refused() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").more("[[port]]\nname = \"p9\"\ndevice = \"nosuch\"");
     assert_start_refused(&bed, &config, &["no interface nosuch", "ip link"]);
@@ -41,7 +41,7 @@ fn missing_device_is_refused() {
 }
 
 #[test]
-fn missing_queue_is_refused() {
+fn start_with_missing_queue_is_refused() {
     let bed = bed_beside_others(2).queues(2).build();
     let config = bed.config("speed = \"1G\"").port(2, "queues = [0, 2]");
     assert_start_refused(&bed, &config, &["p2 has 2 hardware queues (0 to 1), there is no queue 2"]);
@@ -50,7 +50,7 @@ fn missing_queue_is_refused() {
 
 // proves: workers
 #[test]
-fn missing_core_is_refused() {
+fn start_with_missing_core_is_refused() {
     let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").switch("workers = [{ core = 1023, ports = [\"p1\", \"p2\"] }]");
     assert_start_refused(
@@ -63,7 +63,7 @@ fn missing_core_is_refused() {
 
 // proves: check
 #[test]
-fn mtu_above_device_is_refused() {
+fn start_with_mtu_above_that_of_device_is_refused() {
     let bed = bed_beside_others(2).mtu(1_600).build();
     let config = bed.config("speed = \"1G\"\nmtu = 1600").port(2, "mtu = 1601");
     assert_start_refused(&bed, &config, &["p2", "1601", "1600", "ip link set p2 mtu 1601", ".toml:"]);
@@ -72,7 +72,7 @@ fn mtu_above_device_is_refused() {
 
 // proves: check, start-stop
 #[test]
-fn device_of_another_switch_is_refused() {
+fn start_with_device_of_another_switch_is_refused() {
     let bed = bed_beside_others(3).build();
     let two_of_them = bed.config("speed = \"1G\"");
     let first = bed.start(&two_of_them);
@@ -85,7 +85,7 @@ fn device_of_another_switch_is_refused() {
 
 // proves: check
 #[test]
-fn taken_http_address_is_refused() {
+fn start_with_http_address_in_use_is_refused() {
     let bed = bed_beside_others(2).build();
     let taken = bed.namespace().run(|| TcpListener::bind("127.0.0.1:9464")).unwrap();
     let config = bed.config("speed = \"1G\"");
@@ -96,7 +96,7 @@ fn taken_http_address_is_refused() {
 
 // proves: check
 #[test]
-fn missing_privileges_are_named() {
+fn start_without_privileges_names_the_missing_ones() {
     let bed = bed_beside_others(2).build();
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
@@ -125,7 +125,7 @@ fn missing_privileges_are_named() {
 
 // proves: check
 #[test]
-fn all_configuration_errors_are_named() {
+fn failed_start_names_all_errors_of_configuration() {
     let bed = bed_beside_others(2).build();
     let config = bed
         .config("sped = \"1G\"")
@@ -148,7 +148,7 @@ fn all_configuration_errors_are_named() {
 }
 
 #[test]
-fn missing_configuration_is_named() {
+fn failed_start_names_missing_configuration_file() {
     let bed = bed_beside_others(1).build();
     let mut command = Command::new(BINARY);
     let output = bed.namespace().output(command.args(["run", "nosuch.toml"])).unwrap();

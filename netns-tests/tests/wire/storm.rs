@@ -1,4 +1,4 @@
-//! A peer that pauses one class persistently.
+//! A peer that keeps one class paused.
 
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn pause(host: &Host, class: u8, quanta: u16) {
 
 // proves: scheduling
 #[test]
-fn stormed_class_stops_without_relaying_pause() {
+fn class_in_storm_stops_without_pausing_its_sender() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -26,9 +26,9 @@ fn stormed_class_stops_without_relaying_pause() {
         (0..8).filter(|&class| class != 3).for_each(|class| a.send(frame(a, b, class, 100 + round)));
     }
     b.tap().wait(70, |frame| frames::sequence(frame).is_some_and(|number| number >= 100));
-    assert!(b.tap().numbers().iter().all(|&number| number >= 100), "the paused class sent something");
+    assert!(b.tap().numbers().iter().all(|&number| number >= 100), "the paused class sent a frame");
     let class = switch.class(2, 3);
-    assert!(class.pause_received.now, "seventy small frames took longer than the pause");
+    assert!(class.pause_received.now, "the test took longer than the pause");
     assert_eq!((class.tx_frames, class.pause_received.xoff), (0, 11));
     assert_eq!(a.tap().count(|frame| frames::has_type(frame, frames::MAC_CONTROL)), 0, "relayed");
 
@@ -42,10 +42,10 @@ fn stormed_class_stops_without_relaying_pause() {
 
 // proves: scheduling
 #[test]
-fn other_classes_keep_rate_in_storm() {
+fn other_classes_keep_their_rate_during_a_storm() {
     unstalled(|| {
         let bed = bed(2).build();
-        // Room for frames during stalls of the machine, except in the stormed class.
+        // Room for frames during stalls of the machine, except in the class of the storm.
         let config = bed.config("speed = \"100M\"\nlossless = [3, 4]").switch(PATIENT);
         let switch = bed.start(&config.more("[class.4]\nxoff = \"2MB\"\n[class.0]\negress_max = \"2MB\""));
         let (a, b) = (bed.host(1), bed.host(2));
@@ -61,7 +61,7 @@ fn other_classes_keep_rate_in_storm() {
         let reports = traffic.finish();
         reports.assert_lossless(&[0, 3, 4]);
         let status = bed.finish(switch);
-        assert!(status.ports[0].classes[3].pause_sent.xoff > 0, "the storm did not reach the sender");
+        assert!(status.ports[0].classes[3].pause_sent.xoff > 0, "the pause did not reach the sender");
         let others = [0, 4].map(|class: usize| &status.ports[0].classes[class].pause_sent);
         assert!(others.iter().all(|pauses| pauses.xoff == 0), "{others:?}");
     });
@@ -69,7 +69,7 @@ fn other_classes_keep_rate_in_storm() {
 
 // proves: lossless
 #[test]
-fn storms_lose_and_reorder_nothing() {
+fn pause_storms_lose_and_reorder_no_frame() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));

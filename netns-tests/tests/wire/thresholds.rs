@@ -1,4 +1,4 @@
-//! Thresholds, exact to the byte, at a paused egress port.
+//! Thresholds, exact to the byte, while the egress port is paused.
 
 use xoff_netns_tests::{Bed, Exit, Host, Switch, frames, wait_for};
 use xoff_switch::control::status::IngressStatus;
@@ -6,12 +6,12 @@ use xoff_switch::control::status::IngressStatus;
 use crate::bed_beside_others;
 
 const CLASS: u8 = 3;
-/// Speed at which a pause lasts 3.4 s.
+/// Setting for a speed at which a pause lasts 3.4 s.
 const SLOW: &str = "speed = \"10M\"";
-/// Room for six frames of 1000 bytes, three of them before XOFF.
+/// Settings with room for six frames of 1000 bytes, three of them before XOFF.
 const SMALL: &str = "[class.3]\nxoff = 3000\nxon = 1500\nheadroom = 3000";
 
-/// Starts a switch paused by two of three hosts.
+/// Starts a switch that two of three hosts pause.
 fn start_paused() -> (Bed, Switch) {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config(SLOW).more(SMALL));
@@ -28,7 +28,7 @@ fn send(from: &Host, to: &Host, counted: usize) {
     from.send(from.to(to).tag(CLASS, 0).numbered(1).build_len(counted - 4));
 }
 
-/// Returns the first port's ingress after frames of these sizes.
+/// Sends frames of these sizes; returns the ingress status of the first port.
 fn fill(bed: &Bed, switch: &Switch, to: usize, sizes: &[usize]) -> IngressStatus {
     let before = switch.class(1, 3).rx_frames;
     sizes.iter().for_each(|&size| send(bed.host(1), bed.host(to), size));
@@ -53,11 +53,15 @@ fn resume(host: &Host) {
 
 // proves: thresholds
 #[test]
-fn xoff_is_exact_to_the_byte() {
+fn xoff_threshold_is_exact_to_the_byte() {
     let (bed, switch) = start_paused();
     let (a, b) = (bed.host(1), bed.host(2));
     assert_eq!(fill(&bed, &switch, 2, &[1000, 1000, 999]).bytes, 2999);
-    assert_eq!((xoffs(a), switch.class(1, 3).pause_sent.now), (0, false), "one byte is missing");
+    assert_eq!(
+        (xoffs(a), switch.class(1, 3).pause_sent.now),
+        (0, false),
+        "the peer was paused one byte below XOFF"
+    );
     resume(b);
     wait_for("the frames to leave", || (switch.class(1, 3).ingress.bytes == 0).then_some(()));
     assert_eq!((xoffs(a), xons(a)), (0, 0), "no XON without XOFF");
@@ -83,9 +87,13 @@ fn headroom_is_exact_to_the_byte() {
     let b = bed.host(2);
     let full = fill(&bed, &switch, 2, &[1000; 5]);
     assert_eq!((full.bytes, full.headroom_free_min_bytes), (5000, Some(1000)));
-    assert_eq!(fill(&bed, &switch, 2, &[1001]).bytes, 5000, "one byte too long");
+    assert_eq!(fill(&bed, &switch, 2, &[1001]).bytes, 5000, "a frame one byte beyond the headroom was kept");
     let full = fill(&bed, &switch, 2, &[1000]);
-    assert_eq!((full.bytes, full.headroom_free_min_bytes), (6000, Some(0)), "it fits exactly");
+    assert_eq!(
+        (full.bytes, full.headroom_free_min_bytes),
+        (6000, Some(0)),
+        "a frame that fits exactly into the headroom was lost"
+    );
     assert_eq!(fill(&bed, &switch, 2, &[64]).bytes, 6000);
 
     let class = switch.class(1, 3);
@@ -96,13 +104,13 @@ fn headroom_is_exact_to_the_byte() {
     assert_eq!((status.verdict.lossless, status.verdict.lossless_lost), (false, 2));
     assert_eq!((status.verdict.unseen_lost, status.verdict.ledger_balanced), (0, Some(true)));
     let Exit { status, stderr, .. } = switch.stop();
-    assert_eq!(status.code(), Some(1), "a lossless frame was lost:\n{stderr}");
+    assert_eq!(status.code(), Some(1), "the log does not report the lost lossless frame:\n{stderr}");
     bed.assert_no_drops();
 }
 
 // proves: thresholds
 #[test]
-fn xoff_holds_until_below_xon() {
+fn pause_lasts_until_queue_is_below_xon() {
     for (left, released) in [(1500, false), (1499, true)] {
         let (bed, switch) = start_paused();
         let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -113,7 +121,11 @@ fn xoff_holds_until_below_xon() {
         resume(c);
         c.tap().wait(2, |frame| frames::sequence(frame) == Some(1));
         wait_for("two frames to be gone", || (switch.class(1, 3).ingress.bytes == left as u64).then_some(()));
-        assert_eq!(switch.class(1, 3).pause_sent.now, !released, "{left} bytes are left");
+        assert_eq!(
+            switch.class(1, 3).pause_sent.now,
+            !released,
+            "the peer was resumed at {left} bytes, not below XON"
+        );
         if released {
             a.tap().wait(1, |frame| frames::pfc_time(frame, CLASS) == Some(0));
         }

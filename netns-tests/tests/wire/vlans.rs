@@ -1,4 +1,4 @@
-//! Separation for every VID, and tags added and removed at ports.
+//! Separation of every VID, and tags that ports add and remove.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, wait_for};
@@ -19,7 +19,7 @@ fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
 
 // proves: bridging
 #[test]
-fn vid_reaches_only_its_members() {
+fn frames_reach_only_ports_of_their_vlan() {
     let bed = bed_beside_others(3).build();
     let list = |low: u16, high: u16| format!("tagged = [\"{low}-{high}\"]\nuntagged = []\npvid = \"none\"");
     let config = bed
@@ -95,7 +95,7 @@ fn ports_add_and_remove_tags() {
 
 // proves: classification
 #[test]
-fn priority_and_service_tags_pass() {
+fn priority_tags_and_service_tags_pass() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -120,11 +120,11 @@ fn priority_and_service_tags_pass() {
 /// A veth device accepts one tag beyond its MTU.
 // proves: classification
 #[test]
-fn longest_frame_passes_with_two_tags() {
+fn longest_frame_with_two_tags_passes() {
     let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 1496"));
     let (a, b) = (bed.host(1), bed.host(2));
-    // A packet socket allows for 802.1Q tags only.
+    // A packet socket accepts only 802.1Q tags beyond the MTU.
     a.run("ip", &["link", "set", "eth0", "mtu", "1504"]);
     let service = || a.to(b).tag_of_type(0x88a8, 6, 300);
     let too_long = [a.to(b).numbered(1).build_len(1_511), service().numbered(2).build_len(1_515)];

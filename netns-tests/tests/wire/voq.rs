@@ -1,10 +1,10 @@
-//! Egress order: FIFO, or one queue per input, served in turn.
+//! Order in an egress queue: first in first out, or one queue per input, served in turn.
 
 use xoff_netns_tests::{frames, wait_for};
 
 use crate::{bed_beside_others, frame};
 
-/// Returns the order of arrival from two hosts that sent in turn.
+/// Returns the order in which frames arrive from two hosts that have sent one after the other.
 fn order(queue: &str) -> Vec<u32> {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more(&format!("[class.3]\nqueue = \"{queue}\"")));
@@ -23,13 +23,13 @@ fn order(queue: &str) -> Vec<u32> {
 }
 
 #[test]
-fn fifo_keeps_the_order_of_arrival() {
+fn fifo_queue_keeps_order_of_arrival() {
     assert_eq!(order("fifo"), [11, 12, 13, 14, 21, 22, 23, 24]);
 }
 
 // proves: scheduling
 #[test]
-fn voq_serves_its_inputs_in_turn() {
+fn voq_serves_its_input_ports_in_turn() {
     let order = order("voq");
     let from = |port: u32| order.iter().copied().filter(|number| number / 10 == port).collect::<Vec<_>>();
     assert_eq!((from(1), from(2)), (vec![11, 12, 13, 14], vec![21, 22, 23, 24]));

@@ -1,4 +1,4 @@
-//! The watchdog against storms from `xoff traffic pause`. The longest pause at 100 Mb/s is 335 ms; detection takes longer.
+//! The watchdog against storms that `xoff traffic pause` sends. The longest pause at 100 Mb/s is 335 ms; detection takes longer.
 
 use std::process::Child;
 
@@ -10,7 +10,7 @@ use crate::{BINARY, bed, frame};
 const DETECT_NANOS: u64 = 400_000_000;
 const RESTORE_NANOS: u64 = 200_000_000;
 
-/// Starts a switch that has learned host 2.
+/// Starts a switch with a watchdog that has learned host 2.
 fn start_watched(action: &str) -> (Bed, Switch) {
     let bed = bed(2).build();
     let class = format!(
@@ -28,7 +28,7 @@ fn storm(host: &Host, pause: &str, more: &[&str]) -> Child {
 }
 
 fn watchdog(switch: &Switch) -> WatchdogStatus {
-    switch.class(2, 3).watchdog.expect("the class has a watchdog")
+    switch.class(2, 3).watchdog.expect("the class has no watchdog")
 }
 
 fn wait_for_pause(switch: &Switch) {
@@ -52,7 +52,7 @@ fn end_storm(switch: &Switch, mut storm: Child) -> WatchdogStatus {
 
 // proves: watchdog
 #[test]
-fn watchdog_drops_only_the_stormed_class() {
+fn watchdog_drops_only_frames_of_class_in_storm() {
     let (bed, switch) = start_watched("drop");
     let (a, b) = (bed.host(1), bed.host(2));
     let child = storm(b, "3=65535", &["--every", "50ms", "--duration", "1min"]);
@@ -70,12 +70,12 @@ fn watchdog_drops_only_the_stormed_class() {
     assert_eq!((counters.storms, counters.dropped, storm.dropped, storm.forwarded), (1, 20, 20, 0));
     assert!(!switch.class(1, 3).pause_sent.now, "the sender resumes");
 
-    // New frames are dropped at once, and pause nobody.
+    // New frames of the class are dropped at once, and pause no sender.
     send_large(&bed, 21..=60);
     wait_for("the drops", || (watchdog(&switch).dropped == 60).then_some(()));
     a.send(frame(a, b, 0, 100));
     b.tap().numbered(100);
-    assert_eq!(b.tap().numbers(), [100], "no frame of the class");
+    assert_eq!(b.tap().numbers(), [100], "numbers of received frames; the class in the storm sends none");
     assert_eq!(switch.class(1, 3).pause_sent.xoff, 1);
     let status = switch.status();
     assert_eq!(status.ports[1].classes[3].drops["paused_discard"], 60);
@@ -100,7 +100,7 @@ fn watchdog_drops_only_the_stormed_class() {
 
 // proves: watchdog
 #[test]
-fn pause_shorter_than_detection_costs_nothing() {
+fn pause_shorter_than_detection_time_drops_nothing() {
     let (bed, switch) = start_watched("drop");
     let child = storm(bed.host(2), "3=65535", &[]);
     wait_for_pause(&switch);
@@ -114,7 +114,7 @@ fn pause_shorter_than_detection_costs_nothing() {
 
 // proves: watchdog
 #[test]
-fn pause_without_traffic_is_no_storm() {
+fn pause_without_queued_frames_is_no_storm() {
     let (bed, switch) = start_watched("drop");
     let (a, b) = (bed.host(1), bed.host(2));
     let child = storm(b, "3=65535", &["--every", "50ms", "--duration", "1min"]);
@@ -131,7 +131,7 @@ fn pause_without_traffic_is_no_storm() {
 
 // proves: watchdog
 #[test]
-fn forward_action_sends_during_storm() {
+fn watchdog_action_forward_sends_during_a_storm() {
     let (bed, switch) = start_watched("forward");
     let child = storm(bed.host(2), "3=65535", &["--every", "50ms", "--duration", "1min"]);
     wait_for_pause(&switch);

@@ -1,4 +1,4 @@
-//! Several workers hand over frames and slots, and the ledgers balance.
+//! Several workers hand over frames and slots, and their ledgers balance.
 
 use std::slice;
 
@@ -8,9 +8,9 @@ use crate::{PATIENT, bed};
 
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p2\"] }, { ports = [\"p3\", \"p4\"] }]";
 
-/// Both workers send to a congested port, which also sends back.
+/// Frames of both workers go to a congested port, which also sends back.
 #[test]
-fn two_workers_lose_nothing_between_them() {
+fn frames_between_two_workers_are_lossless() {
     unstalled(|| {
         let bed = bed(4).build();
         let switch =
@@ -37,7 +37,7 @@ fn two_workers_lose_nothing_between_them() {
 }
 
 #[test]
-fn stop_under_load_balances_both_ledgers() {
+fn ledgers_of_two_workers_balance_after_stop_under_load() {
     let bed = bed(4).build();
     let switch = bed.start(&bed.config("speed = \"500M\"").switch(PATIENT).switch(TWO));
     let (a, b, c, d) = (bed.host(1), bed.host(2), bed.host(3), bed.host(4));

@@ -1,10 +1,8 @@
-//! Wrong arguments are refused before anything runs.
-
 use super::experiment;
 
 // proves: experiments
 #[test]
-fn wrong_key_is_refused_before_runs() {
+fn wrong_key_is_refused_before_an_experiment_runs() {
     for (set, why) in [
         ("class.3.xof=80KB", "did you mean `xoff`?"),
         ("class.3.xon=90KB", "xon"),
@@ -21,7 +19,7 @@ fn wrong_key_is_refused_before_runs() {
 }
 
 #[test]
-fn duration_is_refused_for_fixed_experiments() {
+fn duration_is_refused_for_experiments_that_end_themselves() {
     let run = experiment(&["incast", "--duration", "5s"]).output().unwrap();
     assert_eq!(run.status.code(), Some(2));
     let message = String::from_utf8_lossy(&run.stderr);

@@ -13,7 +13,7 @@ use crate::BINARY;
 
 // proves: cascade
 #[test]
-fn routed_cascade_reports_every_step() {
+fn report_of_routed_cascade_contains_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
@@ -32,7 +32,7 @@ fn routed_cascade_reports_every_step() {
     });
 }
 
-/// Routers have a private directory, and the caller a group that the daemons must not get.
+/// The routers have a private directory. The caller has a group that the daemons must not get.
 // proves: cascade
 #[test]
 fn killed_routed_experiment_leaves_no_daemon() {

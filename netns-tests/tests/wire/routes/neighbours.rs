@@ -1,4 +1,4 @@
-//! Lossless frames wait for unknown neighbours, and count as lost if the resolution fails.
+//! Unknown neighbours: lossless frames wait for the resolution, and count as lost if it fails.
 
 use super::*;
 
@@ -10,10 +10,9 @@ impl Fabric {
     }
 }
 
-/// A flush also reaches the switch's neighbours.
 // proves: slow-path
 #[test]
-fn flushed_neighbours_cost_no_lossless_frame() {
+fn flush_of_neighbours_costs_no_lossless_frame() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     let kernel = fabric.bed.far_namespace().clone();
@@ -39,13 +38,17 @@ fn flushed_neighbours_cost_no_lossless_frame() {
     let status = fabric.switch.status();
     assert_eq!((status.verdict.lossless_lost, fabric.drops(1, "unresolved")), (0, 0));
     assert_eq!(fabric.switch.class(1, 3).rx_frames, u64::from(sent));
-    assert_eq!(fabric.switch.class(2, 3).tx_frames, u64::from(sent), "none by the kernel beside");
+    assert_eq!(
+        fabric.switch.class(2, 3).tx_frames,
+        u64::from(sent),
+        "number of frames that the kernel forwarded"
+    );
     fabric.finish();
 }
 
 // proves: slow-path
 #[test]
-fn frames_to_silent_neighbour_are_lost() {
+fn frames_to_neighbour_that_does_not_answer_count_as_lost() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     let (silent, answering) = ([172, 16, 2, 99], [172, 16, 2, 2]);
@@ -72,7 +75,7 @@ fn frames_to_silent_neighbour_are_lost() {
 
 // proves: verdict
 #[test]
-fn lossless_frames_beyond_punt_limit_count() {
+fn lossless_frames_beyond_punt_limit_count_as_lost() {
     let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
     fabric.ping(1, "172.16.2.2");
     let flood = (0..2_000).map(|number| fabric.packet(1, [172, 16, 1, 1], number));
