@@ -7,6 +7,7 @@ use xoff_wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc
 
 /// Content of a control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Control {
     /// PFC frame or 802.3x PAUSE frame.
     Pause(MacControl),
@@ -14,9 +15,7 @@ pub enum Control {
     Rates(Rates),
     /// List of flows to pause or resume (OFC).
     Flows {
-        /// Whether the flows are paused or resumed.
         operation: Operation,
-        /// Traffic class of the flows.
         class: Class,
         /// Keys of the flows: at least one, at most as many as fit into a frame.
         flows: Vec<FlowKey>,

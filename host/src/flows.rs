@@ -2,9 +2,6 @@
 //!
 //! A distribution is a list of (size in bytes, cumulative percent), with straight lines between points. `edu1` and `edu2` are the
 //! university data centers of Benson, Akella and Maltz (IMC 2010).
-//!
-//! A distribution is a list of (size in bytes, cumulative percent), with straight lines between points. `edu1` and
-//! `edu2` are the university data centers of Benson, Akella and Maltz (IMC 2010).
 
 use fastrand::Rng;
 use xoff_config::visible;
@@ -24,23 +21,16 @@ pub struct FlowSizes {
 
 /// Error in a list of flow sizes.
 #[derive(Debug, thiserror::Error, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub enum FlowSizesError {
     /// A line does not consist of two numbers.
     #[error(
         "line {line}: `{found}` is not a point; write a size in bytes and a cumulative percent, such as 1500 62.5"
     )]
-    NotAPoint {
-        /// Line number, from 1.
-        line: usize,
-        /// Text of the line.
-        found: String,
-    },
+    NotAPoint { line: usize, found: String },
     /// A size or percent is lower than on the line before.
     #[error("line {line}: the size or percent is lower than on the line before; sort the lines")]
-    Falls {
-        /// Line number, from 1.
-        line: usize,
-    },
+    Falls { line: usize },
     /// The last cumulative percent is not 100.
     #[error("the last cumulative percent is {last}; it must be 100")]
     Incomplete {

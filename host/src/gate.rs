@@ -26,10 +26,9 @@ pub enum Obedience {
 
 /// Counts of the pauses received for a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct ClassPauses {
-    /// XOFFs received.
     pub xoff: u64,
-    /// XONs received.
     pub xon: u64,
     /// Total time that the class was paused.
     pub paused: Nanos,
@@ -39,8 +38,8 @@ pub struct ClassPauses {
 
 /// Counts of received pause frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct PauseCounts {
-    /// PFC frames received.
     pub pfc_frames: u64,
     /// PFC frames with a flow list that the host obeyed (OFC).
     pub flow_frames: u64,
@@ -52,7 +51,6 @@ pub struct PauseCounts {
     pub ignored: u64,
     /// Malformed or unknown MAC control frames, which pause nothing, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
-    /// Counts by class.
     pub classes: [ClassPauses; CLASSES],
 }
 

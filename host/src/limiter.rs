@@ -38,8 +38,8 @@ pub struct RateSample {
 
 /// Report of a rate limiter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct LimiterReport {
-    /// Number of CNMs received.
     pub cnms: u64,
     /// Quantized feedback of the last CNM, 0 to 63.
     pub feedback_last: u8,

@@ -2,9 +2,6 @@
 //!
 //! The sender supplies the earliest time at which a frame could have started. So a late sender catches up, but an idle line saves no
 //! credit.
-//!
-//! The sender supplies the earliest time at which the frame could have started. So a late sender catches up, but an
-//! idle line saves no credit.
 
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 

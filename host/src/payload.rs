@@ -44,24 +44,20 @@ const FLAG_FLOW: u8 = 0x40;
 
 /// Header fields of a stream's frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Headers {
     /// MAC address of the destination host; its IPv4 address is derived from this.
     pub dst: MacAddr,
     /// MAC address of the next router; `None` if the destination is on this network.
     pub via: Option<MacAddr>,
-    /// Source MAC address.
     pub src: MacAddr,
-    /// 802.1Q tag, if any.
     pub tag: Option<Tci>,
     /// Congestion notification tag (802.1Qau), if any.
     pub cn_tag: Option<CnTag>,
-    /// DSCP, 0 to 63.
     pub dscp: u8,
     /// ECN bits, 0 to 3: 0 is not capable, 1 and 2 are ECT(1) and ECT(0), 3 is marked.
     pub ecn: u8,
-    /// UDP source port.
     pub source_port: u16,
-    /// UDP destination port.
     pub destination_port: u16,
 }
 
@@ -245,10 +241,10 @@ fn write_stamp(at: &mut [u8], stamp: &Stamp) {
 
 /// Received data frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Arrival {
     /// Stamp that the sender wrote.
     pub stamp: Stamp,
-    /// Destination MAC address.
     pub dst: MacAddr,
     /// 802.1Q tag at receipt.
     pub tag: Option<Tci>,

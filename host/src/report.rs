@@ -23,10 +23,9 @@ use xoff_wire::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 
 /// Report of a host's run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct HostReport {
-    /// Name of the host's interface.
     pub device: String,
-    /// MAC address of the host.
     pub address: String,
     /// Number that identifies the host in its frames.
     pub sender: u16,
@@ -143,8 +142,8 @@ pub struct Distribution {
 
 /// Counts of received pause frames.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct PauseReport {
-    /// PFC frames received.
     pub pfc_frames: u64,
     /// PFC frames with rates that the host obeyed (GFC).
     pub rate_frames: u64,

@@ -4,11 +4,6 @@
 //! pause, a stream catches up its own rate within bounds, but no credit of the line was saved.
 //!
 //! A completed stream sends end markers in its class, from which sinks compute losses.
-//!
-//! Streams with a rate of their own come first, the longest waiting one before the others. The rest share the line
-//! round robin. After a pause, a stream catches up its own rate within bounds, but finds no saved credit of the line.
-//!
-//! A completed stream sends end markers in its class, from which sinks compute losses.
 
 use std::mem;
 use std::sync::Arc;
@@ -59,16 +54,14 @@ impl Turn {
 
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct SenderSettings {
-    /// MAC address of the host.
     pub address: MacAddr,
     /// Number that identifies the host in its frames.
     pub id: u16,
-    /// Bit rate of the line.
     pub line: BitRate,
     /// Maximum delay of the host's own making that streams catch up.
     pub catch_up: Nanos,
-    /// Number of end markers per stream.
     pub end_markers: u8,
     /// Settings of rate limiters. With them, all streams have a limiter and a CN-TAG.
     pub qcn: Option<ReactionSettings>,
@@ -76,8 +69,8 @@ pub struct SenderSettings {
 
 /// Counts of a stream's sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Sent {
-    /// Number of data frames.
     pub frames: u64,
     /// Bytes of data frames, with FCS.
     pub bytes: Bytes,
@@ -87,7 +80,6 @@ pub struct Sent {
     pub first: Nanos,
     /// Time of the last data frame.
     pub last: Nanos,
-    /// Number of end markers.
     pub end_markers: u8,
 }
 

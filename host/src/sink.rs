@@ -5,12 +5,6 @@
 //! Frames sent before the sink was ready are missed at the start, not lost. The sink knows how long it had been ready at the first
 //! arrival. The end marker tells how long the sender had been sending when it sent that frame. Each duration comes from one clock. If the
 //! sender's is longer, the frames before the lowest received one were missed.
-//!
-//! After a stream's first frame nothing is allocated.
-//!
-//! Frames sent before the sink was ready are missed at the start, not lost. The sink knows how long it had been ready
-//! at the first arrival. The end marker shows how long the sender had been sending when it sent that frame. Each
-//! duration comes from one clock. If the sender's is longer, the frames before the lowest received one were missed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,6 +53,7 @@ pub struct Unsorted {
 
 /// Counts of a received stream.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Incoming {
     /// Number of the sending host.
     pub sender: u16,
@@ -90,7 +85,6 @@ pub struct Incoming {
     pub first: Nanos,
     /// Bytes of the first frame on the line: measured rates exclude it.
     pub first_line_bytes: Bytes,
-    /// UDP payload of the first frame.
     pub first_payload: Bytes,
     /// Time of the last arrival.
     pub last: Nanos,

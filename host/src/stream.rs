@@ -1,8 +1,6 @@
 //! Streams of frames from one sender to one destination in one class, and their command line:
 //!
 //! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`
-//!
-//! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`
 
 use std::fmt;
 
@@ -22,12 +20,11 @@ const FLOW_SIZE_MIN: u32 = 128;
 
 /// Stream of frames to one destination in one class.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct Stream {
     /// Class whose pauses the stream obeys.
     pub class: Class,
-    /// 802.1Q tag of the frames, if any.
     pub tag: Option<Tci>,
-    /// Differentiated services code point.
     pub dscp: u8,
     /// ECN bits: 0 is not capable, 1 and 2 are ECT(1) and ECT(0).
     pub ecn: u8,
@@ -39,7 +36,6 @@ pub struct Stream {
     pub src: Option<MacAddr>,
     /// UDP source port; `None` for 49152 + the stream's number, and a port for each flow.
     pub source_port: Option<u16>,
-    /// UDP destination port.
     pub destination_port: u16,
     /// Frame size in bytes with FCS (RFC 2544): 64 to 9018, and four more with a tag. With flows, the maximum size.
     pub size: u32,
@@ -57,6 +53,7 @@ pub struct Stream {
 
 /// Distribution of a stream's frames over time.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub enum Pattern {
     /// Evenly spaced frames at the stream's rate.
     #[default]
@@ -76,12 +73,7 @@ pub enum Pattern {
         every: Nanos,
     },
     /// Flows that arrive at random, with the stream's rate as mean load. Up to 256 flows are served at once, round robin.
-    Flows {
-        /// Distribution of flow sizes.
-        sizes: FlowSizes,
-        /// Seed of flow sizes and arrivals.
-        seed: u64,
-    },
+    Flows { sizes: FlowSizes, seed: u64 },
 }
 
 impl Default for Stream {

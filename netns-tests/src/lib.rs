@@ -2,9 +2,6 @@
 //!
 //! A [`Host`] sends frames byte by byte, captures arriving frames, and runs programs. [`decode`] uses tshark and scapy. [`Bed::finish`]
 //! stops the switch of a [`Bed`] and checks its promise.
-//!
-//! A [`Host`] sends frames byte by byte, captures arriving frames, and runs programs. [`decode`] uses tshark and scapy. [`Bed::finish`]
-//! stops the switch of a [`Bed`] and checks its promise.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // test code, in a crate because several tests share it

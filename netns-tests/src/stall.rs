@@ -5,10 +5,6 @@
 //! reason.
 //!
 //! Each repetition is a line in a file, given by `XOFF_STALLS` or beside the test binary.
-//!
-//! A switch promises losslessness while no thread stalls beyond its stall budget, a host while its rings hold the arriving frames. A loaded
-//! virtual machine may break that. A failed test runs again only after a measured stall; lost frames and drop counters are never a reason.
-//! Repetitions are lines in a file given by `XOFF_STALLS` or beside the test binary.
 
 use std::cell::Cell;
 use std::fs::{self, OpenOptions};

@@ -27,25 +27,22 @@ pub struct Switch {
 
 /// Options for starting a switch process, besides its configuration.
 #[derive(Debug, Default)]
+#[allow(missing_docs)] // the names say it
 pub struct LaunchOptions {
     /// Destination of the log; `None` for a file that [`Switch::stderr`] reads.
     pub stderr: Option<Stdio>,
     /// Soft and hard limit of open files; `None` to inherit the limits.
     pub descriptors: Option<(u64, u64)>,
-    /// Further environment variables.
     pub environment: Vec<(&'static str, String)>,
-    /// Further arguments.
     pub arguments: Vec<OsString>,
 }
 
 /// Result of a switch process that ended.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Exit {
-    /// Exit status of the process.
     pub status: ExitStatus,
-    /// Standard output of the process.
     pub stdout: String,
-    /// Log of the process.
     pub stderr: String,
 }
 

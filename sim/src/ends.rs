@@ -16,8 +16,8 @@ impl NodeId {
 
 /// One end of a link: a port of a switch or host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // the names say it
 pub struct End {
-    /// Switch or host that has the port.
     pub node: NodeId,
     /// Port of the node; a host has port 0.
     pub port: PortId,
@@ -25,8 +25,8 @@ pub struct End {
 
 /// Rate and delay of a link, equal in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Line {
-    /// Bit rate of the link.
     pub rate: BitRate,
     /// Propagation delay.
     pub delay: Picos,

@@ -50,8 +50,8 @@ struct Visit {
 
 /// Counts of processed events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Tally {
-    /// Processed events of all kinds.
     pub events: u64,
     /// Frames that reached the end of a link, MAC control included.
     pub hops: u64,

@@ -15,14 +15,13 @@ const SEQUENCE: std::ops::Range<usize> = 18..20;
 
 /// Equal frames to another host, at line rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Flow {
     /// Number of the receiving host.
     pub to: u32,
-    /// Traffic class of the frames, marked by DSCP.
     pub class: Class,
     /// Frame length in bytes, without FCS; at least 60.
     pub frame_len: u32,
-    /// Number of frames.
     pub frames: u64,
     /// Earliest start of the first frame.
     pub from: Picos,

@@ -36,10 +36,9 @@ pub struct ImportError {
 
 /// Fabric read from a file.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Imported {
-    /// Plan with switches, hosts and lines.
     pub plan: Plan,
-    /// Numbers of the nodes in the file.
     pub nodes: Nodes,
     /// Sending ends of lossy links, each with the share of frames that the link loses.
     pub lossy: Vec<(At, f64)>,
@@ -213,8 +212,8 @@ fn describe(nodes: &Nodes, error: &EdgeError) -> String {
 
 /// Flow read from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct ImportedFlow {
-    /// Plan of the flow.
     pub plan: FlowPlan,
     /// UDP port of the receiver; it is only repeated in results.
     pub port: u16,

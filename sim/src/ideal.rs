@@ -21,8 +21,8 @@ const PICOS_PER_METRE: u64 = 5_000;
 
 /// Ideal switch with equal ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Ideal {
-    /// Line of all ports.
     pub line: Line,
 }
 

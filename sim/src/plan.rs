@@ -12,10 +12,10 @@ use crate::switch_node::SlotCounts;
 
 /// Settings that several switches share.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct SwitchKind {
     /// Initial settings of a switch, without forwarding.
     pub settings: SwitchSettings,
-    /// Packet memory of a switch.
     pub slots: SlotCounts,
 }
 

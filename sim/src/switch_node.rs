@@ -42,10 +42,9 @@ pub struct SwitchNode {
 
 /// Packet memory of a switch, in frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct SlotCounts {
-    /// Number of slots for data frames.
     pub data: u32,
-    /// Number of slots for control frames.
     pub control: u32,
     /// For each port, how many data frames its ring holds while the driver is blocked. Ports beyond the list have no limit.
     pub rings: Arc<[u32]>,

@@ -2,9 +2,6 @@
 //!
 //! A real host is a program: it sleeps and stalls, and hands several frames at a time to its driver. Received frames then wait, and frames
 //! in the driver leave despite a pause.
-//!
-//! A host that runs as a program naps and stalls, and hands several frames at a time to its driver. Received frames
-//! then wait, and frames handed over leave despite a pause.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,8 +27,8 @@ const _: () = assert!(HEAD_MAX >= FRAME_MIN);
 
 /// Settings of a host.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct TrafficSettings {
-    /// MAC address of the host.
     pub address: MacAddr,
     /// Number that identifies the host in its frames.
     pub id: u16,
@@ -39,7 +36,6 @@ pub struct TrafficSettings {
     pub catch_up: Nanos,
     /// QCN reaction point settings. Streams then carry a CN-TAG and slow down when CNMs arrive.
     pub qcn: Option<ReactionSettings>,
-    /// Streams that the host sends.
     pub streams: Vec<Stream>,
     /// Totals that other threads can read while the host runs.
     pub progress: Arc<Progress>,

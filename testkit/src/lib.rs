@@ -4,11 +4,6 @@
 //! scenarios are hard for a policy: incast, pause storms, lost XONs, flapping links, replacement by another policy. It reports broken
 //! promises with time, scenario and seed, and continues after each. Equal seeds lead to equal runs.
 //!
-//! [`check`] runs a policy, built in or [custom](xoff_flow_control::settings::Custom), in switches among hosts, in
-//! virtual time. Its scenarios are hard for a policy: incast, storms of pauses, lost XONs, flapping links,
-//! replacement by another policy. It reports broken promises with time, scenario and seed, and continues after each.
-//! A seed takes the same path in every run.
-//!
 //! ```
 //! use xoff_testkit::{Subject, check};
 //! use xoff_flow_control::settings::PolicyKind;

@@ -6,23 +6,21 @@ use xoff_wire::units::Nanos;
 
 /// Promise that a policy broke in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Finding {
-    /// Name of the scenario.
     pub scenario: &'static str,
     /// Seed that repeats the breach.
     pub seed: u64,
     /// Time since the start of the scenario.
     pub at: Nanos,
-    /// Promise that was broken.
     pub promise: Promise,
-    /// Description of the breach.
     pub what: String,
 }
 
 /// Result of a check: the first breach of each promise in each scenario.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Report {
-    /// Seed of all scenarios.
     pub seed: u64,
     /// Names of the scenarios that ran.
     pub ran: Vec<&'static str>,

@@ -15,6 +15,7 @@ const NAP_MAX: Duration = Duration::from_millis(20);
 
 /// Error of a device that sends single frames.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the names say it
 pub enum LinkError {
     /// No device with an Ethernet address has this name.
     #[error(
@@ -30,12 +31,7 @@ pub enum LinkError {
     #[error(
         "the kernel refused to send a frame on `{device}`: {source}; if the interface is down, run `ip link set {device} up`"
     )]
-    Send {
-        /// Name of the interface.
-        device: String,
-        /// Error that the kernel returned.
-        source: io::Error,
-    },
+    Send { device: String, source: io::Error },
 }
 
 /// Device on which to send single frames.
@@ -86,8 +82,8 @@ fn link_address(device: &str) -> Option<(LinkAddr, MacAddr)> {
 
 /// Times at which frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Timing {
-    /// Interval between frames.
     pub every: Nanos,
     /// Maximum number of rounds through all frames.
     pub count: Option<u64>,

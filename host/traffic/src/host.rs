@@ -4,12 +4,6 @@
 //! catches up the delay.
 //!
 //! Frames in the kernel can no longer be paused. So the loop hands over a small amount at a time, and processes pause frames in between.
-//!
-//! While data is moving the loop naps a little longer, so that frames move in batches and the switch under test keeps
-//! its core. Pacing catches up the delay.
-//!
-//! Frames in the kernel can no longer be paused. So the loop hands over a small amount at a time, and processes pause
-//! frames in between.
 
 use std::io;
 use std::sync::Arc;
@@ -44,6 +38,7 @@ const GAP_MAX: Nanos = Nanos::from_secs(1);
 /// Settings of a host.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // each is a choice of its own
+#[allow(missing_docs)] // the names say it
 pub struct HostOptions {
     /// Name of the interface, in the calling thread's network namespace.
     pub device: String,
@@ -51,7 +46,6 @@ pub struct HostOptions {
     pub address: Option<MacAddr>,
     /// Number that identifies the host in its frames; `None` for the last two bytes of its address.
     pub id: Option<u16>,
-    /// Bit rate of the line.
     pub line: BitRate,
     /// Maximum duration of the run; `None` to run until the host's streams end, or a stop.
     pub duration: Option<Nanos>,
@@ -112,18 +106,14 @@ impl HostOptions {
 
 /// Error that prevents or ends the run of a host.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the names say it
 pub enum HostError {
     /// The interface cannot be used.
     #[error(transparent)]
     Station(#[from] XdpError),
     /// Waiting for frames failed.
     #[error("waiting for frames on `{device}` failed: {source}")]
-    Wait {
-        /// Name of the interface.
-        device: String,
-        /// Error that the system returned.
-        source: io::Error,
-    },
+    Wait { device: String, source: io::Error },
 }
 
 /// Host on an interface.

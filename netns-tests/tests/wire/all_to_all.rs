@@ -14,7 +14,6 @@ const MODELS: [&str; 4] = [
     "[memory]\nmodel = \"shared\"\n",
 ];
 
-/// Host 1 is offered 1.4 times its line rate. Each host also sends in a lossy class.
 // proves: memory, lossless
 #[test]
 fn all_to_all_traffic_is_lossless_in_each_memory_model() {

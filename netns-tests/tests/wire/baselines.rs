@@ -1,10 +1,7 @@
-//! The policies P-PFC, G-PFC and GFC on the wire: paused peers, thresholds to the byte, no loss.
-
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// Makes `host` pause `classes` of the switch.
 fn pause(host: &Host, switch: &Switch, classes: &[u8]) {
     host.send(host.to(host).numbered(0).build()); // learned
     send_pfc(host, classes, u16::MAX);

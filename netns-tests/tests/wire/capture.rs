@@ -1,5 +1,3 @@
-//! `xoff capture`: tshark reads a growing capture of all frames.
-
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -16,7 +14,6 @@ use xoff_wire::units::MacAddr;
 
 use crate::{BINARY, bed_beside_others, frame};
 
-/// Fields of a [`DecodedFrame`].
 const FIELDS: [&str; 9] = [
     "frame.interface_name",
     "frame.packet_flags_direction",
@@ -327,7 +324,7 @@ fn capture_of_control_contains_rates_flow_lists_and_lldp() {
     live.wait(3);
     a.send(Frame::new(a.mac(), MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e])).payload(0x88cc, &[0, 0]).build());
     live.wait(4);
-    // The first frame counts 3,008 bytes with tags, above XOFF's three quarters; both count more than the next step.
+    // Two frames (3,008 bytes) exceed three quarters of XOFF in class 3; three frames (4,512 bytes) exceed half of XOFF in class 4.
     (1..=2).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
     live.wait(5);
     (3..=5).for_each(|number| a.send(a.to(b).tag(4, 0).numbered(number).build_len(1_500)));
@@ -379,7 +376,6 @@ fn missed_in(file: &Path) -> u64 {
         .sum()
 }
 
-/// The captured frames are read only after all were forwarded.
 // proves: capture
 #[test]
 fn slow_reader_of_capture_costs_no_frame() {

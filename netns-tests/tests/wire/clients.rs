@@ -1,5 +1,3 @@
-//! Ordinary programs as clients: iperf3 with DSCP, and a download compared byte for byte.
-
 use std::fs;
 
 use serde_json::Value;

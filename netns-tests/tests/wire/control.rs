@@ -6,7 +6,6 @@ use xoff_switch::control::Link;
 use crate::{BINARY, bed_beside_others};
 
 const FRAMES: u32 = 20;
-/// Frame length in bytes, with FCS.
 const BYTES: u32 = 204;
 const DSCP: u8 = 24;
 

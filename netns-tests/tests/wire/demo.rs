@@ -1,5 +1,3 @@
-//! `xoff demo --json`: losslessness, keys of the report, and no namespaces left after signals.
-
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;

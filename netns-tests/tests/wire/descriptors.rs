@@ -1,5 +1,3 @@
-//! The switch refuses to start with too few open files before it touches a device.
-
 use std::fs;
 
 use xoff_netns_tests::{LaunchOptions, Switch};

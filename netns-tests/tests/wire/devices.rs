@@ -1,5 +1,3 @@
-//! Devices that disappear, are renamed, or lose their XDP program.
-
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::sync::mpsc::{TryRecvError, channel};

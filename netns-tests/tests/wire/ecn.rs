@@ -1,5 +1,3 @@
-//! ECN with real endpoints: the kernel's TCP counts marks, tcpdump checks checksums.
-
 use std::fs;
 
 use xoff_netns_tests::{Host, Traffic, frames, stream, unstalled, wait_for};

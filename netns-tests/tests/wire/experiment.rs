@@ -30,7 +30,6 @@ const KEYS: [&str; 14] = [
     "/longest_host_gap_ms",
     "/usual_host_gap_ms",
 ];
-/// Arguments for a low rate, which saves processor time.
 const SLOW: [&str; 2] = ["--speed", "50M"];
 
 fn experiment(args: &[&str]) -> Command {
@@ -49,7 +48,7 @@ fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Va
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let inside = wait_for("the experiment to run", || {
-        // All routing daemons must run: three beside each of four switches.
+        // Twelve namespaces include those of the four routers, whose daemons then run.
         let least = if name.ends_with("--routed") { 12 } else { 1 };
         Some(namespaces(run.id())).filter(|inside| inside.len() >= least)
     });
@@ -116,7 +115,7 @@ fn incast(is_selected: impl Fn(&Variant) -> bool) {
     }
 }
 
-/// Returns true for plain PFC-based variants that signal senders before they pause.
+/// Returns true for variants of PFC that signal senders by QCN or ECN.
 fn signals_senders(variant: &Variant) -> bool {
     ["qcn-", "pfc-ecn"].iter().any(|prefix| variant.name.starts_with(prefix))
 }

@@ -1,5 +1,3 @@
-//! Links that go down and come up again.
-
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -72,7 +70,6 @@ fn link_flap_makes_switch_resend_xoff_of_paused_class() {
     assert!(!status.ports[0].classes[3].pause_sent.now);
 }
 
-/// The kernel never sends the frames queued in a deleted device. Their sender must be resumed.
 // proves: link-down
 #[test]
 fn port_of_deleted_device_keeps_no_frames() {

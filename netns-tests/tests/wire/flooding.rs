@@ -1,5 +1,3 @@
-//! Ports to which frames are flooded, and addresses that are never flooded.
-
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 use xoff_wire::units::MacAddr;

@@ -1,10 +1,7 @@
-//! Full egress queues, and accounting at the ingress.
-
 use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// Limit of an egress queue that three frames of 1000 bytes reach.
 const THREE: &str = "[class.3]\negress_max = 3001\n";
 
 fn start_paused(bed: &Bed, config: &Config) -> Switch {
@@ -25,7 +22,6 @@ fn send(bed: &Bed, switch: &Switch, numbers: std::ops::RangeInclusive<u32>) {
     wait_for("the frames", || (switch.class(1, 3).rx_frames == last).then_some(()));
 }
 
-/// Returns the numbers of received frames, without flooded ones.
 fn numbers(host: &Host) -> Vec<u32> {
     host.tap().numbers().into_iter().filter(|&number| number > 0).collect()
 }

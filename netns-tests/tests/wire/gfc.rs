@@ -1,5 +1,3 @@
-//! GFC: switches and hosts that ask for rates, and obey them.
-
 use std::thread;
 use std::time::Duration;
 

@@ -1,5 +1,3 @@
-//! Two switches joined by several wires, which are a group of ports at both ends.
-
 use std::collections::BTreeSet;
 
 use xoff_netns_tests::frames::{BROADCAST, Frame, has_type};
@@ -25,7 +23,6 @@ fn sent(status: &Status) -> [u64; 2] {
     [0, 1].map(|member| status.groups[0].members[member].tx_frames)
 }
 
-/// Returns a datagram of the flow with UDP port `port`.
 fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
     let mut frame = from.to(to).udp(24, &[b'g', port]).build();
     frame[35] = port;
@@ -74,7 +71,6 @@ fn group_of_ports_spreads_flows_without_duplicates() {
     bed.finish(far);
 }
 
-/// Program of a server that returns the number of received bytes.
 const SERVER: &str = "
 import socket
 server = socket.create_server(('', 7777))

@@ -2,7 +2,6 @@ use xoff_netns_tests::{Traffic, stream, unstalled};
 
 use crate::{PATIENT, bed};
 
-/// Room for frames during stalls of the machine.
 const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 
 /// As in RFC 2889, half of a sender's load goes to a congested port.
@@ -32,7 +31,6 @@ fn congested_port_does_not_slow_frames_to_a_free_port() {
     });
 }
 
-/// The victim shares no port with the culprits, or uses another class.
 // proves: scheduling
 #[test]
 fn victims_beside_congestion_are_never_paused() {

@@ -7,7 +7,6 @@ use xoff_netns_tests::{Bed, Switch, wait_for};
 use crate::bed_beside_others;
 
 const ADDRESSES: u32 = 20_000;
-/// Number of clients, more than the switch serves at once.
 const CLIENTS: usize = 250;
 const MEMORY_MAX: u64 = 48 << 20;
 

@@ -1,5 +1,3 @@
-//! Overload of a port: lossless classes are paused, lossy ones dropped.
-
 use xoff_netns_tests::{Host, Traffic, stream, unstalled, wait_for};
 use xoff_switch::control::status::PortStatus;
 

@@ -1,5 +1,3 @@
-//! Runs the tests of `integrations/` and `scripts/benchmarks`.
-
 use std::path::Path;
 use std::process::Command;
 

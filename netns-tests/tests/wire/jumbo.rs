@@ -1,5 +1,3 @@
-//! Frames up to an MTU of 9000 bytes, in one or several descriptors.
-
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, wait_for};
 

@@ -7,7 +7,6 @@ use xoff_switch::control::status::Verdict;
 
 use crate::{bed, frame};
 
-/// Number of frames, three times what the rings hold at 100 Mb/s.
 const MANY: u32 = 4_000;
 
 struct StallOutcome {
@@ -123,7 +122,6 @@ fn kernel_drops_of_lossless_frames_count_once() {
     }
 }
 
-/// No frame of class 3 reaches the switch: only the XDP program counts them.
 // proves: kernel-drops
 #[test]
 fn class_lost_before_the_switch_counts_as_lossless() {

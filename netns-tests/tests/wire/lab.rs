@@ -1,5 +1,3 @@
-//! `xoff lab`: programs on the hosts of a network from one file.
-
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -333,7 +331,6 @@ fn killed_lab_and_lab_down_end_the_command() {
     assert!(!command.exists());
 }
 
-/// The data exceed the buffers of the sockets.
 // proves: lab-account
 #[test]
 fn agents_pause_unmodified_senders_at_hosts() {

@@ -1,5 +1,3 @@
-//! Debian programs over `xoff lab`. Their data are compared byte for byte under several policies.
-
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;

@@ -1,5 +1,3 @@
-//! How labs end: by signals, kills and failures, and with queued frames.
-
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -218,7 +216,6 @@ fn lab_status_names_host_without_agent() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
 
-/// The devices are removed by the next lab.
 // proves: lab-lifecycle
 #[test]
 fn failed_lab_leaves_no_device_in_foreign_namespace() {

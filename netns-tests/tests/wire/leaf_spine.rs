@@ -1,5 +1,3 @@
-//! The example fabric of leaves, spines and routing daemons, checked by its own script.
-
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,5 +1,3 @@
-//! Address learning: ageing, moves, and addresses that must not be learned.
-
 use std::thread;
 use std::time::Duration;
 

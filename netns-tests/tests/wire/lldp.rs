@@ -1,5 +1,3 @@
-//! LLDP and DCBX in both directions, with other implementations as peers.
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

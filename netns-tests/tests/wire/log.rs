@@ -1,5 +1,3 @@
-//! Logs that cannot be written: full disk, closed pipe, unread pipe.
-
 use std::fs::File;
 use std::io::{self, PipeReader, Write as _};
 use std::net::TcpStream;

@@ -1,5 +1,3 @@
-//! Loops between ports of a switch, and storm control.
-
 use std::process::Command;
 
 use xoff_netns_tests::frames::{self, Frame};

@@ -86,7 +86,6 @@ use xoff_netns_tests::{Host, Plan};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_xoff-under-test");
 
-/// Plans a bed that excludes all other beds.
 fn bed(hosts: u8) -> Plan {
     Plan::new(BINARY, hosts)
 }

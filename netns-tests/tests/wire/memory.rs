@@ -1,5 +1,3 @@
-//! `xoff check` prints the memory that a switch needs, accurate to 10 %.
-
 use std::process::Command;
 
 use serde_json::Value;

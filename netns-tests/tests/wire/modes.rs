@@ -1,5 +1,3 @@
-//! Further modes of a switch: busy-polling workers, shared memory, 802.3x.
-
 use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed, frame};

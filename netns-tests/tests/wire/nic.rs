@@ -21,7 +21,6 @@ fn wire() -> Wire {
     Wire::build(BINARY)
 }
 
-/// Pauses a class by a PFC frame of the peer, and waits until the host has obeyed.
 fn pause_class(wire: &Wire, agent: &Agent, class: u8) {
     wire.peer().send(frames::pfc(wire.peer().mac(), &[(class, 65_535)]));
     agent.await_pause(class.into(), true);

@@ -1,5 +1,3 @@
-//! `xoff nic` with CNMs, rates, and pauses that a host with a full socket sends.
-
 use std::net::UdpSocket;
 
 use nix::sys::signal::Signal;

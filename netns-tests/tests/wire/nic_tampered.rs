@@ -99,7 +99,6 @@ fn deleted_queue_of_lossless_class_counts_as_fault() {
     assert!(status.code() == Some(1) && log.contains(fault), "{log}");
 }
 
-/// Other programs may win against the agent, but never unnoticed.
 // proves: host-guard
 #[test]
 fn repeated_changes_of_queues_set_exit_code_of_agent() {

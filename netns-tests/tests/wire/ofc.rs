@@ -1,5 +1,3 @@
-//! OFC over two switches and at the sender. Plain PFC peers lose nothing.
-
 use std::thread;
 use std::time::Duration;
 
@@ -25,7 +23,6 @@ fn flows(status: &Status, port: usize) -> FlowStatus {
     status.ports[port - 1].classes[3].flows.expect("the port has no OFC peer")
 }
 
-/// Two flows share class and trunk, and one of the two receivers is paused.
 // proves: ofc-flows
 #[test]
 fn uncongested_flow_continues_beside_paused_flow() {

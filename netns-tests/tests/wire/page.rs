@@ -1,5 +1,3 @@
-//! The live page of a switch in Debian's Chromium without a screen.
-
 use std::process::Command;
 
 use xoff_lab::{Lab, VethOptions};

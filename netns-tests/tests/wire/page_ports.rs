@@ -18,7 +18,6 @@ use crate::{PATIENT, bed};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/page_ports.py");
 const PORTS: u8 = 64;
-/// Number of frames, more than the rings of a port hold.
 const TOO_MANY: u32 = 10_000;
 
 /// Starts a switch and stops its process as soon as its first ports are open.

@@ -12,7 +12,6 @@ use crate::{bed_beside_others, frame};
 /// Duration of a pause of 65535 quanta at 1 Mb/s.
 const PAUSE: Duration = Duration::from_micros(33_553_920);
 
-/// Thresholds; three frames of 1,500 bytes exceed XOFF.
 const CLASS: &str = "xoff = 4000\nxon = 2000\n";
 
 fn start(defaults: &str) -> (Bed, Switch) {
@@ -78,7 +77,6 @@ fn assert_is_pfc(bytes: &[u8], port: MacAddr, classes: &[(u8, u16)]) {
     }
 }
 
-/// Each pause frame also repeats the state of all other paused classes.
 // proves: pause-frames
 #[test]
 fn pfc_frame_names_all_paused_classes() {

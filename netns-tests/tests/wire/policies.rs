@@ -1,5 +1,3 @@
-//! CaPFC, policy changes under load, shadow policies, and causes of pauses over two switches.
-
 use std::process::Command;
 
 use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
@@ -7,7 +5,6 @@ use xoff_switch::causes::Causes;
 
 use crate::{BINARY, PATIENT, bed};
 
-/// Setting for a single worker, which CaPFC needs.
 const ONE_WORKER: &str = "workers = 1";
 const FAR: &str = "[class.3]\nxoff = \"4MB\"\nxon = \"3MB\"";
 

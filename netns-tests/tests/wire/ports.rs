@@ -1,5 +1,3 @@
-//! Limit of learned addresses, isolation of ports, and losses of a port's device.
-
 use std::sync::atomic::AtomicBool;
 
 use xoff_netns_tests::frames::{self, Frame};

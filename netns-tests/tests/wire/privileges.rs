@@ -1,5 +1,3 @@
-//! Privileges of the switch's threads: sufficient for each, and no more.
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -14,7 +12,6 @@ const OWNER: &str = "0000000000001000";
 const OPENER: &str = "0000008000007000";
 const NONE: &str = "0000000000000000";
 
-/// Privileges of a thread, read from /proc.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Privileges {
     uid: String,

@@ -1,5 +1,3 @@
-//! Metrics and dashboard of two switches whose ports have the same names.
-
 use std::process::Command;
 
 use xoff_lab::{Lab, VethOptions};
@@ -12,7 +10,6 @@ const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards/xoff
 const NEAR: [u8; 4] = [10, 99, 0, 1];
 const FAR: [u8; 4] = [10, 99, 0, 2];
 
-/// Enables all features that a dashboard panel shows.
 fn everything(config: Config, name: &str) -> Config {
     let switch = format!(
         "name = \"{name}\"\nhttp = \"0.0.0.0:9464\"\nshadow = [\"capfc-stop-max\", \"ofc\", \"gfc\"]"

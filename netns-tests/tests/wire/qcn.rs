@@ -1,5 +1,3 @@
-//! QCN on the wire: CNMs are decoded, streams slow down, nothing is lost.
-
 use xoff_host::report::SentStream;
 use xoff_netns_tests::{Switch, Traffic, decode, frames, stream, unstalled, wait_for};
 use xoff_wire::cnm::{Cnm, CongestionPointId};
@@ -17,7 +15,6 @@ fn is_cnm(bytes: &[u8]) -> bool {
     Header::parse(bytes).is_ok_and(|header| Cnm::is_cnm(&header))
 }
 
-/// Returns the number of CNMs that a stream received, and its lowest rate in Mb/s.
 fn limiter(sent: &SentStream) -> (u64, f64) {
     let qcn = sent.qcn.as_ref().expect("the stream has no rate limiter");
     let least = qcn.rates.iter().map(|sample| sample.mbps).fold(f64::MAX, f64::min);

@@ -1,5 +1,3 @@
-//! Devices with several hardware queues.
-
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::process::Command;
@@ -203,7 +201,6 @@ fn queued_frames_survive_change_of_device_queues() {
     assert_eq!(exit.status.code(), Some(3), "exit code is not 3 (not proved): {}", exit.stderr);
 }
 
-/// The reopened port has packet memory of its own.
 // proves: devices
 #[test]
 fn port_reopens_to_use_added_queues() {

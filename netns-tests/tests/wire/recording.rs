@@ -1,5 +1,3 @@
-//! `xoff run --record`: identical replays, and frames that tshark reads.
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,7 +9,6 @@ use xoff_recording::{Ending, Outcome, replay};
 use crate::reload::reload;
 use crate::{bed_beside_others, frame};
 
-/// Settings of class 3; three frames of 1,500 bytes exceed XOFF.
 const CLASS: &str = "[class.3]\nxoff = 4000\nxon = 2000\n";
 
 fn recorded(bed: &Bed, config: &Config, into: &TempDir) -> (Switch, PathBuf) {

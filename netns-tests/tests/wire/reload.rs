@@ -1,5 +1,3 @@
-//! Reloads: changes take effect, and no frame is lost.
-
 use std::process::Command;
 
 use nix::sys::signal::Signal;

@@ -1,5 +1,3 @@
-//! Reloads that add and remove ports.
-
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -10,7 +8,6 @@ use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unsta
 use crate::reload::reload;
 use crate::{BINARY, PATIENT, bed, frame};
 
-/// Returns a configuration of the first `ports` ports, with room for one more.
 fn config(ports: u8) -> Config {
     at("100M", ports)
 }
@@ -78,7 +75,6 @@ fn adding_and_removing_ports_under_load_is_lossless() {
     }
 }
 
-/// Number of frames, more than the rings of a port hold.
 const TOO_MANY: u32 = 10_000;
 
 /// While the port is opened, its rings overflow.

@@ -1,5 +1,3 @@
-//! Switches that end, normally or killed, and start again.
-
 use std::process::Command;
 
 use xoff_netns_tests::{Bed, Switch, Traffic, frames, stream, wait_for};
@@ -14,7 +12,6 @@ fn programs(bed: &Bed) -> usize {
     String::from_utf8(output.stdout).unwrap().matches("prog/xdp").count()
 }
 
-/// Starts a switch that is paused by host 2 and pauses host 1.
 fn start_with_held_sender(bed: &Bed) -> Switch {
     let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = [3, 4]").more(SMALL));
     let (a, b) = (bed.host(1), bed.host(2));

@@ -1,5 +1,3 @@
-//! Switches that route. The kernel of a namespace decides the routes.
-
 mod neighbours;
 
 use std::process::{Command, Stdio};
@@ -86,7 +84,6 @@ impl Fabric {
         self.switch.port(port).classes.iter().map(|class| class.drops[reason]).sum()
     }
 
-    /// Returns a datagram that the switch must route.
     fn packet(&self, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
         self.packet_of(24, from, to, number)
     }
@@ -258,13 +255,13 @@ fn switch_follows_all_kinds_of_route_changes() {
     fabric.ip("nexthop add id 3 via 172.16.3.2 dev p3");
     fabric.ip("nexthop add id 9 group 2/3");
     fabric.ip("route add 172.20.0.0/24 nhid 9");
-    wait_for("datagrams to use both next hops", || {
+    wait_for("a status with both next hops of the route", || {
         let page = fabric.routes();
         let row = page.routes.iter().find(|row| row.prefix == "172.20.0.0/24")?;
         (row.via.len() == 2).then_some(())
     });
     fabric.ip("nexthop del id 2"); // without a message about the route
-    wait_for("the removed next hop to be unused", || {
+    wait_for("a status without the removed next hop", || {
         let page = fabric.routes();
         let row = page.routes.iter().find(|row| row.prefix == "172.20.0.0/24")?;
         (row.via.len() == 1 && row.via[0].interface == "p3").then_some(())

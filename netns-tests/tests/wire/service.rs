@@ -1,5 +1,3 @@
-//! Notifications to a service manager: ready, watchdog, stopping.
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;

@@ -1,5 +1,3 @@
-//! Switches that are reached by socket files, and by addresses of another namespace.
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;

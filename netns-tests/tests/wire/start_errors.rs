@@ -1,5 +1,3 @@
-//! Starts that fail: one message, exit code 2, nothing left behind.
-
 use std::fs;
 use std::net::TcpListener;
 use std::process::Command;

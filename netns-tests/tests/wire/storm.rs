@@ -1,5 +1,3 @@
-//! A peer that keeps one class paused.
-
 use std::thread;
 use std::time::Duration;
 

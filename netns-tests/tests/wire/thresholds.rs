@@ -1,5 +1,3 @@
-//! Thresholds, exact to the byte, while the egress port is paused.
-
 use xoff_netns_tests::{Bed, Exit, Host, Switch, frames, wait_for};
 use xoff_switch::control::status::IngressStatus;
 
@@ -11,7 +9,6 @@ const SLOW: &str = "speed = \"10M\"";
 /// Settings with room for six frames of 1000 bytes, three of them before XOFF.
 const SMALL: &str = "[class.3]\nxoff = 3000\nxon = 1500\nheadroom = 3000";
 
-/// Starts a switch that two of three hosts pause.
 fn start_paused() -> (Bed, Switch) {
     let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config(SLOW).more(SMALL));

@@ -10,7 +10,6 @@ use crate::{BINARY, bed, frame};
 const DETECT_NANOS: u64 = 400_000_000;
 const RESTORE_NANOS: u64 = 200_000_000;
 
-/// Starts a switch with a watchdog that has learned host 2.
 fn start_watched(action: &str) -> (Bed, Switch) {
     let bed = bed(2).build();
     let class = format!(

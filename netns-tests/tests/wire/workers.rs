@@ -1,5 +1,3 @@
-//! Several workers hand over frames and slots, and their ledgers balance.
-
 use std::slice;
 
 use xoff_netns_tests::{Traffic, stream, unstalled};
@@ -8,7 +6,6 @@ use crate::{PATIENT, bed};
 
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p2\"] }, { ports = [\"p3\", \"p4\"] }]";
 
-/// Frames of both workers go to a congested port, which also sends back.
 #[test]
 fn frames_between_two_workers_are_lossless() {
     unstalled(|| {

@@ -33,8 +33,8 @@ pub struct SlowReceiver {
 
 /// Pause that a slow receiver sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct ReceiverPause {
-    /// Paused class.
     pub class: Class,
     /// Time at which the XOFF left.
     pub start: Nanos,

@@ -54,10 +54,10 @@ impl NewFlows<'_> {
 
 /// Query of a host to several servers, with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Query {
     /// Host that sent the query.
     pub asker: u32,
-    /// Start time of the query.
     pub start: Picos,
     /// Arrival of the last answer, if all arrived.
     pub finish: Option<Picos>,

@@ -39,12 +39,12 @@ use crate::time::Picos;
 
 /// Plan of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct FlowPlan {
     /// Number of the sending host.
     pub from: u32,
     /// Number of the receiving host, which is not the sender.
     pub to: u32,
-    /// Traffic class of the flow's frames, marked by DSCP.
     pub class: Class,
     /// Total payload in bytes.
     pub bytes: u64,
@@ -56,16 +56,12 @@ pub struct FlowPlan {
 
 /// Record of a flow: its plan and its result so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct FlowRecord {
-    /// Number of the flow in the run.
     pub flow: u32,
-    /// Number of the sending host.
     pub from: u32,
-    /// Number of the receiving host.
     pub to: u32,
-    /// Traffic class of the flow's frames.
     pub class: Class,
-    /// Number of the load that the flow belongs to.
     pub tag: u16,
     /// Total payload in bytes.
     pub bytes: u64,

@@ -29,12 +29,10 @@ impl Times {
 
 /// Load in which each pair sends one burst after another, with a gap after each.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct OnOff {
-    /// Pairs of sending and receiving host.
     pub pairs: Vec<(u32, u32)>,
-    /// Traffic class of all bursts.
     pub class: Class,
-    /// Distribution of burst sizes.
     pub sizes: Sizes,
     /// Gap after a burst, and before the first one.
     pub off: Times,

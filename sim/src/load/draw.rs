@@ -7,16 +7,12 @@ use crate::time::Picos;
 
 /// Parameters of a division of flows among pairs.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Draw {
-    /// Pairs of sending and receiving host.
     pub pairs: Vec<(u32, u32)>,
-    /// Total number of flows of all pairs.
     pub flows: u32,
-    /// Traffic class of all flows.
     pub class: Class,
-    /// Distribution of flow sizes.
     pub sizes: Sizes,
-    /// Common start of all flows.
     pub start: Picos,
 }
 

@@ -11,6 +11,7 @@ use crate::time::Picos;
 
 /// Parameters of an incast load.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct IncastSettings {
     /// Hosts that send queries, independently of each other.
     pub askers: Vec<u32>,
@@ -18,11 +19,9 @@ pub struct IncastSettings {
     pub servers: Vec<u32>,
     /// Number of servers per query, drawn at random from all but the querying host.
     pub fan_in: u32,
-    /// Traffic class of requests and answers.
     pub class: Class,
     /// Size of a request in bytes; with 0, servers answer at once.
     pub question: u64,
-    /// Distribution of answer sizes.
     pub answer: Sizes,
     /// Time between queries of a host: from the end of the previous query, or from its start if `is_open`. The first query follows `from`.
     pub gap: Times,

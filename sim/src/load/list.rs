@@ -41,43 +41,21 @@ pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> V
 
 /// Error in a list of flows.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the names say it
 pub enum ParseError {
     /// The line does not have the form of a flow.
     #[error(
         "line {line}: {text:?} is not a flow; write sender, receiver, class, bytes and start in ns, such as \"0 5 3 150000 2000\""
     )]
-    Line {
-        /// Line number, from 1.
-        line: usize,
-        /// Text of the line.
-        text: String,
-    },
+    Line { line: usize, text: String },
     /// The line names a host that does not exist.
     #[error("line {line}: host {host} does not exist; hosts are numbered from 0 to {}", hosts.saturating_sub(1))]
-    Host {
-        /// Line number, from 1.
-        line: usize,
-        /// Host number in the line.
-        host: u32,
-        /// Number of hosts.
-        hosts: u32,
-    },
-    /// Sender and receiver are the same host.
+    Host { line: usize, host: u32, hosts: u32 },
     #[error("line {line}: host {host} sends a flow to itself; name another receiver")]
-    Itself {
-        /// Line number, from 1.
-        line: usize,
-        /// Host number in the line.
-        host: u32,
-    },
+    Itself { line: usize, host: u32 },
     /// The flow exceeds the maximum size.
     #[error("line {line}: the flow has {bytes} bytes; at most {FLOW_BYTES_MAX} (128 GiB) are allowed")]
-    Size {
-        /// Line number, from 1.
-        line: usize,
-        /// Size of the flow in bytes.
-        bytes: u64,
-    },
+    Size { line: usize, bytes: u64 },
 }
 
 /// Parses one flow per line: sender, receiver, class, bytes, start in nanoseconds. `#` begins a comment.

@@ -8,16 +8,14 @@ use crate::time::Picos;
 
 /// Parameters of a Poisson load.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Poisson {
     /// Hosts, each of which sends to all others with equal probability.
     pub hosts: Vec<u32>,
-    /// Traffic class of all flows.
     pub class: Class,
-    /// Distribution of flow sizes.
     pub sizes: Sizes,
     /// Mean load of each host as a share of `line`, counting headers, preambles and gaps.
     pub load: f64,
-    /// Bit rate of the hosts' lines.
     pub line: BitRate,
     /// Maximum payload of a frame in bytes.
     pub payload_max: u32,

@@ -2,9 +2,6 @@
 //!
 //! The interpolation between rows matters: by linear instead of logarithmic interpolation, the means of the tables EDU1 and EDU2 are three
 //! times as large.
-//!
-//! The interpolation matters: linear instead of logarithmic, the means of the tables EDU1 and EDU2 are three times as
-//! large.
 
 use thiserror::Error;
 
@@ -27,21 +24,14 @@ xoff_wire::named! { Between {
 
 /// Error in a table of sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs)] // the names say it
 pub enum SizesError {
     /// The line does not have the form of a row.
     #[error("line {line}: {text:?} is not a size in bytes and a percentage, such as \"1500 62.5\"")]
-    Line {
-        /// Line number, from 1.
-        line: usize,
-        /// Text of the line.
-        text: String,
-    },
+    Line { line: usize, text: String },
     /// Sizes or percentages decrease.
     #[error("line {line}: a size or percentage is less than that of the previous row; sort the rows")]
-    Order {
-        /// Line number, from 1.
-        line: usize,
-    },
+    Order { line: usize },
     /// The last percentage is not 100.
     #[error("the last percentage is not 100; add a row for the largest flows")]
     End,

@@ -2,9 +2,6 @@
 //!
 //! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. Appending writes to the last
 //! frame, long after that was used; so a frame is prefetched when it is appended.
-//!
-//! Each frame stores its successor and the successor's arrival, in a cache line that readers need anyway. Appending
-//! writes to the last frame, long after it was used, so a frame is prefetched when it is appended.
 
 use super::{NONE, Packet, Pool};
 use crate::time::Picos;

@@ -29,8 +29,8 @@ use crate::time::Picos;
 
 /// Counts of driver impairments, and of frames lost by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct ImpairmentCounts {
-    /// Number of stalls.
     pub stalls: u64,
     /// Total duration of all stalls.
     pub stalled: Nanos,
@@ -38,7 +38,6 @@ pub struct ImpairmentCounts {
     pub longest: Nanos,
     /// Arriving frames dropped because slots or ring were full, as with an empty fill ring.
     pub receive_drops: u64,
-    /// Number of restarts.
     pub restarts: u64,
     /// Frames lost by restarts: those in the old switch, and those that arrived before the new one began.
     pub lost_in_restarts: u64,

@@ -9,18 +9,14 @@ use crate::plan::Plan;
 ///
 /// Switches are numbered by layer, then by pod; hosts by edge switch. Ports toward hosts come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct FatTree {
-    /// Number of pods.
     pub pods: u8,
-    /// Number of edge switches per pod.
     pub edges: u8,
-    /// Number of aggregation switches per pod.
     pub aggregations: u8,
     /// Total number of core switches: a multiple of `aggregations`.
     pub cores: u16,
-    /// Number of hosts per edge switch.
     pub hosts: u8,
-    /// Properties of lines to hosts.
     pub host_line: Line,
     /// Properties of lines between edge and aggregation switches.
     pub edge_line: Line,

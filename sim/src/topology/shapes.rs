@@ -6,14 +6,11 @@ use crate::plan::Plan;
 ///
 /// Leaves are numbered before spines, hosts by leaf, ports of hosts before those of spines.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct LeafSpine {
-    /// Number of leaves.
     pub leaves: u8,
-    /// Number of spines.
     pub spines: u8,
-    /// Number of hosts per leaf.
     pub hosts: u8,
-    /// Properties of lines to hosts.
     pub host_line: Line,
     /// Properties of lines between leaf and spine.
     pub spine_line: Line,
@@ -44,12 +41,12 @@ impl LeafSpine {
 
 /// Dumbbell: two switches with hosts, and one line between the switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Dumbbell {
     /// Number of hosts at switch 0.
     pub left: u8,
     /// Number of hosts at switch 1.
     pub right: u8,
-    /// Properties of lines to hosts.
     pub host_line: Line,
     /// Properties of the line between the switches.
     pub trunk: Line,
@@ -70,14 +67,12 @@ impl Dumbbell {
 
 /// Ring of switches. All frames travel in one direction, so that buffers can wait for each other in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Ring {
     /// Number of switches, at least three.
     pub switches: u8,
-    /// Number of hosts per switch.
     pub hosts: u8,
-    /// Properties of lines to hosts.
     pub host_line: Line,
-    /// Properties of lines between switches.
     pub ring_line: Line,
 }
 
@@ -106,8 +101,6 @@ impl Ring {
 /// Builds Fig. 1 of the OFC paper: three switches in a row, ten hosts, equal lines (in the paper 40 Gb/s, 20 ns).
 ///
 /// Hosts 0 and 1 are at the first switch, hosts 2 to 9 at the third. Host 0 sends flow F0 to host 8; all other senders send to host 9.
-///
-/// Hosts 0 (F0) and 1 are at the first switch, 2 to 9 at the third. F0 sends to host 8, all others to host 9.
 #[must_use]
 pub fn ofc_fig1(line: Line, build: &Build) -> Plan {
     let mut graph = Graph::default();

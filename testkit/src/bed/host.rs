@@ -27,14 +27,13 @@ pub enum Obeys {
 
 /// Stream of frames in one class to one address.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Stream {
     /// Destination MAC address.
     pub to: MacAddr,
     /// Traffic class, written as PCP.
     pub class: Class,
-    /// Frame length in bytes, without FCS.
     pub len: u32,
-    /// Number of frames to send.
     pub count: u64,
     /// Rate on the line (with preamble and gap); `None` for line rate.
     pub rate: Option<BitRate>,
@@ -61,10 +60,9 @@ struct Sending {
 
 /// Counts of a stream's received frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Received {
-    /// Number of received frames.
     pub frames: u64,
-    /// Number of received bytes.
     pub bytes: u64,
     /// Number of duplicates and of frames received after a later one.
     pub late_or_twice: u64,

@@ -3,9 +3,6 @@
 //!
 //! After every event the bed checks the switch's promises (`watch`). It also compares the switch with one that processes each frame in a
 //! batch of its own (`twin`). A test that merely runs thus proves something.
-//!
-//! After every event the bed checks the switch's promises (`watch`), and compares it with one that processes each frame in a batch of its
-//! own (`twin`). A test that merely runs thus proves something.
 
 mod batches;
 mod breaches;

@@ -12,12 +12,11 @@ pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
 /// Mark in a frame: its stream and position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Mark {
-    /// Class in the priority tag.
     pub class: Class,
     /// CN-TAG, if the stream has a rate limiter.
     pub cn_tag: Option<CnTag>,
-    /// Number of the stream.
     pub stream: u32,
     /// Position of the frame in its stream, from zero.
     pub sequence: u64,

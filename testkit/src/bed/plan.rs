@@ -41,16 +41,14 @@ pub const KEEPING: [(Accounting, WhenFull); 3] = [
 
 /// Plan of a switch in the bed.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct SwitchPlan {
-    /// Settings at the start of the switch.
     pub settings: SwitchSettings,
     /// Number of the worker that owns each port; empty for a single worker.
     pub owners: Vec<u8>,
     /// Interval at which the driver polls; zero to notice events at once.
     pub gap: Nanos,
-    /// Number of slots for data frames.
     pub slots: u32,
-    /// Number of slots for control frames.
     pub control_slots: u32,
     /// Free bytes before each frame, for tags.
     pub room: usize,

@@ -16,12 +16,12 @@ pub struct Star {
 
 /// Stream between two hosts of a [`Star`].
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Flow {
     /// Port of the sending host.
     pub from: usize,
     /// Port of the receiving host.
     pub to: usize,
-    /// Number of the stream.
     pub id: u32,
 }
 

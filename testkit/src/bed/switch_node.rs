@@ -2,8 +2,6 @@
 //! each poll ([`twin`](super::twin)). The bed uses the frames of the first.
 //!
 //! If the plan has a polling interval, events wait for the next poll, as they do for a busy thread.
-//!
-//! With a loop gap, events wait for the next poll, as they do for a busy thread.
 
 use std::sync::Arc;
 
@@ -21,10 +19,10 @@ use super::watch::{self, Watch};
 
 /// Switch of a test bed.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct SwitchNode {
     /// Counters of the switch, as users see them.
     pub counters: Arc<Counters>,
-    /// Current settings of the switch.
     pub settings: SwitchSettings,
     /// Earlier settings, under which queued frames may have been admitted.
     pub(super) before: Vec<SwitchSettings>,

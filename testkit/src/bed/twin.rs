@@ -2,9 +2,6 @@
 //!
 //! A poll processes all events since the last poll, by turns of the [`Driver`] that worker threads use. Two runs with the same input
 //! differ only in the [`Boundary`] to the dataplane ([`Batches`]).
-//!
-//! A poll processes all events since the last, by turns of the [`Driver`] of worker threads. Two drivers with the same input differ only in
-//! the [`Boundary`] to the dataplane ([`Batches`]).
 
 use std::fmt::Debug;
 use std::sync::Arc;

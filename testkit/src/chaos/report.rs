@@ -8,10 +8,9 @@ use crate::bed::Promise;
 
 /// Amount of work and faults in all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Tally {
-    /// Number of runs.
     pub seeds: u64,
-    /// Number of events.
     pub events: u64,
     /// Number of runs that ended without further events.
     pub came_to_rest: u64,
@@ -57,12 +56,11 @@ impl Tally {
 
 /// Promise that was broken in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Breach {
-    /// Broken promise.
     pub promise: Promise,
     /// Virtual time of the breach.
     pub at: Nanos,
-    /// Description of the breach.
     pub what: String,
     /// Events before the breach, in order.
     pub last: Vec<String>,
@@ -70,12 +68,12 @@ pub struct Breach {
 
 /// Breach with its seed and a smaller scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Finding {
     /// Seed that repeats the breach.
     pub seed: u64,
     /// Number of the event at which the promise was broken.
     pub event: u64,
-    /// Promise that was broken.
     pub breach: Breach,
     /// Smallest scenario found that breaks the same promise.
     pub shrunk: Shrunk,
@@ -83,21 +81,20 @@ pub struct Finding {
 
 /// Scenario made smaller.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Shrunk {
-    /// Description of the scenario.
     pub scenario: String,
     /// Number of the event at which the promise was broken.
     pub event: u64,
-    /// Promise that was broken.
     pub breach: Breach,
 }
 
 /// Result of the runs of all seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Report {
     /// Maximum number of events of a run.
     pub events_max: u64,
-    /// Amount of work and faults in all runs.
     pub tally: Tally,
     /// Breach found with the lowest seed, if any.
     pub found: Option<Finding>,

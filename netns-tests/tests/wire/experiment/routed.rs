@@ -1,5 +1,3 @@
-//! `xoff experiment cascade --routed`: routers with FRR beside each.
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
