@@ -15,7 +15,6 @@ const QUOTED_MAX: usize = 60;
 /// Distribution of flow sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowSizes {
-    /// Points (size in bytes, cumulative share); both are non-decreasing, and the share goes from 0 to 1.
     points: Vec<(f64, f64)>,
 }
 

@@ -230,7 +230,6 @@ impl Gate {
         }
     }
 
-    /// Obeys a flow list; returns true if the frame needs no further processing.
     fn obey_flows(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
         let Some(flows) = &mut self.flows else { return false };
         match FlowPause::parse(pfc, head) {

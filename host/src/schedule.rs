@@ -29,7 +29,6 @@ pub struct Schedule {
     end: Nanos,
     frame_len: u32,
     catch_up: Nanos,
-    /// Frames that remain to be sent; in a stream of flows, flows.
     left: u64,
     pattern: State,
 }
@@ -153,8 +152,6 @@ impl State {
     }
 }
 
-/// Returns the earliest time at which a frame may be sent within an on-phase. If that is not later than `now`, the frame is due since
-/// then.
 fn due_on_off(start: Nanos, earliest: Nanos, now: Nanos, on: Nanos, off: Nanos) -> Nanos {
     let candidate = earliest.max(now);
     let into = candidate.since(start).0 % (on.0 + off.0);
@@ -258,7 +255,6 @@ mod tests {
         })
     }
 
-    /// Returns a stream whose frames take 1 us on a line of 1 Gb/s.
     fn microsecond_frames(pattern: Pattern) -> Stream {
         Stream { size: 105, rate: Some(BitRate::from_gbps(1)), pattern, ..Stream::default() }
     }

@@ -107,10 +107,9 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Key by which a switch identifies the frames' flow. Flows with source ports of their own cannot be paused one by one.
+    /// Flows with source ports of their own have no key, so they cannot be paused one by one.
     flow: FlowKey,
     held: bool,
-    /// True if the stream was paused when it last had a frame due.
     is_blocked: bool,
     /// Time at which the last pause ended.
     let_go: Nanos,

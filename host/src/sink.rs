@@ -75,7 +75,6 @@ pub struct Incoming {
     lowest: u64,
     /// Sending time of the first received frame.
     first_sent: Nanos,
-    /// Sending time of the stream's first frame, known from an end marker.
     began: Option<Nanos>,
     /// Time from the sink's start to the first arrival.
     watched: Nanos,
@@ -104,7 +103,6 @@ pub struct Incoming {
 #[derive(Debug)]
 pub struct FlowsReceived {
     incomplete: HashMap<u32, u32>,
-    /// Flows that are not tracked, because too many were incomplete when they began.
     refused: Tracker,
     /// Completion times in nanoseconds, for each range of [`FLOW_BUCKETS`].
     pub times: [Histogram<u64>; FLOW_BUCKETS.len()],
@@ -261,7 +259,7 @@ impl Incoming {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
     }
 
-    /// Returns the number of frames that were sent before the sink was ready.
+    /// Returns how many frames were sent before the sink was ready.
     #[must_use]
     pub fn missed_at_start(&self) -> u64 {
         let had_begun = |began| span_48(self.first_sent, began) > self.watched;

@@ -76,7 +76,7 @@ impl Tracker {
         self.duplicated
     }
 
-    /// Returns the number of frames that arrived after a higher sequence number.
+    /// Returns how many frames arrived after a higher sequence number.
     #[must_use]
     pub const fn reordered(&self) -> u64 {
         self.reordered
@@ -94,7 +94,6 @@ impl Tracker {
         self.next
     }
 
-    /// Clears the bits of numbers from `next` up to `sequence`, which held older numbers.
     #[inline]
     fn forget_up_to(&mut self, sequence: u64) {
         if sequence - self.next >= WINDOW {

@@ -165,13 +165,13 @@ pub struct RunningTraffic {
 }
 
 impl RunningTraffic {
-    /// Returns the number of frames that all hosts together have sent.
+    /// Returns how many frames all hosts together have sent.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.total(|progress| &progress.sent)
     }
 
-    /// Returns the number of frames that all hosts together have received.
+    /// Returns how many frames all hosts together have received.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.total(|progress| &progress.received)

@@ -66,7 +66,6 @@ pub(crate) struct Calendar {
     wheels: Box<[Wheel]>,
     firsts: Box<[Picos]>,
     order: Order,
-    /// For each part, the time before which its entries are in `current` or `soon`.
     horizons: Box<[Picos]>,
     current: Vec<Entry>,
     soon: Soon,
@@ -75,7 +74,7 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Creates an empty queue. It is fastest if few events of a part fall into a bucket of 2^`width_log2` picoseconds.
+    /// Creates an empty queue; fastest if few events of a part fall into a bucket of 2^`width_log2` picoseconds.
     pub(crate) fn new(width_log2: u32, parts: Parts) -> Calendar {
         let count = parts.count();
         Calendar {
@@ -91,7 +90,6 @@ impl Calendar {
         }
     }
 
-    /// Adds an entry, not before the last one taken at its place.
     #[inline]
     pub(crate) fn put(&mut self, entry: Entry) {
         let part = self.parts.of(entry.place());
@@ -306,7 +304,6 @@ mod tests {
         Mixed(usize),
     }
 
-    /// Runs random events: an event adds further ones at its own place at any time, at other places after the reach.
     fn events_by_place(seed: u64, parted: Parted, ends: &[u64], turns: &[Taken]) -> Vec<Vec<Entry>> {
         let width_log2 = fastrand::Rng::with_seed(seed).u32(0..13);
         let mut calendar = Calendar::new(width_log2, parted.parts());

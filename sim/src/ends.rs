@@ -32,6 +32,5 @@ pub struct Line {
     pub delay: Picos,
 }
 
-/// One direction of a link, numbered in the order of sending nodes and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkId(pub(crate) u32);

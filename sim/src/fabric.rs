@@ -354,7 +354,6 @@ impl<S: Node, H: Node> Fabric<S, H> {
         while self.take_turn(END) {}
     }
 
-    /// Processes the turn of a part. Its nodes may then be ahead of other nodes by less than the [lead](Fabric::lead).
     pub(crate) fn take_turn(&mut self, end: Picos) -> bool {
         if !self.net.links.calendar.open(end.min(END), Order::ByPlace(self.reach)) {
             return false;
@@ -475,7 +474,7 @@ impl FirstLinks {
 }
 
 /// Returns the width of a calendar bucket, as a power of two in picoseconds. The wheel must cover three times a long frame plus the
-/// largest delay, because a neighbor may be two of these behind. A bucket should hold enough events to sort them together.
+/// largest delay, since a neighbor may be two of these behind.
 fn bucket_log2(directions: &[(End, End, Line)], parts: usize) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

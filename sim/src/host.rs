@@ -10,7 +10,6 @@ use crate::time::Picos;
 const LINE: PortId = PortId(0);
 /// Number of frame bytes that the host writes: enough for a switch to detect equal headers.
 const HEAD: usize = 60;
-/// Offsets of the IPv4 Identification field, which holds the sequence number.
 const SEQUENCE: std::ops::Range<usize> = 18..20;
 
 /// Equal frames to another host, at line rate.

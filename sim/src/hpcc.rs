@@ -350,7 +350,6 @@ mod tests {
     use super::*;
     use crate::ends::Line;
 
-    /// Switches 1 and 4; hosts 0 and 2 at the first, host 3 at the second.
     const TOPOLOGY: &str =
         "5 2 4\n4 1\n1 4 400Gbps 1us 0\n2 1 100Gbps 0.001ms 0\n0 1 25Gb/s 500ns 0.25\n4 3 1GBps 2us 0\n";
 

@@ -36,7 +36,6 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Creates links; `directions` must be in the order of senders.
     pub(crate) fn new(directions: &[(End, End, Line)], calendar: Calendar) -> Links {
         let mut lines = Vec::new();
         let mut indexes = BTreeMap::new();

@@ -11,7 +11,6 @@ use xoff_flow_control::prefetch::prefetch;
 use crate::time::Picos;
 pub(crate) use chain::Chain;
 
-/// Number of bytes that are kept of a frame, unless all are.
 const HEAD: usize = 128;
 /// Free bytes before a frame, for tags that switches insert.
 const ROOM: u8 = 8;
@@ -78,7 +77,6 @@ pub struct Pool {
     cells: Vec<Cell>,
     taken: Vec<u8>,
     free: Vec<u32>,
-    /// Cells of the current block that are not filled yet; they count as in use.
     next: Range<u32>,
     long: Vec<Vec<u8>>,
     long_free: Vec<u32>,

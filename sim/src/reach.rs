@@ -11,8 +11,7 @@ pub(crate) fn reach(directions: &[(End, End, Line)]) -> Picos {
     directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
 }
 
-/// Maximum links per part. The state of a part, a kilobyte per link, must fit into a core's cache. Results depend on the value: it
-/// determines the lead of nodes and the end of runs.
+/// Maximum links per part, whose state (a kilobyte per link) must fit into a core's cache. Results depend on the value.
 const LINKS: usize = 512;
 const PARTS: usize = 64;
 
@@ -82,7 +81,6 @@ mod tests {
     use super::*;
     use crate::ends::NodeId;
 
-    /// Time of a minimum frame at 1 Gb/s: 84 bytes with preamble and gap.
     const EMPTY: Picos = Picos::from_nanos(672);
 
     fn links(links: &[(u32, u32, u64)]) -> Vec<(End, End, Line)> {

@@ -46,7 +46,6 @@ impl Seed {
     }
 }
 
-/// Draws a time from an exponential distribution with this mean, at least one picosecond.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
 pub(crate) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
     Picos((-(1.0 - rng.f64()).ln() * mean).max(1.0) as u64)

@@ -50,7 +50,7 @@ impl Slots {
         Some(Frame::new(slot, packet.len))
     }
 
-    /// Marks a frame as sent, so that freeing its slot keeps the packet; returns the packet.
+    /// Marks a frame as sent: freeing its slot keeps the packet.
     #[inline]
     pub(crate) fn send(&mut self, frame: &Frame) -> Packet {
         let packet = self.packet(frame);
@@ -58,7 +58,6 @@ impl Slots {
         packet
     }
 
-    /// Returns the slot that will be filled after `ahead` further frames, unless slots are freed before.
     #[inline]
     pub(crate) fn filled_soon(&self, ahead: usize) -> Option<u32> {
         self.data.iter().rev().nth(ahead).copied()

@@ -69,7 +69,6 @@ pub struct TrafficHost {
     place: Place,
     sending: VecDeque<Packet>,
     due: Nanos,
-    /// State since the start. Frames received before the start are dropped.
     running: Option<Box<Running>>,
 }
 

@@ -11,7 +11,6 @@ thread_local! {
 
 static HOOK: Once = Once::new();
 
-/// Returns the result, or the message and place of a panic.
 pub(crate) fn catch<T>(tried: impl FnOnce() -> T) -> Result<T, String> {
     HOOK.call_once(|| {
         let before = panic::take_hook();

@@ -36,7 +36,6 @@ fn star(ports: usize) -> SwitchPlan {
     plan::switch(&vec![LINK; ports])
 }
 
-/// Plans a switch with a slow driver that processes many frames at once.
 fn seldom(ports: usize) -> SwitchPlan {
     let (loop_gap, commit) = (Nanos::from_micros(100), Bytes(20_000));
     let mut plan = plan::switch(&vec![Link { loop_gap, commit, ..LINK }; ports]);
@@ -57,7 +56,6 @@ fn shared(alpha_log2: Option<i8>) -> SwitchPlan {
     plan
 }
 
-/// All other hosts send to the first host; some send short frames.
 fn incast(trial: &mut Trial<'_>, plan: SwitchPlan) {
     let (_, hosts) = trial.star(plan);
     for (place, &from) in hosts.iter().enumerate().skip(1) {
@@ -67,7 +65,6 @@ fn incast(trial: &mut Trial<'_>, plan: SwitchPlan) {
     }
 }
 
-/// Two hosts congest a third host; one of them also sends to a fourth host.
 fn two_to_one(trial: &mut Trial<'_>) {
     let (_, hosts) = trial.star(star(4));
     let start = Nanos(trial.rng.u64(0..20_000));
@@ -77,7 +74,6 @@ fn two_to_one(trial: &mut Trial<'_>) {
     trial.send((hosts[2], hosts[3]), C4, 200, |_| ());
 }
 
-/// The receiver pauses and resumes the switch for random times.
 fn storms(trial: &mut Trial<'_>) {
     let (_, hosts) = trial.star(star(5));
     for &from in &hosts[1..] {
@@ -107,7 +103,6 @@ fn lost_xons(trial: &mut Trial<'_>) {
     }
 }
 
-/// Links of the receiver and a sender go down and up while frames are in flight.
 fn flaps(trial: &mut Trial<'_>) {
     let (switch, hosts) = trial.star(star(5));
     for (place, &from) in hosts.iter().enumerate().skip(1) {
@@ -124,7 +119,6 @@ fn flaps(trial: &mut Trial<'_>) {
     }
 }
 
-/// A receiver stalls, and pauses propagate over two switches to the senders.
 fn cascade(trial: &mut Trial<'_>) {
     let trunk = Link { cable: Nanos(10 * CABLE.0), ..LINK };
     let far = trial.switch(plan::switch(&[LINK, LINK, trunk]));
@@ -143,7 +137,6 @@ fn cascade(trial: &mut Trial<'_>) {
     }
 }
 
-/// Plain PFC and the policy under test replace each other repeatedly.
 fn replaced(trial: &mut Trial<'_>) {
     let (switch, hosts) = trial.star(star(5));
     for &from in &hosts[1..] {

@@ -19,7 +19,6 @@ struct TrialFlow {
     to: NodeId,
     id: u32,
     stream: Stream,
-    /// True if a link on the flow's path goes down, so that frames may be lost.
     may_lose: bool,
 }
 

@@ -112,7 +112,6 @@ pub fn emit(link: &Link, frames: &[Vec<u8>], timing: &Timing, stop: &AtomicBool)
     Ok(sent)
 }
 
-/// Sleeps until `time`; returns false if `stop` is set or `end` comes first.
 fn sleep_until(time: Instant, end: Option<Instant>, stop: &AtomicBool) -> bool {
     loop {
         let now = Instant::now();

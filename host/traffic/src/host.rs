@@ -187,7 +187,6 @@ struct Run<'fd> {
     sink: Sink,
     gate: Gate,
     notices: Notices,
-    /// Buffer of received frames, reused so that receiving allocates nothing.
     frames: Vec<Frame>,
     commit: Bytes,
     begin: Nanos,
@@ -210,9 +209,7 @@ fn gate(options: &HostOptions) -> Gate {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transmitted {
-    /// The maximum was handed over; more frames may be due.
     Batch,
-    /// All due frames were handed over; the next one is due at this time.
     Until(Nanos),
     All,
 }

@@ -82,7 +82,6 @@ impl Parts {
     }
 }
 
-/// Returns the distance in links from part `from` to each part, and for itself the shortest round trip. `next` is the adjacency matrix.
 fn distances(from: usize, next: &[Vec<bool>]) -> Box<[u8]> {
     let mut distances = vec![FAR; next.len()];
     let mut reached = vec![from];

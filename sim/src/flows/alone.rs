@@ -16,7 +16,6 @@ pub struct Alone {
     payload_max: u32,
     hosts: Vec<(Line, At)>,
     ports: Vec<Vec<(Line, At)>>,
-    /// For each switch, the port toward each host; of a group, its first port.
     next: Vec<Vec<u8>>,
 }
 

@@ -104,7 +104,6 @@ impl Reaction {
     }
 }
 
-/// Returns the gap that QCN demands after a frame of `bytes`; zero while QCN does not limit the flow.
 fn gap_of(point: &mut ReactionPoint, now: Nanos, bytes: Bytes) -> Picos {
     if now >= point.next_deadline() {
         point.advance(now);

@@ -170,7 +170,7 @@ impl Dcqcn {
     }
 }
 
-/// Returns the interval, at least 1 ps: an interval of zero would loop forever.
+/// An interval of zero would loop forever.
 fn span(timer: Picos) -> Picos {
     timer.max(Picos(1))
 }

@@ -220,7 +220,7 @@ impl<S: Node> FlowFabric<S> {
         }
     }
 
-    /// Returns the number of flows that have not ended.
+    /// Returns how many flows have not ended.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.flows.len() as u64 - self.ended

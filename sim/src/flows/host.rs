@@ -27,7 +27,7 @@ const UNDER_WAY: &str = "the flow has ended";
 
 const LINE: PortId = PortId(0);
 
-/// Kinds of timers; timers of equal time fire in this order.
+/// Timers of equal time fire in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Next(u32),

@@ -88,7 +88,6 @@ impl Intake {
         }
     }
 
-    /// Returns the frame if it can be processed at once; otherwise buffers or drops it.
     pub(super) fn offer(&mut self, frame: Arrived, now: Picos) -> Option<Arrived> {
         if self.waiting.is_empty() && !self.is_slow(now) {
             return Some(frame);

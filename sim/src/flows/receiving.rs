@@ -68,7 +68,6 @@ impl Receiving {
         self.end_if(now, is_last)
     }
 
-    /// Accepts a frame only in order; returns the answer to send, and true after the flow's last frame.
     #[inline]
     pub(super) fn take_in_order(
         &mut self,

@@ -39,7 +39,6 @@ pub(super) struct SendState {
     pub(super) next: u32,
     /// Sequence number below which all frames are acknowledged.
     pub(super) acknowledged: u32,
-    /// Sequence number below which all frames were sent at least once.
     reached: u32,
     pub(super) is_watched: bool,
     pub(super) is_held: bool,

@@ -19,7 +19,7 @@ pub struct SwiftSettings {
     pub decrease_max: f64,
     /// Maximum addition to the target delay, for the smallest window in `flow_windows`.
     pub flow_range: Picos,
-    /// Range of windows in frames over which the addition to the target falls from `flow_range` to zero.
+    /// Range of windows, in frames, over which the addition to the target falls from `flow_range` to zero.
     pub flow_windows: [f64; 2],
     /// Minimum and maximum window in frames. Below one frame, the sender spaces its frames.
     pub windows: [f64; 2],

@@ -22,7 +22,7 @@ pub struct TimelySettings {
     pub high: Picos,
     /// Round-trip time of an idle fabric, which normalizes the gradient.
     pub idle: Picos,
-    /// N: number of samples with a falling round-trip time after which the rate rises by N times delta.
+    /// N: number of samples without a rising round-trip time after which the rate rises by N times delta.
     pub hyper_after: u32,
     /// Minimum sending rate.
     pub rate_min: BitRate,

@@ -105,7 +105,7 @@ impl DriverBacklog {
         begin
     }
 
-    /// Returns the number of waiting frames minus that of pending completions, whose frames still count in the switch.
+    /// Waiting frames minus pending completions, whose frames still count in the switch.
     pub(crate) fn holds(&self) -> i64 {
         let at = |(_, port): &(PortId, PortRings)| port.arrived.len() as i64 - port.left.len() as i64;
         self.parting.len() as i64 + self.ports.iter().map(at).sum::<i64>()

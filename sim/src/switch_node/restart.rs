@@ -64,7 +64,6 @@ impl SwitchNode {
         parting
     }
 
-    /// Counts frames on lines and frames with pending completions as sent, since the old driver will not report them.
     fn leave_lines(&mut self, now: Nanos, net: &mut Net) -> PortSet {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(now);

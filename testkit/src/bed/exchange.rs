@@ -30,9 +30,9 @@ impl Link {
     }
 }
 
-/// Handles of frames must not be dropped, so the queues consume remaining ones at the end.
 impl Drop for Link {
     fn drop(&mut self) {
+        // Handles of frames must not be dropped.
         let frames = self.frames.drain(..).map(|handover| handover.frame);
         frames.chain(self.returns.drain(..).map(|back| back.frame)).for_each(|frame| _ = frame.into_parts());
     }
@@ -75,7 +75,6 @@ pub struct Exchange<'a> {
 }
 
 impl Environment<Ring, MemoryStore> for Exchange<'_> {
-    /// Uses the order of `xoff`'s workers: learned addresses are exchanged before frames.
     fn exchange(&mut self, now: Nanos, switch: &mut Switch, store: &mut MemoryStore) -> Progress {
         let Exchange { links, me, batches } = self;
         let (me, mut moved, mut received) = (*me, 0, 0);

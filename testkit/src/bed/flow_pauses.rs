@@ -13,7 +13,6 @@ type Pair = [u8; 12];
 #[derive(Debug, Default)]
 pub struct FlowPauses {
     until: BTreeMap<(Class, Pair), Nanos>,
-    /// Classes paused as a whole, since their flow lists were not obeyed flow by flow.
     stopped: ClassSet,
 }
 

@@ -31,7 +31,7 @@ pub enum Obeys {
 pub struct Stream {
     /// Destination MAC address.
     pub to: MacAddr,
-    /// Traffic class, written as PCP.
+    /// Class, written as PCP.
     pub class: Class,
     pub len: u32,
     pub count: u64,
@@ -80,7 +80,6 @@ pub struct Host {
     rate: BitRate,
     obeys: Obeys,
     paused: Paused,
-    /// Rates that the peer asks for, if the host obeys rates (GFC).
     rates: Option<Rates>,
     streams: Vec<Sending>,
     turn: usize,
@@ -197,8 +196,6 @@ impl Host {
         Some(payload::encode(to, self.mac, mark, len))
     }
 
-    /// Returns when the host may send next, because a stream is due or a pause expires. Pauses that expire while the wire is busy or down
-    /// are checked afterwards.
     pub(super) fn next_wake(&self, now: Nanos) -> Nanos {
         let expiry = Some(self.paused.next_expiry()).filter(|expiry| *expiry > now).unwrap_or(Nanos::NEVER);
         let wake = |due: Nanos| if due > now { due } else { expiry };
@@ -210,7 +207,6 @@ impl Host {
             .unwrap_or(Nanos::NEVER)
     }
 
-    /// Processes a received frame. If it is a pause to obey later, returns the time to obey it.
     pub(super) fn arrived(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
         let Ok(header) = Header::parse(bytes) else {
             self.strange.push(bytes.to_vec());

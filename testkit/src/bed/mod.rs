@@ -39,7 +39,6 @@ use xoff_flow_control::settings::{PolicyKind, SwitchSettings};
 use xoff_sim::{At, Fabric, Forwarding, Line, Picos, Plan, PlanError, Seed, SlotCounts, SwitchKind};
 use xoff_wire::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
-/// Maximum number of events of a run, to detect endless ones.
 const EVENTS_MAX: u64 = 20_000_000;
 
 /// Number of a switch or host, in the order of creation.
@@ -67,7 +66,6 @@ pub struct Bed {
     seed: u64,
     nodes: Vec<Number>,
     stage: Stage,
-    /// Ports toward a host that a test has chosen, by switch and host. All other frames take the shortest path.
     ways: BTreeMap<(NodeId, NodeId), PortId>,
     streams: u32,
     breaches: Breaches,
@@ -75,7 +73,6 @@ pub struct Bed {
 
 #[derive(Debug)]
 enum Stage {
-    /// The bed is still being built, and switches do not know where hosts are.
     Planned(Box<Planned>),
     Runs(Box<Fabric<Placed<SwitchNode>, Placed<Host>>>),
 }

@@ -14,7 +14,6 @@ pub struct Placed<N> {
     pub(super) breaches: Breaches,
     place: Place,
     free: PortSet,
-    /// Ports whose line still carries a frame of the switch before its restart.
     orphans: PortSet,
     wakes: Nanos,
 }

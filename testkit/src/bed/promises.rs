@@ -123,7 +123,6 @@ impl SwitchNode {
         }
     }
 
-    /// Checks that peers which behave as configured are not counted as too fast or too late.
     fn nobody_is_blamed(&self, port: PortId, class: Class, breaches: &mut Breaches) {
         let counters = self.counters.class(port, class);
         let blamed = counters.excess_frames.get() + counters.late_frames.get();
@@ -165,7 +164,6 @@ impl SwitchNode {
         }
     }
 
-    /// Checks that an unpaused class with frames is served in its turn, and that a control slot is always free.
     fn nothing_starves(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
         let starved = self.counters.port(port).control_starved.get();
         breaches.expect(starved == 0, Promise::PausesKept, || {
@@ -196,7 +194,6 @@ impl SwitchNode {
         });
     }
 
-    /// Checks that each received frame was sent, queued, or dropped for a reason.
     pub(super) fn books_balance_by_class(&self, breaches: &mut Breaches) {
         let mut stored = [0; CLASSES];
         for class in self.large.store.frames().filter_map(payload::class_of) {

@@ -96,9 +96,9 @@ impl Port<MemoryStore> for Ring {
     }
 }
 
-/// Handles of frames must not be dropped, so the port consumes remaining ones at the end.
 impl Drop for Ring {
     fn drop(&mut self) {
+        // Handles of frames must not be dropped.
         let frames = [&mut self.committed, &mut self.left, &mut self.withheld].into_iter();
         frames.flat_map(|frames| frames.drain(..)).for_each(|frame| _ = frame.into_parts());
     }

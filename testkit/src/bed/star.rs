@@ -77,7 +77,7 @@ impl Star {
         self.at(flow.to).received(flow.id)
     }
 
-    /// Returns the number of frames that were sent but not received.
+    /// Returns how many frames were sent but not received.
     pub fn lost(&self, flow: Flow) -> u64 {
         self.at(flow.from).sent(flow.id) - self.received(flow).frames
     }

@@ -13,7 +13,6 @@ pub struct MemoryStore {
     room: usize,
     slot_size: usize,
     bytes: Vec<u8>,
-    /// Range of bytes that the frame in each slot occupies; `None` for a free slot.
     places: Vec<Option<Range<usize>>>,
     data: Vec<u32>,
     control: Vec<u32>,

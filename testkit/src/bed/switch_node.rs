@@ -24,15 +24,12 @@ pub struct SwitchNode {
     /// Counters of the switch, as users see them.
     pub counters: Arc<Counters>,
     pub settings: SwitchSettings,
-    /// Earlier settings, under which queued frames may have been admitted.
     pub(super) before: Vec<SwitchSettings>,
     pub(super) watches: Vec<Watch>,
     pub(super) may_lose: bool,
     pub(super) may_lapse: bool,
-    /// True once the switch has resumed its peers for a stop. Thresholds then do not apply, and no data leave.
     pub(super) stopping: bool,
     pub(super) large: Twin,
-    /// The switch with batches of one frame, until both differ.
     of_one: Option<Twin>,
     gap: Nanos,
     pub(super) impairments: Impairments,
@@ -67,7 +64,7 @@ impl SwitchNode {
         self.large.worker(port)
     }
 
-    /// Returns the number of arriving frames that found no slot, as with an empty fill ring.
+    /// Returns how many arriving frames found no slot, as with an empty fill ring.
     pub fn unreceived_frames(&self) -> u64 {
         self.large.unreceived_frames()
     }
@@ -189,7 +186,6 @@ impl SwitchNode {
         }
     }
 
-    /// Compares both runs of the switch. A difference ends the second run.
     fn batches_change_nothing(&mut self, breaches: &mut Breaches) {
         let difference = self.of_one.as_ref().and_then(|of_one| self.large.difference(of_one));
         if let Some(difference) = difference {

@@ -306,7 +306,6 @@ struct ShowsPort {
     held: (ClassSet, bool, Nanos),
     paused: (ClassSet, Nanos),
     stormed: ClassSet,
-    /// For each class: bytes at ingress, bytes at egress, rate that is asked of the peer.
     classes: [(Bytes, Bytes, RateStep); CLASSES],
 }
 

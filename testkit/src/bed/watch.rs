@@ -19,7 +19,6 @@ pub struct Watch {
     by_flow: ClassSet,
     flow_pauses: FlowPauses,
     rates: Option<Rates>,
-    /// Time at which the peer's pause ends as far as the peer knows; `None` if the peer was resumed or never paused.
     xoff_until: [Option<Nanos>; CLASSES],
     /// Classes that were paused before a loss of the link, or flow by flow.
     flow_paused: ClassSet,
@@ -88,7 +87,6 @@ impl Watch {
         }
     }
 
-    /// Returns true if a frame is valid MAC control. Damaged MAC control pauses nothing.
     fn is_good_control(&self, bytes: &[u8]) -> bool {
         let header = Header::parse(bytes).ok().filter(MacControl::is_mac_control);
         let control = header.and_then(|header| MacControl::parse(&header, bytes).ok());
@@ -248,7 +246,6 @@ fn lists_more(bytes: &[u8]) -> bool {
     bytes.get(34..38).is_some_and(|magic| [b"OFC1", b"GFC1"].iter().any(|it| *it == magic))
 }
 
-/// Returns the pause time of each class in the frame, read at fixed offsets (see the wire formats).
 fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     const PFC: [u8; 4] = [0x88, 0x08, 0x01, 0x01];
     const PAUSE: [u8; 4] = [0x88, 0x08, 0x00, 0x01];
@@ -287,7 +284,6 @@ impl Waits {
         self.since[class.index()] = now;
     }
 
-    /// Returns those of the `waiting` classes that have waited too long. All other classes count as not waiting.
     pub(super) fn too_long(&mut self, now: Nanos, waiting: ClassSet) -> ClassSet {
         let begins = ClassSet(waiting.0 & !self.waiting.0);
         begins.iter().for_each(|class| self.served(now, class));

@@ -19,7 +19,6 @@ pub(crate) struct Watched {
     /// True if queued frames may block each other forever.
     may_stand_still: bool,
     pub(crate) last: VecDeque<(Nanos, FabricEvent)>,
-    /// Number of frames that hosts had received at the last check. `moved` is the time of its last increase.
     came: usize,
     moved: Nanos,
 }
@@ -35,7 +34,6 @@ impl Bed {
         Bed::with(seed, OnBreach::NoteAll)
     }
 
-    /// Creates the switches. Without `has_twins` each is run only once.
     pub(crate) fn start(&mut self, has_twins: bool) {
         let fabric = self.begin();
         for number in 0..u32::try_from(fabric.switches().len()).expect("more switches than 32 bits can count")
@@ -48,7 +46,6 @@ impl Bed {
         }
     }
 
-    /// Runs the events due by `end`, in total at most `events_max`, until a promise is broken. Returns true if all events have run.
     pub(crate) fn run_watched(&mut self, end: Nanos, events_max: u64, watched: &mut Watched) -> bool {
         let end = if end == Nanos::NEVER { Picos::NEVER } else { Picos::from(end) };
         while self.events() < events_max {

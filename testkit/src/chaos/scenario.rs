@@ -36,7 +36,6 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// Returns true if lossless frames may be lost and pauses lapse, because a switch is blocked or obeys too late.
     fn may_harm(self) -> bool {
         matches!(self, Action::Flap(..) | Action::Stall(..) | Action::Refuse(..) | Action::Restart(_))
     }
@@ -45,14 +44,12 @@ impl Action {
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
-    /// For each switch but the first, the earlier switch that it is linked to.
     pub(super) parents: Vec<usize>,
     /// True if switches form a ring with frames in one direction, so that queues may wait in a cycle.
     pub(super) is_ring: bool,
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,
     pub(super) shadows: Vec<PolicyKind>,
-    /// True if switches obey each other's flow lists (OFC), and switches and hosts obey rates (GFC).
     pub(super) understand: bool,
     pub(super) accounting: Accounting,
     pub(super) when_full: WhenFull,
@@ -175,7 +172,6 @@ impl Scenario {
         self.hosts + usize::from(switch > 0) + children + usize::from(closes)
     }
 
-    /// Returns the ports between a ring's last switch and its first, if there is a ring.
     pub(super) fn closing(&self) -> Option<(u8, u8)> {
         let last = |switch: usize| port(self.ports(switch) - 1);
         self.is_ring.then(|| (last(self.parents.len()), last(0)))
@@ -219,7 +215,6 @@ impl Scenario {
         plan
     }
 
-    /// Returns the last switch if no flow or action uses it.
     pub(super) fn leaf_of_nobody(&self) -> Option<usize> {
         if self.is_ring {
             return None;

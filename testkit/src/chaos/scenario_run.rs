@@ -213,7 +213,6 @@ impl ScenarioRun<'_> {
         }
     }
 
-    /// Returns how many lossless frames were dropped although they had a path.
     fn lossless_losses(&self) -> u64 {
         let reasons = || DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
         self.classes()

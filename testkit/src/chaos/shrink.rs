@@ -16,7 +16,6 @@ pub(super) fn shrink(scenario: Scenario, promise: Promise, events_max: u64) -> S
     Shrunk { scenario: format!("{scenario:#?}"), event, breach }
 }
 
-/// Finds the smallest scenario that still `breaks` within `events_max` events; returns it with event and breach.
 fn smallest<T>(
     scenario: Scenario,
     events_max: u64,
@@ -44,7 +43,6 @@ fn smallest<T>(
     best
 }
 
-/// Returns scenarios to try: much smaller ones first, then slightly smaller ones.
 fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     let mut all = Vec::new();
     let mut with = |change: &dyn Fn(&mut Scenario)| {
@@ -87,7 +85,6 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     all
 }
 
-/// Returns ranges of items to remove: halves first, then single items.
 fn halves(len: usize) -> Vec<(usize, usize)> {
     let mut parts = if len > 2 { vec![(0, len / 2), (len / 2, len)] } else { Vec::new() };
     parts.extend((0..len).map(|at| (at, at + 1)));
@@ -126,7 +123,6 @@ mod tests {
         assert!(tried > 20, "{tried} seeds");
     }
 
-    /// Each trial runs at most the events of the last successful one.
     // proves: chaos
     #[test]
     fn number_of_shrinking_trials_is_bounded() {
