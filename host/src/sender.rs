@@ -107,7 +107,7 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
-    /// Flows with source ports of their own have no key, so they cannot be paused one by one.
+    /// Key by which a switch identifies the stream. Flows with source ports of their own cannot be paused one by one.
     flow: FlowKey,
     held: bool,
     is_blocked: bool,

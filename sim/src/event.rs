@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn event_round_trips_through_its_subject() {
+    fn event_decoded_from_its_subject_is_equal() {
         for number in [0, 1, NUMBERS_MAX - 1] {
             let link = LinkId(number);
             for event in

@@ -194,7 +194,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.now()
     }
 
-    /// Returns how many events were processed.
+    /// Returns the counts of processed events.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.tally
@@ -330,7 +330,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.reports.pop_front()
     }
 
-    /// Returns the maximum lead of a node: two [reaches](Fabric::reach), up to eight in a large fabric.
+    /// Returns how far a node may be ahead of others in time: two [reaches](Fabric::reach), up to eight in a large fabric.
     #[must_use]
     pub fn lead(&self) -> Picos {
         self.lead

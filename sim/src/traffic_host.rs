@@ -32,7 +32,7 @@ pub struct TrafficSettings {
     pub address: MacAddr,
     /// Number that identifies the host in its frames.
     pub id: u16,
-    /// Maximum time of being blocked that a stream with a rate makes up for.
+    /// Maximum delay that a stream with a rate catches up.
     pub catch_up: Nanos,
     /// QCN reaction point settings. Streams then carry a CN-TAG and slow down when CNMs arrive.
     pub qcn: Option<ReactionSettings>,

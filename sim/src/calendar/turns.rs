@@ -143,7 +143,7 @@ mod tests {
 
     // proves: sim-timing
     #[test]
-    fn distance_of_parts_is_links_between_them() {
+    fn distance_of_parts_is_number_of_links_between_them() {
         let both = |(one, other)| [(one, other), (other, one)];
         let links = [(0, 1), (1, 2), (2, 4), (5, 6)].into_iter().flat_map(both);
         let parts = Parts::new(vec![0, 1, 2, 2, 3, 4, 4, 5], vec![false; 6], links);

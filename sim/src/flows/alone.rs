@@ -31,7 +31,7 @@ fn routed(fib: &Fib, host: u32) -> Option<PortId> {
 }
 
 impl Alone {
-    /// Analyzes a plan; equal-cost paths must have equal lines.
+    /// Prepares the calculator for a plan, whose equal-cost paths must have equal lines.
     #[must_use]
     pub fn new(plan: &Plan, payload_max: u32) -> Alone {
         let mut hosts = vec![None; plan.hosts() as usize];
@@ -88,7 +88,7 @@ impl Alone {
         (at == At::Host(to)).then_some(lines)
     }
 
-    /// Returns the line of a host.
+    /// Returns rate and delay of a host's line.
     #[must_use]
     pub fn line(&self, host: u32) -> Line {
         self.hosts[host as usize].0
