@@ -63,7 +63,8 @@ fn attempt(run: &TestRun, test: impl Fn()) {
             panic::resume_unwind(cause);
         }
         run.note(&format!(
-            "attempt {attempt} failed while the machine stalled and is repeated: a core woke {longest:?} late, the budget is {:?}, stall reported by a program: {}",
+            "attempt {attempt} failed while the machine stalled and is repeated: a core woke {longest:?} late, \
+             the budget is {:?}, stall reported by a program: {}",
             report.budget, report.stalled
         ));
     }

@@ -23,7 +23,7 @@ pub use driver_backlog::ImpairmentCounts;
 pub(crate) use driver_backlog::Request;
 
 /// Simulated switch: the real dataplane with a simulated driver. The driver acts at once and gives each line one frame at a time, unless
-/// it is [impaired](driver_backlog).
+/// it is [impaired](SwitchNode::stall).
 #[derive(Debug)]
 pub struct SwitchNode {
     pub(crate) place: Place,
