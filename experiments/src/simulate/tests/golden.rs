@@ -126,10 +126,10 @@ fn import_errors_name_file_and_line() {
     let broken = write("broken", "3 1 2\n0\n0 1 fast 1us 0\n");
     assert_eq!(
         why(None, &broken, &flows),
-        format!("{}: line 3: \"fast\" is not a rate, such as 100Gbps", broken.display())
+        format!("{}: line 3: \"fast\" is not the rate of a link, such as 100Gbps", broken.display())
     );
     let broken = write("flows", "1\n0 1 3 100 1\n");
-    let missing = "the file ends here, and when the flow starts, in seconds is missing";
+    let missing = "the file ends too early: the start of a flow in seconds is missing";
     assert_eq!(why(None, &topology, &broken), format!("{}: line 2: {missing}", broken.display()));
     assert!(why(None, &place.path().join("none"), &flows).contains("cannot read"));
     // The scenario configures the switches; its limit applies to its own flows.
