@@ -5,12 +5,10 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::RouteNetlinkMessage;
 
-/// NLMSG_HDRLEN.
 pub(crate) const HEADER: usize = 16;
 
-/// Returns a message without sequence number.
 pub(crate) fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
-    let len = u32::try_from(HEADER + body.len()).expect("messages are small");
+    let len = u32::try_from(HEADER + body.len()).expect("netlink message exceeds 4 GiB");
     [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), &flags.to_ne_bytes(), &[0; 8], body].concat()
 }
 
@@ -34,7 +32,7 @@ pub(crate) struct Attributes(Vec<u8>);
 
 impl Attributes {
     pub(crate) fn bytes(mut self, kind: u16, value: &[u8]) -> Attributes {
-        let len = u16::try_from(NLA_HEADER_SIZE + value.len()).expect("attributes are small");
+        let len = u16::try_from(NLA_HEADER_SIZE + value.len()).expect("netlink attribute exceeds 64 KiB");
         self.0.extend(len.to_ne_bytes());
         self.0.extend(kind.to_ne_bytes());
         self.0.extend(value);
@@ -95,12 +93,10 @@ pub(crate) fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
-/// Returns 0 if `value` is too short.
 pub(crate) fn word(value: &[u8], index: usize) -> u32 {
     value.get(index * 4..).and_then(<[u8]>::first_chunk).map_or(0, |&bytes| u32::from_ne_bytes(bytes))
 }
 
-/// Returns 0 if `value` is too short.
 pub(crate) fn long(value: &[u8]) -> u64 {
     value.first_chunk().map_or(0, |&bytes| u64::from_ne_bytes(bytes))
 }

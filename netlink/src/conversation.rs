@@ -13,18 +13,18 @@ use nix::errno::Errno;
 
 use crate::attributes::{HEADER, find, messages, read, text, word};
 
-/// Extended ACK.
+/// Flag of a reply that has attributes, such as the kernel's error text.
 const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 /// Flag of a dump during which the table changed.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
-/// Maximum bytes of a datagram; the kernel splits dumps at 32 KiB.
+/// Receive buffer in bytes; the kernel splits dumps at 32 KiB.
 pub(crate) const DATAGRAM: usize = 1 << 16;
 
 static UNREADABLE: Once = Once::new();
 
-/// Blocking socket for one request at a time.
+/// Netlink socket that sends one request at a time and waits for its reply.
 #[derive(Debug)]
 pub struct Conversation {
     socket: Socket,
@@ -34,19 +34,19 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Opens rtnetlink, in the calling thread's network namespace.
+    /// Opens an rtnetlink socket in the calling thread's network namespace.
     ///
     /// # Errors
-    /// No socket.
+    /// The kernel grants no socket.
     pub fn open() -> io::Result<Conversation> {
         Conversation::marked(0)
     }
 
-    /// Opens rtnetlink with `mark` as the upper half of sequence numbers. Notifications repeat it, so that a listener
-    /// can skip its own program's changes.
+    /// Opens an rtnetlink socket whose requests have `mark` as the upper half of their sequence numbers. Notifications
+    /// repeat these numbers, so a listener can skip changes of its own program.
     ///
     /// # Errors
-    /// No socket.
+    /// The kernel grants no socket.
     pub fn marked(mark: u16) -> io::Result<Conversation> {
         Conversation::over(NETLINK_ROUTE, mark)
     }
@@ -60,7 +60,7 @@ impl Conversation {
         Ok(Conversation { socket, mark, sequence: 0, datagram: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Sends a request with additional `flags`, and waits for the reply.
+    /// Sends a request with additional `flags`, and waits for the kernel's reply.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -68,7 +68,7 @@ impl Conversation {
         self.exchange(message, NLM_F_ACK | flags, |_| {})?.accepted().map(drop)
     }
 
-    /// Reads one object; returns `None` if its device does not exist.
+    /// Requests one object; returns `None` if its device does not exist.
     ///
     /// # Errors
     /// Those of [`Conversation::request`].
@@ -80,7 +80,7 @@ impl Conversation {
         }
     }
 
-    /// Reads a table; skips unparsable messages. Returns false if the table changed meanwhile.
+    /// Reads a table and passes each parsable message to `give`. Returns false if the table changed during the dump.
     ///
     /// # Errors
     /// Those of [`Conversation::request`].
@@ -108,13 +108,12 @@ impl Conversation {
             None => UNREADABLE.call_once(|| {
                 let kind = part.message_type();
                 tracing::warn!(
-                    "cannot parse the kernel's netlink messages of type {kind}; they are left out"
+                    "cannot parse the kernel's netlink messages of type {kind}; xoff ignores these messages"
                 );
             }),
         })
     }
 
-    /// Passes each message before the last to `part`.
     pub(crate) fn converse(
         &mut self,
         message: &mut [u8],
@@ -150,7 +149,6 @@ fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<()> 
     }
 }
 
-/// End of a reply: error number or 0, the message, and the flags of all messages.
 pub(crate) struct Acknowledgement {
     error: i32,
     words: String,

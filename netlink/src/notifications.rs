@@ -1,4 +1,5 @@
-//! Notifications of the kernel. It drops those that do not fit and reports the loss; the reader then dumps everything again.
+//! Netlink notifications. If the receive buffer is full, the kernel drops notifications and reports the loss. The
+//! reader must then read the whole table again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +14,6 @@ use nix::sys::socket::{setsockopt, sockopt};
 use crate::attributes::{messages, read};
 use crate::conversation::DATAGRAM;
 
-/// RTM_NEWNEXTHOP to RTM_GETNEXTHOP.
 const NEXTHOPS: std::ops::RangeInclusive<u16> = 104..=106;
 
 /// A multicast group of rtnetlink (RTNLGRP_*).
@@ -33,31 +33,31 @@ pub enum Group {
 /// A notification of rtnetlink.
 #[derive(Debug)]
 pub enum Notification {
-    /// Message and flags.
+    /// A message with its netlink flags.
     Message(RouteNetlinkMessage, u16),
-    /// Change of a next-hop object.
+    /// A next-hop object changed.
     Nexthop,
-    /// Loss, or a notification that cannot be parsed.
+    /// Notifications were lost, or one cannot be parsed.
     Lost,
 }
 
-/// Subscription to groups of rtnetlink; readable while notifications are pending.
+/// Subscription to multicast groups of rtnetlink. Its descriptor is readable while notifications are pending.
 #[derive(Debug)]
 pub struct Notifications(Subscription);
 
 impl Notifications {
-    /// Subscribes in the calling thread's network namespace, with a buffer of `bytes`.
+    /// Subscribes in the calling thread's network namespace, with a receive buffer of `bytes`.
     ///
     /// # Errors
-    /// No socket.
+    /// The kernel grants no socket.
     pub fn open(groups: &[Group], bytes: usize) -> io::Result<Notifications> {
         Subscription::open(NETLINK_ROUTE, groups.iter().map(|&group| group as u32), bytes).map(Notifications)
     }
 
-    /// Reads pending notifications without blocking.
+    /// Passes pending notifications to `give` without blocking.
     ///
     /// # Errors
-    /// The socket fails.
+    /// The socket's error.
     pub fn read(&mut self, mut give: impl FnMut(Notification)) -> io::Result<()> {
         self.0.read(|message| {
             give(match message.map(|message| (message, read(message))) {
@@ -88,7 +88,7 @@ impl Subscription {
         bytes: usize,
     ) -> io::Result<Subscription> {
         let mut socket = Socket::new(protocol)?;
-        // Exceeds net.core.rmem_max, which needs CAP_NET_ADMIN.
+        // SO_RCVBUFFORCE may exceed net.core.rmem_max, but needs CAP_NET_ADMIN.
         if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
             setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
         }
@@ -98,7 +98,6 @@ impl Subscription {
         Ok(Subscription { socket, datagram: Vec::with_capacity(DATAGRAM) })
     }
 
-    /// Passes `None` in place of lost messages.
     pub(crate) fn read(&mut self, mut give: impl FnMut(Option<&NetlinkBuffer<&[u8]>>)) -> io::Result<()> {
         loop {
             self.datagram.clear();

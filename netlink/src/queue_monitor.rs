@@ -1,6 +1,6 @@
-//! Notifications of changed numbers of queues, from ethtool's netlink group `monitor`.
+//! Notifications when the number of a device's queues changes, from ethtool's netlink group `monitor`.
 //!
-//! rtnetlink reports only a device's maximum (IFLA_NUM_RX_QUEUES). A poll misses short changes, although frames are lost meanwhile.
+//! rtnetlink reports only the maximum (IFLA_NUM_RX_QUEUES). Polling misses short changes, during which frames are lost.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::attributes::{Attributes, attributes, find, message, text, word};
 use crate::conversation::Conversation;
 use crate::notifications::Subscription;
 
-/// linux/genetlink.h.
+/// Message type of the controller: GENL_ID_CTRL (linux/genetlink.h).
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -19,32 +19,30 @@ const FAMILY_NAME: u16 = 2;
 const FAMILY_GROUPS: u16 = 7;
 const GROUP_NAME: u16 = 1;
 const GROUP_ID: u16 = 2;
-/// linux/ethtool_netlink.h.
+/// Command ETHTOOL_MSG_CHANNELS_NTF (linux/ethtool_netlink.h).
 const CHANNELS_CHANGED: u8 = 19;
 const CHANNELS_HEADER: u16 = 1;
 const CHANNELS_RX: u16 = 6;
 const CHANNELS_COMBINED: u16 = 9;
 const HEADER_INDEX: u16 = 1;
-/// GENL_HDRLEN.
 const HEAD: usize = 4;
-/// Bytes for more than a thousand notifications.
 const ROOM: usize = 1 << 20;
 
 /// A notification about a device's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueEvent {
-    /// Change of a device.
+    /// The number of a device's queues changed.
     Changed {
         /// Index of the device.
         ifindex: u32,
-        /// Receive queues after the change.
+        /// Number of receive queues after the change.
         rx_queues: u32,
     },
-    /// Overflow: any device may have changed.
+    /// Notifications were lost: any device may have changed.
     Missed,
 }
 
-/// Queue notifications of the opening thread's network namespace.
+/// Subscription to changed numbers of queues, in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct QueueMonitor {
     subscription: Subscription,
@@ -52,10 +50,10 @@ pub struct QueueMonitor {
 }
 
 impl QueueMonitor {
-    /// Subscribes; returns `None` for a kernel without ETHTOOL_NETLINK.
+    /// Subscribes; returns `None` if the kernel lacks ETHTOOL_NETLINK.
     ///
     /// # Errors
-    /// No socket.
+    /// The kernel grants no socket.
     pub fn open() -> io::Result<Option<QueueMonitor>> {
         let Some((family, group)) = family()? else { return Ok(None) };
         let subscription = Subscription::open(NETLINK_GENERIC, [group], ROOM)?;
@@ -65,7 +63,7 @@ impl QueueMonitor {
     /// Returns pending events without blocking.
     ///
     /// # Errors
-    /// The socket fails.
+    /// The socket's error.
     pub fn take(&mut self) -> io::Result<Vec<QueueEvent>> {
         let mut events = Vec::new();
         self.subscription.read(|message| match message {

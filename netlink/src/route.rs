@@ -10,7 +10,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::Conversation;
 
-/// Returns a message that names a device by its index.
+/// Returns a message that identifies a device by its index.
 #[must_use]
 pub fn link_at(index: u32) -> LinkMessage {
     let mut link = LinkMessage::default();
@@ -18,7 +18,7 @@ pub fn link_at(index: u32) -> LinkMessage {
     link
 }
 
-/// Returns a message that names a device.
+/// Returns a message that identifies a device by its name.
 #[must_use]
 pub fn link_named(name: &str) -> LinkMessage {
     let mut link = LinkMessage::default();
@@ -26,7 +26,7 @@ pub fn link_named(name: &str) -> LinkMessage {
     link
 }
 
-/// Sets the message's device up or down.
+/// Makes the message set its device up or down.
 #[must_use]
 pub fn set_up(mut link: LinkMessage, up: bool) -> LinkMessage {
     link.header.flags.set(LinkFlags::Up, up);
@@ -34,7 +34,7 @@ pub fn set_up(mut link: LinkMessage, up: bool) -> LinkMessage {
     link
 }
 
-/// Returns a message that names a neighbour.
+/// Returns a message that identifies a neighbour by device index and IP address.
 #[must_use]
 pub fn neighbour(index: u32, address: IpAddr) -> NeighbourMessage {
     let mut message = NeighbourMessage::default();
@@ -49,7 +49,7 @@ pub fn neighbour(index: u32, address: IpAddr) -> NeighbourMessage {
 }
 
 impl Conversation {
-    /// Reads the device that `link` names, if it exists.
+    /// Requests the device that `link` identifies; returns `None` if it does not exist.
     ///
     /// # Errors
     /// Those of [`Conversation::request`].
@@ -60,7 +60,7 @@ impl Conversation {
         }))
     }
 
-    /// Changes the device that `link` names.
+    /// Applies the changes in `link` to the device that it identifies.
     ///
     /// # Errors
     /// Those of [`Conversation::request`].
@@ -68,7 +68,7 @@ impl Conversation {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Reads all devices, as [`Conversation::dump`] does.
+    /// Reads all devices; see [`Conversation::dump`].
     ///
     /// # Errors
     /// Those of [`Conversation::request`].
@@ -80,7 +80,7 @@ impl Conversation {
         })
     }
 
-    /// Reads the routes of both families, as [`Conversation::dump`] does.
+    /// Reads the IPv4 and IPv6 routes; see [`Conversation::dump`].
     ///
     /// # Errors
     /// Those of [`Conversation::request`].

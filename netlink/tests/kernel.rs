@@ -1,4 +1,4 @@
-//! Tests against a real kernel, in own network namespaces; they need root.
+//! Tests against a real kernel, each in a new network namespace. They need root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -167,7 +167,7 @@ fn queued_and_dropped_frames_are_counted() {
 
 // proves: host-service
 #[test]
-fn refusal_has_kernel_message() {
+fn error_has_refused_request_and_kernel_text() {
     with_device(|mut tc| {
         let unknown = Qdisc::Other { kind: "nosuch".to_owned(), options: vec![] };
         let refused = tc.send(&mut unknown.add(at(Handle::ROOT, Handle::new(0x21, 0)))).unwrap_err();
@@ -179,13 +179,13 @@ fn refusal_has_kernel_message() {
         let nowhere = Place { ifindex: 99, parent: Handle::ROOT, handle: Handle::NONE };
         let refused = tc.send(&mut Qdisc::Clsact.add(nowhere)).unwrap_err();
         assert!(refused.to_string().starts_with("cannot add clsact below root at device 99: "), "{refused}");
-        assert_eq!(tc.qdiscs(DEVICE).unwrap().len(), 0, "the next answer is that to the next question");
+        assert_eq!(tc.qdiscs(DEVICE).unwrap().len(), 0, "reply does not belong to the last request");
     });
 }
 
 // proves: devices
 #[test]
-fn queue_changes_are_announced() {
+fn queue_count_changes_are_notified() {
     with_device(|_| {
         let mut monitor = QueueMonitor::open().unwrap().unwrap();
         assert_eq!(monitor.take().unwrap(), []);
@@ -199,7 +199,7 @@ fn queue_changes_are_announced() {
 }
 
 #[test]
-fn missing_device_is_none() {
+fn request_for_missing_device_returns_none() {
     with_device(|mut kernel| {
         assert_eq!(kernel.link(link_named("v0")).unwrap().unwrap().header.index, 10);
         assert_eq!(kernel.link(link_named("nosuch")).unwrap(), None);
@@ -209,7 +209,7 @@ fn missing_device_is_none() {
 }
 
 #[test]
-fn notifications_without_room_are_lost() {
+fn notifications_beyond_the_buffer_are_reported_lost() {
     with_device(|_| {
         let mut notifications = Notifications::open(&[Group::Link], 1).unwrap();
         let mut losses_after = |changes: u32| {

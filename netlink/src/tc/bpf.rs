@@ -1,7 +1,6 @@
 //! Instructions of classic BPF for filters.
 
 pub(crate) const TCA_BPF_OPS: u16 = 5;
-/// ETH_P_ALL.
 pub(crate) const ALL_PROTOCOLS: u16 = 3;
 
 /// An instruction of classic BPF (struct sock_filter).

@@ -12,19 +12,19 @@ const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 
-/// Rate, with the bytes charged for each frame.
+/// Rate limit, with the bytes charged for each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Bytes per second, not zero.
+    /// Rate in bytes per second; not zero.
     pub bytes_per_second: u64,
-    /// Bytes charged beyond a frame's length.
+    /// Bytes charged for each frame beyond its length.
     pub overhead: u16,
-    /// Minimum bytes charged, overhead included; 0 before Linux 5.16.
+    /// Minimum bytes charged for each frame, overhead included; Linux before 5.16 has no minimum.
     pub least: u16,
 }
 
 impl Rate {
-    /// Returns the nanoseconds that `bytes` take, without overhead.
+    /// Returns the nanoseconds that `bytes` take at this rate, without overhead.
     #[must_use]
     pub fn nanos(self, bytes: u64) -> u64 {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.max(1));
@@ -32,7 +32,6 @@ impl Rate {
     }
 }
 
-/// struct tc_ratespec.
 pub(crate) struct RateBytes(pub(crate) [u8; RateBytes::LEN]);
 
 impl RateBytes {
@@ -40,7 +39,7 @@ impl RateBytes {
     /// TC_LINKLAYER_ETHERNET: the kernel computes times without a table.
     const ETHERNET: u8 = 1;
 
-    /// Minimum size; 0 before Linux 5.16.
+    /// Position of the minimum frame size, which Linux before 5.16 reports as 0.
     const LEAST: std::ops::Range<usize> = 6..8;
 
     pub(crate) fn agrees_with(self, actual: &[u8]) -> bool {
@@ -54,36 +53,36 @@ impl RateBytes {
     pub(crate) fn of(rate: Rate) -> RateBytes {
         let [o0, o1] = rate.overhead.to_ne_bytes();
         let [l0, l1] = rate.least.to_ne_bytes();
-        // A larger rate is also sent in a 64-bit attribute.
+        // A rate beyond 32 bits is also sent as a 64-bit attribute.
         let [r0, r1, r2, r3] = u32::try_from(rate.bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes();
         RateBytes([0, RateBytes::ETHERNET, o0, o1, 0, 0, l0, l1, r0, r1, r2, r3])
     }
 }
 
-/// Class of an HTB, always served up to its rate. Up to its ceil, it borrows from its parent, in the order of
-/// `priority`, round robin among equals.
+/// HTB class. It may always send at `rate`, and up to `ceil` by borrowing from its parent. Lower `priority` borrows
+/// first; equal ones, round robin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HtbClass {
     /// Guaranteed rate.
     pub rate: Rate,
     /// Maximum rate.
     pub ceil: Rate,
-    /// Maximum bytes ahead of `rate`.
+    /// Maximum burst above `rate`, in bytes.
     pub burst: u32,
-    /// Maximum bytes ahead of `ceil`.
+    /// Maximum burst above `ceil`, in bytes.
     pub ceil_burst: u32,
-    /// 0 (served first) to 7.
+    /// Priority for borrowing, from 0 (served first) to 7.
     pub priority: u32,
-    /// Bytes of a turn among equal priorities.
+    /// Bytes per turn of the round robin among equal priorities.
     pub quantum: u32,
 }
 
 impl HtbClass {
-    /// Builds a request to create or change the class, with its queue.
+    /// Builds a request to create the class, or to change it and keep its queue.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
         let HtbClass { rate, ceil, priority, quantum, .. } = *self;
-        // struct tc_htb_opt.
+        // Layout: struct tc_htb_opt.
         let [depth, ceil_depth] = self.depths();
         let mut parameters = [RateBytes::of(rate).0, RateBytes::of(ceil).0].concat();
         parameters.extend([depth, ceil_depth, quantum, 0, priority].map(u32::to_ne_bytes).concat());
@@ -91,7 +90,7 @@ impl HtbClass {
             .bytes(TCA_HTB_PARMS, &parameters)
             .u64(TCA_HTB_RATE64, rate.bytes_per_second)
             .u64(TCA_HTB_CEIL64, ceil.bytes_per_second);
-        let what = description("put", "htb class", place);
+        let what = description("create or change", "htb class", place);
         Request::new(RTM_NEWTCLASS, NLM_F_CREATE, place, 0, Some(("htb", &options)), what)
     }
 
@@ -100,7 +99,8 @@ impl HtbClass {
             .map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1))
     }
 
-    /// Checks that the kernel reports the class as [put](Self::put), except the quantum, which stays the first for a class with children.
+    /// Returns true if `node` shows this class as [put](Self::put). Ignores the quantum, which never changes in a class
+    /// with children.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         const DEPTHS: usize = 2 * RateBytes::LEN;
@@ -118,7 +118,7 @@ impl HtbClass {
             && number(4) == self.priority
     }
 
-    /// Builds a request to remove a class and its queue.
+    /// Builds a request to delete a class with its queue.
     #[must_use]
     pub fn delete(place: Place) -> Request {
         Request::new(RTM_DELTCLASS, 0, place, 0, None, description("remove", "class", place))

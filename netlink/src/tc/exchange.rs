@@ -14,14 +14,14 @@ const RTM_GETTFILTER: u16 = 46;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {source}")]
 pub struct TcError {
-    /// Description of the request.
+    /// Refused action, such as "add tbf 7873: below 786e:13 at device 4".
     pub what: String,
-    /// Kernel's error and message.
+    /// Kernel's error number and text.
     pub source: io::Error,
 }
 
 impl TcError {
-    /// Returns true for an unknown kind, or an empty place.
+    /// Returns true if the kernel has no such kind, or no object at this place.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == ErrorKind::NotFound
@@ -35,7 +35,7 @@ impl From<TcError> for io::Error {
 }
 
 impl Conversation {
-    /// Sends a request and waits for the reply.
+    /// Sends a request and waits for the kernel's reply.
     ///
     /// # Errors
     /// The kernel's refusal.

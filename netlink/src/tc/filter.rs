@@ -18,16 +18,15 @@ const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 const TCA_ACT_KIND: u16 = 1;
 const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_MIRRED_PARMS: u16 = 2;
-/// TC_ACT_STOLEN.
 const ACT_STOLEN: u32 = 4;
 const REDIRECT_OUT: u32 = 1;
 
 /// A filter (cls_bpf) for frames of every EtherType.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Priority in its place; lower runs first.
+    /// Priority among the filters at the same place; lower values run first.
     pub priority: u16,
-    /// Classic BPF.
+    /// Program in classic BPF.
     pub program: Vec<BpfInstruction>,
     /// Meaning of the program's result.
     pub answer: Answer,
@@ -36,11 +35,11 @@ pub struct Filter {
 /// Meaning of the result of a [`Filter`]'s program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Class of the frame; 0 passes it to the next filter.
+    /// The result is the frame's class; 0 passes the frame to the next filter.
     Class,
-    /// Action: -1 passes the frame to the next filter, 4 (TC_ACT_STOLEN) drops it.
+    /// The result is an action: -1 passes the frame to the next filter, 4 (TC_ACT_STOLEN) drops it.
     Verdict,
-    /// Redirection (mirred) to the device of this index at -1; 0 passes the frame to the next filter.
+    /// The result -1 redirects the frame (mirred) to the device of this index; 0 passes it to the next filter.
     RedirectTo(i32),
 }
 
@@ -56,7 +55,7 @@ impl Filter {
     /// Builds a request to create or replace the filter.
     #[must_use]
     pub fn put(&self, place: Place) -> Request {
-        let len = u16::try_from(self.program.len()).expect("the kernel takes 4,096 instructions");
+        let len = u16::try_from(self.program.len()).expect("BPF program exceeds 65,535 instructions");
         let bytes: Vec<u8> = self.program.iter().flat_map(|instruction| instruction.to_bytes()).collect();
         let program = Attributes::default().u16(TCA_BPF_OPS_LEN, len).bytes(TCA_BPF_OPS, &bytes);
         let options = match self.answer {
@@ -67,11 +66,11 @@ impl Filter {
             }
         };
         let info = u32::from(self.priority) << 16 | u32::from(ALL_PROTOCOLS.to_be());
-        let what = description("put", "bpf filter", place);
+        let what = description("create or replace", "bpf filter", place);
         Request::new(RTM_NEWTFILTER, NLM_F_CREATE, place, info, Some(("bpf", &options)), what)
     }
 
-    /// Checks that the kernel reports the filter as [put](Self::put).
+    /// Returns true if `node` shows this filter as [put](Self::put).
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let flags = find(&node.options, TCA_BPF_FLAGS).map_or(0, |flags| word(flags, 0));
@@ -84,7 +83,7 @@ impl Filter {
             && node.program() == self.program
     }
 
-    /// Builds a request to remove a filter; without handle, all of its priority and protocol.
+    /// Builds a request to delete a filter. A node without handle stands for all filters of its priority and protocol.
     #[must_use]
     pub fn delete(ifindex: i32, node: &Node) -> Request {
         let place = Place { ifindex, parent: node.parent, handle: node.handle };
@@ -94,7 +93,7 @@ impl Filter {
 }
 
 fn redirection(ifindex: i32) -> Attributes {
-    // struct tc_mirred.
+    // Layout: struct tc_mirred.
     let parameters = [0, 0, ACT_STOLEN, 0, 0, REDIRECT_OUT, ifindex.cast_unsigned()];
     let options = Attributes::default().words(TCA_MIRRED_PARMS, &parameters);
     Attributes::default().text(TCA_ACT_KIND, "mirred").nested(TCA_ACT_OPTIONS, &options)

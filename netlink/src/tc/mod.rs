@@ -24,10 +24,8 @@ pub use node::{Node, Statistics};
 pub use qdisc::{Bucket, Plug, Qdisc};
 pub use request::{Handle, Place, Request};
 
-/// The kernel's unit for depths of buckets.
 const TICK_NANOS: u64 = 64;
 
-/// Rounds up, at most to `u32::MAX`.
 fn ticks(nanos: u64) -> u32 {
     u32::try_from(nanos.div_ceil(TICK_NANOS)).unwrap_or(u32::MAX)
 }

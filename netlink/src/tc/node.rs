@@ -10,42 +10,41 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
 
-/// Object of traffic control, as reported by the kernel.
+/// Queueing discipline, class or filter, as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Kind, such as `htb` or `bpf`.
     pub kind: String,
-    /// Handle of the parent.
+    /// Handle of the parent object.
     pub parent: Handle,
-    /// Own handle.
+    /// Handle of this object.
     pub handle: Handle,
-    /// Priority and protocol of a filter; handle of a class's queueing discipline.
+    /// Filter: its priority and protocol. Class: the handle of its queueing discipline.
     pub info: u32,
-    /// Chain of a filter; the kernel runs others than 0 only after a jump.
+    /// Chain of a filter. The kernel enters chains other than 0 only by a jump.
     pub chain: u32,
-    /// Options, encoded by the kernel.
+    /// Options of this kind, in the kernel's encoding.
     pub options: Vec<u8>,
-    /// Counters and backlog.
+    /// Counters, and the current backlog.
     pub statistics: Statistics,
 }
 
-/// Counters since creation, and backlog.
+/// Counters since the object's creation, and its current backlog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Bytes sent.
     pub bytes: u64,
     /// Frames sent.
     pub frames: u64,
-    /// Frames dropped; wraps at 2^32.
+    /// Frames dropped, modulo 2^32.
     pub drops: u32,
-    /// Bytes queued.
+    /// Bytes queued now.
     pub backlog: u32,
-    /// Frames queued.
+    /// Frames queued now.
     pub qlen: u32,
 }
 
 impl Node {
-    /// Returns `None` for another device.
     pub(crate) fn read(body: &[u8], ifindex: i32) -> Option<Node> {
         let (head, attributes) = body.split_at_checked(TC_HEADER)?;
         if word(head, 1) != ifindex.cast_unsigned() {
@@ -62,19 +61,19 @@ impl Node {
         })
     }
 
-    /// Returns the priority of a filter.
+    /// Returns a filter's priority.
     #[must_use]
     pub fn priority(&self) -> u16 {
         Handle(self.info).major()
     }
 
-    /// Returns true for a filter on every EtherType.
+    /// Returns true for a BPF filter on every EtherType.
     #[must_use]
     pub fn is_program(&self) -> bool {
         self.kind == "bpf" && self.info & 0xffff == u32::from(ALL_PROTOCOLS.to_be())
     }
 
-    /// Returns the filter's classic BPF; empty without.
+    /// Returns the filter's classic BPF program; empty if it has none.
     #[must_use]
     pub fn program(&self) -> Vec<BpfInstruction> {
         let bytes = find(&self.options, TCA_BPF_OPS).unwrap_or_default();
@@ -86,7 +85,7 @@ impl Statistics {
     fn read(attributes: &[u8]) -> Statistics {
         let basic = find(attributes, TCA_STATS_BASIC).unwrap_or_default();
         let queue = find(attributes, TCA_STATS_QUEUE).unwrap_or_default();
-        // A 64-bit count has its own attribute.
+        // Frame counts beyond 32 bits have a separate attribute.
         let frames = find(attributes, TCA_STATS_PKT64).map_or(u64::from(word(basic, 2)), long);
         Statistics {
             bytes: long(basic),

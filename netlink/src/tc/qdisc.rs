@@ -14,61 +14,62 @@ const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
 
-/// A queueing discipline.
+/// Queueing discipline with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Qdisc {
-    /// Hierarchical token buckets ([`crate::tc::HtbClass`]). Frames without a class leave first.
+    /// Hierarchical token bucket ([`crate::tc::HtbClass`]). Frames without a class are sent first.
     Htb,
-    /// A token bucket.
+    /// Token bucket filter.
     Tbf {
-        /// Rate and depth.
+        /// Rate and depth of the bucket.
         bucket: Bucket,
         /// Maximum bytes queued.
         limit: u32,
     },
-    /// Queue that blocks and releases on command; initially blocked.
+    /// Queue that commands block and release; created blocked.
     Plug(Plug),
-    /// Place of filters before a device's queues and on receipt.
+    /// Attachment point of filters on receipt, and before a device's queues.
     Clsact,
-    /// Any other queueing discipline, with options in the kernel's encoding.
+    /// Any other queueing discipline.
     Other {
         /// Name of the kind.
         kind: String,
-        /// Options attribute.
+        /// Options in the kernel's encoding.
         options: Vec<u8>,
     },
 }
 
-/// Admission of frames by a [`Qdisc::Tbf`].
+/// Rule by which a [`Qdisc::Tbf`] sends frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// Passes frames up to `burst` bytes ahead of a rate. The kernel drops longer frames, and segments superframes.
+    /// Sends frames at a rate, up to `burst` bytes ahead. The kernel drops longer frames, and segments superframes.
     Open {
         /// Rate of the bucket.
         rate: Rate,
-        /// Depth and maximum frame length, in bytes.
+        /// Depth of the bucket and maximum frame length, in bytes.
         burst: u32,
     },
-    /// Passes no frame: each costs more than the bucket holds. Linux before 5.16 passes `burst` bytes, then a few bytes per second.
+    /// Sends no frame: each costs more than the bucket holds. Linux before 5.16 sends `burst` bytes, then a few bytes
+    /// per second.
     Shut {
-        /// Maximum bytes of a frame; less than 65,535.
+        /// Maximum frame length in bytes; below 65,535.
         burst: u32,
     },
 }
 
-/// A command to a [`Qdisc::Plug`].
+/// Command to a [`Qdisc::Plug`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plug {
     /// Blocks the queue.
     Block,
     /// Releases all queued and future frames.
     Release,
-    /// Sets the maximum bytes queued; needed for a new plug.
+    /// Sets the maximum bytes queued, which a new plug requires.
     Limit(u32),
 }
 
 impl Qdisc {
-    /// Returns the kernel's name.
+    /// Returns the kernel's name of the kind.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -80,32 +81,33 @@ impl Qdisc {
         }
     }
 
-    /// Builds a request to create it; fails if one is configured.
+    /// Builds a request to add the queueing discipline. The kernel refuses it if the place is occupied.
     #[must_use]
     pub fn add(&self, place: Place) -> Request {
         self.message("add", NLM_F_CREATE | NLM_F_EXCL, place)
     }
 
-    /// Builds a request to create it, or to replace the present one with its frames. One of the same kind and handle is changed.
+    /// Builds a request to create the queueing discipline. One of the same kind and handle is changed; any other is
+    /// replaced, and its frames are lost.
     #[must_use]
     pub fn replace(&self, place: Place) -> Request {
-        self.message("put", NLM_F_CREATE | NLM_F_REPLACE, place)
+        self.message("create or replace", NLM_F_CREATE | NLM_F_REPLACE, place)
     }
 
-    /// Builds a request to change one of the same kind and handle, with its queue.
+    /// Builds a request to change an existing queueing discipline of this kind and handle, which keeps its queue.
     #[must_use]
     pub fn change(&self, place: Place) -> Request {
         self.message("change", 0, place)
     }
 
-    /// Builds a request to remove one; a default follows.
+    /// Builds a request to remove a queueing discipline; the kernel then installs its default.
     #[must_use]
     pub fn delete(place: Place) -> Request {
         let what = description("remove", "the queueing discipline", place);
         Request::new(RTM_DELQDISC, 0, place, 0, None, what)
     }
 
-    /// Checks that the kernel reports it as configured, except a plug's state and a tbf's maximum frame length.
+    /// Returns true if `node` shows this queueing discipline. Ignores a plug's state, and a tbf's maximum frame length.
     #[must_use]
     pub fn agrees_with(&self, node: &Node) -> bool {
         let is_it = match *self {
@@ -144,8 +146,8 @@ impl Bucket {
     fn rate(self) -> Rate {
         match self {
             Bucket::Open { rate, .. } => rate,
-            // The kernel computes the maximum frame length from the depth, ignores the minimum size there, and counts
-            // at most 2^32 ns of depth. This is the slowest rate at which `burst` bytes take 4 s.
+            // The kernel computes the maximum frame length from the depth, without the minimum frame size. It counts at
+            // most 2^32 ns (4.3 s) of depth. At this rate `burst` bytes take 4 s.
             Bucket::Shut { burst } => {
                 Rate { bytes_per_second: u64::from(burst).div_ceil(4).max(1), overhead: 0, least: u16::MAX }
             }
@@ -162,7 +164,6 @@ impl Bucket {
             && word(rest, RateBytes::LEN / 4) == limit
     }
 
-    /// Encodes struct tc_tbf_qopt.
     fn options(self, limit: u32) -> Attributes {
         let parameters = |rate: Rate, depth: u32| {
             let mut parameters = RateBytes::of(rate).0.to_vec();

@@ -1,4 +1,4 @@
-//! Encoded messages and handles.
+//! Encoded requests of traffic control, and handles of its objects.
 
 use std::fmt;
 
@@ -6,18 +6,17 @@ use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST};
 
 use crate::attributes::{Attributes, message};
 
-/// Bytes of struct tcmsg.
 pub(crate) const TC_HEADER: usize = 20;
 
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 
-/// Number of an object; `tc` shows hexadecimal `major:minor`.
+/// Number of a traffic-control object, which `tc` prints as hexadecimal `major:minor`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u32);
 
 impl Handle {
-    /// No object, or one that the kernel chooses.
+    /// No object; in a request, a handle of the kernel's choice.
     pub const NONE: Handle = Handle(0);
     /// Parent of a device's root queueing discipline.
     pub const ROOT: Handle = Handle(0xffff_ffff);
@@ -28,13 +27,13 @@ impl Handle {
     /// Parent of a clsact's ingress filters.
     pub const INGRESS: Handle = Handle(0xffff_fff2);
 
-    /// Combines both halves.
+    /// Combines a major and a minor number.
     #[must_use]
     pub const fn new(major: u16, minor: u16) -> Handle {
         Handle((major as u32) << 16 | minor as u32)
     }
 
-    /// Returns the half shared with classes.
+    /// Returns the major number, which a queueing discipline shares with its classes.
     #[must_use]
     pub const fn major(self) -> u16 {
         let [high, low, ..] = self.0.to_be_bytes();
@@ -53,18 +52,18 @@ impl fmt::Display for Handle {
     }
 }
 
-/// Device, parent and handle of an object.
+/// Place of a traffic-control object: device, parent and handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Index in the network namespace.
+    /// Device index in the socket's network namespace.
     pub ifindex: i32,
     /// Parent: [`Handle::ROOT`], a queueing discipline or a class.
     pub parent: Handle,
-    /// Own handle; [`Handle::NONE`] lets the kernel choose.
+    /// Handle of the object; [`Handle::NONE`] lets the kernel choose.
     pub handle: Handle,
 }
 
-/// Encoded message, to be [sent](crate::Conversation::send) any number of times.
+/// Encoded request, which can be [sent](crate::Conversation::send) any number of times.
 #[derive(Clone, Debug)]
 pub struct Request {
     what: String,
@@ -72,7 +71,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// Creates a request; `info` has a filter's priority and protocol, otherwise 0.
     pub(crate) fn new(
         kind: u16,
         flags: u16,
@@ -104,7 +102,7 @@ impl Request {
         Request { what, bytes }
     }
 
-    /// Returns a text such as "add tbf 7873: below 786e:13 at device 4".
+    /// Returns a description such as "add tbf 7873: below 786e:13 at device 4".
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
@@ -126,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_use_tc_notation() {
+    fn handle_prints_as_in_tc_output() {
         let handles = [Handle::new(0x786e, 0x13), Handle::new(0xff, 0), Handle::ROOT, Handle::NONE];
         assert_eq!(handles.map(|handle| handle.to_string()), ["786e:13", "ff:", "root", "none"]);
         assert_eq!(Handle::new(0x786e, 0x13).major(), 0x786e);
