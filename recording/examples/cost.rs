@@ -37,7 +37,7 @@ impl Sink for Ring {
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let (Some(kind), Some(turns)) = (args.next(), args.next().and_then(|turns| turns.parse().ok())) else {
-        eprintln!("cost on|off TURNS");
+        eprintln!("usage: cost on|off TURNS (on: with a recorder, off: without)");
         return ExitCode::from(2);
     };
     let settings = dry_run::settings(12_000);
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let books = if kind == "on" {
         let ring = Ring { bytes: vec![0; 1 << 20].into(), at: 0, written: 0 };
         let dry_run = dry_run::record(&settings, turns, 1, ring);
-        println!("{} bytes of records", dry_run.sink.written);
+        println!("records: {} bytes", dry_run.sink.written);
         dry_run.books
     } else {
         dry_run::unrecorded(&settings, turns, 1)

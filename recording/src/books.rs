@@ -1,4 +1,4 @@
-//! Renders the final counts of a switch as text: one line `path = value` per nonzero number.
+//! Final counts of a switch as text: one line `path = value` per nonzero number.
 
 use std::fmt::Debug;
 
@@ -17,7 +17,7 @@ pub fn books(switch: &Switch, counters: &Counters) -> String {
 
 /// Lists every nonzero field of the `Debug` output, so that new counters are included automatically.
 fn list(name: &str, of: &impl Debug, lines: &mut String) {
-    // Open structures: label, and number of unnamed elements passed in each.
+    // Stack of enclosing structures: label, and number of unnamed elements so far.
     let mut open: Vec<(String, usize)> = Vec::new();
     for line in format!("{of:#?}").lines() {
         let line = line.trim().trim_end_matches(',');

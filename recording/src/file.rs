@@ -1,13 +1,15 @@
-//! File of a recording, in pcapng. Each received or sent frame is a packet with its record as an option. All else is in custom blocks:
+//! File of a recording, in pcapng. A received or sent frame is a packet whose option is its record. Custom blocks
+//! hold the rest:
 //!
 //! ```text
-//! head    version, configuration text, facts missing from it (hash seed, MAC addresses), sizes
+//! head    version, configuration text, settings outside it (hash seed, MAC addresses), sizes
 //! calls   records without a frame, each preceded by its length
 //! books   final counts of the switch, in pieces
-//! end     reason, number of records, digest of everything before
+//! end     reason, number of records, digest of all preceding bytes
 //! ```
 //!
-//! Only the length of the end block follows the digest, and also stands at the start of that block. So every changed byte is detected.
+//! Only the length of the end block follows the digest, and also stands at the start of that block. So every changed
+//! byte is detected.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -24,13 +26,13 @@ use crate::{BEFORE_FRAME, Ending, Record, frame_of};
 /// Version of the file format.
 pub const FORMAT: u32 = 3;
 
-/// Kind of the first block of a recording.
+/// Type of the first custom block of a recording.
 pub const HEAD: u8 = 0;
 pub(super) const CALLS: u8 = 1;
 pub(super) const BOOKS: u8 = 2;
 pub(super) const END: u8 = 3;
 
-/// Maximum bytes of a block of calls or books.
+/// Maximum bytes of a custom block with calls or final counts.
 const PIECE: usize = 16 << 10;
 const WRITTEN_AT_ONCE: usize = 1 << 20;
 
@@ -51,7 +53,7 @@ pub struct Head {
     pub slots: u32,
     /// MAC addresses of the devices, by port.
     pub macs: Vec<MacAddr>,
-    /// Digest of all settings, which reveals a build that reads the text differently.
+    /// Digest of all settings; differs if another build reads the text differently.
     pub settings: u64,
 }
 
@@ -71,10 +73,10 @@ impl Head {
         }
     }
 
-    /// Parses the configuration text; `None` if this program derives different settings from it.
+    /// Parses the configuration text. Returns `None` if this program derives other settings from it than the recorder.
     ///
     /// # Errors
-    /// Returns an error if this program rejects the text.
+    /// This program rejects the text.
     pub fn settings(&self, own: Option<&OwnPolicy>) -> Result<Option<SwitchSettings>, ConfigError> {
         let machine = Machine { own_policy: own.cloned(), ..Machine::default() };
         let mut settings = Config::from_toml(&self.name, &self.text, machine)?.with_spare_places().switch;
@@ -101,7 +103,6 @@ impl Head {
         bytes
     }
 
-    /// The inner error is the number of a foreign format.
     pub(super) fn read(bytes: &[u8]) -> Option<Result<Head, u32>> {
         let mut rest = bytes;
         let format = word(&mut rest)?;
@@ -135,18 +136,16 @@ pub(super) struct End {
     pub(super) records: u64,
 }
 
-/// The digest itself, and the block length.
+/// Bytes at the end of a file that the digest does not cover: digest and block length.
 const NOT_IN_DIGEST: usize = size_of::<u64>() + size_of::<u32>();
 
 impl End {
-    /// Serializes the end with a zero digest. Its size needs no padding.
     fn write(self) -> Vec<u8> {
         let why = u8::try_from(self.why.index()).unwrap_or(u8::MAX);
         let numbers = [self.records, 0].into_iter().flat_map(u64::to_le_bytes);
         [END, why, 0, 0].into_iter().chain(numbers).collect()
     }
 
-    /// Parses the last block; `digest` covers all blocks before it.
     pub(super) fn read(block: &[u8], mut digest: Digest) -> Option<End> {
         let (before, rest) = block.split_last_chunk::<NOT_IN_DIGEST>()?;
         digest.add(before);
@@ -157,7 +156,7 @@ impl End {
     }
 }
 
-/// FNV-1a over words of four bytes; blocks are multiples of these.
+/// FNV-1a hash over 4-byte words; the length of every block is a multiple of 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest(pub(super) u64);
 
@@ -206,12 +205,12 @@ pub struct FileWriter<W> {
 }
 
 impl<W: Write> FileWriter<W> {
-    /// Begins a recording; `zero` is the Unix time at zero of the driver's clock.
+    /// Begins a recording. `zero` is the Unix time at which the driver's clock was zero.
     pub fn new(file: W, head: &Head, settings: &SwitchSettings, zero: Duration) -> FileWriter<W> {
         let interface = |(port, at): (PortId, &xoff_flow_control::settings::PortSettings)| Interface {
             port,
             name: at.name.clone(),
-            description: format!("port {} of a recorded switch", at.name),
+            description: format!("port {} of the recorded switch", at.name),
             mac: at.mac,
             speed: at.speed.bits_per_second(),
         };
@@ -224,7 +223,7 @@ impl<W: Write> FileWriter<W> {
         writer
     }
 
-    /// Returns the number of records in the file.
+    /// Returns the counter of records written to the file.
     #[must_use]
     pub fn written(&self) -> Arc<Counter> {
         Arc::clone(&self.written)
@@ -233,7 +232,7 @@ impl<W: Write> FileWriter<W> {
     /// Appends a record.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be written.
+    /// The file cannot be written.
     pub fn record(&mut self, record: &[u8]) -> io::Result<()> {
         self.records += 1;
         if let Some((port, len, is_in)) = frame_of(record) {
@@ -266,7 +265,7 @@ impl<W: Write> FileWriter<W> {
     /// Writes buffered records to the file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be written.
+    /// The file cannot be written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.end_calls();
         let blocks = self.blocks.take();
@@ -276,10 +275,10 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// Ends the recording, with final counts if the switch stopped. Returns the file and the number of records.
+    /// Ends the recording, with final counts if the switch stopped. Returns the file and its number of records.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be written.
+    /// The file cannot be written.
     pub fn end(mut self, why: Ending, books: Option<&str>) -> io::Result<(W, u64)> {
         self.end_calls();
         for piece in books.unwrap_or_default().as_bytes().chunks(PIECE) {

@@ -1,4 +1,4 @@
-//! Packet memory of a replay: first bytes and length by slot.
+//! Frame memory of a replay: first bytes and length of each frame, by slot.
 
 use xoff_dataplane::frame::Frame;
 
@@ -20,7 +20,6 @@ impl Memory {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns a handle for the frame's owner only.
     pub(crate) fn frame(&self, slot: u32) -> Option<Frame> {
         let held = self.0.get(slot as usize)?.as_ref()?;
         Some(Frame::new(slot, held.len))
@@ -59,7 +58,7 @@ impl Memory {
         let len = len.filter(|len| *len > 0 && (by <= 0 || shift < held.bytes.len()));
         let Some(len) = len else { return false };
         if by < 0 {
-            // The new bytes are unspecified here. In a real chunk, earlier bytes would reappear.
+            // The new bytes are unspecified: a real chunk would show earlier contents.
             held.bytes.splice(..0, std::iter::repeat_n(0, shift));
         } else {
             held.bytes.drain(..shift);

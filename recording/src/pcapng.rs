@@ -15,7 +15,7 @@ pub const FIRST_BYTE: u8 = SECTION.to_le_bytes()[0];
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
-/// Type of the project's own blocks, from the range for local use.
+/// Block type for xoff's own data, from pcapng's range for local use.
 const OWN: u32 = 0x8078_6f66;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -41,7 +41,7 @@ mod option {
     pub(super) const OWN: u16 = 0xf066;
 }
 
-/// Port, as an interface of a capture.
+/// Port, as a pcapng interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Port number.
@@ -56,20 +56,20 @@ pub struct Interface {
     pub speed: u64,
 }
 
-/// Captured frame.
+/// Captured frame with its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Time, port, class and event (received, sent, dropped).
     pub sighting: Sighting,
-    /// Length of the frame in bytes.
+    /// Length of the whole frame in bytes.
     pub len: u32,
-    /// Frames of the port that the capture missed just before this one.
+    /// Number of frames that the capture missed at this port since its previous packet.
     pub missed_before: u32,
     /// First bytes of the frame.
     pub bytes: &'a [u8],
 }
 
-/// Writer of blocks into a buffer.
+/// Encoder of pcapng blocks into a buffer.
 #[derive(Debug)]
 pub struct Writer {
     blocks: Vec<u8>,
@@ -80,7 +80,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a capture of `interfaces`, sorted by port, at Unix time `begun`. `zero` is the Unix time at zero of the records' clock.
+    /// Begins a capture of `interfaces` (sorted by port) at Unix time `begun`. `zero` is the Unix time at which the
+    /// records' clock was zero.
     #[must_use]
     pub fn new(
         application: &str,
@@ -116,7 +117,7 @@ impl Writer {
         writer
     }
 
-    /// Appends a frame. Ignores frames of ports that are not interfaces.
+    /// Appends a frame; ignores a port that is no interface of the capture.
     pub fn frame(&mut self, record: &Packet<'_>) {
         let Some(interface) = self.interfaces.iter().position(|it| it.port == record.sighting.port) else {
             return;
@@ -146,7 +147,7 @@ impl Writer {
         self.comment = comment;
     }
 
-    /// Appends own data, in a block that other programs skip.
+    /// Appends xoff's own data, in a block that other programs skip.
     pub fn own(&mut self, bytes: &[u8]) {
         self.block(OWN, |block| {
             block.number(bytes.len());
@@ -154,7 +155,7 @@ impl Writer {
         });
     }
 
-    /// Appends a received or sent frame of `len` bytes, with own data as an option.
+    /// Appends a received or sent frame of `len` bytes, with xoff's own data as an option.
     pub fn passing(&mut self, (port, is_in): (PortId, bool), at: Nanos, len: u32, bytes: &[u8], own: &[u8]) {
         let Some(interface) = self.interfaces.iter().position(|it| it.port == port) else { return };
         let at = self.zero + Duration::from_nanos(at.0);
@@ -171,7 +172,7 @@ impl Writer {
         });
     }
 
-    /// Appends statistics per port at Unix time `now`, which end the capture: frames captured and missed.
+    /// Ends the capture with the numbers of captured and missed frames per port, at Unix time `now`.
     pub fn statistics(&mut self, counts: impl Fn(PortId) -> [u64; 2], now: Duration) {
         for (number, interface) in self.interfaces.clone().into_iter().enumerate() {
             let (begun, [received, missed]) = (self.begun, counts(interface.port));
@@ -195,7 +196,7 @@ impl Writer {
         self.blocks.len()
     }
 
-    /// Takes all buffered blocks.
+    /// Takes all buffered bytes.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.blocks)
     }
@@ -229,7 +230,7 @@ fn describe(record: &Packet<'_>, text: &mut String) {
 
 fn halves(time: Duration) -> [u32; 2] {
     #[allow(clippy::cast_possible_truncation)]
-    // Truncation splits the value; 64 bits of nanoseconds last until 2554.
+    // pcapng splits a time into two words; 64 bits of nanoseconds last until 2554.
     let (high, low) = ((time.as_nanos() >> 32) as u32, time.as_nanos() as u32);
     [high, low]
 }
@@ -275,12 +276,12 @@ impl Block<'_> {
     }
 }
 
-/// Counts of frames in a stream of blocks.
+/// Numbers of frames in a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Frames captured.
     pub frames: u64,
-    /// Frames missed, from the statistics at the end; `None` before these arrive.
+    /// Frames missed, from the final statistics; `None` until they arrive.
     pub missed: Option<u64>,
 }
 
@@ -291,23 +292,23 @@ pub struct Splitter {
     tally: Tally,
 }
 
-/// Error: the stream is not a capture.
+/// Error: a byte stream is not a pcapng capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("what the switch sends is no capture: a block of {len} bytes")]
+#[error("the stream is no pcapng capture: it has a block of {len} bytes")]
 pub struct NoBlock {
     len: usize,
 }
 
 impl Splitter {
-    /// Appends received bytes.
+    /// Appends bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Takes all complete blocks.
+    /// Takes the bytes of all complete blocks.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not blocks.
+    /// The bytes are not blocks.
     pub fn whole(&mut self) -> Result<Vec<u8>, NoBlock> {
         let mut end = 0;
         while let Some(block) = next_block(&self.bytes[end..])? {
@@ -317,21 +318,21 @@ impl Splitter {
         Ok(self.bytes.drain(..end).collect())
     }
 
-    /// Returns the counts of the blocks taken so far.
+    /// Returns the numbers of frames in the blocks taken so far.
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 }
 
-/// Meaning of a block to a reader of files that [`Writer`] wrote.
+/// Content of a block that [`Writer`] wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// Start of a section.
+    /// Start of a capture.
     Begin,
-    /// Data of [`Writer::own`].
+    /// Own data, from [`Writer::own`].
     Own(&'a [u8]),
-    /// Data and frame bytes of [`Writer::passing`].
+    /// Own data and frame bytes, from [`Writer::passing`].
     Passing(&'a [u8], &'a [u8]),
     /// Any other block.
     Other,
@@ -358,7 +359,7 @@ impl<'a> Part<'a> {
 /// Reads the next block into `into`; returns false at the end of the stream.
 ///
 /// # Errors
-/// Returns `InvalidData` if the bytes are not a block, `UnexpectedEof` if a block is cut off, and errors of the stream.
+/// `InvalidData` for bytes that are no block, `UnexpectedEof` for an incomplete block, and errors of the stream.
 pub fn read_block(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
     into.resize(BLOCK_MIN, 0);
     if from.read(&mut into[..1])? == 0 {

@@ -1,4 +1,4 @@
-//! Reads and replays a recording.
+//! Reads and replays recordings.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -22,58 +22,61 @@ pub enum NotReplayed {
         error: io::Error,
     },
     /// The file is not a recording.
-    #[error("this is no recording of `xoff run --record`")]
+    #[error("the file is not a recording: give a file that `xoff run --record FILE` wrote")]
     Foreign,
     /// The file is empty.
-    #[error(
-        "the file is empty, and no recording: `xoff run --record FILE` writes one, from its first line on; give that FILE"
-    )]
+    #[error("the file is empty: give a recording, which `xoff run --record FILE` writes")]
     Empty,
     /// The file is truncated.
     #[error(
-        "the recording is cut off after {records} records: the switch that wrote it was killed, or the file is incomplete"
+        "the recording is cut off after {records} records: its switch was killed, or the copy of the file is incomplete"
     )]
     Cut {
         /// Number of complete records.
         records: u64,
     },
     /// The file has changed since it was written.
-    #[error("the recording is damaged, after {records} records that can be read")]
+    #[error(
+        "the recording is damaged after {records} readable records: some bytes have changed since it was written"
+    )]
     Damaged {
         /// Number of readable records.
         records: u64,
     },
     /// Data follows the end of the recording.
     #[error(
-        "something follows the end of the recording: give the file as it was written, with one recording and nothing behind it"
+        "the file has data after the end of the recording: give the unchanged file, with one recording only"
     )]
     Followed,
     /// Another version of xoff made the recording.
-    #[error("the recording was made by xoff {theirs}, and this is {}: only the same version decides the same", env!("CARGO_PKG_VERSION"))]
+    #[error(
+        "the recording was made by xoff {theirs}, and this is {}: replay it with the version that recorded it",
+        env!("CARGO_PKG_VERSION")
+    )]
     Version {
         /// Version that made it.
         theirs: String,
     },
     /// The file has a different format.
     #[error(
-        "the recording has format {theirs}, and this version of xoff reads {FORMAT}: replay it with the one that recorded it"
+        "the recording has format {theirs}, but this version of xoff reads format {FORMAT}: replay it with the version that recorded it"
     )]
     Format {
         /// Format of the file.
         theirs: u32,
     },
-    /// The switch had several workers; their number.
-    #[error("the recording is of a switch with {0} workers; only a switch with one worker can be replayed")]
+    /// The recording is of this number of workers; only one is supported.
+    #[error("the recorded switch had {0} workers; only a switch with one worker can be replayed")]
     Workers(u32),
     /// This program rejects the recorded configuration.
-    #[error("the recorded configuration is not one for this program: {0}")]
+    #[error("this program rejects the recorded configuration: {0}")]
     Config(#[source] Box<ConfigError>),
     /// This program derives different settings from the recorded configuration.
     #[error(
-        "this program makes other settings of the recorded configuration than the one that recorded it: it is another build"
+        "this build of xoff reads the recorded configuration differently: replay it with the build that recorded it"
     )]
     Settings,
-    /// The sequence of records is impossible.
+    /// The recording has a call that no switch makes.
     #[error(transparent)]
     Broken(#[from] Broken),
 }
@@ -83,7 +86,7 @@ pub enum NotReplayed {
 pub struct Replayed {
     /// Comparison of all decisions.
     pub outcome: Outcome,
-    /// First line of the final counts that differs, recorded and replayed.
+    /// First differing line of the final counts: as recorded and as replayed.
     pub books: Option<(String, String)>,
     /// Reason why the recording ended.
     pub ended: Ending,
@@ -102,22 +105,22 @@ impl Replayed {
 /// Replays the recording at `path`.
 ///
 /// # Errors
-/// Returns an error if it cannot be replayed.
+/// The recording cannot be replayed.
 pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotReplayed> {
     let unread = |error| NotReplayed::Unread { path: path.to_owned(), error };
     if !std::fs::metadata(path).map_err(unread)?.is_file() {
         return Err(unread(io::Error::other(
-            "a recording is read twice, so it has to be a file, and no pipe or directory",
+            "the path is a pipe or directory; a recording is read twice, so give a regular file",
         )));
     }
     let open = || File::open(path).map(|file| BufReader::with_capacity(1 << 20, file)).map_err(unread);
     replay_of(open()?, open()?, own, path)
 }
 
-/// Replays a recording from two readers of the same bytes: the first to check the whole file.
+/// Replays a recording from two readers of the same bytes. The first reader serves to check the whole file.
 ///
 /// # Errors
-/// Returns an error if it cannot be replayed.
+/// The recording cannot be replayed.
 pub fn replay_of(
     first: impl Read,
     second: impl Read,
@@ -155,7 +158,6 @@ struct Reader<'a, R> {
     from: R,
     path: &'a Path,
     block: Vec<u8>,
-    /// Records of the current `calls` block; those from `taken` on are unread.
     calls: Vec<u8>,
     taken: usize,
     records: u64,
@@ -214,7 +216,6 @@ impl<'a, R: Read> Reader<'a, R> {
         }
     }
 
-    /// Checks digest, number of records, and end of file.
     fn end(&mut self) -> Result<End, NotReplayed> {
         let end = End::read(&self.block, self.digest).filter(|end| end.records == self.records);
         let end = end.ok_or(NotReplayed::Damaged { records: self.records })?;

@@ -1,26 +1,26 @@
-//! Records at a dataplane's boundary: each call of the driver, then the dataplane's answers and its requests to the
-//! frame store. A record is a byte string.
+//! Records of calls and answers at the boundary between driver and dataplane. Answers include the dataplane's requests
+//! to the frame store. A record is a byte string.
 
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::punt_reason::PuntReason;
 use xoff_wire::units::{Class, MacAddr, Nanos, PortId, Site};
 
-/// The headers that a switch reads, and removable tags.
+/// Maximum recorded bytes of a received frame: all headers that a switch reads.
 pub(crate) const HEAD_IN: usize = 144;
-/// The headers that a switch writes.
+/// Maximum recorded bytes of a sent frame: all headers that a switch writes.
 pub(crate) const HEAD_OUT: usize = 64;
 const CONTROL_MAX: usize = 2_048;
 
-/// Frame that crosses the boundary.
+/// Frame that enters or leaves the dataplane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passing<'a> {
-    /// Port.
+    /// Port that receives or sends the frame.
     pub port: PortId,
-    /// Slot of the packet memory.
+    /// Slot of the frame.
     pub slot: u32,
-    /// Length in bytes.
+    /// Length of the frame in bytes.
     pub len: u32,
-    /// First bytes; MAC control is complete.
+    /// First bytes of the frame; all bytes of a MAC control frame.
     pub bytes: &'a [u8],
 }
 
@@ -31,40 +31,40 @@ pub enum Record<'a> {
     At(Nanos),
     /// Call of [`Switch::was_away`](xoff_dataplane::switch::Switch::was_away).
     WasAway(Nanos),
-    /// Call: timers that are due fire.
+    /// Call: due timers fire.
     Advance,
     /// Call: a frame arrives.
     Receive(Passing<'a>),
-    /// Call: frames move until none can.
+    /// Call: the pipeline moves all frames that it can.
     Forward,
-    /// Call: at most this number of frames may leave the port.
+    /// Call: at most this number of frames may be sent at the port.
     Transmit(PortId, u32),
-    /// Call: the frame in this slot was sent.
+    /// Call: the frame in this slot was sent at the port.
     Release(PortId, u32),
-    /// Call: the frame in this slot will never be sent.
+    /// Call: the driver will never send the frame in this slot.
     GiveUp(PortId, u32),
-    /// Call: the port's next pause frame is requested.
+    /// Call: the driver requests the port's next pause frame.
     Announce(PortId),
     /// Call: the port's link is up (true) or down.
     SetLink(PortId, bool),
-    /// Call: the MAC address of the port's device.
+    /// Call: the port's device has this MAC address.
     SetMac(PortId, MacAddr),
     /// Call: the switch stops and sends XON to its peers.
     LetPeersGo,
-    /// Call: the peer is to get a frame of this length.
+    /// Call: a frame of this length is to be sent to the port's peer.
     Tell(PortId, u32, &'a [u8]),
     /// Call: the host sends a frame of this length.
     OfHost(Site, PortId, u32, &'a [u8]),
 
-    /// Answer: the slot is free.
+    /// Answer: the frame in this slot ends.
     Freed(u32),
-    /// Answer: the first slot's frame was copied to the second slot, if any was free.
+    /// Answer: the first slot's frame was copied to the second slot; `None` if no slot was free.
     Copied(u32, Option<u32>),
-    /// Answer: a frame of this length was created, for control if true, if a slot was free.
+    /// Answer: a frame of this length was created (true: a control frame); `None` if no slot was free.
     Made(bool, u32, Option<u32>),
-    /// Answer: the frame's start moved by this number of bytes; false without room.
+    /// Answer: the start of the frame moved by this number of bytes (false: no room).
     Moved(u32, i32, bool),
-    /// Answer: a frame is handed to the driver.
+    /// Answer: the dataplane hands a frame to the driver.
     Sent(Passing<'a>),
     /// Answer: an arriving frame was dropped.
     Refused(PortId, Class, DropReason),
@@ -72,7 +72,7 @@ pub enum Record<'a> {
     Dropped(PortId, Class, DropReason, Nanos),
     /// Answer: a frame of this VLAN was punted; true if the sink accepted it.
     Punted(PortId, u16, PuntReason, bool),
-    /// Answer: return value of the call.
+    /// Answer: the call's return value.
     Gave(u32),
 }
 
@@ -91,7 +91,7 @@ mod kind {
     pub(crate) const LET_PEERS_GO: u8 = 12;
     pub(crate) const TELL: u8 = 13;
     pub(crate) const OF_HOST: u8 = 14;
-    /// Kinds from here on are answers.
+    /// First kind of an answer; all lower kinds are calls.
     pub(crate) const FREED: u8 = 32;
     pub(crate) const COPIED: u8 = 33;
     pub(crate) const MADE: u8 = 34;
@@ -105,10 +105,10 @@ mod kind {
 
 const NONE: u32 = u32::MAX;
 
-/// Bytes of a record before those of its frame.
+/// Bytes of a record that precede the frame's bytes.
 pub const BEFORE_FRAME: usize = 10;
 
-/// Returns port, length and direction (true: received) of a record with a frame.
+/// Returns port, frame length and direction (true: received) of a record with a frame.
 #[must_use]
 pub fn frame_of(record: &[u8]) -> Option<(PortId, u32, bool)> {
     match Record::read(record)? {
@@ -185,7 +185,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Parses a record that fills all of `bytes`; `None` if it is malformed.
+    /// Parses exactly one record; returns `None` if `bytes` are malformed.
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Option<Record<'a>> {
         let (&kind, bytes) = bytes.split_first()?;
@@ -229,56 +229,60 @@ impl<'a> Record<'a> {
         rest.0.is_empty().then_some(record)
     }
 
-    /// Describes the record in words, with the names of ports.
+    /// Describes the record in words; `names` are the names of the ports.
     #[must_use]
     pub fn describe(&self, names: &[String]) -> String {
         let at =
             |port: PortId| names.get(port.index()).map_or_else(|| format!("port {}", port.0), Clone::clone);
         match *self {
-            Record::At(now) => format!("a batch at {} ns", now.0),
+            Record::At(now) => format!("a batch begins at {} ns", now.0),
             Record::WasAway(now) => format!("the worker was away until {} ns", now.0),
-            Record::Advance => "time passes".into(),
-            Record::Receive(frame) => format!("{}: {} comes in", at(frame.port), frame.describe()),
-            Record::Forward => "frames go through the pipeline".into(),
-            Record::Transmit(port, most) => format!("{}: {most} frames may leave", at(port)),
-            Record::Release(port, slot) => format!("{}: the frame in slot {slot} has left", at(port)),
-            Record::GiveUp(port, slot) => format!("{}: the frame in slot {slot} will never leave", at(port)),
-            Record::Announce(port) => format!("{}: a pause frame is asked for", at(port)),
-            Record::SetLink(port, true) => format!("{}: its link is up", at(port)),
-            Record::SetLink(port, false) => format!("{}: its link is down", at(port)),
-            Record::SetMac(port, mac) => format!("{}: its device is {mac}", at(port)),
+            Record::Advance => "due timers fire".into(),
+            Record::Receive(frame) => format!("{}: {} arrives", at(frame.port), frame.describe()),
+            Record::Forward => "the pipeline moves frames".into(),
+            Record::Transmit(port, most) => format!("{}: at most {most} frames may be sent", at(port)),
+            Record::Release(port, slot) => format!("{}: the frame in slot {slot} was sent", at(port)),
+            Record::GiveUp(port, slot) => {
+                format!("{}: the frame in slot {slot} will never be sent", at(port))
+            }
+            Record::Announce(port) => format!("{}: the driver requests a pause frame", at(port)),
+            Record::SetLink(port, true) => format!("{}: the link is up", at(port)),
+            Record::SetLink(port, false) => format!("{}: the link is down", at(port)),
+            Record::SetMac(port, mac) => format!("{}: the device has address {mac}", at(port)),
             Record::LetPeersGo => "the switch sends XON to all peers".into(),
-            Record::Tell(port, len, _) => format!("{}: {len} bytes are to be sent to its peer", at(port)),
-            Record::OfHost(_, port, len, _) => format!("{}: the host sends {len} bytes", at(port)),
-            Record::Freed(slot) => format!("the frame in slot {slot} is over"),
+            Record::Tell(port, len, _) => {
+                format!("{}: a frame of {len} bytes is to be sent to the peer", at(port))
+            }
+            Record::OfHost(_, port, len, _) => format!("{}: the host sends a frame of {len} bytes", at(port)),
+            Record::Freed(slot) => format!("the frame in slot {slot} is freed"),
             Record::Copied(from, to) => format!("the frame in slot {from} is copied to {}", slot_name(to)),
             Record::Made(true, len, slot) => {
-                format!("a control frame of {len} bytes is made in {}", slot_name(slot))
+                format!("a control frame of {len} bytes is created in {}", slot_name(slot))
             }
             Record::Made(false, len, slot) => {
-                format!("a frame of {len} bytes is made in {}", slot_name(slot))
+                format!("a frame of {len} bytes is created in {}", slot_name(slot))
             }
             Record::Moved(slot, by, done) => {
                 let done = if done { "" } else { " (no room)" };
-                format!("the frame in slot {slot} begins {by} bytes later{done}")
+                format!("the start of the frame in slot {slot} moves by {by} bytes{done}")
             }
-            Record::Sent(frame) => format!("{}: {} leaves", at(frame.port), frame.describe()),
+            Record::Sent(frame) => format!("{}: {} is sent", at(frame.port), frame.describe()),
             Record::Refused(port, class, reason) => {
-                format!("{}: a frame of class {class} is not let in ({})", at(port), reason.name())
+                format!("{}: an arriving frame of class {class} is dropped ({})", at(port), reason.name())
             }
             Record::Dropped(port, class, reason, after) => {
                 format!(
-                    "{}: a frame of class {class} is dropped ({}) {} ns after it came",
+                    "{}: a frame of class {class} is dropped ({}) {} ns after its arrival",
                     at(port),
                     reason.name(),
                     after.0
                 )
             }
             Record::Punted(port, _, reason, taken) => {
-                let taken = if taken { "taken" } else { "not taken" };
-                format!("{}: a frame is punted ({}) and {taken}", at(port), reason.name())
+                let taken = if taken { "accepted" } else { "refused" };
+                format!("{}: a frame is punted ({}), and the punt is {taken}", at(port), reason.name())
             }
-            Record::Gave(value) => format!("the call gives {value}"),
+            Record::Gave(value) => format!("the call returns {value}"),
         }
     }
 }
@@ -291,7 +295,7 @@ impl Passing<'_> {
 }
 
 fn slot_name(slot: Option<u32>) -> String {
-    slot.map_or_else(|| "no slot, since none is free".into(), |slot| format!("slot {slot}"))
+    slot.map_or_else(|| "no slot, because none is free".into(), |slot| format!("slot {slot}"))
 }
 
 fn number(index: usize) -> u8 {

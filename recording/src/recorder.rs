@@ -1,5 +1,6 @@
-//! Records calls at the boundary without allocation, locks or system calls per frame, into a [`Sink`]. A [`Tap`]
-//! reports drops, and a wrapper of the [`PuntSink`] punts, by rings that the recorder empties after each call.
+//! Records calls at the boundary into a [`Sink`], without allocation, locks or system calls per frame. A [`Tap`]
+//! reports drops, and a wrapper of the [`PuntSink`] reports punts. Their reports pass through rings, which the recorder
+//! empties after each call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 use crate::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
 
 const TAP: TapId = TapId(u64::MAX);
-/// Maximum drops, and punts, per call. Recorder and replay omit the excess.
+/// Maximum reports of drops, and of punts, per call. Recorder and replay both omit the excess.
 const REPORTS_MAX: usize = 16 << 10;
 const RECORD_MAX: usize = 4 << 10;
 
@@ -28,7 +29,7 @@ pub enum Ending {
     Stopped,
     /// The writer was too slow, and the ring of records was full.
     Overrun,
-    /// The settings changed, by a reload or at a neighbor's request.
+    /// The settings changed, by a reload or at a neighbor's request over LLDP.
     Settings,
     /// The policy changed.
     Policy,
@@ -60,18 +61,18 @@ impl Ending {
     pub const fn describe(self) -> &'static str {
         match self {
             Ending::Stopped => "the switch stopped",
-            Ending::Overrun => "more was to be recorded than could be written (overrun)",
-            Ending::Settings => "other settings took over",
-            Ending::Policy => "another policy took over",
-            Ending::Routes => "the routes changed",
-            Ending::Unwritten => "the file could not be written",
+            Ending::Overrun => "records came faster than the file could be written (overrun)",
+            Ending::Settings => "the switch's settings changed",
+            Ending::Policy => "the switch's policy changed",
+            Ending::Routes => "the switch's routes changed",
+            Ending::Unwritten => "the recording file could not be written",
         }
     }
 }
 
-/// Destination of records.
+/// Destination of records, such as a ring.
 pub trait Sink {
-    /// Accepts a record, or returns false if there is no room; no record may follow then.
+    /// Accepts a record. Returns false if there is no room; then no record may follow.
     fn put(&mut self, record: &[u8]) -> bool;
 
     /// Ends the recording.
@@ -127,7 +128,7 @@ impl Reports {
     pub(crate) fn at(switch: &mut Switch, now: Nanos) -> Reports {
         let (producer, drops) = RingBuffer::new(REPORTS_MAX);
         let put = switch.batch(now).put_tap(TAP, Box::new(Drops(producer)));
-        assert!(put.is_ok(), "nobody looks on yet");
+        assert!(put.is_ok(), "the new switch already has a tap");
         Reports { drops, punts: None }
     }
 
@@ -137,7 +138,7 @@ impl Reports {
         Box::new(Punts { reports, before: sink })
     }
 
-    /// Passes all reports to `note`, drops first; replays use the same order.
+    /// Passes all reports to `note`, drops first: a replay relies on this order.
     pub(crate) fn drain(&mut self, mut note: impl FnMut(&Record<'_>)) {
         while let Ok(Sighting { port, class, event, .. }) = self.drops.pop() {
             match (event, class) {
@@ -185,7 +186,7 @@ impl<K: Sink> RecordWriter<K> {
     }
 }
 
-/// Boundary that records the calls to one dataplane.
+/// Boundary between driver and dataplane that records all calls.
 #[derive(Debug)]
 pub struct Recorder<K> {
     writer: RecordWriter<K>,
@@ -193,13 +194,13 @@ pub struct Recorder<K> {
     now: Nanos,
     is_begun: bool,
     is_due: bool,
-    /// True if frames never wait in the pipeline; a second forward call in a row then moves nothing.
+    /// True if no frame waits in the pipeline after a forward call, so that the next one moves nothing.
     moves_at_once: bool,
     has_moved: bool,
 }
 
 impl<K: Sink> Recorder<K> {
-    /// Creates a recorder for a new switch with `settings`, before its first call.
+    /// Creates a recorder for a new switch, before the first call to it.
     pub fn new(switch: &mut Switch, settings: &SwitchSettings, now: Nanos, sink: K) -> Recorder<K> {
         let moves_at_once =
             settings.pipeline == PipelineSettings::default() && settings.when_full == WhenFull::Drop;
@@ -214,12 +215,12 @@ impl<K: Sink> Recorder<K> {
         }
     }
 
-    /// Wraps a punt sink, if there is one; the caller installs the result in its place.
+    /// Returns a wrapper of `sink` that records punts; the caller installs it.
     pub fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
         self.reports.before(sink)
     }
 
-    /// Returns the sink.
+    /// Returns the sink of the records.
     pub fn into_sink(self) -> K {
         self.writer.sink
     }

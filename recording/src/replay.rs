@@ -1,4 +1,4 @@
-//! Repeats recorded calls, and compares the dataplane's answers with the recorded ones.
+//! Repeats recorded calls on a dataplane, and compares its answers with the recorded ones.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,11 +16,10 @@ use crate::record::{HEAD_OUT, Passing, Record, is_call, kept};
 use crate::recorder::Reports;
 
 const CALLS_BEFORE: usize = 8;
-/// Minimum number of recorded header bytes.
 const HEAD_LEAST: usize = 128;
 const FRAME_MAX: u32 = 16 << 10;
 
-/// Result of the comparison of all decisions.
+/// Result of comparing all answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All answers are equal.
@@ -34,14 +33,14 @@ pub enum Outcome {
     Differs(Box<Difference>),
 }
 
-/// First difference.
+/// First difference between recording and replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Number of the call, from 1.
     pub call: u64,
-    /// Time of the call, by the clock of the recording.
+    /// Time of the call on the recorded driver's clock.
     pub at: Nanos,
-    /// Descriptions of the last calls, including the one that differs.
+    /// Descriptions of the last calls; the last one is the call that differs.
     pub before: Vec<String>,
     /// Recorded answer.
     pub recorded: String,
@@ -49,17 +48,17 @@ pub struct Difference {
     pub replayed: String,
 }
 
-/// Error: a call cannot be repeated, so the records are of another switch.
+/// Error: the records contain a call that this switch cannot repeat.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("call {call} of the recording cannot be made: {why}")]
+#[error("call {call} of the recording cannot be repeated: {why}")]
 pub struct Broken {
     /// Number of the call, from 1.
     pub call: u64,
-    /// Reason.
+    /// Reason, as text.
     pub why: String,
 }
 
-/// Dataplane with its own packet memory, which repeats recorded calls.
+/// Dataplane with its own frame memory, on which recorded calls are repeated.
 #[derive(Debug)]
 pub struct Replay {
     switch: Switch,
@@ -73,10 +72,8 @@ pub struct Replay {
     names: Vec<String>,
 }
 
-/// Recorded decision of the punt sink for each punt of a call.
 type Takes = Arc<Mutex<VecDeque<bool>>>;
 
-/// Recorded and replayed answer; `None` for a missing one.
 type Unequal = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 #[derive(Debug)]
@@ -91,7 +88,7 @@ impl PuntSink for Taker {
 #[derive(Debug)]
 struct ReplayStore {
     memory: Memory,
-    /// Port whose driver holds the frame in each slot.
+    /// For each slot, the port whose driver has the frame.
     given: Vec<Option<PortId>>,
     expected: VecDeque<Vec<u8>>,
     takes: Takes,
@@ -101,7 +98,7 @@ struct ReplayStore {
 }
 
 impl Replay {
-    /// Creates the replay of a switch with `slots` slots in its frame store.
+    /// Creates a replay of a switch with `slots` slots.
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32) -> Replay {
         let ports = settings.ports.len();
@@ -125,10 +122,10 @@ impl Replay {
         Replay { switch, counters, reports, store, now, calls, frames, before, names }
     }
 
-    /// Repeats all calls of `records`. If these are truncated (`is_cut`), omits the last call.
+    /// Repeats all calls of `records`, except the last one of a truncated recording (`is_cut`).
     ///
     /// # Errors
-    /// Returns an error if a record cannot be read, or its call cannot be repeated.
+    /// A record cannot be read, or its call cannot be repeated.
     pub fn run<E: From<Broken>>(
         &mut self,
         records: impl Iterator<Item = Result<Vec<u8>, E>>,
@@ -159,7 +156,7 @@ impl Replay {
         Ok(Outcome::Identical { calls: self.calls, frames: self.frames })
     }
 
-    /// Returns the first line of the final counts that differs, recorded and replayed.
+    /// Returns the first differing line of the final counts, as recorded and as replayed.
     #[must_use]
     pub fn differing_books(&self, recorded: &str) -> Option<(String, String)> {
         let replayed = books(&self.switch, &self.counters);
@@ -169,7 +166,8 @@ impl Replay {
                 (None, None) => return None,
                 (theirs, ours) if theirs == ours => (),
                 (theirs, ours) => {
-                    let [theirs, ours] = [theirs, ours].map(|line| line.unwrap_or("nothing more").to_owned());
+                    let [theirs, ours] =
+                        [theirs, ours].map(|line| line.unwrap_or("no further line").to_owned());
                     return Some((theirs, ours));
                 }
             }
@@ -180,10 +178,10 @@ impl Replay {
         let (recorded, replayed) = self.store.difference.take().unwrap_or_default();
         let describe = |record: &[u8]| match Record::read(record) {
             Some(record) => record.describe(&self.names),
-            None => "something that is no record".into(),
+            None => "malformed bytes in place of a record".into(),
         };
         let of = |answer: Option<Vec<u8>>| {
-            answer.map_or_else(|| "nothing more in this call".into(), |answer| describe(&answer))
+            answer.map_or_else(|| "no further answer to this call".into(), |answer| describe(&answer))
         };
         Difference {
             call: self.calls,
@@ -195,7 +193,7 @@ impl Replay {
     }
 
     fn make(&mut self, call: &[u8]) -> Result<bool, String> {
-        let call = Record::read(call).ok_or("it is no record")?;
+        let call = Record::read(call).ok_or("its bytes are malformed")?;
         self.check(&call)?;
         let (switch, store, now) = (&mut self.switch, &mut self.store, self.now);
         match call {
@@ -223,24 +221,26 @@ impl Replay {
     fn check(&self, call: &Record<'_>) -> Result<(), String> {
         let is_port = |port: PortId| match port.index() < self.names.len() {
             true => Ok(()),
-            false => Err(format!("there is no port {}", port.0)),
+            false => Err(format!("the switch has no port {}", port.0)),
         };
         match *call {
-            Record::At(at) | Record::WasAway(at) if at < self.now => Err("time goes back".into()),
+            Record::At(at) | Record::WasAway(at) if at < self.now => {
+                Err("its time is earlier than the previous call's".into())
+            }
             Record::Receive(Passing { port, slot, len, bytes }) => {
                 is_port(port)?;
                 let is_frame =
                     (1..=FRAME_MAX).contains(&len) && bytes.len() >= (len as usize).min(HEAD_LEAST);
                 match is_frame && bytes.len() <= len as usize && self.store.memory.is_free(slot) {
                     true => Ok(()),
-                    false => Err(format!("no frame of {len} bytes can come into slot {slot}")),
+                    false => Err(format!("a frame of {len} bytes cannot arrive in slot {slot}")),
                 }
             }
             Record::Release(port, slot) | Record::GiveUp(port, slot) => {
                 is_port(port)?;
                 match self.store.given.get(slot as usize) {
                     Some(Some(at)) if *at == port => Ok(()),
-                    _ => Err(format!("no driver of that port has slot {slot}")),
+                    _ => Err(format!("the port's driver has no frame in slot {slot}")),
                 }
             }
             Record::Tell(port, len, bytes) | Record::OfHost(_, port, len, bytes) => {
@@ -250,7 +250,7 @@ impl Replay {
                 }
                 match len <= FRAME_MAX && bytes.len() <= len as usize {
                     true => Ok(()),
-                    false => Err(format!("it has {len} bytes")),
+                    false => Err(format!("a frame of {len} bytes is too long or incomplete")),
                 }
             }
             Record::Transmit(port, _) | Record::Announce(port) => is_port(port),
@@ -312,7 +312,7 @@ impl ReplayStore {
                 batch.send_of_host(site, port, &whole(bytes, len), self);
                 None
             }
-            _ => return Err("it is no call".into()),
+            _ => return Err("it is an answer, not a call".into()),
         })
     }
 
@@ -330,7 +330,7 @@ impl ReplayStore {
         is_same
     }
 
-    /// Notes a difference if another record follows.
+    /// Returns the store's recorded result for this request, or notes a difference.
     fn given<T>(&mut self, is: impl FnOnce(&Record<'_>) -> Option<T>, request: &Record<'_>) -> Option<T> {
         let given = self.expected.front().and_then(|next| Record::read(next)).and_then(|next| is(&next));
         match given {
@@ -354,7 +354,7 @@ impl ReplayStore {
 
     fn take_back(&mut self, slot: u32) -> Result<Frame, String> {
         self.given[slot as usize] = None;
-        self.memory.frame(slot).ok_or_else(|| format!("slot {slot} is free"))
+        self.memory.frame(slot).ok_or_else(|| format!("slot {slot} has no frame"))
     }
 
     fn expect_punts(&mut self) {

@@ -1,4 +1,4 @@
-//! Ring of bytes from a worker to the writer of the file.
+//! Ring of bytes between a worker, which records, and the thread that writes the file.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Ring {
     bytes: Producer<u8>,
     scratch: Vec<u8>,
     put: Arc<Counter>,
-    /// 0 before the end, else 1 plus the index of an [`Ending`].
+    /// Reason why the recording ended: 1 plus the index of an [`Ending`], or 0 before the end.
     ended: Arc<AtomicU8>,
 }
 
@@ -51,7 +51,7 @@ impl Ring {
         (ring, Records { bytes: consumer, ended })
     }
 
-    /// Returns the number of records so far; the worker updates it.
+    /// Returns the number of records in the ring so far; the worker updates it.
     #[must_use]
     pub fn records(&self) -> Arc<Counter> {
         Arc::clone(&self.put)
@@ -75,7 +75,7 @@ impl Sink for Ring {
 }
 
 impl Records {
-    /// Makes all earlier records visible.
+    /// Returns why the recording ended; makes all earlier records visible.
     fn ended(&self) -> Option<Ending> {
         let number = self.ended.load(Ordering::Acquire);
         Ending::ALL.get(usize::from(number).checked_sub(1)?).copied()
@@ -100,11 +100,11 @@ impl Records {
     }
 }
 
-/// Writes records until the recording ends; returns the reason and the number of records. `stopped` delivers the final
+/// Writes records until the recording ends, then returns the reason and their number. `stopped` returns the final
 /// counts, or `None` if a thread of the switch failed.
 ///
 /// # Errors
-/// Returns an error if the file cannot be written.
+/// The file cannot be written.
 pub fn write<W: io::Write>(
     mut records: Records,
     mut writer: FileWriter<W>,

@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(
             early,
             "identical: 7 calls, 3 frames\n\
-             the recording ended before the recorded switch did: more was to be recorded than could be written (overrun)\n"
+             the recording ended before the recorded switch did: records came faster than the file could be written (overrun)\n"
         );
         let unknown = description(identical.clone(), None, Ending::Stopped, false);
         assert!(unknown.ends_with("so its counters are not compared\n"), "{unknown}");

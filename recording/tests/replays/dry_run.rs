@@ -1,4 +1,4 @@
-//! Switch with random traffic that exercises many decisions.
+//! A switch with random traffic, for many kinds of decisions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use xoff_wire::units::{MacAddr, Nanos, PortId};
 pub const SLOTS: u32 = DATA + CONTROL;
 const DATA: u32 = 600;
 const CONTROL: u32 = 16;
-/// Headroom before a frame, and maximum frame length.
+/// Bytes free in front of a frame.
 const ROOM: usize = 16;
 const LONGEST: usize = 1_530;
 const PORTS: u8 = 3;
 const OUT_MAX: usize = 2;
 
-/// Returns a configuration: three ports, class 3 lossless, XOFF at `xoff` bytes.
+/// Returns the text of a configuration: three ports, class 3 lossless, XOFF at `xoff` bytes.
 pub fn text(xoff: u32) -> String {
     let port = |port: u8| {
         format!("[[port]]\nname = \"p{port}\"\ndevice = \"p{port}\"\nspeed = \"1G\"\ncable = \"10m\"\n")
@@ -42,7 +42,7 @@ pub struct DryRun<K> {
     pub books: String,
 }
 
-/// The result depends on `seed` only.
+/// Records a run whose traffic depends on `seed` only.
 pub fn record<K: Sink>(settings: &SwitchSettings, turns: u32, seed: u64, sink: K) -> DryRun<K> {
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let mut switch = new(settings, &counters);
@@ -76,7 +76,7 @@ struct Stage<'a> {
 struct Line {
     comes: Vec<Vec<u8>>,
     out: VecDeque<Frame>,
-    /// Frames of `out` that the line sends by the next turn.
+    /// Number of frames in `out` that the line sends by the next turn.
     leaves: usize,
 }
 
@@ -175,7 +175,7 @@ impl Stage<'_> {
     }
 }
 
-/// Draws mostly data of class 3 to the third port.
+/// Returns a random frame with its ingress port; most are data of class 3 for port 3.
 fn frame(chance: &mut fastrand::Rng) -> (PortId, Vec<u8>) {
     let port = PortId(chance.u8(..PORTS));
     let of = |port: u8| [2, 0, 0, 0, 0, port];

@@ -64,7 +64,7 @@ fn truncated_file_is_refused() {
 }
 
 #[test]
-fn short_foreign_file_is_refused() {
+fn short_file_of_other_format_is_refused() {
     for bytes in [&b"h"[..], b"hi\n", b"a text that is longer than a block"] {
         let error = replayed(bytes).unwrap_err();
         assert!(matches!(error, NotReplayed::Foreign), "{error}");
@@ -73,10 +73,10 @@ fn short_foreign_file_is_refused() {
 
 /// A replay reads its input twice, which a pipe does not allow.
 #[test]
-fn pipe_is_not_replayed() {
+fn pipe_or_directory_is_refused() {
     for path in ["/dev/zero", "/"] {
         let error = replay(path.as_ref(), None).unwrap_err().to_string();
-        assert!(error.contains("has to be a file, and no pipe or directory"), "{error}");
+        assert!(error.contains("so give a regular file"), "{error}");
     }
 }
 
@@ -98,7 +98,7 @@ fn changed_byte_anywhere_is_refused() {
     for (at, by) in (0..whole.len()).flat_map(|at| [0x01, 0x11, 0x80, 0xff].map(|by| (at, by))) {
         let mut other = whole.clone();
         other[at] ^= by;
-        let error = replayed(&other).expect_err("a byte is another one");
+        let error = replayed(&other).expect_err("a file with a changed byte was replayed");
         let is_of_reading = !matches!(error, NotReplayed::Unread { .. } | NotReplayed::Broken(_));
         assert!(is_of_reading, "{at} by {by:#x}: {error}");
     }
@@ -138,14 +138,17 @@ fn missing_or_swapped_block_is_refused() {
         let (mut fewer, mut swapped) = (blocks.clone(), blocks.clone());
         fewer.remove(at);
         swapped.swap(at, at + 1);
-        assert!(replayed(&fewer.concat()).is_err(), "without block {at}");
-        assert!(blocks[at] == blocks[at + 1] || replayed(&swapped.concat()).is_err(), "blocks {at} swapped");
+        assert!(replayed(&fewer.concat()).is_err(), "a recording without block {at} was replayed");
+        assert!(
+            blocks[at] == blocks[at + 1] || replayed(&swapped.concat()).is_err(),
+            "a recording with block {at} swapped was replayed"
+        );
     }
 }
 
 // proves: recording
 #[test]
-fn other_format_reported_before_damage() {
+fn unsupported_format_is_reported_before_damage() {
     let mut whole = file(8, 1 << 20);
     let begin = [&[HEAD][..], &FORMAT.to_le_bytes()].concat();
     let at = whole.windows(begin.len()).position(|bytes| bytes == begin).unwrap();
@@ -155,7 +158,7 @@ fn other_format_reported_before_damage() {
 
 // proves: recording
 #[test]
-fn foreign_file_is_refused() {
+fn file_of_other_format_is_refused() {
     for bytes in [&b"[[port]]\nname = \"a\"\ndevice = \"a\"\n"[..], &[0; 4_096]] {
         assert!(matches!(replayed(bytes).unwrap_err(), NotReplayed::Foreign | NotReplayed::Damaged { .. }));
     }
@@ -166,7 +169,7 @@ fn foreign_file_is_refused() {
 
 // proves: recording
 #[test]
-fn other_version_and_workers_are_refused() {
+fn other_version_or_several_workers_are_refused() {
     let settings = dry_run::settings(XOFF);
     let text = dry_run::text(XOFF);
     let head = Head::new(("dry_run", &text), &settings, dry_run::SLOTS);
@@ -174,7 +177,7 @@ fn other_version_and_workers_are_refused() {
         let writer = FileWriter::new(Vec::new(), head, &settings, Duration::ZERO);
         replayed(&writer.end(Ending::Stopped, None).unwrap().0).map(|replayed| replayed.is_identical())
     };
-    assert!(of(&head).unwrap(), "without a call there is no difference");
+    assert!(of(&head).unwrap(), "a recording without calls differs");
     let other = Head { version: "0.0.1".into(), ..head.clone() };
     let message = of(&other).unwrap_err().to_string();
     assert!(message.starts_with("the recording was made by xoff 0.0.1, and this is "), "{message}");
@@ -186,8 +189,8 @@ fn other_version_and_workers_are_refused() {
 
 // proves: recording
 #[test]
-fn different_decision_is_first_difference() {
-    // The recorded switch sends XOFF later than its configuration says.
+fn replay_reports_first_different_decision() {
+    // The recorded switch sends XOFF at a higher threshold than in its recorded configuration.
     let (text, settings) = (dry_run::text(XOFF), dry_run::settings(XOFF));
     let head = Head::new(("dry_run", &text), &settings, dry_run::SLOTS);
     let (ring, records) = Ring::new(16 << 20);
@@ -204,7 +207,7 @@ fn different_decision_is_first_difference() {
 
 // proves: recording
 #[test]
-fn lost_writer_ends_recording_only() {
+fn lost_writer_thread_ends_only_the_recording() {
     let (mut ring, records) = Ring::new(1 << 10);
     assert!(ring.put(&[1, 2, 3]));
     drop(records);

@@ -23,7 +23,7 @@ impl Sink for Records {
     }
 
     fn end(&mut self, why: Ending) {
-        assert_eq!(self.ended.replace(why), None, "once");
+        assert_eq!(self.ended.replace(why), None, "the recording ended twice");
     }
 }
 
@@ -49,9 +49,13 @@ fn replay_reproduces_frames_and_counters() {
         let passing = run.sink.records.iter().filter(|record| frame_of(record).is_some());
         assert_eq!(frames, passing.count() as u64);
         assert_eq!(replay.differing_books(&run.books), None);
-        assert_eq!(replay.differing_books("").expect("it has counted").0, "nothing more");
+        assert_eq!(replay.differing_books("").expect("the replay has no counts").0, "no further line");
         let kinds = |is: fn(&Record<'_>) -> bool| {
-            run.sink.records.iter().filter(|record| is(&Record::read(record).expect("it is one"))).count()
+            run.sink
+                .records
+                .iter()
+                .filter(|record| is(&Record::read(record).expect("malformed record")))
+                .count()
         };
         assert!(run.books.contains("xoff_sent"), "{}", run.books);
         assert!(kinds(|record| matches!(record, Record::Copied(_, Some(_)))) > 50);
@@ -72,16 +76,16 @@ fn recorder_does_not_change_decisions() {
         books.lines().filter(|line| !line.contains(".punts.")).map(str::to_owned).collect()
     };
     assert_eq!(no_punts(&recorded(7, usize::MAX).books), no_punts(&without));
-    assert_eq!(no_punts(&recorded(7, 1_000).books), no_punts(&without), "nor one that has no room");
+    assert_eq!(no_punts(&recorded(7, 1_000).books), no_punts(&without), "a full sink changed decisions");
 }
 
 // proves: recording
 #[test]
-fn changed_threshold_is_first_difference() {
+fn replay_reports_changed_threshold_as_difference() {
     let run = recorded(1, usize::MAX);
     let (_, outcome) = replayed(&run.sink.records, XOFF - 1_600);
     let Ok(Outcome::Differs(difference)) = outcome else { panic!("{outcome:#?}") };
-    // The replay sends XOFF earlier: its answer is a pause frame, or the slot for one.
+    // The replay sends XOFF earlier, so the first different answer is a pause frame or its new slot.
     assert!(difference.recorded != difference.replayed, "{difference:#?}");
     assert!(
         difference.replayed.contains("control frame") || difference.replayed.contains("8808"),
@@ -97,7 +101,7 @@ fn changed_threshold_is_first_difference() {
 
 // proves: recording
 #[test]
-fn full_sink_keeps_identical_prefix() {
+fn records_before_a_full_sink_replay_identically() {
     let whole = recorded(2, usize::MAX).sink.records;
     for room in [0, 1, 777, whole.len() - 1] {
         let run = recorded(2, room);
@@ -105,7 +109,7 @@ fn full_sink_keeps_identical_prefix() {
         assert_eq!(run.sink.records, whole[..room]);
         let mut replay = Replay::new(&dry_run::settings(XOFF), dry_run::SLOTS);
         let outcome = replay.run::<Broken>(run.sink.records.iter().cloned().map(Ok), true);
-        // The last call may lack answers, so the replay omits it.
+        // A full sink may lack answers to the last call, so the replay omits this call.
         let calls = run.sink.records.iter().filter(|record| is_call(record)).count();
         let Ok(Outcome::Identical { calls: made, .. }) = outcome else { panic!("{outcome:#?}") };
         assert_eq!(made, calls.saturating_sub(1) as u64);
@@ -113,9 +117,9 @@ fn full_sink_keeps_identical_prefix() {
 }
 
 #[test]
-fn record_encoding_round_trips() {
+fn encoded_records_are_parsed_unchanged() {
     for bytes in recorded(3, 20_000).sink.records {
-        let record = Record::read(&bytes).expect("it is one");
+        let record = Record::read(&bytes).expect("malformed record");
         let mut again = Vec::new();
         record.write(&mut again);
         assert_eq!(again, bytes);
@@ -144,21 +148,21 @@ fn impossible_calls_are_refused() {
     let frame = |port, slot, len, bytes| Record::Receive(Passing { port: PortId(port), slot, len, bytes });
     let head = &[0; 60][..];
     for (calls, why) in [
-        (&[Record::Freed(1)][..], "it is no call"),
-        (&[Record::At(Nanos(2)), Record::At(Nanos(1))], "time goes back"),
-        (&[Record::Release(PortId(0), 1)], "no driver of that port has slot 1"),
-        (&[Record::GiveUp(PortId(0), 9_999)], "no driver of that port has slot 9999"),
-        (&[Record::Announce(PortId(3))], "there is no port 3"),
-        (&[frame(3, 0, 60, head)], "there is no port 3"),
-        (&[frame(0, dry_run::SLOTS, 60, head)], "no frame of 60 bytes can come into slot 616"),
-        (&[frame(0, 0, 61, head)], "no frame of 61 bytes can come into slot 0"),
-        (&[frame(0, 0, 60, head), frame(0, 0, 60, head)], "no frame of 60 bytes can come into slot 0"),
-        (&[frame(0, 0, 0, &[])], "no frame of 0 bytes can come into slot 0"),
+        (&[Record::Freed(1)][..], "it is an answer, not a call"),
+        (&[Record::At(Nanos(2)), Record::At(Nanos(1))], "its time is earlier than the previous call's"),
+        (&[Record::Release(PortId(0), 1)], "the port's driver has no frame in slot 1"),
+        (&[Record::GiveUp(PortId(0), 9_999)], "the port's driver has no frame in slot 9999"),
+        (&[Record::Announce(PortId(3))], "the switch has no port 3"),
+        (&[frame(3, 0, 60, head)], "the switch has no port 3"),
+        (&[frame(0, dry_run::SLOTS, 60, head)], "a frame of 60 bytes cannot arrive in slot 616"),
+        (&[frame(0, 0, 61, head)], "a frame of 61 bytes cannot arrive in slot 0"),
+        (&[frame(0, 0, 60, head), frame(0, 0, 60, head)], "a frame of 60 bytes cannot arrive in slot 0"),
+        (&[frame(0, 0, 0, &[])], "a frame of 0 bytes cannot arrive in slot 0"),
     ] {
         let (_, outcome) = replayed(&records(calls), XOFF);
         let broken = outcome.expect_err(why);
         assert_eq!((broken.call, &*broken.why), (calls.len() as u64, why));
     }
     let (_, outcome) = replayed(&[vec![], vec![99]], XOFF);
-    assert_eq!(outcome.expect_err("no record").why, "it is no record");
+    assert_eq!(outcome.expect_err("malformed record").why, "its bytes are malformed");
 }
