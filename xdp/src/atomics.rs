@@ -1,27 +1,28 @@
-//! Memory shared with the kernel without a lock. A test replaces this module by one that tracks all accesses.
+//! Memory that is shared with the kernel without a lock. `tests/rings.rs` replaces this module by one that tracks all
+//! accesses.
 
 use std::cell::UnsafeCell;
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An entry of a ring, which belongs to one side at a time.
+/// Ring entry, which belongs to one side at a time: this process or the kernel.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct RingEntry<T>(UnsafeCell<T>);
 
 impl<T: Copy> RingEntry<T> {
     /// # Safety
-    /// The entry belongs to this side.
+    /// The entry belongs to this process.
     #[inline]
     pub(crate) unsafe fn write(&self, entry: T) {
-        // SAFETY: nobody else reads or writes it, by the caller's contract.
+        // SAFETY: nobody else accesses the entry, by the caller's contract.
         unsafe { self.0.get().write(entry) };
     }
 
     /// # Safety
-    /// The entry belongs to this side.
+    /// The entry belongs to this process.
     #[inline]
     pub(crate) unsafe fn read(&self) -> T {
-        // SAFETY: nobody else writes it, by the caller's contract.
+        // SAFETY: nobody else writes the entry, by the caller's contract.
         unsafe { self.0.get().read() }
     }
 }

@@ -1,6 +1,6 @@
-//! Sockets without ports and stores, for comparisons with other libraries.
+//! AF_XDP sockets without ports and stores, for comparison with other libraries.
 //!
-//! Nobody accesses the bytes of the packet memory, so a chunk in two rings at a time only garbles frames.
+//! Nobody reads the packet memory, so a chunk in two rings at once would only garble frames.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -16,7 +16,7 @@ use crate::mapping::Mapping;
 use crate::sys;
 use crate::umem::{Rings, Umem, UmemSettings, ZeroCopy};
 
-/// Opens sockets on queue 0 of two devices, with one packet memory and no XDP program.
+/// Opens a socket on queue 0 of each device, with one packet memory for both and no XDP program.
 ///
 /// The memory has `chunks` chunks of 2048 bytes, numbered from 0. Each ring has `entries` entries, a power of two.
 ///
@@ -29,7 +29,7 @@ pub fn open(devices: [&str; 2], entries: u32, chunks: u32) -> Result<[Socket; 2]
     let settings = UmemSettings { chunks, multi_buffer: false, zero_copy: ZeroCopy::Auto, rings };
     let bytes = chunks.bytes();
     let memory = usize::try_from(bytes).map_err(io::Error::other).and_then(Mapping::anonymous);
-    // The kernel pins the pages: they outlive this process's mapping of them.
+    // The kernel pins the pages, so they outlive this process's mapping of them.
     let umem = Umem::new(&memory.map_err(|source| XdpError::Memory { bytes, source })?, settings)?;
     let open = |device: &str| -> Result<Socket, XdpError> {
         let ifindex =

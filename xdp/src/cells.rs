@@ -1,7 +1,6 @@
 //! Buffer memory: bytes of queued frames, in cells of [`CELL`] bytes.
 //!
-//! Each cell belongs to the share of one worker. Copies of a flooded frame share one chain of cells, which nobody
-//! writes.
+//! Each cell belongs to one worker's share. Copies of a flooded frame share one chain of cells, which nobody writes.
 
 use std::io;
 use std::ptr::NonNull;
@@ -12,18 +11,18 @@ use xoff_flow_control::prefetch::prefetch;
 
 use crate::mapping::Mapping;
 
-/// End of a chain.
+/// Marks the end of a chain of cells.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Cells of all workers.
 ///
-/// Links and sharers are atomics only for sharing the table: the worker that owns a frame uses its cells alone. Frames
-/// pass between workers through queues that synchronise.
+/// Links and sharer counts are atomics only because workers share the tables. Only the worker that owns a frame uses
+/// its cells, and frames pass between workers through queues that synchronise.
 #[derive(Debug)]
 pub(crate) struct Cells {
     base: NonNull<u8>,
     links: Box<[AtomicU32]>,
-    /// Frames that share each chain, less one, by its first cell.
+    /// Number of frames that share a chain, minus one, at the index of the chain's first cell.
     sharers: Box<[AtomicU8]>,
     _memory: Mapping,
 }
@@ -57,11 +56,10 @@ impl Cells {
 
     pub(crate) fn share(&self, first: u32) {
         let sharers = &self.sharers[first as usize];
-        let more = sharers.load(Relaxed).checked_add(1).expect("a flood has fewer copies than ports");
+        let more = sharers.load(Relaxed).checked_add(1).expect("more than 256 frames share a chain");
         sharers.store(more, Relaxed);
     }
 
-    /// Returns true if the chain is free now.
     #[inline]
     pub(crate) fn unshare(&self, first: u32) -> bool {
         let sharers = &self.sharers[first as usize];
@@ -79,7 +77,7 @@ impl Cells {
     }
 
     /// # Safety
-    /// The caller owns the cell, and nobody writes to it while the result lives.
+    /// The caller owns the cell, and nobody writes it while the result lives.
     #[inline]
     pub(crate) unsafe fn bytes(&self, cell: u32, len: u32) -> &[u8] {
         // SAFETY: `start` checks that the bytes are inside the memory; the caller owns them.
@@ -98,14 +96,17 @@ impl Cells {
     #[inline]
     pub(crate) fn prefetch(&self, cell: u32) {
         let start: *const [u8; 0] = self.start(cell, 0).cast();
-        // SAFETY: the array has no bytes, and the pointer is not null.
+        // SAFETY: the pointer is not null, and an array without bytes needs no memory.
         prefetch(unsafe { &*start });
     }
 
     #[inline]
     fn start(&self, cell: u32, len: u32) -> *mut u8 {
-        assert!((cell as usize) < self.links.len() && len <= CELL, "cell {cell}, {len} bytes: out of memory");
-        // SAFETY: `new` has made room for all cells, and the assertion checks that this is one of them.
+        assert!(
+            (cell as usize) < self.links.len() && len <= CELL,
+            "{len} bytes of cell {cell} are outside the buffer memory"
+        );
+        // SAFETY: the assertion checks that this is one of the cells that `new` has made room for.
         unsafe { self.base.as_ptr().add(cell as usize * CELL as usize) }
     }
 }
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn chain_is_free_when_last_sharer_leaves() {
         let cells = Cells::new(2).unwrap();
-        assert!(cells.unshare(1), "one frame has it");
+        assert!(cells.unshare(1), "the chain of a single frame is not free");
         cells.share(1);
         cells.share(1);
         assert!(cells.is_shared(1) && !cells.is_shared(0));
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "out of memory")]
+    #[should_panic(expected = "are outside the buffer memory")]
     fn bytes_beyond_cell_are_refused() {
         let cells = Cells::new(2).unwrap();
         // SAFETY: nobody else uses the cells; the call panics anyway.

@@ -1,4 +1,4 @@
-//! The free cells of a worker, and the cells of a frame.
+//! A worker's free cells, and the chains of cells that hold frames.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ impl FreeCells {
     #[inline]
     pub(crate) fn take(&mut self, cells: &Cells) -> u32 {
         let cell = self.first;
-        assert!(cell != NONE, "cells were counted before");
+        assert!(cell != NONE, "no cell is free");
         self.first = cells.next(cell);
         self.count -= 1;
         cells.link(cell, NONE);
@@ -79,7 +79,7 @@ pub(crate) fn append(cells: &Cells, free: &mut FreeCells, chain: &mut Chain, mut
         let filled = chain.len % CELL;
         let cell = if filled == 0 { grow(cells, free, chain) } else { chain.last };
         let here = bytes.len().min((CELL - filled) as usize);
-        // SAFETY: the cell was free, and is in a chain that nobody else knows yet.
+        // SAFETY: the cell was free, and is now in a chain that nobody else knows.
         let room = unsafe { cells.bytes_mut(cell, CELL) };
         room[filled as usize..][..here].copy_from_slice(&bytes[..here]);
         #[allow(clippy::cast_possible_truncation)] // at most a cell

@@ -1,10 +1,8 @@
-//! Packet memory (UMEM) of one port: chunks that the kernel receives into and sends from.
+//! Packet memory (UMEM) of one port: the chunks in which the kernel receives and sends frames.
 //!
 //! Each port has its own memory, because the kernel keeps a table of a memory's chunks for every socket on it. A
-//! received frame stays in its chunk while it is in its port's window of the last received frames. Then it moves to
+//! received frame stays in its chunk while it is among its port's last received frames (the window). Then it moves to
 //! cells ([`Store`](crate::Store)).
-//!
-//! The kernel keeps 256 bytes free in front of each packet. A tag in front of a sent frame goes there.
 
 use std::io;
 use std::ptr::NonNull;
@@ -33,11 +31,11 @@ impl Chunks {
         let inside = u64::from(offset) + u64::from(len) <= u64::from(self.layout.chunk_bytes());
         assert!(
             chunk < self.layout.count() && inside,
-            "chunk {chunk}, {len} bytes at {offset}: out of memory"
+            "{len} bytes at offset {offset} of chunk {chunk} are outside the packet memory"
         );
         #[allow(clippy::cast_possible_truncation)] // the memory was mapped
         let address = self.layout.address(chunk) as usize;
-        // SAFETY: `PacketMemory::new` has made room for all chunks; the assertion checks that this is inside one of
+        // SAFETY: `PacketMemory::new` has made room for all chunks, and the assertion checks that this is inside one of
         // them.
         unsafe { self.base.as_ptr().add(address + offset as usize) }
     }
@@ -49,7 +47,8 @@ impl Chunks {
     /// chunks overlap.
     #[inline]
     unsafe fn bytes(&self, chunk: u32, offset: u32, len: u32) -> &[u8] {
-        // SAFETY: inside the memory; nobody writes it, by the contract and because writing takes `&mut self`.
+        // SAFETY: the bytes are inside the memory. Nobody writes them, by the contract and because writing takes `&mut
+        // self`.
         unsafe { std::slice::from_raw_parts(self.start(chunk, offset, len), len as usize) }
     }
 
@@ -60,7 +59,7 @@ impl Chunks {
     /// chunks overlap.
     #[inline]
     unsafe fn bytes_mut(&mut self, chunk: u32, offset: u32, len: u32) -> &mut [u8] {
-        // SAFETY: inside the memory; `&mut self` excludes every other use.
+        // SAFETY: the bytes are inside the memory; the contract and `&mut self` exclude every other use.
         unsafe { std::slice::from_raw_parts_mut(self.start(chunk, offset, len), len as usize) }
     }
 }
@@ -68,14 +67,13 @@ impl Chunks {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     slot: u32,
-    /// Next piece's chunk, or [`NONE`].
     next: u32,
     offset: u32,
     len: u32,
-    /// First cell and length of the frame's copy in cells, or [`NONE`]; only in the first piece.
+    /// First cell of the frame's copy in cells, or [`NONE`]. Only a first piece has this and `kept_len`.
     kept: u32,
     kept_len: u32,
-    /// True while the kernel has the piece.
+    /// True while the piece is in a ring or with the kernel.
     is_out: bool,
 }
 
@@ -87,11 +85,9 @@ impl Piece {
 #[derive(Debug)]
 pub(crate) struct PacketMemory {
     chunks: Chunks,
-    /// Slot of the frame in each receive chunk, or [`NONE`].
     received: Box<[u32]>,
-    /// Receive chunks without a frame, and not with the kernel.
     free_receive: Vec<u32>,
-    /// Chunks of the last received frames, oldest at `oldest`.
+    /// Chunks of the last received frames; the oldest is at index `oldest`.
     window: Box<[u32]>,
     oldest: usize,
     pieces: Box<[Piece]>,
@@ -99,13 +95,14 @@ pub(crate) struct PacketMemory {
 }
 
 impl PacketMemory {
-    /// Maps `receive` chunks to receive into, `window` more for frames that stay, and `transmit` chunks.
+    /// Maps memory: `receive` chunks for the rings, `window` chunks for frames that stay in them, and `transmit`
+    /// chunks.
     pub(crate) fn new(
         chunk_bytes: u32,
         size: ReceiveChunks,
         [receive, window, transmit]: [u32; 3],
     ) -> io::Result<PacketMemory> {
-        assert!(window > 0, "one frame stays in its chunk");
+        assert!(window > 0, "the window of received frames is empty");
         let too_many = || io::Error::from(io::ErrorKind::InvalidInput);
         let receive = receive.checked_add(window).ok_or_else(too_many)?;
         let count = receive.checked_add(transmit).filter(|&count| count < NONE).ok_or_else(too_many)?;
@@ -150,7 +147,7 @@ impl PacketMemory {
 
     #[cfg(test)]
     pub(crate) fn free_receive(&self) -> u32 {
-        u32::try_from(self.free_receive.len()).expect("a small memory")
+        u32::try_from(self.free_receive.len()).expect("more than 2^32 chunks")
     }
 
     #[inline]
@@ -158,7 +155,6 @@ impl PacketMemory {
         self.free_receive.pop()
     }
 
-    /// Frees a receive chunk, whose frame was moved or freed before.
     #[inline]
     pub(crate) fn free_received(&mut self, chunk: u32) {
         self.received[chunk as usize] = NONE;
@@ -168,7 +164,7 @@ impl PacketMemory {
     #[inline]
     pub(crate) fn prefetch(&self, chunk: u32) {
         let start: *const [u8; 0] = self.chunks.start(chunk, self.chunks.layout.receive_offset(), 0).cast();
-        // SAFETY: the array has no bytes, and the pointer is not null.
+        // SAFETY: the pointer is not null, and an array without bytes needs no memory.
         prefetch(unsafe { &*start });
     }
 
@@ -179,10 +175,10 @@ impl PacketMemory {
         (slot != NONE).then_some(slot)
     }
 
-    /// Adds a frame, after the caller has moved the one that [leaves](Self::leaves_window).
+    /// Adds a frame. The caller has moved the frame that [leaves](Self::leaves_window).
     #[inline]
     pub(crate) fn enters_window(&mut self, chunk: u32, slot: u32) {
-        debug_assert_eq!(self.leaves_window(), None, "the oldest frame was moved to cells");
+        debug_assert_eq!(self.leaves_window(), None, "the window's oldest frame is still in its chunk");
         self.received[chunk as usize] = slot;
         self.window[self.oldest] = chunk;
         self.oldest += 1;
@@ -197,8 +193,9 @@ impl PacketMemory {
 
     #[inline]
     pub(crate) fn received(&self, chunk: u32, len: u32) -> &[u8] {
-        // SAFETY: the kernel returned the chunk with this frame, and gets it again only after the frame is gone. In other receive chunks it
-        // writes only the bytes from their receive offset on, and these parts do not overlap (`Layout`).
+        // SAFETY: the kernel returned the chunk with this frame, and gets it again only after the frame is gone. In
+        // other receive chunks it writes only bytes from the receive offset on, and these parts do not overlap
+        // (`Layout`).
         unsafe { self.chunks.bytes(chunk, self.chunks.layout.receive_offset(), len) }
     }
 
@@ -231,11 +228,11 @@ impl PacketMemory {
         if count > self.free_transmit() {
             return None;
         }
-        let first = self.free_transmit.pop().expect("counted above");
+        let first = self.free_transmit.pop().expect("no transmit chunk is free");
         let room = self.room();
         let (mut chunk, mut left) = (first, len);
         for _ in 1..count {
-            let next = self.free_transmit.pop().expect("counted above");
+            let next = self.free_transmit.pop().expect("no transmit chunk is free");
             *self.piece_mut(chunk) = Piece { slot, next, len: room, ..Piece::EMPTY };
             (chunk, left) = (next, left - room);
         }
@@ -253,7 +250,7 @@ impl PacketMemory {
         self.piece(first).kept != NONE
     }
 
-    /// Frees a frame's chunks. Returns its first cell and length there, or [`NONE`].
+    /// Returns first cell and length of the frame's copy in cells, or [`NONE`].
     #[inline]
     pub(crate) fn free_transmitted(&mut self, first: u32) -> (u32, u32) {
         let &Piece { kept, kept_len, .. } = self.piece(first);
@@ -269,19 +266,18 @@ impl PacketMemory {
     #[inline]
     pub(crate) fn head(&self, first: u32) -> &[u8] {
         let &Piece { offset, len, .. } = self.piece(first);
-        // SAFETY: the kernel only reads a transmit chunk.
+        // SAFETY: the kernel never writes a transmit chunk.
         unsafe { self.chunks.bytes(first, offset, len) }
     }
 
     #[inline]
     pub(crate) fn head_mut(&mut self, first: u32) -> &mut [u8] {
         let &Piece { offset, len, is_out, .. } = self.piece(first);
-        assert!(!is_out, "a frame in the TX ring is not written any more");
+        assert!(!is_out, "a frame in the TX ring cannot be written");
         // SAFETY: the kernel does not have the chunk, as was just checked.
         unsafe { self.chunks.bytes_mut(first, offset, len) }
     }
 
-    /// Returns false without room in the first chunk.
     pub(crate) fn move_start(&mut self, first: u32, by: i32) -> bool {
         let piece = self.piece_mut(first);
         let moved = piece.offset.checked_add_signed(by).zip(piece.len.checked_add_signed(-by));
@@ -299,8 +295,8 @@ impl PacketMemory {
         assert!(chunk != first && !is_out);
         let received_at = self.chunks.layout.receive_offset();
         let (from, to) = (self.chunks.start(chunk, received_at, len), self.chunks.start(first, offset, len));
-        // SAFETY: both are inside the memory. A transmit chunk overlaps no receive chunk, and neither is with the
-        // kernel.
+        // SAFETY: both ranges are inside the memory. A transmit chunk overlaps no receive chunk, and the kernel has
+        // neither.
         unsafe { std::ptr::copy_nonoverlapping(from, to, len as usize) };
     }
 
@@ -309,7 +305,7 @@ impl PacketMemory {
         let mut chunk = first;
         while chunk != NONE {
             let &Piece { offset, len, next, is_out, .. } = self.piece(chunk);
-            assert!(!is_out, "a frame in the TX ring is not written any more");
+            assert!(!is_out, "a frame in the TX ring cannot be written");
             // SAFETY: the kernel does not have the chunk, as was just checked.
             write(unsafe { self.chunks.bytes_mut(chunk, offset, len) });
             chunk = next;
@@ -347,7 +343,6 @@ impl PacketMemory {
         }
     }
 
-    /// Returns the slot when the kernel completes the last piece.
     #[inline]
     pub(crate) fn completed(&mut self, chunk: u32) -> Option<u32> {
         let first = self.first_transmit();
@@ -378,7 +373,7 @@ impl PacketMemory {
             let chunk = (next != NONE).then_some(next)?;
             let &Piece { offset, len, next: after, .. } = self.piece(chunk);
             next = after;
-            // SAFETY: the kernel only reads a transmit chunk.
+            // SAFETY: the kernel never writes a transmit chunk.
             Some(unsafe { self.chunks.bytes(chunk, offset, len) })
         })
     }

@@ -14,33 +14,33 @@ use crate::journal::{Journal, Left, Owner};
 use crate::netlink::{Link, Netlink, OwnAddresses};
 use crate::sys::{self, Ethtool};
 
-/// Major handle number of xoff's qdisc (`ff:`). The kernel assigns numbers from 0x8000 only.
+/// Major handle of the queueing discipline that xoff adds (`ff:`). The kernel itself assigns handles from 0x8000 on.
 const OUR_QDISC: u16 = 0xff;
 
-/// Properties of an open port.
+/// Properties of an open port and its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Interface name.
     pub device: String,
-    /// Index in its network namespace.
+    /// Interface index in its network namespace.
     pub ifindex: i32,
     /// MAC address.
     pub mac: MacAddr,
-    /// Payload bytes of the longest frame.
+    /// MTU: payload bytes of the longest frame.
     pub mtu: u32,
     /// Device driver.
     pub driver: Driver,
-    /// Receive queues with a socket.
+    /// Number of receive queues that have a socket.
     pub queues: u32,
     /// Mode of the XDP program.
     pub mode: Mode,
-    /// True if the device reads and writes packet memory itself.
+    /// True for zero copy: the device itself reads and writes packet memory.
     pub zero_copy: bool,
-    /// True if the link had a carrier at the opening.
+    /// True if the link had a carrier when the port was opened.
     pub carrier: bool,
-    /// True if VLAN tags stay in the frames. Otherwise a port is not lossless by PCP.
+    /// True if VLAN tags stay in received frames. Otherwise no class of the port is lossless by PCP.
     pub tags_kept: bool,
-    /// Warnings about settings that failed.
+    /// Warnings about settings that could not be made.
     pub warnings: Vec<String>,
 }
 
@@ -60,17 +60,16 @@ pub(crate) struct Device {
     _promiscuous: Option<OwnedFd>,
     undo: Undo,
     journal: Journal,
-    /// Dropped last, because then another xoff may claim the device.
     claim: Claim,
 }
 
-fn refused(device: &str, doing: &'static str) -> impl Fn(io::Error) -> XdpError {
+fn refused(device: &str, fault: &'static str) -> impl Fn(io::Error) -> XdpError {
     let device = device.to_owned();
     move |source| match source.kind() {
         io::ErrorKind::PermissionDenied => {
             XdpError::NotPrivileged { missing: vec!["CAP_NET_ADMIN".to_owned()] }
         }
-        _ => XdpError::Device { doing, device: device.clone(), source },
+        _ => XdpError::Device { fault, device: device.clone(), source },
     }
 }
 
@@ -84,22 +83,24 @@ struct Undo {
 }
 
 impl Device {
-    /// Claims the device, without changing it. Refuses a device with another program's XDP program.
+    /// Claims the device without changing it. Fails if another program has attached an XDP program.
     pub(crate) fn take(name: &str) -> Result<Device, XdpError> {
-        let refused = |doing| refused(name, doing);
-        let netlink = Netlink::open().map_err(refused("talk to the kernel about"))?;
-        let link = netlink.link(name).map_err(refused("look at"))?;
+        let refused = |fault| refused(name, fault);
+        let netlink = Netlink::open().map_err(refused("cannot open a netlink socket"))?;
+        let link = netlink.link(name).map_err(refused("cannot read the interface"))?;
         let link = link.ok_or_else(|| XdpError::NoSuchInterface { device: name.to_owned() })?;
         let claim = Claim::take(name, link.ifindex)?;
         if let Some(program) = link.program {
             xoff_ebpf::may_replace(&claim, program)?;
         }
-        let ethtool = Ethtool::new(name).map_err(refused("talk to the driver of"))?;
+        let ethtool = Ethtool::new(name).map_err(refused("cannot open an ethtool socket"))?;
         let journal = Journal::of(Owner::Switch, link.permanent_address);
         let mut warnings = Vec::new();
         let undo = match journal.left::<Undo>(&claim) {
             Left::Nothing => Undo::default(),
-            Left::Changes(undo) => undo.as_it_holds(&link, &netlink, &ethtool).map_err(refused("look at"))?,
+            Left::Changes(undo) => {
+                undo.as_it_holds(&link, &netlink, &ethtool).map_err(refused("cannot read the interface"))?
+            }
             Left::Other => return Err(XdpError::LeftByHost { device: name.to_owned() }),
             Left::Unreadable(warning) => {
                 warnings.push(warning);
@@ -125,18 +126,19 @@ impl Device {
         })
     }
 
-    /// Prepares the device: up, promiscuous, without IPv6 addresses of the kernel, with VLAN tags in the frames.
+    /// Prepares the device: up, promiscuous, without the kernel's own IPv6 addresses, with VLAN tags in frames.
     ///
-    /// A device without a queue (a veth) gets one, so that it reports busy instead of dropping.
+    /// A device without a queueing discipline (a veth) gets one, so that a full ring reports busy instead of dropping.
     pub(crate) fn prepare(&mut self) -> Result<(), XdpError> {
         let name = self.name.clone();
-        let refused = |doing| refused(&name, doing);
+        let refused = |fault| refused(&name, fault);
         self.stop_own_addresses();
         if !self.found.up {
             self.change(|undo| undo.down = true, |device| device.netlink.set_up(device.ifindex, true))
-                .map_err(refused("bring up"))?;
+                .map_err(refused("cannot bring the interface up"))?;
         }
-        let promiscuous = sys::promiscuous(self.ifindex).map_err(refused("make promiscuous"))?;
+        let promiscuous =
+            sys::promiscuous(self.ifindex).map_err(refused("cannot make the interface promiscuous"))?;
         self._promiscuous = Some(promiscuous);
         self.keep_tags();
         self.warnings.extend(self.ethtool.receive_ring().and_then(|ring| ring.advice(&name)));
@@ -146,7 +148,6 @@ impl Device {
         Ok(())
     }
 
-    /// Records a change in the journal, then makes it.
     fn change(
         &mut self,
         note: impl FnOnce(&mut Undo),
@@ -162,8 +163,8 @@ impl Device {
         done
     }
 
-    /// Restores settings that nobody has changed since. If a part fails, the journal's page stays for the next start
-    /// or `xoff nic restore`.
+    /// Restores the settings that nobody else has changed. If one fails, the journal's page stays for the next start or
+    /// `xoff nic restore`.
     fn put_back(&mut self) -> io::Result<()> {
         if self.undo != Undo::default()
             && let Some(now) = self.netlink.link_at(self.ifindex)?
@@ -176,7 +177,7 @@ impl Device {
     }
 
     fn add_clsact(&mut self) {
-        // An existing clsact is kept. If there is none and adding fails, the filter reports the reason.
+        // An existing clsact stays. If adding one fails, the filter that needs it reports the reason.
         if self.netlink.has_clsact(self.ifindex).is_ok_and(|is_there| !is_there) {
             let add = |device: &Device| device.netlink.add_clsact(device.ifindex);
             let _ = self.change(|undo| undo.clsact = true, add);
@@ -184,14 +185,15 @@ impl Device {
     }
 
     pub(crate) fn rx_queues(name: &str) -> Result<u32, XdpError> {
-        let refused = |source| XdpError::Device { doing: "look at", device: name.to_owned(), source };
+        let refused =
+            |source| XdpError::Device { fault: "cannot read the interface", device: name.to_owned(), source };
         let netlink = Netlink::open().map_err(refused)?;
         let link = netlink.link(name).map_err(refused)?;
         link.ok_or_else(|| XdpError::NoSuchInterface { device: name.to_owned() })?;
         Ok(Ethtool::new(name).map_err(refused)?.rx_queues())
     }
 
-    /// Keeps the kernel from announcing an IPv6 address, probing for duplicates, and soliciting routers.
+    /// Turns off the kernel's own IPv6 address, with its announcements, duplicate probes and router solicitations.
     fn stop_own_addresses(&mut self) {
         let found = self.found.own_addresses.filter(|&found| found != OwnAddresses::NONE);
         if let Some(found) = found {
@@ -203,8 +205,8 @@ impl Device {
     fn keep_tags(&mut self) {
         let before = self.ethtool.flags();
         if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0) {
-            // A driver that cannot change one flag refuses both; e1000 changes both together. Sent frames contain
-            // their tags anyway.
+            // Some drivers refuse both flags if they cannot change one; e1000 changes both together. Sent frames
+            // contain their tags in any case.
             let wanted = [Ethtool::VLAN_FLAGS, Ethtool::RX_VLAN_FLAG];
             let clear = |device: &Device| {
                 let cleared = wanted.into_iter().any(|off| device.ethtool.set_flags(flags & !off).is_ok());
@@ -217,7 +219,7 @@ impl Device {
         if !self.tags_kept {
             self.warnings.push(format!(
                 "the driver of {} keeps VLAN tags out of the frames (`ethtool -K {} rxvlan off` \
-                 fails): classes by PCP cannot be called lossless here",
+                 fails): no class of this port can be lossless by PCP",
                 self.name, self.name
             ));
         }
@@ -232,7 +234,7 @@ impl Device {
         match self.change(|undo| undo.qdisc = true, add) {
             Ok(()) => {}
             Err(error) => self.warnings.push(format!(
-                "{} has no queueing discipline and takes none ({error}): where its ring is full it drops",
+                "{} drops frames while its ring is full: it has no queueing discipline, and adding one failed ({error})",
                 self.name
             )),
         }
@@ -242,8 +244,8 @@ impl Device {
         match filter {
             Filtered::New(_) | Filtered::Replaced(_) => {}
             Filtered::Refused(error) => self.warnings.push(format!(
-                "the kernel's own stack cannot be kept from sending on {} ({error:#}): where it does while the link is down, \
-                 the device counts losses, and the switch cannot tell them from its own",
+                "frames of the kernel's own stack cannot be kept from {} ({error:#}): while the link is down, \
+                 the device counts them as lost, and so does the switch",
                 self.name
             )),
         }
@@ -261,7 +263,7 @@ impl Device {
         self.ifindex
     }
 
-    /// Returns `None` for native if possible, otherwise generic.
+    /// Returns the XDP mode to attach in. `None`: native if possible, otherwise generic.
     pub(crate) fn mode(&self, wanted: Option<Mode>) -> Result<Option<Mode>, XdpError> {
         let release = driver::kernel_release().unwrap_or_default();
         let most = self.driver.native_mtu_max(&release).filter(|&most| self.mtu > most);
@@ -282,7 +284,6 @@ impl Device {
         }
     }
 
-    /// Forgets the changes, so that a later device of its name or index keeps its settings.
     pub(crate) fn forget(&mut self) {
         self.undo = Undo::default();
     }
@@ -327,7 +328,6 @@ impl Undo {
         })
     }
 
-    /// Restores the parts that still hold, even if one fails. Returns the first error.
     fn put_back(self, found: &Link, netlink: &Netlink, ethtool: &Ethtool) -> io::Result<()> {
         let ifindex = found.ifindex;
         let put_back = |part: Undo| {
@@ -368,7 +368,6 @@ impl Drop for Device {
     }
 }
 
-/// Removes xoff's clsact, unless others have filters in it.
 fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
     for place in [Handle::INGRESS, Handle::EGRESS] {
         let filters = netlink.filters(ifindex, place)?;
@@ -379,14 +378,14 @@ fn remove_clsact(ifindex: i32, netlink: &Netlink) -> io::Result<()> {
     netlink.remove_clsact(ifindex)
 }
 
-/// Restores a device after a switch was killed.
+/// Restores a device that a killed switch left changed.
 ///
 /// # Errors
-/// Returns an error if there is no such device, another process has it, or a part cannot be restored.
+/// There is no such device, another process uses it, or a setting cannot be restored.
 pub fn restore_port(device: &str) -> Result<(), XdpError> {
     let mut left = Device::take(device)?;
     xoff_ebpf::take_off_leftover(left.claim())?;
-    left.put_back().map_err(refused(device, "put back what was at"))
+    left.put_back().map_err(refused(device, "cannot restore the previous settings"))
 }
 
 #[cfg(test)]
@@ -412,7 +411,7 @@ mod tests {
         let test = || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             ip(&format!("link add {NAME} type veth peer name peer0"));
-            // Up and down, because the kernel assigns the queueing discipline when a device first comes up.
+            // The kernel assigns the queueing discipline when a device first comes up.
             for state in ["up", "down"] {
                 ip(&format!("link set {NAME} {state}"));
             }
@@ -449,7 +448,11 @@ mod tests {
                 Err(io::ErrorKind::Other.into())
             };
             assert!(device.change(|undo| undo.down = true, change).is_err());
-            assert_eq!(written(&device), Left::Changes(Undo::default()), "nothing was changed");
+            assert_eq!(
+                written(&device),
+                Left::Changes(Undo::default()),
+                "the journal records a failed change"
+            );
         });
     }
 
@@ -461,7 +464,7 @@ mod tests {
             let device = prepared();
             let ifindex = device.ifindex;
             kill(device);
-            assert_ne!(page(ifindex), b"", "nothing could be put back");
+            assert_ne!(page(ifindex), b"", "the journal was cleared before the restoration");
             restore_port(NAME).unwrap();
             assert_eq!(ip("-details link show"), before);
             assert_eq!(page(ifindex), b"");

@@ -1,37 +1,36 @@
-//! Advice for the operator, and limits of zero copy.
+//! Advice on a device's settings for the operator, and the limits of drivers.
 
 use crate::error::Obstacle;
 use crate::layout::HEADROOM;
 
-/// Bytes of a frame's headers with two tags.
 const HEAD_BYTES: u32 = 14 + 2 * 4;
 
-/// Name of a driver; empty if unknown.
+/// Name of a device driver; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver(pub(crate) String);
 
 impl Driver {
-    /// Creates the driver of that name.
+    /// Returns the driver with this name.
     #[must_use]
     pub fn named(name: &str) -> Driver {
         Driver(name.to_owned())
     }
 
-    /// Returns the name, if known.
+    /// Returns the driver's name, or `None` if unknown.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         Some(self.0.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// Returns true if devices exist only in memory, and pass frames on unchanged.
+    /// Returns true for virtual devices, which pass frames on through memory.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         ["veth", "tun", "virtio_net"].contains(&self.0.as_str())
     }
 
-    /// Returns the obstacle to zero copy for payloads up to `mtu` bytes.
+    /// Returns what prevents zero copy for payloads of up to `mtu` bytes.
     ///
-    /// igb gives its NIC the buffer size in KiB, rounded down. It treats bytes in a second buffer as a separate frame.
+    /// igb rounds the buffer size down to whole KiB, and treats bytes in a second buffer as a separate frame.
     pub(crate) fn obstacle(&self, chunk_bytes: u32, mtu: u32) -> Option<Obstacle> {
         let room = (chunk_bytes - HEADROOM) / 1024 * 1024;
         let longest = mtu + HEAD_BYTES;
@@ -39,7 +38,7 @@ impl Driver {
     }
 }
 
-/// Bytes for a frame in a page of 4096, after XDP's headroom, the kernel's tail and virtio's header.
+/// Bytes left for a frame in a page of 4096, after XDP's headroom, the kernel's tail and virtio's header.
 const VIRTIO_PAGE_ROOM: u32 = 3508;
 
 pub(crate) fn kernel_release() -> Option<String> {
@@ -57,9 +56,9 @@ fn version_of(release: &str) -> Option<(u32, u32)> {
 }
 
 impl Driver {
-    /// Returns the maximum MTU for native XDP without losses. `None`: the driver refuses larger MTUs itself.
+    /// Returns the maximum MTU without losses in native XDP mode. `None`: the driver itself refuses larger MTUs.
     ///
-    /// Before Linux 6.3 `virtio_net` accepts larger MTUs, and loses frames.
+    /// Before Linux 6.3 `virtio_net` accepts larger MTUs, but loses frames.
     pub(crate) fn native_mtu_max(&self, release: &str) -> Option<u32> {
         (self.0 == "virtio_net" && version_of(release)? < (6, 3)).then_some(VIRTIO_PAGE_ROOM - HEAD_BYTES)
     }
@@ -76,8 +75,8 @@ impl ReceiveRing {
         let ReceiveRing { entries, max } = self;
         (entries < max).then(|| {
             format!(
-                "{device} receives into a ring of {entries} frames, and could have {max}: what comes while it is full is \
-                 lost, pauses or not; `ethtool -G {device} rx {max}` before the switch starts"
+                "{device} has a receive ring of {entries} frames, but can have {max}: frames that arrive while the ring is full are \
+                 lost despite pauses; run `ethtool -G {device} rx {max}` before the switch starts"
             )
         })
     }
@@ -98,8 +97,8 @@ impl FlowControl {
             (true, true) => "obeys and sends",
         };
         Some(format!(
-            "{device} {does} 802.3x pauses by itself, and NICs that do may keep PFC frames from the switch: \
-             `ethtool -A {device} autoneg off rx off tx off`"
+            "{device} {does} 802.3x pauses by itself, and may therefore keep PFC frames from the switch: \
+             run `ethtool -A {device} autoneg off rx off tx off`"
         ))
     }
 }
@@ -111,7 +110,7 @@ mod tests {
 
     // proves: frames
     #[test]
-    fn igb_shares_chunks_whose_whole_kibibytes_hold_its_frames() {
+    fn igb_zero_copy_needs_frames_within_whole_kibibytes() {
         let igb = Driver("igb".to_owned());
         let too_small = Some(Obstacle::WholeKibibytes { room: 1024, longest: 1522 });
         assert_eq!(igb.obstacle(2048, 1500), too_small);
@@ -122,7 +121,7 @@ mod tests {
 
     // proves: frames
     #[test]
-    fn virtio_net_before_linux_6_3_loses_long_frames_natively() {
+    fn virtio_net_before_linux_6_3_limits_native_mtu() {
         let most = |driver: &str, release| Driver(driver.to_owned()).native_mtu_max(release);
         assert_eq!(most("virtio_net", "6.1.0-50-amd64\n"), Some(3486));
         assert_eq!(most("virtio_net", "6.2.16"), Some(3486));
@@ -135,7 +134,7 @@ mod tests {
 
     // proves: frames
     #[test]
-    fn short_ring_advice_has_the_command() {
+    fn advice_on_short_ring_names_the_ethtool_command() {
         let advice = ReceiveRing { entries: 256, max: 4096 }.advice("eth0").unwrap();
         assert!(advice.contains("256") && advice.contains("`ethtool -G eth0 rx 4096`"), "{advice}");
         assert_eq!(ReceiveRing { entries: 4096, max: 4096 }.advice("eth0"), None);
@@ -144,7 +143,7 @@ mod tests {
 
     // proves: frames
     #[test]
-    fn flow_control_advice_has_the_command() {
+    fn advice_on_flow_control_names_the_ethtool_command() {
         let advice = |rx, tx| FlowControl { rx, tx }.advice("eth0");
         assert_eq!(advice(false, false), None);
         assert!(advice(true, true).unwrap().contains("obeys and sends 802.3x"));

@@ -9,7 +9,7 @@ use xoff_ebpf::EbpfError;
 pub enum XdpError {
     /// The process lacks capabilities.
     #[error(
-        "not privileged: {} missing; run as root, or give the binary what it needs with \
+        "not privileged: {} missing; run as root, or give the binary its capabilities with \
          `setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep`",
         .missing.join(", ")
     )]
@@ -20,9 +20,9 @@ pub enum XdpError {
     /// The kernel was built without AF_XDP.
     #[error("this kernel has no AF_XDP: it must be Linux 5.18 or newer with CONFIG_XDP_SOCKETS=y")]
     NoAfXdp,
-    /// A killed agent has left its queues at the device.
+    /// A killed host agent has left its queues at the device.
     #[error(
-        "a killed `xoff nic` has left its queues at {device}; put back what was there with \
+        "a killed `xoff nic` has left its queues at {device}; restore the device with \
          `xoff nic restore --device {device}`, and start again"
     )]
     LeftByHost {
@@ -36,7 +36,7 @@ pub enum XdpError {
         device: String,
     },
     /// The interface has no such queue.
-    #[error("{device} has no hardware queue {queue}, it has {queues}, counted from 0")]
+    #[error("{device} has no hardware queue {queue}: it has {queues} queues, numbered from 0")]
     NoSuchQueue {
         /// Interface name.
         device: String,
@@ -48,7 +48,7 @@ pub enum XdpError {
     /// Another socket is bound to the queue.
     #[error(
         "queue {queue} of {device} is taken by another AF_XDP socket (another xoff, Open vSwitch, \
-         DPDK, ...); `ss --xdp -p` shows whose it is"
+         DPDK, ...); `ss --xdp -p` shows its process"
     )]
     QueueBusy {
         /// Interface name.
@@ -56,41 +56,41 @@ pub enum XdpError {
         /// Queue.
         queue: u32,
     },
-    /// Required zero copy is impossible.
+    /// The configuration requires zero copy, which is impossible here.
     #[error(
-        "{device} cannot do zero copy{}: set zero_copy = \"auto\" or \"off\" in [switch]", .why.as_clause()
+        "{device} cannot use zero copy, because {}: set zero_copy = \"auto\" or \"off\" in [switch]", .why.describe()
     )]
     NotZeroCopy {
         /// Interface name.
         device: String,
-        /// Obstacle.
+        /// Reason.
         why: Obstacle,
     },
-    /// The driver takes the XDP program, but loses frames.
+    /// The driver accepts the XDP program, but loses frames at this MTU.
     #[error(
-        "{device} has an MTU of {mtu}, and its driver loses frames above {most} where it runs XDP natively: use mode \"auto\" or \
-         \"generic\", an MTU of {most} (`ip link set {device} mtu {most}`), or Linux 6.3"
+        "{device} has an MTU of {mtu}, but with native XDP its driver loses frames above {most}: use mode \"auto\" or \
+         \"generic\", an MTU of {most} (`ip link set {device} mtu {most}`), or Linux 6.3 and newer"
     )]
     LostNatively {
         /// Interface name.
         device: String,
-        /// MTU.
+        /// MTU in bytes.
         mtu: u32,
-        /// Maximum MTU without losses.
+        /// Maximum MTU without losses, in bytes.
         most: u32,
     },
     /// The kernel does not support frames in several chunks.
     #[error(
-        "the kernel refuses {device} frames in several chunks (XDP multi-buffer), which take Linux 6.6 or newer"
+        "the kernel refuses frames in several chunks (XDP multi-buffer) at {device}: use Linux 6.6 or newer"
     )]
     NoMultiBuffer {
         /// Interface name.
         device: String,
     },
-    /// The kernel does not take this size.
-    #[error("{what} is {given}, it must be {allowed}")]
+    /// The kernel does not accept this size.
+    #[error("{what} is {given}; it must be {allowed}")]
     Size {
-        /// Name of the size.
+        /// Name of the size, such as "the size of the RX ring".
         what: &'static str,
         /// Requested value.
         given: u32,
@@ -100,19 +100,19 @@ pub enum XdpError {
     /// Memory for frames could not be mapped or registered.
     #[error(
         "cannot set up {bytes} bytes of memory for frames: {source}; lower the stall budget, or raise the \
-         limit on locked memory (`ulimit -l`) where cap_ipc_lock is missing"
+         limit on locked memory (`ulimit -l`) if the process lacks cap_ipc_lock"
     )]
     Memory {
-        /// Bytes.
+        /// Requested memory in bytes.
         bytes: u64,
         /// Kernel's error.
         source: io::Error,
     },
     /// The kernel refused an operation on a device.
-    #[error("cannot {doing} {device}: {source}")]
+    #[error("{device}: {fault}: {source}")]
     Device {
-        /// Operation, as a verb.
-        doing: &'static str,
+        /// Fault, such as "cannot bring the interface up".
+        fault: &'static str,
         /// Interface name.
         device: String,
         /// Kernel's error.
@@ -123,10 +123,10 @@ pub enum XdpError {
     Program(#[from] EbpfError),
 }
 
-/// Obstacle to zero copy.
+/// Reason why zero copy is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The driver does not support it.
+    /// The driver does not support zero copy.
     Driver,
     /// Generic mode bypasses the driver's zero-copy path.
     Generic,
@@ -134,7 +134,7 @@ pub enum Obstacle {
     SmallChunks,
     /// The driver rounds chunks down to whole KiB, and splits longer frames.
     WholeKibibytes {
-        /// Rounded chunk, in bytes.
+        /// Usable bytes of a chunk.
         room: u32,
         /// Longest frame, in bytes.
         longest: u32,
@@ -142,13 +142,13 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    fn as_clause(self) -> String {
+    fn describe(self) -> String {
         match self {
-            Obstacle::Driver => String::new(),
-            Obstacle::Generic => " while its XDP program runs in generic mode".to_owned(),
-            Obstacle::SmallChunks => " with small receive chunks".to_owned(),
+            Obstacle::Driver => "its driver does not support zero copy".to_owned(),
+            Obstacle::Generic => "its XDP program runs in generic mode".to_owned(),
+            Obstacle::SmallChunks => "small receive chunks overlap".to_owned(),
             Obstacle::WholeKibibytes { room, longest } => format!(
-                " with frames of up to {longest} bytes, because its driver takes no more than {room} of a chunk"
+                "its driver uses at most {room} bytes of a chunk, but frames have up to {longest} bytes"
             ),
         }
     }

@@ -8,50 +8,50 @@ use xoff_wire::units::MacAddr;
 use crate::driver::Driver;
 use crate::sys::{self, Ethtool};
 
-/// Makes the interface receive frames for `group` while the packet socket is open.
+/// Makes the interface receive frames to the multicast address `group` while the packet socket is open.
 ///
 /// # Errors
-/// Returns the kernel's error.
+/// The kernel's error.
 pub fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
     sys::join_group(socket, ifindex, group)
 }
 
-/// Makes the packet socket ignore sent frames, so that sending costs less.
+/// Keeps sent frames out of the packet socket, so that sending costs less.
 ///
 /// # Errors
-/// Returns the kernel's error.
+/// The kernel's error.
 pub fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::receive_only(socket)
 }
 
-/// Returns the frames that the packet socket dropped since the last call.
+/// Returns how many frames the packet socket has dropped since the last call.
 ///
 /// # Errors
-/// Returns the kernel's error.
+/// The kernel's error.
 pub fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     sys::missed(socket)
 }
 
-/// Binds the packet socket to an interface and EtherType (3: all).
+/// Binds the packet socket to an interface and EtherType; ETH_P_ALL (3) is every EtherType.
 ///
 /// # Errors
-/// Returns the kernel's error.
+/// The kernel's error.
 pub fn bind(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
     sys::bind_packet(socket, ifindex, ether_type)
 }
 
-/// Gives the calling thread real-time priority (SCHED_FIFO, 1 to 99). Its children have ordinary priority.
+/// Gives the calling thread real-time priority (SCHED_FIFO, 1 to 99). Its child processes have ordinary priority.
 ///
 /// # Errors
-/// Returns an error without CAP_SYS_NICE, or if a control group allows no real-time runtime.
+/// CAP_SYS_NICE is missing, or a control group allows no real-time runtime.
 pub fn run_in_real_time(priority: i32) -> io::Result<()> {
     sys::run_in_real_time(priority)
 }
 
-/// Returns the driver, and whether the NIC obeys 802.3x PAUSE (`None`: unknown).
+/// Returns the device's driver, and whether the NIC itself obeys 802.3x PAUSE (`None`: unknown).
 ///
 /// # Errors
-/// Returns an error if no socket can be opened.
+/// No socket can be opened.
 pub fn driver(device: &str) -> io::Result<(Driver, Option<bool>)> {
     let ethtool = Ethtool::new(device)?;
     let obeys_pause = ethtool.flow_control().map(|flow_control| flow_control.rx);
@@ -74,13 +74,13 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn child_of_real_time_thread_is_ordinary() {
+    fn child_of_real_time_thread_has_ordinary_priority() {
         thread::spawn(|| match run_in_real_time(1) {
             Ok(()) => {
                 assert_eq!(policy(), 1);
                 assert_eq!(thread::spawn(policy).join().unwrap(), 0);
             }
-            Err(error) => println!("not tried: {error}"),
+            Err(error) => println!("test skipped, because real-time priority is refused: {error}"),
         })
         .join()
         .unwrap();

@@ -1,4 +1,4 @@
-//! A TAP: a network interface whose frames a process reads and writes, whole and with checksums.
+//! TAP: a network interface whose frames a process reads and writes, complete and with checksums.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,7 @@ use crate::sys;
 
 const CLONE: &str = "/dev/net/tun";
 
-/// A TAP, removed when this is dropped.
+/// A TAP, which dropping removes.
 #[derive(Debug)]
 pub struct HostInterface {
     file: File,
@@ -18,14 +18,13 @@ pub struct HostInterface {
 }
 
 impl HostInterface {
-    /// Number of the ioctl, for system-call filters.
+    /// Number of the ioctl TUNSETCARRIER, for system-call filters.
     pub const SET_CARRIER: u64 = sys::TUNSETCARRIER;
 
     /// Creates a TAP in the calling thread's network namespace. It is down, and its file does not block.
     ///
     /// # Errors
-    /// Returns `AlreadyExists` if a device has that name, `NotFound` without the module `tun`, or another error of the
-    /// kernel.
+    /// `AlreadyExists` if a device has that name, `NotFound` without the module `tun`, otherwise the kernel's error.
     pub fn new(name: &str) -> io::Result<HostInterface> {
         let label = CString::new(name).ok().filter(|label| label.as_bytes_with_nul().len() <= libc::IFNAMSIZ);
         let label = label.ok_or(io::ErrorKind::InvalidFilename)?;
@@ -42,32 +41,32 @@ impl HostInterface {
         }
     }
 
-    /// Returns the name at its creation.
+    /// Returns the interface name at creation.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sets the carrier.
+    /// Turns the carrier on or off.
     ///
     /// # Errors
-    /// Returns the kernel's error.
+    /// The kernel's error.
     pub fn set_carrier(&self, is_there: bool) -> io::Result<()> {
         sys::set_carrier(self.file.as_fd(), is_there)
     }
 
-    /// Reads the next frame from the kernel, truncated to `into`, and returns its length.
+    /// Reads the next frame that the kernel sends, truncated to `into`, and returns its length.
     ///
     /// # Errors
-    /// Returns `WouldBlock` without a frame, or another error of the kernel.
+    /// `WouldBlock` if there is no frame, otherwise the kernel's error.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         (&self.file).read(into)
     }
 
-    /// Passes a frame to the kernel as received.
+    /// Passes a frame to the kernel as received from the network.
     ///
     /// # Errors
-    /// Returns the kernel's error, also if the interface is down.
+    /// The kernel's error; also if the interface is down.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         (&self.file).write(frame).map(drop)
     }

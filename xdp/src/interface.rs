@@ -5,22 +5,22 @@ use crate::error::XdpError;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// A network interface and its use by the machine.
+/// Network interface, with the machine's use of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Interface index.
     pub index: u32,
     /// Number of receive queues.
     pub queues: u32,
-    /// Payload bytes of the longest frame.
+    /// MTU: payload bytes of the longest frame.
     pub mtu: u32,
     /// True for the loopback.
     pub loopback: bool,
-    /// Kind and name of a bridge, bond or similar above: `bridge br0`.
+    /// Kind and name of the bridge, bond or similar device that contains the interface: `bridge br0`.
     pub master: Option<String>,
     /// True if a default route uses the interface.
     pub default_route: bool,
-    /// Addresses, without IPv6 link-local ones.
+    /// IP addresses, without IPv6 link-local ones.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -28,9 +28,10 @@ impl Interface {
     /// Finds an interface in the calling thread's network namespace.
     ///
     /// # Errors
-    /// Returns an error if the kernel does not answer.
+    /// The kernel does not answer.
     pub fn find(name: &str) -> Result<Option<Interface>, XdpError> {
-        let refused = |source| XdpError::Device { doing: "look at", device: name.to_owned(), source };
+        let refused =
+            |source| XdpError::Device { fault: "cannot read the interface", device: name.to_owned(), source };
         let netlink = Netlink::open().map_err(refused)?;
         let Some(link) = netlink.link(name).map_err(refused)? else { return Ok(None) };
         let queues = Ethtool::new(name).map_err(refused)?.rx_queues();
@@ -39,7 +40,7 @@ impl Interface {
 
     fn of(netlink: &Netlink, link: Link, queues: u32) -> io::Result<Interface> {
         let (routes, addresses) = (netlink.default_routes(link.ifindex)?, netlink.addresses(link.ifindex)?);
-        // Any IPv6 router in the network may advertise itself; its route needs an IPv6 address.
+        // Any IPv6 router may advertise itself, so an advertised route counts only with an IPv6 address.
         let default_route = routes.made || routes.advertised && addresses.iter().any(IpAddr::is_ipv6);
         let master = link.master.map(|index| netlink.link_at(index.cast_signed())).transpose()?.flatten();
         Ok(Interface {

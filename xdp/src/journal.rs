@@ -1,10 +1,10 @@
-//! Records of device changes, written before each change.
+//! Journal of device changes, written before each change.
 //!
-//! If a process is killed, the next one or `xoff nic restore` restores the device from its page. It skips settings
-//! that somebody has changed since.
+//! If a process is killed, the next one or `xoff nic restore` restores the device from its page of the journal.
+//! Settings that somebody has changed since are skipped.
 //!
-//! A page names the boot, the network namespace and the device's permanent address, because an operator may change
-//! name and address. Its position in the file is the device's index, which the kernel gives to no other device of a
+//! A page names the boot, the network namespace and the device's permanent address, because an operator may change name
+//! and address. Its position in the file is the device's index, which the kernel gives to no other device of a
 //! namespace.
 
 use std::fs;
@@ -21,9 +21,9 @@ use crate::sys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
-    /// A switch's port.
+    /// Switch, with the device as a port.
     Switch,
-    /// A host's agent.
+    /// Host agent.
     Host,
 }
 
@@ -36,20 +36,20 @@ struct Page<T> {
     changes: T,
 }
 
-/// Changes left by a device's last owner.
+/// Changes that a device's last owner has left.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left<T> {
-    /// None: the last owner has restored the device, or had another device.
+    /// No changes: the last owner restored the device, or had another device.
     Nothing,
-    /// Changes of the reader's kind of owner.
+    /// Changes by an owner of the reader's kind.
     Changes(T),
-    /// Changes of the other kind of owner.
+    /// Changes by an owner of the other kind.
     Other,
-    /// An unreadable page: a warning with commands to check the device.
+    /// The page is unreadable; the text is a warning with commands to check the device.
     Unreadable(String),
 }
 
-/// Page of a device, for one kind of owner.
+/// A device's page of the journal, for one kind of owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Journal {
     owner: Owner,
@@ -58,7 +58,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Returns the page of a device in the calling thread's network namespace. `permanent_address`: zero without one.
+    /// Returns the page of a device in the calling thread's network namespace. `permanent_address` is zero if there is
+    /// none.
     #[must_use]
     pub fn of(owner: Owner, permanent_address: MacAddr) -> Journal {
         Journal {
@@ -68,7 +69,7 @@ impl Journal {
         }
     }
 
-    /// Reads the last owner's changes.
+    /// Reads the changes that the last owner has left.
     #[must_use]
     pub fn left<T: DeserializeOwned>(&self, claim: &Claim) -> Left<T> {
         self.read(&claim.journal(), claim.device())
@@ -91,14 +92,14 @@ impl Journal {
         serde_json::from_value(page.changes).map_or_else(|_| Left::unreadable(device), Left::Changes)
     }
 
-    /// Replaces the page. Call it before each change.
+    /// Writes the page; call this before each change.
     ///
     /// # Errors
-    /// Returns an error if the page cannot be written. Then the caller must change nothing.
+    /// The page cannot be written. Then the caller must change nothing.
     pub fn write(&self, claim: &Claim, changes: &impl Serialize) -> io::Result<()> {
         self.page(changes).and_then(|text| claim.write_journal(&text)).map_err(|error| {
             io::Error::other(format!(
-                "what was there cannot be written down in /run/xoff/interfaces: {error}"
+                "the journal in /run/xoff/interfaces cannot be written, so nothing is changed: {error}"
             ))
         })
     }
@@ -141,7 +142,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn journal_page_belongs_to_device_and_boot() {
+    fn journal_page_of_other_device_or_boot_is_ignored() {
         let page = JOURNAL.page(&5).unwrap();
         assert_eq!(read(JOURNAL, &page), Left::Changes(5));
         assert_eq!(read::<u32>(JOURNAL, &[]), Left::Nothing);
@@ -153,12 +154,12 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_journal_page_names_the_check() {
+    fn warning_about_unreadable_page_names_check_commands() {
         let page = JOURNAL.page(&5).unwrap();
         for left in [read::<String>(JOURNAL, &page), read(JOURNAL, &page[..page.len() - 1])] {
             let Left::Unreadable(warning) = left else { panic!("{left:?}") };
             for command in ["ip -d link show dev eth0", "tc qdisc show dev eth0", "ethtool -k eth0"] {
-                assert!(warning.contains(command), "{command} is not in {warning}");
+                assert!(warning.contains(command), "the warning does not name {command}: {warning}");
             }
         }
     }

@@ -19,20 +19,20 @@
 
 use rustix::net::xdp::XdpUmemRegFlags;
 
-/// XDP_PACKET_HEADROOM: bytes that the kernel reserves in front of a packet.
+/// Bytes that the kernel reserves in front of a packet (XDP_PACKET_HEADROOM).
 pub(crate) const HEADROOM: u32 = 256;
 
-/// Bytes of a frame in a small receive chunk. Newer kernels refuse a headroom that leaves less than 128 bytes and a
-/// `struct skb_shared_info`: 448 bytes with the default configuration.
+/// Bytes of a frame in a small receive chunk. Newer kernels require room for 128 bytes and a `struct skb_shared_info`:
+/// 448 bytes in the default configuration.
 pub const SMALL: u32 = 512;
 
 /// Size of receive chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveChunks {
-    /// Chunks as large as transmit chunks, also for zero copy.
+    /// As large as transmit chunks; zero copy requires this.
     #[default]
     Whole,
-    /// Room for 512 bytes of a frame. The kernel copies.
+    /// 512 bytes of a frame each; the kernel must copy frames.
     Small,
 }
 
@@ -41,9 +41,7 @@ const OFFSET_SHIFT: u32 = 48;
 /// Division of a packet memory. Receive chunks come first, numbered from 0, then transmit chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Log2 of [`chunk_bytes`](Layout::chunk_bytes).
     bits: u32,
-    /// Log2 of the distance of receive chunks.
     stride_bits: u32,
     receive_offset: u32,
     receive: u32,
@@ -52,7 +50,6 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Divides memory; `chunk_bytes` is a power of two.
     pub(crate) fn new(chunk_bytes: u32, size: ReceiveChunks, [receive, transmit]: [u32; 2]) -> Layout {
         let (stride, receive_offset) = match size {
             ReceiveChunks::Whole => (chunk_bytes, HEADROOM),
@@ -60,7 +57,7 @@ impl Layout {
         };
         assert!(
             chunk_bytes.is_power_of_two() && HEADROOM + SMALL <= chunk_bytes,
-            "a chunk has room for a packet"
+            "the chunk size is too small or no power of two"
         );
         let received = u64::from(receive) * u64::from(stride) + u64::from(chunk_bytes - stride);
         Layout {
@@ -95,7 +92,7 @@ impl Layout {
         self.receive_offset
     }
 
-    /// Returns the bytes that the kernel keeps free beside its own 256.
+    /// Returns the bytes that the kernel keeps free in front of a packet, beside its own 256.
     pub(crate) fn kernel_headroom(&self) -> u32 {
         self.receive_offset - HEADROOM
     }
@@ -116,7 +113,6 @@ impl Layout {
         }
     }
 
-    /// Converts an RX address to a receive chunk and an offset.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks, and an offset is less than 2^17
     pub(crate) fn received(&self, address: u64) -> (u32, u32) {
@@ -125,7 +121,6 @@ impl Layout {
         ((base >> self.stride_bits) as u32, (upper + lower) as u32)
     }
 
-    /// Returns the transmit chunk, or [`u32::MAX`].
     #[inline]
     pub(crate) fn transmitted(&self, address: u64) -> u32 {
         let number = address.checked_sub(self.transmit_at).map(|from_first| from_first >> self.bits);
@@ -143,32 +138,36 @@ mod tests {
         Layout { bits: 11, stride_bits: 9, receive_offset: 1536, receive: 5, transmit: 2, transmit_at: 4096 };
 
     #[test]
-    fn whole_chunks_lie_side_by_side() {
+    fn whole_receive_chunks_are_adjacent() {
         let layout = Layout::new(2048, ReceiveChunks::Whole, [3, 2]);
         assert_eq!([0, 2, 3, 4].map(|chunk| layout.address(chunk)), [0, 4096, 6144, 8192]);
         assert_eq!((layout.bytes(), layout.transmit_room(), layout.receive_offset()), (10_240, 1792, 256));
         assert_eq!((layout.kernel_headroom(), layout.flags()), (0, XdpUmemRegFlags::empty()));
         assert_eq!(layout.received(4096 + 256), (2, 256));
         assert_eq!(layout.transmitted(6144 + 252), 3);
-        assert_eq!(layout.transmitted(6143), u32::MAX, "of a receive chunk");
+        assert_eq!(
+            layout.transmitted(6143),
+            u32::MAX,
+            "the address of a receive chunk became a transmit chunk"
+        );
     }
 
     // proves: memory
     #[test]
-    fn written_parts_of_small_chunks_lie_side_by_side() {
+    fn written_parts_of_small_chunks_are_adjacent() {
         let layout = Layout::new(2048, ReceiveChunks::Small, [5, 2]);
-        assert_eq!(layout, SMALL_ONES, "five times 512 and 1536 are 4096");
+        assert_eq!(layout, SMALL_ONES, "transmit chunks do not begin at 5 * 512 + 1536 = 4096");
         let written = (0..5).map(|chunk| layout.address(chunk) + u64::from(layout.receive_offset()));
-        assert!(written.eq([1536, 2048, 2560, 3072, 3584]), "512 bytes each, and the last ends at 4096");
+        assert!(written.eq([1536, 2048, 2560, 3072, 3584]), "the written parts are not adjacent");
         assert_eq!(layout.transmit_room(), 1792);
         assert_eq!(layout.kernel_headroom() + HEADROOM, 1536);
         assert_eq!(layout.bytes(), 8192);
         let six = Layout::new(2048, ReceiveChunks::Small, [6, 2]);
-        assert_eq!(six.address(6), 6144, "transmit chunks begin behind the last byte that the kernel writes");
+        assert_eq!(six.address(6), 6144, "transmit chunks overlap receive chunks");
     }
 
     #[test]
-    fn large_transmit_chunks_go_with_small_receive_chunks() {
+    fn small_receive_chunks_fit_large_transmit_chunks() {
         let layout = Layout::new(4096, ReceiveChunks::Small, [3, 1]);
         assert_eq!(layout.transmit_room(), 3840);
         assert_eq!((layout.receive_offset(), layout.kernel_headroom()), (3584, 3328));

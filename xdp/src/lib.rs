@@ -77,27 +77,28 @@ pub use store::{Share, Store};
 pub use umem::{Rings, ZeroCopy};
 pub use xoff_ebpf::{Arrivals, Head};
 
-/// Returns the MTU: payload bytes of the longest frame.
+/// Returns the MTU of a device: payload bytes of the longest frame.
 ///
 /// # Errors
-/// Returns [`XdpError::NoSuchInterface`], or an error of the kernel.
+/// [`XdpError::NoSuchInterface`], or an error of the kernel.
 pub fn mtu(device: &str) -> Result<u32, XdpError> {
-    let refused = |source| XdpError::Device { doing: "look at", device: device.to_owned(), source };
+    let refused =
+        |source| XdpError::Device { fault: "cannot read the interface", device: device.to_owned(), source };
     let link = netlink::Netlink::open().and_then(|netlink| netlink.link(device)).map_err(refused)?;
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
 }
 
-/// Returns true if the kernel takes [small receive chunks](ReceiveChunks::Small): Linux 6.6, and 6.6.11 for devices
+/// Returns true if the kernel supports [small receive chunks](ReceiveChunks::Small): Linux 6.6, and 6.6.11 for devices
 /// with several queues.
 #[must_use]
 pub fn has_small_chunks() -> bool {
     umem::has_small_chunks()
 }
 
-/// Gives a device a queue, so that it reports busy instead of dropping.
+/// Gives a device a queueing discipline, so that a full ring reports busy instead of dropping.
 ///
 /// # Errors
-/// Returns the kernel's error.
+/// The kernel's error.
 pub fn add_queue(ifindex: i32) -> io::Result<()> {
     netlink::Netlink::open()?.add_pfifo(ifindex, 0)
 }

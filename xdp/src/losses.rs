@@ -17,20 +17,20 @@ use crate::driver::Driver;
 use crate::monitor::XdpStatistics;
 use crate::reading::DeviceDrops;
 
-/// Drops of sockets and XDP program that a driver repeats in the device's `rx_dropped`.
+/// Drops by sockets and XDP program that a driver counts again in the device's `rx_dropped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// No drops.
+    /// The driver counts no drops again.
     None,
-    /// Drops of sockets.
+    /// Drops by sockets.
     Sockets,
-    /// Drops of sockets and XDP program.
+    /// Drops by sockets and XDP program.
     SocketsAndProgram,
-    /// Unknown: an untested driver.
+    /// Unknown, because the driver is untested.
     Unknown,
 }
 
-/// Drivers in native mode, from their sources. In generic mode no driver counts drops of sockets or program.
+/// Overlap per driver in native mode, from the drivers' sources. In generic mode no driver counts drops again.
 const NATIVE: [(&str, Overlap); 2] = [("veth", Overlap::Sockets), ("virtio_net", Overlap::SocketsAndProgram)];
 
 impl Overlap {
@@ -45,26 +45,26 @@ impl Overlap {
     }
 }
 
-/// Frames that the switch did not lose itself.
+/// Frames lost at a port outside the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Frames that the XDP program counted, but no socket delivered.
     pub behind_program: u64,
-    /// Received frames with an invalid layout. The XDP program counted them on arrival, which may be long before they
-    /// were taken from the RX ring.
+    /// Received frames with an invalid layout. The XDP program counted them on arrival, possibly long before they left
+    /// the RX ring.
     pub malformed: u64,
     /// Frames lost before the XDP program.
     pub before_program: u64,
-    /// Frames lost after the switch had sent them.
+    /// Frames lost after the switch sent them.
     pub sent: u64,
-    /// Frames in the device's `rx_dropped` that may repeat `behind_program`, for an untested driver.
+    /// Frames in the device's `rx_dropped` that an untested driver may also have counted in `behind_program`.
     pub ambiguous: u64,
-    /// True if the loss may be higher, because two counters may count the same frames or different ones.
+    /// True if the real loss may be higher: two counters may count the same frames or different ones.
     pub at_least: bool,
 }
 
 impl Losses {
-    /// Combines the counters.
+    /// Combines the counters of sockets, XDP program and device.
     #[must_use]
     pub fn of(xdp: &XdpStatistics, device: &DeviceDrops, overlap: Overlap) -> Losses {
         let again = match overlap {
@@ -80,7 +80,7 @@ impl Losses {
             behind_program: xdp.rx_lost() - xdp.rx_malformed,
             malformed: xdp.rx_malformed,
             before_program: dropped + device.rx_errors + device.rx_missed + device.rx_passed,
-            // The device counts all frames that the kernel drops when a socket sends.
+            // The device counts every frame that the kernel drops when a socket sends.
             sent: xdp.tx_dropped.max(device.tx_dropped) + device.tx_errors + xdp.tx_invalid,
             ambiguous,
             at_least: ambiguous > 0 || xdp.tx_dropped > device.tx_dropped && device.tx_dropped > 0,
@@ -93,7 +93,7 @@ impl Losses {
         self.behind_program + self.malformed + self.before_program + self.sent
     }
 
-    /// Adds the losses of the port's earlier device.
+    /// Adds losses at an earlier device of the port.
     #[must_use]
     pub const fn and(self, other: Losses) -> Losses {
         Losses {
@@ -106,7 +106,7 @@ impl Losses {
         }
     }
 
-    /// Returns the maximum of each kind. Sockets and device are read one after the other, so later readings may be
+    /// Returns the maximum of each kind. Sockets and device are read one after the other, so a later reading may be
     /// lower.
     #[must_use]
     pub fn max(self, other: Losses) -> Losses {
@@ -120,7 +120,7 @@ impl Losses {
         }
     }
 
-    /// Replaces the kinds of received frames by those of `before`.
+    /// Replaces the losses of received frames by those in `before`.
     #[must_use]
     pub const fn but_received(self, before: Losses) -> Losses {
         Losses { sent: self.sent, ..before }
@@ -156,7 +156,7 @@ mod tests {
 
     // proves: kernel-drops
     #[test]
-    fn unknown_driver_counts_larger_and_reports_doubt() {
+    fn unknown_driver_counts_larger_counter_and_reports_doubt() {
         let unknown = Overlap::of(&Driver::named("new_nic"), true);
         let losses = Losses::of(&stalled(), &device(150), unknown);
         assert_eq!((losses.total(), losses.at_least), (150, true));
@@ -165,15 +165,23 @@ mod tests {
         assert_eq!((less.total(), less.at_least), (120, true));
         let too_long = XdpStatistics { rx_too_long: 10, ..XdpStatistics::default() };
         let hidden = Losses::of(&too_long, &device(10), unknown);
-        assert_eq!((hidden.total(), hidden.ambiguous), (0, 10), "the device may have dropped ten others");
+        assert_eq!(
+            (hidden.total(), hidden.ambiguous),
+            (0, 10),
+            "ten possible losses of the device are not reported"
+        );
         let veth = Overlap::of(&Driver::named("veth"), true);
         let invalid = XdpStatistics { rx_invalid: 5, ..XdpStatistics::default() };
-        assert_eq!(Losses::of(&invalid, &device(5), veth).before_program, 5, "no frame is in both");
+        assert_eq!(
+            Losses::of(&invalid, &device(5), veth).before_program,
+            5,
+            "frames of separate counters were not added"
+        );
     }
 
     // proves: kernel-drops
     #[test]
-    fn program_drops_follow_driver_counting() {
+    fn program_drops_count_once_with_every_driver() {
         let xdp = XdpStatistics { rx_unclaimed: 3, rx_too_long: 4, ..stalled() };
         let at = |driver, rx_dropped| {
             Losses::of(&xdp, &device(rx_dropped), Overlap::of(&Driver::named(driver), true))

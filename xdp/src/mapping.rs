@@ -12,35 +12,34 @@ pub(crate) struct Mapping {
 
 // SAFETY: the memory belongs to no thread; the callers of `at` are responsible for accesses.
 unsafe impl Send for Mapping {}
-// SAFETY: as for `Send`; `&Mapping` gives away addresses, not access.
+// SAFETY: as for `Send`; `&Mapping` gives out addresses only.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps zeroed private memory; core dumps exclude other people's frames.
+    /// Maps zeroed private memory, excluded from core dumps because it holds other people's frames.
     pub(crate) fn anonymous(bytes: usize) -> io::Result<Mapping> {
         let memory = map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
-        // SAFETY: all of it was just mapped; the advice changes no byte.
+        // SAFETY: the range was just mapped; the advice changes no byte.
         match unsafe { libc::madvise(memory.start.as_ptr().cast(), bytes, libc::MADV_DONTDUMP) } {
             0 => Ok(memory),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// Maps private memory, touches each page, and locks it if possible, so that later accesses do not wait.
+    /// Maps private memory, touches each page, and tries to lock it, so that later accesses do not wait.
     pub(crate) fn resident(bytes: usize) -> io::Result<Mapping> {
         const PAGE: usize = 4096;
         let memory = Mapping::anonymous(bytes)?;
         for offset in (0..bytes).step_by(PAGE) {
-            // SAFETY: inside the mapping, which nobody else has yet.
+            // SAFETY: the address is inside the mapping, which nobody else has yet.
             unsafe { memory.at::<u8>(offset, 1).write_volatile(0) };
         }
-        // SAFETY: all of it was just mapped. Beyond the limit of locked memory the call fails without CAP_IPC_LOCK;
+        // SAFETY: the range was just mapped. Beyond the limit of locked memory the call fails without CAP_IPC_LOCK;
         // then the pages may be swapped out.
         let _ = unsafe { libc::mlock(memory.start.as_ptr().cast(), bytes) };
         Ok(memory)
     }
 
-    /// Maps an AF_XDP socket's memory, which outlives the socket.
     pub(crate) fn of_socket(socket: BorrowedFd<'_>, offset: i64, bytes: usize) -> io::Result<Mapping> {
         map(bytes, libc::MAP_SHARED | libc::MAP_POPULATE, socket.as_raw_fd(), offset)
     }
@@ -49,16 +48,20 @@ impl Mapping {
         (self.start.addr().get() as u64, self.bytes as u64)
     }
 
-    /// Returns the address of `count` values.
+    /// Returns the address of `count` values at `offset`.
     ///
     /// # Panics
-    /// Panics if they are not inside the mapping, or not aligned.
+    /// The values are outside the mapping, or not aligned.
     pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
         let end = count.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
-        assert!(end.is_some_and(|end| end <= self.bytes), "{count} values at {offset} of {}", self.bytes);
-        // SAFETY: inside the mapping, as was just checked.
+        assert!(
+            end.is_some_and(|end| end <= self.bytes),
+            "{count} values at offset {offset} exceed the {} bytes of the mapping",
+            self.bytes
+        );
+        // SAFETY: the address is inside the mapping, as was just checked.
         let address = unsafe { self.start.add(offset) }.cast::<T>();
-        assert!(address.is_aligned(), "{offset} is no place for a {}", std::any::type_name::<T>());
+        assert!(address.is_aligned(), "offset {offset} is not aligned for a {}", std::any::type_name::<T>());
         address
     }
 }
@@ -71,13 +74,13 @@ fn map(bytes: usize, flags: libc::c_int, file: libc::c_int, offset: i64) -> io::
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    let start = NonNull::new(start.cast()).expect("mmap never maps address zero");
+    let start = NonNull::new(start.cast()).expect("mmap returned address zero");
     Ok(Mapping { start, bytes })
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this size; every user of its addresses keeps the mapping.
+        // SAFETY: `map` mapped this range, and every user of its addresses keeps the mapping.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -110,13 +113,13 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "9 values at 0 of 64")]
+    #[should_panic(expected = "9 values at offset 0 exceed the 64 bytes of the mapping")]
     fn ring_exceeding_its_memory_is_refused() {
         Mapping::anonymous(64).unwrap().at::<u64>(0, 9);
     }
 
     #[test]
-    #[should_panic(expected = "4 is no place for a u64")]
+    #[should_panic(expected = "offset 4 is not aligned for a u64")]
     fn unaligned_offset_is_refused() {
         Mapping::anonymous(64).unwrap().at::<u64>(4, 1);
     }

@@ -1,4 +1,4 @@
-//! Loss counters and state of a port's sockets and device, read without its worker.
+//! Loss counters and state of a port's sockets and device, readable without the port's worker.
 
 use std::fmt;
 use std::io;
@@ -28,10 +28,10 @@ pub struct XdpStatistics {
     pub rx_invalid: u64,
     /// Frames received by a queue without a socket.
     pub rx_unclaimed: u64,
-    /// Frames longer than a chunk, and therefore than any port's MTU: filtered, not lost.
+    /// Frames longer than a chunk, and so than any port's MTU: filtered, not lost.
     #[serde(default)]
     pub rx_too_long: u64,
-    /// Frames from the machine's own network stack that the switch did not let out of the port: not a loss.
+    /// Frames of the machine's own network stack that the switch kept from the port: not a loss.
     #[serde(default)]
     pub tx_held_back: u64,
     /// Received frames with an invalid layout in their chunks; dropped.
@@ -40,7 +40,7 @@ pub struct XdpStatistics {
     pub tx_invalid: u64,
     /// Frames that the kernel dropped instead of sending, and completed.
     pub tx_dropped: u64,
-    /// Failed attempts to make the kernel send, with an error that xoff does not expect; the frames stay queued.
+    /// Failed attempts to make the kernel send, with an error that xoff does not expect. Their frames stay queued.
     #[serde(default)]
     pub tx_failed_kicks: u64,
     /// Error number (errno) of the last of these failures; 0: no failure.
@@ -87,7 +87,7 @@ impl XdpStatistics {
         }
     }
 
-    /// Returns all counters of drops, by name.
+    /// Returns the counters of drops, with their names.
     #[must_use]
     pub const fn drops(&self) -> [(&'static str, u64); 9] {
         [
@@ -103,85 +103,84 @@ impl XdpStatistics {
         ]
     }
 
-    /// Returns the lost frames, each counted once.
+    /// Returns the number of lost frames, each counted once.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.rx_lost() + self.tx_invalid + self.tx_dropped
     }
 
-    /// Returns the lost received frames, all counted by the XDP program.
+    /// Returns the number of received frames that were lost, all counted by the XDP program.
     #[must_use]
     pub const fn rx_lost(&self) -> u64 {
         self.rx_by_sockets() + self.rx_invalid + self.rx_unclaimed + self.rx_malformed
     }
 
-    /// Returns the frames that sockets dropped. An invalid chunk in the fill ring costs no frame, and indicates a bug
-    /// of xoff.
+    /// Excludes `rx_invalid`: an invalid chunk in the fill ring costs no frame, and indicates a bug of xoff.
     pub(crate) const fn rx_by_sockets(&self) -> u64 {
         self.rx_dropped + self.rx_ring_full
     }
 }
 
-/// Error from reading a device's counters.
+/// Error from reading a device's drop counters.
 #[derive(Debug, thiserror::Error)]
-#[error("its drop counters cannot be read: {why}")]
+#[error("the device's drop counters cannot be read: {why}")]
 pub struct Unread {
-    /// Counters of the last successful reading.
+    /// Counters at the last successful reading.
     pub last: DeviceDrops,
-    /// Error of the reading.
+    /// Reason.
     pub why: io::Error,
 }
 
 /// State of a port's device.
 #[derive(Debug)]
 pub enum Look {
-    /// Device gone for the port's sockets. Another one may have its name or index.
+    /// The device is gone for the port's sockets. Another device may have its name or index.
     Gone,
-    /// Place of the port's XDP program.
+    /// The device is present; the value locates the port's XDP program.
     There(Place),
     /// The kernel does not answer.
     Unknown(io::Error),
 }
 
-/// Counters and state of a port's sockets and device, for any thread at any time.
+/// Counters and state of a port's sockets and device, readable by any thread at any time.
 pub trait PortDriver: Send + Sync {
-    /// Returns the sum over the port's sockets.
+    /// Returns the statistics of the port's sockets, as a sum.
     ///
     /// # Errors
-    /// Returns the system's error.
+    /// The system's error.
     fn xdp_statistics(&self) -> io::Result<XdpStatistics>;
 
     /// Returns the device's counters of lost frames since the start of the switch.
     ///
     /// # Errors
-    /// Returns [`Unread`] with the last counters.
+    /// [`Unread`], with the last counters.
     fn device_drops(&self) -> Result<DeviceDrops, Unread>;
 
-    /// Reads the state of the device, and records its counters.
+    /// Reads the state of the device, and stores its counters.
     fn look(&self) -> Look;
 
-    /// Returns the frames that the XDP program has counted since the opening.
+    /// Returns the frames that the XDP program has counted since the port was opened.
     ///
     /// # Errors
-    /// Returns the system's error.
+    /// The system's error.
     fn arrivals(&self) -> io::Result<Arrivals> {
         Ok(Arrivals::default())
     }
 
-    /// Returns the receive queues at the opening.
+    /// Returns the number of receive queues when the port was opened.
     fn queues_at_open(&self) -> u32 {
         1
     }
 
-    /// Returns the current receive queues, if reported.
+    /// Returns the current number of receive queues, if the driver reports it.
     fn queues_now(&self) -> Option<u32> {
         None
     }
 
-    /// Attaches the XDP program if it is missing. Call it in the port's network namespace.
+    /// Attaches the XDP program again if it is missing. Call this in the port's network namespace.
     ///
     /// # Errors
-    /// Returns the kernel's error.
+    /// The kernel's error.
     fn attach_again(&self) -> Result<(), EbpfError>;
 }
 
@@ -195,15 +194,15 @@ impl fmt::Debug for dyn PortDriver {
 pub(crate) enum SocketMemory {
     /// The kernel copies each frame into a chunk.
     Copied,
-    /// The NIC writes frames into chunks (zero copy).
+    /// The NIC itself writes frames into chunks (zero copy).
     Shared,
 }
 
 impl SocketMemory {
-    /// Returns the frames lost for lack of a chunk.
+    /// Returns the number of frames lost because no chunk was free.
     ///
-    /// A driver with zero copy takes chunks ahead of frames, so finding none is no loss. The device counts frames that
-    /// it cannot receive later.
+    /// A driver with zero copy takes chunks before frames arrive, so an empty fill ring is no loss. The device counts
+    /// frames that it cannot receive later.
     fn frames_without_chunk(self, socket: &xdp::XdpStatistics) -> u64 {
         match self {
             SocketMemory::Copied => socket.rx_fill_ring_empty_descs.unwrap_or(0), // exists since Linux 5.9
@@ -212,16 +211,14 @@ impl SocketMemory {
     }
 }
 
-/// Monitor of one port.
+/// Monitor of one port's losses.
 #[derive(Debug)]
 pub struct Monitor {
     device: Reader,
     ethtool: Ethtool,
     queues_at_open: u32,
     counted: Mutex<Counted>,
-    /// Empty until the sockets have chunks.
     early: OnceLock<Early>,
-    /// Empty until the port has a worker.
     early_program: OnceLock<EarlyProgram>,
     sockets: Vec<OwnedFd>,
     memory: SocketMemory,
@@ -237,8 +234,7 @@ pub struct Monitor {
 struct Counted {
     at_start: DeviceDrops,
     last: DeviceDrops,
-    /// True after somebody has reset the counters: later values are too low.
-    set_back: bool,
+    was_reset: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -264,13 +260,13 @@ struct EarlyProgram {
 impl Counted {
     fn read(&mut self, now: DeviceDrops) -> Result<DeviceDrops, Unread> {
         match now.since(self.at_start).filter(|drops| drops.since(self.last).is_some()) {
-            Some(drops) if !self.set_back => {
+            Some(drops) if !self.was_reset => {
                 self.last = drops;
                 Ok(drops)
             }
             _ => {
-                self.set_back = true;
-                Err(self.unread(io::Error::other("they were set back meanwhile")))
+                self.was_reset = true;
+                Err(self.unread(io::Error::other("somebody has reset the counters")))
             }
         }
     }
@@ -295,7 +291,7 @@ impl Monitor {
             device,
             ethtool: Ethtool::new("")?,
             queues_at_open,
-            counted: Mutex::new(Counted { at_start, last: DeviceDrops::default(), set_back: false }),
+            counted: Mutex::new(Counted { at_start, last: DeviceDrops::default(), was_reset: false }),
             early: OnceLock::new(),
             early_program: OnceLock::new(),
             sockets: sockets.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
@@ -313,24 +309,24 @@ impl Monitor {
         let _ = self.early.set(Early::default()); // the first call sets it
     }
 
-    /// Starts counting losses of the sockets. Earlier drops do not count, because the port had no user. An unreadable
+    /// Starts counting losses of the sockets. Earlier drops are no loss, because the port had no user. An unreadable
     /// counter counts from zero.
     ///
-    /// The port's thread may call this: socket options need no privilege and do not block.
+    /// The port's worker may call this: socket options need no privilege and do not block.
     pub(crate) fn has_chunks(&self) {
         let before = self.of_sockets().map(|sum| Early::all_of(&sum));
         let _ = self.early.set(before.unwrap_or_default()); // the first call sets it
     }
 
-    /// Starts counting losses of program and device. An unreadable counter counts from zero. May block.
+    /// Starts counting losses of XDP program and device. An unreadable counter counts from zero. May block.
     pub fn begin(&self) {
         if let Ok(sum) = self.since_open() {
             let XdpStatistics { rx_unclaimed, rx_too_long, .. } = sum;
             let _ = self.early_program.set(EarlyProgram { rx_unclaimed, rx_too_long }); // a port begins once
         }
-        // Some drivers count drops of sockets and program in the device, too. Drops since the start of the sockets'
-        // and program's counts have to stay in the device's count. Otherwise they would later hide as many drops of
-        // the device alone. Read first, they are at most the device's count.
+        // Some drivers count drops of sockets and program again in the device's counter. Repeats since the start of the
+        // sockets' and program's counts must stay in the device's count: otherwise they would hide as many drops of the
+        // device alone. Read first, they are at most the device's count.
         let counted_twice =
             self.xdp_statistics().map_or(0, |xdp| xdp.rx_by_sockets() + xdp.rx_unclaimed + xdp.rx_too_long);
         let mut counted = self.counted();
@@ -341,13 +337,12 @@ impl Monitor {
         }
     }
 
-    /// Locks the counters. Lock before a reading for a comparison, so that later readings are not lower.
+    /// Locks the last readings. Lock before a reading, so that readings stay in order.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if the kernel has unbound all sockets, for good. A later device of the same index is a different
-    /// one.
+    /// Returns true if the kernel has unbound all sockets for good.
     pub(crate) fn is_removed(&self) -> bool {
         self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }
@@ -356,7 +351,7 @@ impl Monitor {
         let mut counted = self.counted();
         let reading = self.device.read();
         if self.is_removed() {
-            return (None, Err(counted.unread(io::Error::other("the device is gone"))));
+            return (None, Err(counted.unread(io::Error::other("the device was removed"))));
         }
         let drops = match &reading {
             Ok(reading) => counted.read(reading.drops),
@@ -396,7 +391,7 @@ impl Monitor {
 
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        // Read before the sum, so that the sum is not lower.
+        // The start values are read first, so that the sum is not lower.
         let (early, program) = (self.early.get(), self.early_program.get().copied().unwrap_or_default());
         let sum = self.since_open()?;
         let early = early.copied().unwrap_or(Early::all_of(&sum));
@@ -447,7 +442,7 @@ mod tests {
 
     // proves: frames
     #[test]
-    fn prefetching_driver_counts_no_loss() {
+    fn empty_fill_ring_is_no_loss_with_zero_copy() {
         let socket = xdp::XdpStatistics {
             rx_dropped: 0,
             rx_invalid_descs: 0,
@@ -462,15 +457,18 @@ mod tests {
 
     // proves: verdict
     #[test]
-    fn reset_counters_are_not_used_again() {
+    fn reset_device_counters_are_not_used_again() {
         let at = |tx_dropped| DeviceDrops { tx_dropped, ..DeviceDrops::default() };
-        let mut counted = Counted { at_start: at(5), last: at(0), set_back: false };
+        let mut counted = Counted { at_start: at(5), last: at(0), was_reset: false };
         assert_eq!(counted.read(at(5)).unwrap().lost(), 0);
         assert_eq!(counted.read(at(8)).unwrap().lost(), 3);
         for later in [6, 8, 100] {
             let unread = counted.read(at(later)).unwrap_err();
             assert_eq!(unread.last, at(3));
-            assert_eq!(unread.to_string(), "its drop counters cannot be read: they were set back meanwhile");
+            assert_eq!(
+                unread.to_string(),
+                "the device's drop counters cannot be read: somebody has reset the counters"
+            );
         }
     }
 }

@@ -13,7 +13,6 @@ use xoff_netlink::tc::{Handle, Node, Place, Qdisc};
 use xoff_netlink::{Conversation, link_at, link_named, set_up};
 use xoff_wire::units::MacAddr;
 
-/// Queueing discipline that reports busy instead of dropping.
 const PFIFO: &str = "pfifo";
 
 #[derive(Clone, Debug)]
@@ -21,16 +20,13 @@ pub(crate) struct Link {
     pub(crate) ifindex: i32,
     pub(crate) name: String,
     pub(crate) mac: MacAddr,
-    /// Hardware address; zero for a veth.
     pub(crate) permanent_address: MacAddr,
     pub(crate) mtu: u32,
     pub(crate) up: bool,
-    /// True if both ends of the link are up.
     pub(crate) carrier: bool,
     pub(crate) qdisc: String,
     pub(crate) gso_max_segs: u32,
     pub(crate) program: Option<u32>,
-    /// Mode of IPv6 address generation (`addrgenmode`); `None` without IPv6.
     pub(crate) own_addresses: Option<OwnAddresses>,
     pub(crate) loopback: bool,
     pub(crate) master: Option<u32>,
@@ -44,7 +40,6 @@ impl OwnAddresses {
     pub(crate) const NONE: OwnAddresses = OwnAddresses(1);
 }
 
-/// Socket in the opening thread's network namespace.
 #[derive(Debug)]
 pub(crate) struct Netlink(Mutex<Conversation>);
 
@@ -73,7 +68,6 @@ impl Netlink {
         self.kernel().set_link(set_up(link_at(ifindex.cast_unsigned()), up))
     }
 
-    /// Sets the mode; existing addresses stay.
     pub(crate) fn set_own_addresses(&self, ifindex: i32, mode: OwnAddresses) -> io::Result<()> {
         let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::from(mode.0));
         self.set(ifindex, LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]))
@@ -89,7 +83,7 @@ impl Netlink {
         self.kernel().set_link(link)
     }
 
-    /// Omits IPv6 link-local addresses.
+    /// Returns IP addresses, without IPv6 link-local ones.
     pub(crate) fn addresses(&self, ifindex: i32) -> io::Result<Vec<IpAddr>> {
         let mut addresses = Vec::new();
         let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());
@@ -114,7 +108,6 @@ impl Netlink {
         Ok(found)
     }
 
-    /// Adds a pfifo; handle `major` 0 is the kernel's choice.
     pub(crate) fn add_pfifo(&self, ifindex: i32, major: u16) -> io::Result<()> {
         let pfifo = Qdisc::Other { kind: PFIFO.to_owned(), options: Vec::new() };
         let mut request = pfifo.add(Place { handle: Handle::new(major, 0), ..root(ifindex) });
@@ -143,7 +136,6 @@ impl Netlink {
         Ok(qdiscs.iter().any(|qdisc| qdisc.kind == Qdisc::Clsact.kind()))
     }
 
-    /// Restores the default queueing discipline.
     pub(crate) fn remove_qdisc(&self, ifindex: i32) -> io::Result<()> {
         Ok(self.kernel().send(&mut Qdisc::delete(root(ifindex)))?)
     }
@@ -169,7 +161,6 @@ fn address(message: &AddressMessage) -> Option<IpAddr> {
     local.or(other)
 }
 
-/// Default routes by origin: made or advertised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DefaultRoutes {
     pub(crate) made: bool,
@@ -241,7 +232,6 @@ fn own_addresses(family: &AfSpecUnspec) -> Option<OwnAddresses> {
     })
 }
 
-/// Returns the ID; 0: none. Several programs (driver, hardware) are reported by place.
 pub(crate) fn program(facts: &[LinkXdp]) -> u32 {
     let id = |fact: &LinkXdp| match fact {
         LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {

@@ -1,4 +1,4 @@
-//! Offloads for frames of the kernel's own stack (checksums, segmentation).
+//! Offloads (checksums, segmentation) for frames of the kernel's own stack.
 
 use std::io;
 
@@ -9,11 +9,10 @@ use crate::driver::Driver;
 use crate::netlink::{Link, Netlink};
 use crate::sys::Ethtool;
 
-/// Makes the kernel finish its frames for a veth: checksums filled in, at most one MTU long, and in order (which needs
-/// GRO).
+/// Makes the kernel finish its frames for a veth: with checksums, at most one MTU long, and in order (which needs GRO).
 ///
 /// # Errors
-/// Returns an error if there is no such device, or its driver refuses.
+/// There is no such device, or its driver refuses.
 pub fn finish_frames(device: &str) -> io::Result<()> {
     finish(&Ethtool::new(device)?)
 }
@@ -21,13 +20,13 @@ pub fn finish_frames(device: &str) -> io::Result<()> {
 fn finish(ethtool: &Ethtool) -> io::Result<()> {
     let features = [(Ethtool::SET_TX_CHECKSUM, 0), (Ethtool::SET_TSO, 0), (Ethtool::SET_GRO, 1)];
     features.into_iter().try_for_each(|(command, value)| match ethtool.set(command, value) {
-        // A fixed feature that has this value already.
+        // The feature is fixed, but at this value.
         Err(_) if ethtool.get(Ethtool::get_of(command)) == Some(value) => Ok(()),
         result => result,
     })
 }
 
-/// Offloads of a device, also under another name, in the network namespace of the thread that opened them.
+/// Offloads of a device in the network namespace of the thread that opened them. They follow a renamed device.
 #[derive(Debug)]
 pub struct Offloads {
     ifindex: i32,
@@ -35,51 +34,50 @@ pub struct Offloads {
     netlink: Netlink,
 }
 
-/// Offloads to be restored.
+/// Offload settings to be restored later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffloadsBefore {
-    /// Feature bits, 32 per entry: (changeable, requested).
     features: Vec<[u32; 2]>,
     segments: u32,
 }
 
 impl Offloads {
-    /// Opens the offloads.
+    /// Opens the offloads of a device.
     ///
     /// # Errors
-    /// Returns an error if the system has no more sockets.
+    /// The system has no more sockets.
     pub fn open(ifindex: i32) -> io::Result<Offloads> {
         Ok(Offloads { ifindex, ethtool: Ethtool::new("")?, netlink: Netlink::open()? })
     }
 
-    /// Returns the current name, or `None` if the device is gone.
+    /// Returns the device's current name, or `None` if it is gone.
     ///
     /// # Errors
-    /// Returns an error if the kernel does not answer.
+    /// The kernel does not answer.
     pub fn device(&self) -> io::Result<Option<String>> {
         Ok(self.netlink.link_at(self.ifindex)?.map(|link| link.name))
     }
 
-    /// Returns the current MTU.
+    /// Returns the device's current MTU.
     ///
     /// # Errors
-    /// Returns an error if the device is gone.
+    /// The device is gone.
     pub fn mtu(&self) -> io::Result<u32> {
         Ok(self.link()?.mtu)
     }
 
-    /// Returns the hardware address, or zero.
+    /// Returns the device's permanent hardware address, or zero.
     ///
     /// # Errors
-    /// Returns an error if the device is gone.
+    /// The device is gone.
     pub fn permanent_address(&self) -> io::Result<MacAddr> {
         Ok(self.link()?.permanent_address)
     }
 
-    /// Reads the current offloads.
+    /// Reads the current settings.
     ///
     /// # Errors
-    /// Returns an error if there is no such device.
+    /// The device is gone.
     pub fn read(&self) -> io::Result<OffloadsBefore> {
         let link = self.link()?;
         Ok(OffloadsBefore {
@@ -88,13 +86,12 @@ impl Offloads {
         })
     }
 
-    /// Keeps superframes of the kernel's TCP out of the device, in both directions.
+    /// Keeps superframes (segments of TCP, joined) out of the device, in both directions.
     ///
-    /// The kernel then fills in checksums for devices that exist only in memory. Existing connections are not
-    /// affected.
+    /// For devices that exist only in memory the kernel then fills in checksums. Existing connections are not affected.
     ///
     /// # Errors
-    /// Returns an error if the driver refuses.
+    /// The driver refuses.
     pub fn single_frames(&self) -> io::Result<()> {
         let ethtool = self.ethtool.about(&self.link()?.name)?;
         match Driver(ethtool.driver()?).is_memory() {
@@ -105,10 +102,11 @@ impl Offloads {
         self.set_segments(1)
     }
 
-    /// Restores the offloads that still equal `set`, or all without `set`.
+    /// Restores the settings `before`, except those that somebody has changed since xoff made `set`. Without `set`
+    /// restores all.
     ///
     /// # Errors
-    /// Returns an error if the device is gone, or its driver refuses.
+    /// The device is gone, or its driver refuses.
     pub fn put_back(&self, before: &OffloadsBefore, set: Option<&OffloadsBefore>) -> io::Result<()> {
         let now = self.read()?;
         let before = before.unless_changed(set.unwrap_or(&now), &now);
@@ -126,7 +124,7 @@ impl Offloads {
 }
 
 impl OffloadsBefore {
-    /// Returns `self`, but `now` for each offload that somebody has changed since xoff `set` it.
+    /// Returns `self`, but the value in `now` for each setting that somebody has changed since xoff made `set`.
     #[must_use]
     pub fn unless_changed(&self, set: &OffloadsBefore, now: &OffloadsBefore) -> OffloadsBefore {
         let features = self.features.iter().zip(&set.features).zip(&now.features);
@@ -145,7 +143,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn offload_changed_by_others_stays() {
+    fn offload_changed_by_others_is_not_restored() {
         let state = |requested, segments| OffloadsBefore { features: vec![[0b1111, requested]], segments };
         let (before, set) = (state(0b0111, 65_535), state(0b0100, 1));
         assert_eq!(before.unless_changed(&set, &set), before);

@@ -8,13 +8,13 @@ use crate::umem::{Rings, ZeroCopy};
 pub struct PortOptions {
     /// Interface name.
     pub device: String,
-    /// Queues with a socket; the first one sends. `None`: all.
+    /// Hardware queues that get a socket; the first one sends. `None`: all.
     pub queues: Option<Vec<u32>>,
     /// Mode of the XDP program. `None`: native if possible, otherwise generic.
     pub mode: Option<Mode>,
     /// Use of zero copy.
     pub zero_copy: ZeroCopy,
-    /// Entries of each socket's rings.
+    /// Number of entries of each socket's rings.
     pub rings: Rings,
     /// Bytes of a transmit chunk: 2048 holds frames up to 1792 bytes, 4096 up to 3840.
     pub chunk_bytes: u32,
@@ -22,10 +22,10 @@ pub struct PortOptions {
     pub receive_size: ReceiveChunks,
     /// True if frames may be longer than a transmit chunk (XDP multi-buffer, Linux 6.6).
     pub multi_buffer: bool,
-    /// Receive chunks of each queue, at most the entries of its fill and RX rings.
+    /// Number of receive chunks per queue, at most the entries of its fill and RX rings.
     pub receive_chunks: u32,
-    /// Chunks of each queue for received frames, beside those of the rings. Older frames move to cells.
+    /// Number of additional chunks per queue, in which the last received frames stay. Older frames move to cells.
     pub window: u32,
-    /// Transmit chunks, at most the entries of the TX and completion rings.
+    /// Number of transmit chunks, at most the entries of the TX and completion rings.
     pub transmit_chunks: u32,
 }

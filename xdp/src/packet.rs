@@ -5,7 +5,7 @@ use nix::sys::socket::{MsgFlags, send};
 
 use crate::sys;
 
-/// A packet socket that sends through a device's queueing discipline, and receives nothing.
+/// Packet socket that sends through a device's queueing discipline, and receives nothing.
 #[derive(Debug)]
 pub struct PacketSender(OwnedFd);
 
@@ -13,15 +13,15 @@ impl PacketSender {
     /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
-    /// Returns an error without CAP_NET_RAW, or if there is no such device.
+    /// CAP_NET_RAW is missing, or there is no such device.
     pub fn open(ifindex: i32) -> io::Result<PacketSender> {
         sys::packet_sender(ifindex).map(PacketSender)
     }
 
-    /// Sends a frame with its Ethernet header, without waiting for room.
+    /// Sends a frame, with its Ethernet header, without waiting for room.
     ///
     /// # Errors
-    /// Returns an error if the device is down or its queueing discipline has no room.
+    /// The device is down, or its queueing discipline has no room.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         send(self.0.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT)?;
         Ok(())

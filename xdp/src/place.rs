@@ -2,12 +2,12 @@ use xoff_wire::units::PortId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FramePlace {
-    /// Slot free, or frame gone.
+    /// The slot is free, or its frame has no bytes left.
     Nowhere,
     Received(PortId, u32),
-    /// Transmit chunks, beginning with this one.
+    /// Transmit chunks of this port, of which this is the first.
     Sending(PortId, u32),
-    /// First cell.
+    /// Cells, of which this is the first.
     Queued(u32),
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_packing_round_trips() {
+    fn packed_row_unpacks_unchanged() {
         let places = [
             FramePlace::Nowhere,
             FramePlace::Received(PortId(63), u32::MAX),

@@ -1,9 +1,9 @@
-//! A port: the XDP program, a socket for each hardware queue, and its rings.
+//! A port: the XDP program, and a socket with four rings for each hardware queue.
 //!
 //! All queues receive. One sends, so that frames leave in order.
 //!
-//! Until a worker [begins](Port::begin) to use the port, its rings have no chunks, and frames that arrive are no loss.
-//! A separate port ([`Port::open`]) has chunks before the XDP program gives it frames.
+//! Until a worker [begins](Port::begin) to use the port, its rings have no chunks, and arriving frames count as no
+//! loss. [`Port::open`] gives the rings chunks before the XDP program passes frames.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
@@ -26,7 +26,6 @@ use crate::sys;
 use crate::transmit::Transmitter;
 use crate::umem::{Umem, UmemSettings, ZeroCopy};
 
-/// Device and bound sockets, without XDP program and frames.
 struct Prepared {
     // Fields drop in order: sockets before the device.
     receivers: Vec<Receiver<XskRx, XskFill>>,
@@ -42,12 +41,13 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares the device and opens its sockets. Fails before that if required zero copy is known to be impossible.
+    /// Prepares the device and opens its sockets. If required zero copy is known to be impossible, fails before any
+    /// change.
     fn open(options: &PortOptions, zero_copy: ZeroCopy) -> Result<(Prepared, Box<PacketMemory>), XdpError> {
         check_privileges()?;
         let PortOptions { rings, chunk_bytes, receive_size, multi_buffer, .. } = *options;
         if !matches!(chunk_bytes, 2048 | 4096) {
-            let (what, allowed) = ("the size of a chunk", "2048 or 4096");
+            let (what, allowed) = ("the chunk size", "2048 or 4096");
             return Err(XdpError::Size { what, given: chunk_bytes, allowed });
         }
         let mut device = Device::take(&options.device)?;
@@ -89,7 +89,7 @@ impl Prepared {
         }
         let prepared = Prepared {
             receivers,
-            transmitter: transmitter.expect("a port has at least one queue"),
+            transmitter: transmitter.expect("the port has no queue"),
             idle,
             device,
             queues,
@@ -102,7 +102,7 @@ impl Prepared {
     }
 
     fn attach(self) -> Result<Port, XdpError> {
-        // On an error the bindings drop in reverse order, the device last.
+        // On an error these bindings drop in reverse order, the device last.
         let Prepared {
             mut device,
             receivers,
@@ -122,7 +122,7 @@ impl Prepared {
         if zero_copy {
             able_to_share(&device, program.mode(), chunk_bytes)?;
             if receive_size == ReceiveChunks::Small {
-                // A device would write whole chunks, which overlap.
+                // A zero-copy device would write whole chunks, which overlap.
                 let device = device.name().to_owned();
                 return Err(XdpError::NotZeroCopy { device, why: Obstacle::SmallChunks });
             }
@@ -144,7 +144,7 @@ impl Prepared {
             transmitter.failed(),
         );
         let monitor = monitor.map(Arc::new).map_err(|source| XdpError::Device {
-            doing: "read the counters of",
+            fault: "cannot read the device's counters",
             device: device.name().to_owned(),
             source,
         })?;
@@ -163,21 +163,19 @@ impl Prepared {
     }
 }
 
-/// An open port, which receives frames.
+/// Open port, which receives frames.
 ///
 /// Dropping it detaches the XDP program, closes the sockets, and restores the device. Drop it in the network namespace
 /// of its opening.
 #[derive(Debug)]
 pub struct Port {
     id: PortId,
-    /// Packet memory, until a worker has it.
     memory: Option<Box<PacketMemory>>,
     // Fields drop in order: program, sockets, device.
     program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
     is_data_stopped: bool,
-    /// Sending halves of further sockets.
     _idle: Vec<(XskTx, XskCompletion)>,
     monitor: Arc<Monitor>,
     facts: Facts,
@@ -188,10 +186,10 @@ impl Port {
     /// Opens a port for the worker of `store`.
     ///
     /// # Errors
-    /// Returns an [`XdpError`] and leaves the device as it was.
+    /// An [`XdpError`]; the device is left unchanged.
     ///
     /// # Panics
-    /// Panics if the worker has another port of that number.
+    /// The worker has another port of that number.
     pub fn open(store: &mut Store, id: PortId, options: &PortOptions) -> Result<Port, XdpError> {
         where_it_can(options, |zero_copy| {
             let (mut prepared, memory) = Prepared::open(options, zero_copy)?;
@@ -203,10 +201,10 @@ impl Port {
         })
     }
 
-    /// Opens a port without receive chunks; see [`begin`](Self::begin).
+    /// Opens a port without receive chunks, for a later [`begin`](Self::begin).
     ///
     /// # Errors
-    /// Returns an [`XdpError`] and leaves the device as it was.
+    /// An [`XdpError`]; the device is left unchanged.
     pub fn without_chunks(options: &PortOptions) -> Result<Port, XdpError> {
         where_it_can(options, |zero_copy| {
             let (prepared, memory) = Prepared::open(options, zero_copy)?;
@@ -214,11 +212,11 @@ impl Port {
         })
     }
 
-    /// Gives the port to a worker. Earlier drops of its sockets are no loss. [`Monitor::begin`] starts the counts of
+    /// Gives the port to a worker. Earlier drops of its sockets are no loss; [`Monitor::begin`] starts the counts of
     /// the device.
     ///
     /// # Panics
-    /// Panics if the worker has another port of that number.
+    /// The worker has another port of that number.
     pub fn begin(&mut self, id: PortId, store: &mut Store) {
         self.id = id;
         if let Some(memory) = self.memory.take() {
@@ -228,7 +226,7 @@ impl Port {
         self.monitor.has_chunks();
     }
 
-    /// Creates a frame with unspecified contents. Returns `None` without free chunks or slots.
+    /// Creates a frame of `len` unspecified bytes. Returns `None` if no chunk or slot is free.
     #[inline]
     pub fn compose(&self, store: &mut Store, len: u32) -> Option<Frame> {
         store.compose(self.id, len)
@@ -240,24 +238,24 @@ impl Port {
         &self.facts
     }
 
-    /// Returns the chunks with the kernel or in the RX rings.
+    /// Returns the number of chunks with the kernel or in the RX rings.
     #[must_use]
     pub fn chunks_out(&self) -> u32 {
         self.receivers.iter().map(Receiver::out).sum()
     }
 
-    /// Checks whether the interface is gone.
+    /// Checks, after a loss of the link, whether the interface is gone.
     pub fn link_lost(&mut self) {
         self.transmitter.look();
     }
 
-    /// Stops sending data: [`room`](Self::room) is zero. Pause frames are still sent, and [`reap`](Self::reap) still
-    /// returns frames.
+    /// Stops sending data: [`room`](Self::room) becomes zero. Pause frames are still sent, and [`reap`](Self::reap)
+    /// still returns frames.
     pub fn stop_data(&mut self) {
         self.is_data_stopped = true;
     }
 
-    /// Returns true if the kernel sends nothing more without another [`flush`](Self::flush).
+    /// Returns true if the kernel sends no frame before another [`flush`](Self::flush).
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.transmitter.is_at_rest()
@@ -268,19 +266,18 @@ impl Port {
         self.receivers.iter_mut().all(Receiver::is_empty)
     }
 
-    /// Returns true if the store has room for queued frames in the port's memory.
+    /// Returns true if the store has room for all queued frames in the port's memory.
     #[must_use]
     pub fn can_leave(&self, store: &Store) -> bool {
         store.can_take_memory(self.id)
     }
 
-    /// Takes the port from its worker. Calls `unsent` with unsent frames; received ones stay in the store.
+    /// Takes the port from its worker. Unsent frames go to `unsent`; received frames stay in the store.
     ///
-    /// The interface must be gone, or the port [at rest](Self::is_at_rest), and nothing left to
-    /// [receive](Self::receive).
+    /// The interface must be gone or the port [at rest](Self::is_at_rest), and all frames [received](Self::receive).
     ///
     /// # Panics
-    /// Panics if the kernel may still send a frame, or the store [has no room](Self::can_leave).
+    /// The kernel may still send a frame, or the store [has no room](Self::can_leave).
     #[cold]
     pub fn leave(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.take_back(store, unsent);
@@ -298,18 +295,18 @@ impl Port {
         drop((receivers, transmitter, _idle, monitor, memory)); // the sockets close before the device is released
     }
 
-    /// Returns true if the kernel has not taken all frames, which only a [`flush`](Self::flush) changes.
+    /// Returns true if the kernel has not taken all frames, and takes more only on a [`flush`](Self::flush).
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         self.transmitter.is_unsent()
     }
 
-    /// Returns the sockets, to wait for frames on.
+    /// Returns the sockets, on which a thread can wait for frames.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.receivers.iter().map(descriptor)
     }
 
-    /// Returns the monitor.
+    /// Returns the monitor of the port's losses.
     #[must_use]
     pub fn monitor(&self) -> Arc<Monitor> {
         Arc::clone(&self.monitor)
@@ -366,16 +363,16 @@ impl driver::Port<Store> for Port {
     }
 
     /// # Panics
-    /// Panics if the interface is not gone.
+    /// The interface is not gone.
     fn take_back(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.transmitter.take_back(self.id, store, unsent);
     }
 }
 
-/// Returns the number of receive queues.
+/// Returns the number of receive queues of a device.
 ///
 /// # Errors
-/// Returns [`XdpError::NoSuchInterface`], or the system's error.
+/// [`XdpError::NoSuchInterface`], or the system's error.
 pub fn rx_queues(device: &str) -> Result<u32, XdpError> {
     Device::rx_queues(device)
 }
@@ -405,7 +402,7 @@ fn able_to_share(device: &Device, mode: Mode, chunk_bytes: u32) -> Result<(), Xd
 }
 
 fn count(queues: &[u32]) -> u32 {
-    u32::try_from(queues.len()).expect("a device has fewer than 2^32 queues")
+    u32::try_from(queues.len()).expect("the device has more than 2^32 queues")
 }
 
 fn descriptor(receiver: &Receiver<XskRx, XskFill>) -> BorrowedFd<'_> {

@@ -1,5 +1,5 @@
-//! Drop counters and XDP program of a device, read by netlink and its index, whatever its name and the calling
-//! thread's namespace.
+//! Drop counters and XDP program of a device, read by netlink. The device is found by its index, whatever its name and
+//! the calling thread's namespace.
 
 use std::io;
 
@@ -10,17 +10,17 @@ use xoff_netlink::packet_route::link::{LinkAttribute, LinkMessage, Stats64};
 
 use crate::netlink::{Netlink, program};
 
-/// Frames that a device lost by its own counters since the port was opened; see [`LINK_COUNTERS`].
+/// Frames that a device has lost since the port was opened, by its own counters ([`LINK_COUNTERS`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceDrops {
     /// Frames dropped on receive. Some drivers include frames that a socket dropped.
     pub rx_dropped: u64,
     /// Frames received with errors.
     pub rx_errors: u64,
-    /// Frames missed by the device because it had no buffer.
+    /// Frames that the device missed because it had no buffer.
     #[serde(default)]
     pub rx_missed: u64,
-    /// Frames received, and passed to the machine's own network stack instead of the XDP program.
+    /// Frames passed to the machine's own network stack instead of the XDP program.
     #[serde(default)]
     pub rx_passed: u64,
     /// Frames dropped on transmit.
@@ -29,14 +29,15 @@ pub struct DeviceDrops {
     pub tx_errors: u64,
 }
 
-/// Use of a link counter in the loss account.
+/// Role of a link counter in the account of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Frames dropped on receive.
     RxDropped,
-    /// Frames without a buffer. These counters add up, because some drivers (igb) count different frames in each.
+    /// Frames missed because no buffer was free. These counters add up, because some drivers (igb) count different
+    /// frames in each.
     RxMissed,
-    /// All frames received with errors.
+    /// All receive errors.
     RxErrors,
     /// Part of the receive errors. Some drivers do not add the parts up, so the larger of parts and whole counts.
     RxErrorsPart,
@@ -48,7 +49,7 @@ pub enum Role {
     TxErrors,
     /// Part of the transmit errors; the larger of parts and whole counts.
     TxErrorsPart,
-    /// None: no lost frames.
+    /// None: the counter counts no lost frames.
     None,
 }
 
@@ -90,7 +91,7 @@ impl DeviceDrops {
         DeviceDrops { tx_dropped: self.tx_dropped, tx_errors: self.tx_errors, ..before }
     }
 
-    /// Returns all counters, by name.
+    /// Returns the counters, with their names.
     #[must_use]
     pub const fn losses(&self) -> [(&'static str, u64); 6] {
         [
@@ -103,13 +104,13 @@ impl DeviceDrops {
         ]
     }
 
-    /// Returns the sum.
+    /// Returns the sum of the counters.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.losses().iter().map(|(_, frames)| frames).sum()
     }
 
-    /// Adds the counters of the port's earlier device.
+    /// Adds the counters of an earlier device of the port.
     #[must_use]
     pub fn and(self, other: DeviceDrops) -> DeviceDrops {
         DeviceDrops {
@@ -122,7 +123,6 @@ impl DeviceDrops {
         }
     }
 
-    /// Returns the growth since `start`, or `None` if a counter is lower.
     pub(crate) fn since(self, start: DeviceDrops) -> Option<DeviceDrops> {
         Some(DeviceDrops {
             rx_dropped: self.rx_dropped.checked_sub(start.rx_dropped)?,
@@ -139,7 +139,6 @@ impl DeviceDrops {
 pub(crate) struct Reading {
     pub(crate) name: String,
     pub(crate) drops: DeviceDrops,
-    /// XDP program's ID; 0: none.
     pub(crate) program: u32,
 }
 
@@ -173,7 +172,7 @@ fn reading(link: &LinkMessage) -> io::Result<Reading> {
         LinkAttribute::IfName(name) => Some(name.clone()),
         _ => None,
     });
-    let missing = || io::Error::other("the kernel says nothing of the counters of the device");
+    let missing = || io::Error::other("the kernel does not report the device's counters");
     Ok(Reading {
         name: name.unwrap_or_default(),
         drops: stats.ok_or_else(missing)?,
@@ -218,7 +217,7 @@ mod tests {
             "tx_carrier_errors" => &mut stats.tx_carrier_errors,
             "tx_fifo_errors" => &mut stats.tx_fifo_errors,
             "tx_window_errors" => &mut stats.tx_window_errors,
-            name => panic!("{name} is no counter of losses"),
+            name => panic!("unknown loss counter: {name}"),
         };
         *field = frames;
     }
@@ -235,14 +234,14 @@ mod tests {
 
     // proves: kernel-drops
     #[test]
-    fn frames_of_several_counters_count_once() {
+    fn frame_in_total_and_partial_counter_counts_once() {
         let mut stats = Stats64::default();
         for (name, frames) in [("rx_errors", 5), ("rx_crc_errors", 3), ("rx_length_errors", 2)] {
             set(&mut stats, name, frames);
         }
         assert_eq!(drops(&stats), DeviceDrops { rx_errors: 5, ..DeviceDrops::default() });
         set(&mut stats, "rx_frame_errors", 4);
-        assert_eq!(drops(&stats).rx_errors, 9, "a driver that does not add them up");
+        assert_eq!(drops(&stats).rx_errors, 9, "the larger sum of the parts does not count");
         for (name, frames) in [("rx_fifo_errors", 20), ("rx_missed_errors", 30), ("rx_over_errors", 30)] {
             set(&mut stats, name, frames);
         }

@@ -1,8 +1,8 @@
-//! The receiving half of a socket: chunks go to the kernel by the fill ring and come back filled.
+//! The receiving half of a socket: empty chunks go to the kernel through the fill ring, and return filled through the
+//! RX ring.
 //!
-//! The number of chunks out is fixed: the frames that can arrive during a stall, at most the entries of either ring.
-//! So the RX ring never overflows, and the fill ring has room. A frame of several chunks moves to cells piece by
-//! piece.
+//! The number of chunks out is fixed: the frames that can arrive during a stall, at most the entries of either ring. So
+//! the RX ring never overflows, and the fill ring has room. A frame in several chunks moves to cells chunk by chunk.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::chain::Chain;
 use crate::ring::{Descriptor, FillRing, RxRing};
 use crate::store::Store;
 
-/// Missing chunks at which the fill ring is refilled; at most a quarter of [`Receiver::size`].
+/// Number of missing chunks at which the fill ring is refilled; at most a quarter of [`Receiver::size`].
 const REFILL: u32 = 32;
 
-/// Prefetched frames, whose bytes are in another core's cache.
+/// Number of frames to prefetch ahead, because their bytes are in another core's cache.
 const AHEAD: u32 = 8;
 
 #[derive(Debug)]
@@ -25,27 +25,24 @@ pub(crate) struct Receiver<R, F> {
     rx: R,
     fill: F,
     size: u32,
-    /// Chunks with the kernel or in the RX ring.
     out: u32,
     partial: Option<Partial>,
     malformed: Arc<Counter>,
 }
 
-/// A frame whose last chunk has not arrived.
 #[derive(Debug)]
 enum Partial {
     Whole(Chain),
-    /// Invalid layout, or too many bytes.
+    /// The frame has an invalid layout, or too many bytes.
     Malformed,
 }
 
 impl<R: RxRing, F: FillRing> Receiver<R, F> {
-    /// Creates a receiver; neither ring is smaller than `size`.
     pub(crate) fn new(rx: R, fill: F, size: u32) -> Receiver<R, F> {
         Receiver { rx, fill, size, out: 0, partial: None, malformed: Arc::default() }
     }
 
-    /// Drops an incomplete frame, after the kernel has stopped and all frames were taken.
+    /// Drops an incomplete frame. The kernel must have stopped.
     #[cold]
     pub(crate) fn end(&mut self, store: &mut Store) {
         if let Some(Partial::Whole(begun)) = self.partial.take() {
@@ -70,7 +67,6 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         Arc::clone(&self.malformed)
     }
 
-    /// Refills the fill ring in batches, or earlier if it may run empty.
     #[inline]
     pub(crate) fn refill(&mut self, port: PortId, store: &mut Store) {
         if self.size - self.out >= REFILL.min(self.size / 4).max(1) {
@@ -85,8 +81,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Calls `each` with frames of at most `budget` descriptors. Returns the number of complete frames taken,
-    /// dropped ones included. Frames without room stay in the ring.
+    /// Calls `each` with frames of at most `budget` descriptors. Returns the number of complete frames taken, including
+    /// dropped ones. Frames for which the store has no room stay in the ring.
     #[inline]
     pub(crate) fn receive(
         &mut self,

@@ -1,16 +1,16 @@
-//! Traits of the kernel's four rings per socket.
+//! Traits of the four rings that each socket shares with the kernel.
 //!
-//! The process consumes from two rings, and produces into two. The latter always have room, because it gives no more
-//! chunks than fit.
+//! The process consumes from the RX and completion rings, and produces into the fill and TX rings. These always have
+//! room, because the process gives no more chunks than fit.
 
-/// A chunk in a ring, with bytes of a frame.
+/// Chunk in a ring, with the bytes of a frame in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
     /// Number of the chunk.
     pub chunk: u32,
     /// Offset in the chunk, in bytes.
     pub offset: u32,
-    /// Bytes in the chunk; zero if they are not directly behind the headroom.
+    /// Bytes of the frame in the chunk; zero if they do not begin directly behind the headroom.
     pub len: u32,
     /// True if the frame continues in the next descriptor.
     pub more: bool,
@@ -18,10 +18,10 @@ pub struct Descriptor {
 
 /// Ring of chunks that the kernel has filled.
 pub trait RxRing {
-    /// Returns the entries.
+    /// Returns the number of filled entries.
     fn available(&mut self) -> u32;
 
-    /// Returns entry number `n`.
+    /// Returns the entry at position `n`.
     fn peek(&self, n: u32) -> Descriptor;
 
     /// Releases the first `n` entries.
@@ -45,7 +45,7 @@ pub trait TxRing {
     /// Submits the pushed entries.
     fn submit(&mut self);
 
-    /// Returns the submitted descriptors that the kernel has not taken.
+    /// Returns the number of submitted descriptors that the kernel has not taken.
     fn unsent(&self) -> u32;
 
     /// Returns true if the kernel sends only after a kick.
@@ -57,30 +57,30 @@ pub trait TxRing {
 
 /// Ring of sent chunks.
 pub trait CompletionRing {
-    /// Takes all entries out, calls `each`, and returns their number.
+    /// Removes all entries, calls `each` with each chunk, and returns their number.
     fn completed(&mut self, each: impl FnMut(u32)) -> u32;
 }
 
-/// Result of a kick. Without zero copy, a kick sends until one of these.
+/// Result of a kick, which makes the kernel send. Without zero copy, a kick sends until one of these occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kick {
     /// The ring is empty, or the driver continues by itself.
     Done,
-    /// EAGAIN, ENOBUFS: the driver has no room now; the rest stays in the ring.
+    /// EAGAIN, ENOBUFS: the driver has no room now; unsent frames stay in the ring.
     Busy,
-    /// EBUSY: the kernel dropped a frame, and completes it as if sent.
+    /// EBUSY: the kernel dropped a frame, and completes it as if it were sent.
     Dropped,
-    /// ENETDOWN: the interface is down; everything stays in the ring.
+    /// ENETDOWN: the interface is down; all frames stay in the ring.
     Down,
-    /// ENXIO: the socket has no interface, and the kernel does not use its rings.
+    /// ENXIO: the interface is gone, and the kernel no longer uses the socket's rings.
     Gone,
-    /// Any other errno.
+    /// Any other error number (errno).
     Failed(i32),
 }
 
 #[cfg(test)]
 pub(crate) mod memory {
-    //! Rings in plain memory; the test plays the kernel's part.
+    //! Rings in ordinary memory; the test acts as the kernel.
 
     use std::cell::RefCell;
     use std::collections::VecDeque;
@@ -89,7 +89,6 @@ pub(crate) mod memory {
     use super::*;
     use crate::layout::HEADROOM;
 
-    /// Rings of a socket, shared by clones.
     #[derive(Clone, Default)]
     pub(crate) struct Rings(Rc<RefCell<Inner>>);
 
@@ -102,7 +101,6 @@ pub(crate) mod memory {
         pub(crate) sending: Vec<Descriptor>,
         pub(crate) tx: VecDeque<Descriptor>,
         pub(crate) completion: VecDeque<u32>,
-        /// Answers to the next kicks, then `Done`.
         pub(crate) answers: VecDeque<Kick>,
         pub(crate) kicks: u32,
         pub(crate) wire: Vec<Descriptor>,
@@ -117,7 +115,6 @@ pub(crate) mod memory {
             f(&mut self.0.borrow_mut())
         }
 
-        /// Receives a frame as the kernel does. Returns false without chunks.
         pub(crate) fn arrive(&self, lens: &[u32]) -> bool {
             self.with(|rings| {
                 if rings.fill.len() < lens.len() || rings.rx.len() + lens.len() > rings.size {
@@ -154,7 +151,7 @@ pub(crate) mod memory {
         fn submit(&mut self) {
             self.with(|rings| {
                 rings.fill.extend(rings.filling.drain(..));
-                assert!(rings.fill.len() <= rings.size, "the fill ring has no room");
+                assert!(rings.fill.len() <= rings.size, "the fill ring is full");
             });
         }
     }
@@ -167,7 +164,7 @@ pub(crate) mod memory {
         fn submit(&mut self) {
             self.with(|rings| {
                 rings.tx.extend(rings.sending.drain(..));
-                assert!(rings.tx.len() <= rings.size, "the TX ring has no room");
+                assert!(rings.tx.len() <= rings.size, "the TX ring is full");
             });
         }
 
@@ -179,7 +176,6 @@ pub(crate) mod memory {
             true
         }
 
-        /// `Done` sends all, `Dropped` completes one unsent, the others do nothing.
         fn kick(&mut self) -> Kick {
             self.with(|rings| {
                 rings.kicks += 1;

@@ -1,5 +1,5 @@
-//! Waiting of an idle worker, by `ppoll`: with epoll the kernel takes a lock for every frame that the socket sends,
-//! which costs a tenth of sending.
+//! Sleep of an idle worker, by `ppoll`. With epoll the kernel takes a lock for every frame that the socket sends, which
+//! costs a tenth of sending.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,20 +11,20 @@ use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use xoff_wire::units::Nanos;
 
-/// Duplicates descriptors, to wait on while their owner is borrowed.
+/// Duplicates descriptors, so that a thread can wait on them while their owner is borrowed.
 ///
 /// # Errors
-/// Returns an error without free descriptors.
+/// No descriptor is free.
 pub fn duplicates<'fd>(fds: impl IntoIterator<Item = BorrowedFd<'fd>>) -> io::Result<Vec<OwnedFd>> {
     fds.into_iter().map(|fd| fd.try_clone_to_owned()).collect()
 }
 
-/// Descriptors that a thread waits on.
+/// Descriptors on which a thread waits.
 #[derive(Debug)]
 pub struct Sleeper<'fd>(Vec<PollFd<'fd>>);
 
 impl<'fd> Sleeper<'fd> {
-    /// Creates a sleeper for the calling thread, which from then on wakes on time (timer slack).
+    /// Creates a sleeper for the calling thread, and sets the thread's timer slack so that it wakes on time.
     #[must_use]
     pub fn new(fds: &'fd [OwnedFd]) -> Sleeper<'fd> {
         use std::os::fd::AsFd as _;
@@ -35,7 +35,7 @@ impl<'fd> Sleeper<'fd> {
     /// Blocks until a descriptor is readable, at most for `span`.
     ///
     /// # Errors
-    /// Returns the system call's error.
+    /// The system call's error.
     pub fn sleep(&mut self, span: Nanos) -> io::Result<()> {
         match ppoll(&mut self.0, Some(TimeSpec::from(Duration::from_nanos(span.0))), None) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -43,7 +43,7 @@ impl<'fd> Sleeper<'fd> {
         }
     }
 
-    /// Returns true if that descriptor was readable after the last sleep.
+    /// Returns true if the descriptor at `index` was readable after the last sleep.
     #[must_use]
     pub fn found_readable(&self, index: usize) -> bool {
         self.0[index].any().unwrap_or(true)

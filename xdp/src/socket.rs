@@ -1,7 +1,7 @@
-//! AF_XDP sockets, by system calls (Documentation/networking/af_xdp.rst).
+//! AF_XDP sockets, opened by system calls (Documentation/networking/af_xdp.rst).
 //!
-//! The packet memory is registered with the first socket, to which the others refer. [`Chunks`] converts addresses to
-//! chunk numbers.
+//! The packet memory is registered with the first socket; the other sockets refer to it. [`Chunks`] converts addresses
+//! to chunk numbers.
 
 use std::io;
 use std::mem;
@@ -22,11 +22,11 @@ use crate::shared_ring::{Consumer, Producer, RingLayout};
 use crate::sys;
 use crate::umem::{Rings, Umem};
 
-/// The socket of a killed process keeps its queue for a moment.
+/// Maximum number of retries to bind: the socket of a killed process keeps its queue for a moment.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Rings of a bound socket.
+/// The four rings of a bound socket.
 pub struct Socket {
     /// RX ring: filled chunks.
     pub rx: XskRx,
@@ -39,11 +39,13 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket; retries while a killed process still occupies the queue.
     pub(crate) fn open(umem: &Umem, device: (&str, u32), queue: u32) -> Result<Socket, XdpError> {
         let (name, ifindex) = device;
-        let refused =
-            |source| XdpError::Device { doing: "open an AF_XDP socket for", device: name.to_owned(), source };
+        let refused = |source| XdpError::Device {
+            fault: "cannot open an AF_XDP socket",
+            device: name.to_owned(),
+            source,
+        };
         let fd = umem.socket().map_err(refused)?;
         let socket = Socket::with_rings(&fd, umem).map_err(refused)?;
         bind(umem, &fd, name, ifindex, queue)?;
@@ -113,11 +115,11 @@ fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
         Some(libc::EOPNOTSUPP) => XdpError::NotZeroCopy { device, why: Obstacle::Driver },
         // The queue exists, so the kernel does not support XDP_USE_SG.
         Some(libc::EINVAL) if multi_buffer => XdpError::NoMultiBuffer { device },
-        _ => XdpError::Device { doing: "bind an AF_XDP socket to", device, source },
+        _ => XdpError::Device { fault: "cannot bind an AF_XDP socket", device, source },
     }
 }
 
-/// RX ring.
+/// RX ring of a socket.
 #[derive(Debug)]
 pub struct XskRx {
     ring: Consumer<xdp_desc>,
@@ -152,7 +154,7 @@ impl RxRing for XskRx {
     }
 }
 
-/// Fill ring.
+/// Fill ring of a socket.
 #[derive(Debug)]
 pub struct XskFill {
     ring: Producer<u64>,
@@ -174,7 +176,7 @@ impl FillRing for XskFill {
     }
 }
 
-/// TX ring.
+/// TX ring of a socket.
 #[derive(Debug)]
 pub struct XskTx {
     ring: Producer<xdp_desc>,
@@ -211,7 +213,7 @@ impl TxRing for XskTx {
     }
 }
 
-/// Completion ring.
+/// Completion ring of a socket.
 #[derive(Debug)]
 pub struct XskCompletion {
     ring: Consumer<u64>,
@@ -237,11 +239,9 @@ mod tests {
     use crate::atomics::{AtomicU32, Ordering};
     use crate::layout::ReceiveChunks;
 
-    /// The test plays the kernel's part, because only drivers with zero copy set the flag. The wakeup takes a message
-    /// from the socket.
     // proves: frames
     #[test]
-    fn only_waiting_driver_is_woken_for_chunks() {
+    fn refill_wakes_only_a_waiting_driver() {
         let layout = RingLayout { producer: 0, consumer: 64, flags: 128, entries: 192 };
         let memory = Mapping::anonymous(256).unwrap();
         let flags = memory.at::<AtomicU32>(layout.flags, 1);
@@ -253,21 +253,21 @@ mod tests {
             chunks: Chunks::new(2048, ReceiveChunks::Whole, [4, 1]),
         };
         let mut is_woken = |flag, chunks: u32| {
-            // SAFETY: in the memory that the ring keeps.
+            // SAFETY: the flag is in memory that the ring keeps.
             unsafe { flags.as_ref() }.store(flag, Ordering::Relaxed);
             message.send(&[0]).unwrap();
             (0..chunks).for_each(|chunk| fill.push(chunk));
             fill.submit();
             socket.recv(&mut [0]).is_err()
         };
-        assert!(!is_woken(0, 1), "it takes them by itself");
+        assert!(!is_woken(0, 1), "a driver that polls by itself was woken");
         assert!(is_woken(libc::XDP_RING_NEED_WAKEUP, 1));
-        assert!(!is_woken(libc::XDP_RING_NEED_WAKEUP, 0), "there are none");
-        assert!(!is_woken(0, 1), "it no longer waits");
+        assert!(!is_woken(libc::XDP_RING_NEED_WAKEUP, 0), "the driver was woken without new chunks");
+        assert!(!is_woken(0, 1), "a driver that no longer waits was woken");
     }
 
     #[test]
-    fn old_kernel_refuses_multi_chunk_frames_only() {
+    fn einval_means_no_multi_buffer_only_if_requested() {
         let refused =
             |errno, multi_buffer| refusal(io::Error::from_raw_os_error(errno), "eth1", multi_buffer);
         assert!(

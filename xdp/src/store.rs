@@ -28,20 +28,21 @@ use crate::chunks::PacketMemory;
 use crate::error::XdpError;
 use crate::place::{FramePlace, Row};
 
-/// Share of the buffer memory for one worker.
+/// Size of one worker's share of the buffer memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Maximum data frames.
+    /// Maximum number of data frames.
     pub frames: u32,
-    /// Cells of [`CELL`] bytes for data frames.
+    /// Number of cells of [`CELL`] bytes for data frames.
     pub cells: u32,
-    /// Additional frames, reserved for control frames.
+    /// Number of additional frames, reserved for control frames.
     pub control_frames: u32,
-    /// Additional cells, reserved for control frames.
+    /// Number of additional cells, reserved for control frames.
     pub control_cells: u32,
 }
 
-/// Memory of all workers. Rows are atomics only for sharing: only the worker that has a frame uses its row.
+/// Memory of all workers. Rows are atomics only because workers share the table: only the worker that has a frame uses
+/// its row.
 #[derive(Debug)]
 struct Shared {
     rows: Box<[AtomicU64]>,
@@ -57,22 +58,21 @@ pub struct Store {
     free: Vec<u32>,
     free_control: Vec<u32>,
     free_cells: FreeCells,
-    /// Packet memory by port number, while this worker has the port.
     memories: Box<[Option<Box<PacketMemory>>]>,
 }
 
 impl Store {
-    /// Allocates the buffer memory of all workers.
+    /// Allocates the buffer memory of all workers, divided into shares.
     ///
     /// # Errors
-    /// Returns an error if the machine lacks the memory.
+    /// The machine lacks the memory.
     pub fn cut(shares: &[Share]) -> Result<Vec<Store>, XdpError> {
         let sum = |of: fn(&Share) -> [u32; 2]| shares.iter().flat_map(of).map(u64::from).sum::<u64>();
         let cells = sum(|share| [share.cells, share.control_cells]);
         let slots = sum(|share| [share.frames, share.control_frames]);
         let bytes = cells.saturating_mul(CELL.into());
         let refused = |source| XdpError::Memory { bytes, source };
-        // The last number means that there is none.
+        // The last number, `u32::MAX`, means that there is no slot or cell.
         let count = |many: u64| u32::try_from(many + 1).map(|count| count - 1);
         let [cells, slots] = [cells, slots].map(count);
         let (Ok(cells), Ok(slots)) = (cells, slots) else {
@@ -104,28 +104,28 @@ impl Store {
     /// Creates a store for frames of up to 192 bytes on average, for tests and hosts with short queues.
     ///
     /// # Panics
-    /// Panics if the memory cannot be allocated.
+    /// The memory cannot be allocated.
     #[must_use]
     pub fn with_frames(frames: u32) -> Store {
         let share =
             Share { frames, cells: frames * cells_of(2 * CELL) + cells_of(FRAME_MAX), ..Share::default() };
-        Store::cut(&[share]).expect("a little memory").remove(0)
+        Store::cut(&[share]).expect("the memory cannot be allocated").remove(0)
     }
 
-    /// Returns the free slots, control frames' included.
+    /// Returns the number of free slots, including those for control frames.
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 slots
     pub fn free_frames(&self) -> u32 {
         (self.free.len() + self.free_control.len()) as u32
     }
 
-    /// Returns the free cells, control frames' included.
+    /// Returns the number of free cells, including those for control frames.
     #[must_use]
     pub fn free_cells(&self) -> u32 {
         self.free_cells.count
     }
 
-    /// Returns true if the frame can be [settled](Self::settle).
+    /// Returns true if [`settle`](Self::settle) can move the frame in this slot.
     #[must_use]
     pub fn can_settle(&self, slot: u32) -> bool {
         match self.row(slot) {
@@ -141,32 +141,31 @@ impl Store {
 
     pub(crate) fn add_memory(&mut self, port: PortId, memory: Box<PacketMemory>) {
         let before = self.memories[port.index()].replace(memory);
-        assert!(before.is_none(), "the port before was given up");
+        assert!(before.is_none(), "the port already has a packet memory");
     }
 
-    /// Returns true if there are cells for the port's received frames.
     pub(crate) fn can_take_memory(&self, port: PortId) -> bool {
         let memory = self.memories[port.index()].as_deref();
         let residents = memory.into_iter().flat_map(PacketMemory::residents);
         residents.map(|slot| cells_of(self.row(slot).len)).sum::<u32>() <= self.free_cells.for_data()
     }
 
-    /// Takes a port's packet memory, and moves received frames to cells.
+    /// Takes a port's packet memory out, after moving received frames to cells.
     ///
     /// # Panics
-    /// Panics if they [do not fit](Self::can_take_memory).
+    /// The frames [do not fit](Self::can_take_memory).
     #[cold]
     pub(crate) fn take_memory(&mut self, port: PortId) -> Option<Box<PacketMemory>> {
         let residents: Vec<u32> = self.memories[port.index()].as_ref()?.residents().collect();
         for slot in residents {
-            assert!(self.move_to_cells(slot), "received frames fit the buffer memory");
+            assert!(self.move_to_cells(slot), "received frames do not fit into the buffer memory");
         }
         self.memories[port.index()].take()
     }
 
     #[inline]
     pub(crate) fn memory(&mut self, port: PortId) -> &mut PacketMemory {
-        self.memories[port.index()].as_deref_mut().expect("the port has begun")
+        self.memories[port.index()].as_deref_mut().expect("the port has no packet memory")
     }
 
     #[inline]
@@ -180,30 +179,28 @@ impl Store {
     }
 
     fn memory_of(&self, port: PortId) -> &PacketMemory {
-        self.memories[port.index()].as_deref().expect("frames in packet memory are of ports of this worker")
+        self.memories[port.index()].as_deref().expect("the frame is in another worker's packet memory")
     }
 
-    /// Requires [`can_receive`](Self::can_receive).
     #[inline]
     pub(crate) fn received(&mut self, port: PortId, chunk: u32, len: u32) -> Frame {
         if let Some(slot) = self.memory(port).leaves_window() {
             self.move_to_cells(slot); // there was room for the longest
         }
-        let slot = self.free.pop().expect("room was checked");
+        let slot = self.free.pop().expect("no slot is free");
         self.set_row(slot, Row { place: FramePlace::Received(port, chunk), len });
         self.memory(port).enters_window(chunk, slot);
         Frame::new(slot, len)
     }
 
     pub(crate) fn add_received(&mut self, chain: &mut Chain, port: PortId, chunk: u32, len: u32) {
-        let memory = self.memories[port.index()].as_deref_mut().expect("the port has begun");
+        let memory = self.memories[port.index()].as_deref_mut().expect("the port has no packet memory");
         append(&self.shared.cells, &mut self.free_cells, chain, memory.received(chunk, len));
         memory.free_received(chunk);
     }
 
-    /// Requires [`can_receive`](Self::can_receive).
     pub(crate) fn finish_chain(&mut self, chain: Chain) -> Frame {
-        let slot = self.free.pop().expect("room was checked");
+        let slot = self.free.pop().expect("no slot is free");
         self.set_row(slot, Row { place: FramePlace::Queued(chain.first), len: chain.len });
         Frame::new(slot, chain.len)
     }
@@ -212,7 +209,7 @@ impl Store {
         self.free_chain(chain.first);
     }
 
-    /// Moves a received frame to cells, for other workers. Returns false without cells, which
+    /// Moves a received frame to cells, where other workers can access it. Returns false if cells are missing, which
     /// [`can_settle`](Self::can_settle) excludes.
     pub fn settle(&mut self, frame: &Frame) -> bool {
         match self.row(frame.slot()).place {
@@ -239,7 +236,6 @@ impl Store {
         self.free_cells.give(&self.shared.cells, first);
     }
 
-    /// Returns `None` without room or a free slot.
     #[inline]
     pub(crate) fn compose(&mut self, port: PortId, len: u32) -> Option<Frame> {
         let slot = self.free.pop()?;
@@ -251,7 +247,6 @@ impl Store {
         Some(Frame::new(slot, len))
     }
 
-    /// Copies a frame to transmit chunks; returns the first.
     #[inline]
     pub(crate) fn stage_at(&mut self, port: PortId, frame: &Frame) -> Option<u32> {
         let slot = frame.slot();
@@ -274,13 +269,13 @@ impl Store {
                 let [memory, other] = self
                     .memories
                     .get_disjoint_mut([port.index(), from.index()])
-                    .expect("they differ")
-                    .map(|memory| memory.as_deref_mut().expect("of ports of this worker"));
+                    .expect("both ports are the same")
+                    .map(|memory| memory.as_deref_mut().expect("the port belongs to another worker"));
                 memory.fill(first, std::iter::once(other.received(chunk, len)));
                 other.free_received(chunk);
             }
             FramePlace::Queued(cell) => {
-                // SAFETY: this store's worker has the frame, and so its cells; nobody writes the cells of a flooded
+                // SAFETY: this store's worker has the frame, and so its cells. Nobody writes the cells of a flooded
                 // frame.
                 let bytes = chain_bytes(&self.shared.cells, cell, len)
                     .map(|(cell, len)| unsafe { self.shared.cells.bytes(cell, len) });
@@ -293,7 +288,6 @@ impl Store {
         Some(first)
     }
 
-    /// Frees the transmit chunks. The frame then is in its cells, if any.
     #[inline]
     fn unstage(&mut self, slot: u32) -> Option<Frame> {
         let Row { place: FramePlace::Sending(port, first), len } = self.row(slot) else { return None };
@@ -305,14 +299,12 @@ impl Store {
         Some(Frame::new(slot, len))
     }
 
-    /// Returns the frame after its last chunk.
     #[inline]
     pub(crate) fn completed(&mut self, port: PortId, chunk: u32) -> Option<Frame> {
         let slot = self.memory(port).completed(chunk)?;
         self.unstage(slot)
     }
 
-    /// Takes back an unsent frame. Keeps its bytes if there is free memory.
     #[cold]
     pub(crate) fn take_back(&mut self, port: PortId, slot: u32) -> Option<Frame> {
         let Row { place: FramePlace::Sending(_, first), len } = self.row(slot) else { return None };
@@ -329,7 +321,7 @@ impl Store {
         self.unstage(slot)
     }
 
-    /// Returns the bytes, piece by piece.
+    /// Returns the frame's bytes, piece by piece.
     pub fn fragments(&self, frame: &Frame) -> impl Iterator<Item = &[u8]> {
         let Row { place, len } = self.row(frame.slot());
         let received = match place {
@@ -355,7 +347,7 @@ impl Store {
         if self.control.contains(&slot) {
             self.free_control.push(slot);
         } else {
-            assert!(self.own.contains(&slot), "a frame is freed by the worker that it belongs to");
+            assert!(self.own.contains(&slot), "the frame belongs to another worker");
             self.free.push(slot);
         }
     }
@@ -402,7 +394,7 @@ impl FrameStore for Store {
         match place {
             FramePlace::Received(port, chunk) => self.memory(port).received_mut(chunk, len),
             FramePlace::Queued(first) => {
-                assert!(!self.shared.cells.is_shared(first), "nobody writes what copies share");
+                assert!(!self.shared.cells.is_shared(first), "copies share the frame's cells");
                 // SAFETY: this store's worker has the frame, no copy shares its cells, and `&mut self` excludes every
                 // other use.
                 unsafe { self.shared.cells.bytes_mut(first, len.min(CELL)) }
@@ -412,14 +404,13 @@ impl FrameStore for Store {
         }
     }
 
-    /// Moves the start of a [staged](FrameStore::stage) frame.
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
         let Row { place: FramePlace::Sending(port, first), len } = self.row(frame.slot()) else {
             return false;
         };
         let is_moved = self.memory(port).move_start(first, by);
         if is_moved {
-            let len = len.checked_add_signed(-by).expect("its first piece has as many bytes");
+            let len = len.checked_add_signed(-by).expect("the frame is shorter than its first piece");
             self.set_row(frame.slot(), Row { place: FramePlace::Sending(port, first), len });
             frame.resize(len);
         }

@@ -21,10 +21,10 @@ use crate::layout::Layout;
 use crate::mapping::Mapping;
 use crate::ring::Kick;
 
-/// Maximum frames that one kick sends (linux/if_xdp.h).
+/// Socket option (linux/if_xdp.h): maximum number of frames that one kick sends.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// Value of linux/if_packet.h.
+/// Membership for promiscuous mode (linux/if_packet.h).
 const PACKET_MR_PROMISC: libc::c_ushort = 1;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 const PACKET_MR_MULTICAST: libc::c_ushort = 0;
@@ -67,17 +67,15 @@ pub(crate) fn kick_tx(socket: BorrowedFd<'_>) -> Kick {
     }
 }
 
-/// Wakes the driver, because the fill ring has entries again.
 pub(crate) fn kick_rx(socket: BorrowedFd<'_>) {
     let _ = net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT); // the next kick reports the same error
 }
 
-/// Returns true if the kernel has unbound the socket, for good, because its device is gone.
 pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
     net::recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) == Err(Errno::NXIO)
 }
 
-/// Lets one kick send `frames` frames (Linux 6.17). Other kernels send 32.
+/// Lets one kick send `frames` frames (Linux 6.17). Older kernels send 32.
 pub(crate) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
     // An error costs only speed: kicks are repeated until the ring is empty.
     let _ = set_option(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames);
@@ -87,13 +85,12 @@ pub(crate) fn is_zero_copy(socket: BorrowedFd<'_>) -> bool {
     sockopt::xdp_options(socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
 }
 
-/// Returns EAFNOSUPPORT if the kernel has no AF_XDP.
 pub(crate) fn xdp_socket() -> io::Result<OwnedFd> {
     let (family, kind) = (net::AddressFamily::XDP, net::SocketType::RAW);
     Ok(net::socket_with(family, kind, net::SocketFlags::CLOEXEC, None)?)
 }
 
-/// Registers packet memory. The kernel then holds the pages, not their addresses.
+/// Registers packet memory with the socket. The kernel then holds the pages, not their addresses.
 pub(crate) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunks: &Layout) -> io::Result<()> {
     let (addr, len) = memory.place();
     let (chunk_size, headroom, flags) = (chunks.chunk_bytes(), chunks.kernel_headroom(), chunks.flags());
@@ -136,7 +133,6 @@ fn join(socket: BorrowedFd<'_>, ifindex: i32, kind: u16, group: Option<MacAddr>)
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Applies SCHED_FIFO; children have ordinary priority.
 pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameters` is readable; 0 is the calling thread.
@@ -146,14 +142,13 @@ pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Opens a packet socket without protocol, which only sends.
 pub(crate) fn packet_sender(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     bind_packet(socket.as_fd(), ifindex, 0)?;
     Ok(socket)
 }
 
-/// Binds a packet socket. EtherType ETH_P_ALL: all; 0: none.
+/// Binds a packet socket to an interface and EtherType (ETH_P_ALL: every, 0: none).
 pub(crate) fn bind_packet(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: u16::try_from(libc::AF_PACKET).expect("a small number"),
@@ -175,7 +170,6 @@ pub(crate) fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)
 }
 
-/// Returns the drops since the last call.
 pub(crate) fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let [_received, missed] = option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, [0_u32; 2])?;
     Ok(missed)
@@ -201,7 +195,7 @@ fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) 
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns a number unique until the next boot; 0: none.
+/// Returns a number of the network namespace that is unique until the next boot; 0 if there is none.
 pub(crate) fn namespace_cookie() -> u64 {
     const SO_NETNS_COOKIE: i32 = 71;
     let socket = std::os::unix::net::UnixDatagram::unbound();
@@ -209,14 +203,12 @@ pub(crate) fn namespace_cookie() -> u64 {
     cookie.unwrap_or(0)
 }
 
-/// ethtool request (linux/ethtool.h) with one number.
 #[repr(C)]
 struct Value {
     command: u32,
     data: u32,
 }
 
-/// struct ethtool_channels.
 #[repr(C)]
 #[derive(Default)]
 struct Channels {
@@ -228,10 +220,9 @@ struct Channels {
     combined: u32,
 }
 
-/// Maximum 32-bit words of features; the kernel has two.
 pub(crate) const FEATURE_WORDS: usize = 4;
 
-/// struct ethtool_gfeatures, blocks of 32: available, requested, active, never changed.
+/// struct ethtool_gfeatures. A block has 32 features: available, requested, active, never changed.
 #[repr(C)]
 struct GetFeatures {
     command: u32,
@@ -239,7 +230,7 @@ struct GetFeatures {
     blocks: [[u32; 4]; FEATURE_WORDS],
 }
 
-/// struct ethtool_sfeatures, blocks of 32: valid, requested.
+/// struct ethtool_sfeatures. A block has 32 features: valid, requested.
 #[repr(C)]
 struct SetFeatures {
     command: u32,
@@ -247,7 +238,6 @@ struct SetFeatures {
     blocks: [[u32; 2]; FEATURE_WORDS],
 }
 
-/// struct ethtool_drvinfo; only the name matters.
 #[repr(C)]
 struct DriverInfo {
     command: u32,
@@ -255,7 +245,6 @@ struct DriverInfo {
     rest: [u8; 160],
 }
 
-/// struct ethtool_ringparam.
 #[repr(C)]
 #[derive(Default)]
 struct RingParameters {
@@ -266,7 +255,6 @@ struct RingParameters {
     other: [u32; 3],
 }
 
-/// struct ethtool_pauseparam.
 #[repr(C)]
 #[derive(Default)]
 struct Pause {
@@ -284,7 +272,7 @@ fn name_of(device: &str) -> [libc::c_char; libc::IFNAMSIZ] {
     name
 }
 
-/// Ethtool requests. The socket determines the network namespace.
+/// Socket for ethtool requests; it determines the network namespace.
 #[derive(Debug)]
 pub(crate) struct Ethtool {
     socket: OwnedFd,
@@ -298,17 +286,12 @@ impl Ethtool {
     const GET_CHANNELS: u32 = 0x3c;
     const GET_FEATURES: u32 = 0x3a;
     const SET_FEATURES: u32 = 0x3b;
-    /// ETHTOOL_STXCSUM.
     pub(crate) const SET_TX_CHECKSUM: u32 = 0x17;
-    /// ETHTOOL_STSO.
     pub(crate) const SET_TSO: u32 = 0x1f;
-    /// ETHTOOL_SGSO.
     pub(crate) const SET_GSO: u32 = 0x24;
-    /// ETHTOOL_SGRO.
     pub(crate) const SET_GRO: u32 = 0x2c;
-    /// ETH_FLAG_RXVLAN: received tags are beside the frame instead of in it.
+    /// ETH_FLAG_RXVLAN: the driver moves tags of received frames out of the frame.
     pub(crate) const RX_VLAN_FLAG: u32 = 1 << 8;
-    /// ETH_FLAG_TXVLAN and ETH_FLAG_RXVLAN.
     pub(crate) const VLAN_FLAGS: u32 = 1 << 7 | Ethtool::RX_VLAN_FLAG;
     const GET_RINGS: u32 = 0x10;
     const GET_FLOW_CONTROL: u32 = 0x12;
@@ -322,7 +305,6 @@ impl Ethtool {
         Ok(Ethtool { socket: self.socket.try_clone()?, name: name_of(device) })
     }
 
-    /// Returns `None` if not supported.
     pub(crate) fn get(&self, command: u32) -> Option<u32> {
         let mut value = Value { command, data: 0 };
         self.request(&mut value).ok().map(|()| value.data)
@@ -350,7 +332,6 @@ impl Ethtool {
         Ok(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Returns the features, 32 per entry: (changeable, requested).
     pub(crate) fn features(&self) -> io::Result<Vec<[u32; 2]>> {
         let size = u32::try_from(FEATURE_WORDS).expect("a small number");
         let mut features =
@@ -361,7 +342,6 @@ impl Ethtool {
         Ok(features.blocks[..size].iter().map(choice).collect())
     }
 
-    /// Requests features, in the form of [`features`](Ethtool::features).
     pub(crate) fn set_features(&self, features: &[[u32; 2]]) -> io::Result<()> {
         let size = u32::try_from(features.len()).unwrap_or(0);
         let mut request =
@@ -404,10 +384,10 @@ impl Ethtool {
             ifr_name: self.name,
             ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: ptr::from_mut(request).cast() },
         };
-        // SAFETY: SIOCETHTOOL reads and writes the ifreq and the request behind it; both are of the kernel's layout
-        // for the command, and live until the call is over.
+        // SAFETY: SIOCETHTOOL reads and writes the ifreq and its request. Both have the kernel's layout for the
+        // command, and live until the call is over.
         let failed = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
-        // Positive results are successes with additional information.
+        // A positive result is a success with additional information.
         if failed >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }

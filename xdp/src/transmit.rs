@@ -1,11 +1,12 @@
-//! The sending half of a port: frames go to the kernel by the TX ring, and return by the completion ring when sent.
+//! The sending half of a port: frames go to the kernel through the TX ring, and return through the completion ring when
+//! sent.
 //!
-//! A frame is copied to chunks of its port ([`Store`]). There are at most as many as either ring has entries, so the
-//! kernel can always complete them. Without zero copy only kicks send, in this thread.
+//! A frame is copied to chunks of its port ([`Store`]). There are at most as many chunks as either ring has entries, so
+//! the kernel can always complete them. Without zero copy only kicks send, in this thread.
 //!
 //! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. From then on it
-//! takes nothing from the TX ring, so this module takes back all frames that have not returned, and reads the
-//! completion ring no more. Those that the kernel had already taken were sent, or were lost with the driver.
+//! takes nothing from the TX ring. This module then takes back all outstanding frames, and stops reading the completion
+//! ring. Frames that the kernel had taken before were sent, or lost with the driver.
 
 use std::sync::Arc;
 
@@ -28,7 +29,6 @@ pub(crate) struct Transmitter<T, C> {
     failed: Arc<FailedKicks>,
 }
 
-/// Kicks with an undocumented error.
 #[derive(Debug, Default)]
 pub(crate) struct FailedKicks {
     pub(crate) count: Counter,
@@ -43,7 +43,7 @@ enum InterfaceState {
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// Creates a transmitter; neither ring is smaller than `chunks`. `pieces_max`: maximum chunks of a frame.
+    /// Creates a transmitter. Neither ring has fewer entries than `chunks`.
     pub(crate) fn new(tx: T, completion: C, chunks: u32, pieces_max: u32) -> Transmitter<T, C> {
         Transmitter {
             tx,
@@ -65,17 +65,14 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         Arc::clone(&self.failed)
     }
 
-    /// Returns true if sent frames may still return, which needs an interface that is up.
     pub(crate) fn in_flight(&self) -> bool {
         self.out > 0 && self.interface == InterfaceState::Up
     }
 
-    /// Returns true if the interface is up, and the kernel has not taken all frames.
     pub(crate) fn is_unsent(&self) -> bool {
         self.in_flight() && self.tx.unsent() > 0
     }
 
-    /// Returns the room in frames of `pieces_max` chunks.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
         let free = self.chunks - self.out;
@@ -86,7 +83,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Takes a frame for the next [`flush`](Self::flush), or returns it without room.
+    /// Puts a frame on the TX ring for the next [`flush`](Self::flush), or returns it if there is no room.
     #[inline]
     pub(crate) fn send(&mut self, port: PortId, store: &mut Store, frame: Frame) -> Result<(), Frame> {
         if self.is_removed() {
@@ -110,7 +107,6 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         }
     }
 
-    /// Returns true if another kick may send more.
     fn kick(&mut self) -> bool {
         match self.tx.kick() {
             Kick::Dropped => {
@@ -128,7 +124,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         false
     }
 
-    /// Checks whether the interface is gone. A driver that sends by itself reports it only after a kick.
+    /// Checks by a kick whether the interface is gone: a driver that sends by itself reports this only then.
     #[cold]
     pub(crate) fn look(&mut self) {
         if !self.is_removed() {
@@ -141,12 +137,12 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.interface == InterfaceState::Gone
     }
 
-    /// Returns true if the kernel has taken none of the frames that are out: it sends nothing without a kick.
+    /// Returns true if the kernel has taken no outstanding frame, and so sends nothing before a kick.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.is_removed() || self.out <= self.tx.unsent()
     }
 
-    /// Calls `unsent` with every frame that is out. The interface must be gone, or get no further kick.
+    /// Passes every outstanding frame to `unsent`. The interface must be gone, or get no further kick.
     #[cold]
     pub(crate) fn take_back(
         &mut self,

@@ -10,15 +10,15 @@ use crate::layout::{Layout, ReceiveChunks};
 use crate::mapping::Mapping;
 use crate::sys;
 
-/// Use of zero copy: the device reads and writes packet memory itself.
+/// Use of zero copy, in which the device itself reads and writes packet memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// Zero copy if possible.
+    /// Zero copy if the driver supports it.
     #[default]
     Auto,
-    /// Zero copy, or no port.
+    /// Zero copy only: without it the port is not opened.
     On,
-    /// Copies by the kernel.
+    /// The kernel copies each frame.
     Off,
 }
 
@@ -43,12 +43,11 @@ pub(crate) struct UmemSettings {
     pub(crate) rings: Rings,
 }
 
-/// A packet memory, registered with its first socket, to which the others refer. The kernel keeps the pages even after
-/// the process unmaps them.
+/// Packet memory, registered with its first socket, to which the other sockets refer. The kernel keeps the pages even
+/// after the process unmaps them.
 #[derive(Debug)]
 pub(crate) struct Umem {
     registered: Arc<OwnedFd>,
-    /// Set after the first [`socket`](Umem::socket).
     is_taken: OnceLock<()>,
     settings: UmemSettings,
 }
@@ -57,10 +56,10 @@ impl Umem {
     pub(crate) fn new(memory: &Mapping, settings: UmemSettings) -> Result<Umem, XdpError> {
         let Rings { fill, rx, tx, completion } = settings.rings;
         let sizes = [
-            ("the fill ring", fill),
-            ("the RX ring", rx),
-            ("the TX ring", tx),
-            ("the completion ring", completion),
+            ("the size of the fill ring", fill),
+            ("the size of the RX ring", rx),
+            ("the size of the TX ring", tx),
+            ("the size of the completion ring", completion),
         ];
         sizes.into_iter().try_for_each(|(what, size)| check_size(what, size))?;
         let (_, bytes) = memory.place();
@@ -92,7 +91,6 @@ impl Umem {
         sys::bind_xdp(socket.as_fd(), ifindex, queue, BindFlags::XDP_SHARED_UMEM, named)
     }
 
-    /// Returns the flags that the other sockets inherit.
     fn flags(&self) -> BindFlags {
         let sharing = match self.settings.zero_copy {
             ZeroCopy::Auto => BindFlags::empty(),
@@ -104,8 +102,8 @@ impl Umem {
     }
 }
 
-/// Returns whether the kernel takes small receive chunks, by a socket bound to no device. A kernel without
-/// multi-buffer refuses the flag (EINVAL) before it misses the device (ENODEV).
+/// Returns true if the kernel supports small receive chunks; tries it with a socket bound to no device. A kernel
+/// without multi-buffer refuses the flag (EINVAL) before it misses the device (ENODEV).
 pub(crate) fn has_small_chunks() -> bool {
     let layout = Layout::new(2048, ReceiveChunks::Small, [1, 1]);
     let tried = || -> io::Result<()> {
@@ -117,7 +115,7 @@ pub(crate) fn has_small_chunks() -> bool {
     };
     match tried().map_err(|error| error.raw_os_error()) {
         Ok(()) | Err(Some(libc::ENODEV)) => true,
-        // Without privileges nobody can ask.
+        // The attempt needs privileges; without them the version decides.
         Err(Some(libc::EPERM)) => driver::kernel_version().is_some_and(|version| version >= (6, 6)),
         Err(_) => false,
     }

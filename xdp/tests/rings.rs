@@ -1,7 +1,6 @@
-//! `shared_ring.rs` against a kernel, in every order of their steps that the memory model allows.
+//! `shared_ring.rs` against a model of the kernel, in every order of steps that the memory model allows.
 //!
-//! Loom reports an access by two sides to one place at a time, and lets a load return every value that any processor
-//! may return.
+//! Loom reports simultaneous accesses to one entry, and lets a load return every value that any processor may return.
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::arc_with_non_send_sync)] // loom checks this
 
@@ -15,7 +14,7 @@ use shared_ring::{Consumer, Producer, RingLayout};
 #[path = "../src/shared_ring.rs"]
 mod shared_ring;
 
-/// Replaces the crate's module of this name.
+/// Replaces the crate's module `atomics`.
 mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
 
@@ -53,7 +52,7 @@ mod mapping {
     pub(crate) struct Mapping(pub(crate) Arc<Memory>);
 
     impl Mapping {
-        /// Returns the address of a counter (0, 1, 2), or of the places (3).
+        /// Returns the address of a counter (0, 1, 2), or of the entries (3).
         pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
             match self.0.counters.get(offset) {
                 Some(counter) => NonNull::from(counter).cast(),
@@ -65,7 +64,7 @@ mod mapping {
         }
     }
 
-    /// The kernel's side (net/xdp/xsk_queue.h).
+    /// The kernel's side of a ring (net/xdp/xsk_queue.h).
     impl Memory {
         pub(crate) fn new(start: u32) -> Arc<Memory> {
             let counters = [start, start, 0].map(AtomicU32::new);
@@ -83,25 +82,25 @@ mod mapping {
             self.counters[2].store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
         }
 
-        /// `xskq_cons_peek_desc`, `xskq_cons_release`.
+        /// Consumes an entry, as `xskq_cons_peek_desc` and `xskq_cons_release` do.
         pub(crate) fn take(&self) -> Option<u64> {
             let read = self.counters[1].load(Ordering::Relaxed);
             if self.counters[0].load(Ordering::Acquire) == read {
                 return None;
             }
-            // SAFETY: loom ends the test if the place is not the kernel's.
+            // SAFETY: loom ends the test if the entry is not the kernel's.
             let entry = unsafe { self.place(read).read() };
             self.counters[1].store(read.wrapping_add(1), Ordering::Release);
             Some(entry)
         }
 
-        /// `xskq_prod_reserve_desc`, `xskq_prod_submit`.
+        /// Produces an entry, as `xskq_prod_reserve_desc` and `xskq_prod_submit` do.
         pub(crate) fn put(&self, entry: u64) -> bool {
             let written = self.counters[0].load(Ordering::Relaxed);
             if written.wrapping_sub(self.counters[1].load(Ordering::Acquire)) == SIZE {
                 return false;
             }
-            // SAFETY: loom ends the test if the place is not the kernel's.
+            // SAFETY: loom ends the test if the entry is not the kernel's.
             unsafe { self.place(written).write(entry) };
             self.counters[0].store(written.wrapping_add(1), Ordering::Release);
             true
@@ -111,7 +110,7 @@ mod mapping {
 
 const LAYOUT: RingLayout = RingLayout { producer: 0, consumer: 1, flags: 2, entries: 3 };
 
-/// The last value before counters wrap.
+/// Start value of counters that then wrap.
 const LATE: u32 = u32::MAX;
 
 fn producer(start: u32) -> (Producer<u64>, Arc<Memory>) {
@@ -170,7 +169,7 @@ fn filled_entries_are_read_and_released() {
 }
 
 #[test]
-fn available_entries_can_be_left() {
+fn unreleased_entries_stay_available() {
     loom::model(|| {
         let (mut ring, kernel) = consumer(0);
         assert!(kernel.put(7) && kernel.put(8) && !kernel.put(9));
@@ -181,17 +180,16 @@ fn available_entries_can_be_left() {
     });
 }
 
-/// A producer does not read the kernel's counter: a chunk that returned by another ring has left its place.
 // proves: workers
 #[test]
-fn returned_chunk_has_left_its_entry() {
+fn entry_of_returned_chunk_can_be_reused() {
     loom::model(|| {
         let (mut fill, kernel_fill) = producer(0);
         let (mut rx, kernel_rx) = consumer(0);
         let kernel = thread::spawn(move || {
             for _ in 0..3 {
                 if let Some(chunk) = kernel_fill.take() {
-                    assert!(kernel_rx.put(chunk), "there are as many chunks as places");
+                    assert!(kernel_rx.put(chunk), "the RX ring is full");
                 }
             }
         });

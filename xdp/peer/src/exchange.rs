@@ -1,7 +1,7 @@
-//! A forwarder without switching, over xoff's ring traits.
+//! Forwarder without switching, over xoff's ring traits.
 //!
-//! The same loop runs on xoff's rings and on those of `xsk-rs`. It reads no byte of a frame, so that runs differ only
-//! in the cost of the rings.
+//! The same loop runs on xoff's rings and on those of `xsk-rs`. It reads no byte of a frame, so runs differ only in the
+//! cost of the rings.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -22,17 +22,13 @@ pub struct Interface<R, F, T, C> {
     pub tx: T,
     pub completion: C,
     pub entries: u32,
-    /// Chunks with the kernel for receiving, or in the RX ring.
+    /// Number of chunks with the kernel for receiving, or in the RX ring.
     pub receiving: u32,
-    /// Chunks with the kernel for sending, or in the completion ring.
+    /// Number of chunks with the kernel for sending, or in the completion ring.
     pub sending: u32,
 }
 
 impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C> {
-    /// Forwards received frames to `to`.
-    ///
-    /// # Errors
-    /// Returns an error if the kernel does not send.
     #[inline]
     fn forward(&mut self, to: &mut Self, free: &mut Vec<u32>) -> Result<(), BenchError> {
         to.sending -= to.completion.completed(|slot| free.push(slot));
@@ -63,7 +59,6 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
         Ok(())
     }
 
-    /// Refills the fill ring in batches.
     #[inline]
     fn refill(&mut self, free: &mut Vec<u32>) {
         if self.entries - self.receiving < REFILL {
@@ -79,7 +74,6 @@ impl<R: RxRing, F: FillRing, T: TxRing, C: CompletionRing> Interface<R, F, T, C>
     }
 }
 
-/// Two interfaces that forward to each other.
 pub struct Exchange<R, F, T, C> {
     // Fields drop in order: the programs before the sockets.
     _programs: [Program; 2],
@@ -88,10 +82,7 @@ pub struct Exchange<R, F, T, C> {
 }
 
 impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F, T, C> {
-    /// Divides `chunks` chunks between both interfaces, and attaches their XDP programs, so that frames arrive.
-    ///
-    /// # Errors
-    /// Returns an error if the driver does not run XDP programs.
+    /// Divides `chunks` chunks between the interfaces, and attaches their XDP programs. Frames arrive from then on.
     pub fn begin(mut interfaces: [Interface<R, F, T, C>; 2], chunks: u32) -> Result<Self, BenchError> {
         let mut free = (0..chunks).rev().collect();
         interfaces.iter_mut().for_each(|interface| interface.refill(&mut free));
@@ -101,7 +92,7 @@ impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F,
         Ok(Exchange { _programs: programs, interfaces, free })
     }
 
-    /// Forwards in both directions without sleeping, until the kernel does not send.
+    /// Forwards in both directions without sleeping, until sending fails; returns the error.
     pub fn run(&mut self) -> BenchError {
         let Exchange { interfaces: [one, two], free, .. } = self;
         loop {
@@ -112,10 +103,6 @@ impl<R: RxRing + AsFd, F: FillRing, T: TxRing, C: CompletionRing> Exchange<R, F,
     }
 }
 
-/// Opens two devices with xoff's rings.
-///
-/// # Errors
-/// Returns an error if the kernel refuses.
 pub fn with_own_rings(
     devices: [&str; 2],
 ) -> Result<Exchange<XskRx, XskFill, XskTx, XskCompletion>, BenchError> {

@@ -1,4 +1,4 @@
-//! Frames of a benchmark: UDP over IPv4, as Linux sends it.
+//! Frames of a benchmark: UDP over IPv4, with headers as Linux sends them.
 //!
 //! Each flow has its own MAC addresses, IP addresses and ports. Its IPv4 Identification rises with each frame,
 //! checksums are valid, and fragmentation is forbidden. Flows send round robin, so that successive frames have
@@ -18,13 +18,12 @@ const UDP_NUMBER: u8 = 17;
 const FRAME_MIN: u16 = 64;
 const FRAME_MAX: u16 = 1518;
 
-/// Maximum number of flows: addresses end with the number of a flow.
+/// Maximum number of flows: the last byte of an address is the flow's number plus one.
 pub const FLOWS_MAX: u16 = 254;
 
-/// Frame sizes in bytes: seven short, four medium, one long.
+/// Frame sizes in bytes, with FCS: seven short, four medium, one long.
 const IMIX: [u16; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 
-/// Length of frames in bytes, with FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameBytes {
     Fixed(u16),
@@ -38,28 +37,26 @@ impl FromStr for FrameBytes {
         match text.parse() {
             _ if text == "imix" => Ok(FrameBytes::Imix),
             Ok(bytes @ FRAME_MIN..=FRAME_MAX) => Ok(FrameBytes::Fixed(bytes)),
-            _ => Err(format!("\"{text}\" is no size of frames; take {FRAME_MIN} to {FRAME_MAX}, or imix")),
+            _ => {
+                Err(format!("\"{text}\" is not a frame size: give {FRAME_MIN} to {FRAME_MAX} bytes, or imix"))
+            }
         }
     }
 }
 
-/// Sequence of frames that a generator repeats.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub frame_bytes: FrameBytes,
-    /// Number of flows. Together with `first` at most [`FLOWS_MAX`].
+    /// Number of flows; `first` plus `flows` is at most [`FLOWS_MAX`].
     pub flows: u16,
-    /// Number of the first flow. Lower flows belong to another generator.
+    /// Number of the first flow; lower flows belong to another generator.
     pub first: u16,
-    /// Destination of all frames. `None`: each flow has its own.
+    /// Destination MAC address of all frames; `None` gives each flow its own.
     pub via: Option<MacAddr>,
 }
 
 impl Load {
-    /// Returns the frames, without FCS. After twelve frames each flow has sent the whole mix.
-    ///
-    /// # Panics
-    /// Panics if there are more than [`FLOWS_MAX`] flows.
+    /// Returns the frames, without FCS. In twelve frames each flow sends the whole mix.
     pub fn frames(self) -> impl Iterator<Item = Vec<u8>> {
         (0_u16..).flat_map(move |turn| {
             (0..self.flows)
@@ -85,9 +82,9 @@ impl Load {
 }
 
 fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
-    let number = u8::try_from(flow + 1).expect("at most 254 flows");
+    let number = u8::try_from(flow + 1).expect("flow number exceeds 254");
     let (from, to) = ([10, 1, 0, number], [10, 2, 0, number]);
-    let short = |len: usize| u16::try_from(len).expect("frames of at most 1518 bytes").to_be_bytes();
+    let short = |len: usize| u16::try_from(len).expect("frame exceeds 65,535 bytes").to_be_bytes();
     let mut frame = Vec::with_capacity(len);
     frame.extend([2, 0, 0, 0, 2, number, 2, 0, 0, 0, 1, number, 0x08, 0x00]);
     frame.extend([0x45, 0]);
@@ -111,7 +108,7 @@ fn frame(len: usize, flow: u16, identification: u16) -> Vec<u8> {
     frame
 }
 
-/// Computes the Internet checksum (RFC 1071). All parts but the last have an even length.
+/// Computes the Internet checksum (RFC 1071). Every part but the last has an even length.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut sum: u32 =
@@ -136,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn generated_frames_match_real_sender() {
+    fn generated_frames_have_valid_lengths_and_checksums() {
         for frame_bytes in [FrameBytes::Fixed(64), FrameBytes::Fixed(1518), FrameBytes::Imix] {
             for bytes in (Load { frame_bytes, flows: 16, first: 0, via: None }).frames().take(200) {
                 let frame = EthernetPacket::new(&bytes).unwrap();
@@ -153,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn routed_frames_differ_in_address_only() {
+    fn routed_frames_differ_only_in_destination_mac() {
         let direct = Load { frame_bytes: FrameBytes::Imix, flows: 16, first: 0, via: None };
         let router = MacAddr([2, 0, 0, 0, 9, 9]);
         let routed = Load { via: Some(router), ..direct };
@@ -163,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_alternate_with_new_identifications() {
+    fn flows_send_round_robin_with_rising_identifications() {
         let load = Load { frame_bytes: FrameBytes::Fixed(64), flows: 3, first: 4, via: None };
         let frames: Vec<_> = load.frames().take(9).collect();
         for (frame, at) in frames.iter().zip(0_u8..) {
@@ -174,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flow_has_its_frame_size_share() {
+    fn each_flow_sends_the_whole_mix_of_sizes() {
         let mut by_flow: HashMap<u8, HashMap<usize, u32>> = HashMap::new();
         for frame in
             (Load { frame_bytes: FrameBytes::Imix, flows: 16, first: 0, via: None }).frames().take(192)
@@ -193,7 +190,7 @@ mod tests {
         assert_eq!("1518".parse(), Ok(FrameBytes::Fixed(1518)));
         for text in ["63", "1519", "9000", "-1", "mix", ""] {
             let message = text.parse::<FrameBytes>().unwrap_err();
-            assert_eq!(message, format!("\"{text}\" is no size of frames; take 64 to 1518, or imix"));
+            assert_eq!(message, format!("\"{text}\" is not a frame size: give 64 to 1518 bytes, or imix"));
         }
     }
 }

@@ -30,10 +30,11 @@ use ports::{PortSettings, Ports, attach};
 use rings::with_xsk_rs_rings;
 use xoff_wire::units::MacAddr;
 
-/// Prepared frames: a multiple of 192, so that up to 16 flows send the whole mix, and few enough for a core's cache.
+/// Number of prepared frames: a multiple of 192, so that up to 16 flows send the whole mix, and few enough for a core's
+/// cache.
 const PREPARED: usize = 384;
 
-/// Maximum of `flows` and of `first`. Their sum is at most [`FLOWS_MAX`].
+/// Maximum of `flows`, and of `first`; their sum is at most [`FLOWS_MAX`].
 const LIMIT: i64 = FLOWS_MAX as i64 / 2;
 
 /// Benchmark peers and load generators. Each command prints "ready", then runs until it is killed.
@@ -50,7 +51,7 @@ enum Command {
     Forward { one: String, two: String },
     /// Forward between two interfaces with a loop over xoff's ring traits, without sleeping.
     Exchange {
-        /// Library of the rings.
+        /// Library whose rings are used.
         rings: Library,
         one: String,
         two: String,
@@ -61,7 +62,7 @@ enum Command {
         /// Frame length in bytes with FCS: 64 to 1518, or imix (64, 594 and 1518, 7:4:1).
         #[arg(long, default_value = "64")]
         frame_bytes: FrameBytes,
-        /// Number of flows, which send round robin, frame by frame.
+        /// Number of flows, which send round robin, one frame each.
         #[arg(long, default_value = "1", value_parser = clap::value_parser!(u16).range(1..=LIMIT))]
         flows: u16,
         /// Number of the first flow; lower flows belong to another generator.
@@ -100,7 +101,8 @@ fn main() -> ExitCode {
 }
 
 fn mac(text: &str) -> Result<MacAddr, String> {
-    MacAddr::parse(text).ok_or_else(|| format!("{text:?} is no MAC address, such as 02:00:00:00:00:01"))
+    MacAddr::parse(text)
+        .ok_or_else(|| format!("{text:?} is not a MAC address: write it as 02:00:00:00:00:01"))
 }
 
 fn forward(one: &str, two: &str) -> Result<(), BenchError> {
@@ -131,7 +133,7 @@ fn exchange(rings: Library, devices: [&str; 2]) -> Result<(), BenchError> {
 fn generate(device: &str, load: Load) -> Result<(), BenchError> {
     let mut ports = Ports::open(&[device], &PortSettings::default())?;
     for frame in load.frames().take(PREPARED) {
-        assert!(ports.send(0, &frame)?, "fewer frames than the ring has entries");
+        assert!(ports.send(0, &frame)?, "the TX ring is too short for the prepared frames");
     }
     ready();
     loop {
@@ -148,6 +150,6 @@ fn sink(device: &str) -> Result<(), BenchError> {
 }
 
 fn ready() {
-    // A parent process may wait for this line. Errors do not matter to others.
+    // A parent process may wait for this line; without a parent an error is harmless.
     let _ = writeln!(io::stdout(), "ready").and_then(|()| io::stdout().flush());
 }

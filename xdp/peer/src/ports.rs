@@ -1,12 +1,11 @@
 //! AF_XDP sockets of the crate `xsk-rs`, with one packet memory for all interfaces.
 //!
-//! All `xsk-rs` calls that move a descriptor are unsafe. Two conditions must hold: the descriptor is of the same
-//! packet memory, and nobody else has it. Both hold by construction, here and in the other files that move
-//! descriptors:
+//! All `xsk-rs` calls that move a descriptor are unsafe. Two conditions must hold: the descriptor is of the same packet
+//! memory, and nobody else has it. Both hold by construction, here and in the other files that move descriptors:
 //!
 //! * The memory belongs to [`Ports`], and no descriptor leaves it.
-//! * A descriptor is in one place at a time: in the free list, with the kernel (in one of four rings), or in the
-//!   batch between these. Each move takes it from one place before it adds it to another.
+//! * A descriptor is in one place at a time: in the free list, in one of the kernel's four rings, or in the batch
+//!   between these. Each move takes it from one place before it adds it to another.
 //!
 //! The sockets receive through the XDP program of a switch ([`attach`]).
 
@@ -38,7 +37,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// Descriptor option (linux/if_xdp.h): the frame continues in the next buffer.
 pub(crate) const XDP_PKT_CONTD: u32 = 1;
 
-/// XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): maximum frames of one kick.
+/// Socket option XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): maximum number of frames that one kick sends.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Queues of a socket. Only the first socket of a device queue has fill and completion queues.
@@ -46,11 +45,10 @@ type Rings = (TxQueue, RxQueue, Option<(FillQueue, CompQueue)>);
 
 #[derive(Clone, Copy, Debug)]
 pub struct PortSettings {
-    /// Entries of every ring. A port may have as many chunks to receive into, and as many to send.
     pub ring: u32,
-    /// Bytes kept free in each chunk, beside XDP's 256.
+    /// Bytes kept free in front of each frame, beside XDP's 256.
     pub headroom: u32,
-    /// Maximum buffers of a frame. More than one is XDP multi-buffer.
+    /// Maximum number of buffers of a frame; more than one requires XDP multi-buffer.
     pub buffers: usize,
 }
 
@@ -60,7 +58,7 @@ impl Default for PortSettings {
     }
 }
 
-/// A switch's XDP program in native mode. Dropping it detaches the program.
+/// A switch's XDP program, attached in native mode. Dropping it detaches the program.
 #[derive(Debug)]
 pub struct Program {
     // Fields drop in order: the program before the claim.
@@ -68,16 +66,13 @@ pub struct Program {
     _claim: Claim,
 }
 
-/// Attaches the XDP program. It passes frames of queue 0 to the socket, or drops them without one.
-///
-/// # Errors
-/// Returns an error if the driver does not run XDP programs, or if the kernel refuses.
+/// Attaches the XDP program. It passes frames of queue 0 to the socket; without a socket it drops them.
 pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, BenchError> {
     let ifindex = if_nametoindex(device)
         .map_err(|source| BenchError::NoSuchInterface { device: device.to_owned(), source })?;
     let claim = Claim::take(device, ifindex.cast_signed())?;
     let sockets: Vec<_> = socket.map(|socket| (0, socket)).into_iter().collect();
-    // Without a clsact the program runs alone, without the filter for frames of the kernel's stack.
+    // Without clsact there is no filter for frames of the kernel's stack.
     let attached = xoff_ebpf::attach(&claim, &sockets, Some(Mode::Native), None, Clsact::Found)?;
     Ok(Program { _attached: attached, _claim: claim })
 }
@@ -86,18 +81,16 @@ pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, B
 pub struct Ports {
     pub(crate) ports: Vec<Port>,
     pub(crate) free: Vec<FrameDesc>,
-    /// The last sent descriptor of each chunk.
     pub(crate) sent: Vec<FrameDesc>,
     pub(crate) batch: [FrameDesc; BATCH],
     pub(crate) umem: Umem,
-    /// Maximum bytes of a frame in one chunk.
     room: usize,
     buffers: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Port {
-    /// Dropped before the socket.
+    /// Declared before the socket, so that it drops first.
     program: Option<Program>,
     pub(crate) rx: RxQueue,
     pub(crate) fill: FillQueue,
@@ -105,15 +98,11 @@ pub(crate) struct Port {
     pub(crate) completion: CompQueue,
     pub(crate) device: String,
     ring: usize,
-    /// Chunks with the kernel or in the RX ring.
     pub(crate) receiving: usize,
 }
 
 impl Ports {
-    /// Opens a socket on queue 0 of each device. Frames arrive after [`listen`](Self::listen).
-    ///
-    /// # Errors
-    /// Returns an error if the kernel refuses.
+    /// Opens a socket on queue 0 of each device. Frames arrive only after [`listen`](Self::listen).
     pub fn open(devices: &[&str], settings: &PortSettings) -> Result<Ports, BenchError> {
         let count = u32::try_from(devices.len()).unwrap_or(u32::MAX);
         let chunks = settings.ring.saturating_mul(2).saturating_mul(count);
@@ -127,7 +116,7 @@ impl Ports {
             .frame_headroom(settings.headroom)
             .build()
             .map_err(|error| refused(describe(&error)))?;
-        let nonzero = NonZeroU32::new(chunks).ok_or_else(|| refused("name a device".to_owned()))?;
+        let nonzero = NonZeroU32::new(chunks).ok_or_else(|| refused("no device was given".to_owned()))?;
         let (umem, free) = Umem::new(config, nonzero, false).map_err(|error| refused(describe(&error)))?;
         let ports = devices.iter().map(|device| Port::open(device, &umem, settings, ring));
         Ok(Ports {
@@ -141,10 +130,6 @@ impl Ports {
         })
     }
 
-    /// Attaches the XDP program of each port, so that frames arrive.
-    ///
-    /// # Errors
-    /// Returns an error if the driver does not run XDP programs.
     pub fn listen(&mut self) -> Result<(), BenchError> {
         for at in 0..self.ports.len() {
             self.refill(at);
@@ -157,10 +142,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Puts a frame on the port's TX ring, for the next [`kick`](Self::kick). Returns false without room.
-    ///
-    /// # Errors
-    /// Returns an error if the frame takes too many chunks.
+    /// Puts a frame on the port's TX ring for the next [`kick`](Self::kick). Returns false if there is no room.
     pub fn send(&mut self, port: usize, frame: &[u8]) -> Result<bool, BenchError> {
         let (chunks, most) = (frame.len().div_ceil(self.room), self.buffers.min(BATCH));
         if frame.is_empty() || chunks > most {
@@ -171,28 +153,24 @@ impl Ports {
             return Ok(false);
         }
         for (part, at) in frame.chunks(self.room).zip(0..) {
-            let mut chunk = self.free.pop().expect("looked at above");
+            let mut chunk = self.free.pop().expect("no chunk is free");
             {
-                // SAFETY: the chunk was free until here, and belongs to this memory.
+                // SAFETY: the chunk was free, and belongs to this memory.
                 let mut data = unsafe { self.umem.data_mut(&mut chunk) };
                 let mut cursor = data.cursor();
                 cursor.set_pos(0);
-                cursor.write_all(part).expect("a part fits a chunk");
+                cursor.write_all(part).expect("the part is longer than a chunk");
             }
             chunk.set_options(if at + 1 < chunks { XDP_PKT_CONTD } else { 0 });
             self.sent[chunk.addr() / XDP_UMEM_MIN_CHUNK_SIZE as usize] = chunk;
             self.batch[at] = chunk;
         }
-        // SAFETY: the descriptors were taken from the free list above.
+        // SAFETY: the descriptors come from the free list, as above.
         let taken = unsafe { to.tx.produce(&self.batch[..chunks]) };
-        assert_eq!(taken, chunks, "the ring had room");
+        assert_eq!(taken, chunks, "the TX ring is full");
         Ok(true)
     }
 
-    /// Makes the kernel send, if it requires a wakeup.
-    ///
-    /// # Errors
-    /// Returns an error if the kernel does not send.
     pub fn kick(&mut self, port: usize) -> Result<(), BenchError> {
         let port = &mut self.ports[port];
         if port.unsent() > 0 && port.tx.needs_wakeup() {
@@ -201,16 +179,14 @@ impl Ports {
         Ok(())
     }
 
-    /// Frees the chunks of sent frames, and returns their number.
+    /// Frees the chunks of sent frames; returns their number.
     pub fn reap(&mut self, port: usize) -> usize {
-        // SAFETY: the descriptors in the batch were given on before; the descriptors written there leave the
-        // completion ring.
+        // SAFETY: the batch's old descriptors are in other rings by now; the new ones leave the completion ring.
         let back = unsafe { self.ports[port].completion.consume(&mut self.batch) };
         self.free.extend_from_slice(&self.batch[..back]);
         back
     }
 
-    /// Refills the fill ring in batches.
     pub fn refill(&mut self, port: usize) {
         let to = &mut self.ports[port];
         let missing = (to.ring - to.receiving).min(self.free.len());
@@ -218,13 +194,13 @@ impl Ports {
             return;
         }
         let kept = self.free.len() - missing;
-        // SAFETY: the descriptors are removed from the free list right below.
+        // SAFETY: the descriptors are removed from the free list below.
         let taken = unsafe { to.fill.produce(&self.free[kept..]) };
-        assert_eq!(taken, missing, "the ring had room");
+        assert_eq!(taken, missing, "the fill ring is full");
         self.free.truncate(kept);
         to.receiving += missing;
         if to.fill.needs_wakeup() {
-            // The result only reports whether frames can be read.
+            // The result only tells whether frames are readable.
             let _ = to.fill.wakeup(to.rx.fd_mut(), 0);
         }
     }
@@ -243,13 +219,12 @@ impl Port {
             .bind_flags(flags)
             .build();
         let (tx, rx, shared) = socket(config, umem, &interface).map_err(|error| refused(describe(&error)))?;
-        let (fill, completion) = shared.ok_or_else(|| refused("it was named twice".to_owned()))?;
+        let (fill, completion) = shared.ok_or_else(|| refused("the device was given twice".to_owned()))?;
         raise_budget(tx.fd().as_raw_fd(), settings.ring);
         let ring = settings.ring as usize;
         Ok(Port { program: None, rx, fill, tx, completion, device: device.to_owned(), ring, receiving: 0 })
     }
 
-    /// Returns descriptors on the TX ring that the kernel has not taken.
     pub(crate) fn unsent(&mut self) -> usize {
         self.ring - self.tx.nb_free_exact() as usize
     }
@@ -272,13 +247,12 @@ fn errno(error: &SocketCreateError) -> Option<i32> {
     error.source()?.downcast_ref::<io::Error>()?.raw_os_error()
 }
 
-/// [`BATCH`] in the type of ring counts.
 pub(crate) const BATCH_U32: u32 = 256;
 const _: () = assert!(BATCH_U32 as usize == BATCH);
 
-/// Lets one kick send `frames` frames (Linux 6.17). Other kernels send 32.
+/// Lets one kick send `frames` frames (Linux 6.17). Older kernels send 32.
 fn raise_budget(socket: RawFd, frames: u32) {
-    let len = u32::try_from(size_of::<u32>()).expect("a few bytes");
+    let len = u32::try_from(size_of::<u32>()).expect("an integer exceeds 4 GiB");
     // SAFETY: `frames` is readable, and has the given size. An error costs only speed, so it is ignored.
     unsafe {
         libc::setsockopt(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, (&raw const frames).cast(), len);

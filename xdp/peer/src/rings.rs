@@ -1,9 +1,9 @@
-//! Xoff's ring traits on the queues of `xsk-rs`.
+//! xoff's ring traits on the queues of `xsk-rs`.
 //!
-//! Only `xsk-rs` can make descriptors, and it moves them in groups. Each ring here therefore has an array for moves,
-//! and a table with the descriptor of each chunk.
+//! Only `xsk-rs` can make descriptors, and it moves them in groups. So each ring here has an array for a group, and a
+//! table with the descriptor of each chunk.
 //!
-//! A ring takes the whole array or nothing. If a chunk returns before the kernel reports that it has left the ring,
+//! A ring accepts the whole array or nothing. If a chunk returns before the kernel reports that it has left the ring,
 //! the array waits for the next call.
 //!
 //! The safety argument of [`crate::ports`] holds here, too: the loop over the rings takes each chunk from one ring
@@ -22,14 +22,12 @@ use crate::error::BenchError;
 use crate::exchange::{Exchange, Interface};
 use crate::ports::{BATCH, Port, PortSettings, Ports, XDP_PKT_CONTD};
 
-/// Offset of a frame in its chunk, in bytes.
 #[allow(clippy::cast_possible_truncation)] // the value is 256
 const HEADROOM: u32 = XDP_PACKET_HEADROOM as u32;
 
 const CHUNK: usize = XDP_UMEM_MIN_CHUNK_SIZE as usize;
 const _: () = assert!(CHUNK.is_power_of_two());
 
-/// Bytes that the kernel reserves in front of a packet (linux/bpf.h).
 const XDP_PACKET_HEADROOM: usize = 256;
 
 #[inline]
@@ -38,14 +36,10 @@ fn slot(address: usize) -> u32 {
     (address / CHUNK) as u32
 }
 
-/// Opens two devices with the rings of `xsk-rs`.
-///
-/// # Errors
-/// Returns an error if the kernel refuses.
 pub fn with_xsk_rs_rings(devices: [&str; 2]) -> Result<Exchange<Rx, Fill, Tx, Completion>, BenchError> {
     let settings = PortSettings::default();
     let Ports { ports, free, umem, .. } = Ports::open(&devices, &settings)?;
-    let chunks = u32::try_from(free.len()).expect("fewer than 2^32 chunks");
+    let chunks = u32::try_from(free.len()).expect("more than 2^32 chunks");
     let table: Rc<[FrameDesc]> = free.into();
     let interface = |port: Port| {
         let Port { rx, fill, tx, completion, device, .. } = port;
@@ -66,14 +60,15 @@ pub fn with_xsk_rs_rings(devices: [&str; 2]) -> Result<Exchange<Rx, Fill, Tx, Co
         Ok(Interface { device, rx, fill, tx, completion, entries: settings.ring, receiving: 0, sending: 0 })
     };
     let interfaces = ports.into_iter().map(interface).collect::<Result<Vec<_>, BenchError>>()?;
-    let Ok(interfaces) = <[_; 2]>::try_from(interfaces) else { unreachable!("a port for each device") };
+    let Ok(interfaces) = <[_; 2]>::try_from(interfaces) else {
+        unreachable!("the number of ports is not two")
+    };
     Exchange::begin(interfaces, chunks)
 }
 
 pub struct Rx {
     queue: RxQueue,
     batch: Box<[FrameDesc; BATCH]>,
-    /// Released descriptors at the start of the batch, of `received` in all.
     released: usize,
     received: usize,
 }
@@ -96,8 +91,7 @@ impl RxRing for Rx {
     #[allow(clippy::cast_possible_truncation)] // at most a batch
     fn available(&mut self) -> u32 {
         if self.released == self.received {
-            // SAFETY: all descriptors in the batch were released; the descriptors that are written there leave the RX
-            // ring.
+            // SAFETY: all old descriptors of the batch were released; the new ones leave the RX ring.
             self.received = unsafe { self.queue.consume(&mut self.batch[..]) };
             self.released = 0;
         }
@@ -121,7 +115,6 @@ impl RxRing for Rx {
 
 pub struct Fill {
     queue: FillQueue,
-    /// Duplicate of the socket's file descriptor.
     socket: OwnedFd,
     batch: Vec<FrameDesc>,
     table: Rc<[FrameDesc]>,
@@ -135,20 +128,20 @@ impl FillRing for Fill {
 
     #[inline]
     fn submit(&mut self) {
-        // SAFETY: the descriptors are of this memory; the loop gave up the chunks.
+        // SAFETY: the descriptors are of this memory, and the loop has given up their chunks.
         if unsafe { self.queue.produce(&self.batch) } == 0 {
             return;
         }
         self.batch.clear();
         if self.queue.needs_wakeup() {
-            // The result only reports whether frames can be read.
+            // The result only tells whether frames are readable.
             let _ = poll(&mut [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
         }
     }
 }
 
 pub struct Tx {
-    /// In a cell, because counting free entries needs `&mut`.
+    /// In a `RefCell`, because counting free entries needs `&mut`.
     queue: RefCell<TxQueue>,
     entries: u32,
     batch: Vec<FrameDesc>,
@@ -160,7 +153,7 @@ impl TxRing for Tx {
     #[inline]
     fn push(&mut self, descriptor: Descriptor) {
         let mut chunk = self.table[descriptor.chunk as usize];
-        // SAFETY: the descriptor is of this memory; the loop gave up the chunk.
+        // SAFETY: the descriptor is of this memory, and the loop has given up its chunk.
         unsafe { self.umem.data_mut(&mut chunk) }.cursor().set_pos(descriptor.len as usize);
         chunk.set_options(if descriptor.more { XDP_PKT_CONTD } else { 0 });
         self.batch.push(chunk);
@@ -168,8 +161,8 @@ impl TxRing for Tx {
 
     #[inline]
     fn submit(&mut self) {
-        // SAFETY: the descriptors are of this memory; the loop gave up the chunks, and uses them again only after
-        // they return by the completion ring.
+        // SAFETY: the descriptors are of this memory. The loop uses their chunks again only after they return through
+        // the completion ring.
         if unsafe { self.queue.get_mut().produce(&self.batch) } > 0 {
             self.batch.clear();
         }
@@ -185,7 +178,7 @@ impl TxRing for Tx {
         self.queue.borrow().needs_wakeup()
     }
 
-    /// Wakes the kernel. `xsk-rs` reports only unexpected errors.
+    /// `xsk-rs` reports only unexpected errors.
     #[inline]
     fn kick(&mut self) -> Kick {
         match self.queue.get_mut().wakeup() {
@@ -212,8 +205,7 @@ impl CompletionRing for Completion {
     fn completed(&mut self, mut each: impl FnMut(u32)) -> u32 {
         let mut all = 0;
         loop {
-            // SAFETY: the descriptors in the batch were given on before; the descriptors written there leave the
-            // completion ring.
+            // SAFETY: the batch's old descriptors are in other rings by now; the new ones leave the completion ring.
             let n = unsafe { self.queue.consume(&mut self.batch[..]) };
             self.batch[..n].iter().for_each(|chunk| each(slot(chunk.addr())));
             all += n as u32;

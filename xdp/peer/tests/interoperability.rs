@@ -1,7 +1,6 @@
-//! Two implementations of AF_XDP on one veth pair: the crate `xsk-rs`, which has libxdp's rings, and xoff.
+//! AF_XDP by the crate `xsk-rs`, which has libxdp's rings, and by xoff, at the two ends of a veth pair.
 //!
-//! Needs root, and says so if it is missing. At a veth the kernel never requests a wakeup for the fill ring;
-//! tests in `socket.rs` cover wakeups.
+//! The tests need root. A veth never requests a wakeup for the fill ring; tests in `socket.rs` cover wakeups.
 
 #![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]
@@ -28,10 +27,9 @@ const RING: u32 = 256;
 
 const CHUNK_BYTES: u32 = 2048;
 
-/// XDP_PACKET_HEADROOM, in bytes.
 const XDP_HEADROOM: u32 = 256;
 
-/// Maximum frames in flight, fewer than any ring's entries.
+/// Maximum number of frames in flight, below the entries of any ring.
 const BATCH: usize = 32;
 
 struct Wire {
@@ -40,7 +38,7 @@ struct Wire {
     ours: Port,
     store: Store,
     held: Vec<Frame>,
-    /// Buffers of a frame that `xsk-rs` has received in part.
+    /// Buffers of a frame that `xsk-rs` has received incompletely.
     partial: Vec<u8>,
 }
 
@@ -99,16 +97,15 @@ impl Wire {
 
     fn we_send(&mut self, bytes: &[u8]) {
         let frame = self.store.make(bytes).unwrap();
-        self.ours.send(&mut self.store, frame).expect("a ring with room for it");
+        self.ours.send(&mut self.store, frame).expect("the TX ring is full");
     }
 
     fn we_send_back(&mut self) {
         for frame in self.held.drain(..) {
-            self.ours.send(&mut self.store, frame).expect("a ring with room for all");
+            self.ours.send(&mut self.store, frame).expect("the TX ring is full");
         }
     }
 
-    /// Makes the kernel send all frames of xoff, and frees them.
     fn we_flush(&mut self) {
         wait_for(|| {
             self.ours.flush();
@@ -124,7 +121,7 @@ impl Wire {
         frame
     }
 
-    /// Checks that frames return from xoff unchanged and in order.
+    /// Checks that frames of `xsk-rs` return from xoff unchanged and in order.
     fn goes_round(&mut self, frames: &[Vec<u8>]) {
         for batch in frames.chunks(BATCH) {
             batch.iter().for_each(|frame| self.they_send(frame));
@@ -134,7 +131,12 @@ impl Wire {
             self.we_flush();
             for frame in batch {
                 let back = self.they_receive();
-                assert!(back == *frame, "{} bytes came back as {}", frame.len(), back.len());
+                assert!(
+                    back == *frame,
+                    "a frame of {} bytes returned changed, with {} bytes",
+                    frame.len(),
+                    back.len()
+                );
             }
         }
     }
@@ -146,14 +148,14 @@ impl Wire {
         }
     }
 
-    /// Returns drops of `xsk-rs`, and those for an empty fill ring.
+    /// Returns two counts of `xsk-rs`: all drops, and drops because the fill ring was empty.
     fn they_lost(&self) -> [u64; 2] {
         let counted = self.theirs.ports[0].rx.fd().xdp_statistics().unwrap();
         let other = counted.rx_ring_full() + counted.rx_invalid_descs() + counted.tx_invalid_descs();
         [counted.rx_dropped() + other, counted.rx_fill_ring_empty_descs()]
     }
 
-    /// Returns drops of xoff's socket, and those for an empty fill ring.
+    /// Returns two counts of xoff's socket: all drops, and drops because the fill ring was empty.
     fn we_lost(&self) -> [u64; 2] {
         let counted = self.ours.monitor().xdp_statistics().unwrap();
         [counted.lost(), counted.rx_fill_ring_empty]
@@ -175,7 +177,7 @@ fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = ready() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited in vain");
+        assert!(Instant::now() < deadline, "no result within 10 s");
     }
 }
 
@@ -208,23 +210,19 @@ fn peer_headroom_limits_frames_to_the_byte() {
     wire.we_send(&frame(99, room + 1));
     wire.we_flush();
     wait_for(|| (wire.they_lost() == [1, 0]).then_some(()));
-    assert!(
-        wire.theirs.receive(0, &mut wire.partial).is_none(),
-        "it would have been written into the next chunk"
-    );
+    assert!(wire.theirs.receive(0, &mut wire.partial).is_none(), "a frame longer than a chunk was received");
     wire.goes_round(&frames);
-    assert_eq!((wire.they_lost(), wire.we_lost()), ([1, 0], [0, 0]), "nothing more");
+    assert_eq!((wire.they_lost(), wire.we_lost()), ([1, 0], [0, 0]), "more frames were lost");
 }
 
 // proves: frames
 #[test]
 fn multi_buffer_frames_survive_different_splits() {
     const BUFFERS: usize = 6;
-    // Buffers hold 1664 bytes at `xsk-rs`, and 1792 at xoff.
     let mut wire = Wire::new(9000, 128, BUFFERS);
     let lens = [60, 1664, 1665, 1792, 1793, 3328, 3329, 3584, 3585, 8042, 9014];
     for round in 0..8 {
-        // One frame at a time: each takes six buffers, and both ends have a few hundred.
+        // One frame at a time, because each takes up to six of a few hundred buffers.
         lens.iter().zip(round..).for_each(|(&len, n)| wire.goes_round(&[frame(n, len)]));
     }
     wire.assert_nothing_lost();
@@ -236,12 +234,12 @@ fn frames_leave_only_after_the_kick() {
     let mut wire = Wire::new(1500, 0, 1);
     let frames: Vec<_> = (0..3).map(|n| frame(n, 100)).collect();
     frames.iter().for_each(|frame| wire.they_send(frame));
-    assert!(wire.theirs.ports[0].tx.needs_wakeup(), "the driver does not send by itself");
+    assert!(wire.theirs.ports[0].tx.needs_wakeup(), "the driver sends without a kick");
     assert_eq!((wire.theirs.ports[0].unsent(), wire.sent()), (3, [0, 0]));
     wire.they_kick();
     wire.we_hold(3);
     wire.we_send_back();
-    assert_eq!(wire.sent(), [3, 0], "ours are not yet flushed");
+    assert_eq!(wire.sent(), [3, 0], "xoff's frames left before the flush");
     assert!(wire.theirs.receive(0, &mut wire.partial).is_none());
     wire.we_flush();
     assert_eq!(wire.sent(), [3, 3]);
@@ -257,7 +255,7 @@ fn empty_fill_ring_counts_losses_and_recovers() {
     let mut wire = Wire::new(1500, 0, 1);
     let ring = RING as usize;
     let all: Vec<_> = (0..ring + MORE).map(|n| frame(n, 60 + n)).collect();
-    // xoff's port does not receive meanwhile.
+    // xoff receives nothing yet, so the last frames find its fill ring empty.
     all.iter().for_each(|frame| {
         wire.they_send(frame);
         wire.they_kick();
@@ -265,7 +263,7 @@ fn empty_fill_ring_counts_losses_and_recovers() {
     wait_for(|| (wire.we_lost() == lost).then_some(()));
     wire.we_hold(ring);
     assert_eq!(wire.held.len(), ring);
-    // `xsk-rs` does not receive meanwhile: first frames that fill its ring, then more.
+    // Now `xsk-rs` receives nothing: the first frames use up its fill ring, and the next are lost.
     wire.we_send_back();
     wire.we_flush();
     for frame in &all[..MORE] {
@@ -277,7 +275,7 @@ fn empty_fill_ring_counts_losses_and_recovers() {
     wire.we_flush();
     wait_for(|| (wire.they_lost() == lost).then_some(()));
     all[..ring].iter().for_each(|frame| assert!(wire.they_receive() == *frame));
-    assert!(wire.theirs.receive(0, &mut wire.partial).is_none(), "what was lost is not there");
+    assert!(wire.theirs.receive(0, &mut wire.partial).is_none(), "a lost frame was received");
     wire.goes_round(&all[..BATCH]);
-    assert_eq!((wire.they_lost(), wire.we_lost()), (lost, lost), "nothing more");
+    assert_eq!((wire.they_lost(), wire.we_lost()), (lost, lost), "more frames were lost");
 }

@@ -32,7 +32,7 @@ fn free_all(store: &mut Store, frames: Vec<Frame>) {
 }
 
 #[test]
-fn chunks_out_never_exceed_the_fill_ring_and_all_come_back() {
+fn chunks_out_never_exceed_fill_ring_and_all_return() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     assert_eq!(rings.with(|rings| rings.fill.len()), 32);
@@ -49,10 +49,9 @@ fn chunks_out_never_exceed_the_fill_ring_and_all_come_back() {
     assert_eq!(store.memory(P0).free_receive(), WINDOW);
 }
 
-/// Queued frames keep no chunk that the rings need.
 // proves: memory
 #[test]
-fn fill_ring_is_full_again_while_frames_wait() {
+fn fill_ring_is_full_again_while_frames_are_queued() {
     let (rings, mut receiver, mut store) = receiver(32);
     let mut waiting = Vec::new();
     for round in 0..3 {
@@ -69,24 +68,24 @@ fn fill_ring_is_full_again_while_frames_wait() {
 
 // proves: devices
 #[test]
-fn removed_port_leaves_nothing_behind() {
+fn removed_port_frees_incomplete_frame_and_chunks() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     let (frames, cells) = (store.free_frames(), store.free_cells());
     assert!(rings.arrive(&[60]) && rings.arrive(&[1792, 100]));
     let (_, kept) = receive(&mut receiver, &mut store, 2);
-    assert_eq!(kept.len(), 1, "the other has begun");
+    assert_eq!(kept.len(), 1, "the frame in two chunks is complete already");
     receiver.end(&mut store);
     assert!(store.take_memory(P0).is_some());
     free_all(&mut store, kept);
     assert_eq!((store.free_frames(), store.free_cells()), (frames, cells));
     add_memory(&mut store, 32);
     receiver.refill(P0, &mut store);
-    assert_eq!(receiver.out(), 0, "it takes no chunk any more");
+    assert_eq!(receiver.out(), 0, "the ended receiver took a chunk");
 }
 
 #[test]
-fn refilling_waits_for_a_batch() {
+fn fill_ring_is_refilled_in_batches() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     for (arrived, filled) in [(7, 25), (1, 32)] {
@@ -98,10 +97,9 @@ fn refilling_waits_for_a_batch() {
     }
 }
 
-/// The RX ring is long enough for a stall.
 // proves: memory
 #[test]
-fn frames_without_slots_stay_in_the_ring() {
+fn frames_stay_in_rx_ring_while_no_slot_is_free() {
     let (rings, mut receiver, mut store) = receiver(32);
     let held: Vec<Frame> = (0..FRAMES - 10).map(|_| store.make(&[0; 60]).unwrap()).collect();
     receiver.refill(P0, &mut store);
@@ -118,7 +116,7 @@ fn frames_without_slots_stay_in_the_ring() {
 
 // proves: memory
 #[test]
-fn frames_without_cells_stay_in_the_ring() {
+fn frames_stay_in_rx_ring_while_no_cell_is_free() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     let all = [64; 4].map(|cells| store.make(&vec![0; (cells * CELL) as usize]).unwrap());
@@ -133,7 +131,7 @@ fn frames_without_cells_stay_in_the_ring() {
 }
 
 #[test]
-fn fragments_are_put_together_across_batches() {
+fn frame_in_several_chunks_is_joined_across_batches() {
     let (rings, mut receiver, mut store) = receiver(32);
     receiver.refill(P0, &mut store);
     let cells = store.free_cells();
@@ -141,10 +139,10 @@ fn fragments_are_put_together_across_batches() {
     let (n, frames) = receive(&mut receiver, &mut store, 3);
     assert_eq!((n, frames.len()), (0, 0));
     let (n, frames) = receive(&mut receiver, &mut store, 3);
-    assert_eq!(n, 2, "a frame of several chunks counts once");
+    assert_eq!(n, 2, "the frame in several chunks did not count once");
     assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [8042, 60]);
     assert_eq!(store.fragments(&frames[0]).map(<[u8]>::len).sum::<usize>(), 8042);
-    assert_eq!(store.free_cells(), cells - 84, "the short one is in its chunk");
+    assert_eq!(store.free_cells(), cells - 84, "the short frame left its chunk");
     free_all(&mut store, frames);
     assert_eq!(store.free_cells(), cells);
 }
@@ -158,9 +156,9 @@ fn frame_with_invalid_layout_is_dropped() {
         assert!(rings.arrive(lens));
     }
     let (n, frames) = receive(&mut receiver, &mut store, 32);
-    assert_eq!(n, 4, "dropped frames arrived, too");
+    assert_eq!(n, 4, "dropped frames were not counted as taken");
     assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [20]);
-    assert_eq!(receiver.malformed().get(), 3, "no bytes, none in a piece, longer than any frame");
+    assert_eq!(receiver.malformed().get(), 3, "one of three malformed frames was not counted");
     free_all(&mut store, frames);
     assert_eq!((store.free_frames(), store.free_cells()), (slots, cells));
     receiver.refill(P0, &mut store);

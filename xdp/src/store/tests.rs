@@ -62,7 +62,7 @@ fn assert_all_free(store: &mut Store) {
 }
 
 #[test]
-fn frame_takes_as_few_cells_as_hold_its_bytes() {
+fn frame_takes_the_fewest_cells_that_hold_it() {
     let mut store = store();
     for (len, cells) in [(1, 1), (96, 1), (97, 2), (1514, 16), (9018, 94)] {
         let frame = filled(&mut store, len);
@@ -75,13 +75,17 @@ fn frame_takes_as_few_cells_as_hold_its_bytes() {
     assert_eq!(store.make(&[]), None);
     assert_eq!(store.make(&[0; FRAME_MAX as usize + 1]), None);
     let all = take_cells(&mut store, 200);
-    assert_eq!((store.free_cells(), store.make(&[0])), (8, None), "those of control frames");
+    assert_eq!(
+        (store.free_cells(), store.make(&[0])),
+        (8, None),
+        "cells of control frames were used for data"
+    );
     free_all(&mut store, all);
     assert_all_free(&mut store);
 }
 
 #[test]
-fn slots_for_data_are_bounded() {
+fn data_frames_never_take_slots_of_control_frames() {
     let mut store = store();
     let frames: Vec<Frame> = (0..28).map(|_| filled(&mut store, 60)).collect();
     assert_eq!((store.make(&[0]), store.copy(&frames[0]), store.can_receive()), (None, None, false));
@@ -94,11 +98,11 @@ fn control_frames_have_separate_slots_and_cells() {
     let mut store = store();
     let data = take_cells(&mut store, 200);
     let control: Vec<Frame> = (0..4).map(|n| store.control(&[n; 60]).unwrap()).collect();
-    assert_eq!(store.control(&[0; 60]), None, "no slot is left");
+    assert_eq!(store.control(&[0; 60]), None, "more control frames than slots were created");
     assert_eq!(store.head(&control[3]), [3; 60]);
     control.into_iter().for_each(|frame| store.free(frame));
     let long = store.control(&[0; 8 * CELL as usize]).unwrap();
-    assert_eq!(store.control(&[0]), None, "no cell is left");
+    assert_eq!(store.control(&[0]), None, "a control frame was created without a free cell");
     store.free(long);
     assert_eq!(store.control(&[0; 8 * CELL as usize + 1]), None);
     free_all(&mut store, data);
@@ -127,7 +131,7 @@ fn received_or_filled(store: &mut Store, len: u32) -> Frame {
 }
 
 #[test]
-#[should_panic(expected = "nobody writes what copies share")]
+#[should_panic(expected = "copies share the frame's cells")]
 fn writing_shared_cells_is_refused() {
     let mut store = store();
     let frame = filled(&mut store, 60);
@@ -137,12 +141,12 @@ fn writing_shared_cells_is_refused() {
 }
 
 #[test]
-fn staged_copy_is_changed_alone() {
+fn writing_a_staged_copy_leaves_other_copies_unchanged() {
     let mut store = store();
     for len in [60, 1792, 5000] {
         let frame = received_or_filled(&mut store, len);
         let mut copy = store.copy(&frame).unwrap();
-        assert!(!store.move_start(&mut copy, -4), "there is room only once it is staged");
+        assert!(!store.move_start(&mut copy, -4), "the start of an unstaged frame moved");
         assert!(store.stage(P1, &copy));
         assert!(store.move_start(&mut copy, -4));
         store.head_mut(&copy)[..4].fill(0xff);
@@ -176,10 +180,10 @@ fn received_frame_stays_in_its_chunk_within_the_window() {
     let frames: Vec<Frame> = (0..WINDOW).map(|_| received(&mut store, P0, 1500)).collect();
     assert_eq!((store.free_cells(), store.memory(P0).free_receive()), (208, FRAMES));
     let next = received(&mut store, P0, 1500);
-    assert_eq!(store.free_cells(), 208 - 16, "the oldest has left its chunk");
+    assert_eq!(store.free_cells(), 208 - 16, "the oldest frame is not in cells");
     assert_eq!(store.memory(P0).free_receive(), FRAMES);
     let other = received(&mut store, P1, 1500);
-    assert_eq!(store.free_cells(), 208 - 16, "another port has a window of its own");
+    assert_eq!(store.free_cells(), 208 - 16, "a frame of another port changed this window");
     for frame in frames.into_iter().chain([next, other]) {
         assert_eq!(bytes_of(&store, &frame), pattern(1500));
         store.free(frame);
@@ -211,7 +215,7 @@ fn receive_stops_without_cells_for_longest_frame() {
 }
 
 #[test]
-fn frame_of_several_chunks_goes_to_cells() {
+fn frame_of_several_chunks_moves_to_cells() {
     let mut store = store();
     let mut chain = Chain::EMPTY;
     let all = pattern(3000);
@@ -230,7 +234,7 @@ fn frame_of_several_chunks_goes_to_cells() {
 
 // proves: memory
 #[test]
-fn frame_is_sent_from_any_place() {
+fn frame_is_sent_from_chunks_and_from_cells() {
     let mut store = store();
     type Make = fn(&mut Store) -> Frame;
     let ways: [(Make, u32); 5] = [
@@ -268,12 +272,12 @@ fn frame_is_sent_from_any_place() {
 }
 
 #[test]
-fn port_without_room_takes_no_frame() {
+fn port_without_free_chunks_refuses_frames() {
     let mut store = store();
     let long = filled(&mut store, 9018);
     assert!(store.stage(P0, &long));
     let frame = filled(&mut store, 4000);
-    assert!(!store.stage(P0, &frame), "two chunks of three");
+    assert!(!store.stage(P0, &frame), "a frame of three chunks was staged in two");
     assert_eq!(bytes_of(&store, &frame), pattern(4000));
     assert!(store.stage(P1, &frame));
     store.free(long);
@@ -282,18 +286,17 @@ fn port_without_room_takes_no_frame() {
 }
 
 #[test]
-fn composed_frame_is_in_the_memory_of_its_port() {
+fn composed_frame_is_in_its_ports_packet_memory() {
     let mut store = store();
     let frame = store.compose(P0, 1500).unwrap();
     store.head_mut(&frame).copy_from_slice(&pattern(1500));
     assert_eq!((store.free_cells(), store.memory(P0).free_transmit()), (208, TRANSMIT - 1));
-    assert_eq!(store.compose(P0, 14_000), None, "a chunk too few");
+    assert_eq!(store.compose(P0, 14_000), None, "a frame longer than all chunks was composed");
     assert_eq!(bytes_of(&store, &frame), pattern(1500));
     store.free(frame);
     assert_all_free(&mut store);
 }
 
-/// Taps show an unsent frame as dropped, so its bytes stay readable.
 #[test]
 fn unsent_frame_is_taken_back_with_its_bytes() {
     let mut store = store();
@@ -321,7 +324,7 @@ fn closed_port_leaves_its_frames_in_cells() {
     let mut store = store();
     let frame = received(&mut store, P0, 1500);
     let most = take_cells(&mut store, 184);
-    assert!(store.can_take_memory(P0), "16 cells are free");
+    assert!(store.can_take_memory(P0), "16 free cells do not suffice");
     let one = store.make(&[0]).unwrap();
     assert!(!store.can_take_memory(P0));
     store.free(one);
@@ -352,7 +355,7 @@ fn frame_of_other_worker_is_sent_and_returned() {
     there.memory(P1).give_out(first, |piece| chunks.push(piece.chunk));
     let _ = frame.into_parts();
     let back = there.completed(P1, chunks[0]).unwrap();
-    assert_eq!(back.len(), 1504, "as it was sent");
+    assert_eq!(back.len(), 1504, "the returned frame does not have its sent length");
     here.free(back);
     for store in [&here, &there] {
         assert_eq!((store.free_frames(), store.free_cells()), (32, 208));

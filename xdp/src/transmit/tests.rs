@@ -46,7 +46,7 @@ fn seventeen_frames_complete_without_further_traffic() {
 }
 
 #[test]
-fn full_tx_ring_returns_the_frame() {
+fn full_tx_ring_refuses_the_frame() {
     let (_rings, mut transmitter, mut store) = transmitter(8);
     for _ in 0..8 {
         let frame = store.make(&[0; 60]).unwrap();
@@ -74,11 +74,14 @@ fn busy_driver_keeps_frames_for_next_kick() {
         transmitter.flush();
         assert_eq!(rings.with(|rings| (rings.tx.len(), rings.kicks)), (1, kicks));
         assert!(reap_all(&mut transmitter, &mut store).is_empty());
-        assert_eq!(transmitter.in_flight(), in_flight, "not while the interface is down");
+        assert_eq!(transmitter.in_flight(), in_flight, "frames are in flight although the interface is down");
         assert_eq!(transmitter.is_unsent(), in_flight);
     }
     transmitter.flush();
-    assert!(transmitter.in_flight() && !transmitter.is_unsent(), "sent, and not seen to be");
+    assert!(
+        transmitter.in_flight() && !transmitter.is_unsent(),
+        "sent frames are not in flight until their completion"
+    );
     assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
     assert_eq!(transmitter.dropped().get(), 0);
 }
@@ -94,7 +97,7 @@ fn unsent_frames_of_removed_interface_return_once() {
     }
     transmitter.flush();
     assert!(transmitter.is_removed() && transmitter.room() == 0 && !transmitter.in_flight());
-    assert_eq!(reap_all(&mut transmitter, &mut store), [60], "the kernel had taken it");
+    assert_eq!(reap_all(&mut transmitter, &mut store), [60], "the frame that the kernel took did not return");
     let late = rings.with(|rings| rings.tx.pop_front()).unwrap();
     let mut unsent = Vec::new();
     transmitter.take_back(P0, &mut store, |store, frame| {
@@ -119,7 +122,7 @@ fn idle_kick_detects_removed_interface() {
     let (rings, mut transmitter, _) = transmitter(8);
     rings.with(|rings| rings.answers.extend([Kick::Down, Kick::Gone]));
     transmitter.look();
-    assert!(!transmitter.is_removed(), "down is not gone");
+    assert!(!transmitter.is_removed(), "an interface that is down counts as removed");
     transmitter.look();
     assert!(transmitter.is_removed());
 }
@@ -169,7 +172,7 @@ fn multi_chunk_frame_is_sent_whole_or_never() {
     transmitter.flush();
     let more: Vec<bool> = rings.with(|rings| rings.wire.iter().map(|d| d.more).collect());
     assert_eq!(more, [true, true, true, true, false]);
-    // Separate completions return one frame, once.
+    // Separate completions of its chunks return the frame once.
     let last = rings.with(|rings| rings.completion.pop_back()).unwrap();
     assert!(reap_all(&mut transmitter, &mut store).is_empty());
     rings.with(|rings| rings.completion.push_back(last));

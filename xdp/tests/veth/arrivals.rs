@@ -3,10 +3,9 @@ use xoff_xdp::{Arrivals, Head};
 
 use super::*;
 
-/// The counters determine the class of a socket's drops, so the program must read headers as the dataplane does.
 // proves: kernel-drops
 #[test]
-fn program_counts_arrivals_as_the_dataplane_reads_them() {
+fn xdp_program_classifies_arrivals_as_dataplane_does() {
     let bench = Bench::new(&VethOptions::default(), |_| {});
     let before = bench.ports[0].monitor().arrivals().unwrap();
     let tags: [&[u8]; 5] = [

@@ -6,7 +6,7 @@ use xoff_xdp::{PortDriver as _, PortOptions, ReceiveChunks, ZeroCopy};
 use crate::{Bench, FLOWS, frame, one_device, open_one, port_options, send_flows, wait_for};
 
 #[test]
-fn frame_longer_than_chunk_takes_several() {
+fn frame_longer_than_chunk_takes_several_chunks() {
     let options = VethOptions { mtu: 9000, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |port| port.multi_buffer = true);
     let lens = [60, 1792, 1793, 3584, 8042, 9014];
@@ -15,7 +15,7 @@ fn frame_longer_than_chunk_takes_several() {
     for (&len, n) in lens.iter().zip(0..) {
         assert_eq!(bench.hosts[1].receive(), frame(n, len));
     }
-    // Four more bytes in front of full chunks.
+    // A tag makes a frame of full chunks four bytes longer.
     bench.hosts[0].send(&frame(9, 3584));
     bench.forward_changed(1, |store, port, frame| {
         assert!(store.stage(port, frame) && store.move_start(frame, -4));
@@ -38,7 +38,7 @@ fn a_large_chunk_holds_a_larger_frame() {
 
 // proves: frames
 #[test]
-fn oversized_frame_is_counted_as_no_loss() {
+fn oversized_frame_is_counted_but_not_as_loss() {
     let options = VethOptions { mtu: 3500, ..VethOptions::default() };
     let mut bench = Bench::new(&options, |_| {});
     for len in [1792, 1793] {
@@ -50,7 +50,6 @@ fn oversized_frame_is_counted_as_no_loss() {
     assert_eq!(bench.ports[0].monitor().xdp_statistics().unwrap().lost(), 0);
 }
 
-/// Small receive chunks are adjacent: frames must not overwrite their neighbours.
 // proves: memory
 #[test]
 fn small_chunks_carry_frames_of_all_lengths() {
@@ -63,7 +62,7 @@ fn small_chunks_carry_frames_of_all_lengths() {
             mode(port);
         });
         let lens = [60, 511, 512, 513, 1024, 1025, 1514, 1792, 1793, 9014];
-        // A round takes 44 chunks of 512, so that chunks return in another order.
+        // A round takes 44 chunks of 512 in all, so that chunks return in another order.
         for round in 0..20 {
             for (n, &len) in lens.iter().enumerate() {
                 lab.hosts[0].send(&frame(u8::try_from(10 * round + n).unwrap(), len));
@@ -78,7 +77,6 @@ fn small_chunks_carry_frames_of_all_lengths() {
     }
 }
 
-/// Chunks come back to another queue's fill ring.
 // proves: memory
 #[test]
 fn small_chunks_serve_several_queues() {
@@ -99,5 +97,5 @@ fn small_chunks_refuse_zero_copy() {
     let options =
         PortOptions { receive_size: ReceiveChunks::Small, zero_copy: ZeroCopy::On, ..port_options("p0") };
     let error = switch.run(|| open_one(&options).map(drop)).unwrap_err().to_string();
-    assert!(error.contains("small receive chunks"), "{error}");
+    assert!(error.contains("small receive chunks overlap"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The AF_XDP layer against the kernel: real frames over real veth pairs. Needs root.
+//! The AF_XDP layer against a real kernel: frames over veth pairs. The tests need root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -81,7 +81,8 @@ impl Host {
 
     fn receive(&self) -> Vec<u8> {
         let mut buffer = vec![0; 10_000];
-        let len = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()).expect("a frame within 5 s");
+        let len = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty())
+            .expect("no frame arrived within 5 s");
         buffer.truncate(len);
         buffer
     }
@@ -108,7 +109,7 @@ impl Bench {
         Bench { lab, hosts, store, ports }
     }
 
-    /// Forwards until `frames` frames were received, and all of them sent.
+    /// Forwards until `frames` frames are received and sent.
     fn forward(&mut self, frames: usize) {
         self.forward_changed(frames, |_, _, _| {});
     }
@@ -118,14 +119,14 @@ impl Bench {
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut forwarded = 0;
         while forwarded < frames || self.ports.iter().any(Port::in_flight) {
-            assert!(Instant::now() < deadline, "forwarded {forwarded} of {frames}");
+            assert!(Instant::now() < deadline, "only {forwarded} of {frames} frames were forwarded in time");
             for (from, to, id) in [(0, 1, P1), (1, 0, P0)] {
                 self.ports[from].refill(&mut self.store);
                 self.ports[from].receive(&mut self.store, 32, |_, frame| batch.push(frame));
                 forwarded += batch.len();
                 for mut frame in batch.drain(..) {
                     change(&mut self.store, id, &mut frame);
-                    self.ports[to].send(&mut self.store, frame).expect("a ring with room for all");
+                    self.ports[to].send(&mut self.store, frame).expect("the TX ring is full");
                 }
                 self.ports[to].flush();
                 self.ports[to].reap(&mut self.store, |store, frame| store.free(frame));
@@ -141,7 +142,11 @@ impl Bench {
             assert!(out <= RING && out > RING - 64, "{out} chunks are out");
             let statistics = port.monitor().xdp_statistics().unwrap();
             assert_eq!(statistics.lost(), 0, "{statistics:?}");
-            assert_eq!(statistics.tx_failed_kicks, 0, "error {}", statistics.tx_failed_errno);
+            assert_eq!(
+                statistics.tx_failed_kicks, 0,
+                "kicks failed with error number {}",
+                statistics.tx_failed_errno
+            );
         }
         for device in self.lab.devices() {
             let counters = device.counters().unwrap();
@@ -173,7 +178,7 @@ fn frames_cross_two_ports_unchanged_and_in_order() {
 
 #[test]
 fn vlan_tag_is_inserted_and_removed() {
-    // Not a VLAN tag: a packet socket would not show it in the frame.
+    // EtherType other than a VLAN's: a packet socket would remove a VLAN tag from the frame.
     const TAG: [u8; 4] = [0x88, 0xb6, 0x60, 0x07];
     let mut bench = Bench::new(&VethOptions::default(), |_| {});
     bench.hosts[0].send(&frame(1, 1510));
@@ -309,7 +314,7 @@ fn unusable_device_is_refused_with_reason() {
     assert!(matches!(error, XdpError::NoSuchQueue { queue: 1, queues: 1, .. }), "{error}");
     let rings = Rings { rx: 100, ..port_options("p0").rings };
     let error = open(PortOptions { rings, ..port_options("p0") });
-    assert_eq!(error.to_string(), "the RX ring is 100, it must be a power of two, 4 or more");
+    assert_eq!(error.to_string(), "the size of the RX ring is 100; it must be a power of two, 4 or more");
     let _holder = switch.run(|| open_one(&port_options("p0")).unwrap());
     let error = open(port_options("p0"));
     assert!(matches!(error, XdpError::Program(EbpfError::AnotherXoff { .. })), "{error}");
@@ -353,10 +358,9 @@ fn foreign_xdp_program_is_left_attached() {
     assert_eq!(described(&switch, "p0"), before);
 }
 
-/// A program of unknown owner stays attached; that of a killed switch is replaced.
 // proves: start-stop
 #[test]
-fn leftover_program_replaced_only_if_owned() {
+fn leftover_program_is_replaced_only_if_xoff_owns_it() {
     let (_lab, switch) = one_device();
     let poorly = || caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN);
     let open = || switch.run(|| poorly().map(|()| open_one(&port_options("p0")).map(drop)).unwrap());
@@ -393,12 +397,12 @@ fn device_of_running_switch_is_refused() {
     }
 }
 
-/// Not a test by itself: the process that the next one kills.
+/// Environment variable that makes a run of the test below the process to be killed.
 const VICTIM: &str = "XOFF_XDP_VICTIM";
 
 // proves: start-stop
 #[test]
-fn restart_cleans_up_after_kill_9() {
+fn restart_after_sigkill_restores_the_device() {
     if let Ok(mode) = env::var(VICTIM) {
         let mode = if mode == "generic" { Mode::Generic } else { Mode::Native };
         let _open = open_one(&PortOptions { mode: Some(mode), ..port_options("p0") }).unwrap();
@@ -414,7 +418,7 @@ fn restart_cleans_up_after_kill_9() {
         victim.kill().unwrap();
         victim.wait().unwrap();
         if left {
-            assert!(described(&switch, "p0").contains("prog/xdp"), "else this tests nothing");
+            assert!(described(&switch, "p0").contains("prog/xdp"), "the killed process left no XDP program");
         }
         let (port, _store) = switch.run(|| open_one(&port_options("p0")).unwrap());
         assert_eq!(port.facts().mode, Mode::Native);
@@ -426,7 +430,7 @@ fn restart_cleans_up_after_kill_9() {
 
 // proves: start-stop
 #[test]
-fn foreign_qdisc_is_left() {
+fn foreign_queueing_discipline_is_kept() {
     let (_lab, switch) = one_device();
     let before = described(&switch, "p0");
     assert!(before.contains("qdisc pfifo"), "{before}");
@@ -436,7 +440,10 @@ fn foreign_qdisc_is_left() {
 
 fn victim(namespace: &Namespace, mode: &str) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "restart_cleans_up_after_kill_9"]).env(VICTIM, mode).stdout(Stdio::null());
+    command
+        .args(["--exact", "restart_after_sigkill_restores_the_device"])
+        .env(VICTIM, mode)
+        .stdout(Stdio::null());
     namespace.spawn(command).unwrap()
 }
 
@@ -447,12 +454,12 @@ fn wait_for<T>(ready: impl Fn() -> Option<T>) -> T {
         }
         thread::sleep(Duration::from_millis(5));
     }
-    panic!("waited in vain");
+    panic!("no result in time");
 }
 
 // proves: workers
 #[test]
-fn frame_crosses_workers_and_its_cells_return() {
+fn frame_crosses_workers_and_its_cells_are_freed() {
     let mut lab = Lab::new();
     let switch = lab.namespace("switch").unwrap();
     let hosts = [("p0", "h0"), ("p1", "h1")].map(|(port, name)| {
@@ -485,6 +492,6 @@ fn frame_crosses_workers_and_its_cells_return() {
 fn wait_for_mut(mut ready: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !ready() {
-        assert!(Instant::now() < deadline, "waited in vain");
+        assert!(Instant::now() < deadline, "no result in time");
     }
 }

@@ -334,7 +334,7 @@ pub(super) mod tests {
                 "least headroom left 17,655 bytes",
             ],
         );
-        line(&text, &["NOT PROVED: left: its drop counters cannot be read: nobody knows"]);
+        line(&text, &["NOT PROVED: left: the device's drop counters cannot be read: nobody knows"]);
         line(&text, &["LOOP: right and left seem to be connected outside the switch; detected 2 x, NOW"]);
         line(&text, &["ledger: balanced; 0 received = 0 sent"]);
         line(&text, &["left", "l0", "up", "1.00 Gb/s", "generic, copy", "xdp rx_ring_full 2"]);

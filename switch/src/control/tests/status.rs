@@ -51,7 +51,7 @@ fn status_has_exact_value_of_every_field() {
         "what the watchdog dropped is lost, and so is what the devices had counted when they were read last"
     );
     assert_eq!(status.verdict.promise, Promise::NotKept);
-    let gap = |port| format!("{port}: its drop counters cannot be read: nobody knows");
+    let gap = |port| format!("{port}: the device's drop counters cannot be read: nobody knows");
     assert_eq!(status.verdict.unproved, [gap("left"), gap("right")]);
     let watchdog = status.ports[1].classes[3].watchdog.clone().unwrap();
     assert_eq!((watchdog.storm, watchdog.storms, watchdog.nanos), (true, 2, 2_500_000_000));

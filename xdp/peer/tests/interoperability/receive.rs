@@ -5,15 +5,14 @@ use xsk_rs::FrameDesc;
 use crate::ports::Ports;
 
 impl Ports {
-    /// Returns the next complete frame. `partial` has buffers of an incomplete one.
     pub fn receive(&mut self, port: usize, partial: &mut Vec<u8>) -> Option<Vec<u8>> {
         let from = &mut self.ports[port];
         let mut chunk = FrameDesc::default();
-        // SAFETY: the descriptor that is written leaves the RX ring.
+        // SAFETY: the new descriptor leaves the RX ring.
         while unsafe { from.rx.consume_one(&mut chunk) } == 1 {
             from.receiving -= 1;
-            // SAFETY: the descriptor left the RX ring just now, and is nowhere else; the kernel reports how many
-            // bytes it wrote.
+            // SAFETY: the descriptor has just left the RX ring, and is nowhere else; the kernel reports how many bytes
+            // it wrote.
             partial.extend_from_slice(unsafe { self.umem.data(&chunk) }.contents());
             self.free.push(chunk);
             if !chunk.has_more_frames() {
