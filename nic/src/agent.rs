@@ -1,5 +1,5 @@
-//! The agent's thread sleeps until a frame arrives or a pause ends, and applies the [`PauseController`]'s changes, one
-//! netlink message each. Before it stops a class, it sends the [`Guard`] the end of the pause, so no class stays
+//! The agent's thread sleeps until a frame arrives or a pause ends. It applies each change of the [`PauseController`]
+//! by one netlink message. Before it stops a class, it sends the [`Guard`] the end of the pause, so no class stays
 //! stopped if this thread dies or stalls.
 
 mod check;
@@ -34,26 +34,28 @@ use crate::view::{NicView, list};
 
 const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 const CHECK_EVERY: Nanos = Nanos::from_millis(1);
-/// Above most real-time threads, below those of the kernel.
+/// Real-time priority of the agent: above most threads, below those of the kernel.
 pub(crate) const PRIORITY: i32 = 40;
 
 /// Error of an agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// Missing device.
-    #[error("no interface `{0}` with an Ethernet address here; `ip link` lists those that there are")]
+    /// The device does not exist, or has no Ethernet address.
+    #[error(
+        "no interface `{0}` with an Ethernet address in this namespace; `ip link` lists the existing ones"
+    )]
     NoDevice(String),
-    /// Deleted or renamed device.
+    /// The device was deleted or renamed.
     #[error("the interface {0} was removed or renamed; start again when it is back")]
     DeviceRemoved(String),
-    /// Refused queues.
+    /// The queues could not be installed or changed.
     #[error(transparent)]
     Egress(#[from] EgressError),
-    /// Refusal of the system.
-    #[error("cannot {doing} {device}: {source}; it takes CAP_NET_ADMIN and CAP_NET_RAW (run as root)")]
+    /// The system refused an action.
+    #[error("{device}: {fault}: {source}; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW")]
     System {
-        /// Refused action.
-        doing: &'static str,
+        /// Fault, such as "cannot watch the link".
+        fault: &'static str,
         /// Device name.
         device: String,
         /// System error.
@@ -61,7 +63,7 @@ pub enum AgentError {
     },
 }
 
-/// An agent with installed queues.
+/// Agent of a host, with installed queues.
 #[derive(Debug)]
 pub struct Agent {
     controller: PauseController,
@@ -85,20 +87,20 @@ pub struct Agent {
 
 impl Agent {
     /// Installs the queues of a device in the calling thread's network namespace. `guard` starts a process that must
-    /// call [`guard::stand`].
+    /// call [`guard::run_guard`].
     ///
     /// # Errors
-    /// Returns [`AgentError`] and leaves the device unchanged.
+    /// An [`AgentError`]; the device is left unchanged.
     pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
         let name = &settings.device;
-        let refused = |doing| move |source| AgentError::System { doing, device: name.clone(), source };
+        let refused = |fault| move |source| AgentError::System { fault, device: name.clone(), source };
         let device = Device::find(name).ok_or_else(|| AgentError::NoDevice(name.clone()))?;
-        let receiver = Receiver::open(&device).map_err(refused("receive MAC control on"))?;
-        let link = LinkMonitor::open(device.ifindex).map_err(refused("watch the link of"))?;
+        let receiver = Receiver::open(&device).map_err(refused("cannot receive MAC control"))?;
+        let link = LinkMonitor::open(device.ifindex).map_err(refused("cannot watch the link"))?;
         let of_device = EgressSettings::new(settings.clone());
         let egress = Egress::prepare(&of_device)?;
-        // First, so that the guard restores the device if this process dies.
-        let guard = Guard::start(guard).map_err(refused("start the guard for the queues of"))?;
+        // Started first, so that it restores the device if this process dies.
+        let guard = Guard::start(guard).map_err(refused("cannot start the guard of the queues"))?;
         let egress = egress.install(&of_device)?;
         let response = Response::new(settings.speed, egress.overrun());
         let view = Arc::new(NicView::new(settings.clone(), device.ifindex, egress.leaf().name(), response));
@@ -117,7 +119,7 @@ impl Agent {
             guard,
             receiver,
             link,
-            watch: watch.transpose().map_err(refused("send pauses on"))?,
+            watch: watch.transpose().map_err(refused("cannot send pauses"))?,
             pending_stops: PendingStops::default(),
             stopped_at: [Nanos::ZERO; CLASSES],
             next_look: Nanos::ZERO,
@@ -132,7 +134,7 @@ impl Agent {
         })
     }
 
-    /// Returns the agent's state and counters.
+    /// Returns the agent's state and counters, for any thread.
     #[must_use]
     pub fn view(&self) -> Arc<NicView> {
         Arc::clone(&self.view)
@@ -141,13 +143,13 @@ impl Agent {
     /// Obeys pauses until `stop` becomes readable, then restores the device.
     ///
     /// # Errors
-    /// Returns an error if the device is gone, or the kernel refuses.
+    /// The device is gone, or the kernel refuses.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Removed, AgentError> {
         self.hurry();
         self.logged_response = self.view.expected_response();
         tracing::info!(
             peer_response = %text(self.logged_response),
-            "peer response that the switch's port is expected to assume"
+            "the switch's port is expected to assume this `peer_response`"
         );
         let outcome = self.obey(stop).and_then(|()| self.check_at_end());
         let Agent { egress, guard, watch, view, .. } = self;
@@ -169,12 +171,14 @@ impl Agent {
         match xoff_xdp::host::run_in_real_time(PRIORITY) {
             Ok(()) => self.view.real_time.store(true, Relaxed),
             Err(error) => tracing::warn!(
-                "no real-time priority ({error}): it takes CAP_SYS_NICE, and a control group with real-time \
-                 runtime; on a busy machine pauses are obeyed milliseconds late"
+                "no real-time priority ({error}): give the process CAP_SYS_NICE, and a control group with real-time \
+                 runtime; otherwise a busy machine obeys pauses milliseconds late"
             ),
         }
         if let Err(error) = mlockall(MlockAllFlags::MCL_CURRENT) {
-            tracing::warn!("memory is not locked ({error}): it takes CAP_IPC_LOCK, or a higher `ulimit -l`");
+            tracing::warn!(
+                "memory is not locked ({error}): give the process CAP_IPC_LOCK, or raise `ulimit -l`"
+            );
         }
     }
 
@@ -220,20 +224,20 @@ impl Agent {
                 Ok(is_over)
             }
             Err(Errno::EINTR) => Ok(false),
-            Err(error) => Err(self.refused("wait for frames on")(error.into())),
+            Err(error) => Err(self.refused("cannot wait for frames")(error.into())),
         }
     }
 
     /// Reads link events before frames: frames received after a loss of the link must be obeyed.
     fn read_link_events(&mut self) -> Result<(), AgentError> {
         let now = guard::now();
-        let changes = self.link.read().map_err(self.refused("watch the link of"))?;
+        let changes = self.link.read().map_err(self.refused("cannot watch the link"))?;
         if changes.of_link {
             self.next_look = Nanos::ZERO;
         }
         if changes.lost {
             self.controller.link_lost(guard::now());
-            tracing::info!("link lost; the pauses of the switch ended with it");
+            tracing::info!("link down; the switch's pauses are cleared");
         }
         if changes.of_queues {
             self.doubted = ClassSet(self.doubted.0 | changes.leafs.0);
@@ -254,7 +258,7 @@ impl Agent {
                 .iter()
                 .for_each(|class| pending.xoff(came, class, stopped.contains(class)));
         });
-        received.map_err(self.refused("receive MAC control on"))?;
+        received.map_err(self.refused("cannot receive MAC control"))?;
         self.act(guard::now())
     }
 
@@ -310,9 +314,9 @@ impl Agent {
     fn notify_guard(&mut self, now: Nanos) {
         for class in Class::ALL {
             match self.controller.paused_until(class).filter(|until| *until > now) {
-                Some(until) => self.guard.tell(class, until),
+                Some(until) => self.guard.send_deadline(class, until),
                 None if self.controller.stopped().contains(class) => {} // sent when the class is resumed
-                None => self.guard.tell(class, Nanos::ZERO),
+                None => self.guard.send_deadline(class, Nanos::ZERO),
             }
         }
     }
@@ -324,7 +328,7 @@ impl Agent {
         if address != self.view.address() {
             self.controller.set_address(address);
             self.view.address.set(address.to_number());
-            tracing::info!(%address, "the device has another address");
+            tracing::info!(%address, "the device's address has changed");
         }
         match self.egress.follow_mtu() {
             Err(error @ EgressError::TooLong { .. }) => Err(error)?,
@@ -332,29 +336,28 @@ impl Agent {
             Ok(()) => {}
         }
         self.check(now)?;
-        let missed = self.receiver.missed().map_err(self.refused("receive MAC control on"))?;
+        let missed = self.receiver.missed().map_err(self.refused("cannot receive MAC control"))?;
         if missed > 0 {
             self.view.missed.add(missed.into());
             tracing::warn!(
                 missed,
-                "MAC control and CNMs came faster than they could be read, and some were lost"
+                "pause frames or CNMs were lost: they arrived faster than the agent read them"
             );
         }
         self.log_times(now);
         Ok(())
     }
 
-    /// Returns the classes that the guard opened because this thread was not scheduled.
     fn check_guard(&mut self, now: Nanos) -> ClassSet {
         let events = self.guard.check(now);
         match events.replaced {
             None => {}
             Some(Ok(())) => {
                 self.view.guards_lost.add(1);
-                tracing::warn!("the guard of the queues ended unexpectedly; started another one");
+                tracing::warn!("the guard process ended unexpectedly; the agent started another one");
             }
             Some(Err(error)) => tracing::error!(
-                "the guard of the queues ended, and another one cannot be started: {error}; next attempt in a second"
+                "the guard process ended, and another one cannot be started: {error}; the agent tries again in a second"
             ),
         }
         if !events.opened.is_empty() {
@@ -381,15 +384,15 @@ impl Agent {
             tracing::warn!(
                 %class,
                 pause_ms = pause.0 / 1_000_000,
-                "a pause that is near the timeouts of transports: RoCE's is 4.096 us x 2^timeout (67 ms at 14; \
-                 18 bears a second), TCP repeats after 200 ms or more"
+                "a pause was almost as long as transports' timeouts: RoCE's is 4.096 us x 2^timeout (67 ms at 14, \
+                 1 s at 18); TCP retransmits after 200 ms or more"
             );
         }
         let response = self.view.response.needed();
         if response > self.logged_response {
             tracing::warn!(
-                "this host took {} to stop, and the switch's port was expected to assume {}: give that port \
-                 `peer_response = \"{}\"`, or it may drop what this host sends meanwhile",
+                "this host took {} to stop, but the switch's port was expected to assume {}: give that port \
+                 `peer_response = \"{}\"`, or it may drop frames of this host",
                 text(response),
                 text(self.logged_response),
                 text(response)
@@ -411,7 +414,7 @@ impl Agent {
             self.view.waiting_frames[index].set(waiting_frames);
             if dropped > self.view.dropped[index].get() {
                 self.view.dropped[index].set(dropped);
-                tracing::warn!(%class, dropped, "the queue of a class was full, and frames were dropped in this host");
+                tracing::warn!(%class, dropped, "the queue of a class was full, and this host dropped frames");
             }
             self.controller.report_sent(class, Bytes(bytes));
         }
@@ -456,15 +459,15 @@ impl Agent {
         if refused.is_power_of_two() {
             tracing::error!(
                 refused,
-                "a queue could not be changed: {error}; has somebody else changed the device's queueing?"
+                "a queue could not be changed: {error}; check whether another program has changed the device's queues"
             );
         }
         Ok(())
     }
 
-    fn refused(&self, doing: &'static str) -> impl Fn(io::Error) -> AgentError + use<> {
+    fn refused(&self, fault: &'static str) -> impl Fn(io::Error) -> AgentError + use<> {
         let device = self.view.settings.device.clone();
-        move |source| AgentError::System { doing, device: device.clone(), source }
+        move |source| AgentError::System { fault, device: device.clone(), source }
     }
 }
 

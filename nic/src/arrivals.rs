@@ -1,5 +1,6 @@
-//! Arrival times of frames: the kernel's timestamp on the agent's clock. The timestamp's wall clock may be set at any
-//! time. So a frame is no older than the last read that found none, and no earlier than its predecessor.
+//! Arrival times of frames: the kernel's timestamps, converted to the agent's clock. The timestamps' wall clock may be
+//! set at any time. So a frame is assumed to be no older than the last read that found none, and no earlier than its
+//! predecessor.
 
 use xoff_wire::units::Nanos;
 
@@ -39,7 +40,7 @@ mod tests {
 
     // proves: host-pauses
     #[test]
-    fn clock_change_keeps_arrival_after_last_poll() {
+    fn clock_change_never_dates_frame_before_last_empty_read() {
         let mut arrivals = Arrivals::new(Nanos(0));
         arrivals.empty(Nanos(900));
         assert_eq!(arrivals.came(Nanos(1_000), Nanos(9_000_000), Some(Nanos(5))), Nanos(900));
@@ -47,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn no_frame_comes_before_the_one_that_was_read_before() {
+    fn frame_never_arrives_before_its_predecessor() {
         let mut arrivals = Arrivals::new(Nanos(0));
         assert_eq!(arrivals.came(Nanos(1_000), Nanos(50), Some(Nanos(40))), Nanos(990));
         assert_eq!(arrivals.came(Nanos(1_001), Nanos(80), Some(Nanos(41))), Nanos(990));

@@ -1,7 +1,7 @@
 //! `--pause-above`: a host that cannot keep up pauses its switch for all lossless classes.
 //!
-//! The signal is the backlog of the fullest UDP socket: a full buffer drops, and UDP has no flow control. RDMA
-//! bypasses sockets. Half of the limit ends the pause, with refreshes as at a switch's port ([`Held`]).
+//! The signal is the backlog of the fullest UDP socket: a full buffer drops, and UDP has no flow control. RDMA bypasses
+//! sockets. The pause ends at half of the limit, and is refreshed as at a switch's port ([`Held`]).
 
 use std::fs;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::config::NicSettings;
 use crate::guard::now;
 use crate::view::NicView;
 
-/// A socket needs room beyond the limit for this interval.
+/// Interval of reading the backlog. A socket must hold the frames of one interval beyond the limit.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
@@ -137,7 +137,7 @@ fn fullest() -> Bytes {
     Bytes(queues.max().unwrap_or(0))
 }
 
-/// Parses `sl local rem st tx_queue:rx_queue ..`, in hexadecimal digits.
+/// Parses the receive queue of `sl local rem st tx_queue:rx_queue ..`, in hexadecimal digits.
 fn queue(line: &str) -> Option<u64> {
     let (_, received) = line.split_whitespace().nth(4)?.split_once(':')?;
     u64::from_str_radix(received, 16).ok()
@@ -169,7 +169,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn xoff_at_the_limit_and_xon_at_half_of_it() {
+    fn xoff_at_backlog_limit_and_xon_at_half_of_it() {
         let mut pause = pause();
         assert_eq!(pause.update(Nanos(0), Bytes(999)), None);
         assert_eq!(times(pause.update(Nanos(1), Bytes(1_000))), [(C3, Quanta(1_000))]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_is_refreshed_at_half_its_time() {
+    fn sent_pause_is_refreshed_after_half_its_time() {
         let mut pause = pause();
         assert!(pause.update(Nanos(0), Bytes(1_000)).is_some());
         assert_eq!(pause.update(Nanos(255_999), Bytes(1_000)), None);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn proc_net_udp_line_is_parsed() {
+    fn receive_queue_is_read_from_proc_net_udp() {
         let line =
             "  123: 00000000:12B7 00000000:0000 07 00000000:0001A900 00:00000000 00000000  0 0 77 2 0 12";
         assert_eq!(queue(line), Some(0x1a900));

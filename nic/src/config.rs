@@ -1,4 +1,4 @@
-//! Settings of a host's agent (`xoff nic FILE`): command line over file over defaults.
+//! Settings of a host's agent (`xoff nic FILE`). The command line overrides the file, and the file the defaults.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -13,7 +13,7 @@ use xoff_flow_control::congestion::ReactionSettings;
 use xoff_flow_control::settings::Trust;
 use xoff_wire::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
-/// Default of `nic.http`: the port after a switch's default.
+/// Default of `nic.http`: the TCP port after a switch's default.
 pub const DEFAULT_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
 const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 
@@ -52,7 +52,7 @@ xoff_config::keys! {
     }
 }
 
-/// Settings given on the command line or in the file.
+/// Settings from the command line or the file; all are optional.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)] // see NicSettings
 pub struct NicWishes {
@@ -80,31 +80,31 @@ pub struct NicWishes {
 pub struct NicSettings {
     /// Interface name.
     pub device: String,
-    /// Line rate, layer 1.
+    /// Line rate at layer 1.
     pub speed: BitRate,
-    /// Classes that obey pauses.
+    /// Lossless classes, which obey pauses.
     pub lossless: ClassSet,
     /// Header field that determines a frame's class.
     pub trust: Trust,
-    /// Class of a frame without that field.
+    /// Class of a frame that lacks that field.
     pub default_class: Class,
     /// Class by PCP.
     pub pcp_to_class: [Class; 8],
     /// Class by DSCP.
     pub dscp_to_class: [Class; 64],
-    /// Reaction point of QCN per class; `None` only counts CNMs.
+    /// Settings of QCN's reaction points, one per class; `None` only counts CNMs.
     pub qcn: Option<ReactionSettings>,
-    /// Obedience to rates (GFC).
+    /// True if the host obeys rates (GFC).
     pub obey_rates: bool,
-    /// Socket backlog above which the host pauses the switch.
+    /// Backlog of a UDP socket at which the host pauses the switch; `None`: never.
     pub pause_above: Option<Bytes>,
-    /// Duration of a sent pause.
+    /// Duration of a sent pause, in quanta.
     pub pause_time: Quanta,
-    /// `peer_response` of the switch's port, if configured.
+    /// `peer_response` of the switch's port, if the operator has given it.
     pub peer_response: Option<Nanos>,
-    /// Use of real-time priority and locked memory.
+    /// True if the agent requests real-time priority and locked memory.
     pub real_time: bool,
-    /// Address of `/metrics`, `/status` and `/healthz`.
+    /// HTTP address of `/metrics`, `/status` and `/healthz`.
     pub http: Option<HttpAt>,
     /// Host names accepted in HTTP requests.
     pub http_hosts: Vec<String>,
@@ -114,50 +114,50 @@ pub struct NicSettings {
     pub log_format: LogFormat,
 }
 
-/// Missing or impossible setting.
+/// A setting that is missing or impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NicMissing {
-    /// Missing interface.
-    #[error("which interface? Give --device eth0, or `device` in the file")]
+    /// No interface is given.
+    #[error("no interface is given: give --device eth0, or `device` in the file")]
     Device,
-    /// Missing line rate.
+    /// No line rate is given; the value is the interface.
     #[error(
-        "how fast is the line of {0}? Give --speed 1G, or `speed` in the file: what the switch's port has (pause \
-         times are counted in it, and a veth or a virtual machine's NIC has no rate of its own)"
+        "the line rate of {0} is unknown: give --speed 1G, or `speed` in the file, as at the switch's port (pause \
+         times depend on the rate, and a veth or a virtual machine's NIC has none of its own)"
     )]
     Speed(String),
-    /// No lossless class.
+    /// No class is lossless.
     #[error(
-        "no class is lossless, so there is nothing to stop: give --lossless 3, or `lossless = [3]` in the file"
+        "no class is lossless, so none could be paused: give --lossless 3, or `lossless = [3]` in the file"
     )]
     Lossless,
-    /// `pause_above` below what any socket queues.
+    /// `pause_above` is below what every socket queues at times.
     #[error(
-        "{bytes} bytes wait in a socket that is read well, and the switch would be held for ever: give --pause-above 4KB or more, or \
-         `pause_above` in the file", bytes = .0.0
+        "`pause_above` is {bytes} bytes, which wait even in a socket that is read in time, so the switch would always be paused: \
+         give --pause-above 4KB or more, or `pause_above` in the file", bytes = .0.0
     )]
     PauseAbove(Bytes),
 }
 
 impl NicWishes {
-    /// Reads a file.
+    /// Reads a configuration file.
     ///
     /// # Errors
-    /// Returns an error if the file is unreadable or invalid.
+    /// The file is unreadable or invalid.
     pub fn load(path: &Path) -> Result<NicWishes, ConfigError> {
         NicWishes::from_toml(&path.display().to_string(), &read_text(path, CONFIGURATION)?)
     }
 
-    /// Parses `text`, which messages call `name`.
+    /// Parses the text of a configuration file; error messages call the file `name`.
     ///
     /// # Errors
-    /// Returns all problems, or the first syntax error.
+    /// All problems, or the first syntax error.
     pub fn from_toml(name: &str, text: &str) -> Result<NicWishes, ConfigError> {
         let (wishes, _) = reader::read(name, text, |root, problems| read(&root, problems))?;
         Ok(wishes)
     }
 
-    /// Returns each setting of `self`, or else of `below`.
+    /// Returns the settings of `self`, completed by those of `below`.
     #[must_use]
     pub fn over(self, below: NicWishes) -> NicWishes {
         NicWishes {
@@ -184,7 +184,7 @@ impl NicWishes {
     /// Completes the settings with defaults.
     ///
     /// # Errors
-    /// Returns an error if a setting is missing or impossible.
+    /// A setting is missing or impossible.
     pub fn settings(self) -> Result<NicSettings, NicMissing> {
         let device = self.device.ok_or(NicMissing::Device)?;
         let speed = self.speed.ok_or_else(|| NicMissing::Speed(device.clone()))?;
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_allowed_values() {
+    fn configuration_errors_name_allowed_values() {
         let problems = wrong("[nic]\nspeed = \"fast\"\nlosless = [3]\ntrust = \"both\"\n[port]");
         assert_eq!(problems.len(), 4, "{problems:?}");
         assert!(problems.iter().any(|line| line.contains("`losless` is not a key in [nic]")), "{problems:?}");
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_without_default_are_required() {
+    fn settings_without_default_are_required() {
         let settings = |text: &str| wishes(text).settings();
         assert_eq!(settings(""), Err(NicMissing::Device));
         assert_eq!(settings("[nic]\ndevice = \"e\""), Err(NicMissing::Speed("e".into())));
@@ -361,7 +361,7 @@ mod tests {
 
     // proves: configuration
     #[test]
-    fn every_key_is_documented_and_nothing_else() {
+    fn docs_of_hosts_list_exactly_the_configuration_keys() {
         for (heading, _, keys) in TABLES {
             let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
             let mut keys = keys.to_vec();
@@ -373,7 +373,7 @@ mod tests {
 
     // proves: configuration
     #[test]
-    fn documented_defaults_are_the_defaults() {
+    fn docs_of_hosts_show_the_real_defaults() {
         let read = |text: &str| wishes(text).settings().unwrap();
         for (heading, head, _) in TABLES {
             for (key, default) in rows(heading) {

@@ -1,11 +1,11 @@
-//! Pause controller of a host, a function of time and frames: which class to stop, start or limit, and when to consult
-//! it next. A [`Gate`] processes pauses and rates (GFC), as the dataplane does.
+//! Pause controller of a host, a function of time and frames. It decides which class to stop, start or limit, and when
+//! to call it next. A [`Gate`] processes pauses and rates (GFC), as in the dataplane.
 //!
-//! QCN has one reaction point per class: the kernel's frames carry no CN-TAG, and queueing disciplines know no flows.
-//! A CNM names the class by its encapsulated priority.
+//! QCN has one reaction point per class, because the kernel's frames carry no CN-TAG, and queueing disciplines know no
+//! flows. A CNM names the class by its encapsulated priority.
 //!
-//! A rate changes at most every [`LIMIT_EVERY`], because the thread has pauses to obey. The rate of a stopped class
-//! waits for its start.
+//! The rate of a class changes at most every [`LIMIT_EVERY`], because the thread also has to obey pauses. A stopped
+//! class gets its new rate when it starts.
 
 use xoff_flow_control::congestion::ReactionPoint;
 use xoff_host::{Gate, Notices, Obedience, PauseCounts};
@@ -18,23 +18,23 @@ use crate::config::NicSettings;
 /// Minimum interval between changes of a class's rate.
 pub const LIMIT_EVERY: Nanos = Nanos::from_millis(5);
 
-/// Interval of reports for a limited class.
+/// Interval at which a limited class's sent bytes are reported.
 pub const COUNT_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Interval between attempts of a refused change.
+/// Interval between attempts to make a refused change.
 pub const AGAIN_EVERY: Nanos = Nanos::from_millis(10);
 
-/// Less than a reaction point's shortest byte cycle, so that no cycle is skipped.
+/// Maximum bytes reported at once, below a reaction point's shortest byte cycle, so that no cycle is skipped.
 const PORTION: u64 = 10_000;
 
-/// Change of a class.
+/// Change of a class's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Stop: no frame leaves.
+    /// Stops the class: no frame leaves.
     Stop(Class),
-    /// Start.
+    /// Starts the class.
     Start(Class),
-    /// Limit to a rate; the line's rate is no limit.
+    /// Limits the class to a rate; the line rate is no limit.
     Limit(Class, BitRate),
 }
 
@@ -46,7 +46,7 @@ struct AppliedState {
     again_from: Nanos,
 }
 
-/// Pause controller of a host.
+/// Decides from received frames which classes to stop, start or limit.
 #[derive(Debug)]
 pub struct PauseController {
     address: MacAddr,
@@ -62,7 +62,7 @@ pub struct PauseController {
 }
 
 impl PauseController {
-    /// Creates a controller for a device with this address.
+    /// Creates a controller for a device with this MAC address.
     #[must_use]
     pub fn new(settings: &NicSettings, address: MacAddr) -> PauseController {
         let line = settings.speed;
@@ -91,8 +91,8 @@ impl PauseController {
         }
     }
 
-    /// Receives MAC control or a CNM that arrived at `now`, perhaps before the last call. Returns the classes that it
-    /// pauses.
+    /// Processes MAC control or a CNM that arrived at `now`, perhaps before the previous call's time. Returns the
+    /// classes that it pauses.
     pub fn receive(&mut self, now: Nanos, frame: &[u8]) -> ClassSet {
         let mut paused = ClassSet::NONE;
         let Ok(header) = Header::parse(frame) else { return paused };
@@ -123,17 +123,17 @@ impl PauseController {
         paused
     }
 
-    /// Ends pauses and rates. Reaction points keep their state, which describes the network.
+    /// Ends all pauses and rates of GFC. Reaction points stay, because they describe the network.
     pub fn link_lost(&mut self, now: Nanos) {
         self.gate.link_lost(now);
     }
 
-    /// Changes the device's address.
+    /// Changes the device's MAC address.
     pub const fn set_address(&mut self, address: MacAddr) {
         self.address = address;
     }
 
-    /// Reports the total bytes that a class has sent; the first report of a limit is the base.
+    /// Reports the total bytes that a class has sent. The first report after a limit is only the start value.
     pub fn report_sent(&mut self, class: Class, bytes: Bytes) {
         if !self.counted().contains(class) {
             return;
@@ -149,7 +149,7 @@ impl PauseController {
         }
     }
 
-    /// Returns the classes that need reports.
+    /// Returns the limited classes, which need reports of sent bytes.
     #[must_use]
     pub fn counted(&self) -> ClassSet {
         let limited = |class: &Class| {
@@ -158,13 +158,13 @@ impl PauseController {
         Class::ALL.into_iter().filter(limited).collect()
     }
 
-    /// Returns true if a limited class has no report yet.
+    /// Returns true if a limited class has no report of sent bytes yet.
     #[must_use]
     pub fn needs_first_report(&self) -> bool {
         self.counted().iter().any(|class| self.reported[class.index()].is_none())
     }
 
-    /// Records a refused change, which will be returned again.
+    /// Records a change that the kernel refused; [`next_change`](Self::next_change) returns it again later.
     pub fn refused(&mut self, now: Nanos, change: Change) {
         let (Change::Stop(class) | Change::Start(class) | Change::Limit(class, _)) = change;
         let applied = &mut self.applied[class.index()];
@@ -180,19 +180,19 @@ impl PauseController {
         }
     }
 
-    /// Records that the guard opened a class.
+    /// Records that the guard opened a class, which is stopped again if it is paused.
     pub const fn opened(&mut self, class: Class) {
         self.applied[class.index()].stopped = false;
     }
 
-    /// Returns the next change due at `now`; the caller repeats until `None`.
+    /// Returns the next change due at `now`. The caller repeats this until `None`.
     pub fn next_change(&mut self, now: Nanos) -> Option<Change> {
         let paused = self.gate.paused(now);
         self.paused = paused;
         for point in self.points.iter_mut().flatten() {
             point.advance(now);
         }
-        // Stops come first: each frame of a paused class counts against the switch's headroom.
+        // Stops come first, because each frame of a paused class takes headroom at the switch.
         let mut stops = paused.iter().filter(|class| {
             let applied = &self.applied[class.index()];
             !applied.stopped && now >= applied.again_from
@@ -216,7 +216,7 @@ impl PauseController {
         None
     }
 
-    /// Returns the time of the next change without a frame.
+    /// Returns when the next change is due if no frame arrives.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
         let points = self.points.iter().flatten().map(ReactionPoint::next_deadline);
@@ -231,7 +231,7 @@ impl PauseController {
         points.chain(limits).chain(refused).fold(self.gate.next_change(), Nanos::min)
     }
 
-    /// Returns a class's rate.
+    /// Returns a class's rate limit, or the line rate.
     #[must_use]
     pub fn rate(&self, class: Class) -> BitRate {
         let rate = self.gate.rate(class).unwrap_or(self.line);
@@ -241,13 +241,13 @@ impl PauseController {
         }
     }
 
-    /// Returns the paused classes.
+    /// Returns the classes that the switch pauses.
     #[must_use]
     pub const fn paused(&self) -> ClassSet {
         self.paused
     }
 
-    /// Returns the stopped classes.
+    /// Returns the classes whose queues are stopped.
     #[must_use]
     pub fn stopped(&self) -> ClassSet {
         Class::ALL.into_iter().filter(|class| self.applied[class.index()].stopped).collect()
@@ -259,25 +259,25 @@ impl PauseController {
         self.gate.counts(now)
     }
 
-    /// Returns when a class's pause began.
+    /// Returns when a class's current pause began.
     #[must_use]
     pub fn paused_since(&self, class: Class) -> Option<Nanos> {
         self.gate.since(class)
     }
 
-    /// Returns when a class's pause expires.
+    /// Returns when a class's current pause expires.
     #[must_use]
     pub fn paused_until(&self, class: Class) -> Option<Nanos> {
         self.gate.until(class)
     }
 
-    /// Returns received CNMs: well-formed, well-formed by class, and malformed by reason.
+    /// Returns the numbers of received CNMs: all well-formed ones, well-formed ones by class, malformed ones by reason.
     #[must_use]
     pub const fn notices(&self) -> (u64, &[u64; CLASSES], &[u64; CnmError::COUNT]) {
         (self.notices.received(), &self.cnms, self.notices.refused())
     }
 
-    /// Returns the sender of the last obeyed pause.
+    /// Returns the address of the sender of the last obeyed pause.
     #[must_use]
     pub const fn peer(&self) -> Option<MacAddr> {
         self.peer

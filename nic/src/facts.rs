@@ -1,4 +1,4 @@
-//! Capabilities for `xoff nic check`.
+//! Capabilities of a host, for `xoff nic check`.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::egress::{EgressSettings, Leaf};
 use crate::response::Response;
 use crate::sockets::Device;
 
-/// Drivers of devices that consume MAC control while flow control is on.
+/// Drivers whose devices keep MAC control from the host while flow control is on.
 const SWALLOWING: [&str; 16] = [
     "atlantic",
     "be2net",
@@ -35,28 +35,28 @@ const SWALLOWING: [&str; 16] = [
     "tg3",
 ];
 
-/// Capabilities of a device and its kernel.
+/// Capabilities of a device and its kernel, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Facts {
     /// Interface name.
     pub device: String,
-    /// Driver, if the kernel reports it.
+    /// Driver, if known.
     pub driver: Option<String>,
-    /// Queueing discipline that stops a class.
+    /// Kind of queueing discipline that stops a class.
     pub leaf: Option<&'static str>,
-    /// Offloads that the agent would set and restore.
+    /// Offloads that the agent would set, and later restore.
     pub offloads: String,
     /// Delivery of pause frames to the host.
     pub mac_control: MacControl,
-    /// RDMA devices that bypass the queues.
+    /// RDMA devices whose frames bypass the agent's queues.
     pub rdma: Vec<String>,
-    /// Permission for real-time priority.
+    /// True if the agent may have real-time priority.
     pub real_time: bool,
     /// Recommended `peer_response` before any measurement.
     pub peer_response: String,
-    /// Obstacles to a start.
+    /// Faults that prevent a start.
     pub errors: Vec<String>,
-    /// Problems that allow a start.
+    /// Problems that do not prevent a start.
     pub warnings: Vec<String>,
 }
 
@@ -64,24 +64,24 @@ pub struct Facts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MacControl {
-    /// Delivery.
+    /// The host receives pause frames.
     Received,
-    /// Consumption by the device or another component.
+    /// The device or another component consumes pause frames.
     Swallowed,
-    /// No known obstacle.
+    /// Unknown: no obstacle was found.
     #[default]
     Unknown,
 }
 
 impl Facts {
-    /// Determines the capabilities.
+    /// Determines the capabilities for these settings.
     #[must_use]
     pub fn of(settings: &NicSettings) -> Facts {
         let device = settings.device.as_str();
         let mut facts = Facts { device: device.to_owned(), ..Facts::default() };
         if Device::find(device).is_none() {
             let missing = format!(
-                "there is no interface {device} with an Ethernet address here; `ip link` lists those that there are"
+                "no interface {device} with an Ethernet address in this namespace; `ip link` lists the existing ones"
             );
             facts.errors.push(missing);
         }
@@ -112,13 +112,13 @@ impl Facts {
         };
         if self.mac_control == MacControl::Swallowed {
             self.warnings.push(format!(
-                "{device} obeys PAUSE by itself and keeps MAC control for itself: turn that off (`ethtool -A {device} autoneg off rx \
+                "{device} itself obeys PAUSE, and passes no MAC control to the host: turn that off (`ethtool -A {device} autoneg off rx \
                  off tx off`)"
             ));
         } else if SWALLOWING.contains(&name) {
             self.warnings.push(format!(
-                "devices of the driver {name} may keep MAC control for themselves, PFC too: see that it is off (`dcb pfc show dev \
-                 {device}`), and whether `xoff nic status` counts pause frames"
+                "devices of the driver {name} may pass no MAC control to the host: check that their own PFC is off (`dcb pfc show dev \
+                 {device}`), and that `xoff nic status` counts pause frames"
             ));
         }
     }
@@ -129,8 +129,8 @@ impl Facts {
             let name = entry.file_name().to_string_lossy().into_owned();
             if uses(&entry.path(), &self.device) && !is_software(&entry.path(), &name) {
                 self.warnings.push(format!(
-                    "the RDMA device {name} sends on {} past the kernel's queues, and will not be stopped here: it has PFC of its own \
-                     (`dcb pfc`), or none",
+                    "the RDMA device {name} sends on {} past the kernel's queues, so the agent cannot stop it: only its own PFC \
+                     can (`dcb pfc`)",
                     self.device
                 ));
                 self.rdma.push(name);
@@ -145,8 +145,8 @@ impl Facts {
         self.real_time = refused.is_none();
         if let Some(error) = refused.filter(|_| settings.real_time) {
             self.warnings.push(format!(
-                "no real-time priority ({error}): it takes CAP_SYS_NICE, and a control group with real-time runtime; on a busy machine \
-                 pauses are obeyed late"
+                "no real-time priority ({error}): give the process CAP_SYS_NICE, and a control group with real-time runtime; otherwise \
+                 a busy machine obeys pauses late"
             ));
         }
         let mtu = xoff_xdp::mtu(&settings.device).unwrap_or(1500);
@@ -166,7 +166,7 @@ fn uses(rdma: &Path, device: &str) -> bool {
     named || rdma.join("device/net").join(device).exists()
 }
 
-/// Recognizes rxe by its parent and siw by its missing device: both use the kernel's queues.
+/// Returns true for rxe, recognized by its parent, and siw, which has no device: both use the kernel's queues.
 fn is_software(rdma: &Path, name: &str) -> bool {
     rdma.join("parent").exists()
         || !rdma.join("device").exists()
@@ -184,7 +184,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn a_device_that_obeys_pause_by_itself_keeps_it() {
+    fn device_that_obeys_pause_is_reported_to_consume_it() {
         let look = |driver: &str, obeys_pause| {
             let mut facts = facts();
             facts.look_at_driver(&Driver::named(driver), obeys_pause);
@@ -198,7 +198,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn hardware_rdma_on_the_device_is_named_and_soft_roce_is_not() {
+    fn hardware_rdma_of_the_device_is_listed_but_not_soft_roce() {
         let sys = tempfile::tempdir().unwrap();
         let make = |name: &str, device: &str| {
             let ndevs = sys.path().join(name).join("ports/1/gid_attrs/ndevs");

@@ -1,8 +1,8 @@
-//! A second process, which opens queues that the agent failed to open.
+//! The guard: a second process, which opens queues that the agent failed to open.
 //!
-//! The kernel keeps a queue stopped even after the stopping process died. So the agent first sends its guard the end
-//! of the stop. The guard opens an overdue class and notifies the agent. If the agent dies, the guard starts all
-//! classes and restores the device. If both are killed together, the next start takes over the tree.
+//! The kernel keeps a queue stopped even after the stopping process died. So the agent first sends its guard the end of
+//! the stop. The guard opens an overdue class and notifies the agent. If the agent dies, the guard starts all classes and
+//! restores the device. If both are killed together, the next start takes over the tree.
 //!
 //! ```text
 //!   agent --stopped until, started, farewell--> guard --its own netlink socket--> the kernel
@@ -28,21 +28,21 @@ use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 use crate::egress::{self, Egress, EgressError};
 
-/// Time after which a stop is overdue; a scheduled agent ends it itself.
+/// Time after the end of a pause at which its stop is overdue. A scheduled agent starts the class earlier.
 pub const GRACE: Nanos = Nanos::from_millis(5);
 
-/// Returns the time of agent and guard: the monotonic clock.
+/// Returns the time on the monotonic clock, which agent and guard share.
 ///
 /// # Panics
-/// Panics if the system lacks that clock, which Linux has.
+/// The system lacks that clock, which Linux has.
 #[must_use]
 pub fn now() -> Nanos {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("Linux has a monotonic clock");
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC is missing");
     let [seconds, nanos] = [time.tv_sec(), time.tv_nsec()].map(i64::cast_unsigned);
     Nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// End of a stop (in the past: running), or farewell: the device is restored already.
+/// Message to the guard: when a class's stop ends (in the past: running), or farewell, because the device is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     Until(Class, Nanos),
@@ -78,13 +78,13 @@ impl Message {
 /// Events of a guard since the last check.
 #[derive(Debug)]
 pub struct GuardEvents {
-    /// Opened classes; the agent must stop paused ones again.
+    /// Classes that the guard opened; the agent must stop paused ones again.
     pub opened: ClassSet,
-    /// Result of replacing a dead guard.
+    /// Result of replacing a guard that died.
     pub replaced: Option<io::Result<()>>,
 }
 
-/// Agent's end of the guard.
+/// The agent's connection to its guard.
 #[derive(Debug)]
 pub struct Guard {
     command: Command,
@@ -100,11 +100,11 @@ impl Guard {
     pub const START_EVERY: Nanos = Nanos::from_secs(1);
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    /// Starts a guard before the first change, in the calling thread's network namespace. `command` must call
-    /// [`stand`].
+    /// Starts a guard in the calling thread's network namespace; call this before the first change. `command` must call
+    /// [`run_guard`].
     ///
     /// # Errors
-    /// Returns the system's error.
+    /// The system's error.
     pub fn start(mut command: Command) -> io::Result<Guard> {
         command.process_group(0).stdout(Stdio::null());
         let (child, socket) = Guard::spawn(&mut command)?;
@@ -120,9 +120,9 @@ impl Guard {
         Ok((child, ours))
     }
 
-    /// Sends the end of a stop on the clock of [`now`], before the stop. [`Nanos::ZERO`] means running, and follows
-    /// the start.
-    pub fn tell(&mut self, class: Class, until: Nanos) {
+    /// Sends the time on the clock of [`now`] at which a class's stop ends. Call this before the stop, and with
+    /// [`Nanos::ZERO`] (running) after the start.
+    pub fn send_deadline(&mut self, class: Class, until: Nanos) {
         if self.until[class.index()] == until {
             return;
         }
@@ -131,17 +131,17 @@ impl Guard {
     }
 
     fn say(&mut self, message: Message) {
-        // The guard died, or left hundreds of messages unread: it is replaced.
+        // The guard has died, or left hundreds of messages unread: it will be replaced.
         self.lost |= self.socket.write_all(&message.to_bytes()).is_err();
     }
 
-    /// Returns a descriptor, readable when [`Guard::check`] is due.
+    /// Returns a descriptor that is readable when [`Guard::check`] is due.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.lost).then(|| self.socket.as_fd())
     }
 
-    /// Reads messages, and replaces a dead guard at most every [`Guard::START_EVERY`].
+    /// Reads the guard's messages, and replaces a dead guard, at most every [`Guard::START_EVERY`].
     pub fn check(&mut self, now: Nanos) -> GuardEvents {
         let mut opened = ClassSet::NONE;
         let mut classes = [0; 64];
@@ -179,7 +179,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns the guard's process id.
+    /// Returns the process id of the guard.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -188,7 +188,7 @@ impl Guard {
     /// Ends the guard of a restored device, and kills it if it is late.
     ///
     /// # Errors
-    /// Returns the system's error.
+    /// The system's error.
     pub fn dismiss(mut self) -> io::Result<()> {
         self.say(Message::Farewell);
         self.socket.shutdown(Shutdown::Write)?;
@@ -200,27 +200,27 @@ impl Guard {
     }
 }
 
-/// Runs the guard, with its socket as standard input.
+/// Runs the guard; standard input is its socket.
 ///
 /// # Errors
-/// Returns an error if there is no tree to guard, or the device cannot be restored.
-pub fn stand(device: &str) -> Result<(), EgressError> {
-    let system = |doing| move |source| EgressError::system(doing, device, source);
-    // The guard outlives its agent, so it ignores these signals. The kernel itself sends SIGHUP to a stopped guard whose
-    // agent died.
+/// There is no tree to guard, or the device cannot be restored.
+pub fn run_guard(device: &str) -> Result<(), EgressError> {
+    let system = |fault| move |source| EgressError::system(fault, device, source);
+    // The guard outlives its agent, so it ignores these signals. The kernel sends SIGHUP to a stopped guard whose agent
+    // died.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        flag::register(signal, Arc::clone(&ignored)).map_err(system("guard"))?;
+        flag::register(signal, Arc::clone(&ignored)).map_err(system("cannot register signal handlers"))?;
     }
-    // Before any change, because the device may be renamed later.
+    // The index is read before any change, because the device may be renamed later.
     let ifindex = egress::index_of(device)?;
     let mut egress = None;
     let agent = io::stdin()
         .as_fd()
         .try_clone_to_owned()
         .map(UnixStream::from)
-        .map_err(system("receive the deadlines for"))?;
-    agent.set_nonblocking(true).map_err(system("receive the deadlines for"))?;
+        .map_err(system("cannot receive deadlines from the agent"))?;
+    agent.set_nonblocking(true).map_err(system("cannot receive deadlines from the agent"))?;
     let mut watch = DeadlineWatch { agent, partial: Vec::new(), until: [Nanos::ZERO; CLASSES] };
     loop {
         match watch.receive() {
@@ -237,7 +237,7 @@ pub fn stand(device: &str) -> Result<(), EgressError> {
                 continue;
             };
             let _ = egress.fit(); // if the MTU is too long, the class starts with its old settings
-            // First, so that the agent does not mistake the opening for tampering.
+            // The agent is notified first, so that it does not mistake the opening for tampering.
             let mut tell = || _ = watch.agent.write_all(&[class.get()]); // the next read detects a dead agent
             tell();
             egress.start(class)?;
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_read_as_they_were_written() {
+    fn guard_message_is_decoded_as_encoded() {
         let until = Message::Until(Class::ALL[5], Nanos(0x0102_0304_0506_0708));
         for message in [until, Message::Until(Class::ALL[0], Nanos::ZERO), Message::Farewell] {
             assert_eq!(Message::from_bytes(message.to_bytes()), Some(message));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_overdue_after_its_grace_and_no_sooner() {
+    fn stopped_class_is_overdue_exactly_at_its_grace_time() {
         let (agent, _other) = UnixStream::pair().expect("sockets");
         let mut watch = DeadlineWatch { agent, partial: Vec::new(), until: [Nanos::ZERO; CLASSES] };
         watch.until[3] = Nanos::from_millis(10);

@@ -1,9 +1,9 @@
-//! A Linux host that obeys 802.1Qbb beside the kernel's own stack: it stops and starts queues.
+//! A Linux host that obeys 802.1Qbb (PFC) for frames of the kernel's own stack, by stopping and starting queues.
 //!
 //! ```text
-//!   device -- MAC control, CNMs --> Sockets --> Pauses --> egress --> queues of the device <-- frames of programs
-//!                                                 |           ^
-//!                                              NicView      guard
+//!   device -- MAC control, CNMs --> sockets --> PauseController --> egress --> queues of the device <-- frames of programs
+//!                                                     |               ^
+//!                                                  NicView          guard
 //! ```
 
 #![forbid(unsafe_code)]

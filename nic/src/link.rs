@@ -1,5 +1,5 @@
-//! Notifications about a device's link, and about changes of its queues by other programs: requests of agent and guard
-//! have [a mark](MARK).
+//! Notifications of the kernel about a device's link, and about changes of its queues by other programs. Requests of
+//! agent and guard are recognized by [a mark](MARK).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -14,20 +14,18 @@ use crate::egress::{MARK, class_of};
 
 const AF_NETLINK: i32 = 16;
 const NETLINK_ROUTE: i32 = 0;
-/// RTNLGRP_LINK and RTNLGRP_TC.
+/// Multicast groups RTNLGRP_LINK and RTNLGRP_TC, as bits.
 const GROUPS: u32 = 1 | 1 << 3;
 
-/// Offsets in struct nlmsghdr; struct ifinfomsg, struct tcmsg.
+/// Offsets in a message: struct nlmsghdr, then struct ifinfomsg or struct tcmsg.
 const INDEX_AT: u32 = 20;
 const TYPE_AT: usize = 4;
 const SEQUENCE_AT: u32 = 8;
 const FLAGS_AT: usize = 24;
 const HANDLE_AT: usize = 24;
 const NEW_LINK: u16 = 16;
-/// RTM_NEWLINK and related types.
 const LINKS: std::ops::RangeInclusive<u16> = 16..=19;
 const QDISCS: std::ops::RangeInclusive<u16> = 36..=37;
-/// IFF_UP and IFF_LOWER_UP.
 const CARRIER: u32 = 1 | 1 << 16;
 
 #[derive(Debug)]
@@ -75,7 +73,7 @@ impl LinkMonitor {
         const AND: u16 = 0x54;
         const IF_EQUAL: u16 = 0x15;
         const RETURN: u16 = 0x06;
-        // A filter loads big-endian numbers, but the kernel writes native ones.
+        // BPF loads big-endian numbers, but the kernel writes native ones.
         let native = |number: u32| u32::from_be_bytes(number.to_ne_bytes());
         let filter = [
             SockFilter::new(LOAD_WORD, 0, 0, INDEX_AT),
@@ -128,7 +126,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn link_loss_is_reported_after_recovery_for_its_device() {
+    fn short_link_loss_is_reported_for_its_device_only() {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let ip = |words: &str| {
@@ -152,7 +150,7 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn changes_of_queues_by_somebody_else_are_announced() {
+    fn queue_changes_of_other_programs_are_reported() {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let run = |words: &str| {
@@ -167,7 +165,7 @@ mod tests {
                 Conversation::marked(MARK).unwrap(),
             );
             tc.send(&mut Qdisc::Htb.replace(place)).unwrap();
-            assert_eq!(link.read().unwrap(), LinkEvents::default(), "its own");
+            assert_eq!(link.read().unwrap(), LinkEvents::default(), "a change of this program was reported");
             run("tc class add dev lo parent 786e: classid 786e:1 htb rate 1mbit");
             assert_eq!(link.read().unwrap(), changes(ClassSet::NONE));
             run("tc qdisc add dev lo parent 786e:1 handle 7873: pfifo");

@@ -1,11 +1,11 @@
-//! XOFFs whose classes are not stopped yet. A response time counts from the first XOFF to the stopped queue, or to the
-//! moment of reading if the class is resumed already.
+//! XOFFs whose classes are not stopped yet. A response time lasts from the first XOFF until the queue is stopped. If
+//! the class was resumed before, it lasts until the XOFF was read.
 
 use xoff_wire::units::{CLASSES, Class, ClassSet, Nanos};
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingStops {
-    /// First unanswered XOFF, or first of the last batch.
+    /// Arrival of the first XOFF that is unanswered, or of the first in the last batch.
     at: [Nanos; CLASSES],
     unanswered: ClassSet,
     batch: ClassSet,
@@ -36,7 +36,6 @@ impl PendingStops {
         pending.then(|| now.since(self.at[class.index()]))
     }
 
-    /// Returns the response times of classes that were resumed before their stop.
     pub(crate) fn resumed(&mut self, now: Nanos, paused: ClassSet) -> impl Iterator<Item = Nanos> + use<> {
         let over = ClassSet(self.unanswered.0 & !paused.0);
         self.unanswered = ClassSet(self.unanswered.0 & paused.0);
@@ -57,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn response_lasts_from_first_xoff_to_stop() {
+    fn response_time_lasts_from_first_xoff_to_stop() {
         let mut pending = PendingStops::default();
         pending.begin();
         pending.xoff(Nanos(10), C3, false);
@@ -71,7 +70,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn class_resumed_before_its_stop_counts() {
+    fn class_resumed_before_its_stop_has_response_time() {
         let mut pending = PendingStops::default();
         pending.begin();
         pending.xoff(Nanos(10), C3, false);
@@ -81,11 +80,11 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn refused_or_undone_stop_counts_until_done() {
+    fn response_time_lasts_until_refused_stop_succeeds() {
         let mut pending = PendingStops::default();
         pending.begin();
         pending.xoff(Nanos(10), C3, false);
-        assert_eq!(resumed(&mut pending, 20, PAUSED), [], "refused");
+        assert_eq!(resumed(&mut pending, 20, PAUSED), [], "a refused stop counts as done");
         pending.begin();
         pending.xoff(Nanos(30), C3, false);
         assert_eq!(pending.stopped(Nanos(50), C3), Some(Nanos(40)));

@@ -1,5 +1,5 @@
-//! Times for which classes may have sent while paused, because another program had changed the queues. The kernel
-//! announces changes; an unannounced defect may be as old as the last check.
+//! Times in which classes may have sent while paused, because another program had changed the queues. The kernel
+//! announces changes. An unannounced defect may be as old as the last check.
 
 use xoff_wire::units::{CLASSES, ClassSet, Nanos};
 
@@ -46,22 +46,26 @@ mod tests {
 
     // proves: host-guard
     #[test]
-    fn announced_defect_counts_since_the_last_silence() {
+    fn announced_defect_counts_since_last_unchanged_state() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));
         let times = proof.broken(ClassSet(1 << C3), true, paused(450));
-        assert_eq!((times[C3], times[4]), (Nanos(150), Nanos::ZERO), "class 4 is not reached");
+        assert_eq!(
+            (times[C3], times[4]),
+            (Nanos(150), Nanos::ZERO),
+            "class 4 counts although the defect does not reach it"
+        );
         assert_eq!(
             proof.broken(ClassSet::ALL, true, paused(450))[C3],
             Nanos::ZERO,
-            "it was not paused since"
+            "time counts although the class was not paused"
         );
     }
 
     // proves: host-guard
     #[test]
-    fn unannounced_defect_counts_since_the_last_check() {
+    fn unannounced_defect_counts_since_last_check() {
         let mut proof = Proof::default();
         proof.whole(paused(100));
         proof.unchanged(paused(300));

@@ -1,6 +1,7 @@
 //! Response time of this host, from the arrival of a pause frame to the confirmed stop.
 //!
-//! A single late frame is lost, so the recommendation is the maximum of the last [`WINDOW`] pauses.
+//! The switch loses even a single frame sent too late, so the recommendation is the maximum of the last [`WINDOW`]
+//! pauses.
 
 use xoff_flow_control::counter::{Counter, FineHistogram};
 use xoff_wire::units::{BitRate, Bytes, Nanos};
@@ -8,14 +9,13 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 const ENOUGH: u64 = 100;
 const WINDOW: usize = 1_000;
 const STEP: Nanos = Nanos::from_micros(10);
-/// Assumed with and without real-time priority.
 const EXPECTED: [Nanos; 2] = [Nanos::from_millis(5), Nanos::from_millis(25)];
 
-/// Pause near transports' timeouts: half of 67 ms (RoCE with a timeout of 14: 4.096 us x 2^14), and a sixth of TCP's
-/// 200 ms.
+/// Pause that comes near transports' timeouts: half of 67 ms (RoCE with a timeout of 14: 4.096 us x 2^14), and a sixth
+/// of TCP's 200 ms.
 pub const NEAR_TIMEOUT: Nanos = Nanos::from_millis(33);
 
-/// Response times. The agent's thread writes, any thread reads.
+/// Measured response times. The agent's thread writes them; any thread reads.
 #[derive(Debug)]
 pub struct Response {
     times: FineHistogram,
@@ -25,7 +25,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Creates an empty record; `overrun` leaves after each stop.
+    /// Creates an empty record. At most `overrun` bytes leave after each stop.
     #[must_use]
     pub fn new(line: BitRate, overrun: Bytes) -> Response {
         Response {
@@ -50,7 +50,7 @@ impl Response {
         &self.times
     }
 
-    /// Returns an upper bound of a quantile (0..=1).
+    /// Returns an upper bound of a quantile (0 to 1) of the response times.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         Some(Nanos(self.times.quantile(quantile)?).min(self.longest()))
@@ -62,20 +62,20 @@ impl Response {
         Nanos(self.longest.get())
     }
 
-    /// Returns the recommendation without measurements.
+    /// Returns the `peer_response` to assume before measurements.
     #[must_use]
     pub fn expected(&self, real_time: bool) -> Nanos {
         rounded(EXPECTED[usize::from(!real_time)].after(self.ahead))
     }
 
-    /// Returns the needed `peer_response`: the longest recent response time, plus the bytes in the device. `None`
-    /// before enough pauses.
+    /// Returns the `peer_response` that the switch needs: the longest recent response time, plus the time of the bytes
+    /// in the device. `None` after fewer than 100 pauses.
     #[must_use]
     pub fn recommended(&self) -> Option<Nanos> {
         (self.times.count() >= ENOUGH).then(|| self.needed())
     }
 
-    /// Returns the recommendation from any number of pauses.
+    /// Returns the recommendation, however few pauses were measured.
     #[must_use]
     pub fn needed(&self) -> Nanos {
         let longest = self.recent.iter().map(Counter::get).max().unwrap_or(0);
@@ -97,7 +97,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn nothing_is_recommended_before_enough_pauses_have_come() {
+    fn recommendation_needs_enough_pauses() {
         let response = response();
         (1..ENOUGH).for_each(|_| response.record(Nanos::from_micros(100)));
         assert_eq!((response.recommended(), response.needed()), (None, Nanos::from_micros(140)));
@@ -107,7 +107,7 @@ mod tests {
 
     // proves: host-service
     #[test]
-    fn the_longest_of_the_last_thousand_counts_and_no_longer() {
+    fn recommendation_is_longest_of_last_thousand_responses() {
         let response = response();
         (0..100_000).for_each(|_| response.record(Nanos::from_micros(100)));
         assert_eq!(response.recommended(), Some(Nanos::from_micros(140)));
@@ -121,16 +121,19 @@ mod tests {
     }
 
     #[test]
-    fn no_share_of_them_took_longer_than_the_longest() {
+    fn quantile_never_exceeds_longest_response_time() {
         let response = response();
         assert_eq!(response.quantile(0.99), None);
         response.record(Nanos(1_025));
-        assert!(response.times().quantile(0.99) > Some(1_025), "a step of the histogram ends later");
+        assert!(
+            response.times().quantile(0.99) > Some(1_025),
+            "the histogram's step ends at the longest time"
+        );
         assert_eq!(response.quantile(0.99), Some(Nanos(1_025)));
     }
 
     #[test]
-    fn without_real_time_priority_much_more_is_expected() {
+    fn expected_response_is_longer_without_real_time_priority() {
         let response = response();
         assert_eq!(response.expected(true), Nanos::from_micros(5_040));
         assert_eq!(response.expected(false), Nanos::from_micros(25_040));

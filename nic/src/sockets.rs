@@ -1,8 +1,8 @@
-//! MAC control and CNMs, received by a filtering packet socket, which comes before a kernel bridge. A membership makes
-//! the device receive 01:80:C2:00:00:01; the kernel ends it with the process.
+//! Receives MAC control and CNMs by a filtering packet socket, which gets frames before a kernel bridge. A membership
+//! makes the device receive 01:80:C2:00:00:01; the kernel ends it with the process.
 //!
-//! The kernel removes a VLAN tag, but tagged MAC control must pause nothing. So the filter truncates such a frame
-//! below any valid length, and the receiver restores a tag, which the parser rejects.
+//! Tagged MAC control must pause nothing, but the kernel removes a VLAN tag. So the filter truncates such a frame below
+//! any valid length, and the receiver restores a tag, which the parser rejects.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -23,13 +23,12 @@ use crate::guard::now;
 const MAC_CONTROL: u32 = 0x8808;
 const CNM: u32 = 0x22e7;
 const CN_TAG: u32 = 0x22e9;
-/// ETH_P_ALL.
 const ALL: u16 = 3;
 const FRAME_MAX: usize = 256;
-/// Maximum frames per read, so that a flood cannot occupy a real-time thread.
+/// Maximum number of frames per read, so that a flood cannot occupy a real-time thread.
 pub(crate) const AT_MOST: usize = 64;
 const TAGGED_LEN: usize = 13;
-/// 802.1Q tag of any VLAN, and the EtherType behind it.
+/// End of a frame that had a tag: an 802.1Q tag of any VLAN, and the EtherType behind it.
 const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
 const TAG_AT: usize = 12;
 
@@ -39,10 +38,9 @@ const FILTER: [SockFilter; 12] = {
     const LOAD_WORD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;
-    /// EtherType and flag of a removed tag (SKF_AD_OFF and on).
+    /// Offsets of a frame's EtherType, and of a removed tag's flag, in metadata (SKF_AD_OFF and on).
     const PROTOCOL: u32 = 0xffff_f000;
     const TAG_PRESENT: u32 = 0xffff_f000 + 48;
-    /// EtherType behind a CN-TAG.
     const INNER_TYPE: u32 = 16;
     [
         SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),
@@ -163,7 +161,7 @@ mod tests {
 
     // proves: host-pauses
     #[test]
-    fn turn_reads_a_limited_number_of_frames() {
+    fn each_read_takes_a_limited_number_of_frames() {
         let test = thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let links = "ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up";

@@ -1,4 +1,4 @@
-//! State of a running agent, written by the agent's threads and read by any.
+//! State of a running agent, which the agent's threads write and any thread reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,14 +19,14 @@ use crate::response::Response;
 pub struct NicView {
     /// Agent's settings.
     pub settings: NicSettings,
-    /// Device index.
+    /// Interface index of the device.
     pub ifindex: u32,
     pub(crate) address: Counter,
     /// Queueing discipline that stops a class: `plug` or `tbf`.
     pub leaf: &'static str,
-    /// Port counters; those of queues are read every second.
+    /// Counters of the port; those of queues are read from the kernel every second.
     pub counters: Arc<Counters>,
-    /// Response times.
+    /// Measured response times.
     pub response: Response,
     /// Frames queued, by class.
     pub waiting_frames: [Counter; CLASSES],
@@ -36,29 +36,29 @@ pub struct NicView {
     pub cnms: [Counter; CLASSES],
     /// Longest single pause in nanoseconds, by class.
     pub longest_pause: [Counter; CLASSES],
-    /// Changes that the kernel refused.
+    /// Changes of queues that the kernel refused.
     pub refused: Counter,
     pub(crate) unsettled: Counter,
-    /// Repairs of the queues.
+    /// Repairs of queues that another program had changed.
     pub repairs: Counter,
     pub(crate) defects: Counter,
-    /// Nanoseconds in which paused frames may have left, by class.
+    /// Nanoseconds in which frames of a paused class may have left, by class.
     pub disobeyed: [Counter; CLASSES],
-    /// Deletions of a class's queue with its frames.
+    /// Times that another program deleted the queue, with its frames, by class.
     pub deleted: [Counter; CLASSES],
-    /// MAC control frames and CNMs lost unread.
+    /// MAC control frames and CNMs lost before they were read.
     pub missed: Counter,
-    /// Unexpected ends of the guard.
+    /// Unexpected ends of the guard process.
     pub guards_lost: Counter,
-    /// Bytes queued in the fullest UDP socket.
+    /// Bytes queued in the host's fullest UDP socket.
     pub receive_backlog: Counter,
-    /// Checks of the queues, once a second.
+    /// Number of checks of the queues, which take place every second.
     pub looks: Counter,
-    /// Real-time priority of the agent.
+    /// True if the agent has real-time priority.
     pub real_time: AtomicBool,
-    /// Start on the clock of the counters.
+    /// Time of the start, on the clock of the counters.
     pub started_at: Nanos,
-    /// Start on the wall clock.
+    /// Time of the start, on the wall clock.
     pub started: SystemTime,
 }
 
@@ -96,32 +96,32 @@ impl NicView {
         }
     }
 
-    /// Returns the needed `peer_response`, measured or expected.
+    /// Returns the `peer_response` that the switch's port needs, measured or expected.
     #[must_use]
     pub fn peer_response(&self) -> Nanos {
         self.response.recommended().unwrap_or_else(|| self.expected_response())
     }
 
-    /// Returns the assumed `peer_response`.
+    /// Returns the `peer_response` that the switch's port is expected to assume.
     #[must_use]
     pub fn expected_response(&self) -> Nanos {
         let expected = || self.response.expected(self.real_time.load(Relaxed));
         self.settings.peer_response.unwrap_or_else(expected)
     }
 
-    /// Returns the device's address.
+    /// Returns the device's MAC address.
     #[must_use]
     pub fn address(&self) -> MacAddr {
         MacAddr::from_number(self.address.get())
     }
 
-    /// Describes the agent's faults.
+    /// Describes the agent's faults, one text each.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let dropped: u64 = self.settings.lossless.iter().map(|class| self.dropped[class.index()].get()).sum();
         let missed = self.missed.get();
         let faults = [
-            (missed, "pause frames and CNMs came faster than they could be read, and were lost"),
+            (missed, "pause frames and CNMs were lost, because they arrived faster than the agent read them"),
             (dropped, "frames of lossless classes were dropped in the host's queues"),
         ];
         let faults = faults.iter().filter(|(count, _)| *count > 0);
@@ -134,7 +134,7 @@ impl NicView {
         let classes = ClassSet(u8::try_from(self.unsettled.get()).unwrap_or(u8::MAX));
         (!classes.is_empty()).then(|| {
             format!(
-                "the kernel refuses changes of class {}; the log says why, and they are tried again",
+                "the kernel refuses to change the queue of class {}; the agent tries again, and the log has the reason",
                 list(classes)
             )
         })
@@ -162,7 +162,7 @@ impl NicView {
         let classes: ClassSet = classes.collect();
         (!classes.is_empty()).then(|| {
             format!(
-                "somebody deleted the queue of class {}: frames that were queued in it are lost, and nobody has counted them",
+                "somebody deleted the queue of class {}: the frames in it are lost, and are not counted",
                 list(classes)
             )
         })
@@ -176,7 +176,7 @@ impl NicView {
             times.map(|(class, time)| format!("class {class} for up to {}", span(time.get()))).collect();
         (!times.is_empty()).then(|| {
             format!(
-                "did not obey: {}; somebody had changed the queues, and frames may have left in a pause",
+                "pauses were not enforced: {}; somebody had changed the queues, and frames of paused classes may have left",
                 times.join(", ")
             )
         })

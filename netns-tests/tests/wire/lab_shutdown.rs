@@ -64,7 +64,7 @@ fn agent_with_tampered_queues_fails_the_lab() {
          xoff lab exec b -- python3 {}
          until status | grep -q '\"now\": *true'; do sleep 0.05; done
          xoff lab exec a -- tc filter del dev eth0
-         until status | grep -q 'did not obey: class 3'; do sleep 0.05; done",
+         until status | grep -q 'pauses were not enforced: class 3'; do sleep 0.05; done",
         super::BINARY,
         sender.display()
     );

@@ -48,7 +48,7 @@ fn changed_queues_during_a_pause_count_as_fault() {
     let others: u64 =
         status.classes.iter().filter(|class| class.class != 3).map(|class| class.disobeyed_nanos).sum();
     assert_eq!((others, status.changes_refused), (0, 0), "faults of a class other than 3");
-    assert!(status.faults[0].contains("did not obey: class 3 for up to"), "{:?}", status.faults);
+    assert!(status.faults[0].contains("pauses were not enforced: class 3 for up to"), "{:?}", status.faults);
     assert_eq!(agent.get("/healthz"), None, "503");
     let metrics = agent.get("/metrics").unwrap();
     assert!(metrics.contains("xoff_nic_queue_repairs_total{switch=\"eth0\",port=\"eth0\"} 3"), "{metrics}");
@@ -92,7 +92,7 @@ fn deleted_queue_of_lossless_class_counts_as_fault() {
     let agent = wire.start(SLOW);
     tc(&wire, "class del dev eth0 classid 786e:13");
     await_repairs(&agent, 1);
-    let fault = "somebody deleted the queue of class 3: frames that were queued in it are lost, and nobody has counted them";
+    let fault = "somebody deleted the queue of class 3: the frames in it are lost, and are not counted";
     assert_eq!(agent.status().faults, [fault]);
     assert_eq!(agent.get("/healthz"), None, "503");
     let (status, log) = agent.end(Signal::SIGTERM);

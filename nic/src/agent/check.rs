@@ -1,4 +1,5 @@
-//! Checks and repairs of the agent's queues. Any privileged program may change them, and paused frames may leave then.
+//! Checks and repairs of the agent's queues. Any privileged program may change the queues, and frames of paused classes
+//! may then leave.
 
 use xoff_wire::units::{Class, ClassSet, Nanos};
 
@@ -26,7 +27,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns `false` if the guard opened a class meanwhile: call it again.
+    /// Checks and repairs the queues. Returns false if the guard opened a class meanwhile: then call this again.
     pub(super) fn check(&mut self, now: Nanos) -> Result<bool, AgentError> {
         let was_announced = self.check_at != Nanos::NEVER;
         (self.check_at, self.check_from) = (Nanos::NEVER, now.after(CHECK_EVERY));
@@ -74,15 +75,15 @@ impl Agent {
             if repairs.is_power_of_two() {
                 tracing::warn!(
                     repairs,
-                    "somebody changed the device's queues ({found}); repaired. Frames queued in a deleted queue are lost: do not \
+                    "somebody changed the device's queues ({found}); the agent repaired them. Frames in a deleted queue are lost: do not \
                      change handles 786e: and 7870: to 7877:"
                 );
             }
         } else if left != before {
-            let why = refused.map_or_else(|| "they were changed again".to_owned(), ToString::to_string);
+            let why = refused.map_or_else(|| "the queues were changed again".to_owned(), ToString::to_string);
             tracing::error!(
-                "somebody changed the device's queues ({left}), and they are not repaired: {why}. Frames of paused classes may \
-                 leave; tried again every second. `tc qdisc del dev {} root` has them made anew",
+                "somebody changed the device's queues ({left}), and the agent cannot repair them: {why}. Frames of paused classes may \
+                 leave. The agent tries again every second; `tc qdisc del dev {} root` makes it build new queues",
                 self.view.settings.device
             );
         }

@@ -1,4 +1,4 @@
-//! Thresholds in virtual time: one nanosecond before, and at it.
+//! Tests in virtual time, one nanosecond before each threshold, and at it.
 
 use xoff_flow_control::congestion::ReactionSettings;
 use xoff_wire::cnm::{CongestionPointId, Envelope, Msdu};
@@ -84,7 +84,7 @@ fn link_loss_ends_pauses_and_rates() {
 
 // proves: host-service
 #[test]
-fn cnms_to_a_changed_address_are_obeyed() {
+fn cnm_to_new_address_of_device_is_obeyed() {
     let mut controller = with_qcn();
     controller.set_address(PEER);
     controller.receive(Nanos(0), &cnm(C3, 63));
@@ -94,10 +94,9 @@ fn cnms_to_a_changed_address_are_obeyed() {
     assert_eq!(changes(&mut controller, 0).len(), 1);
 }
 
-/// Reads the maximum of frames in each turn, all late and for another class.
 // proves: host-pauses
 #[test]
-fn flood_of_frames_delays_no_pause_expiry() {
+fn frame_flood_does_not_delay_end_of_pause() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 10)]));
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3)]);
@@ -138,20 +137,24 @@ fn refresh_extends_pause_from_its_arrival() {
 
 // proves: host-pauses
 #[test]
-fn the_last_value_wins_and_time_zero_resumes_at_once() {
+fn last_pause_time_wins_and_zero_resumes_at_once() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 65_535), (C4, 65_535)]));
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3), Change::Stop(C4)]);
     controller.receive(Nanos(10), &pfc(&[(C3, 1)]));
     assert_eq!(changes(&mut controller, 10 + 511), []);
-    assert_eq!(changes(&mut controller, 10 + 512), [Change::Start(C3)], "a shorter time shortens it");
+    assert_eq!(
+        changes(&mut controller, 10 + 512),
+        [Change::Start(C3)],
+        "a shorter pause time did not shorten the pause"
+    );
     controller.receive(Nanos(600), &pfc(&[(C4, 0)]));
     assert_eq!(changes(&mut controller, 600), [Change::Start(C4)]);
     assert_eq!(controller.pauses(Nanos(600)).classes[4].xon, 1);
 }
 
 #[test]
-fn pause_that_ends_unpolled_causes_no_change() {
+fn pause_that_ends_before_the_next_call_changes_nothing() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 10)]));
     controller.receive(Nanos(0), &pfc(&[(C3, 0)]));
@@ -159,7 +162,7 @@ fn pause_that_ends_unpolled_causes_no_change() {
 }
 
 #[test]
-fn stops_precede_starts() {
+fn queues_are_stopped_before_others_are_started() {
     let mut controller = obedient();
     controller.receive(Nanos(0), &pfc(&[(C3, 9)]));
     assert_eq!(changes(&mut controller, 0), [Change::Stop(C3)]);
@@ -191,7 +194,7 @@ fn malformed_and_foreign_pauses_are_only_counted() {
 
 // proves: host-service
 #[test]
-fn rate_expires_and_is_obeyed_only_if_enabled() {
+fn gfc_rate_expires_and_is_obeyed_only_if_enabled() {
     let mut controller = controller(NicWishes { obey_rates: Some(true), ..NicWishes::default() });
     let quarter = BitRate::from_mbps(250);
     controller.receive(Nanos(ms(10)), &rates(C3, 2, 65_535)); // 33.5 ms
@@ -231,7 +234,7 @@ fn stopped_class_gets_its_rate_when_resumed() {
 
 // proves: host-service
 #[test]
-fn cnm_limits_its_class_until_recovery() {
+fn cnm_limits_its_class_until_rate_recovers() {
     let mut controller = with_qcn();
     controller.receive(Nanos(0), &cnm(C4, 63));
     let slower = controller.rate(C4);
@@ -241,14 +244,16 @@ fn cnm_limits_its_class_until_recovery() {
         (controller.counted(), controller.notices().0, controller.notices().1[4]),
         (ClassSet(1 << 4), 1, 1)
     );
-    // The first time cycle recovers half of the decrease.
+    // The first time cycle restores half of the decrease.
     assert_eq!(controller.next_deadline(), Nanos(ms(15)));
     assert_eq!(changes(&mut controller, ms(15) - 1), []);
-    let [Change::Limit(class, faster)] = changes(&mut controller, ms(15))[..] else { panic!("no rate") };
+    let [Change::Limit(class, faster)] = changes(&mut controller, ms(15))[..] else {
+        panic!("the class got no rate")
+    };
     assert!(class == C4 && faster > slower && faster < LINE, "{faster:?}");
     while controller.next_deadline() != Nanos::NEVER {
         let now = controller.next_deadline();
-        assert!(now < Nanos::from_secs(10), "it does not come back");
+        assert!(now < Nanos::from_secs(10), "the class did not return to the line rate within 10 s");
         changes(&mut controller, now.0);
     }
     assert_eq!((controller.rate(C4), controller.counted()), (LINE, ClassSet::NONE));
@@ -271,7 +276,7 @@ fn sent_bytes_end_byte_cycles_of_limited_class() {
 
 // proves: host-service
 #[test]
-fn bytes_sent_before_a_limit_end_no_cycle() {
+fn bytes_sent_before_limit_end_no_byte_cycle() {
     let mut controller = with_qcn();
     controller.report_sent(C3, Bytes(0));
     for round in 1..=2 {
@@ -333,7 +338,7 @@ fn class_opened_by_guard_is_stopped_again() {
 }
 
 #[test]
-fn pause_counts_from_arrival_and_expired_pause_is_ignored() {
+fn late_pause_counts_from_arrival_and_may_have_expired() {
     let mut controller = obedient();
     assert_eq!(changes(&mut controller, ms(9)), []);
     assert_eq!(controller.receive(Nanos(ms(8)), &pfc(&[(C3, 10)])), ClassSet(1 << 3));
@@ -344,7 +349,7 @@ fn pause_counts_from_arrival_and_expired_pause_is_ignored() {
 }
 
 #[test]
-fn foreign_cnm_or_disabled_qcn_limits_nothing() {
+fn cnm_for_another_host_or_without_qcn_limits_nothing() {
     let mut other = cnm(C3, 63);
     other[5] = 7;
     let mut controller = with_qcn();
@@ -354,5 +359,5 @@ fn foreign_cnm_or_disabled_qcn_limits_nothing() {
     assert_eq!(controller.notices().2.iter().sum::<u64>(), 1);
     let mut plain = obedient();
     plain.receive(Nanos(0), &cnm(C3, 63));
-    assert_eq!((changes(&mut plain, 0), plain.notices().0), (vec![], 1), "counted");
+    assert_eq!((changes(&mut plain, 0), plain.notices().0), (vec![], 1), "the CNM was not counted");
 }

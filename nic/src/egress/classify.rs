@@ -1,5 +1,5 @@
-//! A switch's classifier ([`xoff_flow_control::classify`]) for frames of the kernel's stack, in classic BPF. The
-//! outermost tag may be in the kernel's metadata.
+//! Program in classic BPF that classifies frames of the kernel's stack as a switch does
+//! ([`xoff_flow_control::classify`]). The outermost tag may be in the kernel's metadata instead of the frame.
 
 use xoff_flow_control::settings::Trust;
 use xoff_netlink::tc::BpfInstruction;
@@ -12,7 +12,7 @@ pub(super) struct Classes {
     pub(super) class: [u32; 8],
 }
 
-/// EtherType for local experiments, and zero addresses.
+/// Frame that wakes the kernel: zero addresses, and an EtherType for local experiments.
 pub(super) const WAKE_FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = *b"\x88\xb5xoffwake";
@@ -45,7 +45,7 @@ const RETURN: u16 = 0x06;
 const TO_X: u16 = 0x07;
 const FROM_X: u16 = 0x87;
 
-/// Metadata (SKF_AD_OFF and on): tag, its presence, and its protocol.
+/// Offsets of metadata (SKF_AD_OFF and on): VLAN tag, its presence, its protocol.
 const VLAN_TAG: u32 = 0xffff_f000 + 44;
 const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 const VLAN_TPID: u32 = 0xffff_f000 + 60;
@@ -61,7 +61,6 @@ const PCP: u32 = 0;
 const ETHER_TYPE: u32 = 1;
 const NO_PCP: u32 = 8;
 
-/// Verdicts of a filter that returns actions.
 const ASK_NEXT: u32 = u32::MAX;
 const ENDS_HERE: u32 = 4;
 
@@ -123,7 +122,7 @@ impl Assembler {
             return;
         }
         let (low, high) = answers.split_at(answers.len() / 2);
-        let middle = first + u32::try_from(low.len()).expect("tables are small");
+        let middle = first + u32::try_from(low.len()).expect("the table exceeds 2^32 entries");
         let above = self.label();
         self.when(IF_AT_LEAST, middle, above);
         self.table_from(first, low);
@@ -133,10 +132,12 @@ impl Assembler {
 
     fn finish(mut self) -> Vec<BpfInstruction> {
         for (at, arm, to) in self.open {
-            let distance = self.labels[to.0].expect("every label is somewhere") - at - 1;
-            let short = || u8::try_from(distance).expect("conditional jumps are short");
+            let distance = self.labels[to.0].expect("a label has no position") - at - 1;
+            let short = || u8::try_from(distance).expect("a conditional jump exceeds 255 instructions");
             match arm {
-                Arm::Always => self.code[at].k = u32::try_from(distance).expect("programs are small"),
+                Arm::Always => {
+                    self.code[at].k = u32::try_from(distance).expect("a jump exceeds 2^32 instructions")
+                }
                 Arm::True => self.code[at].jt = short(),
                 Arm::False => self.code[at].jf = short(),
             }
@@ -166,7 +167,7 @@ pub(super) fn program(settings: &NicSettings, classes: &Classes) -> Vec<BpfInstr
     code.finish()
 }
 
-/// Stores PCP and EtherType, and the payload's offset in X.
+/// Emits code that stores PCP and EtherType, and leaves the payload's offset in X.
 fn read_tags(code: &mut Assembler, control: u32, none: u32) {
     let [inline, tagged, cn_tag, ip] = [(); 4].map(|()| code.label());
     let not_8021q = code.label();

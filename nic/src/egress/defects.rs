@@ -1,34 +1,34 @@
-//! Defects of a tree.
+//! Missing and changed parts of a tree of queues.
 
 use std::fmt;
 
 use xoff_wire::units::{CLASSES, Class, ClassSet};
 
-/// Part of a tree.
+/// Part of a tree of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Root queueing discipline.
     Root,
-    /// Shaper of the line.
+    /// Shaper of the whole line.
     Line,
-    /// Filter that drops the frames that wake the kernel.
+    /// Filter that drops frames whose only purpose is to wake the kernel.
     Waker,
     /// Filter that classifies frames.
     Classifier,
-    /// Foreign filter or class that takes frames first.
+    /// Another program's filter or class, which takes frames before xoff's.
     Foreign,
-    /// Class of the shaper.
+    /// Shaper of a class.
     Class(Class),
     /// Queue of a class.
     Leaf(Class),
 }
 
-/// Missing or changed parts.
+/// Set of missing or changed parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defects(u32);
 
 impl Defects {
-    /// No defect.
+    /// The empty set.
     pub const NONE: Defects = Defects(0);
 
     const PARTS: [Part; 5] = [Part::Root, Part::Line, Part::Waker, Part::Classifier, Part::Foreign];
@@ -47,7 +47,7 @@ impl Defects {
         }
     }
 
-    /// Adds a part.
+    /// Adds a missing or changed part.
     pub const fn insert(&mut self, part: Part) {
         self.0 |= Defects::bit(part);
     }
@@ -58,13 +58,13 @@ impl Defects {
         self.0 & Defects::bit(part) != 0
     }
 
-    /// Returns true if there is no defect.
+    /// Returns true if no part is missing or changed.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns the classes whose frames may leave while stopped.
+    /// Returns the classes whose frames may leave although they are stopped.
     #[must_use]
     pub fn reach(self) -> ClassSet {
         let of_all =
@@ -74,13 +74,13 @@ impl Defects {
         Class::ALL.into_iter().filter(is_open).collect()
     }
 
-    /// Encodes the set for a counter.
+    /// Encodes the set as a number, for a counter.
     #[must_use]
     pub fn to_number(self) -> u64 {
         self.0.into()
     }
 
-    /// Decodes a number of [`Defects::to_number`].
+    /// Decodes a result of [`Defects::to_number`].
     #[must_use]
     #[allow(clippy::cast_possible_truncation)] // the number had 32 bits
     pub const fn from_number(number: u64) -> Defects {
@@ -104,7 +104,7 @@ impl FromIterator<Part> for Defects {
 impl fmt::Display for Defects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.contains(Part::Root) {
-            return f.write_str("the root, and all below it");
+            return f.write_str("the root queueing discipline, and all below it");
         }
         for (index, part) in self.parts().enumerate() {
             f.write_str(if index == 0 { "" } else { ", " })?;
@@ -112,8 +112,8 @@ impl fmt::Display for Defects {
                 Part::Root => {}
                 Part::Line => f.write_str("the shaper of the line")?,
                 Part::Waker => f.write_str("the filter that wakes queues")?,
-                Part::Classifier => f.write_str("the filter that finds classes")?,
-                Part::Foreign => f.write_str("a foreign filter or class before ours")?,
+                Part::Classifier => f.write_str("the filter that classifies frames")?,
+                Part::Foreign => f.write_str("a filter or class of another program")?,
                 Part::Class(class) => write!(f, "the shaper of class {class}")?,
                 Part::Leaf(class) => write!(f, "the queue of class {class}")?,
             }
@@ -129,7 +129,7 @@ mod tests {
     const C3: Class = Class::ALL[3];
 
     #[test]
-    fn defects_reach_classes_that_they_let_out() {
+    fn defect_reports_classes_whose_frames_may_leave() {
         let reach = |part| [part].into_iter().collect::<Defects>().reach();
         let only = |class: Class| [class].into_iter().collect::<ClassSet>();
         for part in [Part::Root, Part::Classifier, Part::Foreign] {
@@ -144,9 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn defects_are_named_and_counted_as_numbers() {
+    fn defects_are_described_and_encoded_as_numbers() {
         let defects: Defects = [Part::Leaf(C3), Part::Classifier].into_iter().collect();
-        assert_eq!(defects.to_string(), "the filter that finds classes, the queue of class 3");
+        assert_eq!(defects.to_string(), "the filter that classifies frames, the queue of class 3");
         assert_eq!(Defects::from_number(defects.to_number()), defects);
         assert!(!defects.contains(Part::Class(C3)) && !defects.is_empty() && Defects::NONE.is_empty());
     }

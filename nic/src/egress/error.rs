@@ -4,18 +4,18 @@ use xoff_ebpf::EbpfError;
 use xoff_netlink::tc::TcError;
 use xoff_xdp::XdpError;
 
-/// Error of installing, changing or removing a tree.
+/// Error of installing, changing or removing a tree of queues.
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
-    /// Missing device.
-    #[error("there is no network device {device} here; `ip link` shows those that there are")]
+    /// The device does not exist.
+    #[error("network device {device} does not exist in this namespace; `ip link` lists the existing ones")]
     NoSuchDevice {
         /// Device name.
         device: String,
     },
-    /// Root queueing discipline that could not be restored.
+    /// The root queueing discipline is one that xoff could not restore later.
     #[error(
-        "{device} has queueing discipline {kind} {handle} at its root, which could not be put back as it is; \
+        "{device} has queueing discipline {kind} {handle} at its root, which xoff could not restore later: \
          remove it first (`tc qdisc del dev {device} root`)"
     )]
     Stranger {
@@ -26,27 +26,27 @@ pub enum EgressError {
         /// Handle of the queueing discipline.
         handle: String,
     },
-    /// Kernel without a queue that can be stopped and started.
+    /// The kernel has no queueing discipline that can stop a class.
     #[error(
-        "this kernel has no queueing discipline that stops and starts ({tried}); it takes one of CONFIG_NET_SCH_PLUG and \
+        "this kernel has no queueing discipline that can stop a class ({tried}): it needs CONFIG_NET_SCH_PLUG or \
          CONFIG_NET_SCH_TBF (`modprobe sch_plug`, `modprobe sch_tbf`)"
     )]
     NoLeaf {
-        /// Tried kinds, with the kernel's errors.
+        /// Kinds tried, with the kernel's errors.
         tried: String,
     },
-    /// Kernel's refusal of the rest of the tree.
+    /// The kernel refused another part of the tree.
     #[error(
-        "{source}; the queues of a host that obeys PFC take CONFIG_NET_SCH_HTB and CONFIG_NET_CLS_BPF (`modprobe sch_htb`, \
+        "{source}; the queues of a host that obeys PFC need CONFIG_NET_SCH_HTB and CONFIG_NET_CLS_BPF (`modprobe sch_htb`, \
          `modprobe cls_bpf`), and CAP_NET_ADMIN"
     )]
     Tree {
         /// Kernel's error.
         source: TcError,
     },
-    /// MTU too large for a queue that is stopped by its rate.
+    /// The MTU is too large for a queue that is stopped by its rate.
     #[error(
-        "{device} has an MTU of {mtu}: a tbf can be stopped for frames up to 65,500 bytes; make the MTU smaller"
+        "{device} has an MTU of {mtu}, but a tbf can only stop frames of up to 65,500 bytes: reduce the MTU"
     )]
     TooLong {
         /// Device name.
@@ -54,39 +54,39 @@ pub enum EgressError {
         /// MTU in bytes.
         mtu: u32,
     },
-    /// Tree replaced by another program.
+    /// Another program has replaced the tree.
     #[error(
-        "somebody has replaced the queues of {device}, and no class of it can be stopped any more: its root queueing discipline is \
-         {root} now; leave that to xoff, and start again"
+        "another program has replaced the queues of {device}, so no class can be stopped: its root queueing discipline is \
+         {root} now; remove that one, and start again"
     )]
     Replaced {
         /// Device name.
         device: String,
-        /// Present root queueing discipline.
+        /// Current root queueing discipline.
         root: String,
     },
-    /// Incompletely restored device.
-    #[error("{device} is not all as it was: {}", warnings.join("; "))]
+    /// The device is not completely restored.
+    #[error("{device} is not completely restored: {}", warnings.join("; "))]
     NotPutBack {
         /// Device name.
         device: String,
-        /// Failures.
+        /// Failed restorations, as text.
         warnings: Vec<String>,
     },
-    /// Refused change.
+    /// The kernel refused a change.
     #[error(transparent)]
     Tc(#[from] TcError),
-    /// Device in use by another xoff.
+    /// Another xoff uses the device.
     #[error(transparent)]
     Claimed(#[from] EbpfError),
-    /// Unreadable device.
+    /// The device cannot be read.
     #[error(transparent)]
     Device(#[from] XdpError),
-    /// Refusal of the system.
-    #[error("cannot {doing} {device}: {source}")]
+    /// The system refused an action.
+    #[error("{device}: {fault}: {source}")]
     System {
-        /// Refused action.
-        doing: &'static str,
+        /// Fault, such as "cannot wake the queues".
+        fault: &'static str,
         /// Device name.
         device: String,
         /// System error.
@@ -95,7 +95,7 @@ pub enum EgressError {
 }
 
 impl EgressError {
-    pub(crate) fn system(doing: &'static str, device: &str, source: io::Error) -> EgressError {
-        EgressError::System { doing, device: device.to_owned(), source }
+    pub(crate) fn system(fault: &'static str, device: &str, source: io::Error) -> EgressError {
+        EgressError::System { fault, device: device.to_owned(), source }
     }
 }

@@ -1,7 +1,7 @@
 //! Queue of one class, which keeps its frames while it is stopped.
 //!
-//! `plug` is made for this. Without it `tbf` serves: each frame of a stopped bucket costs more than it holds. The
-//! kernel polls a restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake). BPF
+//! The kind `plug` is made for this. Without it `tbf` serves: each frame costs more than a stopped token bucket holds.
+//! The kernel polls a restarted bucket only when a frame is sent: see [`Tree::wake`](super::tree::Tree::wake). BPF
 //! queueing disciplines (Linux 6.16) are no third kind: the kernel accepts none below a shaper.
 
 use std::fmt;
@@ -16,19 +16,19 @@ use super::error::EgressError;
 /// Kind of queue that can be stopped and started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaf {
-    /// `plug`.
+    /// Queueing discipline `plug`.
     Plug,
-    /// `tbf`.
+    /// Queueing discipline `tbf`, a token bucket.
     Tbf,
 }
 
-/// 1 Tb/s, far above any line.
+/// Rate of a running bucket: 1 Tb/s, far above any line.
 const OPEN: Rate = Rate { bytes_per_second: 125_000_000_000, overhead: 0, least: 0 };
 
 impl Leaf {
     pub(super) const ALL: [Leaf; 2] = [Leaf::Plug, Leaf::Tbf];
 
-    /// Returns the kernel's name of the kind.
+    /// Returns the kernel's name of this kind.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,13 +37,15 @@ impl Leaf {
         }
     }
 
-    /// Returns the kind that this kernel supports, found in a new network namespace.
+    /// Returns the kind that this kernel supports, found by trying in a new network namespace.
     ///
     /// # Errors
-    /// Returns an error without either kind, or without CAP_SYS_ADMIN.
+    /// The kernel has neither kind, or CAP_SYS_ADMIN is missing.
     pub fn of_this_kernel() -> Result<Leaf, EgressError> {
         let probe = thread::spawn(|| {
-            let refused = |source| EgressError::system("look what the kernel has for", "a device", source);
+            let refused = |source| {
+                EgressError::system("cannot try the kernel's queueing disciplines", "test device", source)
+            };
             unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| refused(errno.into()))?;
             let mut tc = Conversation::open().map_err(refused)?;
             const LOOPBACK: i32 = 1;
@@ -70,7 +72,7 @@ impl Leaf {
         Err(EgressError::NoLeaf { tried: tried.join(", ") })
     }
 
-    /// Returns creation settings; a plug is created stopped in any case.
+    /// Returns settings for the creation; a plug is always created stopped.
     pub(super) fn creation(self, limit: u32, longest: u32, stopped: bool) -> Qdisc {
         match self {
             Leaf::Plug => Qdisc::Plug(Plug::Limit(limit)),

@@ -12,12 +12,12 @@
 //! frames count in their socket's send buffer, so a program that sends more sleeps. Nothing is dropped as long as the
 //! leaf's limit exceeds the send buffers of all sockets.
 //!
-//! The shaper counts FCS, preamble and gap, at least 64 bytes, and always a tag, because a tag in metadata is
-//! invisible to it. So the device's own ring, which cannot be stopped, stays empty. MAC control frames leave first,
-//! unshaped and never stopped.
+//! The shaper counts FCS, preamble and gap, at least 64 bytes, and always a tag, because a tag in metadata is invisible
+//! to it. So the device's own ring, which cannot be stopped, stays empty. MAC control frames leave first, unshaped and
+//! never stopped.
 //!
-//! The [journal](Journal) records the device's previous state before it is changed, so that the guard, the next agent
-//! or `xoff nic restore` can restore it.
+//! Before the first change the [journal](Journal) records the device's state, so that the guard, the next agent or
+//! `xoff nic restore` can restore it.
 
 mod classify;
 mod defects;
@@ -49,7 +49,7 @@ pub use settings::EgressSettings;
 pub use tree::QueueDump;
 pub(crate) use tree::class_of;
 
-/// Upper half of the requests' sequence numbers.
+/// Upper half of the sequence numbers of this program's netlink requests.
 pub(crate) const MARK: u16 = 0x786e;
 
 /// Counters and backlog of a leaf.
@@ -59,7 +59,7 @@ pub struct LeafCounts {
     pub frames: u64,
     /// Bytes sent, without FCS.
     pub bytes: u64,
-    /// Frames dropped: leaf full, or frame too long.
+    /// Frames dropped because the leaf was full, or the frame too long.
     pub dropped: u64,
     /// Frames queued.
     pub waiting_frames: u64,
@@ -68,7 +68,6 @@ pub struct LeafCounts {
 }
 
 impl LeafCounts {
-    /// Adds the counts since `last`; lower counters are those of a new leaf.
     fn add(&mut self, last: &mut Statistics, now: Statistics) {
         let has_fewer_drops = now.drops.wrapping_sub(last.drops).cast_signed() < 0;
         if now.frames < last.frames || now.bytes < last.bytes || has_fewer_drops {
@@ -85,17 +84,17 @@ impl LeafCounts {
 /// Result of repairing a device's queues.
 #[derive(Debug, Default)]
 pub struct Repair {
-    /// Parts missing or changed before.
+    /// Parts that were missing or changed before the repair.
     pub found: Defects,
-    /// Parts missing or changed after.
+    /// Parts that are missing or changed after the repair.
     pub left: Defects,
-    /// Classes whose leaf was deleted with its frames, which are counted nowhere.
+    /// Classes whose leaf another program had deleted. Its frames are lost, and counted nowhere.
     pub deleted: ClassSet,
     /// Error that ended the repair early.
     pub refused: Option<EgressError>,
 }
 
-/// Tree of a device, in the network namespace of the opening thread; usable from any thread.
+/// Tree of queues of a device, in the network namespace of the thread that opened it; usable from any thread.
 #[derive(Debug)]
 pub struct Egress {
     tc: Conversation,
@@ -103,7 +102,7 @@ pub struct Egress {
     offloads: Offloads,
     neighbours: NeighbourQueues,
     before: SavedState,
-    /// Excludes other processes; `None` for a tree [found](Egress::find), which belongs to its creator.
+    /// Excludes other processes. `None` for a tree [found](Egress::find), which belongs to its creator.
     claim: Option<Claim>,
     journal: Journal,
     last: [Statistics; CLASSES],
@@ -117,10 +116,10 @@ impl Egress {
     const DRAIN: Duration = Duration::from_millis(300);
     const HEIR: Duration = Duration::from_secs(1);
 
-    /// Claims the device and reads its state; changes nothing, except that it undoes changes of a killed switch.
+    /// Claims the device and reads its state. Undoes changes of a killed switch, and makes none itself.
     ///
     /// # Errors
-    /// Returns [`EgressError`].
+    /// An [`EgressError`].
     pub fn prepare(settings: &EgressSettings) -> Result<Egress, EgressError> {
         let device = settings.nic.device.as_str();
         let ifindex = index_of(device)?;
@@ -129,9 +128,9 @@ impl Egress {
             Left::Changes(before) => Some(before),
             _ => None,
         };
-        // Changes of a killed switch are undone by now.
+        // The changes of a killed switch are undone by now.
         let nodes = egress.tc.qdiscs(ifindex)?;
-        // A leftover tree is taken over; its journal has the state before it.
+        // The tree of a killed agent is taken over; its journal has the state before it.
         let theirs = (!Tree::is_in(&nodes)).then_some(nodes.as_slice());
         let (offloads, queues) = (&egress.offloads, &egress.neighbours);
         let before = match (left, theirs) {
@@ -145,10 +144,10 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Builds the tree with every class running, or takes over a killed agent's, with its frames.
+    /// Builds the tree with every class running, or takes over a killed agent's tree with its frames.
     ///
     /// # Errors
-    /// Returns [`EgressError`] and leaves the device unchanged.
+    /// An [`EgressError`]; the device is left unchanged.
     pub fn install(mut self, settings: &EgressSettings) -> Result<Egress, EgressError> {
         self.removed = false; // from here on, dropping it restores the device
         self.build(settings)?;
@@ -165,13 +164,13 @@ impl Egress {
         let single = self.offloads.single_frames();
         if let Err(error) = single {
             self.warnings.push(format!(
-                "the driver of {device} keeps its offloads ({error}): superframes, or frames without checksum, may leave it \
-                 (`ethtool -k {device}` shows which)"
+                "the driver of {device} refuses to turn offloads off ({error}): superframes, or frames without checksum, may leave it \
+                 (`ethtool -k {device}` lists the offloads)"
             ));
         }
         if let Err(error) = self.neighbours.set(waiting) {
             self.warnings.push(format!(
-                "what waits for a neighbour's address at {device} stays bounded as it is ({error}): frames beyond that are dropped \
+                "the limit of packets that wait for a neighbour's address at {device} cannot be raised ({error}): more are dropped \
                  (net.ipv4.neigh.{device}.unres_qlen_bytes)"
             ));
         }
@@ -185,7 +184,7 @@ impl Egress {
     fn write_down(&self) -> Result<(), EgressError> {
         let Some(claim) = &self.claim else { return Ok(()) };
         let write = self.journal.write(claim, &self.before);
-        write.map_err(|source| EgressError::system("write down what was at", self.tree.device(), source))
+        write.map_err(|source| EgressError::system("cannot record the settings", self.tree.device(), source))
     }
 
     fn left(&mut self) -> Result<Left<SavedState>, EgressError> {
@@ -211,10 +210,10 @@ impl Egress {
         Ok(egress)
     }
 
-    /// Finds the tree of a device, of any creator.
+    /// Finds the tree of a device, whoever created it.
     ///
     /// # Errors
-    /// Returns an error if the device is missing, or the kernel refuses.
+    /// The device is missing, or the kernel refuses.
     pub fn find(ifindex: i32) -> Result<Option<Egress>, EgressError> {
         let mut egress = Egress::found(&name_of(ifindex)?, ifindex)?;
         Ok(Tree::is_in(&egress.tc.qdiscs(ifindex)?).then_some(egress))
@@ -222,10 +221,10 @@ impl Egress {
 
     fn found(device: &str, ifindex: i32) -> Result<Egress, EgressError> {
         let mut tc = Conversation::marked(MARK)
-            .map_err(|source| EgressError::system("talk to the kernel about", device, source))?;
+            .map_err(|source| EgressError::system("cannot open a netlink socket", device, source))?;
         let tree = Tree::found(device, ifindex, &tc.qdiscs(ifindex)?, xoff_xdp::mtu(device)?)?;
         let offloads = offloads_of(device, ifindex)?;
-        let refused = |source| EgressError::system("read the permanent address of", device, source);
+        let refused = |source| EgressError::system("cannot read the permanent address", device, source);
         let journal = Journal::of(Owner::Host, offloads.permanent_address().map_err(refused)?);
         Ok(Egress {
             tc,
@@ -246,7 +245,7 @@ impl Egress {
     /// Undoes the changes of a killed agent or switch.
     ///
     /// # Errors
-    /// Returns an error if another process uses the device, or one of [`Egress::prepare`].
+    /// Another process uses the device, or [`Egress::prepare`] fails.
     pub fn restore(ifindex: i32) -> Result<Option<Removed>, EgressError> {
         let mut egress = Egress::claimed(&name_of(ifindex)?, ifindex)?;
         let left = egress.left()?;
@@ -261,10 +260,10 @@ impl Egress {
         Ok(Some(removed))
     }
 
-    /// Stops a class: after the return no frame leaves its leaf. One may still be in the driver.
+    /// Stops a class. No frame leaves its leaf after the return; one may still be in the driver.
     ///
     /// # Errors
-    /// Returns the kernel's refusal: the device or the tree may be gone.
+    /// The kernel refuses: the device or the tree may be gone.
     pub fn stop(&mut self, class: Class) -> Result<(), EgressError> {
         self.stopped.insert(class);
         Ok(self.tc.send(self.tree.stop(class))?)
@@ -273,17 +272,17 @@ impl Egress {
     /// Starts a class.
     ///
     /// # Errors
-    /// Returns the errors of [`Egress::stop`].
+    /// Those of [`Egress::stop`].
     pub fn start(&mut self, class: Class) -> Result<(), EgressError> {
         self.tc.send(self.tree.start(class))?;
         self.stopped.remove(class);
         self.tree.wake()
     }
 
-    /// Adapts the tree to the device's MTU (call it periodically), or keeps the previous one after a refusal.
+    /// Adapts the tree to the device's current MTU; call this periodically. After a refusal the previous MTU stays.
     ///
     /// # Errors
-    /// Returns [`EgressError::TooLong`], or one of [`Egress::stop`].
+    /// [`EgressError::TooLong`], or those of [`Egress::stop`].
     pub fn follow_mtu(&mut self) -> Result<(), EgressError> {
         let mtu = self.mtu()?;
         self.tree.follow(&mut self.tc, mtu, self.stopped)
@@ -292,7 +291,7 @@ impl Egress {
     /// Reads the device's queues.
     ///
     /// # Errors
-    /// Returns the errors of [`Egress::stop`].
+    /// Those of [`Egress::stop`].
     pub fn dump(&mut self) -> Result<QueueDump, EgressError> {
         Ok(QueueDump::read(&mut self.tc, self.tree.ifindex())?)
     }
@@ -302,11 +301,11 @@ impl Egress {
         self.stopped = ClassSet(self.stopped.0 & !classes.0);
     }
 
-    /// Repairs differences of a [dump](Self::dump), stopping classes first. `doubted` are classes whose leaf another
-    /// program changed.
+    /// Repairs parts that differ in a [dump](Self::dump), stopped classes first. `doubted` are classes whose leaf
+    /// another program changed.
     ///
     /// # Errors
-    /// Returns [`EgressError::Replaced`] if the root is another program's; it stays.
+    /// [`EgressError::Replaced`] if another program replaced the root, which stays.
     pub fn repair(&mut self, dump: &QueueDump, doubted: ClassSet) -> Result<Repair, EgressError> {
         let is_theirs = |node: &&Node| node.parent == Handle::ROOT && node.handle != Handle::NONE;
         if !Tree::is_in(&dump.qdiscs)
@@ -326,16 +325,16 @@ impl Egress {
         }
         let repaired = self.tree.repair(&mut self.tc, dump, found, self.stopped);
         let repaired = repaired.and_then(|()| self.tree.wake());
-        // A leaf that does not report its state (`plug`) stays in doubt until its repair succeeds.
+        // A plug does not report its state, so its class stays doubted until a repair succeeds.
         let doubted = if repaired.is_err() { doubted } else { ClassSet::NONE };
         let left = self.dump().map_or(found, |dump| self.tree.defects(&dump, self.stopped, doubted));
         Ok(Repair { found, left, deleted, refused: repaired.err() })
     }
 
-    /// Prepares for the device's MTU; returns true if it has changed.
+    /// Prepares requests for the device's current MTU; returns true if it has changed.
     ///
     /// # Errors
-    /// Returns [`EgressError::TooLong`], or an error if the device is gone.
+    /// [`EgressError::TooLong`], or the device is gone.
     pub fn fit(&mut self) -> Result<bool, EgressError> {
         let mtu = self.mtu()?;
         self.tree.fit(mtu)
@@ -344,21 +343,21 @@ impl Egress {
     fn mtu(&self) -> Result<u32, EgressError> {
         self.offloads
             .mtu()
-            .map_err(|source| EgressError::system("read the MTU of", self.tree.device(), source))
+            .map_err(|source| EgressError::system("cannot read the MTU", self.tree.device(), source))
     }
 
-    /// Limits a class; the line's rate or more ends the limit.
+    /// Limits the rate of a class; the line rate or more ends the limit.
     ///
     /// # Errors
-    /// Returns the errors of [`Egress::stop`].
+    /// Those of [`Egress::stop`].
     pub fn limit(&mut self, class: Class, rate: BitRate) -> Result<(), EgressError> {
         Ok(self.tree.limit(&mut self.tc, class, rate)?)
     }
 
-    /// Returns each leaf's counts since installation.
+    /// Returns the counts of each class's leaf since the installation.
     ///
     /// # Errors
-    /// Returns the errors of [`Egress::stop`].
+    /// Those of [`Egress::stop`].
     pub fn counts(&mut self) -> Result<[LeafCounts; CLASSES], EgressError> {
         for counts in &mut self.counts {
             (counts.waiting_frames, counts.waiting_bytes) = (0, 0);
@@ -389,16 +388,16 @@ impl Egress {
         self.tree.overrun()
     }
 
-    /// Returns the settings that failed.
+    /// Returns warnings about settings that could not be made.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Starts every class at the line's rate.
+    /// Starts every class at the line rate.
     ///
     /// # Errors
-    /// Returns the errors of [`Egress::stop`].
+    /// Those of [`Egress::stop`].
     pub fn open(&mut self) -> Result<(), EgressError> {
         for class in Class::ALL {
             self.tc.send(self.tree.start(class))?;
@@ -407,13 +406,13 @@ impl Egress {
         self.tree.wake()
     }
 
-    /// Starts all classes, waits briefly for their frames, and restores the device.
+    /// Starts all classes, waits up to 300 ms until their frames are sent, and restores the device.
     #[must_use]
     pub fn remove(mut self) -> Removed {
         self.put_back(true)
     }
 
-    /// Restores the device. `had_tree`: another root is another program's.
+    /// Restores the device. If it `had_tree` and has another root now, that root is another program's and stays.
     fn put_back(&mut self, had_tree: bool) -> Removed {
         self.removed = true;
         let mut removed = Removed::default();
@@ -429,7 +428,8 @@ impl Egress {
         match self.tc.qdiscs(self.tree.ifindex()) {
             Ok(nodes) if !Tree::is_in(&nodes) => {
                 if had_tree {
-                    let warning = format!("the queues of {device} were replaced; what is there now stays");
+                    let warning =
+                        format!("another program replaced the queues of {device}; they are left as they are");
                     removed.warnings.push(warning);
                 }
             }
@@ -471,35 +471,37 @@ impl Drop for Egress {
     }
 }
 
-/// Result of removing a tree.
+/// Result of removing a tree of queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Queued frames lost, by class.
+    /// Frames lost in the queues, by class.
     pub lost: [u64; CLASSES],
     /// Frames dropped because the leaf was full, by class.
     pub dropped: [u64; CLASSES],
-    /// Failed restorations.
+    /// Warnings about settings that could not be restored.
     pub warnings: Vec<String>,
 }
 
-/// Waits for the previous owner: its guard learns of its death before the kernel has closed its last descriptor.
+/// Claims a device, and waits for its previous owner: the guard learns of an agent's death before the kernel has closed
+/// the agent's last descriptor.
 fn claim_of(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
     Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
 }
 
 fn offloads_of(device: &str, ifindex: i32) -> Result<Offloads, EgressError> {
-    Offloads::open(ifindex).map_err(|source| EgressError::system("talk to the driver of", device, source))
+    Offloads::open(ifindex)
+        .map_err(|source| EgressError::system("cannot open an ethtool socket", device, source))
 }
 
 fn name_of(ifindex: i32) -> Result<String, EgressError> {
     let name = if_indextoname(ifindex.cast_unsigned()).ok().and_then(|name| name.into_string().ok());
-    name.ok_or_else(|| EgressError::NoSuchDevice { device: format!("of index {ifindex}") })
+    name.ok_or_else(|| EgressError::NoSuchDevice { device: format!("with index {ifindex}") })
 }
 
 /// Returns a device's index in the calling thread's network namespace.
 ///
 /// # Errors
-/// Returns an error if the device is missing.
+/// The device is missing.
 pub fn index_of(device: &str) -> Result<i32, EgressError> {
     let index = if_nametoindex(device).ok().and_then(|index| i32::try_from(index).ok());
     index.ok_or_else(|| EgressError::NoSuchDevice { device: device.to_owned() })

@@ -1,5 +1,5 @@
-//! Limits of queues for packets that wait for a neighbour's address, raised to a leaf's, so that sockets block instead
-//! of dropping.
+//! Limits of packets that wait for a neighbour's address, raised to a leaf's limit, so that sockets block instead of
+//! dropping.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,7 +13,7 @@ pub(super) struct NeighbourQueues {
     files: [Option<File>; 2],
 }
 
-/// Bytes for IPv4 and IPv6; `None` if the device lacks the family.
+/// Limits in bytes for IPv4 and IPv6; `None` if the device lacks the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NeighbourBytes([Option<u32>; 2]);
 
@@ -35,8 +35,8 @@ impl NeighbourQueues {
         NeighbourBytes(self.files.each_ref().map(read))
     }
 
-    /// Restores limits that are still as set. The kernel removed the files of a renamed device, which must be in the
-    /// calling thread's namespace.
+    /// Restores limits that nobody has changed since. A renamed device, whose old files the kernel has removed, must be
+    /// in the calling thread's namespace.
     pub(super) fn put_back(
         &self,
         device: &str,

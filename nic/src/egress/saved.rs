@@ -1,4 +1,4 @@
-//! A device's state before the tree, which the [journal](xoff_xdp::Journal) records before any change.
+//! A device's state without the tree, which the [journal](xoff_xdp::Journal) records before any change.
 
 use serde::{Deserialize, Serialize};
 use xoff_netlink::Conversation;
@@ -30,7 +30,7 @@ pub(super) struct SavedState {
     offloads_set: Option<OffloadsBefore>,
     neighbours: NeighbourBytes,
     neighbours_set: NeighbourBytes,
-    /// `None` is the default, which the kernel restores itself.
+    /// `None`: the default, which the kernel restores itself.
     root: Option<SavedRoot>,
 }
 
@@ -58,8 +58,9 @@ impl SavedState {
             }
             Ok(SavedRoot { handle: node.handle.0, kind: node.kind.clone(), options: node.options.clone() })
         });
-        let offloads =
-            offloads.read().map_err(|source| EgressError::system("read the offloads of", device, source))?;
+        let offloads = offloads
+            .read()
+            .map_err(|source| EgressError::system("cannot read the offloads", device, source))?;
         let neighbours = queues.read();
         Ok(SavedState {
             offloads: Some(offloads),
@@ -78,8 +79,8 @@ impl SavedState {
         self.offloads_set = Some(offloads);
     }
 
-    /// Returns the settings to restore, but the device's current value where another program has changed it since.
-    /// `nodes`: `None` if the agent's queues are still there.
+    /// Returns the settings to restore. A setting that another program has changed since keeps its current value.
+    /// `nodes` is `None` if the agent's queues are still there.
     pub(super) fn unless_changed(
         self,
         device: &str,
@@ -100,8 +101,8 @@ impl SavedState {
         })
     }
 
-    /// Replaces the tree in one request, so that a killed process leaves one or the other. After a refusal tries the
-    /// kind's defaults, then the device's.
+    /// Replaces the tree in one request, so that a killed process leaves either the tree or the old root. After a
+    /// refusal tries the kind's defaults, then the device's default.
     pub(super) fn put_root_back(&self, tc: &mut Conversation, ifindex: i32) -> Vec<String> {
         let place = |handle| Place { ifindex, parent: Handle::ROOT, handle };
         let mut warnings = Vec::new();
@@ -112,7 +113,7 @@ impl SavedState {
                 let root = Qdisc::Other { kind: kind.clone(), options: options.to_vec() };
                 match tc.send(&mut root.replace(place(Handle(*handle)))) {
                     Ok(()) => return warnings,
-                    Err(error) => warnings.push(format!("{error}: it has {instead}")),
+                    Err(error) => warnings.push(format!("{error}; the root gets {instead} instead")),
                 }
             }
         }
@@ -130,10 +131,12 @@ impl SavedState {
         if let Some(Err(error)) =
             self.offloads.as_ref().map(|before| offloads.put_back(before, self.offloads_set.as_ref()))
         {
-            warnings.push(format!("cannot put the offloads of {device} back: {error}"));
+            warnings.push(format!("cannot restore the offloads of {device}: {error}"));
         }
         if let Err(error) = queues.put_back(device, self.neighbours, self.neighbours_set) {
-            warnings.push(format!("cannot put back what may wait for neighbours of {device}: {error}"));
+            warnings.push(format!(
+                "cannot restore the limits of packets that wait for neighbours of {device}: {error}"
+            ));
         }
         warnings
     }

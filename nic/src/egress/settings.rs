@@ -3,9 +3,8 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::Leaf;
 use crate::config::NicSettings;
 
-/// FCS, preamble and gap, and a tag that may be in metadata.
+/// Bytes charged per frame: FCS, preamble and gap, and a tag that may be in metadata.
 pub(super) const OVERHEAD: u16 = 4 + 8 + 12 + 4;
-/// Ethernet's header and two tags.
 const HEADERS: u32 = 14 + 8;
 
 /// Settings of a host's queues.
@@ -13,27 +12,27 @@ const HEADERS: u32 = 14 + 8;
 pub struct EgressSettings {
     /// Device, line rate and classification.
     pub nic: NicSettings,
-    /// Bytes of layer 1 by which a late timer may exceed the rate; part of a peer's headroom.
+    /// Bytes of layer 1 by which a late timer may exceed the rate. They are part of the peer's headroom.
     pub burst: Bytes,
-    /// Bytes that a lossless class may queue.
+    /// Maximum bytes queued per lossless class.
     pub limit_lossless: u32,
-    /// Bytes that a lossy class may queue.
+    /// Maximum bytes queued per lossy class.
     pub limit_lossy: u32,
-    /// Kind of queue; `None` is the kernel's best.
+    /// Kind of queue; `None` chooses the best that the kernel supports.
     pub leaf: Option<Leaf>,
 }
 
 impl EgressSettings {
-    /// Used share of the line. A hundredth of the rest covers the difference of two clocks; the remainder drains a
+    /// Used share of the line. A hundredth of the unused share covers the difference of two clocks. The rest drains a
     /// burst from the device's ring within a hundred times its delay.
     pub const SHARE: f64 = 0.99;
-    /// 64 MiB: three hundred sockets with Linux's default send buffer, or 65 soft-RoCE frames of 4 KiB for each of 250
-    /// queue pairs.
+    /// Default of `limit_lossless`, 64 MiB: three hundred sockets with Linux's default send buffer, or 65 soft-RoCE
+    /// frames of 4 KiB for each of 250 queue pairs.
     pub const LIMIT_LOSSLESS: u32 = 64 << 20;
-    /// 4 MiB: more than an ordinary queue of a thousand frames.
+    /// Default of `limit_lossy`, 4 MiB: more than an ordinary queue of a thousand frames.
     pub const LIMIT_LOSSY: u32 = 4 << 20;
 
-    /// Returns the defaults.
+    /// Returns the default settings of the queues.
     #[must_use]
     pub fn new(nic: NicSettings) -> EgressSettings {
         EgressSettings {
@@ -45,14 +44,14 @@ impl EgressSettings {
         }
     }
 
-    /// Returns the maximum bytes of layer 1 after a stop: the frame in the driver and the shaper's burst. A peer's
+    /// Returns the maximum bytes of layer 1 sent after a stop: the frame in the driver and the shaper's burst. A peer's
     /// headroom must hold them.
     #[must_use]
     pub fn overrun(&self, mtu: u32) -> Bytes {
         overrun(self.burst, longest_at(mtu))
     }
 
-    /// Returns 100 us of the line, an idle machine's worst timer delay, and at least two frames.
+    /// Returns the bytes that the line sends in 100 us, the worst timer delay of an idle machine; at least two frames.
     #[must_use]
     pub fn burst_at(speed: BitRate) -> Bytes {
         const TWO_FRAMES: Bytes = Bytes(2 * 1542);

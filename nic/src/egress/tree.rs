@@ -1,4 +1,4 @@
-//! Requests of the tree.
+//! Requests that build, change and repair the tree of queues.
 
 use std::io;
 
@@ -13,10 +13,9 @@ use super::error::EgressError;
 use super::settings::{OVERHEAD, longest_at, overrun};
 use super::{EgressSettings, Leaf};
 
-/// Number of a tree; the kernel chooses none below 0x8000.
+/// Major number of the tree; the kernel itself assigns none below 0x8000.
 const MAJOR: u16 = 0x786e;
 const LEAVES: u16 = 0x7870;
-/// Shaper of the line; also class 0's minor number.
 const LINE_HANDLE: Handle = Handle::new(MAJOR, 1);
 const CLASS_0: u16 = 0x10;
 
@@ -27,10 +26,10 @@ const WAKE: u16 = 1;
 const CLASSIFY: u16 = 2;
 
 const LEAST: u16 = 60 + OVERHEAD;
-/// Longest frame that costs less than a bucket's maximum.
+/// Longest frame in bytes that costs less than a bucket's maximum.
 const LONGEST: u32 = 65_522;
 
-/// State of a device's queues.
+/// Queues, classes and filters of a device, as the kernel reports them.
 #[derive(Debug)]
 pub struct QueueDump {
     pub(super) qdiscs: Vec<Node>,
@@ -41,7 +40,7 @@ pub struct QueueDump {
 impl QueueDump {
     pub(super) fn read(tc: &mut Conversation, ifindex: i32) -> Result<QueueDump, TcError> {
         let qdiscs = tc.qdiscs(ifindex)?;
-        // The kernel refuses a dump of filters below a missing parent.
+        // The kernel refuses a dump of filters if their parent is missing.
         let filters = if Tree::is_in(&qdiscs) { tc.filters(ifindex, ROOT)? } else { Vec::new() };
         Ok(QueueDump { qdiscs, classes: tc.classes(ifindex)?, filters })
     }
@@ -63,7 +62,7 @@ impl QueueDump {
         })
     }
 
-    /// Children first.
+    /// Returns the handles of other programs' classes, children before parents.
     fn foreign_classes(&self) -> Vec<Handle> {
         let mut parents = Class::ALL.map(class_handle).to_vec();
         let mut found = Vec::new();
@@ -101,7 +100,6 @@ pub(super) struct Tree {
     leaf: Leaf,
     limits: [u32; CLASSES],
     longest: u32,
-    /// Bytes per second, and burst; 0 in a tree that was found.
     shaped: u64,
     burst: Bytes,
     ceils: [u64; CLASSES],
@@ -141,7 +139,7 @@ impl Tree {
     pub(super) fn found(device: &str, ifindex: i32, nodes: &[Node], mtu: u32) -> Result<Tree, EgressError> {
         let limit = |class| {
             let leaf = nodes.iter().find(|node| node.handle == leaf_place(ifindex, class).handle);
-            // A tbf reports its limit in its parameters, behind two rates.
+            // A tbf reports its limit in its parameters, after two rates.
             let limit =
                 leaf.filter(|node| node.kind == Leaf::Tbf.name()).and_then(|node| node.options.get(28..32));
             let limit = limit.and_then(|bytes| bytes.first_chunk());
@@ -158,7 +156,7 @@ impl Tree {
         mtu: u32,
     ) -> Result<Tree, EgressError> {
         let waker = PacketSender::open(ifindex)
-            .map_err(|source| EgressError::system("open a packet socket on", device, source))?;
+            .map_err(|source| EgressError::system("cannot open a packet socket", device, source))?;
         let mut tree = Tree {
             device: device.to_owned(),
             ifindex,
@@ -192,7 +190,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Keeps the previous MTU after a refusal; accepted changes are repaired as defects.
+    /// Adapts the tree to an MTU. After a refusal the previous MTU stays, and changes accepted so far are repaired as
+    /// defects.
     pub(super) fn follow(
         &mut self,
         tc: &mut Conversation,
@@ -235,7 +234,7 @@ impl Tree {
             return Ok(());
         }
         let place = Place { ifindex: self.ifindex, parent: Handle::ROOT, handle: ROOT };
-        // Frames leave at once without a classifier, so no class receives any before its leaf exists.
+        // The classifier comes last: without it frames leave at once, so no class gets frames before its leaf exists.
         tree(tc.send(&mut Qdisc::Htb.replace(place)))
     }
 
@@ -282,7 +281,7 @@ impl Tree {
         whole.into_iter().chain(of_classes).filter(|&(_, is_whole)| !is_whole).map(|(part, _)| part).collect()
     }
 
-    /// Repairs stopped classes first, and the filters that lead frames to them last.
+    /// Repairs stopped classes first, and last the filters that lead frames to them.
     pub(super) fn repair(
         &self,
         tc: &mut Conversation,
@@ -356,7 +355,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Tries class 0, which is served last.
+    /// Chooses the kind of leaf by trying class 0, which is served last.
     fn choose(&self, tc: &mut Conversation) -> Result<Leaf, EgressError> {
         let place = leaf_place(self.ifindex, Class::ALL[0]);
         let there = tc.qdiscs(self.ifindex)?;
@@ -403,7 +402,7 @@ impl Tree {
     }
 
     fn class_with(&self, class: Class, bytes_per_second: u64) -> HtbClass {
-        // A minimal rate of its own, so that priorities decide about the rest.
+        // The guaranteed rate is minimal, so that priorities decide about the rest.
         let own = self.rate(1);
         let unlimited = if self.shaped == 0 { 125_000_000_000 } else { self.shaped };
         let ceil = self.rate(bytes_per_second.clamp(1, unlimited));
@@ -454,8 +453,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes the kernel poll: a bucket whose rate changed waits for a time computed from the old rate, unless a frame
-    /// is sent. The tree's first filter drops this frame uncounted.
+    /// Makes the kernel poll the queues. Otherwise a bucket whose rate changed waits for a time computed from the old
+    /// rate. The tree's first filter drops the sent frame uncounted.
     pub(super) fn wake(&self) -> Result<(), EgressError> {
         if self.leaf == Leaf::Plug {
             return Ok(());
@@ -464,7 +463,7 @@ impl Tree {
             // A device that is down has no queued frames.
             Err(error) if error.kind() == io::ErrorKind::NetworkDown => Ok(()),
             result => {
-                result.map_err(|source| EgressError::system("wake the queues of", &self.device, source))
+                result.map_err(|source| EgressError::system("cannot wake the queues", &self.device, source))
             }
         }
     }

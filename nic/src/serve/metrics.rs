@@ -1,4 +1,4 @@
-//! `/metrics` of an agent, named as a switch's where the meaning is equal.
+//! Metrics of an agent, with a switch's names where the meaning is equal.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -133,7 +133,7 @@ same name.
 
     // proves: monitoring, host-service
     #[test]
-    fn reference_has_metrics_of_agents() {
+    fn reference_document_lists_metrics_of_agents() {
         let speed = BitRate::from_mbps(200);
         let wishes = NicWishes {
             device: Some("eth0".into()),
@@ -141,7 +141,7 @@ same name.
             pause_above: Some(Some(Bytes(100_000))),
             ..NicWishes::default()
         };
-        let settings = wishes.settings().expect("device and speed are enough");
+        let settings = wishes.settings().expect("settings with device and speed are refused");
         let view = NicView::new(settings, 1, "plug", Response::new(speed, Bytes::ZERO));
         compare(&format!("{SECTION}{}", metric_table(&render(&view, Format::Prometheus))));
     }

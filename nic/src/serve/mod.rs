@@ -1,4 +1,4 @@
-//! HTTP of a host's agent. Requests only read counters, so they never delay it.
+//! HTTP server of a host's agent. Requests only read counters, so they never delay the agent.
 
 mod metrics;
 mod status;
@@ -18,17 +18,17 @@ use xoff_switch::control::{self, ControlError, ControlHandle, Http, service};
 
 pub use status::{NicClassStatus, NicStatus};
 
-const INDEX: &str = "xoff nic\n/metrics    for Prometheus\n/status     everything, as JSON\n/healthz    200 while every queue obeys\n";
+const INDEX: &str = "xoff nic\n/metrics    for Prometheus\n/status     everything, as JSON\n/healthz    200 while the host obeys pauses\n";
 
-/// Starts the thread that serves an agent's state.
+/// Starts the thread that serves an agent's state over HTTP.
 ///
 /// # Errors
-/// Returns an error if the system refuses the thread or its runtime.
+/// The system refuses the thread or its runtime.
 pub fn serve(view: Arc<NicView>, http: Http) -> Result<ControlHandle, ControlError> {
     control::serve_routes(http, routes(view))
 }
 
-/// Starts a thread that reports a working agent to a service manager.
+/// Starts a thread that notifies the service manager as long as the agent works.
 pub fn agent_lives(view: Arc<NicView>) {
     let Some(every) = service::interval() else { return };
     let mut looks = 0;
@@ -42,7 +42,7 @@ pub fn agent_lives(view: Arc<NicView>) {
     };
     let thread = thread::Builder::new().name("xoff-service".into()).spawn(watch);
     if let Err(error) = thread {
-        tracing::warn!("cannot tell the service manager that the agent lives: {error}");
+        tracing::warn!("cannot notify the service manager of the agent: {error}");
     }
 }
 

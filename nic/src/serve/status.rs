@@ -1,4 +1,4 @@
-//! `/status` of an agent, named as a switch's where the meaning is equal. Fields are only ever added.
+//! `/status` of an agent, with a switch's names where the meaning is equal. Fields are only ever added.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,7 +35,7 @@ pub struct NicStatus {
     pub leaf: String,
     /// True if the agent has real-time priority.
     pub real_time: bool,
-    /// Faults that keep the agent from working, as text.
+    /// Faults that keep the agent from obeying pauses, as text.
     pub faults: Vec<String>,
     /// Changes of queues that the kernel refused.
     pub changes_refused: u64,
@@ -45,16 +45,16 @@ pub struct NicStatus {
     /// True if queues are missing or changed and could not be repaired.
     #[serde(default)]
     pub queues_broken: bool,
-    /// MAC control frames and CNMs that came faster than they were read, and were lost.
+    /// MAC control frames and CNMs lost because they arrived faster than they were read.
     #[serde(default)]
     pub control_missed: u64,
     /// Unexpected ends of the process that guards the queues.
     pub guards_lost: u64,
-    /// Time from a pause frame received to its class stopped.
+    /// Time from the arrival of a pause frame until its class is stopped.
     pub obey_reaction: Spread,
-    /// Longest time from a pause frame received to its class stopped; zero while there was none.
+    /// Longest time from the arrival of a pause frame until its class was stopped; zero before the first.
     pub obey_reaction_max_nanos: u64,
-    /// `peer_response` that the switch's port needs: measured, or before the first measurement expected.
+    /// `peer_response` that the switch's port needs: measured, or expected before the first measurement.
     pub peer_response_nanos: u64,
     /// True if `peer_response_nanos` was measured.
     pub peer_response_measured: bool,
@@ -70,7 +70,7 @@ pub struct NicStatus {
     pub rate_frames_received: u64,
     /// MAC control frames received that paused nothing, by the defect of the frame.
     pub malformed_control: BTreeMap<String, u64>,
-    /// Address of the sender of the last obeyed pause frame; `None` while there was none.
+    /// MAC address of the sender of the last obeyed pause frame; `None` before the first.
     pub pause_peer: Option<String>,
     /// Well-formed CNMs received.
     pub cnms_received: u64,
@@ -99,19 +99,19 @@ pub struct NicClassStatus {
     pub waiting_frames: u64,
     /// Bytes queued.
     pub waiting_bytes: u64,
-    /// Maximum of bytes queued since the start.
+    /// Maximum bytes queued since the start.
     #[serde(default)]
     pub waiting_max_bytes: u64,
-    /// Frames that the host's own queues had no room for.
+    /// Frames dropped because the host's own queue was full.
     pub lost: u64,
-    /// Pauses that the switch sent.
+    /// Pauses received from the switch.
     pub pause_received: PauseStatus,
     /// Longest single pause.
     pub longest_pause_nanos: u64,
     /// Time in which frames of a paused class may have left, because another program had changed the queues.
     #[serde(default)]
     pub disobeyed_nanos: u64,
-    /// Times that another program had deleted the queue of the class, with the frames in it.
+    /// Times that another program deleted the queue of the class, with the frames in it.
     #[serde(default)]
     pub queues_deleted: u64,
     /// Pauses sent to the switch (`pause_above`).
@@ -121,7 +121,7 @@ pub struct NicClassStatus {
     pub refreshes_sent: u64,
     /// CNMs received for the class.
     pub cnms_received: u64,
-    /// Rate that the port keeps for its peer (GFC, QCN), zero in metrics where there is no limit; `None`: the line's.
+    /// Rate limit of the class (GFC, QCN), zero in metrics if there is no limit; `None`: no limit.
     pub rate_obeyed_bits_per_second: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ use xoff_wire::units::{BitRate, Class};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const LOSSLESS: Class = Class::ALL[3];
-/// Without the kernel's own frames (IPv6 multicast reports), which are in class 0.
+/// Differs from class 0, which the kernel's own frames (IPv6 multicast reports) use.
 pub const LOSSY: Class = Class::ALL[1];
 pub const DSCP_LOSSLESS: u8 = 24;
 pub const DSCP_LOSSY: u8 = 8;
@@ -29,7 +29,7 @@ pub fn install(settings: &EgressSettings) -> Result<Egress, EgressError> {
     Egress::prepare(settings)?.install(settings)
 }
 
-/// Name that no device of a machine has.
+/// Interface name that no device of the machine has.
 pub const DEVICE: &str = "nic0";
 
 pub fn nic(device: &str) -> u32 {
@@ -43,7 +43,7 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Creates a veth pair with pfifos and equal names at both ends.
+    /// Creates a veth pair with pfifos; both ends have the same name.
     pub fn new() -> Bed {
         let mut lab = Lab::new();
         let (a, b) = (lab.namespace("host").unwrap(), lab.namespace("peer").unwrap());
@@ -57,7 +57,7 @@ impl Bed {
             device.add_neighbour(v6(number.into()).into(), other.mac()).unwrap();
         }
         for device in [&host, &peer] {
-            wait_for("the kernel to say that there is a link", || {
+            wait_for("the carrier of the link", || {
                 Bed::description_in(device.namespace()).contains(" state UP ").then_some(())
             });
         }
@@ -134,7 +134,7 @@ impl Bed {
     }
 }
 
-/// Payload bytes of a datagram, and bytes of its frame over IPv4.
+/// Payload bytes of a datagram; [`FRAME`] is the size of its frame over IPv4.
 pub const DATAGRAM: usize = 1000;
 pub const FRAME: u64 = DATAGRAM as u64 + 8 + 20 + 14;
 
@@ -175,7 +175,7 @@ impl Sender {
     }
 
     pub fn await_sleep(&self) {
-        wait_for("the sender to sleep in sendto", || {
+        wait_for("the sender's sleep in sendto", || {
             let call = fs::read_to_string(format!("/proc/self/task/{}/syscall", self.task)).ok()?;
             let number = call.split(' ').next()?.parse::<i64>().ok()?;
             (number == nix::libc::SYS_sendto).then_some(())
@@ -213,7 +213,7 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = ready() {
             return value;
         }
-        assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain for {what}");
+        assert!(start.elapsed() < PATIENCE, "no success within {PATIENCE:?}: {what}");
         thread::sleep(Duration::from_millis(2));
     }
 }

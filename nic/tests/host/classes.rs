@@ -1,5 +1,5 @@
-//! Classification by a real kernel, with all classes stopped: every frame joins the class that a switch's port would
-//! choose.
+//! Classification by a real kernel while all classes are stopped: every frame joins the class that a switch's port
+//! would choose.
 
 use std::process::Command;
 
@@ -89,7 +89,7 @@ fn port() -> PortSettings {
 struct Road {
     how: &'static str,
     index: i32,
-    /// The last one sends: the buffers of the others are full.
+    /// The last sender sends; the buffers of the others are full.
     senders: Vec<PacketSender>,
 }
 
@@ -129,7 +129,7 @@ fn waiting(egress: &mut Egress) -> [u64; 8] {
 
 fn compare(settings: &EgressSettings, port: &PortSettings) {
     let bed = Bed::new();
-    // Silences the multicast reports of the host's own IPv6.
+    // Silences multicast reports of the host's own IPv6.
     bed.namespace().sysctl(&format!("ipv6/conf/{DEVICE}/disable_ipv6"), "1").unwrap();
     bed.namespace().run(|| {
         let classifier = Classifier::new(port);
@@ -176,19 +176,19 @@ fn compare_all(trust: Trust) {
 
 // proves: host-pauses
 #[test]
-fn by_dscp() {
+fn kernel_classifies_by_dscp_as_the_switch_does() {
     compare_all(Trust::Dscp);
 }
 
 // proves: host-pauses
 #[test]
-fn by_pcp() {
+fn kernel_classifies_by_pcp_as_the_switch_does() {
     compare_all(Trust::Pcp);
 }
 
 // proves: host-pauses
 #[test]
-fn mac_control_is_never_stopped_and_wakers_never_leave() {
+fn mac_control_is_never_stopped_and_wake_frames_never_leave() {
     let bed = Bed::new();
     bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // silences the kernel's multicast reports
     let mut egress = bed.install(&settings());
@@ -197,12 +197,14 @@ fn mac_control_is_never_stopped_and_wakers_never_leave() {
     let before = bed.peer.counters().unwrap().rx_packets;
     let control = Frame { tags: vec![], ether_type: MAC_CONTROL, payload: vec![0; 46] };
     (0..10).for_each(|_| sender.send(&control.bytes()).unwrap());
-    wait_for("MAC control to arrive", || {
+    wait_for("the arrival of MAC control", || {
         (bed.peer.counters().unwrap().rx_packets == before + 10).then_some(())
     });
     Class::ALL.into_iter().for_each(|class| egress.start(class).unwrap()); // each start wakes the queues
     sender.send(&control.bytes()).unwrap();
-    wait_for("one more", || (bed.peer.counters().unwrap().rx_packets > before + 10).then_some(()));
+    wait_for("the arrival of one more frame", || {
+        (bed.peer.counters().unwrap().rx_packets > before + 10).then_some(())
+    });
     assert_eq!(bed.peer.counters().unwrap().rx_packets, before + 11);
     assert_eq!(egress.counts().unwrap().map(|counts| counts.frames), [0; 8]);
 }

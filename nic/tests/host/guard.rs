@@ -1,4 +1,4 @@
-//! Guard of a failed agent.
+//! Tests of the guard: agents that die or stall, and guards that do.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill, raise};
 use nix::unistd::Pid;
 use xoff_nic::egress::Egress;
-use xoff_nic::guard::{Guard, now, stand};
+use xoff_nic::guard::{Guard, now, run_guard};
 use xoff_wire::units::Nanos;
 
 use crate::bed::{Bed, DEVICE, DSCP_LOSSLESS, LOSSLESS, install, peer_ipv4, received, settings, wait_for};
@@ -46,7 +46,7 @@ fn await_line(lines: &mut Lines<BufReader<ChildStdout>>, begin: &str) -> String 
 const ENDING: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
 
 fn await_guarding(guard: Pid) {
-    wait_for("the guard to take signals", || {
+    wait_for("the guard's signal handlers", || {
         let status = fs::read_to_string(format!("/proc/{guard}/status")).ok()?;
         let taken = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
         let taken = u64::from_str_radix(taken.trim(), 16).ok()?;
@@ -57,7 +57,7 @@ fn await_guarding(guard: Pid) {
 fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
     let mut egress = install(&settings()).unwrap();
     let mut guard = Guard::start(again(test, "guard")).unwrap();
-    guard.tell(LOSSLESS, now().after(time));
+    guard.send_deadline(LOSSLESS, now().after(time));
     egress.stop(LOSSLESS).unwrap();
     (egress, guard)
 }
@@ -67,7 +67,7 @@ fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
 fn killed_agent_leaves_traffic_running_and_device_restored() {
     const THIS: &str = "killed_agent_leaves_traffic_running_and_device_restored";
     match role().as_deref() {
-        Some("guard") => return stand(DEVICE).unwrap(),
+        Some("guard") => return run_guard(DEVICE).unwrap(),
         Some(_) => {
             let (_egress, guard) = stopped(THIS, HOUR);
             println!("\nguard {}", guard.id());
@@ -88,7 +88,7 @@ fn killed_agent_leaves_traffic_running_and_device_restored() {
     agent.kill().unwrap();
     agent.wait().unwrap();
     assert_eq!(received(&receiver, COUNT), (0..COUNT).collect::<Vec<_>>());
-    wait_for("the device to be as it was", || (bed.description() == before).then_some(()));
+    wait_for("the restoration of the device", || (bed.description() == before).then_some(()));
 }
 
 // proves: host-guard
@@ -96,12 +96,12 @@ fn killed_agent_leaves_traffic_running_and_device_restored() {
 fn overdue_class_is_opened_and_reported_to_agent() {
     const THIS: &str = "overdue_class_is_opened_and_reported_to_agent";
     match role().as_deref() {
-        Some("guard") => return stand(DEVICE).unwrap(),
+        Some("guard") => return run_guard(DEVICE).unwrap(),
         Some(_) => {
             let (egress, mut guard) = stopped(THIS, Nanos::from_millis(100));
             println!("\nstopped");
             raise(Signal::SIGSTOP).unwrap();
-            let opened = wait_for("the guard's word", || {
+            let opened = wait_for("the guard's message", || {
                 let opened = guard.check(now()).opened;
                 (!opened.is_empty()).then_some(opened)
             });
@@ -117,7 +117,11 @@ fn overdue_class_is_opened_and_reported_to_agent() {
     await_line(&mut lines, "stopped");
     let receiver = bed.receive(DSCP_LOSSLESS, peer_ipv4());
     bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
-    assert_eq!(received(&receiver, COUNT), (0..COUNT).collect::<Vec<_>>(), "while the agent stands still");
+    assert_eq!(
+        received(&receiver, COUNT),
+        (0..COUNT).collect::<Vec<_>>(),
+        "frames were lost while the agent was stopped"
+    );
     let id = Pid::from_raw(i32::try_from(agent.id()).unwrap());
     kill(id, Signal::SIGCONT).unwrap();
     assert_eq!(
@@ -133,7 +137,7 @@ fn overdue_class_is_opened_and_reported_to_agent() {
 fn dead_guard_is_replaced_with_its_deadlines() {
     const THIS: &str = "dead_guard_is_replaced_with_its_deadlines";
     if role().is_some() {
-        return stand(DEVICE).unwrap();
+        return run_guard(DEVICE).unwrap();
     }
     let bed = Bed::new();
     let before = bed.description();
@@ -143,11 +147,16 @@ fn dead_guard_is_replaced_with_its_deadlines() {
         bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
         let first = guard.id();
         kill(Pid::from_raw(i32::try_from(first).unwrap()), Signal::SIGKILL).unwrap();
-        wait_for("another guard", || guard.check(now()).replaced.and_then(Result::ok));
+        wait_for("the replacement of the guard", || guard.check(now()).replaced.and_then(Result::ok));
         assert_ne!(guard.id(), first);
-        assert_eq!(received(&receiver, COUNT), (0..COUNT).collect::<Vec<_>>(), "opened by the second");
-        let opened =
-            wait_for("its word", || Some(guard.check(now()).opened).filter(|opened| !opened.is_empty()));
+        assert_eq!(
+            received(&receiver, COUNT),
+            (0..COUNT).collect::<Vec<_>>(),
+            "the second guard did not open the class"
+        );
+        let opened = wait_for("the guard's message", || {
+            Some(guard.check(now()).opened).filter(|opened| !opened.is_empty())
+        });
         assert!(opened.contains(LOSSLESS));
         assert_eq!(egress.remove().warnings, [""; 0]);
         guard.dismiss().unwrap();
@@ -157,10 +166,10 @@ fn dead_guard_is_replaced_with_its_deadlines() {
 
 // proves: host-guard
 #[test]
-fn a_guard_leaves_the_device_to_the_next_agent() {
-    const THIS: &str = "a_guard_leaves_the_device_to_the_next_agent";
+fn late_guard_leaves_device_to_next_agent() {
+    const THIS: &str = "late_guard_leaves_device_to_next_agent";
     match role().as_deref() {
-        Some("guard") => return stand(DEVICE).unwrap(),
+        Some("guard") => return run_guard(DEVICE).unwrap(),
         Some(_) => {
             let (_egress, guard) = stopped(THIS, HOUR);
             println!("\nguard {}", guard.id());
@@ -172,7 +181,7 @@ fn a_guard_leaves_the_device_to_the_next_agent() {
     }
     let bed = Bed::new();
     let before = bed.description();
-    // Adopts orphans: the kernel would wake a process group that became orphaned.
+    // This process adopts orphans: the kernel would wake a process group that became orphaned.
     set_child_subreaper(true).unwrap();
     let (mut agent, mut lines) = agent(&bed, THIS);
     let guard = await_line(&mut lines, "guard ").parse().map(Pid::from_raw).unwrap();
@@ -183,7 +192,7 @@ fn a_guard_leaves_the_device_to_the_next_agent() {
     let during = bed.description();
     egress.stop(LOSSLESS).unwrap();
     kill(guard, Signal::SIGCONT).unwrap();
-    wait_for("the guard to end", || {
+    wait_for("the end of the guard", || {
         let state = fs::read_to_string(format!("/proc/{guard}/stat"));
         let has_ended = state.map_or(true, |state| state.contains(") Z "));
         has_ended.then_some(())
@@ -193,7 +202,7 @@ fn a_guard_leaves_the_device_to_the_next_agent() {
     assert_eq!(
         egress.counts().unwrap()[LOSSLESS.index()].waiting_frames,
         COUNT as u64,
-        "it has opened nothing"
+        "the old guard opened the class"
     );
     egress.start(LOSSLESS).unwrap();
     assert_eq!(received(&receiver, COUNT).len(), COUNT);
@@ -202,7 +211,6 @@ fn a_guard_leaves_the_device_to_the_next_agent() {
     assert_eq!(bed.description(), before);
 }
 
-/// Also if the new guard cannot be started.
 // proves: host-guard
 #[test]
 fn failing_guard_is_restarted_once_a_second() {
@@ -211,7 +219,7 @@ fn failing_guard_is_restarted_once_a_second() {
     symlink("/bin/true", &program).unwrap(); // ends at once
     let mut guard = Guard::start(Command::new(&program)).unwrap();
     let await_death = |guard: &mut Guard, at| {
-        wait_for("its death", || {
+        wait_for("the death of the guard", || {
             assert!(guard.check(at).replaced.is_none());
             guard.fd().is_none().then_some(())
         });
@@ -234,7 +242,7 @@ fn failing_guard_is_restarted_once_a_second() {
 
 // proves: host-guard
 #[test]
-fn hung_guard_is_killed_on_dismissal() {
+fn hung_guard_is_killed_when_dismissed() {
     let mut command = Command::new("sleep");
     command.arg("infinity");
     let guard = Guard::start(command).unwrap();

@@ -16,7 +16,7 @@ fn leafs() -> Vec<EgressSettings> {
 
 // proves: host-pauses
 #[test]
-fn a_sender_of_a_stopped_class_sleeps_and_nothing_is_lost() {
+fn stopped_class_makes_sender_sleep_and_loses_nothing() {
     const COUNT: usize = 2000;
     for settings in leafs() {
         let bed = Bed::new();
@@ -34,9 +34,13 @@ fn a_sender_of_a_stopped_class_sleeps_and_nothing_is_lost() {
             assert!((1..COUNT).contains(&stopped.sent()), "{}", stopped.sent());
 
             bed.send(DSCP_LOSSY, peer, COUNT).join();
-            assert_eq!(received(&lossy, COUNT), (0..COUNT).collect::<Vec<_>>(), "another class runs on");
+            assert_eq!(
+                received(&lossy, COUNT),
+                (0..COUNT).collect::<Vec<_>>(),
+                "a class that is not stopped lost frames"
+            );
             nothing(&lossless);
-            assert_eq!(of(egress.counts().unwrap(), LOSSLESS), waiting, "not a frame has left");
+            assert_eq!(of(egress.counts().unwrap(), LOSSLESS), waiting, "a frame of the stopped class left");
 
             egress.start(LOSSLESS).unwrap();
             assert_eq!(received(&lossless, COUNT), (0..COUNT).collect::<Vec<_>>());
@@ -57,7 +61,7 @@ fn short_frame(dscp: u8) -> [u8; 60] {
 
 // proves: host-pauses
 #[test]
-fn no_stop_lets_a_frame_through_however_often_it_is_repeated() {
+fn repeated_stops_never_let_a_frame_through() {
     for settings in leafs() {
         let bed = Bed::new();
         let mut egress = bed.install(&settings);
@@ -71,13 +75,15 @@ fn no_stop_lets_a_frame_through_however_often_it_is_repeated() {
             assert_eq!(of(counts, LOSSY).frames, round);
         }
         egress.start(LOSSLESS).unwrap();
-        wait_for("all to leave", || (of(egress.counts().unwrap(), LOSSLESS).frames == 100).then_some(()));
+        wait_for("the departure of all frames", || {
+            (of(egress.counts().unwrap(), LOSSLESS).frames == 100).then_some(())
+        });
     }
 }
 
 // proves: host-pauses
 #[test]
-fn frames_beyond_the_limit_are_dropped_and_counted() {
+fn frames_beyond_queue_limit_are_dropped_and_counted() {
     for settings in leafs() {
         let bed = Bed::new();
         let mut egress = bed.install(&EgressSettings { limit_lossless: 600, limit_lossy: 300, ..settings });
@@ -99,7 +105,7 @@ fn frames_beyond_the_limit_are_dropped_and_counted() {
 
 // proves: host-pauses
 #[test]
-fn a_limit_holds_one_class_and_can_be_lifted() {
+fn rate_limit_affects_one_class_and_can_be_removed() {
     const COUNT: usize = 60;
     for settings in leafs() {
         let bed = Bed::new();
@@ -111,7 +117,7 @@ fn a_limit_holds_one_class_and_can_be_lifted() {
         bed.send(DSCP_LOSSY, peer_ipv4(), 500).join();
         assert_eq!(received(&lossy, 500).len(), 500);
         let waiting = of(egress.counts().unwrap(), LOSSLESS).waiting_frames;
-        // Frames ahead of the rate are the burst.
+        // The burst may leave ahead of the rate.
         let burst = settings.burst.0.div_ceil(FRAME) + 3;
         assert!((COUNT as u64 - burst..COUNT as u64).contains(&waiting), "{waiting}");
         egress.limit(LOSSLESS, settings.nic.speed).unwrap();
@@ -121,7 +127,7 @@ fn a_limit_holds_one_class_and_can_be_lifted() {
 
 // proves: host-pauses
 #[test]
-fn the_higher_class_leaves_first() {
+fn higher_classes_leave_first() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings_at(BitRate::from_mbps(10)));
     let index = egress.ifindex();
@@ -132,16 +138,19 @@ fn the_higher_class_leaves_first() {
         (0..50).for_each(|_| sender.send(&long_frame(class.get() << 3)).unwrap());
     }
     classes.iter().for_each(|&class| egress.start(class).unwrap());
-    // A class with queued frames keeps all lower classes waiting, except the one frame that HTB guarantees each class,
-    // and frames that left before the higher classes were started.
+    // A class with queued frames holds back all lower classes. Exceptions are the one frame that HTB guarantees each
+    // class, and frames that left before the higher classes were started.
     let early = |egress: &mut Egress| egress.counts().unwrap().map(|counts| counts.frames);
     let at_start = early(&mut egress);
-    wait_for("all to leave", || {
+    wait_for("the departure of all frames", || {
         let counts = egress.counts().unwrap();
         let waiting = egress.counts().unwrap().map(|counts| counts.waiting_frames);
         let highest = waiting.iter().rposition(|&frames| frames > 0).unwrap_or(0);
         for (class, lower) in counts[..highest].iter().enumerate() {
-            assert!(lower.frames <= at_start[class] + 1, "class {class} beside {highest}: {counts:?}");
+            assert!(
+                lower.frames <= at_start[class] + 1,
+                "class {class} left before class {highest}: {counts:?}"
+            );
         }
         (waiting == [0; 8]).then_some(())
     });
@@ -155,7 +164,7 @@ fn long_frame(dscp: u8) -> Vec<u8> {
 
 // proves: host-pauses
 #[test]
-fn longer_mtu_applies_to_stopped_and_running_classes() {
+fn raised_mtu_applies_to_stopped_and_running_classes() {
     let jumbo = |dscp| {
         let mut frame = short_frame(dscp).to_vec();
         frame.resize(9014, 0);
@@ -174,18 +183,22 @@ fn longer_mtu_applies_to_stopped_and_running_classes() {
         let queues = egress.dump().unwrap();
         assert!(
             egress.repair(&queues, ClassSet::NONE).unwrap().found.is_empty(),
-            "own changes are no defect"
+            "a change of the agent counts as a defect"
         );
         let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
         sender.send(&jumbo(DSCP_LOSSLESS)).unwrap();
         sender.send(&jumbo(DSCP_LOSSY)).unwrap();
-        wait_for("the other class", || (of(egress.counts().unwrap(), LOSSY).frames == 1).then_some(()));
+        wait_for("a frame of the other class", || {
+            (of(egress.counts().unwrap(), LOSSY).frames == 1).then_some(())
+        });
         let waiting = of(egress.counts().unwrap(), LOSSLESS);
         assert_eq!((waiting.frames, waiting.waiting_frames, waiting.dropped), (0, 1, 0));
         assert!(another.fit().unwrap());
         another.start(LOSSLESS).unwrap();
         sender.send(&jumbo(DSCP_LOSSLESS)).unwrap();
-        wait_for("all to leave", || (of(egress.counts().unwrap(), LOSSLESS).frames == 2).then_some(()));
+        wait_for("the departure of all frames", || {
+            (of(egress.counts().unwrap(), LOSSLESS).frames == 2).then_some(())
+        });
         assert_eq!(of(egress.counts().unwrap(), LOSSLESS).dropped, 0);
     }
 }

@@ -17,7 +17,7 @@ use crate::bed::{Bed, DSCP_LOSSLESS, FRAME, LOSSLESS, install, of, peer_ipv4, re
 
 // proves: host-guard
 #[test]
-fn a_device_is_put_back_as_it_was() {
+fn removal_restores_the_device_exactly() {
     let roots = [
         "qdisc del dev nic0 root",
         "qdisc replace dev nic0 root handle ff: pfifo limit 77",
@@ -45,20 +45,19 @@ fn a_device_is_put_back_as_it_was() {
         ] {
             assert!(during.contains(expected), "no {expected:?} in {during}");
         }
-        // Another namespace has a device with the same name.
+        // Another namespace has a device of the same name.
         let removed = bed.peer.namespace().run(|| egress.remove());
         assert_eq!(Bed::description_in(bed.peer.namespace()), others);
         assert_eq!((removed.lost, removed.warnings), ([0; 8], vec![]));
         assert_eq!(bed.description(), before);
         drop(bed.install(&settings()));
-        assert_eq!(bed.description(), before, "who is dropped puts everything back, too");
+        assert_eq!(bed.description(), before, "dropping the tree did not restore the device");
     }
 }
 
-/// The kernel announces both roots of one request in one message.
 // proves: host-guard
 #[test]
-fn root_is_put_back_in_one_request() {
+fn root_queueing_discipline_is_restored_in_one_request() {
     const TC_GROUP: u32 = 1 << 3;
     const DELETED: u16 = 37;
     const NEW: u16 = 36;
@@ -95,7 +94,7 @@ fn root_is_put_back_in_one_request() {
 
 // proves: host-guard
 #[test]
-fn unrestorable_root_is_refused_and_kept() {
+fn unrestorable_root_queueing_discipline_is_refused_and_kept() {
     let bed = Bed::new();
     bed.run("tc", "qdisc replace dev nic0 root handle 1: htb default 1");
     bed.run("tc", "class add dev nic0 parent 1: classid 1:1 htb rate 10mbit");
@@ -103,19 +102,22 @@ fn unrestorable_root_is_refused_and_kept() {
     let refused = bed.namespace().run(|| install(&settings())).unwrap_err().to_string();
     assert_eq!(
         refused,
-        "nic0 has queueing discipline htb 1: at its root, which could not be put back as it is; remove it first \
+        "nic0 has queueing discipline htb 1: at its root, which xoff could not restore later: remove it first \
          (`tc qdisc del dev nic0 root`)"
     );
     assert_eq!(bed.description(), before);
     let mut nowhere = settings();
     nowhere.nic.device = "eth9".to_owned();
     let refused = bed.namespace().run(|| install(&nowhere)).unwrap_err().to_string();
-    assert_eq!(refused, "there is no network device eth9 here; `ip link` shows those that there are");
+    assert_eq!(
+        refused,
+        "network device eth9 does not exist in this namespace; `ip link` lists the existing ones"
+    );
 }
 
 // proves: host-guard
 #[test]
-fn a_device_has_one_tree_at_a_time() {
+fn second_tree_on_a_device_is_refused() {
     let bed = Bed::new();
     let _egress = bed.install(&settings());
     let refused = bed.namespace().run(|| install(&settings())).unwrap_err().to_string();
@@ -153,11 +155,7 @@ fn tree_of_killed_agent_is_adopted_with_queued_frames() {
 
     let mut egress = bed.install(&settings());
     assert_eq!(received(&receiver, COUNT), (0..COUNT).collect::<Vec<_>>());
-    assert_eq!(
-        of(egress.counts().unwrap(), LOSSLESS).dropped,
-        0,
-        "what the killed one dropped is not told again"
-    );
+    assert_eq!(of(egress.counts().unwrap(), LOSSLESS).dropped, 0, "drops of the killed agent count again");
     assert_eq!(egress.remove().warnings, [""; 0]);
     assert_eq!(bed.description(), before);
 }
@@ -180,7 +178,7 @@ fn frames_left_at_removal_are_counted_as_lost() {
 
 // proves: host-guard
 #[test]
-fn uncollected_drops_are_reported_at_the_end() {
+fn drops_since_last_count_are_reported_at_removal() {
     let bed = Bed::new();
     let mut egress = bed.install(&EgressSettings { limit_lossless: 600, ..settings() });
     let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
@@ -194,7 +192,7 @@ fn uncollected_drops_are_reported_at_the_end() {
 
 // proves: host-guard
 #[test]
-fn foreign_root_stays_and_the_rest_is_restored() {
+fn root_of_other_program_stays_and_the_rest_is_restored() {
     let bed = Bed::new();
     bed.run("ethtool", "-K nic0 gso on gro off");
     let theirs = "qdisc replace dev nic0 root handle 9: pfifo limit 55";
@@ -210,13 +208,16 @@ fn foreign_root_stays_and_the_rest_is_restored() {
     bed.run("tc", theirs);
     let error = look().unwrap_err().to_string();
     assert!(error.contains("its root queueing discipline is pfifo 9: now"), "{error}");
-    assert_eq!(egress.remove().warnings, ["the queues of nic0 were replaced; what is there now stays"]);
+    assert_eq!(
+        egress.remove().warnings,
+        ["another program replaced the queues of nic0; they are left as they are"]
+    );
     assert_eq!(bed.description(), expected);
 }
 
 // proves: host-guard
 #[test]
-fn renamed_device_is_restored_and_new_namesake_untouched() {
+fn renamed_device_is_restored_and_its_namesake_is_not() {
     let bed = Bed::new();
     let before = bed.description();
     let egress = bed.install(&settings());
@@ -233,7 +234,7 @@ fn renamed_device_is_restored_and_new_namesake_untouched() {
     assert_eq!(bed.description(), other);
     bed.run("ip", "link del nic0");
     rename("nic9", "nic0");
-    wait_for("the device to be as it was", || (bed.description() == before).then_some(()));
+    wait_for("the restoration of the device", || (bed.description() == before).then_some(()));
 }
 
 // proves: host-guard

@@ -20,7 +20,7 @@ fn parts(parts: &[Part]) -> Defects {
     parts.iter().copied().collect()
 }
 
-/// Splits at spaces; `_` stands for a space.
+/// Runs `tc` with words split at spaces; `_` stands for a space in a word.
 fn tc(bed: &Bed, words: &str) {
     let words = words.split(' ').map(|word| word.replace('_', " "));
     let output = bed.namespace().output(Command::new("tc").args(words.clone())).unwrap();
@@ -40,7 +40,7 @@ fn queues(bed: &Bed) -> String {
     };
     let filters = show("filter");
     let filters = filters.lines().map(|line| line.split(" id ").next().unwrap()).collect::<String>();
-    // The kernel lists classes and queues in an arbitrary order, with counts of direct packets.
+    // The kernel lists classes and queues in an arbitrary order, and with counts of direct packets.
     let mut lines: Vec<String> = (show("qdisc") + &show("class"))
         .lines()
         .map(|line| line.split(" direct_packets_stat").next().unwrap().to_owned())
@@ -120,12 +120,12 @@ fn tampered_queues_are_named_and_repaired() {
     let lossy = bed.receive(DSCP_LOSSY, peer_ipv4());
     egress.stop(LOSSLESS).unwrap();
     let whole = queues(&bed);
-    assert!(repair(&mut egress).found.is_empty(), "own changes are no tampering");
+    assert!(repair(&mut egress).found.is_empty(), "a change of the agent counts as tampering");
     for (commands, found) in cases {
         commands.iter().for_each(|words| tc(&bed, words));
         let result = repair(&mut egress);
         assert!(result.refused.is_none() && result.left.is_empty(), "{commands:?}: {result:?}");
-        assert_eq!(result.found, found, "{commands:?}: {}, not {found}", result.found);
+        assert_eq!(result.found, found, "after {commands:?} the defects are {}, not {found}", result.found);
         assert_eq!(queues(&bed), whole, "{commands:?}");
         let waiting = of(egress.counts().unwrap(), LOSSLESS).waiting_frames;
         bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
@@ -145,10 +145,9 @@ fn tampered_queues_are_named_and_repaired() {
     assert_eq!(bed.description(), before);
 }
 
-/// Filters behind the agent's, and objects outside the tree, do not affect obedience.
 // proves: host-guard
 #[test]
-fn harmless_additions_are_left_alone() {
+fn additions_that_affect_no_pause_are_left_alone() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings());
     for words in [
@@ -162,10 +161,9 @@ fn harmless_additions_are_left_alone() {
     }
 }
 
-/// A new queue counts from zero, but the host's counters continue.
 // proves: host-guard
 #[test]
-fn counters_survive_a_repair() {
+fn queue_counters_continue_after_a_repair() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings());
     let lossless = bed.receive(DSCP_LOSSLESS, peer_ipv4());
@@ -180,10 +178,9 @@ fn counters_survive_a_repair() {
     assert_eq!((counts.frames, counts.dropped), (2 * COUNT as u64, 0));
 }
 
-/// A difference from the kernel would be taken for tampering.
 // proves: host-guard
 #[test]
-fn refused_limit_is_no_part_of_the_tree() {
+fn repair_does_not_apply_a_refused_rate_limit() {
     let bed = Bed::new();
     let mut egress = bed.install(&settings());
     let whole = queues(&bed);
@@ -193,10 +190,9 @@ fn refused_limit_is_no_part_of_the_tree() {
     assert_eq!(queues(&bed), whole);
 }
 
-/// A missing queue makes the kernel accept a change of the MTU only in part.
 // proves: host-guard
 #[test]
-fn refused_mtu_is_followed_after_the_repair() {
+fn refused_mtu_applies_after_the_repair() {
     let (bed, settings) = (Bed::new(), settings());
     let mut egress = bed.install(&settings);
     tc(&bed, "qdisc del dev nic0 parent 786e:13");

@@ -218,7 +218,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 }
 
 pub fn run_guard(args: &GuardArgs) -> miette::Result<ExitCode> {
-    guard::stand(&args.device).into_diagnostic()?;
+    guard::run_guard(&args.device).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }
 
