@@ -1,11 +1,10 @@
 //! Pause controller of a host, a function of time and frames. It decides which class to stop, start or limit, and when
 //! to call it next. A [`Gate`] processes pauses and rates (GFC), as in the dataplane.
 //!
-//! QCN has one reaction point per class, because the kernel's frames carry no CN-TAG, and queueing disciplines know no
-//! flows. A CNM names the class by its encapsulated priority.
+//! QCN has one reaction point per class: the kernel's frames carry no CN-TAG, and queueing disciplines know no flows. A
+//! CNM names the class by its encapsulated priority.
 //!
-//! The rate of a class changes at most every [`LIMIT_EVERY`], because the thread also has to obey pauses. A stopped
-//! class gets its new rate when it starts.
+//! A class's rate changes at most every [`LIMIT_EVERY`], because the thread also has to obey pauses.
 
 use xoff_flow_control::congestion::ReactionPoint;
 use xoff_host::{Gate, Notices, Obedience, PauseCounts};

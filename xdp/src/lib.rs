@@ -1,7 +1,7 @@
 //! Ports by AF_XDP: packet memory, rings and devices, without switching decisions.
 //!
 //! ```text
-//!   Port     one interface: the XDP program, its packet memory, a socket for each hardware queue, four rings each
+//!   Port     one interface: the XDP program, its packet memory, and a socket with four rings for each hardware queue
 //!   Store    one worker's share of the buffer memory, and the packet memory of its ports
 //! ```
 //!
@@ -12,16 +12,14 @@
 //!   a frame to be sent --> chunk -- TX ring --> kernel -- completion  of the port that sends
 //! ```
 //!
-//! A frame is copied once, to a chunk of the port that sends it. A queued frame moves to cells of ordinary memory when
-//! its chunk is needed. A frame may travel to another worker, but only its owner frees it.
+//! A frame is copied once, to a chunk of the port that sends it. A queued frame moves to cells of ordinary memory when its
+//! chunk is needed.
 //!
-//! Only this crate of xoff contains `unsafe`, for three reasons:
+//! Only this crate of xoff contains `unsafe`:
 //!
-//! * packet memory that the kernel writes, too (`chunks`, `cells`, `store`);
-//! * rings shared with the kernel (`mapping`, `shared_ring`, `atomics`);
-//! * socket options and ioctls that neither rustix nor nix offers (`sys`).
-//!
-//! The loops over rings (`receive`, `transmit`) are safe code over small traits (`ring`).
+//! * for packet memory that the kernel writes, too (`chunks`, `cells`, `store`);
+//! * for rings shared with the kernel (`mapping`, `shared_ring`, `atomics`);
+//! * for socket options and ioctls that neither rustix nor nix offers (`sys`).
 
 mod atomics;
 pub mod bare;

@@ -4,9 +4,9 @@
 //! A frame is copied to chunks of its port ([`Store`]). There are at most as many chunks as either ring has entries, so
 //! the kernel can always complete them. Without zero copy only kicks send, in this thread.
 //!
-//! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. From then on it
-//! takes nothing from the TX ring. This module then takes back all outstanding frames, and stops reading the completion
-//! ring. Frames that the kernel had taken before were sent, or lost with the driver.
+//! When a device is deleted, the kernel unbinds the socket for good, and reports it at the next kick. This module then
+//! takes back all outstanding frames, and stops reading the completion ring. Frames that the kernel had taken before
+//! were sent, or lost with the driver.
 
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
 //! Frames of a benchmark: UDP over IPv4, with headers as Linux sends them.
 //!
-//! Each flow has its own MAC addresses, IP addresses and ports. Its IPv4 Identification rises with each frame,
-//! checksums are valid, and fragmentation is forbidden. Flows send round robin, so that successive frames have
-//! different headers.
+//! Each flow has its own addresses and ports, and an IPv4 Identification that rises with each frame. Flows send round
+//! robin, so that successive frames have different headers.
 //!
 //! `Imix` is the simple IMIX: IPv4 packets of 40, 576 and 1500 bytes, 7 : 4 : 1, in frames of 64, 594 and 1518 bytes.
 

@@ -1,10 +1,8 @@
 //! xoff's ring traits on the queues of `xsk-rs`.
 //!
 //! Only `xsk-rs` can make descriptors, and it moves them in groups. So each ring here has an array for a group, and a
-//! table with the descriptor of each chunk.
-//!
-//! A ring accepts the whole array or nothing. If a chunk returns before the kernel reports that it has left the ring,
-//! the array waits for the next call.
+//! table with the descriptor of each chunk. A ring accepts the whole array or nothing. A chunk that returns too early
+//! waits in the array for the next call.
 //!
 //! The safety argument of [`crate::ports`] holds here, too: the loop over the rings takes each chunk from one ring
 //! before it adds it to another.
