@@ -49,18 +49,15 @@ pub struct Unread {
 }
 
 /// Cause of a failed read.
+#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadCause {
-    /// System error.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// Error for a directory in place of a file.
     #[error("the path is a directory, and has to be a file")]
     Directory,
-    /// Error for a file longer than this limit.
     #[error("the file is longer than the maximum of {}", quantity::bytes(*.0))]
     TooLong(Bytes),
-    /// Error for bytes that are not UTF-8.
     #[error("the file is not UTF-8 text: line {line}, column {column} has byte {byte:#04x}")]
     NotText {
         /// Line number from 1.

@@ -22,15 +22,12 @@ pub struct FlowSizes {
 #[derive(Debug, thiserror::Error, PartialEq)]
 #[allow(missing_docs)] // the names say it
 pub enum FlowSizesError {
-    /// A line does not consist of two numbers.
     #[error(
         "line {line}: `{found}` is not a point; write a size in bytes and a cumulative percent, such as 1500 62.5"
     )]
     NotAPoint { line: usize, found: String },
-    /// A size or percent is lower than on the line before.
     #[error("line {line}: the size or percent is lower than on the line before; sort the lines")]
     Falls { line: usize },
-    /// The last cumulative percent is not 100.
     #[error("the last cumulative percent is {last}; it must be 100")]
     Incomplete {
         /// Last cumulative percent of the list.

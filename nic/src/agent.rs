@@ -38,20 +38,17 @@ const CHECK_EVERY: Nanos = Nanos::from_millis(1);
 pub(crate) const PRIORITY: i32 = 40;
 
 /// Error of an agent.
+#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The device does not exist, or has no Ethernet address.
     #[error(
         "no interface `{0}` with an Ethernet address in this namespace; `ip link` lists the existing ones"
     )]
     NoDevice(String),
-    /// The device was deleted or renamed.
     #[error("the interface {0} was removed or renamed; start again when it is back")]
     DeviceRemoved(String),
-    /// The queues could not be installed or changed.
     #[error(transparent)]
     Egress(#[from] EgressError),
-    /// The system refused an action.
     #[error("{device}: {fault}: {source}; run as root, or with CAP_NET_ADMIN and CAP_NET_RAW")]
     System {
         /// Fault, such as "cannot watch the link".

@@ -115,23 +115,20 @@ pub struct NicSettings {
 }
 
 /// A setting that is missing or impossible.
+#[allow(missing_docs)] // the messages say it
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NicMissing {
-    /// No interface is given.
     #[error("no interface is given: give --device eth0, or `device` in the file")]
     Device,
-    /// No line rate is given; the value is the interface.
     #[error(
         "the line rate of {0} is unknown: give --speed 1G, or `speed` in the file, as at the switch's port (pause \
          times depend on the rate, and a veth or a virtual machine's NIC has none of its own)"
     )]
     Speed(String),
-    /// No class is lossless.
     #[error(
         "no class is lossless, so none could be paused: give --lossless 3, or `lossless = [3]` in the file"
     )]
     Lossless,
-    /// `pause_above` is below what every socket queues at times.
     #[error(
         "`pause_above` is {bytes} bytes, which wait even in a socket that is read in time, so the switch would always be paused: \
          give --pause-above 4KB or more, or `pause_above` in the file", bytes = .0.0

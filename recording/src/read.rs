@@ -11,9 +11,9 @@ use crate::pcapng::{FIRST_BYTE, Part, read_block};
 use crate::{Broken, Ending, Outcome, Replay};
 
 /// Reason why a file cannot be replayed.
+#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error)]
 pub enum NotReplayed {
-    /// The file cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     Unread {
         /// Path of the file.
@@ -21,13 +21,10 @@ pub enum NotReplayed {
         /// Error of the system.
         error: io::Error,
     },
-    /// The file is not a recording.
     #[error("the file is not a recording: give a file that `xoff run --record FILE` wrote")]
     Foreign,
-    /// The file is empty.
     #[error("the file is empty: give a recording, which `xoff run --record FILE` writes")]
     Empty,
-    /// The file is truncated.
     #[error(
         "the recording is cut off after {records} records: its switch was killed, or the copy of the file is incomplete"
     )]
@@ -35,7 +32,6 @@ pub enum NotReplayed {
         /// Number of complete records.
         records: u64,
     },
-    /// The file has changed since it was written.
     #[error(
         "the recording is damaged after {records} readable records: some bytes have changed since it was written"
     )]
@@ -43,12 +39,10 @@ pub enum NotReplayed {
         /// Number of readable records.
         records: u64,
     },
-    /// Data follows the end of the recording.
     #[error(
         "the file has data after the end of the recording: give the unchanged file, with one recording only"
     )]
     Followed,
-    /// Another version of xoff made the recording.
     #[error(
         "the recording was made by xoff {theirs}, and this is {}: replay it with the version that recorded it",
         env!("CARGO_PKG_VERSION")
@@ -57,7 +51,6 @@ pub enum NotReplayed {
         /// Version that made it.
         theirs: String,
     },
-    /// The file has a different format.
     #[error(
         "the recording has format {theirs}, but this version of xoff reads format {FORMAT}: replay it with the version that recorded it"
     )]
@@ -65,18 +58,14 @@ pub enum NotReplayed {
         /// Format of the file.
         theirs: u32,
     },
-    /// The recording is of this number of workers; only one is supported.
     #[error("the recorded switch had {0} workers; only a switch with one worker can be replayed")]
     Workers(u32),
-    /// This program rejects the recorded configuration.
     #[error("this program rejects the recorded configuration: {0}")]
     Config(#[source] Box<ConfigError>),
-    /// This program derives different settings from the recorded configuration.
     #[error(
         "this build of xoff reads the recorded configuration differently: replay it with the build that recorded it"
     )]
     Settings,
-    /// The recording has a call that no switch makes.
     #[error(transparent)]
     Broken(#[from] Broken),
 }

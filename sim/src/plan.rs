@@ -55,18 +55,15 @@ impl fmt::Display for At {
 }
 
 /// Reason why a plan cannot be built.
+#[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
-    /// A port has no link.
     #[error("{0} has no link; every port must have exactly one")]
     Unlinked(At),
-    /// A port has several links.
     #[error("{0} has two links; every port must have exactly one")]
     LinkedTwice(At),
-    /// A link ends at a port or host that does not exist.
     #[error("a link ends at {0}, which does not exist")]
     NoSuchEnd(At),
-    /// The fabric has too many link ends.
     #[error("the plan has {0} link ends; at most {max} are allowed", max = NUMBERS_MAX - 1)]
     TooManyEnds(usize),
 }

@@ -87,21 +87,17 @@ pub struct CnmFrame {
 }
 
 /// Reason for which a received CNM has no effect.
+#[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CnmError {
-    /// CNM to a group address.
     #[error("the CNM is addressed to a group")]
     GroupAddress,
-    /// CNM of less than 24 bytes.
     #[error("the CNM has less than 24 bytes")]
     Truncated,
-    /// CNM with another version than 0.
     #[error("the CNM has another version than 0")]
     UnknownVersion,
-    /// CNM with an MSDU of more than 64 bytes.
     #[error("the CNM carries an MSDU of more than 64 bytes")]
     MsduTooLong,
-    /// CNM with an MSDU beyond the end of the frame.
     #[error("the CNM ends within the MSDU that it carries")]
     MsduTruncated,
 }

@@ -120,15 +120,14 @@ impl Layout {
 pub struct Tci(pub u16);
 
 /// Reason for which the head of a frame cannot be parsed.
+#[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Frame that ends before its EtherType.
     #[error("the frame ends before its EtherType")]
     TooShort,
     /// Frame that ends within its 802.1Q tag.
     #[error("the frame ends within its 802.1Q tag")]
     TagTruncated,
-    /// Frame that ends within its CN-TAG.
     #[error("the frame ends within its CN-TAG")]
     CnTagTruncated,
 }

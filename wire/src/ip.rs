@@ -66,9 +66,9 @@ pub struct Packet {
 }
 
 /// Reason for which a packet cannot be routed.
+#[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unroutable {
-    /// Packet that is truncated, or has a wrong version, length or checksum.
     #[error("the IP header is truncated, or has a wrong version, length or checksum")]
     Broken,
     /// Packet with an address that is invalid on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).

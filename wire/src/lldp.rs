@@ -56,18 +56,15 @@ pub const BRIDGE: u16 = 1 << 2;
 pub const ROUTER: u16 = 1 << 4;
 
 /// Reason for which an LLDP frame, or one of its TLVs, is rejected.
+#[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum LldpError {
-    /// TLV that goes beyond the end of the frame.
     #[error("a TLV is longer than the rest of the LLDP frame")]
     Truncated,
-    /// List that does not begin with chassis, port and time to live.
     #[error("the LLDP frame does not begin with chassis ID, port ID and TTL")]
     Mandatory,
-    /// TLV that occurs twice but may occur only once.
     #[error("a TLV that may occur only once is repeated")]
     Repeated,
-    /// TLV that is too short or too long for its type.
     #[error("a TLV is too short or too long for its type")]
     Length,
 }

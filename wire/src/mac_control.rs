@@ -47,21 +47,17 @@ pub struct Pfc {
 }
 
 /// Reason for which a MAC control frame pauses nothing.
+#[allow(missing_docs)] // the messages say it
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacControlError {
-    /// Frame with a VLAN tag or CN-TAG.
     #[error("the MAC control frame has a VLAN tag or CN-TAG")]
     Tagged,
-    /// Frame to another destination than 01:80:c2:00:00:01.
     #[error("the MAC control frame has another destination than 01:80:c2:00:00:01")]
     WrongDestination,
-    /// Frame with an opcode other than PFC (0x0101) and PAUSE (0x0001).
     #[error("the MAC control opcode is neither PFC (0x0101) nor PAUSE (0x0001)")]
     UnknownOpcode,
-    /// Frame that ends before its opcode, or before the last time of its opcode.
     #[error("the MAC control frame ends before its last field")]
     Truncated,
-    /// PFC frame with a list of flows ([`super::ofc`]) that contradicts itself or is truncated.
     #[error("the PFC frame has a malformed list of flows")]
     FlowList,
     /// PFC frame with rates ([`super::gfc`]) that are truncated, below the minimum, or accompany a pause.

@@ -5,9 +5,9 @@ use std::io;
 use xoff_ebpf::EbpfError;
 
 /// Error from opening a port or mapping memory.
+#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
-    /// The process lacks capabilities.
     #[error(
         "not privileged: {} missing; run as root, or give the binary its capabilities with \
          `setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep`",
@@ -17,10 +17,8 @@ pub enum XdpError {
         /// Missing capabilities.
         missing: Vec<String>,
     },
-    /// The kernel was built without AF_XDP.
     #[error("this kernel has no AF_XDP: it must be Linux 5.18 or newer with CONFIG_XDP_SOCKETS=y")]
     NoAfXdp,
-    /// A killed host agent has left its queues at the device.
     #[error(
         "a killed `xoff nic` has left its queues at {device}; restore the device with \
          `xoff nic restore --device {device}`, and start again"
@@ -29,13 +27,11 @@ pub enum XdpError {
         /// Interface name.
         device: String,
     },
-    /// Unknown interface.
     #[error("no interface {device} in this network namespace; `ip link` lists those that exist")]
     NoSuchInterface {
         /// Interface name.
         device: String,
     },
-    /// The interface has no such queue.
     #[error("{device} has no hardware queue {queue}: it has {queues} queues, numbered from 0")]
     NoSuchQueue {
         /// Interface name.
@@ -45,7 +41,6 @@ pub enum XdpError {
         /// Number of queues.
         queues: u32,
     },
-    /// Another socket is bound to the queue.
     #[error(
         "queue {queue} of {device} is taken by another AF_XDP socket (another xoff, Open vSwitch, \
          DPDK, ...); `ss --xdp -p` shows its process"
@@ -56,7 +51,6 @@ pub enum XdpError {
         /// Queue.
         queue: u32,
     },
-    /// The configuration requires zero copy, which is impossible here.
     #[error(
         "{device} cannot use zero copy, because {}: set zero_copy = \"auto\" or \"off\" in [switch]", .why.describe()
     )]
@@ -66,7 +60,6 @@ pub enum XdpError {
         /// Reason.
         why: Obstacle,
     },
-    /// The driver accepts the XDP program, but loses frames at this MTU.
     #[error(
         "{device} has an MTU of {mtu}, but with native XDP its driver loses frames above {most}: use mode \"auto\" or \
          \"generic\", an MTU of {most} (`ip link set {device} mtu {most}`), or Linux 6.3 and newer"
@@ -79,7 +72,6 @@ pub enum XdpError {
         /// Maximum MTU without losses, in bytes.
         most: u32,
     },
-    /// The kernel does not support frames in several chunks.
     #[error(
         "the kernel refuses frames in several chunks (XDP multi-buffer) at {device}: use Linux 6.6 or newer"
     )]
@@ -87,7 +79,6 @@ pub enum XdpError {
         /// Interface name.
         device: String,
     },
-    /// The kernel does not accept this size.
     #[error("{what} is {given}; it must be {allowed}")]
     Size {
         /// Name of the size, such as "the size of the RX ring".
@@ -97,7 +88,6 @@ pub enum XdpError {
         /// Allowed values.
         allowed: &'static str,
     },
-    /// Memory for frames could not be mapped or registered.
     #[error(
         "cannot set up {bytes} bytes of memory for frames: {source}; lower the stall budget, or raise the \
          limit on locked memory (`ulimit -l`) if the process lacks cap_ipc_lock"
@@ -108,7 +98,6 @@ pub enum XdpError {
         /// Kernel's error.
         source: io::Error,
     },
-    /// The kernel refused an operation on a device.
     #[error("{device}: {fault}: {source}")]
     Device {
         /// Fault, such as "cannot bring the interface up".
@@ -118,7 +107,6 @@ pub enum XdpError {
         /// Kernel's error.
         source: io::Error,
     },
-    /// The XDP program could not be attached.
     #[error(transparent)]
     Program(#[from] EbpfError),
 }

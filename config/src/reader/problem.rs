@@ -10,13 +10,12 @@ use crate::file::Unread;
 use crate::visible::{visible, visible_at};
 
 /// Error from reading a configuration.
+#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ConfigError {
-    /// The file could not be read.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Read(#[from] Unread),
-    /// The file is invalid.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Invalid(Box<Invalid>),

@@ -17,17 +17,14 @@ const NAP_MAX: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the names say it
 pub enum LinkError {
-    /// No device with an Ethernet address has this name.
     #[error(
         "no interface `{0}` with an Ethernet address exists in this namespace; `ip link` lists all interfaces"
     )]
     NoDevice(String),
-    /// The kernel refused to open a packet socket.
     #[error(
         "the kernel refused a packet socket, which needs CAP_NET_RAW: {0}; run as root, or grant the capability with setcap"
     )]
     Socket(#[source] io::Error),
-    /// The kernel refused to send a frame.
     #[error(
         "the kernel refused to send a frame on `{device}`: {source}; if the interface is down, run `ip link set {device} up`"
     )]

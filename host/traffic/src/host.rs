@@ -108,10 +108,8 @@ impl HostOptions {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the names say it
 pub enum HostError {
-    /// The interface cannot be used.
     #[error(transparent)]
     Station(#[from] XdpError),
-    /// Waiting for frames failed.
     #[error("waiting for frames on `{device}` failed: {source}")]
     Wait { device: String, source: io::Error },
 }

@@ -5,15 +5,14 @@ use xoff_netlink::tc::TcError;
 use xoff_xdp::XdpError;
 
 /// Error of installing, changing or removing a tree of queues.
+#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
-    /// The device does not exist.
     #[error("network device {device} does not exist in this namespace; `ip link` lists the existing ones")]
     NoSuchDevice {
         /// Device name.
         device: String,
     },
-    /// The root queueing discipline is one that xoff could not restore later.
     #[error(
         "{device} has queueing discipline {kind} {handle} at its root, which xoff could not restore later: \
          remove it first (`tc qdisc del dev {device} root`)"
@@ -26,7 +25,6 @@ pub enum EgressError {
         /// Handle of the queueing discipline.
         handle: String,
     },
-    /// The kernel has no queueing discipline that can stop a class.
     #[error(
         "this kernel has no queueing discipline that can stop a class ({tried}): it needs CONFIG_NET_SCH_PLUG or \
          CONFIG_NET_SCH_TBF (`modprobe sch_plug`, `modprobe sch_tbf`)"
@@ -35,7 +33,6 @@ pub enum EgressError {
         /// Kinds tried, with the kernel's errors.
         tried: String,
     },
-    /// The kernel refused another part of the tree.
     #[error(
         "{source}; the queues of a host that obeys PFC need CONFIG_NET_SCH_HTB and CONFIG_NET_CLS_BPF (`modprobe sch_htb`, \
          `modprobe cls_bpf`), and CAP_NET_ADMIN"
@@ -44,7 +41,6 @@ pub enum EgressError {
         /// Kernel's error.
         source: TcError,
     },
-    /// The MTU is too large for a queue that is stopped by its rate.
     #[error(
         "{device} has an MTU of {mtu}, but a tbf can only stop frames of up to 65,500 bytes: reduce the MTU"
     )]
@@ -54,7 +50,6 @@ pub enum EgressError {
         /// MTU in bytes.
         mtu: u32,
     },
-    /// Another program has replaced the tree.
     #[error(
         "another program has replaced the queues of {device}, so no class can be stopped: its root queueing discipline is \
          {root} now; remove that one, and start again"
@@ -65,7 +60,6 @@ pub enum EgressError {
         /// Current root queueing discipline.
         root: String,
     },
-    /// The device is not completely restored.
     #[error("{device} is not completely restored: {}", warnings.join("; "))]
     NotPutBack {
         /// Device name.
@@ -73,16 +67,12 @@ pub enum EgressError {
         /// Failed restorations, as text.
         warnings: Vec<String>,
     },
-    /// The kernel refused a change.
     #[error(transparent)]
     Tc(#[from] TcError),
-    /// Another xoff uses the device.
     #[error(transparent)]
     Claimed(#[from] EbpfError),
-    /// The device cannot be read.
     #[error(transparent)]
     Device(#[from] XdpError),
-    /// The system refused an action.
     #[error("{device}: {fault}: {source}")]
     System {
         /// Fault, such as "cannot wake the queues".

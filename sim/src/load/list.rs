@@ -43,17 +43,14 @@ pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> V
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the names say it
 pub enum ParseError {
-    /// The line does not have the form of a flow.
     #[error(
         "line {line}: {text:?} is not a flow; write sender, receiver, class, bytes and start in ns, such as \"0 5 3 150000 2000\""
     )]
     Line { line: usize, text: String },
-    /// The line names a host that does not exist.
     #[error("line {line}: host {host} does not exist; hosts are numbered from 0 to {}", hosts.saturating_sub(1))]
     Host { line: usize, host: u32, hosts: u32 },
     #[error("line {line}: host {host} sends a flow to itself; name another receiver")]
     Itself { line: usize, host: u32 },
-    /// The flow exceeds the maximum size.
     #[error("line {line}: the flow has {bytes} bytes; at most {FLOW_BYTES_MAX} (128 GiB) are allowed")]
     Size { line: usize, bytes: u64 },
 }

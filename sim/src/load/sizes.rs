@@ -26,13 +26,10 @@ xoff_wire::named! { Between {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the names say it
 pub enum SizesError {
-    /// The line does not have the form of a row.
     #[error("line {line}: {text:?} is not a size in bytes and a percentage, such as \"1500 62.5\"")]
     Line { line: usize, text: String },
-    /// Sizes or percentages decrease.
     #[error("line {line}: a size or percentage is less than that of the previous row; sort the rows")]
     Order { line: usize },
-    /// The last percentage is not 100.
     #[error("the last percentage is not 100; add a row for the largest flows")]
     End,
 }

@@ -12,22 +12,18 @@ use crate::time::Picos;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the names say it
 pub enum EdgeError {
-    /// The line does not have the form of a link.
     #[error(
         "line {line}: {text:?} is not a link; write two ends, rate in Gb/s (0.001 to 1600) \
          and delay in ns (at most 5 ms), such as \"h0 s0 100 500\""
     )]
     Line { line: usize, text: String },
-    /// The link connects two hosts, or a switch with itself.
     #[error(
         "line {line}: the link connects two hosts, or a switch with itself; \
          a link must connect two switches (s0, s1, ..), or a switch and a host (h0, h1, ..)"
     )]
     Ends { line: usize },
-    /// The host has a second link.
     #[error("line {line}: host h{host} has a second link; a host can have only one")]
     Twice { line: usize, host: u32 },
-    /// A number is missing between 0 and the largest one.
     #[error("{kind}{number} has no link; number switches and hosts from 0 without gaps")]
     Missing {
         /// Letter of the missing node: `s` for a switch, `h` for a host.
@@ -35,7 +31,6 @@ pub enum EdgeError {
         /// First missing number.
         number: u32,
     },
-    /// The switch has too many links.
     #[error("line {line}: s{switch} has more than 256 links; a switch has at most 256 ports")]
     Ports { line: usize, switch: u32 },
 }
