@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Joins the promises of SPECIFICATION.md with the tests that prove them: a comment `// proves: ID, ID` above `#[test]`.
+"""Joins the promises of SPECIFICATION.md with the tests that prove them.
+
+A comment `// proves: ID, ID` above `#[test]` names the promises of that test; elsewhere, those of all other tests of its file.
 
 With --write it writes docs/evidence.md. Without, it checks that the page is current and that the test binaries list each
 annotated test: a test that is ignored or not compiled proves nothing.
@@ -18,12 +20,13 @@ EVIDENCE = ROOT / "docs/evidence.md"
 WORKSPACES = (ROOT, ROOT / "xdp/peer")
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
-PROOF = re.compile(r"^ *// proves: (.*)\n *#\[test\](?:.*\n)+? *fn (\w+)", re.MULTILINE)
+PROOF = re.compile(r"^ *// proves: (.*)\n( *#\[test\])?", re.MULTILINE)
+TEST = re.compile(r"(?:^ *// proves: (.*)\n)?^ *#\[test\](?:.*\n)+? *fn (\w+)", re.MULTILINE)
 HEAD = """\
 # Evidence
 
 The tests that prove each promise of [SPECIFICATION.md](../SPECIFICATION.md). `scripts/specification.py --write` writes this
-page from the comments `// proves: ID` above tests.
+page from the comments `// proves: ID` in the sources of the tests.
 """
 
 
@@ -33,10 +36,12 @@ def annotations():
     files = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for file in sorted(files.splitlines()):
         text = (ROOT / file).read_text()
-        found = PROOF.findall(text)
-        if len(found) != len(re.findall(r"^ *// proves:", text, re.MULTILINE)):
-            sys.exit(f"{file}: `// proves: ID` belongs directly above `#[test]`")
-        yield from ((PurePosixPath(file), test, ids.split(", ")) for ids, test in found)
+        of_file = [ids for ids, test in PROOF.findall(text) if not test]
+        if len(of_file) > 1:
+            sys.exit(f"{file}: only one `// proves: ID` may stand elsewhere than directly above `#[test]`")
+        for ids, test in TEST.findall(text):
+            if ids or of_file:
+                yield PurePosixPath(file), test, (ids or of_file[0]).split(", ")
 
 
 def evidence(promises, proofs):

@@ -49,7 +49,6 @@ pub struct Unread {
 }
 
 /// Cause of a failed read.
-#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadCause {
     #[error(transparent)]

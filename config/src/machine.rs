@@ -38,7 +38,6 @@ pub struct Machine {
 pub enum Device {
     /// Nothing is known about the device.
     Unknown,
-    /// No device has this name.
     Missing,
     /// The device exists.
     Has {

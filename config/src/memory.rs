@@ -44,7 +44,6 @@ pub const WINDOW: u32 = 2 * BATCH;
 /// Buffer memory as numbers of frames and of cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Number of frames.
     pub frames: u64,
     /// Number of cells, of [`CELL`] bytes each.
     pub cells: u64,
@@ -171,7 +170,6 @@ impl Share {
 /// Line of a memory plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consumer {
-    /// Name of the consumer.
     pub what: &'static str,
     /// Number of frames; zero if the consumer has no frames.
     pub frames: u64,

@@ -47,7 +47,6 @@ pub fn parse_time(text: &str) -> Option<Nanos> {
     parse(text, TIMES).map(Nanos)
 }
 
-/// Parses a bit rate.
 #[must_use]
 pub fn parse_rate(text: &str) -> Option<BitRate> {
     let text = text.trim();

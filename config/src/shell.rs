@@ -47,7 +47,6 @@ pub struct ShellSettings {
     pub zero_copy: ZeroCopy,
     /// Chunks of the packet memory of every port.
     pub chunks: Chunks,
-    /// The router, if any.
     pub router: Option<Router>,
     /// `memory.budget`, if given.
     pub budget: Option<Bytes>,
@@ -60,13 +59,11 @@ pub struct ShellSettings {
 pub struct Router {
     /// Network namespace of the host interfaces; `None`: the switch's own.
     pub netns: Option<PathBuf>,
-    /// Interfaces of the router.
     pub interfaces: Vec<RouterInterface>,
     /// Spreading of packets over next hops.
     pub spread: Spread,
 }
 
-/// Interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouterInterface {
     /// Port or VLAN of the interface.
@@ -292,7 +289,6 @@ pub enum Workers {
     /// Workers in proportion to line rates; see [`Workers::assign`].
     #[default]
     Auto,
-    /// Number of workers.
     Count(u16),
     /// Listed workers with every port once.
     List(Vec<Worker>),
@@ -303,7 +299,6 @@ pub enum Workers {
 pub struct Worker {
     /// Core for pinning; `None`: the kernel decides.
     pub core: Option<u16>,
-    /// Ports of the worker.
     pub ports: Vec<PortId>,
 }
 

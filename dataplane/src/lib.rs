@@ -3,6 +3,7 @@
 //! Time is an argument, frames are handles that move, and nothing is allocated after start. The [`driver`] runs it.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod driver;
 pub mod forward;

@@ -19,7 +19,6 @@ const NEXTHOPS: std::ops::RangeInclusive<u16> = 104..=106;
 /// A multicast group of rtnetlink (RTNLGRP_*).
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
-#[allow(missing_docs)] // the names are the kernel's
 pub enum Group {
     Link = 1,
     Neigh = 3,

@@ -87,7 +87,6 @@ impl Host {
         &self.device
     }
 
-    /// Returns the namespace of the host.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         self.device.namespace()
@@ -105,7 +104,6 @@ impl Host {
         Frame::new(self.mac(), other.mac())
     }
 
-    /// Sends a frame.
     pub fn send(&self, frame: impl AsRef<[u8]>) {
         let frame = frame.as_ref();
         self.sender.borrow_mut().sendpacket(frame).unwrap_or_else(|error| {

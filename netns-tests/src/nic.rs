@@ -202,7 +202,6 @@ impl Agent {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("/status: {error} in {text}"))
     }
 
-    /// Returns the status of one class.
     #[must_use]
     pub fn class(&self, class: usize) -> NicClassStatus {
         self.status().classes.swap_remove(class)

@@ -27,7 +27,6 @@ pub struct Switch {
 
 /// Options for starting a switch process, besides its configuration.
 #[derive(Debug, Default)]
-#[allow(missing_docs)] // the names say it
 pub struct LaunchOptions {
     /// Destination of the log; `None` for a file that [`Switch::stderr`] reads.
     pub stderr: Option<Stdio>,
@@ -39,7 +38,6 @@ pub struct LaunchOptions {
 
 /// Result of a switch process that ended.
 #[derive(Debug)]
-#[allow(missing_docs)] // the names say it
 pub struct Exit {
     pub status: ExitStatus,
     pub stdout: String,

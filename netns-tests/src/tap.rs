@@ -10,7 +10,6 @@ use xoff_lab::Device;
 
 use crate::{frames, wait_for};
 
-/// Captured frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedFrame {
     /// Time of arrival since the epoch, by the kernel's clock.

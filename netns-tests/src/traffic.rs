@@ -159,7 +159,6 @@ impl TrafficHost {
     }
 }
 
-/// Running traffic.
 pub struct RunningTraffic {
     hosts: Vec<TrafficHost>,
 }
@@ -242,7 +241,6 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Returns the report of a host.
     #[must_use]
     pub fn of(&self, host: &Host) -> &HostReport {
         let place = self.numbers.iter().position(|&number| number == host.number());

@@ -37,8 +37,6 @@ const CHECK_EVERY: Nanos = Nanos::from_millis(1);
 /// Real-time priority of the agent: above most threads, below those of the kernel.
 pub(crate) const PRIORITY: i32 = 40;
 
-/// Error of an agent.
-#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     #[error(
@@ -53,7 +51,6 @@ pub enum AgentError {
     System {
         /// Fault, such as "cannot watch the link".
         fault: &'static str,
-        /// Device name.
         device: String,
         /// System error.
         source: io::Error,

@@ -54,7 +54,6 @@ xoff_config::keys! {
 
 /// Settings from the command line or the file; all are optional.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs)] // see NicSettings
 pub struct NicWishes {
     pub device: Option<String>,
     pub speed: Option<BitRate>,
@@ -88,9 +87,7 @@ pub struct NicSettings {
     pub trust: Trust,
     /// Class of a frame that lacks that field.
     pub default_class: Class,
-    /// Class by PCP.
     pub pcp_to_class: [Class; 8],
-    /// Class by DSCP.
     pub dscp_to_class: [Class; 64],
     /// Settings of QCN's reaction points, one per class; `None` only counts CNMs.
     pub qcn: Option<ReactionSettings>,
@@ -110,12 +107,10 @@ pub struct NicSettings {
     pub http_hosts: Vec<String>,
     /// Log level.
     pub log: &'static str,
-    /// Log format.
     pub log_format: LogFormat,
 }
 
 /// A setting that is missing or impossible.
-#[allow(missing_docs)] // the messages say it
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NicMissing {
     #[error("no interface is given: give --device eth0, or `device` in the file")]

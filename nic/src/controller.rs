@@ -31,7 +31,6 @@ const PORTION: u64 = 10_000;
 pub enum Change {
     /// Stops the class: no frame leaves.
     Stop(Class),
-    /// Starts the class.
     Start(Class),
     /// Limits the class to a rate; the line rate is no limit.
     Limit(Class, BitRate),

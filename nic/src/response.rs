@@ -36,7 +36,6 @@ impl Response {
         }
     }
 
-    /// Records a response time.
     pub fn record(&self, time: Nanos) {
         let number = usize::try_from(self.times.count()).unwrap_or_default();
         self.recent[number % WINDOW].set(time.0);
@@ -44,7 +43,6 @@ impl Response {
         self.longest.raise(time.0);
     }
 
-    /// Returns the histogram of all response times.
     #[must_use]
     pub const fn times(&self) -> &FineHistogram {
         &self.times

@@ -41,7 +41,6 @@ const WRITTEN_AT_ONCE: usize = 1 << 20;
 pub struct Head {
     /// Version of xoff that made the recording.
     pub version: String,
-    /// Number of workers.
     pub workers: u32,
     /// Name of the configuration, for error messages.
     pub name: String,

@@ -44,7 +44,6 @@ mod option {
 /// Port, as a pcapng interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Port number.
     pub port: PortId,
     /// Port name.
     pub name: String,

@@ -11,7 +11,6 @@ use crate::pcapng::{FIRST_BYTE, Part, read_block};
 use crate::{Broken, Ending, Outcome, Replay};
 
 /// Reason why a file cannot be replayed.
-#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error)]
 pub enum NotReplayed {
     #[error("cannot read {}: {error}", path.display())]

@@ -2,6 +2,7 @@
 //! sockets, threads or clocks: one seed determines a run to the picosecond.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod calendar;
 mod danger;

@@ -4,6 +4,7 @@
 //! switch needs of every frame in one pass.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 #[macro_use]
 mod named;

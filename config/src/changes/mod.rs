@@ -38,7 +38,6 @@ pub struct Changes {
     pub restart: Vec<Change>,
     /// Added ports, as their indices in the new configuration.
     pub added: Vec<PortId>,
-    /// Removed ports.
     pub removed: Vec<PortId>,
 }
 

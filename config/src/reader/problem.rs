@@ -10,7 +10,6 @@ use crate::file::Unread;
 use crate::visible::{visible, visible_at};
 
 /// Error from reading a configuration.
-#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ConfigError {
     #[error(transparent)]
@@ -73,13 +72,11 @@ impl Problem {
             .help(format!("for example: {example}"))
     }
 
-    /// Creates an error.
     pub fn error(message: impl Into<String>) -> Problem {
         let message = message.into();
         Problem { message, help: None, position: None, severity: Severity::Error, labels: Vec::new() }
     }
 
-    /// Creates a warning.
     pub fn warning(message: impl Into<String>) -> Problem {
         Problem { severity: Severity::Warning, ..Problem::error(message) }
     }

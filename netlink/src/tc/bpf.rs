@@ -5,7 +5,6 @@ pub(crate) const ALL_PROTOCOLS: u16 = 3;
 
 /// An instruction of classic BPF (struct sock_filter).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the names are the kernel's
 pub struct BpfInstruction {
     pub code: u16,
     pub jt: u8,

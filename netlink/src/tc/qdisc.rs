@@ -44,7 +44,6 @@ pub enum Qdisc {
 pub enum Bucket {
     /// Sends frames at a rate, up to `burst` bytes ahead. The kernel drops longer frames, and segments superframes.
     Open {
-        /// Rate of the bucket.
         rate: Rate,
         /// Depth of the bucket and maximum frame length, in bytes.
         burst: u32,

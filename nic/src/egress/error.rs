@@ -5,20 +5,15 @@ use xoff_netlink::tc::TcError;
 use xoff_xdp::XdpError;
 
 /// Error of installing, changing or removing a tree of queues.
-#[allow(missing_docs)] // the messages say it
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
     #[error("network device {device} does not exist in this namespace; `ip link` lists the existing ones")]
-    NoSuchDevice {
-        /// Device name.
-        device: String,
-    },
+    NoSuchDevice { device: String },
     #[error(
         "{device} has queueing discipline {kind} {handle} at its root, which xoff could not restore later: \
          remove it first (`tc qdisc del dev {device} root`)"
     )]
     Stranger {
-        /// Device name.
         device: String,
         /// Kind of the queueing discipline.
         kind: String,
@@ -45,7 +40,6 @@ pub enum EgressError {
         "{device} has an MTU of {mtu}, but a tbf can only stop frames of up to 65,500 bytes: reduce the MTU"
     )]
     TooLong {
-        /// Device name.
         device: String,
         /// MTU in bytes.
         mtu: u32,
@@ -55,14 +49,12 @@ pub enum EgressError {
          {root} now; remove that one, and start again"
     )]
     Replaced {
-        /// Device name.
         device: String,
         /// Current root queueing discipline.
         root: String,
     },
     #[error("{device} is not completely restored: {}", warnings.join("; "))]
     NotPutBack {
-        /// Device name.
         device: String,
         /// Failed restorations, as text.
         warnings: Vec<String>,
@@ -77,7 +69,6 @@ pub enum EgressError {
     System {
         /// Fault, such as "cannot wake the queues".
         fault: &'static str,
-        /// Device name.
         device: String,
         /// System error.
         source: io::Error,
