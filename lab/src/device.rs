@@ -1,4 +1,4 @@
-//! Network devices in namespaces, over netlink.
+//! Network devices in namespaces, controlled over netlink.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,7 +19,7 @@ pub(super) fn loopback_up(namespace: &Namespace) -> Result<(), LabError> {
     netlink(namespace, "bring lo up", |kernel| kernel.set_link(set_up(link_named("lo"), true)))
 }
 
-/// A network device.
+/// Network device in a namespace.
 #[derive(Clone, Debug)]
 pub struct Device {
     namespace: Namespace,
@@ -29,10 +29,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// Finds a device.
+    /// Finds a device by name.
     ///
     /// # Errors
-    /// Fails if none has this name.
+    /// Fails if the namespace has no such device.
     pub fn find(namespace: &Namespace, name: &str) -> Result<Device, LabError> {
         let link = read_link(namespace, name)?;
         let (namespace, name) = (namespace.clone(), name.to_owned());
@@ -49,29 +49,29 @@ impl Device {
             LinkAttribute::Mtu(mtu) => Some(*mtu),
             _ => None,
         });
-        Ok(mtu.expect("every device has one"))
+        Ok(mtu.expect("a device has no MTU"))
     }
 
-    /// Returns the namespace.
+    /// Returns the device's namespace.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Returns the name.
+    /// Returns the device's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the index in the namespace.
+    /// Returns the interface index in the namespace.
     #[must_use]
     pub fn index(&self) -> u32 {
         self.index
     }
 
     pub(crate) fn ifindex(&self) -> i32 {
-        i32::try_from(self.index).expect("the kernel's interface indexes are positive ints")
+        i32::try_from(self.index).expect("an interface index is no positive int")
     }
 
     /// Returns the MAC address.
@@ -80,7 +80,7 @@ impl Device {
         self.mac
     }
 
-    /// Sets the device up or down, and so a veth peer's carrier.
+    /// Sets the device up or down, and so the carrier of a veth's other end.
     ///
     /// # Errors
     /// Fails if the device is gone.
@@ -89,7 +89,7 @@ impl Device {
         netlink(&self.namespace, &what, |kernel| kernel.set_link(set_up(link_at(self.index), up)))
     }
 
-    /// Deletes the device, with its veth peer.
+    /// Deletes the device, and a veth's other end.
     ///
     /// # Errors
     /// Fails if the device is gone.
@@ -99,7 +99,7 @@ impl Device {
         netlink(&self.namespace, &what, |kernel| kernel.request(link, 0))
     }
 
-    /// Adds an IP address; the first IPv6 address enables IPv6.
+    /// Adds an IP address; the first IPv6 one enables IPv6.
     ///
     /// # Errors
     /// Fails if the kernel refuses the address.
@@ -116,7 +116,7 @@ impl Device {
             AddressAttribute::Local(address),
             AddressAttribute::Flags(AddressFlags::Nodad),
         ];
-        // A prefix of two addresses has no broadcast (RFC 3021).
+        // Prefixes of 31 and 32 bits have no broadcast address (RFC 3021).
         if let IpAddr::V4(address) = address
             && prefix_len < 31
         {
@@ -135,7 +135,7 @@ impl Device {
         self.add_neighbours([(address, mac)], NeighbourState::Permanent, NeighbourFlags::empty())
     }
 
-    /// Adds stale neighbour entries, usable at once. Without them the kernel, during a query, drops frames uncounted and reorders.
+    /// Adds stale neighbour entries: without them, queries make the kernel reorder frames, and drop some uncounted.
     ///
     /// # Errors
     /// Fails if the device is gone.
@@ -143,7 +143,7 @@ impl Device {
         &self,
         neighbours: impl IntoIterator<Item = (IpAddr, MacAddr)>,
     ) -> Result<(), LabError> {
-        // Others count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
+        // Other entries count towards the kernel's limit of 1,024 for all namespaces (`gc_thresh3`).
         self.add_neighbours(neighbours, NeighbourState::Stale, NeighbourFlags::ExtLearned)
     }
 
@@ -186,7 +186,7 @@ impl Device {
             LinkAttribute::Stats64(stats) => Some(*stats),
             _ => None,
         });
-        let stats = stats.expect("every link message of Linux carries its statistics");
+        let stats = stats.expect("a link message of Linux lacks statistics");
         Ok(Counters {
             rx_packets: stats.rx_packets,
             rx_bytes: stats.rx_bytes,
@@ -197,7 +197,7 @@ impl Device {
         })
     }
 
-    /// Reads drops and backlog of the root queueing discipline, which include those below it.
+    /// Reads drops and backlog of the queueing disciplines.
     ///
     /// # Errors
     /// Fails if the device is gone.
@@ -230,7 +230,7 @@ impl Device {
     }
 }
 
-/// Counters since the device's creation.
+/// Counters of a device since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // the names are the kernel's
 pub struct Counters {
@@ -238,9 +238,9 @@ pub struct Counters {
     pub rx_bytes: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
-    /// Lost received frames, errors included.
+    /// Frames lost on receipt, errors included.
     pub rx_dropped: u64,
-    /// Lost frames to send, errors included.
+    /// Frames lost before they were sent, errors included.
     pub tx_dropped: u64,
 }
 
@@ -258,7 +258,7 @@ impl Counters {
         }
     }
 
-    /// Returns the losses in both directions.
+    /// Returns the lost frames of both directions.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.rx_dropped + self.tx_dropped
@@ -270,5 +270,5 @@ fn mac_of(link: &LinkMessage) -> MacAddr {
         LinkAttribute::Address(octets) => <[u8; 6]>::try_from(octets.as_slice()).ok(),
         _ => None,
     });
-    MacAddr(octets.expect("an Ethernet device has a MAC address"))
+    MacAddr(octets.expect("an Ethernet device lacks a MAC address"))
 }

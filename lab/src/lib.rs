@@ -1,7 +1,6 @@
-//! A lab in one process: network namespaces and veth pairs.
+//! Lab in one process: network namespaces and veth pairs.
 //!
-//! Nothing needs cleaning up: a [`Namespace`] is a file descriptor and a thread, and nothing is mounted or named in `/run/netns`. When the
-//! process ends, even by `kill -9`, the kernel ends both and removes their devices.
+//! Nothing needs cleaning up: when the process ends, even by `kill -9`, the kernel removes its namespaces and devices.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), xoff_lab::LabError> {
@@ -43,7 +42,7 @@ pub use switches::Switches;
 pub use tap::Tie;
 pub use veth::{VethEnd, VethOptions};
 
-/// Namespaces and the wires between them.
+/// Builder of namespaces and veth pairs.
 #[derive(Debug, Default)]
 pub struct Lab {
     devices: Vec<Device>,
@@ -103,26 +102,13 @@ impl Lab {
 
 /// Error of building a lab.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages explain the variants
 pub enum LabError {
-    /// The kernel refused a namespace.
     #[error(
         "cannot make network namespace {name}: {source}; run as root (CAP_SYS_ADMIN is needed), \
          on a kernel with CONFIG_NET_NS"
     )]
-    Namespace {
-        /// Namespace name.
-        name: String,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A file, a socket or a request to the kernel failed.
+    Namespace { name: String, source: io::Error },
     #[error("cannot {what} in namespace {namespace}: {source}")]
-    Io {
-        /// Failed action.
-        what: String,
-        /// Namespace name.
-        namespace: String,
-        /// The system's error.
-        source: io::Error,
-    },
+    Io { what: String, namespace: String, source: io::Error },
 }

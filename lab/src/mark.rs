@@ -1,4 +1,4 @@
-//! Marks on devices: aliases, which disappear with the device.
+//! Marks on network devices: alias texts, which disappear with their device.
 
 use xoff_netlink::link_named;
 use xoff_netlink::packet_route::link::LinkAttribute;
@@ -9,17 +9,17 @@ use super::{LabError, Namespace};
 /// Marks a device, or a namespace by its loopback device.
 ///
 /// # Errors
-/// Fails if the kernel refuses.
+/// Fails if the kernel refuses the alias.
 pub fn set_mark(namespace: &Namespace, device: &str, mark: &str) -> Result<(), LabError> {
     let mut link = link_named(device);
     link.attributes.push(LinkAttribute::IfAlias(mark.to_owned()));
     netlink(namespace, &format!("mark {device}"), |kernel| kernel.set_link(link))
 }
 
-/// Returns names and marks of a namespace's devices.
+/// Returns names and marks of a namespace's marked devices.
 ///
 /// # Errors
-/// Fails if the kernel refuses.
+/// Fails if the kernel refuses to list the devices.
 pub fn marks(namespace: &Namespace) -> Result<Vec<(String, String)>, LabError> {
     let mut marked = Vec::new();
     netlink(namespace, "list devices", |kernel| {

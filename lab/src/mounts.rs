@@ -1,7 +1,6 @@
-//! Private files for one namespace's programs: `/etc/hosts`, a `/sys` with its devices, a host name, and directories in memory.
+//! Private files for the programs of one namespace: `/etc/hosts`, a `/sys` with its devices, a host name, and directories in memory.
 //!
-//! The namespace's thread has its own mount namespace. Files are bind mounts from a briefly mounted file system in memory, so nothing is
-//! written outside.
+//! They are bind mounts in the mount namespace of the namespace's thread; nothing is written outside.
 
 use std::fs;
 use std::io;
@@ -11,7 +10,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::sethostname;
 
-/// Any directory; its content reappears afterwards.
+/// Temporary mount point; its content reappears afterwards.
 const FOR_A_MOMENT: &str = "/run";
 
 pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
@@ -28,7 +27,7 @@ pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Covers existing `places` by directories in memory with these `files`, for the calling thread only.
+/// Covers `places` with directories in memory that contain `files`, for the calling thread.
 pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> io::Result<()> {
     own_mounts(CloneFlags::empty())?;
     places.iter().filter(|place| Path::new(place).exists()).try_for_each(|place| in_memory(place))?;
@@ -38,7 +37,7 @@ pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> i
     })
 }
 
-/// Mounts from here on stay here; later outside mounts still appear here.
+/// Gives the calling thread its own mount namespace, which still receives mounts from outside.
 fn own_mounts(beside: CloneFlags) -> io::Result<()> {
     let nothing: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS | beside)?;

@@ -1,4 +1,4 @@
-//! A network namespace, held by a descriptor and a thread.
+//! Network namespace that a file descriptor and a thread keep alive.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +18,7 @@ use super::{LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A network namespace, shared by clones. It ends with its last clone, child process, socket and thread.
+/// Network namespace, shared by its clones. It ends with its last clone, child process, socket and thread.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     inner: Arc<Inner>,
@@ -28,7 +28,7 @@ pub struct Namespace {
 struct Inner {
     name: String,
     file: File,
-    /// Thread inside, the parent of every child process.
+    /// Thread inside the namespace, the parent of every child process.
     keeper: Sender<Job>,
     keeper_id: Pid,
 }
@@ -41,7 +41,7 @@ impl Namespace {
     /// Opens an existing namespace: a file in `/run/netns`, or a `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// Returns [`LabError::Namespace`] if it is no network namespace, or may not be entered.
+    /// Returns [`LabError::Namespace`] if `file` is no network namespace, or may not be entered.
     pub fn existing(name: &str, file: File) -> Result<Namespace, LabError> {
         Namespace::kept(name, move || {
             setns(file.as_fd(), CloneFlags::CLONE_NEWNET)?;
@@ -66,7 +66,7 @@ impl Namespace {
                 }
             })
             .map_err(failed)?;
-        let made = made.recv().expect("the thread reports before it ends");
+        let made = made.recv().expect("the namespace's thread ended without a report");
         let (file, keeper_id) = made.map_err(failed)?;
         Ok(Namespace { inner: Arc::new(Inner { name: name.to_owned(), file, keeper, keeper_id }) })
     }
@@ -77,7 +77,7 @@ impl Namespace {
         &self.inner.name
     }
 
-    /// Runs `work` in a new thread inside and waits; propagates a panic. Sockets of `work` stay in the namespace.
+    /// Runs `work` in a new thread inside, and propagates a panic. Its sockets stay in the namespace.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -88,7 +88,7 @@ impl Namespace {
         })
     }
 
-    /// Starts a thread inside that runs `work`.
+    /// Starts a thread inside the namespace.
     pub fn spawn_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -100,7 +100,7 @@ impl Namespace {
         })
     }
 
-    /// Gives later programs their own files, as `ip netns exec` does: `/etc/hosts` with text `hosts`, a `/sys`, and its name as host name.
+    /// Gives later programs their own `/etc/hosts` (text `hosts`), `/sys` and host name.
     ///
     /// # Errors
     /// Fails if the kernel refuses a mount.
@@ -113,7 +113,7 @@ impl Namespace {
         })
     }
 
-    /// Gives later programs their own directories in memory at `places`, with `files`.
+    /// Gives later programs private directories in memory at `places`, with `files`.
     ///
     /// # Errors
     /// Fails if the kernel refuses a mount.
@@ -129,14 +129,14 @@ impl Namespace {
         })
     }
 
-    /// Returns whether programs inside see the path.
+    /// Returns whether programs inside the namespace see a file at `path`.
     #[must_use]
     pub fn has_file(&self, path: &Path) -> bool {
         let path = path.to_owned();
         self.on_keeper(move || path.exists())
     }
 
-    /// Reads a file as programs inside see it.
+    /// Reads a file as programs inside the namespace see it.
     ///
     /// # Errors
     /// Fails if the file cannot be read.
@@ -145,7 +145,7 @@ impl Namespace {
         self.on_keeper(move || fs::read_to_string(path))
     }
 
-    /// Creates an empty file as programs inside see it.
+    /// Creates an empty file where programs inside the namespace see it.
     ///
     /// # Errors
     /// Fails if the file cannot be created.
@@ -154,13 +154,13 @@ impl Namespace {
         self.on_keeper(move || File::create(path))
     }
 
-    /// Returns the directory of the namespace's files (`net`, `mnt`), valid while the thread inside lives.
+    /// Returns the directory of the namespace files (`net`, `mnt`), valid while the namespace's thread lives.
     #[must_use]
     pub fn entrance(&self) -> PathBuf {
         format!("/proc/{}/task/{}/ns", std::process::id(), self.inner.keeper_id).into()
     }
 
-    /// Starts a program inside; its parent is the thread inside, and it ends with that thread.
+    /// Starts a program inside, which is killed when the namespace's thread ends.
     ///
     /// # Errors
     /// Returns errors of [`Command::spawn`].
@@ -173,8 +173,8 @@ impl Namespace {
         let job = Box::new(move || {
             let _ = report.send(work()); // fails only if the caller is gone
         });
-        self.inner.keeper.send(job).expect("the thread outlives every clone of the namespace");
-        done.recv().expect("the thread runs every job")
+        self.inner.keeper.send(job).expect("the namespace's thread has ended");
+        done.recv().expect("the namespace's thread dropped a job")
     }
 
     /// Runs a program inside to its end.
@@ -209,14 +209,14 @@ impl Namespace {
 
     fn enter(&self) {
         setns(self.inner.file.as_fd(), CloneFlags::CLONE_NEWNET)
-            .expect("who could make the namespace may enter it");
+            .expect("cannot enter a namespace that this process made");
     }
 }
 
 fn enter_new() -> io::Result<File> {
     unshare(CloneFlags::CLONE_NEWNET)?;
     for family in ["all", "default"] {
-        // Fails harmlessly without IPv6.
+        // A kernel without IPv6 lacks this file.
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{family}/disable_ipv6"), "1");
     }
     File::open("/proc/thread-self/ns/net")
@@ -233,10 +233,10 @@ mod tests {
     }
 
     #[test]
-    fn work_and_programs_run_inside() {
+    fn threads_and_programs_run_inside_namespace() {
         let namespace = Lab::new().namespace("lab-a").unwrap();
         let inside = namespace.run(inode);
-        assert_ne!(inside, inode(), "the caller stays where it was");
+        assert_ne!(inside, inode(), "the caller has changed its namespace");
         let mut readlink = Command::new("readlink");
         readlink.arg("/proc/self/ns/net");
         let expected = format!("net:[{inside}]\n");
@@ -269,7 +269,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn directories_of_its_own_are_nobody_elses() {
+    fn private_directories_are_invisible_outside() {
         let namespace = Lab::new().namespace("lab-d").unwrap();
         let place = Path::new("/run/lab-d/note");
         namespace
@@ -284,12 +284,12 @@ mod tests {
         assert!(namespace.spawn(write).unwrap().wait().unwrap().success());
         assert_eq!(namespace.read_file(place).unwrap(), "second\n");
         assert_eq!(namespace.read_file(Path::new("/var/tmp/lab-d")).unwrap(), "third\n");
-        assert!(!place.exists() && !Path::new("/var/tmp/lab-d").exists(), "seen from outside");
+        assert!(!place.exists() && !Path::new("/var/tmp/lab-d").exists(), "private file is visible outside");
     }
 
     #[test]
     #[should_panic(expected = "from inside")]
-    fn a_panic_inside_reaches_the_caller() {
+    fn panic_inside_namespace_reaches_the_caller() {
         Lab::new().namespace("lab-b").unwrap().run(|| panic!("from inside"));
     }
 }

@@ -1,13 +1,13 @@
-//! Parallel work for many nodes.
+//! Parallel work for many nodes, on a limited number of threads.
 
 use std::panic;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// More than processors: threads mostly wait for the kernel.
+/// More threads than usual processors, because they mostly wait for the kernel.
 const THREADS_MAX: usize = 16;
 
-/// Returns results in order of items; propagates a panic.
+/// Returns the results of `work` in order of items; propagates a panic.
 pub(crate) fn each<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let threads = items.len().min(THREADS_MAX);
     let items = Mutex::new(items.into_iter().enumerate());
@@ -35,7 +35,7 @@ mod tests {
     use super::each;
 
     #[test]
-    fn results_keep_the_order_of_items() {
+    fn parallel_results_keep_order_of_items() {
         let items: Vec<usize> = (0..100).collect();
         assert_eq!(
             each(items.clone(), |item| item * 2),

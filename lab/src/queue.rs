@@ -7,9 +7,9 @@ use xoff_netlink::tc::Node;
 /// Counters of a queueing discipline, frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Dropped since installation.
+    /// Frames dropped since the installation.
     pub dropped: u64,
-    /// Queued now.
+    /// Frames queued now.
     pub waiting: u64,
 }
 

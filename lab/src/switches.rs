@@ -17,7 +17,7 @@ impl Switches {
     /// Starts a switch in each namespace.
     ///
     /// # Errors
-    /// Returns the first failure with its index; stops the others.
+    /// Returns the first failure with the index of its switch, and stops the others.
     pub fn start(configs: &[(Namespace, Config)]) -> Result<Switches, (usize, RunError)> {
         let start = |(namespace, config): &(Namespace, Config)| {
             let running = namespace.run(|| run::start(config, &Privileges::Keep))?;
@@ -33,7 +33,7 @@ impl Switches {
         failed.map_or(Ok(switches), Err)
     }
 
-    /// Returns each switch's state.
+    /// Returns read access to each switch.
     #[must_use]
     pub fn views(&self) -> Vec<Arc<SwitchView>> {
         self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()

@@ -1,11 +1,11 @@
-//! A tie between a wire and a virtual machine's TAP device.
+//! Tie between a wire and a virtual machine's TAP device.
 //!
 //! ```text
 //!   guest -- TAP == veth -- veth -- switch      == every frame received at either leaves at the other (clsact, mirred)
 //! ```
 //!
-//! All frames pass, also MAC control, which a bridge would discard. The veth is shaped to line rate, because a TAP has none: few frames of
-//! a paused guest are then in flight.
+//! All frames pass, including MAC control frames, which a bridge would discard. A TAP has no line rate, so the veth is shaped to one.
+//! Few frames of a paused guest are then in flight.
 
 use std::io;
 
@@ -16,19 +16,19 @@ use xoff_wire::units::BitRate;
 use super::netlink::netlink;
 use super::{Counters, Device, LabError};
 
-/// FCS, preamble and gap, uncounted by the kernel.
+/// Bytes of FCS, preamble and gap, which the kernel does not count.
 const OVERHEAD: u16 = 24;
-/// Shortest frame on layer 1.
+/// Length of the shortest frame on layer 1, bytes.
 const LEAST: u16 = 84;
-/// Minimum bucket depth: two frames of the usual MTU.
+/// Minimum bucket depth, bytes: two frames of the usual MTU.
 const TWO_FRAMES: u32 = 3_200;
-/// More than QEMU sends ahead with `sndbuf`.
+/// Queue limit, bytes; more than QEMU sends ahead with `sndbuf`.
 const WAITING_MAX: u32 = 10_000_000;
 
 /// Filter priority that identifies a tie.
 const OURS: u16 = 0x786f;
 
-/// A TAP tied to a wire; dropping it unties the TAP.
+/// Tie of a TAP device to a wire; dropping it unties the TAP.
 #[derive(Debug)]
 pub struct Tie {
     tap: Device,
@@ -36,7 +36,7 @@ pub struct Tie {
 }
 
 impl Tie {
-    /// Ties a TAP to a wire's end in the same namespace, at this line rate.
+    /// Ties a TAP to a wire's end in the same namespace, shaped to rate `line`.
     ///
     /// # Errors
     /// Fails if the kernel lacks clsact, cls_bpf, mirred or tbf, or the TAP's clsact is taken.
@@ -56,18 +56,18 @@ impl Tie {
         Ok(Tie { tap, before })
     }
 
-    /// Unties the TAP; may be called repeatedly.
+    /// Unties the TAP; further calls have no effect.
     pub fn untie(&self) {
         let _ = send(&self.tap, [Qdisc::delete(clsact(self.tap.ifindex()))].into_iter()); // fails harmlessly if the TAP is gone
     }
 
-    /// Returns the TAP.
+    /// Returns the TAP device.
     #[must_use]
     pub fn tap(&self) -> &Device {
         &self.tap
     }
 
-    /// Returns the TAP's counters since the tie.
+    /// Returns the TAP's counters since it was tied.
     ///
     /// # Errors
     /// Fails if the TAP is gone.
@@ -90,7 +90,7 @@ fn redirect(from: i32, to: i32) -> Request {
     Filter::redirect(OURS, to).put(Place { ifindex: from, parent: Handle::INGRESS, handle: Handle::NONE })
 }
 
-/// Removes a killed process's tie, whose wire is gone.
+/// Removes filters that a killed process left.
 fn remove_leftover(tap: &Device) -> Result<(), LabError> {
     let left = talk(tap, |kernel| {
         let filters = kernel.filters(tap.ifindex(), Handle::INGRESS).unwrap_or_default(); // fails harmlessly without a clsact
@@ -107,6 +107,6 @@ fn talk<T>(
     device: &Device,
     talk: impl FnOnce(&mut Conversation) -> Result<T, TcError>,
 ) -> Result<T, LabError> {
-    let what = format!("tie {} to a wire", device.name());
+    let what = format!("tie TAP device {} to a wire", device.name());
     netlink(device.namespace(), &what, |kernel| talk(kernel).map_err(io::Error::other))
 }

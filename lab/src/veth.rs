@@ -1,4 +1,4 @@
-//! Wires: veth pairs.
+//! Wires between namespaces: veth pairs.
 
 use std::net::IpAddr;
 
@@ -12,12 +12,12 @@ use super::{Device, LabError, Namespace};
 
 /// Settings of both ends of a veth pair.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct VethOptions {
-    /// Maximum payload of a frame, bytes.
+    /// Maximum payload of a frame (MTU), bytes.
     pub mtu: u32,
-    /// Number of queues in each direction.
     pub queues: u32,
-    /// Packets in the queueing discipline. Without one, a veth drops when its ring of 256 frames is full; with one it blocks the sender.
+    /// Packets in the queueing discipline. With one, a full veth blocks the sender; without one (0) it drops.
     pub txqueuelen: u32,
 }
 
@@ -27,7 +27,7 @@ impl Default for VethOptions {
     }
 }
 
-/// Settings of a wire's end; see [`Namespace::end`].
+/// Settings of a veth end; see [`Namespace::end`].
 #[derive(Clone, Debug)]
 pub struct VethEnd<'a> {
     namespace: &'a Namespace,
@@ -38,13 +38,13 @@ pub struct VethEnd<'a> {
 }
 
 impl Namespace {
-    /// Returns settings of a wire's end in this namespace.
+    /// Returns the settings of a veth end in this namespace.
     #[must_use]
     pub fn end<'a>(&'a self, device: &'a str) -> VethEnd<'a> {
         VethEnd::new(self, device)
     }
 
-    /// Deletes the devices of a non-zero group, and their veth peers, in one request: it waits once for the kernel's readers.
+    /// Deletes a device group with all veth peers in one request, so that the kernel waits only once.
     ///
     /// # Errors
     /// Fails if the group is empty.
@@ -52,7 +52,7 @@ impl Namespace {
         let mut link = LinkMessage::default();
         link.attributes.push(LinkAttribute::Group(group));
         let link = RouteNetlinkMessage::DelLink(link);
-        netlink(self, "delete a group of devices", |kernel| kernel.request(link, 0))
+        netlink(self, &format!("delete device group {group}"), |kernel| kernel.request(link, 0))
     }
 }
 
@@ -61,7 +61,7 @@ impl<'a> VethEnd<'a> {
         VethEnd { namespace, name, mac: None, group: None, addresses: Vec::new() }
     }
 
-    /// Sets the MAC address; the kernel chooses by default.
+    /// Sets the MAC address; without it the kernel chooses one.
     #[must_use]
     pub fn mac(mut self, mac: MacAddr) -> VethEnd<'a> {
         self.mac = Some(mac);
@@ -102,7 +102,7 @@ pub(super) fn veth(
     options: &VethOptions,
 ) -> Result<(Device, Device), LabError> {
     let what =
-        format!("make veth pair {}/{} - {}/{}", a.namespace.name(), a.name, b.namespace.name(), b.name);
+        format!("make the veth pair {}/{} - {}/{}", a.namespace.name(), a.name, b.namespace.name(), b.name);
     let (mut link, mut peer) = (a.link(options), b.link(options));
     peer.attributes.push(LinkAttribute::NetNsFd(b.namespace.raw_fd()));
     let peer = LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)));
@@ -115,7 +115,7 @@ pub(super) fn veth(
 fn bring_up(end: &VethEnd<'_>) -> Result<Device, LabError> {
     let device = Device::find(end.namespace, end.name)?;
     device.add_queue()?;
-    // Silences frames of an existing namespace before the other end is ready. A kernel without IPv6 lacks the setting.
+    // Silences existing namespaces until the other end is ready; a kernel without IPv6 lacks the setting.
     let _ = end.namespace.sysctl(&format!("ipv6/conf/{}/disable_ipv6", end.name), "1");
     device.set_up(true)?;
     for &(address, prefix_len) in &end.addresses {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wire_carries_both_ip_versions_and_counts() {
+    fn wire_carries_and_counts_both_ip_versions() {
         let mut lab = Lab::new();
         let (a, b) = pair(&mut lab, &VethOptions::default());
         let before = b.counters().unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn wire_has_its_options() {
+    fn wire_has_requested_mtu_and_queues() {
         let mut lab = Lab::new();
         let options = VethOptions { mtu: 9000, queues: 3, txqueuelen: 77 };
         let (a, b) = pair(&mut lab, &options);
@@ -212,19 +212,19 @@ mod tests {
     }
 
     #[test]
-    fn a_name_taken_is_refused_in_words() {
+    fn taken_device_name_is_refused_with_a_reason() {
         let mut lab = Lab::new();
         let (a, b) = pair(&mut lab, &VethOptions::default());
         let again = lab.veth(a.namespace().end("p1"), b.namespace().end("e"), &VethOptions::default());
         let message = again.unwrap_err().to_string();
-        assert!(message.starts_with("cannot make veth pair a/p1 - b/e"), "{message}");
+        assert!(message.starts_with("cannot make the veth pair a/p1 - b/e"), "{message}");
     }
 
     const VICTIM: &str = "XOFF_LAB_VICTIM";
 
     // proves: experiments
     #[test]
-    fn nothing_is_left_after_kill_9() {
+    fn kernel_removes_namespaces_after_kill_9() {
         if env::var_os(VICTIM).is_some() {
             let mut lab = Lab::new();
             let (a, _) = pair(&mut lab, &VethOptions::default());
@@ -235,7 +235,7 @@ mod tests {
         }
         let directory = tempfile::tempdir().unwrap();
         let note = directory.path().join("inode");
-        let this = "veth::tests::nothing_is_left_after_kill_9";
+        let this = "veth::tests::kernel_removes_namespaces_after_kill_9";
         let mut victim = Command::new(env::current_exe().unwrap())
             .args(["--exact", this])
             .env(VICTIM, &note)

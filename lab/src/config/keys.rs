@@ -1,4 +1,4 @@
-//! The keys of a lab's file, table by table, and the parsers of their values.
+//! Keys of a lab's file, table by table, and parsers of their values.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -11,9 +11,8 @@ use xoff_wire::units::{BitRate, MacAddr};
 
 use super::{NicSettings, Place};
 
-/// Limited by device names: a port has the name of its peer node.
+/// Maximum length of a node's name, and of a network device's.
 const NODE_LEN_MAX: usize = 15;
-/// Names that Linux reserves.
 const OF_LINUX: [&str; 3] = ["lo", "all", "default"];
 pub(super) const LAB_NAME_LEN_MAX: usize = 32;
 const HOSTS_MAX: u16 = 250;
@@ -66,7 +65,7 @@ xoff_config::keys! {
 }
 
 xoff_config::keys! {
-    /// `[[switch]]` also has all keys of a switch's configuration.
+    /// Keys of `[[switch]]`, besides those of a switch's own file.
     struct SwitchKeys {
         name: String = node_name;
         hosts: HostsKey = hosts;
@@ -161,10 +160,10 @@ fn place(keys: &HostKeys, problems: &mut Problems) -> Place {
     let first = given.next();
     if let (Some((_, first)), Some((_, second))) = (&first, given.next()) {
         problems.push(
-            Problem::error("a host lives in one place")
-                .at(second, "and another here")
-                .at(*first, "one here")
-                .help("give one of netns, pid, container and tap, or none: then the lab makes a namespace"),
+            Problem::error("a host has two of the keys `netns`, `pid`, `container` and `tap`")
+                .at(second, "second key")
+                .at(*first, "first key")
+                .help("give at most one of these keys; without any of them the lab makes a namespace for the host"),
         );
     }
     first.map(|(place, _)| place).unwrap_or_default()
@@ -189,7 +188,7 @@ fn node_name(value: &Value<'_>) -> Parsed<String> {
     let name = value.as_str().filter(|name| device(name) && *name != "localhost");
     name.map(str::to_owned).ok_or_else(|| {
         format!(
-            "a name of 1 to {NODE_LEN_MAX} letters, digits, '-' or '_' (a port that leads there has it as its device's), but for {}",
+            "a name of 1 to {NODE_LEN_MAX} letters, digits, '-' or '_' (also the device name of the port towards this node), except {}",
             OF_LINUX.join(", ")
         )
     })
@@ -213,7 +212,7 @@ fn hosts(value: &Value<'_>) -> Parsed<HostsKey> {
 
 fn end_name(value: &Value<'_>) -> Parsed<EndName> {
     let allowed = || {
-        "a node such as \"s1\", or a port of a switch such as \"s1:uplink\" (names of up to 15 letters)"
+        "a node such as \"s1\", or a port of a switch such as \"s1:uplink\"; names have at most 15 characters"
             .to_owned()
     };
     let text = value.as_str().ok_or_else(allowed)?;
@@ -224,7 +223,7 @@ fn end_name(value: &Value<'_>) -> Parsed<EndName> {
 
 fn between(value: &Value<'_>) -> Parsed<[EndName; 2]> {
     let ends = parse::list(value, end_name).and_then(|ends| <[EndName; 2]>::try_from(ends).ok());
-    ends.ok_or_else(|| "the two ends, such as [\"h1\", \"s1\"] or [\"s1:uplink\", \"s2\"]".into())
+    ends.ok_or_else(|| "the two ends of a link, such as [\"h1\", \"s1\"] or [\"s1:uplink\", \"s2\"]".into())
 }
 
 fn address<T: FromStr>(value: &Value<'_>, bits: u8, such_as: &str) -> Parsed<Address<T>> {
@@ -258,16 +257,16 @@ fn container(value: &Value<'_>) -> Parsed<String> {
     name.map(str::to_owned).ok_or_else(|| "the name or id of a container as docker or podman list it".into())
 }
 
-/// Arguments of `xoff nic` that the lab sets itself.
+/// Arguments of `xoff nic` that only the lab sets.
 const OF_THE_LAB: [&str; 3] = ["device", "speed", "http"];
 
-/// Key of the agent's configuration file, which is an argument without a dash.
+/// Key of the agent's configuration file, a positional argument of `xoff nic`.
 pub(crate) const AGENT_FILE: &str = "file";
 
 fn nic(value: &Value<'_>) -> Parsed<Option<NicSettings>> {
     let allowed = || {
         format!(
-            "true, false, or arguments of `xoff nic` such as {{ lossless = 3, trust = \"dscp\" }}, but for {}, which the lab gives",
+            "true, false, or arguments of `xoff nic` such as {{ lossless = 3, trust = \"dscp\" }}, except {}, which the lab sets itself",
             OF_THE_LAB.join(", ")
         )
     };

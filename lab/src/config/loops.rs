@@ -1,7 +1,7 @@
 //! Checks that a broadcast neither loops nor reaches a switch twice.
 //!
-//! A switch floods a frame to all ports but its ingress, and to any one member of a group, except the ingress port's group. Several wires
-//! between two switches are therefore no cycle if they are a group at both ends. The check covers every choice of members.
+//! A switch floods to all ports outside groups and to one member of each group, but not to the ingress port or its group. Parallel wires
+//! therefore form no cycle if they are a group at both ends. All choices of members are checked.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,6 @@ use xoff_wire::units::PortId;
 use super::wires::Wiring;
 use super::{End, Link};
 
-/// Switch and port.
 type Ingress = (usize, usize);
 
 const A_HOST: usize = usize::MAX;
@@ -38,19 +37,19 @@ pub(super) fn refuse(wiring: &Wiring, configs: &[Option<Config>], names: &[&str]
             End::Port { switch, .. } => names[switch],
             End::Host { .. } => "",
         });
-        let between = format!("with the wire between {} and {}", ends[0], ends[1]);
+        let wire = format!("the wire between {} and {}", ends[0], ends[1]);
         let problem = match floods.worst() {
-            Visits::Unbounded => Problem::error(format!("{between} there would be a loop")).help(
-                "a frame to all would run in it for ever: leave one of its wires out, or make wires to the same place a \
-                 [[switch.group]] at each switch that has several (xoff speaks no spanning tree)",
+            Visits::Unbounded => Problem::error(format!("{wire} closes a loop")).help(
+                "a broadcast frame would circulate in the loop for ever: remove one of its wires, or join parallel wires in a \
+                 [[switch.group]] at each switch that has several of them (xoff has no spanning tree protocol)",
             ),
             Visits::Bounded(visits) => match visits.iter().position(|visits| *visits > 1) {
-                Some(twice) => Problem::error(format!("{between} a frame to all would come to {} twice", names[twice]))
-                    .help("make the wires to the same place a [[switch.group]] at both ends, or leave one of them out"),
+                Some(twice) => Problem::error(format!("{wire} makes broadcast frames reach switch {} twice", names[twice]))
+                    .help("join the parallel wires in a [[switch.group]] at both ends, or remove one of them"),
                 None => continue,
             },
         };
-        problems.push(problem.at(*span, "closes it"));
+        problems.push(problem.at(*span, "this wire"));
         taken[*link] = false;
     }
 }
@@ -74,7 +73,7 @@ impl Floods<'_> {
         Visits::Bounded(worst)
     }
 
-    /// Maps unfinished ports to `None` in `memo`.
+    /// Follows a broadcast. In `memo` an unfinished port is `None`; reaching it again is a loop.
     fn visits_from(&self, at: Ingress, memo: &mut BTreeMap<Ingress, Option<Vec<u32>>>) -> Visits {
         match memo.get(&at) {
             Some(Some(visits)) => return Visits::Bounded(visits.clone()),
@@ -97,7 +96,7 @@ impl Floods<'_> {
         Visits::Bounded(visits)
     }
 
-    /// Returns, for each copy of the broadcast, its alternative next ports.
+    /// Returns the next ports of each copy of a broadcast; a copy to a group has alternatives.
     fn exits(&self, (switch, ingress): Ingress) -> Vec<Vec<Ingress>> {
         let settings = self.switches[switch];
         let group_of = |port: usize| {

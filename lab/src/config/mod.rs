@@ -1,11 +1,4 @@
-//! The file of a network of hosts and switches for `xoff lab`.
-//!
-//! ```text
-//! text --keys--> tables and values --names, wires--> topology --plan--> addresses
-//!                                 --switches--> a configuration for each switch, as from a file of its own
-//! ```
-//!
-//! All errors are reported at once, with their places.
+//! File of a network of hosts and switches for `xoff lab`. All errors are reported at once, with their places.
 
 mod keys;
 mod loops;
@@ -31,116 +24,105 @@ pub use wires::variable;
 
 const NETWORK: FileKind = FileKind {
     name: "the network",
-    help: "give the path of a TOML file; lab/examples has some to start from",
+    help: "give the path of a TOML file; lab/examples contains examples",
     bytes_max: WRITTEN_MAX,
 };
 
-/// A valid network.
+/// Network of a valid file.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Network {
-    /// Network name.
     pub name: String,
-    /// Hosts in order of first mention.
+    /// Hosts, in order of their first mention.
     pub hosts: Vec<Host>,
-    /// Switches in file order.
     pub switches: Vec<SwitchNode>,
-    /// Wires in file order.
     pub links: Vec<Link>,
-    /// Warnings about switches.
     pub warnings: Vec<Problem>,
 }
 
-/// A host.
+/// Host of the network, with its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Host {
-    /// Host name.
     pub name: String,
-    /// Namespaces of the host.
     pub place: Place,
-    /// Arguments of the agent (`xoff nic`); `None` disables it.
+    /// Arguments of the agent (`xoff nic`); `None` if no agent runs.
     pub nic: Option<NicSettings>,
-    /// Devices, one per wire, in order.
     pub interfaces: Vec<Interface>,
 }
 
-/// Namespaces of a host.
+/// Location of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// New namespace.
+    /// New network namespace, made by the lab.
     #[default]
     Fresh,
-    /// Name of an `ip netns` namespace.
+    /// Network namespace of `ip netns`.
     Netns(String),
-    /// Process id.
+    /// Namespaces of the process with this id.
     Pid(i32),
-    /// Name of a docker or podman container.
+    /// Namespaces of a docker or podman container.
     Container(String),
-    /// TAP device of a virtual machine.
+    /// Virtual machine behind this TAP device.
     Tap(String),
 }
 
-/// Arguments of `xoff nic`, without their dashes; `file` is the agent's configuration file.
+/// Names and values of arguments of `xoff nic`, without dashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicSettings(pub Vec<(String, String)>);
 
-/// A host's end of a wire.
+/// Network device of a host, one end of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Interface {
-    /// Device name.
     pub device: String,
     /// Index of the wire in [`Network::links`].
     pub link: usize,
-    /// Broadcast domain.
     pub segment: usize,
-    /// MAC address.
     pub mac: MacAddr,
-    /// IPv4 address, prefix length.
     pub ipv4: (Ipv4Addr, u8),
-    /// IPv6 address, prefix length.
     pub ipv6: (Ipv6Addr, u8),
 }
 
-/// A switch.
+/// Switch of the network.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct SwitchNode {
-    /// Switch name.
     pub name: String,
-    /// Configuration; devices are named after ports.
+    /// Configuration, whose devices have the names of the ports.
     pub config: Config,
 }
 
-/// A wire.
+/// Wire between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Link {
-    /// Both ends.
     pub ends: [End; 2],
-    /// Line rate.
     pub speed: BitRate,
-    /// Maximum payload of a frame, bytes.
+    /// Maximum payload of a frame (MTU), bytes.
     pub mtu: u32,
 }
 
-/// An end of a wire.
+/// End of a wire, at a host or a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum End {
-    /// A host's end.
     Host {
-        /// Index in [`Network::hosts`].
+        /// Index of the host in [`Network::hosts`].
         host: usize,
-        /// Index in [`Host::interfaces`].
+        /// Index of the device in [`Host::interfaces`].
         interface: usize,
     },
-    /// A switch's end.
     Port {
-        /// Index in [`Network::switches`].
+        /// Index of the switch in [`Network::switches`].
         switch: usize,
-        /// Index of the port in the configuration.
+        /// Index of the port in the switch's configuration.
         port: usize,
     },
 }
 
 impl Network {
-    /// Reads the file at `path`, whose name is the network's default name.
+    /// Reads the network's file at `path`, whose name is the network's default name.
     ///
     /// # Errors
     /// Fails if the file is unreadable or invalid.
@@ -150,7 +132,7 @@ impl Network {
         let fine = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let name: String = stem.chars().map(fine).take(keys::LAB_NAME_LEN_MAX).collect();
         let mut network = Network::from_toml(&path.display().to_string(), &text, &name, machine)?;
-        // Agents run in other directories.
+        // Make the path absolute: agents run in other directories.
         let settings =
             network.hosts.iter_mut().filter_map(|host| host.nic.as_mut()).flat_map(|nic| &mut nic.0);
         for (_, value) in settings.filter(|(key, _)| key == AGENT_FILE) {
@@ -161,10 +143,10 @@ impl Network {
         Ok(network)
     }
 
-    /// Parses `text` of `file`; `name` is the network's default name.
+    /// Parses the `text` of `file`; `name` is the network's default name.
     ///
     /// # Errors
-    /// Returns all problems, or the first syntax error.
+    /// Returns all problems of the file, or its first syntax error.
     pub fn from_toml(file: &str, text: &str, name: &str, machine: &Machine) -> Result<Network, ConfigError> {
         let (network, remarks) =
             reader::read(file, text, |root, problems| read(&root, name, machine, problems))?;
@@ -176,7 +158,7 @@ fn read(root: &Value<'_>, name: &str, machine: &Machine, problems: &mut Problems
     let file = keys::File::read(&Table::of("", root, problems)?, problems);
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
-    // Memory of all switches together is checked below.
+    // The memory of all switches together is checked below.
     let alone = Machine { memory: None, ..machine.clone() };
     let configs = switches::configs(root, &file, &wiring, &alone, problems);
     if problems.has_errors() {

@@ -1,4 +1,4 @@
-//! Memory that a network needs.
+//! Estimate of the memory that a network needs.
 
 use xoff_config::memory::{PROCESS, Plan};
 use xoff_config::{Machine, Problem, Remedy};
@@ -6,26 +6,26 @@ use xoff_wire::units::Bytes;
 
 use super::Network;
 
-/// Memory of an agent and its guard, without shared pages; measured 3.1 MiB and 1.4 MiB.
+/// Memory of an agent and its guard process, measured as 4.5 MiB.
 pub const AGENT: Bytes = Bytes(5 << 20);
 
-/// Memory needs of a network.
+/// Memory that a network needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Needs {
-    /// Memory plan by switch.
+    /// Name and memory plan of each switch.
     pub switches: Vec<(String, Plan)>,
-    /// Number of agents.
     pub agents: u64,
 }
 
 impl Needs {
-    /// Returns the agents' memory.
+    /// Returns the memory of all agents.
     #[must_use]
     pub fn of_agents(&self) -> Bytes {
         Bytes(self.agents.saturating_mul(AGENT.0))
     }
 
-    /// Returns the total, the kernel's included.
+    /// Returns the total memory, including the kernel's part.
     #[must_use]
     pub fn total(&self) -> Bytes {
         let sum =
@@ -34,7 +34,7 @@ impl Needs {
         sum.saturating_sub(Bytes(beyond_one * PROCESS)) // all switches are threads of one process
     }
 
-    /// Reports a lack of memory, with the largest saving first.
+    /// Returns an error with the most helpful setting if the memory is too small.
     pub(super) fn shortage(
         &self,
         machine: &Machine,
@@ -45,7 +45,7 @@ impl Needs {
             return None;
         }
         let problem = Problem::error(format!(
-            "the network needs {} MiB of memory ({} MiB for switches, {} MiB for agents of hosts), and {} MiB are available",
+            "the network needs {} MiB of memory ({} MiB for switches, {} MiB for agents of hosts), but only {} MiB are available",
             mebibytes(needed),
             mebibytes(Bytes(needed.0 - self.of_agents().0)),
             mebibytes(self.of_agents()),
@@ -54,13 +54,17 @@ impl Needs {
         Some(match remedies().first() {
             Some(Remedy { change, saved }) => {
                 let left = needed.0.saturating_sub(saved.0);
-                let is_enough = if left <= available.0 { "which is enough" } else { "which is not enough" };
+                let fit = if left <= available.0 {
+                    "the network then fits"
+                } else {
+                    "the network still does not fit"
+                };
                 problem.help(format!(
-                    "{change} for every switch helps most: it saves {} MiB, {is_enough}",
+                    "{change} for every switch helps most: this setting saves {} MiB, and {fit}",
                     mebibytes(*saved)
                 ))
             }
-            None => problem.help("make a network of fewer hosts, or end other programs"),
+            None => problem.help("reduce the number of hosts, or end other programs"),
         })
     }
 }
@@ -105,7 +109,11 @@ mod tests {
         let needs = read(TWO, None).unwrap().needs(&Machine::default());
         assert_eq!((needs.switches.len(), needs.agents), (2, 8));
         let switches: u64 = needs.switches.iter().map(|(_, plan)| plan.needed().0).sum();
-        assert_eq!(needs.total().0, switches - PROCESS + 8 * AGENT.0, "one process has both switches");
+        assert_eq!(
+            needs.total().0,
+            switches - PROCESS + 8 * AGENT.0,
+            "the memory of one process is not counted once for both switches"
+        );
         assert!(read(TWO, Some(needs.total().0)).unwrap().warnings.is_empty());
         assert!(read(TWO, Some(needs.total().0 - 1)).is_err());
         assert_eq!(
@@ -130,7 +138,9 @@ mod tests {
         let help = problem.help.as_ref().unwrap();
         assert_eq!(
             help,
-            &format!("{best} for every switch helps most: it saves {saved} MiB, which is enough")
+            &format!(
+                "{best} for every switch helps most: this setting saves {saved} MiB, and the network then fits"
+            )
         );
     }
 }

@@ -1,5 +1,7 @@
-//! Addresses in file order. Broadcast domain S, from 1, has 10.S.0.0/16 and fd78:6f66:6600:S::/64 (78 6f 66 66 is "xoff"); addresses of
-//! its n-th device end with n. A MAC address is 02:00:00:I:H:H, from the number of the host and the index of its device.
+//! Default addresses, in order of the file.
+//!
+//! Devices of broadcast domain S (from 1) are in 10.S.0.0/16 and fd78:6f66:6600:S::/64 (78 6f 66 66 is "xoff"), numbered from 1. A MAC
+//! address is 02:00:00:I:H:H: I is the index of the device, H:H the number of the host.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -24,9 +26,9 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
     if segments > SEGMENTS_MAX {
         problems.push(
             Problem::error(format!(
-                "the network has {segments} separate parts, but there are addresses for {SEGMENTS_MAX}"
+                "the network has {segments} broadcast domains, but addresses suffice for {SEGMENTS_MAX} only"
             ))
-            .help("connect them, or make several labs of them"),
+            .help("connect the domains, or divide the network into several labs"),
         );
         return Vec::new();
     }
@@ -34,9 +36,9 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
     if devices > usize::from(DEVICES_MAX) {
         problems.push(
             Problem::error(format!(
-                "hosts have {devices} devices, but there are addresses for {DEVICES_MAX}"
+                "hosts have {devices} devices, but addresses suffice for {DEVICES_MAX} only"
             ))
-            .help("make several labs of it"),
+            .help("divide the network into several labs"),
         );
         return Vec::new();
     }
@@ -73,7 +75,7 @@ pub(super) fn hosts(file: &File, wiring: &Wiring, problems: &mut Problems) -> Ve
     hosts.collect()
 }
 
-/// Leaves out a guest behind a TAP, which runs its own agent.
+/// Returns the agent's arguments; a virtual machine runs its own agent.
 fn nic(file: &File, keys: Option<&HostKeys>, place: &Place) -> Option<NicSettings> {
     let own = keys.and_then(|keys| keys.nic.as_ref());
     let key = own.or(file.defaults.nic.as_ref());
@@ -129,9 +131,9 @@ impl AddressOwners {
             };
             problems.push(
                 Problem::error(format!("{other} and {} have the same address {address}", host.name))
-                    .at(span, "has it too")
-                    .at(first, "has it")
-                    .help("an address that is not given follows from the order of the hosts in the file: give another one"),
+                    .at(span, "second host")
+                    .at(first, "first host")
+                    .help("give another address; hosts without a given address get theirs by their order in the file"),
             );
         }
     }

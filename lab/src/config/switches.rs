@@ -1,12 +1,5 @@
-//! Builds each switch's configuration as if it had its own file: `[[switch]]` over `[defaults.switch]`, and a port for each wire. Values
-//! keep their places.
-//!
-//! | in the lab's file | in a switch's own |
-//! |---|---|
-//! | keys of `[[switch]]` | `[switch]` |
-//! | `[switch.class.3]`, `[switch.defaults]`, `[switch.fdb]`, ... | `[class.3]`, `[defaults]`, `[fdb]`, ... |
-//! | `[[switch.port]]` with the name of a port | additions to that `[[port]]` |
-//! | `[switch.policy.ofc]`, and `switch.policy.all = "ofc"` | `[policy.ofc]`, and `policy = "ofc"` in `[switch]` |
+//! Builds each switch's configuration as if it had its own file: `[[switch]]` over `[defaults.switch]`, with a port for each wire
+//! (docs/lab.md). Values keep their places in the lab's file for errors.
 
 use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
@@ -77,7 +70,7 @@ fn root_of<'de>(
                 problems.push(
                     Problem::error(format!("`{}` is not a key in [defaults.switch]", key.name))
                         .at(key.span, "unknown key")
-                        .help("it is one switch's own: say it in [[switch]]"),
+                        .help("set this key for a single switch, in [[switch]]"),
                 );
             }
         }
@@ -92,7 +85,7 @@ fn root_of<'de>(
             "policy" => policies(key, value, &mut switch, &mut root),
             "defaults" if value.as_table().is_none() => {
                 problems.push(
-                    Problem::error("`defaults` has to be a table")
+                    Problem::error("`defaults` has to be a table of settings")
                         .at(value.span, "something else")
                         .help("write [switch.defaults]"),
                 );
@@ -106,7 +99,7 @@ fn root_of<'de>(
         }
     }
     if !switch.contains_key("workers") {
-        // One worker at any rate: all switches share the machine.
+        // One worker, because the lab's switches share the machine.
         let names = ports.iter().map(|(port, ..)| text(port.name.clone(), port.span)).collect();
         let worker = Table::from([entry("ports", ValueInner::Array(names), span)]);
         let worker = Value::with_span(ValueInner::Table(worker), span);
@@ -123,7 +116,7 @@ fn root_of<'de>(
         defaults.extend([entry("peer_response", ValueInner::String("software".into()), span)]);
     }
     if !defaults.contains_key("lldp") {
-        // A peer's kernel counts LLDP frames without a listener as dropped.
+        // A host's kernel counts LLDP frames without a listener as dropped.
         defaults.extend([entry("lldp", ValueInner::Boolean(false), span)]);
     }
     root.extend([entry("defaults", ValueInner::Table(defaults), span)]);
@@ -132,7 +125,7 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// Defaults to small chunks: the kernel copies all frames of veth pairs.
+/// Sets small receive chunks by default: the kernel copies all frames of veth pairs.
 fn receive_small(root: &mut Table<'_>, span: Span) {
     const KEY: &str = "receive_chunks";
     let small = || entry(KEY, ValueInner::String(ReceiveChunks::Small.word().into()), span);
@@ -150,7 +143,6 @@ fn receive_small(root: &mut Table<'_>, span: Span) {
     }
 }
 
-/// Lays `[[switch.port]]` over the settings of its wire.
 fn with_own<'de>(
     ports: Vec<(&Port, BitRate, u32)>,
     own: Option<Value<'de>>,
@@ -195,7 +187,7 @@ fn own_ports<'de>(own: Option<Value<'de>>, problems: &mut Problems) -> Vec<(Stri
         problems.push(
             Problem::error("`port` has to be a list of tables")
                 .at(span, "something else")
-                .help("write [[switch.port]] with two brackets, once for each"),
+                .help("write one table [[switch.port]], with two brackets, for each port"),
         );
         return Vec::new();
     };
@@ -213,11 +205,11 @@ fn refuse(value: &Value<'_>, keys: &[&str], problems: &mut Problems) {
     let refused = keys.iter().filter_map(|key| value.as_table()?.get_key_value(*key));
     for (key, _) in refused {
         let help = match key.name.as_ref() {
-            "device" => "the lab makes the devices, and calls them as their ports",
-            _ => "it belongs to a wire: say it in [[link]], [[host]], or for all wires in [defaults]",
+            "device" => "remove the key: the lab makes the devices and names them after their ports",
+            _ => "set this key for a wire, in [[link]] or [[host]], or for all wires in [defaults]",
         };
         problems.push(
-            Problem::error(format!("`{}` is not for ports of a lab's switch", key.name))
+            Problem::error(format!("`{}` cannot be set for ports of a switch in a lab", key.name))
                 .at(key.span, "not allowed here")
                 .help(help),
         );

@@ -37,7 +37,7 @@ fn assert_only(text: &str, line: usize, words: &[&str]) {
 
 // proves: lab-file
 #[test]
-fn five_lines_are_two_hosts_and_a_switch() {
+fn five_line_file_makes_two_hosts_and_a_switch() {
     let network = read(FIVE_LINES).unwrap();
     let names: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();
     assert_eq!((names, network.switches.len(), network.links.len()), (vec!["h1", "h2"], 1, 2));
@@ -110,11 +110,11 @@ fn switch_error_has_its_place_in_lab_file() {
 
 // proves: lab-file
 #[test]
-fn names_are_given_once_and_ends_exist() {
+fn duplicate_names_and_unknown_ends_are_refused() {
     assert_only(
         &format!("{FIVE_LINES}[[host]]\nname = \"s1\"\nswitch = \"s1\"\n"),
         7,
-        &["two nodes are called \"s1\""],
+        &["two nodes have the name \"s1\""],
     );
     assert_only(
         &format!(
@@ -128,16 +128,12 @@ fn names_are_given_once_and_ends_exist() {
         7,
         &["there is no node \"s2\"", "did you mean"],
     );
-    assert_only(
-        &format!("{FIVE_LINES}[[host]]\nname = \"lonely\"\n"),
-        7,
-        &["\"lonely\" is connected to nothing"],
-    );
-    assert_only("[[switch]]\nname = \"s1\"\n", 1, &["switch \"s1\" is connected to nothing"]);
+    assert_only(&format!("{FIVE_LINES}[[host]]\nname = \"lonely\"\n"), 7, &["\"lonely\" has no wire"]);
+    assert_only("[[switch]]\nname = \"s1\"\n", 1, &["switch \"s1\" has no wire"]);
     assert_only(
         &format!("{FIVE_LINES}[[link]]\nbetween = [\"h1:a\", \"s1\"]\n"),
         7,
-        &["h1 is a host, and has no port"],
+        &["h1 is a host; only switches have ports"],
     );
     let twice = "[[link]]\nbetween = [\"h1\", \"s1:a\"]\n[[link]]\nbetween = [\"h2\", \"s1:a\"]\n";
     assert_only(&format!("{FIVE_LINES}{twice}"), 9, &["two wires lead to port s1:a"]);
@@ -147,14 +143,14 @@ fn names_are_given_once_and_ends_exist() {
 
 // proves: lab-file
 #[test]
-fn a_loop_of_wires_is_refused() {
+fn wires_in_a_loop_are_refused() {
     let three = "[[switch]]\nname = \"a\"\n[[switch]]\nname = \"b\"\n[[switch]]\nname = \"c\"\n\
                  [[link]]\nbetween = [\"a\", \"b\"]\n[[link]]\nbetween = [\"b\", \"c\"]\n";
     read(three).unwrap();
     assert_only(
         &format!("{three}[[link]]\nbetween = [\"c\", \"a\"]\n"),
         12,
-        &["between c and a there would be a loop"],
+        &["between c and a closes a loop"],
     );
     assert_only(&format!("{three}[[link]]\nbetween = [\"a\", \"b\"]\n"), 12, &["loop"]);
     assert_only(&format!("{three}[[link]]\nbetween = [\"a\", \"a\"]\n"), 12, &["loop"]);
@@ -171,18 +167,18 @@ fn joined(of_a: &str, of_b: &str) -> String {
 
 // proves: groups
 #[test]
-fn wires_that_are_a_group_at_both_ends_are_no_loop() {
+fn parallel_wires_grouped_at_both_ends_are_accepted() {
     let group = |far: &str| format!("[[switch.group]]\nname = \"up\"\nports = [\"{far}\", \"{far}-2\"]\n");
     let network = read(&joined(&group("b"), &group("a"))).unwrap();
     assert_eq!((network.links.len(), network.switches[1].config.switch.groups[0].members.len()), (4, 2));
-    assert_only(&joined("", ""), 10, &["between a and b there would be a loop", "[[switch.group]]"]);
-    assert_only(&joined(&group("b"), ""), 13, &["would come to a twice", "at both ends"]);
-    assert_only(&joined("", &group("a")), 13, &["would come to b twice", "at both ends"]);
+    assert_only(&joined("", ""), 10, &["between a and b closes a loop", "[[switch.group]]"]);
+    assert_only(&joined(&group("b"), ""), 13, &["reach switch a twice", "at both ends"]);
+    assert_only(&joined("", &group("a")), 13, &["reach switch b twice", "at both ends"]);
 }
 
 // proves: groups
 #[test]
-fn leaf_spine_with_grouped_uplinks_is_no_loop() {
+fn leaf_spine_with_grouped_uplinks_is_accepted() {
     let fabric = |of_leaf_2: &str| {
         let leaf = |name: &str, group: &str| format!("[[switch]]\nname = \"{name}\"\nhosts = 1\n{group}");
         let group = "[[switch.group]]\nname = \"up\"\nports = [\"s1\", \"s2\", \"s3\"]\n";
@@ -210,14 +206,14 @@ fn leaf_spine_with_grouped_uplinks_is_no_loop() {
              [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
         )
     };
-    // Leaf 1's frame to one spine would return, and its broadcast arrive twice.
+    // A frame from leaf 1 to one spine would return, and its broadcast would arrive twice.
     assert!(!problems(&fabric(&two_groups(false))).is_empty());
     assert!(!problems(&fabric(&two_groups(true))).is_empty(), "it sends its own by both");
 }
 
 // proves: lab-file
 #[test]
-fn addresses_follow_the_order_of_the_file_and_may_be_given() {
+fn addresses_follow_file_order_unless_given() {
     let network = read(
         "[[switch]]\nname = \"s\"\nhosts = [\"a\", \"b\"]\n[[host]]\nname = \"b\"\nipv4 = \"192.0.2.9/24\"\nmac = \"02:00:00:00:00:99\"\n\
          [[host]]\nname = \"c\"\nswitch = \"s\"\n[[switch]]\nname = \"t\"\nhosts = [\"d\"]\n[[link]]\nbetween = [\"a\", \"t\"]\n",
@@ -241,7 +237,7 @@ fn addresses_follow_the_order_of_the_file_and_may_be_given() {
 
 // proves: lab-account
 #[test]
-fn a_host_lives_in_one_place() {
+fn host_with_two_places_is_refused() {
     let places = |keys: &str| format!("{FIVE_LINES}[[host]]\nname = \"h1\"\n{keys}\n");
     let place = |keys: &str| read(&places(keys)).unwrap().hosts[0].clone();
     assert_eq!(place("netns = \"blue\"").place, Place::Netns("blue".into()));
@@ -249,7 +245,7 @@ fn a_host_lives_in_one_place() {
     assert_eq!(place("container = \"web\"").place, Place::Container("web".into()));
     let guest = place("tap = \"tap3\"");
     assert_eq!((guest.interfaces[0].device.as_str(), guest.nic), ("tap3", None));
-    assert_only(&places("pid = 77\ntap = \"tap3\""), 9, &["a host lives in one place"]);
+    assert_only(&places("pid = 77\ntap = \"tap3\""), 9, &["a host has two of the keys"]);
     assert_only(&places("netns = \"../x\""), 8, &["`ip netns`"]);
 }
 
@@ -279,7 +275,7 @@ fn all_errors_and_unknown_keys_are_reported() {
 
 // proves: lab-file
 #[test]
-fn whatever_stands_there_is_refused_or_read() {
+fn garbage_is_refused_without_panic() {
     for text in [
         "",
         "switch = 1",
@@ -301,7 +297,7 @@ fn rows(heading: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_key_of_a_lab_is_documented_and_nothing_else() {
+fn every_lab_key_is_documented() {
     for (heading, keys) in keys::documented() {
         let (mut documented, mut keys) = (rows(heading), keys.to_vec());
         documented.sort_unstable();
@@ -311,10 +307,10 @@ fn every_key_of_a_lab_is_documented_and_nothing_else() {
 }
 
 #[test]
-fn agent_file_is_relative_and_lab_keys_are_refused() {
+fn agent_file_is_relative_and_keys_set_by_lab_are_refused() {
     for key in ["device", "speed", "http"] {
         let text = FIVE_LINES.replace("[defaults]", &format!("[defaults]\nnic = {{ {key} = \"x\" }}"));
-        assert_only(&text, 2, &["which the lab gives"]);
+        assert_only(&text, 2, &["which the lab sets itself"]);
     }
     let directory = std::env::temp_dir().join(format!("xoff-lab-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
@@ -332,7 +328,7 @@ fn agent_file_is_relative_and_lab_keys_are_refused() {
 }
 
 #[test]
-fn names_of_linux_and_more_hosts_than_addresses_are_refused() {
+fn reserved_names_and_too_many_hosts_are_refused() {
     for name in ["lo", "all", "default"] {
         assert_only(&FIVE_LINES.replace("\"s1\"", &format!("{name:?}")), 4, &["lo, all, default"]);
     }
@@ -343,7 +339,7 @@ fn names_of_linux_and_more_hosts_than_addresses_are_refused() {
 
 // proves: memory
 #[test]
-fn switches_receive_in_small_chunks() {
+fn switches_receive_in_small_chunks_by_default() {
     let receive = |has_small_chunks: fn() -> bool, more: &str| {
         let machine = Machine { has_small_chunks, ..Machine::default() };
         let network =
@@ -359,7 +355,7 @@ fn switches_receive_in_small_chunks() {
 
 // proves: lab-account
 #[test]
-fn every_network_is_valid_on_a_machine_of_8_gib() {
+fn every_network_is_valid_with_8_gib_of_memory() {
     let machine = Machine { memory: Some(Bytes(8 << 30)), cores: vec![0, 1], ..Machine::default() };
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
     let files = fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path());

@@ -1,4 +1,4 @@
-//! The topology: resolves names, gives switches ports and hosts devices, and records wires that close a cycle of switches.
+//! Topology of a network: nodes by name, ports, devices, and the wires that close a cycle of switches.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{End, Link, Place};
 
 pub(super) const SPEED: BitRate = BitRate::from_gbps(1);
 pub(super) const MTU: u32 = xoff_config::defaults::MTU;
-/// Maximum hosts, and devices of hosts.
+/// Maximum number of hosts, and of their devices.
 pub(super) const DEVICES_MAX: u16 = u16::MAX - 1;
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(super) struct Wiring {
     pub(super) hosts: Vec<HostName>,
     pub(super) ports: Vec<Vec<Port>>,
     pub(super) wires: Vec<Link>,
-    /// Broadcast domain by wire.
+    /// Broadcast domain of each wire.
     pub(super) segments: Vec<usize>,
     pub(super) closing: Vec<(usize, Span)>,
 }
@@ -72,18 +72,20 @@ impl Wiring {
         }
         for host in wiring.hosts.iter().filter(|host| host.links.is_empty()) {
             problems.push(
-                Problem::error(format!("host {:?} is connected to nothing", host.name))
-                    .at(host.span, "no wire leads here")
-                    .help("give it `switch = \"s1\"`, or a [[link]] between it and another node"),
+                Problem::error(format!("host {:?} has no wire", host.name))
+                    .at(host.span, "without a wire")
+                    .help(
+                        "give the host `switch = \"s1\"`, or connect the host to another node by a [[link]]",
+                    ),
             );
         }
         let unused = file.switches.iter().zip(&wiring.ports).filter(|(_, ports)| ports.is_empty());
         for (switch, _) in unused {
             let name = switch.name.as_ref().map_or("", |name| &name.value);
             problems.push(
-                Problem::error(format!("switch {name:?} is connected to nothing"))
-                    .at(heading(switch.span), "no wire leads here")
-                    .help("give it `hosts = 2`, or a [[link]] between it and another node"),
+                Problem::error(format!("switch {name:?} has no wire"))
+                    .at(heading(switch.span), "without a wire")
+                    .help("give the switch `hosts = 2`, or connect the switch to another node by a [[link]]"),
             );
         }
         wiring
@@ -105,10 +107,10 @@ impl Wiring {
                 Some(&first) => {
                     distinct = false;
                     problems.push(
-                        Problem::error(format!("two nodes are called {name:?}, or nearly so"))
+                        Problem::error(format!("two nodes have the name {name:?}, or nearly the same name"))
                             .at(span, "given again")
                             .at(first, "first given here")
-                            .help("each node has a name of its own; upper and lower case, '-' and '_' make no difference"),
+                            .help("rename one node: names that differ only in case, or in '-' and '_', count as equal"),
                     );
                 }
                 None => {
@@ -160,22 +162,28 @@ impl Wiring {
                 let of = &mut self.hosts[host];
                 if let Some(port) = &named.port {
                     problems.push(
-                        Problem::error(format!("{} is a host, and has no port {port:?}", of.name))
-                            .at(span, "names it")
-                            .help(format!(
-                                "write {:?}; devices of hosts are called eth0, eth1, ...",
-                                of.name
-                            )),
+                        Problem::error(format!(
+                            "{} is a host; only switches have ports such as {port:?}",
+                            of.name
+                        ))
+                        .at(span, "port of a host")
+                        .help(format!(
+                            "write {:?} alone; the lab names devices of hosts eth0, eth1, ...",
+                            of.name
+                        )),
                     );
                 }
                 let place = of.table.map_or(&Place::Fresh, |table| &file.hosts[table].place);
                 if let (Place::Tap(tap), false) = (place, of.links.is_empty()) {
                     problems.push(
-                        Problem::error(format!("host {:?} has a second wire, but one TAP", of.name))
-                            .at(span, "the second")
-                            .help(format!(
-                                "what is behind {tap} has one wire; name a second host for a second TAP"
-                            )),
+                        Problem::error(format!(
+                            "host {:?} has two wires, but a virtual machine behind one TAP device has one",
+                            of.name
+                        ))
+                        .at(span, "second wire")
+                        .help(format!(
+                            "remove a wire of {tap}, or add a second host with a second TAP device"
+                        )),
                     );
                 }
                 of.links.push(link);
@@ -189,15 +197,15 @@ impl Wiring {
                     None => {
                         let numbered = (2..).map(|number| format!("{far:.11}-{number}"));
                         let mut names = std::iter::once(far.to_owned()).chain(numbered);
-                        names.find(|name| find(name).is_none()).expect("there is always another number")
+                        names.find(|name| find(name).is_none()).expect("all numbered names are taken")
                     }
                 };
                 if let Some(port) = find(&name) {
                     problems.push(
                         Problem::error(format!("two wires lead to port {}:{name}", named.node))
-                            .at(span, "the second")
-                            .at(ports[port].span, "the first")
-                            .help("each wire has a port of its own; without a name one is made"),
+                            .at(span, "second wire")
+                            .at(ports[port].span, "first wire")
+                            .help("give each wire its own port name, or none: the lab then chooses one"),
                     );
                     return End::Port { switch, port };
                 }
@@ -207,7 +215,6 @@ impl Wiring {
         }
     }
 
-    /// Numbers the domains: wires at connected switches share one.
     fn number_segments(&mut self, islands: &[usize]) {
         let mut domains: Vec<Option<usize>> = Vec::new();
         for link in &self.wires {
@@ -224,7 +231,7 @@ impl Wiring {
     }
 }
 
-/// Converts a node's name for an environment variable.
+/// Returns a node's name as used in environment variables.
 #[must_use]
 pub fn variable(name: &str) -> String {
     name.to_ascii_uppercase().replace('-', "_")
@@ -245,11 +252,13 @@ fn find_node(
         let names: Vec<&str> = nodes.keys().map(String::as_str).collect();
         let help = match closest(&end.node, &names) {
             Some(close) => format!("did you mean {close:?}?"),
-            None if names.is_empty() => "give the network a [[switch]] and hosts".into(),
-            None => format!("nodes here: {}; a [[host]] or [[switch]] makes another", names.join(", ")),
+            None if names.is_empty() => "add a [[switch]] and hosts to the network".into(),
+            None => {
+                format!("nodes of this network: {}; a [[host]] or [[switch]] adds another", names.join(", "))
+            }
         };
         problems.push(
-            Problem::error(format!("there is no node {:?}", end.node)).at(span, "named here").help(help),
+            Problem::error(format!("there is no node {:?}", end.node)).at(span, "unknown node").help(help),
         );
     }
     node
@@ -285,8 +294,8 @@ fn hosts(file: &File, planned: &mut Vec<PlannedWire>, problems: &mut Problems) -
                 let Some(last) = number.checked_add(*count).filter(|last| *last <= DEVICES_MAX) else {
                     problems.push(
                         Problem::error(format!("the network has more than {DEVICES_MAX} hosts"))
-                            .at(key.span, "more than there are addresses")
-                            .help("make several labs of it"),
+                            .at(key.span, "too many hosts for the available addresses")
+                            .help("divide the network into several labs"),
                     );
                     planned.clear();
                     return Vec::new();
@@ -301,10 +310,10 @@ fn hosts(file: &File, planned: &mut Vec<PlannedWire>, problems: &mut Problems) -
             let of = table.as_ref().and_then(|entry| entry.table).map(|table| &file.hosts[table].keys);
             if let Some(twice) = of.and_then(|keys| keys.switch.as_ref()) {
                 problems.push(
-                    Problem::error(format!("host {host:?} is connected twice"))
-                        .at(twice.span, "here")
-                        .at(span, "and by `hosts`")
-                        .help("leave one of them out; a [[link]] gives a host a second wire"),
+                    Problem::error(format!("host {host:?} is connected by `switch` and by `hosts`"))
+                        .at(twice.span, "connected by `switch` here")
+                        .at(span, "connected by `hosts` here")
+                        .help("remove one of these keys; for a second wire of the host add a [[link]]"),
                 );
             }
             let speed = of.and_then(|keys| keys.speed.as_ref()).map_or(speed, |speed| speed.value);

@@ -1,4 +1,4 @@
-//! A network's frames, and the verdict: switches lost no lossless frame, and sockets, devices and queues lost none of unknown class.
+//! Account of a network's frames, with the verdict whether lossless frames were lost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,36 +11,36 @@ use super::view::{EndStatus, InterfaceCounters, NetworkStatus};
 use xoff_switch::Promise;
 use xoff_switch::control::status::{PortStatus, Status};
 
-/// Account of an ended network.
+/// Account of frames of an ended network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Account {
-    /// Summary of the account.
+    /// Verdict on the frames.
     pub verdict: NetworkVerdict,
     /// Final counters.
     #[serde(flatten)]
     pub network: NetworkStatus,
 }
 
-/// Verdict on the promise.
+/// Verdict whether the network lost lossless frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkVerdict {
-    /// Outcome of the promise.
+    /// Verdict: kept, not kept, or not proved.
     pub promise: Promise,
-    /// Lossless frames that switches dropped.
+    /// Lossless frames that the switches dropped.
     pub lossless_lost: u64,
-    /// Losses in switches' devices and XDP sockets, in classes that may be lossless.
+    /// Frames lost in the switches' devices and XDP sockets, if they may be lossless.
     pub unseen_lost: u64,
-    /// Losses in hosts' devices and queues, any class.
+    /// Frames of any class lost in the hosts' devices and queues.
     pub host_dropped: u64,
     /// Failures of switches and agents.
     #[serde(default)]
     pub failed: Vec<String>,
-    /// Reasons why further losses are possible.
+    /// Reasons why uncounted losses are possible.
     pub unproved: Vec<String>,
 }
 
 impl Account {
-    /// Computes the account; `waiting` lists queues that still held frames.
+    /// Computes the account; `waiting` describes non-empty queues.
     #[must_use]
     pub fn of(network: NetworkStatus, mut failed: Vec<String>, waiting: Vec<String>) -> Account {
         let switches = || network.switches.iter().map(|switch| &switch.verdict);
@@ -58,7 +58,9 @@ impl Account {
             format!("{}: counters of {} cannot be read", host.name, interface.device)
         });
         let unbalanced = network.switches.iter().filter(|it| it.verdict.ledger_balanced == Some(false));
-        failed.extend(unbalanced.map(|switch| format!("{}: its ledger does not balance", switch.name)));
+        failed.extend(
+            unbalanced.map(|switch| format!("{}: the ledger of this switch does not balance", switch.name)),
+        );
         let kept = lossless_lost + unseen_lost + host_dropped == 0 && failed.is_empty();
         let unproved: Vec<String> = gaps.chain(unread).chain(waiting).collect();
         let promise = match (kept, unproved.is_empty()) {
@@ -70,7 +72,7 @@ impl Account {
         Account { verdict, network }
     }
 
-    /// Formats the account for people.
+    /// Formats the account as text.
     #[must_use]
     pub fn text(&self) -> String {
         let network = &self.network;
@@ -87,7 +89,7 @@ impl Account {
         if unread > 0 {
             let _ = writeln!(
                 text,
-                "{} datagrams came to hosts and found no room in their sockets",
+                "hosts dropped {} datagrams because receive buffers of sockets were full",
                 grouped(unread)
             );
         }
@@ -100,16 +102,16 @@ impl Account {
             }
             Promise::NotKept => {
                 let counts = [
-                    (*lossless_lost, "lossless frames dropped by switches"),
-                    (*unseen_lost, "lost by their devices and sockets"),
-                    (*host_dropped, "dropped at hosts"),
+                    (*lossless_lost, "lossless frames were dropped by switches"),
+                    (*unseen_lost, "frames were lost by devices and sockets of switches"),
+                    (*host_dropped, "frames were dropped at hosts"),
                 ];
                 let counts = counts.into_iter().filter(|(count, _)| *count > 0);
                 let lost: Vec<String> =
                     counts.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
                 match lost.is_empty() {
                     true => {
-                        writeln!(text, "NOT LOSSLESS: no loss was counted, but not all went as it should")
+                        writeln!(text, "NOT LOSSLESS: no loss was counted, but a switch or an agent failed")
                     }
                     false => writeln!(text, "NOT LOSSLESS: {}", lost.join(", ")),
                 }
@@ -142,7 +144,7 @@ fn of_port(port: &PortStatus) -> EndCounts {
         |of: fn(&xoff_switch::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum::<u64>();
     let lost =
         vec![("unseen", port.unseen.lossless + port.unseen.unknown), ("unseen, lossy", port.unseen.lossy)];
-    // A flow list is a PFC frame, counted as such on receipt.
+    // A receiver counts flow lists as PFC frames.
     let lists = port.classes.iter().filter_map(|class| class.flows.as_ref());
     let lists: u64 = lists.map(|flows| flows.pause_frames_sent + flows.resume_frames_sent).sum();
     let control = port.pfc_frames_received + port.pause_frames_received + port.rate_frames_received;
@@ -215,7 +217,7 @@ fn classes(switches: &[Status]) -> String {
     table(&["switch", "class", "frames in", "out", "dropped", "pauses"], rows)
 }
 
-/// Formats a table with numbers to the right; empty without rows.
+/// Formats a table with right-aligned numbers; empty without rows.
 pub fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -273,25 +275,25 @@ mod tests {
         let text = failed.text();
         assert!(text.contains("NOT LOSSLESS: no loss was counted, but"), "{text}");
         assert!(text.contains("FAILED: s1: worker 0 panicked"), "{text}");
-        let waiting = Account::of(network(), Vec::new(), vec!["h1: 3 frames still waited".into()]);
+        let waiting = Account::of(network(), Vec::new(), vec!["h1: 3 frames were still queued".into()]);
         assert_eq!(waiting.verdict.promise, Promise::NotProved);
-        assert!(waiting.text().contains("NOT PROVED: h1: 3 frames still waited"), "{}", waiting.text());
+        assert!(waiting.text().contains("NOT PROVED: h1: 3 frames were still queued"), "{}", waiting.text());
     }
 
     #[test]
-    fn text_lists_ends_and_classes_and_json_round_trips() {
+    fn account_text_lists_ends_and_classes() {
         let mut network = network();
         interface(&mut network).queue_dropped = 12_345;
         let account = Account::of(network, Vec::new(), Vec::new());
         let text = account.text();
         let line = |words: &[&str]| {
             let found = text.lines().any(|line| words.iter().all(|word| line.contains(word)));
-            assert!(found, "no line with {words:?} in:\n{text}");
+            assert!(found, "no line contains {words:?}:\n{text}");
         };
         line(&["h1 - s1", "h1:eth0", "1,234", "77", "queue 12,345"]);
         line(&["s1:left", "unseen 3"]);
         line(&["s1", "3 lossless", "1,000", "headroom_exhausted"]);
-        line(&["NOT LOSSLESS: 12,345 dropped at hosts"]);
+        line(&["NOT LOSSLESS: 12,345 frames were dropped at hosts"]);
         let json = serde_json::to_string(&account).unwrap();
         assert_eq!(serde_json::from_str::<Account>(&json).unwrap(), account);
     }

@@ -1,4 +1,4 @@
-//! Agents (`xoff nic`) of hosts, which make their kernels obey pauses: a child process for each device.
+//! Agents (`xoff nic`): child processes that make the kernels of hosts obey pauses, one per device.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt as _;
@@ -20,9 +20,9 @@ const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 const END_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Exit code: lost lossless frames, or may not have obeyed.
+/// Exit code of an agent that lost lossless frames or may not have obeyed pauses.
 const LOST: i32 = 1;
-/// Port of the first device's agent; others follow.
+/// HTTP port of a host's first agent.
 const FIRST_PORT: usize = 9465;
 
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ impl Agents {
                 }
                 let ended = agent.child.try_wait().map_err(cannot(host))?;
                 if ended.is_some() || Instant::now() >= deadline {
-                    let what = if ended.is_some() { "ended" } else { "did not begin in time" };
+                    let what = if ended.is_some() { "ended" } else { "did not start in time" };
                     return Err(NetworkError::NoAgent { host: host.name.clone(), what });
                 }
                 thread::sleep(LOOK_EVERY);
@@ -110,9 +110,9 @@ impl Agents {
             match status.and_then(|status| status.code()) {
                 Some(0) => {}
                 Some(LOST) => failed.push(format!(
-                    "{host}: its agent lost lossless frames, or may not have obeyed; its log says which"
+                    "{host}: the agent lost lossless frames or may not have obeyed pauses; see the agent's log"
                 )),
-                _ => failed.push(format!("{host}: its agent did not end as it should")),
+                _ => failed.push(format!("{host}: the agent crashed or had to be killed")),
             }
         }
         failed
@@ -135,7 +135,7 @@ fn cannot(host: &Host) -> impl FnOnce(std::io::Error) -> NetworkError + use<> {
     NetworkError::io(format!("start the agent of host {}", host.name))
 }
 
-/// Allows for a namespace that existed before: it may lack a loopback device, or use the port.
+/// Returns the agent's HTTP address. An existing namespace may lack a loopback device, or use the port.
 fn serves_at(network: &str, host: &Host, index: usize) -> String {
     if host.place == Place::Fresh {
         format!("127.0.0.1:{}", FIRST_PORT + index)
@@ -147,7 +147,7 @@ fn serves_at(network: &str, host: &Host, index: usize) -> String {
 fn command(http: &str, host: &Host, device: &Device, speed: u64) -> std::io::Result<Command> {
     let mut command = enter::child();
     command.arg(std::env::current_exe()?).arg("nic");
-    // Signals of the terminal do not end agents: hosts obey until the network ends.
+    // Signals of the terminal do not end agents: hosts obey pauses until the network ends.
     command.process_group(0);
     command.arg(format!("--device={}", device.name())).arg(format!("--speed={speed}"));
     let settings = host.nic.as_ref().map_or(&[][..], |settings| &settings.0);

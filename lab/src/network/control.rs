@@ -1,4 +1,4 @@
-//! Control by other commands: a Unix socket named after the network, with one request and reply (lines of JSON) per connection.
+//! Control of a network by other commands, over a Unix socket: one request and one reply per connection, as lines of JSON.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -20,12 +20,12 @@ use xoff_switch::unix_socket;
 
 const ASK_WITHIN: Duration = Duration::from_secs(5);
 const REQUEST_LEN_MAX: u64 = 4_096;
-/// Pause while no descriptor is free.
+/// Delay before another accept if no file descriptor is free.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// Exceeds the wait for silent workers.
+/// Maximum wait for a reply, longer than the wait for workers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// A request to a network.
+/// Request to a running network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
@@ -37,18 +37,18 @@ pub enum Request {
     Down,
 }
 
-/// Event that ends a network.
+/// Event that ends a running network.
 #[derive(Debug)]
 pub enum Event {
-    /// Request to end; the connection awaits the account.
+    /// Request to end the network, whose connection waits for the account.
     Down(UnixStream),
     /// Signal number.
     Signal(i32),
-    /// End of the command.
+    /// End of the network's command.
     Ended,
 }
 
-/// A network's hold on its name.
+/// Claim to a network name, with its socket.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
@@ -58,12 +58,12 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims a name.
+    /// Claims a name for a new network.
     ///
     /// # Errors
-    /// Returns [`NetworkError::Exists`] if taken, or an error if the directory is not writable.
+    /// Returns [`NetworkError::Exists`] if a running network has the name; fails if the directory is not writable.
     pub fn of(name: &str) -> Result<Claim, NetworkError> {
-        let what = || NetworkError::io(format!("make a socket in {DIRECTORY}"));
+        let what = || NetworkError::io(format!("create a socket in {DIRECTORY}"));
         make_directory()?;
         let _one_at_a_time = Flock::lock(File::open(DIRECTORY).map_err(what())?, FlockArg::LockExclusive)
             .map_err(|(_, error)| what()(error.into()))?;
@@ -102,7 +102,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Last, so that a free name implies that nothing is left. A panic's log stays.
+        // Last, so that a free name implies that the network is gone. A panic's log stays.
         if !thread::panicking() {
             let _ = fs::remove_file(&self.log); // a network in the foreground has none
         }
@@ -123,7 +123,7 @@ pub fn make_directory() -> Result<(), NetworkError> {
     make().map_err(NetworkError::io(format!("make {DIRECTORY}")))
 }
 
-/// Removes sockets and logs of killed networks, except the log of `own`. The caller holds the lock, so none starts meanwhile.
+/// Removes sockets and logs of killed networks, except the log of `own`, under the caller's lock.
 fn remove_leftovers(own: &Path) {
     for name in named().filter(|name| !unix_socket::has_listener(&socket(name))) {
         let path = socket(&name);
@@ -155,15 +155,15 @@ fn serve_one(stream: UnixStream, view: &NetworkView, events: &Sender<Event>) -> 
     }
 }
 
-/// Sends a reply.
+/// Sends a reply to a client.
 ///
 /// # Errors
-/// Fails if the client is gone.
+/// Fails if the client has closed the connection.
 pub fn reply(mut stream: &UnixStream, answer: &impl Serialize) -> io::Result<()> {
     writeln!(stream, "{}", serde_json::to_string(answer)?)
 }
 
-/// Returns the running networks' names.
+/// Returns the names of all running networks.
 #[must_use]
 pub fn all() -> Vec<String> {
     let mut names: Vec<String> = named().filter(|name| unix_socket::has_listener(&socket(name))).collect();
@@ -174,7 +174,7 @@ pub fn all() -> Vec<String> {
 /// Returns `name`, or the only running network.
 ///
 /// # Errors
-/// Fails if there is none, or several.
+/// Fails if no network runs, or several run and `name` is `None`.
 pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     if let Some(name) = name {
         return Ok(name.to_owned());
@@ -187,7 +187,7 @@ pub fn choose(name: Option<&str>) -> Result<String, NetworkError> {
     }
 }
 
-/// Sends a request to `name` and waits up to [`ANSWER_WITHIN`].
+/// Sends a request to network `name`; waits up to [`ANSWER_WITHIN`].
 ///
 /// # Errors
 /// Fails if no such network runs, its process is stopped, or no reply comes in time.

@@ -1,4 +1,4 @@
-//! Programs in a node of another process's network. They replace the client's process and keep its terminal, directory and environment.
+//! Entry into a node of a running network: this process changes its namespaces and becomes the program.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use nix::sched::{CloneFlags, setns};
 
 use super::names::Entrance;
 
-/// Enters a node's network namespace.
+/// Enters the network namespace of a node.
 ///
 /// # Errors
 /// Fails if the node is gone or may not be entered.
@@ -16,7 +16,7 @@ pub fn enter_network(entrance: &Entrance) -> io::Result<()> {
     Ok(setns(File::open(&entrance.net)?, CloneFlags::CLONE_NEWNET)?)
 }
 
-/// Enters a node's namespaces; the process must have one thread.
+/// Enters all namespaces of a node; the process must have one thread.
 ///
 /// # Errors
 /// Fails if the node is gone or may not be entered.
@@ -27,13 +27,13 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     setns(net, CloneFlags::CLONE_NEWNET)?;
     setns(uts, CloneFlags::CLONE_NEWUTS)?;
     setns(mnt, CloneFlags::CLONE_NEWNS)?;
-    // A container may lack the directory.
+    // The container may lack this directory.
     let _ = directory.and_then(std::env::set_current_dir);
     Ok(())
 }
 
-/// Returns the beginning of a command: the caller adds a program and its arguments. The program ends with this process.
-/// It also starts in a mount namespace that lacks this executable.
+/// Returns a command to which the caller appends a program. The program ends with this process. The command works even where this
+/// executable's file is missing.
 #[must_use]
 pub fn child() -> Command {
     let mut command = Command::new("/proc/self/exe");

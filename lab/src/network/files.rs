@@ -1,4 +1,4 @@
-//! Files of running networks.
+//! Paths of the files of running networks.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub(super) fn agents(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)
 }
 
-/// Returns a background network's log file.
+/// Returns the path of a background network's log file.
 #[must_use]
 pub fn log_file(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.log"))

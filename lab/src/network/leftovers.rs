@@ -1,8 +1,8 @@
-//! Leftovers of a killed network: programs, devices in namespaces that existed before, and its socket.
+//! Removal of a killed network's leftovers: programs, devices in existing namespaces, and its socket.
 //!
-//! Each namespace has a mark at its loopback device: the network's name, and its process with start time. If that process is dead, all
-//! processes in the namespace are ended. In a namespace that existed before, only marked devices are deleted. Marks from another PID
-//! namespace are ignored.
+//! A mark at each namespace's loopback device has the network's name, and its process's id and start time. If that process is dead, the
+//! next network ends all processes in the namespace. In existing namespaces only marked devices are deleted. Marks from other PID
+//! namespaces are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
@@ -18,25 +18,25 @@ use nix::unistd::Pid;
 use crate::{Device, LabError, Namespace, marks};
 
 const WORD: &str = "xoff-lab";
-/// Time for programs to end after SIGTERM.
+/// Maximum wait after SIGTERM.
 pub const TERM_WITHIN: Duration = Duration::from_secs(2);
 const KILL_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A process; its start time distinguishes reused ids.
+/// Process; its start time distinguishes reused ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: i32,
-    /// Clock ticks since boot.
+    /// Start time, clock ticks since boot.
     started: u64,
-    /// Unused in a mark.
+    /// Id of the parent process; unused in a mark.
     parent: i32,
 }
 
 impl Process {
     fn of(pid: i32) -> Option<Process> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may contain anything.
+        // The program name in parentheses may contain anything.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ended = ["Z", "X"].contains(fields.first()?);
         let parent = fields.get(1)?.parse().ok()?;
@@ -54,7 +54,7 @@ impl Process {
     }
 }
 
-/// Mark of a namespace's owner.
+/// Mark of a network on a namespace or device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Network name.
@@ -70,13 +70,13 @@ impl Display for Mark {
 }
 
 impl Mark {
-    /// Creates this process's mark.
+    /// Creates the mark of a network of this process.
     ///
     /// # Errors
     /// Fails if `/proc` lacks this process.
     pub fn of(name: &str) -> io::Result<Mark> {
         let holder = i32::try_from(std::process::id()).ok().and_then(Process::of);
-        let holder = holder.ok_or_else(|| io::Error::other("this process is not in /proc"))?;
+        let holder = holder.ok_or_else(|| io::Error::other("/proc lacks this process"))?;
         Ok(Mark { name: name.to_owned(), holder, space: space()? })
     }
 
@@ -101,7 +101,7 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     let mut all: BTreeMap<u64, Vec<Process>> = BTreeMap::new();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-        // Identify the process before signalling: a reused id has a later start and is never affected.
+        // A process that reuses this id starts later and is not signalled.
         let process = Process::of(pid);
         let namespace = fs::metadata(format!("/proc/{pid}/ns/net"));
         if let (Ok(namespace), Some(process)) = (namespace, process) {
@@ -111,7 +111,7 @@ fn processes() -> BTreeMap<u64, Vec<Process>> {
     all
 }
 
-/// Ends every process in these namespaces, except `spared` ones and their children; returns their number. The caller holds the namespaces.
+/// Ends the processes in `namespaces`, except `spared` and their children; returns their number. The caller keeps the namespaces open.
 pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize {
     let members = || -> BTreeSet<Process> {
         let mut all = processes();
@@ -125,7 +125,7 @@ pub fn end_members(namespaces: &BTreeSet<u64>, spared: &BTreeSet<i32>) -> usize 
     end(members)
 }
 
-/// Opens every namespace of a process or `ip netns`, so no inode is reused.
+/// Opens all namespaces, so that the kernel reuses no inode.
 fn namespaces() -> BTreeMap<u64, Namespace> {
     let lived_in = processes().into_values().filter_map(|members| {
         members.iter().find_map(|member| File::open(format!("/proc/{}/ns/net", member.pid)).ok())
@@ -136,7 +136,7 @@ fn namespaces() -> BTreeMap<u64, Namespace> {
     namespaces.map(|namespace| (namespace.inode(), namespace)).collect()
 }
 
-/// Ends leftovers of dead networks; returns their names.
+/// Removes leftovers of killed networks; returns the networks' names.
 pub fn sweep() -> BTreeSet<String> {
     let own = fs::metadata("/proc/self/ns/net").map(|namespace| namespace.ino()).unwrap_or(0);
     let namespaces = namespaces();
@@ -186,7 +186,7 @@ fn end(members: impl Fn() -> BTreeSet<Process>) -> usize {
             thread::sleep(LOOK_EVERY);
         }
     }
-    tracing::warn!("{} processes did not end", members().len());
+    tracing::warn!("{} processes of a lab did not end after SIGKILL", members().len());
     found.len()
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use crate::{Lab, VethOptions, set_mark};
 
     #[test]
-    fn a_mark_is_read_as_it_was_written_and_nothing_else_is_one() {
+    fn mark_parses_as_written_and_other_text_is_refused() {
         let mut mark = Mark::of("a-b_c").unwrap();
         mark.holder.parent = 0;
         assert_eq!(Mark::read(&mark.to_string()), Some(mark.clone()));
@@ -210,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_starts_later_under_the_same_number_is_another() {
+    fn process_with_reused_id_counts_as_another() {
         let this = Mark::of("").unwrap().holder;
         assert!(!Process { started: this.started + 1, ..this }.is_alive());
     }
 
     // proves: lab-lifecycle
     #[test]
-    fn members_end_and_nobody_else_and_only_marks_of_the_dead_count() {
+    fn only_members_of_marked_dead_networks_end() {
         let lab = Lab::new();
         let [ours, held, foreign] = ["ours", "held", "foreign"].map(|name| lab.namespace(name).unwrap());
         let mark = |name: &str, change: fn(&mut Mark)| {
@@ -227,7 +227,7 @@ mod tests {
         };
         set_mark(&ours, "lo", &mark("gone", |mark| mark.holder.started += 1)).unwrap();
         set_mark(&held, "lo", &mark("held", |_| ())).unwrap();
-        // In another PID namespace the id may be another process's.
+        // In another PID namespace the id belongs to another process.
         let foreign_pid = |mark: &mut Mark| (mark.holder.started, mark.space) = (mark.holder.started + 1, 1);
         set_mark(&foreign, "lo", &mark("elsewhere", foreign_pid)).unwrap();
         let start = |namespace: &Namespace| {
@@ -260,7 +260,7 @@ mod tests {
 
     // proves: lab-lifecycle
     #[test]
-    fn a_device_that_a_dead_network_has_left_goes_and_no_other() {
+    fn only_devices_of_dead_networks_are_deleted() {
         let mut lab = Lab::new();
         let [one, other] = ["one", "other"].map(|name| lab.namespace(name).unwrap());
         let mut wire = |device: &str| {
@@ -271,14 +271,14 @@ mod tests {
         set_mark(&one, "held", &mark.to_string()).unwrap();
         mark.holder.started += 1;
         set_mark(&one, "left", &mark.to_string()).unwrap();
-        // A namespace without processes would not be found.
+        // Without a process the namespace would not be found.
         let mut command = Command::new("sleep");
         command.arg("1000");
         let mut lives_there = one.spawn(command).unwrap();
         assert!(sweep().contains("dead-wire"));
         let found = ["left", "held", "plain"].map(|device| Device::find(&one, device).is_ok());
         assert_eq!(found, [false, true, true]);
-        assert!(lives_there.try_wait().unwrap().is_none(), "who lives beside it lives on");
+        assert!(lives_there.try_wait().unwrap().is_none(), "a process outside the dead network was ended");
         lives_there.kill().unwrap();
         lives_there.wait().unwrap();
     }

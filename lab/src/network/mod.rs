@@ -1,17 +1,6 @@
-//! A network from one file, of switches and of hosts that run any programs, for `xoff lab`.
+//! Network of switches, and of hosts that run any programs, described by one file (`xoff lab`).
 //!
-//! ```text
-//! crate::config   the file, and every error with its place
-//! running         namespaces, wires, switches, addresses, agents of hosts; and their removal
-//! view            state for any thread: counters of hosts and switches
-//! account         account of all frames, and the verdict
-//! control         socket for other commands
-//! agents          makes hosts' kernels obey pauses; sinks serve hosts without
-//! leftovers       remains of a killed network, found by marks
-//! ```
-//!
-//! The process that made a network holds it; when that process ends, devices and switches vanish. The next network ends programs that
-//! still run.
+//! The network ends with the process that made it. Programs that still run are ended by the next network.
 
 pub mod account;
 mod agents;
@@ -39,155 +28,72 @@ pub use files::log_file;
 pub use running::RunningNetwork;
 pub use view::{NetworkStatus, NetworkView};
 
-/// Error of a network.
+/// Error of starting or controlling a network.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[allow(missing_docs)] // the messages explain the variants
 pub enum NetworkError {
-    /// Invalid file.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Config(#[from] ConfigError),
-    /// Failed namespace or wire.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// Failed switch start.
     #[error("switch {switch}: {error}")]
-    Run {
-        /// Switch name.
-        switch: String,
-        /// Cause.
-        error: Box<RunError>,
-    },
-    /// The name is in use.
+    Run { switch: String, error: Box<RunError> },
     #[error("a lab called {name} is up already")]
-    #[diagnostic(help("end it with `xoff lab down --lab {name}`, or give this one another `name`"))]
-    Exists {
-        /// Network name.
-        name: String,
-    },
-    /// No network is up, or none of this name.
+    #[diagnostic(help("end that lab with `xoff lab down --lab {name}`, or give the new one another `name`"))]
+    Exists { name: String },
     #[error("{}", match name { Some(name) => format!("no lab called {name} is up"), None => "no lab is up".to_owned() })]
-    #[diagnostic(help("`xoff lab up FILE` makes one, `xoff lab list` shows which there are"))]
-    None {
-        /// Requested name.
-        name: Option<String>,
-    },
-    /// Several networks are up, none was named.
+    #[diagnostic(help("start a lab with `xoff lab up FILE`; `xoff lab list` shows the running ones"))]
+    None { name: Option<String> },
     #[error("several labs are up: {}", names.join(", "))]
-    #[diagnostic(help("say which with --lab NAME, or with XOFF_LAB in the environment"))]
-    Several {
-        /// Network names.
-        names: Vec<String>,
-    },
-    /// The network's process is stopped.
-    #[error("lab {name} cannot answer: process {pid}, which holds it, is stopped")]
+    #[diagnostic(help("select one with --lab NAME, or with XOFF_LAB in the environment"))]
+    Several { names: Vec<String> },
+    #[error("lab {name} cannot answer: its process {pid} is stopped")]
     #[diagnostic(help(
-        "continue it: kill -CONT {pid}; or end it with kill -KILL {pid}: the next lab that is made removes what is left"
+        "continue the process with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`: the next lab to start removes its leftovers"
     ))]
-    HolderStopped {
-        /// Network name.
-        name: String,
-        /// Process id.
-        pid: i32,
-    },
-    /// The network accepts no connection.
-    #[error("lab {name} does not answer: too many commands wait for its process already")]
+    HolderStopped { name: String, pid: i32 },
+    #[error("lab {name} does not answer: too many commands already wait for its process")]
     #[diagnostic(help(
-        "if its process hangs or is stopped, end it: the next lab that is made removes what is left"
+        "if the lab's process hangs or is stopped, end the process: the next lab to start removes its leftovers"
     ))]
-    Full {
-        /// Network name.
-        name: String,
-    },
-    /// No reply in time.
-    #[error("lab {name} gave no answer within {seconds} s; it may still do what it was asked for")]
-    #[diagnostic(help("if its process hangs, end it: the next lab that is made removes what is left"))]
-    Late {
-        /// Network name.
-        name: String,
-        /// Limit, seconds.
-        seconds: u64,
-    },
-    /// Broken connection or malformed reply.
+    Full { name: String },
+    #[error("lab {name} sent no reply within {seconds} s; the lab may still carry out the request")]
+    #[diagnostic(help(
+        "if the lab's process hangs, end the process: the next lab to start removes its leftovers"
+    ))]
+    Late { name: String, seconds: u64 },
     #[error("lab {name} does not answer: {error}")]
-    #[diagnostic(help("if its process hangs, end it: the next lab that is made removes what is left"))]
-    Silent {
-        /// Network name.
-        name: String,
-        /// Connection's error.
-        error: io::Error,
-    },
-    /// Unknown node.
-    #[error("lab {lab} has no node {node:?}")]
-    #[diagnostic(help("its nodes are {nodes}"))]
-    NoNode {
-        /// Network name.
-        lab: String,
-        /// Requested node.
-        node: String,
-        /// Existing nodes.
-        nodes: String,
-    },
-    /// A host's place is missing.
-    #[error("host {host}: {reason}")]
-    NoPlace {
-        /// Host name.
-        host: String,
-        /// Reason and remedy.
-        reason: String,
-    },
-    /// A host's agent does not run.
-    #[error("the agent of host {host} {what}; what it said stands above, or in the log")]
-    #[diagnostic(help("`nic = false` for that host leaves it out; then its kernel does not obey pauses"))]
-    NoAgent {
-        /// Host name.
-        host: String,
-        /// Event that ended the agent.
-        what: &'static str,
-    },
-    /// No program can be started in a virtual machine.
-    #[error("host {host} is a virtual machine, of which only the TAP device is here")]
     #[diagnostic(help(
-        "run the program inside; `xoff lab capture {host}` shows what the machine sends and receives"
+        "if the lab's process hangs, end the process: the next lab to start removes its leftovers"
     ))]
-    Guest {
-        /// Host name.
-        host: String,
-    },
-    /// Unknown wire.
+    Silent { name: String, error: io::Error },
+    #[error("lab {lab} has no node {node:?}")]
+    #[diagnostic(help("nodes of this lab: {nodes}"))]
+    NoNode { lab: String, node: String, nodes: String },
+    #[error("host {host}: {reason}")]
+    NoPlace { host: String, reason: String },
+    #[error("the agent of host {host} {what}; its messages are printed above, or in the log")]
+    #[diagnostic(help("`nic = false` starts the host without an agent; its kernel then ignores pauses"))]
+    NoAgent { host: String, what: &'static str },
+    #[error("host {host} is a virtual machine: xoff reaches only its TAP device")]
+    #[diagnostic(help(
+        "run the program inside the virtual machine; `xoff lab capture {host}` shows its frames"
+    ))]
+    Guest { host: String },
     #[error("lab {lab} has no link {link:?}")]
-    #[diagnostic(help("its links are {links}; one end is enough where it has one"))]
-    NoLink {
-        /// Network name.
-        lab: String,
-        /// Requested wire.
-        link: String,
-        /// Existing wires.
-        links: String,
-    },
-    /// Refused action.
+    #[diagnostic(help("links of this lab: {links}; a node with a single link is enough to name that link"))]
+    NoLink { lab: String, link: String, links: String },
     #[error("cannot {what}: {error}")]
-    Io {
-        /// Refused action.
-        what: String,
-        /// System's error.
-        error: io::Error,
-    },
-    /// The network was ended while it came up.
-    #[error("lab {name} stopped while it came up: nothing is left of it")]
-    Stopped {
-        /// Network name.
-        name: String,
-    },
-    /// A background network ended before it was up.
+    Io { what: String, error: io::Error },
+    #[error("lab {name} was stopped during its start, and removed completely")]
+    Stopped { name: String },
     #[error("{output}")]
-    NotUp {
-        /// Output of the network's process.
-        output: String,
-    },
+    NotUp { output: String },
 }
 
 impl NetworkError {
-    /// Returns a converter of errors of action `what`.
+    /// Returns a function that adds action `what` to an error.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> NetworkError {
         let what = what.into();
         move |error| NetworkError::Io { what, error }

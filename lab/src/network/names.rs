@@ -1,11 +1,4 @@
-//! Names for a network's programs: `/etc/hosts`, and environment variables (node names in upper case, '_' for '-').
-//!
-//! | variable | content |
-//! |---|---|
-//! | `XOFF_LAB` | network name, the default of `xoff lab exec` and others |
-//! | `XOFF_LAB_HOSTS`, `XOFF_LAB_SWITCHES` | node names, separated by spaces |
-//! | `XOFF_H1_IPV4`, `XOFF_H1_IPV6`, `XOFF_H1_MAC`, `XOFF_H1_DEVICE` | first device of host h1, without prefix length |
-//! | `XOFF_H1_NETNS`, `XOFF_H1_MNTNS` | any node: files for `nsenter --net=... --mount=...` |
+//! Names for a network's programs: `/etc/hosts`, and environment variables (docs/lab.md), with node names in upper case, '_' for '-'.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,19 +6,17 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Network, variable};
 
-/// Namespace files of a node.
+/// Namespace files of a node, for `setns` and `nsenter`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct Entrance {
-    /// Network namespace.
     pub net: PathBuf,
-    /// Mount namespace.
     pub mnt: PathBuf,
-    /// UTS namespace (host name).
     pub uts: PathBuf,
 }
 
 impl Entrance {
-    /// Returns the files in a directory such as `/proc/PID/ns`.
+    /// Returns the namespace files in a directory such as `/proc/PID/ns`.
     #[must_use]
     pub fn below(directory: &Path) -> Entrance {
         let [net, mnt, uts] = ["net", "mnt", "uts"].map(|file| directory.join(file));
@@ -33,7 +24,7 @@ impl Entrance {
     }
 }
 
-/// Returns every node's `/etc/hosts`, the machine's lines last.
+/// Returns every node's `/etc/hosts`, with the machine's lines last.
 #[must_use]
 pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     let mut text = String::new();
@@ -46,7 +37,7 @@ pub fn hosts_file(network: &Network, of_machine: &str) -> String {
     text + of_machine
 }
 
-/// Returns the environment variables; `entrances`: hosts', then switches'.
+/// Returns the environment variables, for `entrances` of hosts and then switches.
 #[must_use]
 pub fn variables(network: &Network, entrances: &[Entrance]) -> BTreeMap<String, String> {
     let hosts: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -82,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_node_has_variables_and_every_host_a_name() {
+    fn every_node_has_variables_and_hosts_have_names() {
         let text = "name = \"n\"\n[[switch]]\nname = \"s-1\"\nhosts = 2\n";
         let network = Network::from_toml("lab.toml", text, "lab", &Machine::default()).unwrap();
         let entrances = ["/a", "/b", "/c"].map(|at| Entrance::below(Path::new(at)));

@@ -1,4 +1,4 @@
-//! Host namespaces that existed before, held open: a process may end and its id be reused.
+//! Existing namespaces of hosts, kept open: their process may end and its id be reused.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use super::names::Entrance;
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) net: File,
-    /// A container's namespaces, whose files stay unchanged.
+    /// Namespaces in which programs run, for a process or container.
     pub(super) programs: Option<Held>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Held {
 
 impl Held {
     fn of(pid: &str) -> io::Result<Held> {
-        // All files come from one process, or opening fails.
+        // Files opened through one directory belong to one process.
         let directory = File::open(format!("/proc/{pid}/ns"))?;
         let open = |name: &str| File::open(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()));
         Ok(Held { net: open("net")?, mnt: open("mnt")?, uts: open("uts")? })
@@ -39,13 +39,13 @@ impl Held {
     }
 }
 
-/// Returns `None` if the lab creates the namespace.
+/// Finds the existing namespaces of a host; `None` for a new one.
 pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
     let no_place = |reason: String| NetworkError::NoPlace { host: host.name.clone(), reason };
     let of_process = |pid: &str, what: &str| -> Result<Option<Found>, NetworkError> {
         let found =
             Held::of(pid).and_then(|held| Ok(Found { net: held.net.try_clone()?, programs: Some(held) }));
-        found.map(Some).map_err(|error| no_place(format!("there is no {what} (/proc/{pid}/ns: {error})")))
+        found.map(Some).map_err(|error| no_place(format!("{what} does not exist (/proc/{pid}/ns: {error})")))
     };
     match &host.place {
         Place::Fresh => Ok(None),
@@ -53,7 +53,7 @@ pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
             let path = format!("/run/netns/{name}");
             let net = File::open(&path).map_err(|error| {
                 no_place(format!(
-                    "there is no namespace {name}; `ip netns add {name}` makes it ({path}: {error})"
+                    "namespace {name} does not exist; create it with `ip netns add {name}` ({path}: {error})"
                 ))
             })?;
             Ok(Some(Found { net, programs: None }))
@@ -63,7 +63,7 @@ pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
             let pid = container(name).map_err(no_place)?;
             of_process(&pid.to_string(), &format!("process {pid} of container {name}"))
         }
-        Place::Tap(_) => of_process("self", "namespace of this process"),
+        Place::Tap(_) => of_process("self", "the namespace of this process"),
     }
 }
 
@@ -83,7 +83,7 @@ fn container(name: &str) -> Result<i32, String> {
         }
     }
     Err(format!(
-        "container {name} cannot be found ({}); start it first, or give `pid`, which every container has",
+        "container {name} cannot be found ({}); start the container first, or give the `pid` of one of its processes",
         errors.join("; ")
     ))
 }

@@ -23,15 +23,15 @@ use crate::config::{End, Host, Interface, Network, Place};
 use crate::{Device, Lab, LabError, Namespace, Switches, Tie, VethOptions, parallel, set_mark};
 use xoff_switch::control::{Answer, snapshot};
 
-/// Time for queued frames to leave.
+/// Maximum wait for empty queues.
 const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Device group of switch ports, to delete all at once.
+/// Device group of switch ports, which are deleted at once.
 const PORTS: u32 = 1;
-/// Discard port (RFC 863); no program listens.
+/// Discard port (RFC 863), on which no program listens.
 const DISCARD: u16 = 9;
 
-/// A running network; dropping it removes the network without an account.
+/// Running network; dropping it removes the network.
 #[derive(Debug)]
 pub struct RunningNetwork {
     view: Arc<NetworkView>,
@@ -40,12 +40,12 @@ pub struct RunningNetwork {
     made: BTreeSet<u64>,
     _sinks: Vec<ControlSink>,
     _wires: Wires,
-    // Dropped last: namespaces hold the devices.
+    // Dropped last, because the wires' devices are in these namespaces.
     _nodes: Vec<Namespace>,
     _held: Vec<Option<Held>>,
 }
 
-/// Wires, deleted on drop: the kernel removes dead namespaces late, and existing hosts must be restored.
+/// Wires, deleted on drop, because the kernel would remove them late or never.
 #[derive(Debug)]
 struct Wires {
     lab: Lab,
@@ -70,10 +70,10 @@ struct NodeNamespaces {
 }
 
 impl RunningNetwork {
-    /// Builds the network, unless `is_stopped` returns true.
+    /// Starts the network, until `is_stopped` returns true.
     ///
     /// # Errors
-    /// Returns the system's refusal or [`NetworkError::Stopped`]; nothing is left.
+    /// Returns the system's refusal or [`NetworkError::Stopped`]; nothing is left of the network.
     pub fn new(
         network: Network,
         is_stopped: &mut dyn FnMut() -> bool,
@@ -98,7 +98,7 @@ impl RunningNetwork {
             lab: Lab::new(),
         };
         let (devices, ties) = wire(&network, &mut wires.lab, &mark, &hosts, &switches)?;
-        // Before a program opens the other end: the driver then refuses changes of offloads, as in `finish_frames`.
+        // Before the switches start: once they have opened the other ends, the driver refuses changes of offloads.
         let agents = Agents::start(&network, &devices, is_stopped)?;
         let receives_control = |host: &Host| host.nic.is_some() || matches!(host.place, Place::Tap(_));
         let without_agent = network.hosts.iter().zip(&devices).filter(|(host, _)| !receives_control(host));
@@ -108,7 +108,7 @@ impl RunningNetwork {
             switch: network.switches[index].name.clone(),
             error: Box::new(error),
         })?;
-        // Last, so that switches forward the frames that hosts then send.
+        // After the switches' start, because they forward these frames.
         introduce(&network, &devices)?;
         let (views, since) = (running.views(), Instant::now());
         let socket_drops_before =
@@ -128,13 +128,13 @@ impl RunningNetwork {
         })
     }
 
-    /// Returns read access.
+    /// Returns read access to the network's state.
     #[must_use]
     pub fn view(&self) -> &Arc<NetworkView> {
         &self.view
     }
 
-    /// Ends the programs, then the switches when their queues are empty.
+    /// Ends programs, switches and agents; returns the account.
     #[must_use]
     pub fn down(mut self) -> Account {
         leftovers::end_members(&self.made, &self.agents.pids());
@@ -147,7 +147,7 @@ impl RunningNetwork {
         // The agents' counters end with the agents.
         let with_agents = self.view.status().map(|status| status.hosts);
         let mut failed = Vec::new();
-        // Switches stop before agents: a container's sender stays paused while counters are read.
+        // Switches stop before agents, so that senders in containers stay paused.
         let ended = self.switches.stop().into_iter().zip(&self.view.views);
         let ended = ended.map(|(ended, view)| {
             ended.unwrap_or_else(|error| {
@@ -164,24 +164,21 @@ impl RunningNetwork {
         Account::of(network, failed, waiting)
     }
 
-    /// Lists non-empty queues, whose frames no counter will cover.
+    /// Describes non-empty queues, whose frames are in no counter.
     fn waiting(&self) -> Vec<String> {
         let hosts = self.view.network.hosts.iter().zip(&self.view.devices);
         let devices = hosts.flat_map(|(host, devices)| devices.iter().map(move |device| (host, device)));
         let at_hosts = parallel::each(devices.collect(), |(host, device): (&Host, &Device)| {
             let waiting = device.queue().ok()?.waiting;
             (waiting > 0).then(|| {
-                format!(
-                    "{}: {waiting} frames still waited in the queue of {} in the end",
-                    host.name,
-                    device.name()
-                )
+                format!("{}: {waiting} frames were still queued at {} in the end", host.name, device.name())
             })
         });
         let in_switches = self.view.views.iter().filter_map(|view| {
             let waiting: u64 = view.classes().map(|(_, _, counters)| counters.egress_bytes.get()).sum();
-            (waiting > 0)
-                .then(|| format!("{}: {waiting} bytes still waited in its queues in the end", view.name))
+            (waiting > 0).then(|| {
+                format!("{}: {waiting} bytes were still queued in this switch in the end", view.name)
+            })
         });
         at_hosts.into_iter().flatten().chain(in_switches).collect()
     }
@@ -192,7 +189,7 @@ impl Drop for RunningNetwork {
         drop(std::mem::take(&mut self.agents));
         leftovers::end_members(&self.made, &BTreeSet::new());
         drop(std::mem::take(&mut self.switches));
-        // Other threads may hold the state for longer.
+        // Other threads may keep the state, and so the ties, alive.
         self.view.ties.iter().for_each(Tie::untie);
     }
 }
@@ -293,7 +290,7 @@ fn wire(
         if *place != Place::Fresh {
             set_mark(&hosts[host], device.name(), mark)?;
         }
-        // Before a program opens the other end: the driver refuses afterwards.
+        // Now, because the driver refuses this change once a switch has opened the other end.
         device.finish_frames()?;
         let tie = match place {
             Place::Tap(tap) => Some(Tie::new(Device::find(&hosts[host], tap)?, &device, link.speed)?),

@@ -1,5 +1,4 @@
-//! Sinks for control frames to hosts without agent, which the kernel would otherwise count as lost (`rx_dropped`). A packet socket's
-//! filter discards MAC control and congestion notifications.
+//! Sinks for control frames to hosts without agent: without a socket, the kernel would count these frames as lost (`rx_dropped`).
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -8,16 +7,14 @@ use socket2::{Domain, SockFilter, Socket, Type};
 
 use crate::{Device, LabError};
 
-/// MAC control, CNMs, tagged CNMs.
+/// EtherTypes of MAC control, CNMs and tagged CNMs.
 const ETHER_TYPES: [u16; 3] = [0x8808, 0x22e7, 0x22e9];
-/// `return 0`: discards every frame.
+/// Filter that discards every frame.
 const NOTHING: SockFilter = SockFilter::new(0x06, 0, 0, 0);
 
-/// Sockets of a device, one per EtherType: one for all would hide real losses.
+/// Sockets, one for each EtherType; a socket for all would hide real losses.
 #[derive(Debug)]
-pub(super) struct ControlSink(
-    #[expect(dead_code, reason = "open is all that they are")] [Socket; ETHER_TYPES.len()],
-);
+pub(super) struct ControlSink(#[expect(dead_code, reason = "only kept open")] [Socket; ETHER_TYPES.len()]);
 
 impl ControlSink {
     pub(super) fn at(device: &Device) -> Result<ControlSink, LabError> {
@@ -30,7 +27,7 @@ impl ControlSink {
         let [mac_control, cnm, tagged] = ETHER_TYPES;
         let sockets = device.namespace().run(|| Ok([open(mac_control)?, open(cnm)?, open(tagged)?]));
         sockets.map(ControlSink).map_err(|source| LabError::Io {
-            what: format!("open sockets for control frames to {}", device.name()),
+            what: format!("open the sockets for control frames to {}", device.name()),
             namespace: device.namespace().name().to_owned(),
             source,
         })

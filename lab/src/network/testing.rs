@@ -1,4 +1,4 @@
-//! A network's state, for tests.
+//! State of a network, for tests.
 
 use xoff_switch::Promise;
 use xoff_switch::control::status::{PortStatus, Verdict};
@@ -7,7 +7,7 @@ use xoff_switch::control::{Answer, snapshot};
 
 use super::view::{EndStatus, HostStatus, InterfaceCounters, InterfaceStatus, LinkStatus, NetworkStatus};
 
-/// Returns a lossless network with a host at each port of the test switch.
+/// Returns a lossless network: the test switch with a host at each port.
 #[must_use]
 pub fn network() -> NetworkStatus {
     let (view, _inbox) = view();

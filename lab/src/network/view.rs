@@ -1,4 +1,4 @@
-//! State and counters of a running network, for any thread.
+//! State and counters of a running network.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,122 +16,110 @@ use xoff_nic::serve::NicStatus;
 use xoff_switch::control::status::Status;
 use xoff_switch::control::{self, SwitchView};
 
-/// Status of a network.
+/// Status of a running network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct NetworkStatus {
-    /// Network name.
     pub name: String,
-    /// Time since the network came up.
+    /// Time since the network's start, ns.
     pub uptime_nanos: u64,
-    /// Hosts.
     pub hosts: Vec<HostStatus>,
-    /// Wires.
     pub links: Vec<LinkStatus>,
-    /// Switches, as on `/status`.
+    /// Status of each switch, as on `/status`.
     pub switches: Vec<Status>,
 }
 
-/// Status of a host.
+/// Status of a host of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct HostStatus {
-    /// Host name.
     pub name: String,
-    /// `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
+    /// Location: `namespace`, `netns NAME`, `pid N`, `container NAME` or `tap NAME`.
     pub place: String,
-    /// True if it should have an agent.
+    /// True if the host should have an agent.
     pub nic: bool,
-    /// Devices.
     pub interfaces: Vec<InterfaceStatus>,
-    /// Datagrams refused by full sockets since the start; zero for a virtual machine.
+    /// Datagrams refused by full sockets since the network's start; zero for a virtual machine.
     pub socket_drops: u64,
 }
 
 impl HostStatus {
-    /// Returns whether an agent is gone or silent.
+    /// Returns whether an agent is missing.
     #[must_use]
     pub fn lacks_agent(&self) -> bool {
         self.nic && self.interfaces.iter().any(|interface| interface.agent.is_none())
     }
 }
 
-/// Status of a device.
+/// Status of a host's network device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct InterfaceStatus {
-    /// Device name.
     pub device: String,
-    /// MAC address.
     pub mac: String,
-    /// IPv4 address.
     pub ipv4: String,
-    /// IPv6 address.
     pub ipv6: String,
     /// Counters; `None` if unreadable.
     pub counters: Option<InterfaceCounters>,
-    /// Agent's status; `None` without an answer.
+    /// Status of the agent; `None` without an answer.
     pub agent: Option<NicStatus>,
 }
 
-/// Counters of a device.
+/// Counters of a host's network device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct InterfaceCounters {
-    /// Frames sent.
     pub tx_frames: u64,
-    /// Bytes sent, no FCS.
+    /// Bytes sent, without FCS.
     pub tx_bytes: u64,
-    /// Frames received.
     pub rx_frames: u64,
-    /// Bytes received, no FCS.
+    /// Bytes received, without FCS.
     pub rx_bytes: u64,
-    /// Lost frames to send.
+    /// Frames lost before they were sent.
     pub tx_dropped: u64,
-    /// Lost received frames, without control frames to hosts without agent.
+    /// Frames lost on receipt, except control frames to hosts without agent.
     pub rx_dropped: u64,
-    /// Frames dropped by queueing; with an agent, lossless ones.
+    /// Frames dropped by the queueing discipline; only lossless ones if an agent separates classes.
     pub queue_dropped: u64,
-    /// Lossy frames dropped by queueing, if an agent knows.
+    /// Lossy frames dropped by the queueing discipline, if an agent separates classes.
     pub queue_dropped_lossy: u64,
 }
 
 impl InterfaceCounters {
-    /// Returns all losses.
+    /// Returns the sum of the lost frames.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.tx_dropped + self.rx_dropped + self.queue_dropped
     }
 }
 
-/// A wire.
+/// Wire of a network, with the names of its ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct LinkStatus {
-    /// Both ends.
     pub ends: [EndStatus; 2],
-    /// Layer-1 bits per second.
+    /// Line rate, bits per second on layer 1.
     pub speed_bits_per_second: u64,
 }
 
-/// An end of a wire.
+/// End of a wire, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct EndStatus {
-    /// Name of the host or switch.
     pub node: String,
-    /// Name of the device or port.
     pub port: String,
-    /// True for a switch.
     pub is_switch: bool,
 }
 
-/// Facts about a network for other processes.
+/// Facts for other processes that run programs in a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
 pub struct Description {
-    /// Network name.
     pub name: String,
-    /// Programs' environment variables.
     pub variables: BTreeMap<String, String>,
-    /// Namespaces by node.
     pub entrances: BTreeMap<String, Entrance>,
-    /// Virtual machines, reachable only by TAP.
+    /// Virtual machines, in which no program can be started.
     pub guests: BTreeSet<String>,
-    /// Wires.
     pub links: Vec<LinkStatus>,
 }
 
@@ -139,7 +127,7 @@ pub struct Description {
 #[derive(Debug)]
 pub struct NetworkView {
     pub(super) network: Network,
-    /// Hosts', then switches'.
+    /// Namespace files of hosts, then of switches.
     pub(super) entrances: Vec<Entrance>,
     pub(super) devices: Vec<Vec<Device>>,
     pub(super) socket_drops_before: Vec<u64>,
@@ -149,7 +137,7 @@ pub struct NetworkView {
 }
 
 impl NetworkView {
-    /// Returns facts for other processes.
+    /// Returns the facts for other processes.
     #[must_use]
     pub fn description(&self) -> Description {
         let hosts = self.network.hosts.iter().map(|host| &host.name);
@@ -163,7 +151,7 @@ impl NetworkView {
         }
     }
 
-    /// Reads all counters.
+    /// Reads all counters of hosts and switches.
     ///
     /// # Errors
     /// Fails if the system lacks resources to query workers.
@@ -176,7 +164,7 @@ impl NetworkView {
         Ok(self.status_with(self.views.iter().map(ask).collect()))
     }
 
-    /// Combines hosts' counters with final states of switches.
+    /// Returns the status with the given states of switches.
     #[must_use]
     pub fn status_with(&self, switches: Vec<Status>) -> NetworkStatus {
         let hosts = parallel::each((0..self.network.hosts.len()).collect(), |host| self.host(host));
@@ -245,7 +233,7 @@ impl NetworkView {
         }
     }
 
-    /// Counts losses at a TAP as its guest's, in the opposite direction.
+    /// Reads counters; a TAP's are its guest's, with directions exchanged.
     fn counters(
         &self,
         host: &Host,
@@ -281,7 +269,7 @@ impl NetworkView {
     }
 }
 
-/// Returns UDP's `RcvbufErrors` of both IP versions; zero for a virtual machine, whose sockets are inside.
+/// Returns UDP's `RcvbufErrors` of both IP versions; zero for a virtual machine.
 pub(super) fn socket_drops(host: &Host, devices: &[Device]) -> u64 {
     let here = !matches!(host.place, Place::Tap(_));
     let Some(device) = devices.first().filter(|_| here) else { return 0 };
@@ -309,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sockets_had_no_room_for_is_read_as_the_kernel_writes_it() {
+    fn refused_datagrams_are_parsed_from_proc() {
         let snmp = "Tcp: A B\nTcp: 1 2\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 5 0 3 7 3 0\n";
         assert_eq!(receive_buffer_errors(snmp), 3);
         assert_eq!(receive_buffer_errors6("Udp6InErrors  \t9\nUdp6RcvbufErrors                \t4\n"), 4);

@@ -71,7 +71,7 @@ fn agent_with_tampered_queues_fails_the_lab() {
     let output = run(&workspace.file("tampered", network), &["--json"], &script);
     let account: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
     assert_eq!(output.status.code(), Some(1), "{account}");
-    let failed = "a: its agent lost lossless frames, or may not have obeyed; its log says which";
+    let failed = "a: the agent lost lossless frames or may not have obeyed pauses; see the agent's log";
     assert_eq!(account["verdict"]["failed"], serde_json::json!([failed]), "{account}");
 }
 
@@ -102,10 +102,7 @@ fn error_about_stopped_lab_names_its_process() {
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{command:?}: {message}");
         let words = message.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            words.contains(&format!("process {holder}, which holds it, is stopped")),
-            "{command:?}: {words}"
-        );
+        assert!(words.contains(&format!("its process {holder} is stopped")), "{command:?}: {words}");
     }
 }
 
@@ -157,7 +154,7 @@ fn signal_during_startup_ends_the_lab() {
     let mut run = lab(&["run", file.to_str().unwrap(), "--", "touch", marker.to_str().unwrap()]);
     let output = run.env("PATH", docker("kill -INT $PPID")).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("stopped while it came up"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("was stopped during its start"), "{}", text(&output.stderr));
     assert!(!marker.exists(), "the command of the lab was started");
     // The lab is killed before it has announced its network, so that no later command finds it.
     let path = docker("kill -KILL $(ps -o ppid= $PPID)");
@@ -200,7 +197,7 @@ fn signal_ends_lab_with_slow_agents() {
     terminate(&run);
     let ended = run.wait_with_output().unwrap();
     let message = text(&ended.stderr);
-    assert!(ended.status.code() == Some(2) && message.contains("stopped while it came up"), "{message}");
+    assert!(ended.status.code() == Some(2) && message.contains("was stopped during its start"), "{message}");
 }
 
 // proves: lab-lifecycle
@@ -268,7 +265,7 @@ fn frames_queued_at_the_end_leave_lab_verdict_unproved() {
     let account: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
     let unproved = account["verdict"]["unproved"].as_array().unwrap();
     let names_waiting_host = |line: &Value| {
-        line.as_str().unwrap().starts_with("h1: ") && line.as_str().unwrap().contains("still waited")
+        line.as_str().unwrap().starts_with("h1: ") && line.as_str().unwrap().contains("still queued")
     };
     assert!(unproved.iter().any(names_waiting_host), "{}", account["verdict"]);
     assert!([Some(1), Some(3)].contains(&output.status.code()), "{:?}", output.status);
