@@ -2,26 +2,26 @@ use xoff_config::file::{DATA_MAX, FileKind};
 use xoff_wire::units::Bytes;
 
 pub(super) const FLOWS: FileKind = FileKind {
-    name: "the flows of a load,",
-    help: "`file` of a [[load]] is the path of a list of flows, from the scenario's directory on",
+    name: "the file of flows,",
+    help: "set `file` of the [[load]] to the path of a list of flows, relative to the scenario's directory",
     bytes_max: DATA_MAX,
 };
 
 pub(super) const LINKS: FileKind = FileKind {
-    name: "the links of the topology,",
-    help: "`file` of [topology] is the path of a list of links, from the scenario's directory on",
+    name: "the file of links,",
+    help: "set `file` of [topology] to the path of a list of links, relative to the scenario's directory",
     bytes_max: DATA_MAX,
 };
 
 pub(super) const IMPORTED: FileKind = FileKind {
     name: "the imported file",
-    help: "--import takes a topology and flows as ns-3's simulator for HPCC reads them",
+    help: "give --import a topology and flows in the formats of ns-3's simulator for HPCC",
     bytes_max: DATA_MAX,
 };
 
 pub(super) const ABOUT: FileKind = FileKind {
-    name: "what a run has written,",
-    help: "give a directory that `xoff sim --out DIR` has written, with --shard or without, or `xoff sim merge`",
+    name: "the result of a run,",
+    help: "give a directory that `xoff sim --out DIR` or `xoff sim merge` has written",
     bytes_max: Bytes(64 << 20),
 };
 

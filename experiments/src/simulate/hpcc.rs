@@ -2,7 +2,7 @@
 //!
 //! | file | a line |
 //! |---|---|
-//! | `fct` | addresses of sender and receiver (hexadecimal), their ports, bytes, start, completion time, that of the flow alone; ns |
+//! | `fct` | hexadecimal addresses of sender and receiver, their ports, bytes; start, completion time, and that of the flow alone, in ns |
 //! | `pfc` | time in ns, node, 0 for a host and 1 for a switch, interface, 1 for a pause and 0 for its end, as received there |
 //! | `qlen` | `time: ` and ns; then for each interface of a switch its node, its number, and sample counts for queues of 0, 1, 2.. kB |
 //!
@@ -25,7 +25,6 @@ const LENGTH_STEP: u64 = 1_000;
 #[derive(Debug, Default)]
 pub struct QueueLengths {
     last: Picos,
-    /// Sample counts by switch, port and kB.
     counts: Vec<Vec<Vec<u32>>>,
 }
 
@@ -40,7 +39,7 @@ impl QueueLengths {
             for (port, counts) in (0..=u8::MAX).map(PortId).zip(counts) {
                 let of_class = |class| counters.class(port, class).egress_bytes.get();
                 let bytes: u64 = Class::ALL.into_iter().map(of_class).sum();
-                let step = usize::try_from(bytes / LENGTH_STEP).expect("a queue is in memory");
+                let step = usize::try_from(bytes / LENGTH_STEP).expect("a queue has an impossible length");
                 counts.resize(counts.len().max(step + 1), 0);
                 counts[step] += 1;
             }
@@ -64,7 +63,6 @@ fn address(node: u32) -> u32 {
     0x0b00_0001 + (node / 256) * 0x1_0000 + (node % 256) * 0x100
 }
 
-/// Formats flows in order of ends.
 fn flows(import: &Import, records: &[FlowRecord]) -> String {
     let mut next_port: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut next_of_load = vec![0; import.ports.len()];
@@ -90,7 +88,7 @@ fn flows(import: &Import, records: &[FlowRecord]) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Formats pauses at arrival; a pause frame needs line time and delay.
+/// Formats pauses by arrival: line time and delay after a pause frame was sent.
 fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
     let mut lines = Vec::new();
     for (switch, pauses) in pauses.iter().enumerate() {
@@ -110,7 +108,6 @@ fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Formats queue lengths by node and interface.
 fn queues(import: &Import, lengths: &QueueLengths) -> String {
     let mut all = BTreeMap::new();
     for (switch, ports) in (0..).zip(&lengths.counts) {

@@ -1,5 +1,5 @@
-//! `--import`: files of ns-3's simulator for HPCC. Without a scenario, switches and hosts have that simulator's defaults where an
-//! equivalent exists.
+//! Import of files of ns-3's simulator for HPCC (`--import`). Without a scenario, switches and hosts have that simulator's defaults where
+//! an equivalent exists.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,15 +15,14 @@ use super::files::IMPORTED;
 use crate::Given;
 use crate::scenario::Source;
 
-/// KMIN and KMAX, bytes per Gb/s of a host's line.
+/// KMIN and KMAX of that simulator, bytes per Gb/s of a host's line.
 const ECN: [u64; 2] = [4_000, 16_000];
-/// Duration after the last flow's start.
 const LIMIT: Nanos = Nanos::from_secs(10);
 
-/// Creates a scenario with this topology and these flows.
+/// Creates a scenario with an imported topology and flows.
 ///
 /// # Errors
-/// Fails if a file is unreadable or invalid, or the scenario is invalid.
+/// Fails if a file cannot be read or is invalid, or the scenario is invalid.
 pub fn import(
     scenario: Option<&Path>,
     [topology, flows]: [&Path; 2],

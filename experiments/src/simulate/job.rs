@@ -1,4 +1,4 @@
-//! A run: a point of the sweep with a seed. The result is text: the rows of each file.
+//! Run of one point of the sweep with one seed. Its result is text: the rows of each file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub fn label(scenario: &Scenario) -> String {
 }
 
 const PARTS: u64 = 1_000;
-/// Maximum, for progress of runs that end long before their limit.
+/// Maximum interval of progress reports.
 const PART_MAX: Nanos = Nanos::from_micros(50);
 
 #[derive(Clone, Default)]
@@ -151,7 +151,7 @@ fn put_taps(fabric: &mut FlowFabric, are_wanted: bool) -> miette::Result<Vec<Pau
             let counters = Arc::clone(node.counters());
             node.put_tap(TapId(0), pauses.tap(counters.ports(), counters), net)
         });
-        put.map_err(|_| miette!("a switch has more taps than it can have"))?;
+        put.map_err(|_| miette!("a switch has no place for another tap"))?;
         all.push(pauses);
     }
     Ok(all)
@@ -176,7 +176,7 @@ fn dropped(counters: &ClassCounters) -> u64 {
     counters.drops.iter().map(xoff_flow_control::counter::Counter::get).sum()
 }
 
-/// Includes a current pause.
+/// Returns the pause time, including a current pause.
 fn held(counters: &ClassCounters, now: Nanos) -> u64 {
     let since = counters.held_since.get();
     counters.held_nanos.get() + if since > 0 { now.0.saturating_sub(since) } else { 0 }
@@ -466,7 +466,6 @@ fn summary(
     rows[&RUNS] = vec![row(key, std::iter::once(duration).chain(overall).chain(totals))];
 }
 
-/// Summarizes counted flows and queries, and payload in `span`.
 fn outcome<'a>(
     flows: impl Iterator<Item = &'a FlowRecord>,
     queries: impl Iterator<Item = &'a Query>,

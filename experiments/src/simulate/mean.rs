@@ -1,7 +1,7 @@
-//! Statistics of a table's column over the seeds of a run.
+//! Statistics of a column of results over the seeds of a run: their mean with a 95 % interval, and the difference to the control seed by
+//! seed.
 //!
-//! Each seed contributes one number per group of rows; the result is their mean with a 95 % interval, compared with the control seed by
-//! seed. A seed without rows has a sum of zero, because many tables list only events, and no mean or percentile.
+//! A seed without rows has the sum zero, because many tables list only events, but no mean or percentile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,34 +17,30 @@ use super::summary::Estimate;
 use super::tables::{DROPS, LINKS, RUNS, SWITCHES, TABLES, TEXT, Table};
 use crate::statistics::{self, quantile, sorted};
 
-/// Statistic of the rows of a seed.
+/// Statistic over the rows of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Statistic {
-    /// Mean.
     Mean,
-    /// Sum.
     Sum,
-    /// Percentile, from 0 to 100.
+    /// Percentile of the rows, from 0 to 100.
     Percentile(usize),
 }
 
-/// Condition on a row.
+/// Condition on the cell of a row in one column.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub struct Condition {
-    /// Column name.
     pub column: String,
-    /// Required cell content.
     pub wanted: CellCondition,
 }
 
 /// Required content of a cell.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the names say it
 pub enum CellCondition {
-    /// Equal to this text.
     Is(String),
-    /// Less than this number.
     Below(f64),
-    /// At least this number.
     AtLeast(f64),
 }
 
@@ -58,30 +54,29 @@ impl CellCondition {
     }
 }
 
-/// Query of a table.
+/// Query for a statistic of one column.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct StatisticQuery<'a> {
-    /// Table name (`flows`).
+    /// Name of the table, such as `flows`.
     pub table: &'a str,
-    /// Column name (`fct_ns`).
+    /// Name of the column, such as `fct_ns`.
     pub column: &'a str,
-    /// Columns that define groups of rows.
+    /// Columns whose values define groups of rows.
     pub by: &'a [String],
-    /// Conditions on rows.
     pub only: &'a [Condition],
-    /// Statistic per seed.
     pub take: Statistic,
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)] // the names say it
 pub struct GroupStatistic {
     pub point: String,
     pub of: Vec<String>,
-    /// Result over the seeds.
     pub measured: Estimate,
-    /// Difference to the control, seed by seed; `None` for the control, and without a control's value.
+    /// Difference to the control, percent, seed by seed; `None` without a value of the control.
     pub against_control_percent: Option<Estimate>,
-    /// Rows without a value, over all seeds.
+    /// Number of rows without a value, over all seeds.
     pub without: usize,
 }
 
@@ -92,7 +87,7 @@ pub struct Statistics {
     #[serde(skip)]
     by: Vec<String>,
     pub unit: &'static str,
-    /// Missing runs, of other shards or interrupted.
+    /// Number of missing runs, of other shards or interrupted.
     pub missing_runs: usize,
     pub answers: Vec<GroupStatistic>,
 }
@@ -119,7 +114,7 @@ struct SelectedRows {
 fn column_index(table: &Table, name: &str) -> miette::Result<usize> {
     let names = || table.columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
     let found = table.columns.iter().position(|column| column.name == name);
-    found.ok_or_else(|| miette!("table `{}` has no column `{name}`; it has {}", table.name, names()))
+    found.ok_or_else(|| miette!("table `{}` has no column `{name}`; its columns are {}", table.name, names()))
 }
 
 impl SelectedRows {
@@ -134,8 +129,8 @@ impl SelectedRows {
             let numbers: Vec<&str> =
                 table.columns.iter().filter(|column| column.unit != TEXT).map(|column| column.name).collect();
             return Err(miette!(
-                help = format!("numbers of this table are {}", numbers.join(", ")),
-                "`{}.{}` is text, and has no mean",
+                help = format!("choose a column of numbers: {}", numbers.join(", ")),
+                "column `{}.{}` is text, so it has no mean",
                 table.name,
                 question.column
             ));
@@ -209,36 +204,39 @@ impl Statistic {
 fn no_number_error(table: &Table, column: &str, found: &SelectedRows) -> miette::Report {
     let of = format!("there is no number for `{}.{column}`", table.name);
     if found.runs.is_empty() {
-        return miette!(help = "run it again, with another --out", "{of}: none of its runs has ended");
+        return miette!(
+            help = "run the scenario again, with another --out",
+            "{of}: none of its runs has ended"
+        );
     }
     match (found.rows, found.selected) {
         (0, _) => {
             let help = match table.name {
-                "queues" | "throughput" => "it has rows where `output.sample` is a time",
-                "pauses" => "it has rows where somebody was paused, unless `output.pauses` is false",
-                _ => "nothing of the kind happened in these runs",
+                "queues" | "throughput" => "set `output.sample` to a time: this table has one row per sample",
+                "pauses" => "this table lists pauses, unless `output.pauses` is false",
+                _ => "this table lists events, and none happened in these runs",
             };
             miette!(help = help, "{of}: the table has no rows")
         }
         (all, 0) => {
-            miette!(help = "select others by --where", "{of}: none of its {all} rows meets --where")
+            miette!(help = "select other rows by --where", "{of}: none of its {all} rows meets --where")
         }
         (_, selected) => miette!(
-            help = "choose a column of numbers, or other rows by --where",
+            help = "choose another column, or other rows by --where",
             "{of}: none of the {selected} selected rows has a number in that column"
         ),
     }
 }
 
-/// Computes a statistic from a directory written by a run.
+/// Computes a statistic from a run's directory of results.
 ///
 /// # Errors
-/// Fails without a run, or if the table or column does not exist or is not numeric.
+/// Fails without a run, or if the column does not exist or has no numbers.
 pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<Statistics> {
     let (about, _) = store::about(directory)?;
     let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {
         let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-        miette!("there is no table `{}`; there are {}", question.table, names.join(", "))
+        miette!("there is no table `{}`; tables are {}", question.table, names.join(", "))
     })?;
     let found = SelectedRows::of(directory, &about, table, question)?;
     let answer = |(point, group): (usize, &Group)| {
@@ -274,7 +272,7 @@ pub fn mean(directory: &Path, question: &StatisticQuery<'_>) -> miette::Result<S
 }
 
 impl Statistics {
-    /// Formats answers in Markdown: microseconds and kB.
+    /// Formats a Markdown table, in microseconds and kB.
     #[must_use]
     pub fn text(&self) -> String {
         let (unit, by) = match self.unit {
@@ -290,7 +288,12 @@ impl Statistics {
         table.load_preset(ASCII_MARKDOWN);
         let title = if unit.is_empty() { self.title.clone() } else { format!("{} ({unit})", self.title) };
         let heads = ["point".to_owned()].into_iter().chain(self.by.clone());
-        table.set_header(heads.chain([title, "to the control (%)".into(), "seeds".into(), "without".into()]));
+        table.set_header(heads.chain([
+            title,
+            "difference to the control (%)".into(),
+            "seeds".into(),
+            "without".into(),
+        ]));
         for answer in &self.answers {
             let more = answer.against_control_percent.as_ref().map_or(String::new(), Estimate::text);
             let cells = [answer.point.clone()].into_iter().chain(answer.of.clone());

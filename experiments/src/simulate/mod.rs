@@ -1,13 +1,6 @@
-//! `xoff sim`: a scenario's runs, one for each point of its sweep and each seed, and their results.
+//! `xoff sim`: a scenario's runs, one for each point of its sweep and each seed.
 //!
-//! ```text
-//!   Source --points, seeds, shard--> jobs --threads--> rows, in the order of jobs --> files --> plots
-//!   (scenario)                        |                         |
-//!                                     build: fabric, loads      +--> summary
-//! ```
-//!
-//! One thread makes a run from its point and seed alone, and rows are written in the order of jobs. Results therefore do not depend on the
-//! numbers of threads and shards.
+//! A run depends only on its point and seed, so results do not depend on the numbers of threads and shards.
 
 mod build;
 mod files;
@@ -42,36 +35,33 @@ pub use import::import;
 pub use mean::{CellCondition, Condition, Statistic, StatisticQuery, mean};
 pub use summary::Summary;
 
-/// A share of the seeds.
+/// Share of the seeds that one process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub struct Shard {
-    /// Shard number, from one.
+    /// Number of the shard, from one.
     pub number: u64,
-    /// Number of shards.
     pub count: u64,
 }
 
 /// Parameters of a simulation.
 #[derive(Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Request<'a> {
-    /// Scenario to run.
     pub source: &'a Source,
     /// Path of the scenario's file.
     pub path: &'a Path,
-    /// First and last seed; `None` for the scenario's.
+    /// First and last seed; `None` for the scenario's seed.
     pub seeds: Option<(u64, u64)>,
-    /// Shard; `None` for all seeds.
     pub shard: Option<Shard>,
-    /// Concurrent runs.
     pub threads: usize,
-    /// Directory for results.
     pub out: Option<&'a Path>,
 }
 
-/// Runs the simulation; `tell` gets warnings and names of files.
+/// Runs the simulation; `tell` gets warnings, and where results are.
 ///
 /// # Errors
-/// Fails if the scenario is invalid or files cannot be written.
+/// Fails if the scenario is invalid, or files cannot be written.
 pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let source = request.source;
     let scenarios = (0..source.points()).map(|point| source.point(point)).collect::<Result<Vec<_>, _>>()?;
@@ -89,7 +79,7 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     let jobs: Vec<Job> =
         (0..scenarios.len()).flat_map(|point| own.iter().map(move |&seed| Job { point, seed })).collect();
     let threads = request.threads.clamp(1, jobs.len().max(1));
-    // Invalid points are reported before the first run.
+    // Report invalid points before the first run.
     let mut warnings = BTreeSet::new();
     for (point, label) in about.points.iter().enumerate() {
         let model = build::model(source, point, from, request.path, threads);
@@ -106,7 +96,7 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
         store.as_mut().map_or(Ok(()), |store| store.write(job, &rows))
     })?;
     for (what, count) in unreached {
-        tell(format!("warning: {what}, and {count} of {} runs ended before", jobs.len()));
+        tell(format!("warning: {what}, but {count} of {} runs ended earlier", jobs.len()));
     }
     let summary = summary::summary(&about, &runs, &loads);
     if let Some(store) = store {
@@ -114,7 +104,7 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
         if request.shard.is_none() {
             finish(&about, &summary, &directory)?;
         }
-        tell(format!("{} runs written to {}", jobs.len(), directory.display()));
+        tell(format!("results of {} runs are in {}", jobs.len(), directory.display()));
     }
     Ok(summary)
 }
@@ -141,12 +131,17 @@ pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> mie
     store::rows(&directory, &LOADS, |row| loads.push(row))?;
     let summary = summary::summary(&about, &runs, &loads);
     finish(&about, &summary, &directory)?;
-    tell(format!("{} runs of {} directories written to {}", runs.len(), parts.len(), directory.display()));
+    tell(format!(
+        "results of {} runs from {} directories are in {}",
+        runs.len(),
+        parts.len(),
+        directory.display()
+    ));
     Ok(summary)
 }
 
 fn finish(about: &RunMetadata, summary: &Summary, directory: &Path) -> miette::Result<()> {
-    let json = serde_json::to_string_pretty(summary).expect("plain values have a JSON form") + "\n";
+    let json = serde_json::to_string_pretty(summary).expect("the summary has no JSON form") + "\n";
     for (name, text) in [("summary.json", json), ("summary.txt", summary.text())] {
         let path = directory.join(name);
         fs::write(&path, text).map_err(|error| miette!("cannot write {}: {error}", path.display()))?;

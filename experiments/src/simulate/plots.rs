@@ -1,4 +1,4 @@
-//! Figures drawn from a run's files: slowdown by size over all seeds; queues, pauses and throughput for the first seed.
+//! Figures of a run's results: slowdown by flow size over all seeds; queues, pauses and throughput of the first seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ type ToPoints<'a> = dyn Fn(&[(f64, f64)]) -> Vec<Point> + 'a;
 
 pub const DIRECTORY: &str = "plots";
 
-/// Draws figures with data; returns the files.
+/// Draws figures that have data; returns their paths.
 pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf>> {
     let plots = directory.join(DIRECTORY);
     let mut written = Vec::new();
@@ -45,7 +45,7 @@ pub fn draw(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<PathBuf
         };
         let of_all = match about.points.len() {
             count if count > POINTS_MAX && name != "slowdown" => {
-                format!(", panels of the first {POINTS_MAX} of {count} points")
+                format!("; panels show the first {POINTS_MAX} of {count} points")
             }
             _ => String::new(),
         };
@@ -104,7 +104,7 @@ fn slowdown(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>>
     });
     let everything = || of.values().flatten().map(|(bytes, _)| *bytes);
     let bins = bins(&sorted(everything()));
-    let x = "slowdown (completion time / that of the flow alone)";
+    let x = "slowdown (completion time / time of the flow alone)";
     let mut panels = vec![
         Panel::new("Slowdown of all flows", x, "flows that ended (%)", cdf)
             .over_decades()
@@ -126,7 +126,7 @@ fn slowdown(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>>
     Ok(panels)
 }
 
-/// Returns a bin per size if few, otherwise equal logarithmic widths.
+/// Returns one bin per size if there are few, otherwise equal logarithmic widths.
 fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     let mut distinct = sizes.to_vec();
     distinct.dedup();
@@ -135,7 +135,7 @@ fn bins(sizes: &[f64]) -> Vec<(f64, f64)> {
     }
     let (low, high) = (sizes[0].max(1.0).log10(), sizes[sizes.len() - 1].max(1.0).log10());
     let edge = |at: usize| 10_f64.powf(low + (high - low) * at as f64 / BINS as f64);
-    // A size on an edge belongs to the bin above.
+    // A size on an edge belongs to the upper bin.
     (0..BINS)
         .map(|at| (edge(at).ceil(), if at + 1 == BINS { high_end(sizes) } else { edge(at + 1).ceil() - 1.0 }))
         .collect()
@@ -183,7 +183,7 @@ fn queues(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
     let [time, switch, port, class, egress] =
         ["time_ns", "switch", "port", "class", "egress_bytes"].map(|name| QUEUES.at(name));
     let all = times(of.values().flatten(), time);
-    // A missing row means an empty queue; a sample of only empty queues has no rows.
+    // Empty queues have no rows.
     let over_time =
         |(steps, times): (&Steps, &[u64]), lengths: &BTreeMap<u64, f64>, one: fn(&[f64]) -> f64| {
             let samples: Vec<(u64, f64)> =
@@ -258,14 +258,12 @@ fn pauses(about: &RunMetadata, directory: &Path) -> miette::Result<Vec<Panel>> {
         let held = |spans: &[(f64, f64)]| spans.iter().map(|(from, to)| to - from).sum::<f64>();
         let mut places: Vec<(String, Vec<(f64, f64)>)> = by_place.into_iter().collect();
         places.sort_by(|a, b| held(&b.1).total_cmp(&held(&a.1)).then_with(|| a.0.cmp(&b.0)));
-        let which = truncation_note(PAUSING_MAX, places.len(), "who held longest");
+        let which = truncation_note(PAUSING_MAX, places.len(), "longest pauses");
         places.truncate(PAUSING_MAX);
         let limits = Limits { x: Some((0.0, last.max(1e-3))), top: None };
         let title = format!("Pauses{}{which}", of_point(point));
         panels.push(
-            Panel::new(&title, "time (us)", "", Content::Spans(places))
-                .within(limits)
-                .absent("nobody was paused"),
+            Panel::new(&title, "time (us)", "", Content::Spans(places)).within(limits).absent("no pauses"),
         );
     }
     Ok(panels)

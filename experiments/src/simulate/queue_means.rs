@@ -1,4 +1,4 @@
-//! Queued data in switches: means over time, and stuck queues at a run's end (deadlock, or a failed link).
+//! Means of queue lengths, and queues that are stuck at a run's end (deadlock, or a failed link).
 
 use xoff_flow_control::counters::{ClassCounters, Counters};
 use xoff_sim::Picos;
@@ -7,7 +7,6 @@ use xoff_wire::units::{Class, PortId};
 use super::build::Model;
 use super::tables::decimal;
 
-/// Sums over samples after the warm-up.
 pub struct QueueMeans {
     samples: u64,
     bytes: Vec<Vec<[u64; Class::ALL.len()]>>,
@@ -29,7 +28,7 @@ impl QueueMeans {
         }
     }
 
-    /// Returns bytes; empty without samples.
+    /// Formats the mean length in bytes; empty without samples.
     pub fn mean(&self, switch: usize, port: PortId, class: Class) -> String {
         let sum = self.bytes[switch][port.index()][class.index()];
         if self.samples == 0 { String::new() } else { decimal(sum as f64 / self.samples as f64) }
@@ -37,10 +36,9 @@ impl QueueMeans {
 }
 
 const EVERY: Picos = Picos::from_micros(100);
-/// Time without departures after which a queue is stuck.
+/// Time without departures after which a queue counts as stuck.
 const LONG: Picos = Picos::from_micros(1_000);
 
-/// Departures by queue, and the last time of one or of an empty queue.
 pub struct StuckQueues {
     next: Picos,
     queues: Vec<(u64, Picos)>,
@@ -68,7 +66,7 @@ impl StuckQueues {
         }
     }
 
-    /// Returns bytes in stuck queues, and since when.
+    /// Formats the bytes in stuck queues, and the time since they are stuck.
     pub fn cells(&self, model: &Model, now: Picos) -> [String; 2] {
         let stuck = self.queues.iter().zip(queues(model)).filter(|((sent, since), queue)| {
             queue.egress_bytes.get() > 0 && queue.tx_frames.get() == *sent && now.since(*since) >= LONG

@@ -13,10 +13,10 @@ use super::tables::Rows;
 use crate::scenario::Source;
 use xoff_config::format::{scaled, span};
 
-/// Intervals on a terminal and elsewhere.
+/// Interval of reports on a terminal, and elsewhere.
 const REPORT_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
 
-/// Passes rows to `take` in the order of `jobs`.
+/// Runs all jobs, and passes rows to `take` in their order.
 pub fn run(
     source: &Source,
     path: &Path,
@@ -49,7 +49,7 @@ pub fn run(
             match results.recv_timeout(REPORT_EVERY[0]) {
                 Ok((number, made)) => _ = waiting.insert(number, made),
                 Err(RecvTimeoutError::Timeout) => {}
-                // The scope propagates a thread's panic.
+                // A thread has panicked, which the scope propagates.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             reporter.report(&progress);
@@ -101,7 +101,7 @@ impl Reporter {
                 let nanos = Duration::from_secs_f64(seconds.min(1e9)).as_nanos();
                 format!("about {} left", span(u64::try_from(nanos).unwrap_or(u64::MAX)))
             }
-            _ => "time left not known yet".into(),
+            _ => "remaining time unknown".into(),
         };
         let line = format!(
             "{ended} of {} runs, {:.0} %, {}, {left}",

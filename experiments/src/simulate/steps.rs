@@ -1,4 +1,4 @@
-//! Samples over time as points; several form one point if a plot could not separate them.
+//! Steps of a time axis: samples that a plot could not separate form one point.
 
 use crate::plot::Point;
 
@@ -11,7 +11,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Takes sorted, distinct `times` in ns, possibly with gaps; the axis covers `all`.
+    /// Chooses steps for sorted, distinct `times` (ns) on an axis that covers `all`.
     pub fn of(times: &[u64], all: &[u64]) -> Steps {
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
         let period = apart.fold(0, gcd).max(1);
@@ -19,7 +19,7 @@ impl Steps {
         Steps { period, samples: span.div_ceil(period * POINTS) }
     }
 
-    /// Includes gaps.
+    /// Returns `times` with omitted samples.
     pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
         let end = times.last().map_or(0, |last| last + 1);
         let period = usize::try_from(self.period).unwrap_or(usize::MAX);
@@ -33,7 +33,7 @@ impl Steps {
         }
     }
 
-    /// Returns points (us) of samples (ns) in order, each at its period's end.
+    /// Returns points (us) of `samples` (ns), each at the end of its step.
     pub fn line(&self, samples: &[(u64, f64)], one: impl Fn(&[f64]) -> f64) -> Vec<Point> {
         let width = self.period * self.samples;
         let of_step = |chunk: &[(u64, f64)]| {
@@ -71,7 +71,7 @@ mod tests {
 
     // proves: sim-results
     #[test]
-    fn few_samples_are_points_themselves() {
+    fn few_samples_are_drawn_unmerged() {
         let steps = Steps::of(&times(POINTS), &times(POINTS));
         assert_eq!(steps.axis("mean"), "time (us)");
         assert_eq!(steps.line(&[(1_000, 3.0), (2_000, 5.0)], mean), [(1.0, Some(3.0)), (2.0, Some(5.0))]);

@@ -1,4 +1,4 @@
-//! Directory of a run's results. Directories of shards merge to the result of one run with all seeds.
+//! Directory of a run's results. Directories of shards merge into one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ pub struct RunMetadata {
     pub about: String,
     /// Points of the sweep, the control first.
     pub points: Vec<String>,
-    /// Seeds, other shards' included.
+    /// Seeds of all shards.
     pub seeds: Vec<u64>,
 }
 
@@ -59,25 +59,26 @@ pub struct Store {
 }
 
 impl Store {
-    /// Requires a new or empty directory.
+    /// Creates the files in a new or empty directory.
     pub fn create(directory: &Path, about: &RunMetadata, scenario: &str) -> miette::Result<Store> {
         let holds = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
         if holds {
             return Err(miette!(
-                help = "give --out another directory, or empty this one: results of two runs are never mixed",
-                "{} holds something already",
+                help = "give --out another directory, or empty this one: a directory has the results of one run only",
+                "directory {} is not empty",
                 directory.display()
             ));
         }
         if directory.exists() && !directory.is_dir() {
             return Err(miette!(
-                help = "give --out a directory: results are several files",
-                "{} is no directory",
+                help = "give --out a directory, because results are several files",
+                "{} is not a directory",
                 directory.display()
             ));
         }
         fs::create_dir_all(directory).map_err(|error| cannot(directory, &error))?;
-        let text = serde_json::to_string_pretty(about).expect("plain values have a JSON form") + "\n";
+        let text =
+            serde_json::to_string_pretty(about).expect("the description of the run has no JSON form") + "\n";
         for (name, text) in [(ABOUT, text.as_str()), (SCENARIO, scenario)] {
             let path = directory.join(name);
             fs::write(&path, text).map_err(|error| cannot(&path, &error))?;
@@ -95,7 +96,7 @@ impl Store {
         Ok(Store { directory: directory.to_owned(), about: about.clone(), files })
     }
 
-    /// Writes [`RUNS`] last, as the mark of a complete run.
+    /// Writes the rows of [`RUNS`] last, which mark the run as complete.
     pub fn write(&mut self, job: Job, rows: &Rows) -> miette::Result<()> {
         for (name, text) in &rows.texts {
             let path = self.directory.join(self.about.file(name, job));
@@ -128,7 +129,7 @@ pub fn about(directory: &Path) -> miette::Result<(RunMetadata, String)> {
     Ok((about, read(SCENARIO)?))
 }
 
-/// Skips an interrupted run's incomplete last row.
+/// Reads complete rows; an interrupted run may leave an incomplete last row.
 pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miette::Result<()> {
     let path = directory.join(format!("{}.csv", table.name));
     let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());
@@ -147,7 +148,11 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
         };
         let row = cells(str::from_utf8(whole).map_err(|error| failed(&error))?);
         if row.len() != table.columns.len() {
-            return Err(failed(&format!("a row of {} columns, not {}", row.len(), table.columns.len())));
+            return Err(failed(&format!(
+                "a row has {} columns instead of {}",
+                row.len(),
+                table.columns.len()
+            )));
         }
         if number > 0 {
             take(row);
@@ -157,14 +162,14 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
 }
 
 pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(RunMetadata, PathBuf)> {
-    let Some(first) = parts.first() else { return Err(miette!("nothing to merge")) };
+    let Some(first) = parts.first() else { return Err(miette!("there are no directories to merge")) };
     let (metadata, scenario) = about(first)?;
     let mut found: BTreeMap<Job, Rows> = BTreeMap::new();
     for part in parts {
         if about(part)? != (metadata.clone(), scenario.clone()) {
             return Err(miette!(
-                help = "all shards of a run have the same scenario, --set and --seeds",
-                "{} is of another run than {}",
+                help = "merge only shards of one run, which have the same scenario, --set and --seeds",
+                "{} and {} have results of different runs",
                 part.display(),
                 first.display()
             ));
@@ -179,7 +184,7 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(RunMetadata, Path
         }
         if let Some(row) = stray {
             return Err(miette!(
-                "{} has a row of no run of its scenario: {}",
+                "{} has a row that belongs to no run of its scenario: {}",
                 part.display(),
                 visible(csv(&row).trim_end())
             ));
@@ -197,7 +202,7 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(RunMetadata, Path
             if found.insert(job, rows).is_some() {
                 let (point, seed) = (&metadata.points[job.point], job.seed);
                 return Err(miette!(
-                    "{} has a run that another directory has, too: {point:?}, seed {seed}",
+                    "{} has a run that another directory also has: point {point:?}, seed {seed}",
                     part.display()
                 ));
             }
@@ -211,7 +216,7 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(RunMetadata, Path
         .collect();
     if !missing.is_empty() {
         return Err(miette!(
-            help = "give the directories of all shards, of --shard 1/N to --shard N/N",
+            help = "give the directories of all shards, from --shard 1/N to --shard N/N",
             "{} runs are missing: {}{}",
             missing.len(),
             missing[..missing.len().min(5)].join(", "),

@@ -1,5 +1,4 @@
-//! Summary of all runs: per point of the sweep the mean over its seeds with a 95 % interval, and the difference to the control, seed by
-//! seed.
+//! Summary of all runs: means over the seeds with 95 % intervals, and differences to the control seed by seed.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -26,14 +25,13 @@ const SHOWN: [(&str, &str); 11] = [
     ("lost_frames", "lost"),
 ];
 
-/// Leading columns that the table of loads has too.
 const OF_LOADS: usize = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Mean, or the single value.
+    /// Mean over the runs, or the only value.
     pub mean: f64,
-    /// Lower end, with two runs or more.
+    /// Lower end of the 95 % interval; `None` for a single run.
     pub low: Option<f64>,
     pub high: Option<f64>,
     pub runs: usize,
@@ -68,7 +66,6 @@ impl Estimate {
 #[derive(Clone, Debug, Serialize)]
 pub struct PointSummary {
     pub point: String,
-    /// Estimates by column of `runs.csv`.
     pub measured: serde_json::Map<String, serde_json::Value>,
     pub against_control: serde_json::Map<String, serde_json::Value>,
 }
@@ -77,26 +74,21 @@ pub struct PointSummary {
 pub struct LoadSummary {
     pub point: String,
     pub load: String,
-    /// Estimates by column of `loads.csv`.
     pub measured: serde_json::Map<String, serde_json::Value>,
     #[serde(skip)]
     cells: Vec<String>,
 }
 
-/// Summary of points and loads.
+/// Summary of all points and loads.
 #[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)] // the names say it
 pub struct Summary {
-    /// Scenario name.
     pub scenario: String,
-    /// Scenario description.
     pub about: String,
-    /// Seeds with results.
     pub seeds: Vec<u64>,
-    /// Control point.
     pub control: String,
-    /// Points, the control first.
+    /// Summaries of the points; the control is the first.
     pub points: Vec<PointSummary>,
-    /// Loads by point.
     pub loads: Vec<LoadSummary>,
     #[serde(skip)]
     cells: Vec<Vec<String>>,
@@ -117,7 +109,7 @@ fn json(table: &Table, of: &dyn Fn(usize) -> Option<Estimate>) -> serde_json::Ma
     let numbers = table.columns.iter().enumerate().skip(2).filter(|(_, column)| column.unit != "text");
     numbers
         .filter_map(|(at, column)| {
-            let value = serde_json::to_value(of(at)?).expect("numbers have a JSON form");
+            let value = serde_json::to_value(of(at)?).expect("an estimate has no JSON form");
             Some((column.name.to_owned(), value))
         })
         .collect()
@@ -150,7 +142,7 @@ fn by_load(about: &RunMetadata, rows: &[Row]) -> Vec<LoadSummary> {
     all
 }
 
-/// Summarizes the rows of [`RUNS`] and [`LOADS`].
+/// Computes the summary from the rows of [`RUNS`] and [`LOADS`].
 #[must_use]
 pub fn summary(about: &RunMetadata, rows: &[Row], loads: &[Row]) -> Summary {
     let of_point = |point: &String| rows.iter().filter(|row| row[0] == *point).collect::<Vec<&Row>>();
@@ -177,8 +169,9 @@ pub fn summary(about: &RunMetadata, rows: &[Row], loads: &[Row]) -> Summary {
         let same = ["seed", "trace"].map(|name| RUNS.at(name));
         let is_same = |row: &&Row| controls.iter().any(|of| same.iter().all(|at| of[*at] == row[*at]));
         if !is_control && !rows.is_empty() && rows.iter().all(is_same) {
-            compared
-                .push(format!("  {point}: the same to the last frame; what is varied changes nothing here"));
+            compared.push(format!(
+                "  {point}: identical to the control in every frame; the varied keys have no effect here"
+            ));
         } else if !is_control {
             compared.extend(comparison(point, &against));
         }
@@ -205,14 +198,14 @@ fn comparison(point: &str, against: &dyn Fn(usize) -> Option<Estimate>) -> Optio
     });
     let differences: Vec<String> = differences.collect();
     let any = against(RUNS.at("xoffs"))?.low.is_some();
-    let none = || "no difference beyond chance".to_owned();
+    let none = || "no significant difference".to_owned();
     any.then(|| {
         format!("  {point}: {}", if differences.is_empty() { none() } else { differences.join(", ") })
     })
 }
 
 impl Summary {
-    /// Formats the summary.
+    /// Formats the summary as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.scenario.clone();
@@ -235,8 +228,11 @@ impl Summary {
             let _ = writeln!(text, "{}", table(&["point", "load"], &SHOWN[..OF_LOADS], rows, skip));
         }
         if has_points {
-            let _ =
-                writeln!(text, "control: {}; the other points differ from it in this alone", self.control);
+            let _ = writeln!(
+                text,
+                "control: {}; other points differ from the control only in these keys",
+                self.control
+            );
         }
         for line in &self.compared {
             let _ = writeln!(text, "{line}");

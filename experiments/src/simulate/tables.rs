@@ -39,7 +39,6 @@ pub const FLOWS: Table = Table {
     },
 };
 
-/// Rows by sample and non-empty queue.
 pub const QUEUES: Table = Table {
     name: "queues",
     columns: columns! {
@@ -48,17 +47,16 @@ pub const QUEUES: Table = Table {
         "port", "", "number of the port";
         "class", "", "class";
         "egress_bytes", "bytes", "bytes queued for transmission";
-        "ingress_bytes", "bytes", "bytes received by the port that have not left";
-        "headroom_bytes", "bytes", "part of them beyond XOFF";
+        "ingress_bytes", "bytes", "received bytes that have not left the switch";
+        "headroom_bytes", "bytes", "bytes of ingress_bytes beyond XOFF";
     },
 };
 
-/// Rows by pause of a switch or slow receiver.
 pub const PAUSES: Table = Table {
     name: "pauses",
     columns: columns! {
         "start_ns", "ns", "time at which the XOFF began to leave";
-        "end_ns", "ns", "time at which the XON did, or the link was lost; empty: not within the run";
+        "end_ns", "ns", "time at which the XON began to leave, or the link was lost; empty: not within the run";
         "switch", "", "number of the pausing switch; empty: a slow receiver, the host at the other end of peer's link";
         "port", "", "number of its port; empty: a slow receiver";
         "class", "", "paused class";
@@ -71,7 +69,6 @@ pub const PAUSES: Table = Table {
     },
 };
 
-/// Rows by port and active class.
 pub const CLASSES: Table = Table {
     name: "classes",
     columns: columns! {
@@ -92,7 +89,7 @@ pub const CLASSES: Table = Table {
         "xoff_received", "frames", "XOFFs received, repetitions included";
         "held_ns", "ns", "time in which the peer was paused";
         "paused_ns", "ns", "time in which the peer paused the class";
-        "ingress_max_bytes", "bytes", "maximum of bytes received that have not left";
+        "ingress_max_bytes", "bytes", "maximum of received bytes that have not left";
         "headroom_max_bytes", "bytes", "maximum of bytes beyond XOFF";
         "egress_max_bytes", "bytes", "maximum of the egress queue";
         "egress_mean_bytes", "bytes", "mean of the egress queue in samples after warm_up; empty without samples";
@@ -105,14 +102,13 @@ pub const DROPS: Table = Table {
         "switch", "", "number of the switch; empty: a slow receiver";
         "kind", TEXT, "kind of the switch; host: a slow receiver";
         "port", "", "number of the port; empty: a slow receiver";
-        "peer", TEXT, "other end of the link: h3 is host 3, s1p2 is port 2 of switch 1; the slow receiver itself";
+        "peer", TEXT, "other end of the link: h3 is host 3, s1p2 is port 2 of switch 1; for a slow receiver the host itself";
         "class", "", "class";
         "reason", TEXT, "reason, as in metrics; slow_receiver: full receive buffers of a host";
         "dropped_frames", "frames", "frames dropped for that reason; their sum over reasons is dropped_frames of `classes`";
     },
 };
 
-/// Rows by switch with faults or losses.
 pub const SWITCHES: Table = Table {
     name: "switches",
     columns: columns! {
@@ -126,7 +122,6 @@ pub const SWITCHES: Table = Table {
     },
 };
 
-/// Rows by end with lost, late or damaged frames.
 pub const LINKS: Table = Table {
     name: "links",
     columns: columns! {
@@ -138,7 +133,6 @@ pub const LINKS: Table = Table {
     },
 };
 
-/// Rows by sample and flow, of the first flows.
 pub const THROUGHPUT: Table = Table {
     name: "throughput",
     columns: columns! {
@@ -149,15 +143,14 @@ pub const THROUGHPUT: Table = Table {
     },
 };
 
-/// Rows by run, the source of the summary.
 pub const RUNS: Table = Table {
     name: "runs",
     columns: columns! {
         "duration_us", "us", "length of the run";
         "flows", "flows", "flows begun after warm_up and within the run";
-        "flows_done", "flows", "those that finished";
+        "flows_done", "flows", "flows that finished";
         "queries", "queries", "incast queries begun after warm_up and within the run";
-        "queries_met", "queries", "those that finished, within their deadline if any";
+        "queries_met", "queries", "queries that finished, within their deadline if any";
         "fct_mean_us", "us", "mean completion time of flows";
         "fct_p50_us", "us", "median completion time";
         "fct_p99_us", "us", "99th percentile of completion times";
@@ -176,7 +169,7 @@ pub const RUNS: Table = Table {
         "queue_max_kb", "kB", "maximum egress queue";
         "headroom_max_kb", "kB", "maximum of bytes beyond XOFF";
         "stuck_kb", "kB", "bytes queued at the end in queues that have sent nothing for 1 ms or longer";
-        "stuck_since_us", "us", "time since which the first of them has sent nothing, to 100 us; empty: none";
+        "stuck_since_us", "us", "time since which the first stuck queue has sent nothing, to 100 us; empty: no such queue";
         "hops", "frames", "frames over links, in total";
         "trace", TEXT, "hash of all events: equal for equal seeds";
     },
@@ -187,9 +180,9 @@ pub const LOADS: Table = Table {
     columns: columns! {
         "load", TEXT, "name of the load";
         "flows", "flows", "flows begun after warm_up and within the run";
-        "flows_done", "flows", "those that finished";
+        "flows_done", "flows", "flows that finished";
         "queries", "queries", "queries begun after warm_up and within the run";
-        "queries_met", "queries", "those that finished, within their deadline if any";
+        "queries_met", "queries", "queries that finished, within their deadline if any";
         "fct_mean_us", "us", "mean completion time of flows";
         "fct_p50_us", "us", "median completion time";
         "fct_p99_us", "us", "99th percentile of completion times";
@@ -219,14 +212,13 @@ pub fn decimal(number: f64) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     tables: [Vec<Row>; TABLES.len()],
-    /// Files in another simulator's format.
     pub texts: Vec<(&'static str, String)>,
-    /// Events after the run's end.
+    /// Events that were due after the run's end.
     pub unreached: BTreeSet<String>,
 }
 
 fn table_index(table: &Table) -> usize {
-    TABLES.iter().position(|of| of.name == table.name).expect("rows are of one of TABLES")
+    TABLES.iter().position(|of| of.name == table.name).expect("the table is none of TABLES")
 }
 
 impl Index<&Table> for Rows {

@@ -64,7 +64,7 @@ fn written(out: &Path, threads: usize, shard: Option<Shard>) -> BTreeMap<PathBuf
 
 // proves: sim-results
 #[test]
-fn every_column_is_documented_with_its_unit_and_nothing_else() {
+fn every_result_column_is_documented_with_its_unit() {
     for table in TABLES {
         let heading = format!("\n### `{}`\n", table.name);
         let (_, section) = DOCUMENT.split_once(&heading).unwrap_or_else(|| panic!("no section {heading}"));
@@ -93,7 +93,7 @@ fn threads_and_shards_write_identical_files() {
     assert!(missing.contains("runs are missing"), "{missing}");
     let twice =
         merge(&[parts[0].clone(), parts[0].clone()], &at("twice"), &mut |_| ()).unwrap_err().to_string();
-    assert!(twice.contains("that another directory has, too"), "{twice}");
+    assert!(twice.contains("that another directory also has"), "{twice}");
 }
 
 // proves: sim-results
@@ -135,7 +135,7 @@ fn flow_times_follow_from_links() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
     let flow = |column: &str| rows[&FLOWS][0][FLOWS.at(column)].as_str();
-    // 1,538 bytes take 123.04 ns twice at 100 Gb/s and 1230.4 ns at 10 Gb/s; propagation takes 2,000 ns.
+    // At 100 Gb/s 1,538 bytes take 123.04 ns, twice; at 10 Gb/s they take 1230.4 ns. Propagation takes 2,000 ns.
     assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.480", "1"));
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }
@@ -157,7 +157,7 @@ fn queries_and_bursts_respect_begin() {
 /// The chain has more switches than a byte can count.
 // proves: sim-fabrics
 #[test]
-fn lone_flow_on_long_path_is_ideal() {
+fn lone_flow_on_long_path_has_slowdown_one() {
     for switches in [255, 256, 300] {
         let topology = format!("kind = \"chain\"\nswitches = {switches}");
         let scenario = format!(
@@ -183,15 +183,15 @@ fn points_with_identical_results_are_reported() {
         let request = Request { source: &source, path, seeds: None, shard: None, threads: 1, out: None };
         run(&request, &mut |_| ()).unwrap().text()
     };
-    let same = "xoff=30KB: the same to the last frame; what is varied changes nothing here";
-    assert!(!text("").contains("the same to the last frame"), "{}", text(""));
+    let same = "xoff=30KB: identical to the control in every frame; the varied keys have no effect here";
+    assert!(!text("").contains("identical to the control"), "{}", text(""));
     let summary = text("[switch.switch.class.3]\nxoff = \"25KB\"\n");
     assert!(summary.contains(same), "{summary}");
 }
 
 // proves: scenarios
 #[test]
-fn switch_port_and_path_limits_apply() {
+fn port_and_path_limits_of_switches_apply() {
     let why = |topology: &str| {
         let text = format!(
             "[scenario]\nname = \"x\"\n[topology]\n{topology}\n[[load]]\nkind = \"ring\"\nsize = 1\n"
@@ -203,8 +203,8 @@ fn switch_port_and_path_limits_apply() {
         format!("kind = \"leaf-spine\"\nleaves = 2\nspines = {spines}\nhosts = {hosts}")
     };
     assert_eq!(why(&leaf_spine(64, 192)), "");
-    assert_eq!(why(&leaf_spine(64, 193)), "a leaf would have 257 ports, and a switch has 256 at most");
-    let ways = "a switch would have 65 ways to one place, and frames are spread over 64 at most";
+    assert_eq!(why(&leaf_spine(64, 193)), "a leaf would have 257 ports, but a switch has at most 256");
+    let ways = "a switch would have 65 paths to one destination, but can spread frames over at most 64";
     assert_eq!(why(&leaf_spine(65, 1)), ways);
     assert_eq!(why(&leaf_spine(255, 1)), ways.replace("65", "255"));
     assert_eq!(why(&leaf_spine(2, 1).replace("leaves = 2", "leaves = 255")), "");
@@ -217,11 +217,11 @@ fn switch_port_and_path_limits_apply() {
     assert_eq!(why(&fat_tree(2, 128, 128)), ways.replace("65", "128"), "256 ports");
     assert_eq!(
         why(&fat_tree(2, 128, 129)),
-        "an aggregation switch would have 257 ports, and a switch has 256 at most"
+        "an aggregation switch would have 257 ports, but a switch has at most 256"
     );
     assert_eq!(why(&fat_tree(2, 1, 65)), ways);
     let edge = "kind = \"fat-tree\"\npods = 1\nedges = 1\naggregations = 2\ncores = 2\nhosts = 255";
-    assert_eq!(why(edge), "an edge switch would have 257 ports, and a switch has 256 at most");
+    assert_eq!(why(edge), "an edge switch would have 257 ports, but a switch has at most 256");
 }
 
 // proves: scenarios
@@ -248,14 +248,14 @@ fn unreachable_host_is_reported() {
         "kind = \"draw\"\nsize = 1\npairs = [[0, 2]]\nflows = 1",
     ];
     for load in loads {
-        assert!(why(load, partial).contains(" has no way to host "), "{load}: {}", why(load, partial));
+        assert!(why(load, partial).contains(": no path leads from host "), "{load}: {}", why(load, partial));
         assert_eq!(why(load, &connected), "", "{load}");
     }
     let apart = "kind = \"on-off\"\nsize = 1\ngap = \"1us\"\npairs = [[1, 2]]\nend = \"1us\"";
     assert_eq!(why(apart, partial), "", "it sends within a part");
     let one = "kind = \"poisson\"\nsize = 1\nload = 0.1\nend = \"1us\"\nhosts = [1, 1]";
     assert!(
-        why(one, &connected).ends_with("has one host: nobody can send to another"),
+        why(one, &connected).ends_with("has one host, but flows need at least two"),
         "{}",
         why(one, &connected)
     );
@@ -263,7 +263,7 @@ fn unreachable_host_is_reported() {
 
 // proves: scenarios
 #[test]
-fn empty_or_late_flows_are_refused() {
+fn empty_and_late_flow_files_are_refused() {
     let scenario = "[scenario]\nname = \"x\"\nlimit = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = 2\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let why = |flows: &str| {
         let place = tempfile::tempdir().unwrap();
@@ -274,14 +274,10 @@ fn empty_or_late_flows_are_refused() {
     };
     assert_eq!(why("0 1 3 1456 999999\n"), "");
     for none in ["", "# from to class bytes start\n\n"] {
-        assert!(
-            why(none).ends_with("flows: there is no flow in it, and nothing would be sent"),
-            "{}",
-            why(none)
-        );
+        assert!(why(none).ends_with("flows: the file contains no flow"), "{}", why(none));
     }
     let late = why("0 1 3 1456 0\n0 1 3 1456 1000000\n");
-    assert!(late.ends_with("flows: a flow starts at 1ms, and the run ends at 1ms at the latest"), "{late}");
+    assert!(late.ends_with("flows: a flow starts at 1ms, but the run ends at 1ms at the latest"), "{late}");
 }
 
 // proves: scenarios
@@ -299,7 +295,7 @@ fn receiver_faster_than_line_is_refused() {
         model.err().map(|error| error.to_string())
     };
     assert_eq!([why(0, "100G"), why(1, "10G")], [None, None]);
-    let expected = "a [[receiver]] takes 10001Mb/s at host 1, whose line brings 10Gb/s".to_owned();
+    let expected = "a [[receiver]] has a `rate` of 10001Mb/s, but the line of host 1 has 10Gb/s".to_owned();
     assert_eq!(why(1, "10001M"), Some(expected));
     assert!(why(0, "101G").is_some_and(|why| why.contains("100Gb/s")));
 }
@@ -363,7 +359,7 @@ fn slow_receiver_drops_name_host_and_class() {
 
 // proves: sim-fabrics
 #[test]
-fn flows_outlive_a_link_that_fails_and_is_repaired() {
+fn flows_survive_link_failure_and_repair() {
     let scenario = |fault: &str| {
         format!(
             "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 2\n[hosts]\ntransport = \"roce\"\n\
@@ -409,10 +405,10 @@ fn routing_equals_bridging_on_single_path() {
     }
 }
 
-/// Flows with a remaining path complete, with each transport and spreading method.
+/// Flows whose path remains complete, with each transport and each method of spreading.
 // proves: sim-fabrics
 #[test]
-fn fabrics_of_routers_lose_nothing_and_their_ledgers_balance() {
+fn routed_fabrics_lose_nothing_and_ledgers_balance() {
     let fat_tree = "kind = \"fat-tree\"\nk = 4";
     let leaf_spine = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts = 4\nfailed = [[2, 1]]";
     for topology in [fat_tree, leaf_spine] {
@@ -470,7 +466,7 @@ fn deadlock_is_reported_with_its_begin() {
 fn ledgers_of_shipped_scenarios_balance() {
     for name in scenarios() {
         let micros = if name.starts_with("capfc") { 2_000 } else { 100 };
-        // A limited run has no duration.
+        // A run with a limit has no duration.
         let key = if name == "ofc-deadlock" { "limit" } else { "duration" };
         let short = format!("scenario.{key}={micros}us");
         let last = if name == "qcn-leaf-spine" { "load.4.begin=0s" } else { "scenario.seed=1" };

@@ -1,4 +1,4 @@
-//! Reachability between hosts. A flow between unconnected hosts would never end.
+//! Connected parts of a fabric: flows between unconnected hosts would never end.
 
 use miette::miette;
 use xoff_sim::{At, Plan};
@@ -11,7 +11,7 @@ pub(super) struct Components {
 
 impl Components {
     pub fn of(plan: &Plan) -> Components {
-        // Union-find: another switch of the part, or the switch itself as representative.
+        // Union-find: another switch of the same part, or the switch itself as representative.
         let mut joined: Vec<u32> = (0..plan.switches()).collect();
         let mut hosts = vec![0; plan.hosts() as usize];
         for (a, b, _) in plan.links() {
@@ -38,8 +38,8 @@ impl Components {
         match pairs.into_iter().find(is_apart) {
             None => Ok(()),
             Some((from, to)) => Err(miette!(
-                help = "join the parts of the fabric, or have nobody send from one to the other",
-                "load `{}`: host {from} has no way to host {to}",
+                help = "connect the parts of the fabric, or remove flows between them",
+                "load `{}`: no path leads from host {from} to host {to}",
                 load.name
             )),
         }

@@ -6,7 +6,7 @@ use xoff_wire::units::{Class, ClassSet};
 
 use crate::scenario::Scenario;
 
-/// Returns the classes in use; the lossy ones get buffer space.
+/// Returns the classes in use; the lossy ones need buffer space.
 pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
     let (acks, cnps) = match scenario.hosts.transport {
         Transport::Roce(RoceSettings { ack_class, control: Control::Dcqcn(of), .. }) => {
@@ -15,7 +15,7 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
         Transport::Roce(RoceSettings { ack_class, .. }) => (ack_class, None),
         Transport::LineRate => (None, None),
     };
-    // CNMs of switches are untagged.
+    // Switches send CNMs untagged, so in class 0.
     let cnms = scenario.hosts.qcn.map(|_| Class::ALL[0]);
     scenario.loads.iter().map(|load| load.class).chain(acks).chain(cnps).chain(cnms).collect()
 }
@@ -26,7 +26,9 @@ pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario, plan: &Pla
         for host in &receiver.hosts {
             if *host as usize >= count {
                 let last = count.saturating_sub(1);
-                return Err(miette!("a [[receiver]] names host {host}; this fabric has hosts 0 to {last}"));
+                return Err(miette!(
+                    "a [[receiver]] names host {host}, but this fabric has hosts 0 to {last}"
+                ));
             }
             let is_own = |(a, b, _): &&(At, At, Line)| [a, b].contains(&&At::Host(*host));
             let line = plan.links().iter().find(is_own).map(|(.., line)| line.rate);
@@ -34,9 +36,9 @@ pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario, plan: &Pla
                 let [rate, line] = [receiver.slow.rate, line].map(quantity::rate);
                 return Err(miette!(
                     help = format!(
-                        "give `rate` {line} at most; a host that takes frames as fast as they come needs no [[receiver]]"
+                        "set `rate` to at most {line}, or remove the [[receiver]]: hosts receive at line rate without one"
                     ),
-                    "a [[receiver]] takes {rate} at host {host}, whose line brings {line}"
+                    "a [[receiver]] has a `rate` of {rate}, but the line of host {host} has {line}"
                 ));
             }
             fabric.slow_down(*host, receiver.slow);

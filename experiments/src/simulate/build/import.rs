@@ -1,4 +1,4 @@
-//! Node numbering of imported files of ns-3's simulator for HPCC.
+//! Flows of imported files of ns-3's simulator for HPCC, and numbers of their nodes.
 
 use std::path::Path;
 
@@ -48,8 +48,8 @@ pub(super) fn flows(
         }
         let Some(nodes) = nodes else {
             return Err(miette!(
-                help = "give it `topology.kind = \"hpcc\"`, or flows by a load of kind \"flows\"",
-                "load `{}` has flows between nodes of an imported topology, and this one is not imported",
+                help = "set `topology.kind = \"hpcc\"`, or use a load of kind \"flows\"",
+                "load `{}` has flows between nodes of an imported topology, but the topology is not imported",
                 load.name
             ));
         };

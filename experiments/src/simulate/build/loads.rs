@@ -31,7 +31,7 @@ fn check_hosts(load: &LoadSettings, hosts: &[u32], count: u32) -> miette::Result
     match hosts.iter().find(|host| **host >= count) {
         None => Ok(()),
         Some(host) => Err(miette!(
-            "load `{}` names host {host}; this fabric has hosts 0 to {}",
+            "load `{}` names host {host}, but this fabric has hosts 0 to {}",
             load.name,
             count.saturating_sub(1)
         )),
@@ -40,7 +40,10 @@ fn check_hosts(load: &LoadSettings, hosts: &[u32], count: u32) -> miette::Result
 
 pub(super) fn host_rate(plan: &Plan) -> BitRate {
     let lines = plan.links().iter().filter(|(a, b, _)| [a, b].iter().any(|at| matches!(at, At::Host(_))));
-    lines.map(|(.., line)| line.rate).min_by_key(|rate| rate.bits_per_second()).expect("a fabric has hosts")
+    lines
+        .map(|(.., line)| line.rate)
+        .min_by_key(|rate| rate.bits_per_second())
+        .expect("a fabric has no hosts")
 }
 
 pub(super) fn check_start_times(
@@ -51,15 +54,15 @@ pub(super) fn check_start_times(
     let mut starts = starts.peekable();
     if starts.peek().is_none() {
         return Err(miette!(
-            help = "give a file of flows, or leave the load out",
-            "{}: there is no flow in it, and nothing would be sent",
+            help = "give another file of flows, or remove the load",
+            "{}: the file contains no flow",
             file.display()
         ));
     }
     if let Some(late) = starts.find(|start| *start >= picos(scenario.limit)) {
         return Err(miette!(
-            help = "set scenario.limit, or scenario.duration, to a later time",
-            "{}: a flow starts at {}, and the run ends at {} at the latest",
+            help = "set scenario.limit or scenario.duration to a later time",
+            "{}: a flow starts at {}, but the run ends at {} at the latest",
             file.display(),
             quantity::time(late.floor()),
             quantity::time(scenario.limit)
@@ -81,7 +84,7 @@ pub(super) fn add(
     let (class, begin): (Class, Picos) = (load.class, picos(load.begin));
     let until = picos(load.end.unwrap_or(scenario.limit));
     if hosts < 2 {
-        return Err(miette!("a fabric of {hosts} hosts: nobody can send to another"));
+        return Err(miette!("the fabric has {hosts} hosts, but flows need at least two"));
     }
     let components = Components::of(plan);
     let listed = |flows: Vec<FlowPlan>| -> miette::Result<Box<dyn load::Load + Send>> {
@@ -94,7 +97,7 @@ pub(super) fn add(
             check_hosts(load, &from, hosts)?;
             components.check(load, from.iter().map(|host| (from[0], *host)))?;
             if from.len() == 1 {
-                return Err(miette!("load `{}` has one host: nobody can send to another", load.name));
+                return Err(miette!("load `{}` has one host, but flows need at least two", load.name));
             }
             let flows = Poisson {
                 hosts: from,
@@ -144,7 +147,7 @@ pub(super) fn add(
         LoadKind::Ring => {
             if load.ahead.is_multiple_of(hosts) {
                 return Err(miette!(
-                    "load `{}`: {} ahead of a host on a ring of {hosts} is itself",
+                    "load `{}`: `ahead` is {}, so on a ring of {hosts} hosts each host would send to itself",
                     load.name,
                     load.ahead
                 ));

@@ -12,14 +12,13 @@ use xoff_wire::units::Bytes;
 use super::loads::{host_rate, sizes};
 use crate::scenario::{self, LoadKind, LoadSettings, Scenario};
 
-/// Measured bytes per frame slot (fat-trees with lines of 100 and 200 us compared), port, and known address (fat-trees of 4 to 32 ports
-/// per switch).
+/// Measured bytes per frame slot, port, and known address, in fat-trees of 4 to 32 ports per switch.
 const PLACE: u64 = 240;
 const PORT: u64 = 30_000;
 const ADDRESS: u64 = 24;
-/// Measured bytes of a flow and its row: 80,000 to 5.5 million flows, open queries and Poisson arrivals.
+/// Measured bytes of a flow and its row.
 const FLOW: f64 = 1_450.0;
-/// Shortest likely line of a file.
+/// Shortest likely line of a flow file, bytes.
 const LINE_LEN: u64 = 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -49,25 +48,25 @@ pub(super) fn fit(
     let (fabric, machine) = (mib(all), mib(has.0 as f64));
     if all <= has.0 as f64 {
         return Err(miette!(
-            help = format!("let fewer runs go at a time: --jobs {:.0}", (has.0 as f64 / all).floor()),
-            "this fabric takes {fabric} of memory or so, {runs} runs at a time {}; the machine has {machine}",
+            help = format!("run fewer at the same time: --jobs {:.0}", (has.0 as f64 / all).floor()),
+            "this fabric needs about {fabric} of memory, and {runs} runs at the same time need {}, but the machine has {machine}",
             mib(all * runs)
         ));
     }
     let most = flows.iter().max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|_| loads > switches as f64);
     Err(match most {
         Some((name, flows)) => miette!(
-            help = "give that load longer gaps, a smaller share of the line, larger flows or an earlier `end`, or end the run earlier",
-            "this fabric takes {fabric} of memory or so, the machine has {machine}: load `{name}` alone makes about {flows:.0} flows"
+            help = "give that load longer gaps, a smaller `load`, larger flows or an earlier `end`, or end the run earlier",
+            "this fabric needs about {fabric} of memory, but the machine has {machine}; load `{name}` alone makes about {flows:.0} flows"
         ),
         None => miette!(
-            help = "have shorter lines, lower rates, smaller thresholds and headroom, or fewer switches: frames that may be lossless have places",
-            "this fabric takes {fabric} of memory or so, the machine has {machine}"
+            help = "reduce line lengths, rates, thresholds, headroom or switches: each of these reserves memory for frames",
+            "this fabric needs about {fabric} of memory, but the machine has {machine}"
         ),
     })
 }
 
-/// Estimates flows by load; `imported` has numbers already read.
+/// Estimates the flows of each load; `imported` has the numbers already read.
 pub(super) fn flows<'scenario>(
     scenario: &'scenario Scenario,
     plan: &Plan,
@@ -79,7 +78,7 @@ pub(super) fn flows<'scenario>(
     let hosts = f64::from(plan.hosts());
     let of = |load: &LoadSettings, imported: usize| -> miette::Result<f64> {
         let span = load.end.unwrap_or(scenario.limit).0.saturating_sub(load.begin.0) as f64;
-        // A closed load is no faster than the line.
+        // Queries that wait for each other are no faster than the line.
         let (Times::Fixed(gap) | Times::Mean(gap)) = load.gap;
         let rounds = |bytes: f64| {
             let takes = if load.is_open { 0.0 } else { bytes / line };
@@ -140,12 +139,12 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn switches_fit_to_the_byte() {
+    fn memory_check_of_switches_is_exact_to_the_byte() {
         let kinds = kinds();
         let takes = takes(&kinds);
         fit(&kinds, 8, &[], room(takes, 1)).unwrap();
         let message = fit(&kinds, 8, &[], room(takes - 1, 1)).unwrap_err().to_string();
-        assert!(message.contains("MiB of memory or so, the machine has"), "{message}");
+        assert!(message.contains("MiB of memory, but the machine has"), "{message}");
         fit(&kinds, 8, &[], Room { machine: None, runs: 1 }).unwrap();
     }
 
@@ -156,7 +155,7 @@ mod tests {
         let takes = takes(&kinds);
         fit(&kinds, 8, &[], room(2 * takes, 2)).unwrap();
         let error = fit(&kinds, 8, &[], room(2 * takes - 1, 2)).unwrap_err();
-        assert_eq!(error.help().unwrap().to_string(), "let fewer runs go at a time: --jobs 1");
+        assert_eq!(error.help().unwrap().to_string(), "run fewer at the same time: --jobs 1");
     }
 
     fn scenario(duration: &str, load: &str) -> Source {
@@ -169,7 +168,7 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn estimated_flows_are_near_the_simulated_ones() {
+    fn estimated_flow_counts_are_near_simulated_ones() {
         for load in [
             "kind = \"poisson\"\nload = 0.5\nsize = \"1KB\"",
             "kind = \"incast\"\nfan_in = 2\nsize = \"1KB\"\nopen = true\ngap = \"500ns\"",
@@ -192,7 +191,7 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn loads_beyond_the_memory_are_refused() {
+    fn loads_beyond_memory_are_refused() {
         for load in [
             "kind = \"poisson\"\nload = 1\nsize = \"1B\"",
             "kind = \"incast\"\nfan_in = 2\nsize = \"1KB\"\nopen = true\ngap = \"1ns\"",
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn largest_load_is_named() {
+    fn error_names_load_with_most_flows() {
         let kinds = kinds();
         let takes = takes(&kinds);
         let loads = [("few", 10.0), ("many", 1e9)];

@@ -16,7 +16,6 @@ use crate::scenario::{self, PortLine, Scenario, TopologyKind};
 pub(super) struct Planned {
     pub plan: Plan,
     pub nodes: Option<Nodes>,
-    /// Ends with their share of lost frames.
     pub lossy: Vec<(At, f64)>,
 }
 
@@ -25,12 +24,12 @@ fn line(port: PortLine) -> Line {
 }
 
 fn few(what: &str, count: u32) -> miette::Result<u8> {
-    u8::try_from(count).map_err(|_| miette!("{count} {what} are too many: there may be 255 at most"))
+    u8::try_from(count).map_err(|_| miette!("{count} {what} are too many: the maximum is 255"))
 }
 
 fn fits(what: &str, ports: u32) -> miette::Result<()> {
     if ports as usize > PORTS_MAX {
-        return Err(miette!("{what} would have {ports} ports, and a switch has {PORTS_MAX} at most"));
+        return Err(miette!("{what} would have {ports} ports, but a switch has at most {PORTS_MAX}"));
     }
     Ok(())
 }
@@ -51,8 +50,8 @@ fn spreads(plan: &Plan) -> miette::Result<()> {
     match ways.filter(|ways| *ways > MEMBERS_MAX) {
         None => Ok(()),
         Some(ways) => Err(miette!(
-            help = "have fewer switches above others, or links between two of them",
-            "a switch would have {ways} ways to one place, and frames are spread over {MEMBERS_MAX} at most"
+            help = "reduce the number of switches above others, or of links between two switches",
+            "a switch would have {ways} paths to one destination, but can spread frames over at most {MEMBERS_MAX}"
         )),
     }
 }
@@ -90,7 +89,7 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
             let switches = few("switches", topology.switches)?;
             if switches < 3 {
                 return Err(miette!(
-                    "a ring of {switches} switches is none: give topology.switches 3 at least"
+                    "a ring cannot have {switches} switches: set topology.switches to at least 3"
                 ));
             }
             Ring { switches, hosts: 1, host_line, ring_line: fabric }.plan(build)
@@ -118,7 +117,7 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
             let (cores, aggregations) = (topology.cores, topology.aggregations);
             if !cores.is_multiple_of(aggregations) {
                 return Err(miette!(
-                    "{cores} core switches cannot be shared out among the {aggregations} aggregation switches of a pod: \
+                    "{cores} core switches cannot be divided among the {aggregations} aggregation switches of a pod: \
                      topology.cores has to be a multiple of topology.aggregations"
                 ));
             }
@@ -128,7 +127,8 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
                 pods: few("pods", topology.pods)?,
                 edges: few("edge switches of a pod", topology.edges)?,
                 aggregations: few("aggregation switches of a pod", aggregations)?,
-                cores: u16::try_from(cores).map_err(|_| miette!("{cores} core switches are too many"))?,
+                cores: u16::try_from(cores)
+                    .map_err(|_| miette!("{cores} core switches are too many: the maximum is 65535"))?,
                 hosts: few("hosts of an edge switch", topology.hosts)?,
                 host_line,
                 edge_line: fabric,

@@ -1,4 +1,4 @@
-//! Timed events: links fail and recover, settings change, switches have faults.
+//! Timed events of a run: links fail and recover, settings change, switches have faults.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub struct Revision {
     pub settings: Arc<SwitchSettings>,
 }
 
-/// An event; simultaneous ones run in this order.
+/// Timed event; simultaneous events run in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TimedEvent {
     Link { fault: usize, is_up: bool },
@@ -37,12 +37,12 @@ pub struct Schedule {
     faults: Vec<Fault>,
     current: BTreeMap<u32, usize>,
     revisions: Vec<Revision>,
-    /// Future events, the next last.
+    /// Future events, the next one last.
     pending: Vec<(Picos, TimedEvent)>,
 }
 
 impl Schedule {
-    /// Applies losses and damage from now on.
+    /// Schedules all events; link faults without a time begin now.
     pub(super) fn new(
         (faults, revisions): (Vec<Fault>, Vec<Revision>),
         plan: Plan,
@@ -88,7 +88,7 @@ impl Schedule {
                         Fault::Switch(SwitchFault { switch: Some(switch), .. }) => {
                             format!("a [[fault]] at s{switch}")
                         }
-                        Fault::Switch(_) => "a [[fault]] at all".to_owned(),
+                        Fault::Switch(_) => "a [[fault]] at all switches".to_owned(),
                     }
                 }
                 TimedEvent::Settings { .. } => "a [[change]]".to_owned(),
@@ -98,7 +98,7 @@ impl Schedule {
         self.pending.iter().rev().filter_map(description)
     }
 
-    /// Returns the ends that have lost their link.
+    /// Runs due events; returns the ends of links that failed.
     pub fn run_due(&mut self, fabric: &mut FlowFabric) -> Vec<At> {
         let mut without_link = Vec::new();
         while self.next() <= fabric.fabric().now()
@@ -138,7 +138,7 @@ impl Schedule {
             Impairment::LateCompletions => fabric.at_switch(switch, |node, net| node.complete_late(end, net)),
             Impairment::Stalls { gap, length } => {
                 let stalls = Stalls { gap: *gap, length: length.clone(), until: end };
-                // Each fault has its own random numbers.
+                // Separate random numbers, which other faults do not change.
                 let number = NodeId(u32::try_from(number).unwrap_or(u32::MAX));
                 let seed = Seed(self.seed.number(number, Purpose::Stalls));
                 fabric.at_switch(switch, |node, net| node.stall_at_random(stalls, seed, net));
@@ -161,7 +161,7 @@ fn link(end: At, plan: &Plan) -> Option<[At; 2]> {
 
 fn end(fault: &LinkFault, plan: &Plan) -> miette::Result<At> {
     let at = fault.at;
-    link(at, plan).map(|_| at).ok_or_else(|| miette!("a [[fault]] names {at}, which there is not"))
+    link(at, plan).map(|_| at).ok_or_else(|| miette!("a [[fault]] names {at}, which does not exist"))
 }
 
 fn check_conflict(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
@@ -171,8 +171,8 @@ fn check_conflict(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Res
     let do_both = |say: &dyn Fn(&LinkFault) -> bool| say(before) && say(fault);
     if before.at == here && (do_both(&loses) || do_both(&has_control_faults)) {
         return Err(miette!(
-            help = "say all of it in one of them",
-            "two [[fault]] say what is lost or harmed at {here}"
+            help = "write these keys in one [[fault]]",
+            "two [[fault]] tables set losses or harm at {here}"
         ));
     }
     let is_down = |of: &LinkFault| of.down.map(|down| down..of.up.unwrap_or(Nanos::NEVER));
@@ -182,8 +182,8 @@ fn check_conflict(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Res
         && other.start <= one.end
     {
         return Err(miette!(
-            help = "say when it goes down and when it comes up again in one of them",
-            "two [[fault]] take the link at {here} down at one time"
+            help = "write `down` and `up` of an outage in one [[fault]], and let outages not overlap",
+            "two [[fault]] tables have the link at {here} down at overlapping times"
         ));
     }
     Ok(())
@@ -193,12 +193,12 @@ fn switches(fault: &SwitchFault, plan: &Plan) -> miette::Result<Range<u32>> {
     let Some(switch) = fault.switch else { return Ok(0..plan.switches()) };
     if switch >= plan.switches() {
         let last = plan.switches().saturating_sub(1);
-        return Err(miette!("a [[fault]] names switch {switch}; this fabric has switches 0 to {last}"));
+        return Err(miette!("a [[fault]] names switch {switch}, but this fabric has switches 0 to {last}"));
     }
     if let Impairment::Refusal(port) = fault.what
         && usize::from(port) >= plan.kind(switch).settings.ports.len()
     {
-        return Err(miette!("a [[fault]] names {}, which there is not", At::Switch(switch, port)));
+        return Err(miette!("a [[fault]] names {}, which does not exist", At::Switch(switch, port)));
     }
     Ok(switch..switch + 1)
 }

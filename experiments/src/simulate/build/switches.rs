@@ -13,7 +13,7 @@ use crate::scenario::{Change, ChangeTarget, PortLine, Source};
 
 #[derive(Default)]
 pub(super) struct Configured {
-    /// Initial kinds by switch; identical switches share one.
+    /// Initial kinds; identical switches share one.
     pub kinds: Vec<Arc<SwitchKind>>,
     pub revisions: Vec<Revision>,
     pub warnings: Vec<String>,
@@ -32,7 +32,9 @@ pub(super) fn configured(
             && number as usize >= kinds.len()
         {
             let last = kinds.len().saturating_sub(1);
-            return Err(miette!("a [[change]] names switch {number}; this fabric has switches 0 to {last}"));
+            return Err(miette!(
+                "a [[change]] names switch {number}, but this fabric has switches 0 to {last}"
+            ));
         }
     }
     let mut by_time: Vec<usize> = (0..changes.len()).collect();
@@ -68,14 +70,14 @@ pub(super) fn configured(
     Ok(all)
 }
 
-/// Sizes packet memory for what each configuration admits before the next pauses; the forwarding database has the largest capacity.
+/// Sizes packet memory for the frames of all configurations together, because frames outlive a change.
 fn of_kind(configs: &[Config], lossy: ClassSet) -> KindAndChanges {
     let mut kinds: Vec<SwitchKind> = configs.iter().map(|config| ideal::kind(config, lossy)).collect();
     let addresses = kinds.iter().map(|kind| kind.settings.fdb.capacity).max().unwrap_or(0);
     kinds.iter_mut().for_each(|kind| kind.settings.fdb.capacity = addresses);
     let data = kinds.iter().map(|kind| kind.slots.data).fold(0, u32::saturating_add);
     let mut kinds = kinds.into_iter();
-    let mut first = kinds.next().expect("a switch has an initial configuration");
+    let mut first = kinds.next().expect("a switch has no initial configuration");
     first.slots.data = data;
     (Arc::new(first), kinds.map(|kind| Arc::new(kind.settings)).collect())
 }
@@ -88,7 +90,7 @@ mod tests {
     use xoff_config::{Hardware, Machine};
 
     #[test]
-    fn forwarding_database_fits_every_later_configuration() {
+    fn forwarding_database_fits_every_configuration() {
         let config = |learns: &bool| {
             let text = format!(
                 "[defaults]\nlearning = {learns}\n[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"10G\"\n"
@@ -105,7 +107,11 @@ mod tests {
         for learns in
             [&[true][..], &[true, false], &[false, true], &[false, false, true], &[true, false, true]]
         {
-            assert_eq!(room(learns), vec![16_384; learns.len()], "{learns:?}: also after a restart");
+            assert_eq!(
+                room(learns),
+                vec![16_384; learns.len()],
+                "{learns:?}: capacity of the forwarding database changes"
+            );
         }
     }
 }

@@ -12,7 +12,7 @@ fn made(more: &str) -> (Vec<Row>, Vec<Row>) {
 
 // proves: scenarios
 #[test]
-fn change_applies_from_its_time_on() {
+fn change_takes_effect_at_its_time() {
     let starts = |rows: &[Row]| -> Vec<u64> {
         rows.iter().map(|row| row[tables::PAUSES.at("start_ns")].parse().unwrap()).collect()
     };

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns four hosts of one switch that send to a fifth through another, without retransmissions.
+/// Returns a scenario: four hosts of one switch send to a fifth at another, without retransmissions.
 fn scenario(duration: &str, more: &str) -> String {
     format!(
         "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"dumbbell\"\nhosts = 4\n\
@@ -50,7 +50,7 @@ fn stall_losses_have_a_reason() {
     assert!(dropped > 0 && drops(&rows) == dropped, "{:?}", rows[&tables::DROPS]);
     let reasons = rows[&tables::DROPS].iter().map(|row| row[tables::DROPS.at("reason")].as_str());
     assert!(reasons.into_iter().all(|reason| reason == "headroom_exhausted"), "{:?}", rows[&tables::DROPS]);
-    // A stall budget prevents losses, whichever switch stalls.
+    // With a stall budget the switches lose nothing, whichever of them stalls.
     for at in ["s0", "s1"] {
         let budget = "[switch.all]\nstall_budget = \"40us\"\n";
         let stall = fault("stall", at, "begin = \"100us\"\nend = \"140us\"");
@@ -73,7 +73,7 @@ fn random_stalls_differ_by_seed_and_switch() {
     let [all, others] = run(&stalls("all"));
     assert_eq!(all.len(), 2);
     let times: Vec<u64> = all.iter().chain(&others).map(stalled).collect();
-    // Stalls of 2 us in 22 us on average.
+    // Stalls of 2 us begin every 22 us on average.
     assert!(times.iter().all(|time| (50_000..140_000).contains(time)), "{times:?}");
     assert!(times.iter().enumerate().all(|(at, time)| !times[..at].contains(time)), "{times:?}");
     let [one, _] = run(&stalls("s1"));
@@ -84,7 +84,7 @@ fn random_stalls_differ_by_seed_and_switch() {
 
 // proves: scenarios
 #[test]
-fn refusal_and_delay_end_on_time() {
+fn refusal_and_late_completions_end_on_time() {
     let sent = |kind: &str, at: &str| {
         let rows = run_of(&scenario("200us", &fault(kind, at, "begin = \"0s\"\nend = \"100us\"")), &[]);
         assert!(rows[&tables::SWITCHES].is_empty() && lost(&rows) == 0, "{kind}");
@@ -103,17 +103,17 @@ fn refusal_and_delay_end_on_time() {
 
 // proves: sim-faults
 #[test]
-fn restarted_switch_loses_frames_not_settings() {
+fn restarted_switch_loses_frames_but_keeps_settings() {
     let restart = fault("restart", "s0", "begin = \"100us\"\nend = \"120us\"");
     let rows = run_of(&scenario("300us", &restart), &[]);
     let [_, _, unseen, restarts, frames] = switch_row(&rows);
     assert_eq!((unseen, restarts), (0, 1));
-    // Frames within thresholds, and 20 us of four lines at 100 Gb/s.
+    // At most the frames within thresholds, and 20 us of four lines at 100 Gb/s, are lost.
     let lines = 4 * 20_000 * 100 / 8 / 1_538;
     assert!((lines..lines + 500).contains(&frames), "{frames}");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
     assert_eq!(lost(&rows), frames + dropped);
-    // A restarted switch keeps an earlier change.
+    // The restarted switch keeps an earlier change of its settings.
     let low = "[[change]]\nat = \"10us\"\nswitch = 0\nclass.3.xoff = \"45KB\"\nclass.3.xon = \"43KB\"\n";
     let pauses = |more: &str| {
         let rows = run_of(&scenario("300us", more), &[]);
@@ -139,9 +139,9 @@ fn fault_at_missing_switch_is_refused() {
     let times = "begin = \"1us\"\nend = \"2us\"";
     let expected = "a [[fault]] names switch 2; this fabric has switches 0 to 1";
     assert_eq!(why(&fault("stall", "s2", times)), expected);
-    let expected = "a [[fault]] names port 5 of switch 1, which there is not";
+    let expected = "a [[fault]] names port 5 of switch 1, which does not exist";
     assert_eq!(why(&fault("refusal", "s1p5", times)), expected);
-    assert_eq!(why("[[fault]]\nat = \"h8\"\nlost = 0.1\n"), "a [[fault]] names host 8, which there is not");
+    assert_eq!(why("[[fault]]\nat = \"h8\"\nlost = 0.1\n"), "a [[fault]] names host 8, which does not exist");
 }
 
 // proves: sim-results
@@ -156,7 +156,7 @@ fn link_losses_are_listed_by_end() {
     let none = run_of(&scenario("300us", ""), &[]);
     assert!(none[&tables::LINKS].is_empty());
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s1p0\"\nlost = 1.0\n"), &[]);
-    // The last frame may be in flight.
+    // The last frame may still be in flight.
     assert!(
         of(&rows, "s1p0") == [lost(&rows), 0, 0, 0] && sent(&rows).abs_diff(lost(&rows)) <= 1,
         "{:?}",
@@ -168,7 +168,7 @@ fn link_losses_are_listed_by_end() {
     assert!(of(&rows, "s0p0")[2] > 0 && of(&rows, "s0p0")[..2] == [0, 0]);
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_harmed = 1.0\n"), &[]);
     assert!(of(&rows, "s0p0")[3] > 0 && of(&rows, "s0p0")[..3] == [0; 3]);
-    // 500 ns of a line, both directions.
+    // At most 500 ns of both directions of a line are lost.
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"h0\"\ndown = \"100us\"\nup = \"110us\"\n"), &[]);
     let [on_their_way, ..] = of(&rows, "h0");
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");
@@ -176,7 +176,7 @@ fn link_losses_are_listed_by_end() {
 
 // proves: scenarios
 #[test]
-fn unreached_event_gives_a_warning() {
+fn event_after_the_end_gives_a_warning() {
     let warnings_of = |duration: &str, keys: &str| {
         let text = format!("{}{keys}\n", scenario(duration, "").replace("10MB", "1MB"));
         let source = Source::from_toml("x", &text, &[]).unwrap();
@@ -194,7 +194,7 @@ fn unreached_event_gives_a_warning() {
         warnings
     };
     let warnings = |keys: &str| warnings_of("until-done", keys);
-    let after = "and 2 of 2 runs ended before";
+    let after = "but 2 of 2 runs ended earlier";
     assert_eq!(warnings_of("until-done\"\nwarm_up = \"100us", ""), [""; 0]);
     assert_eq!(
         warnings_of("until-done\"\nwarm_up = \"900ms", ""),
@@ -207,7 +207,7 @@ fn unreached_event_gives_a_warning() {
     );
     assert_eq!(
         warnings("[[fault]]\nkind = \"stall\"\nat = \"all\"\nbegin = \"900ms\"\nend = \"901ms\""),
-        [format!("warning: a [[fault]] at all was due at 900ms, {after}")]
+        [format!("warning: a [[fault]] at all switches was due at 900ms, {after}")]
     );
     assert_eq!(
         warnings("[[change]]\nat = \"900ms\"\nclass.3.xoff = \"75KB\""),
@@ -225,7 +225,7 @@ fn conflicting_faults_are_refused() {
     };
     let [lost, control_lost, control_late] =
         ["lost", "control_lost", "control_late"].map(|key| format!("at = \"h0\"\n{key} = 0.5"));
-    let refused = Some("two [[fault]] say what is lost or harmed at host 0".to_owned());
+    let refused = Some("two [[fault]] tables set losses or harm at host 0".to_owned());
     for (one, other, expected) in [
         (&lost, &lost, refused.clone()),
         (&control_lost, &control_late, refused),
@@ -246,7 +246,7 @@ fn conflicting_faults_are_refused() {
 /// An XOFF after the loss of a link is a new pause, not a refresh.
 // proves: sim-results
 #[test]
-fn pause_rows_match_counters_after_flap() {
+fn pause_rows_match_counters_after_link_flap() {
     let flap = "[[fault]]\nat = \"s0p4\"\ndown = \"100us\"\nup = \"120us\"\n";
     for faults in ["", flap] {
         let rows = run_of(&scenario("300us", faults), &[]);

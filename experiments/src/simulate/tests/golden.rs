@@ -1,10 +1,10 @@
-//! Small scenarios with stored tables, compared byte by byte: any changed decision shows up in a diff.
+//! Small scenarios with stored tables, compared byte by byte: a diff shows any changed decision.
 
 use std::env;
 
 use super::*;
 
-/// Variable that makes the test write tables instead of comparing.
+/// Environment variable with which the test writes new tables.
 const WRITE: &str = "XOFF_WRITE_GOLDEN";
 
 fn directory(name: &str) -> PathBuf {
@@ -31,8 +31,8 @@ fn holds(name: &str, source: &Source, path: &Path) {
         let lines = || made.lines().map(Some).chain([None]).zip(kept.lines().map(Some).chain([None]));
         if let Some((line, (now, then))) = (1..).zip(lines()).find(|(_, (now, then))| now != then) {
             panic!(
-                "{name}, line {line} of {}:\nkept {then:?}\nmade {now:?}\nwhere this is meant, {WRITE}=1 cargo nextest run \
-                 --workspace -E 'test(golden)' writes the tables anew",
+                "{name}, line {line} of {} differs:\nstored {then:?}\nnow {now:?}\nif the change is intended, {WRITE}=1 cargo nextest run \
+                 --workspace -E 'test(golden)' writes new tables",
                 file.display()
             );
         }
@@ -55,7 +55,7 @@ fn imported_fabric_writes_hpcc_files() {
         ["scenario.toml", "topology", "flow"].map(|name| directory("hpcc").join(name));
     let source = import(Some(&scenario), [&topology, &flows], &[]).unwrap();
     holds("hpcc", &source, &scenario);
-    // Scripts read columns 4 to 8.
+    // Scripts of ns-3's users read columns 4 to 8.
     let made = made(&source, &scenario);
     let text = |name: &str| String::from_utf8(made[Path::new(name)].clone()).unwrap();
     let lines = text("fct.txt");
@@ -132,11 +132,11 @@ fn import_errors_name_file_and_line() {
     let missing = "the file ends too early: the start of a flow in seconds is missing";
     assert_eq!(why(None, &topology, &broken), format!("{}: line 2: {missing}", broken.display()));
     assert!(why(None, &place.path().join("none"), &flows).contains("cannot read"));
-    // The scenario configures the switches; its limit applies to its own flows.
+    // The scenario configures the switches, but its limit applies to its own flows only.
     let scenario = write("s.toml", "[scenario]\nname = \"s\"\n");
     let error = why(Some(&scenario), &topology, &flows);
-    assert!(error.contains("a flow starts at 2s, and the run ends at 1s at the latest"), "{error}");
+    assert!(error.contains("a flow starts at 2s, but the run ends at 1s at the latest"), "{error}");
     let scenario = write("s.toml", "[scenario]\nname = \"s\"\n[topology]\nkind = \"single\"\n");
     let error = format!("{:?}", import(Some(&scenario), [&topology, &flows], &[]).unwrap_err());
-    assert!(error.contains("a topology, and another one is imported"), "{error}");
+    assert!(error.contains("the scenario has a [topology], but --import brings another one"), "{error}");
 }

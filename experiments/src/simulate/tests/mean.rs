@@ -62,18 +62,17 @@ fn statistic_has_one_number_per_seed() {
     let expected =
         format!("{of} `runs.stuck_since_us`: none of the 12 selected rows has a number in that column");
     assert_eq!(nothing("runs", "stuck_since_us", &[]), expected);
-    assert_eq!(nothing("runs", "trace", &[]), "`runs.trace` is text, and has no mean");
+    assert_eq!(nothing("runs", "trace", &[]), "column `runs.trace` is text, so it has no mean");
     let wrong = result("flows", "fct", &[], &[], Statistic::Mean).unwrap_err().to_string();
-    assert!(wrong.contains("no column `fct`; it has point, seed"), "{wrong}");
+    assert!(wrong.contains("no column `fct`; its columns are point, seed"), "{wrong}");
     assert!(
         result("flow", "fct_ns", &[], &[], Statistic::Mean)
             .unwrap_err()
             .to_string()
-            .contains("there are runs, flows")
+            .contains("tables are runs, flows")
     );
 }
 
-/// Writes two points with four seeds, the last run interrupted.
 fn two_points(out: &Path) {
     let points = ["policy=pfc", "policy=ofc"].map(str::to_owned);
     let about = RunMetadata {
@@ -106,7 +105,7 @@ fn two_points(out: &Path) {
 
 // proves: sim-results
 #[test]
-fn seed_without_events_has_sum_only() {
+fn seed_without_events_has_only_a_sum() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("out");
     two_points(&out);
@@ -150,9 +149,9 @@ fn interrupted_run_is_not_merged() {
 }
 
 #[test]
-fn unrelated_directory_error_has_help() {
+fn error_for_directory_without_results_has_help() {
     let place = tempfile::tempdir().unwrap();
     let refused = store::about(place.path()).unwrap_err();
     let help = refused.help().unwrap().to_string();
-    assert!(help.contains("that `xoff sim --out DIR` has written"), "{help}");
+    assert!(help.contains("that `xoff sim --out DIR` or"), "{help}");
 }
