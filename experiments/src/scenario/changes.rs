@@ -1,4 +1,4 @@
-//! Changes of switch settings during a run.
+//! Changes of switch settings during a run (`[[change]]`).
 
 use toml_span::Value;
 use toml_span::value::{Table as TomlTable, ValueInner};
@@ -23,7 +23,7 @@ fn of(value: &Value<'_>) -> Parsed<ChangeTarget> {
         Some(kind) if !kind.is_empty() => Ok(ChangeTarget::Kind(kind.to_owned())),
         _ => parse::integer(0..=u32::MAX)(value)
             .map(ChangeTarget::Switch)
-            .map_err(|_| "\"all\", a kind of switches, or the number of one".into()),
+            .map_err(|_| "\"all\", a kind of switches, or the number of a switch".into()),
     }
 }
 
@@ -34,7 +34,7 @@ pub enum ChangeTarget {
     Switch(u32),
 }
 
-/// Change of settings; [`super::Source::changed`] applies it by number.
+/// Change of settings, applied by [`super::Source::changed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub at: Nanos,
@@ -63,12 +63,12 @@ pub(super) fn read(
     }
     if change.has_only(ChangeKeys::KEYS) {
         problems.push(
-            Problem::error("a [[change]] has no key that says what changes")
-                .at(change.span, "nothing would change")
-                .help("give the new settings as keys of [switch.KIND]: policy = \"ofc\", class.3.xoff = \"80KB\""),
+            Problem::error("a [[change]] has no new settings")
+                .at(change.span, "change without effect")
+                .help("add settings, which have the keys of [switch.KIND], such as policy = \"ofc\" or class.3.xoff = \"80KB\""),
         );
     }
-    super::in_time(keys.at.as_ref(), ["`at` of a change", "would never be made"], end, problems);
+    super::in_time(keys.at.as_ref(), ["`at` of a change", "change after the end of the run"], end, problems);
     let kinds = topology.map_or(&[][..], |topology| topology.kind.switches());
     if let Some(of) = &keys.switch
         && let ChangeTarget::Kind(kind) = &of.value
@@ -79,7 +79,7 @@ pub(super) fn read(
             Problem::error(format!("there are no switches of kind `{kind}` in this topology"))
                 .at(of.span, "no such kind")
                 .help(format!(
-                    "\"all\" is for all of them, a number for one; kinds here: {}",
+                    "use \"all\" for all switches, or a number for one; kinds of switches in this scenario: {}",
                     kinds.join(", ")
                 )),
         );
@@ -96,7 +96,7 @@ pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, keys_of_kind: &
         && !is_table(&over)
         && let Some(policy) = over.get_mut("policy")
     {
-        // Beside policies' parameters, the choice of a policy is `policy.all`.
+        // With parameters of policies, the policy itself is the key `policy.all`.
         let all = Value::with_span(policy.take(), policy.span);
         let key = toml_span::value::Key { name: "all".into(), span: policy.span };
         policy.set(ValueInner::Table(TomlTable::from([(key, all)])));

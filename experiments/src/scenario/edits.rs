@@ -1,7 +1,6 @@
-//! Overrides of a scenario's file: `--set`, and points of its sweep.
+//! Overrides of a scenario's file: `--set`, and the points of its sweep.
 //!
-//! Values of the command line are appended to the file's text, so that errors refer to them as to any line; then they move to their
-//! places. A sweep is a list of values for a key. Several combine; the last varies fastest.
+//! Values of `--set` are appended to the text, so that errors can show them; then they move to their places.
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
@@ -11,35 +10,34 @@ use xoff_config::reader::{Problems, found};
 
 use crate::set::{self, Given, leaves, list, put};
 
-/// Lists with numbered entries.
 const LISTS: [&str; 4] = ["receiver", "load", "fault", "change"];
-/// Key that cannot be varied.
+/// Key that a sweep cannot vary.
 const SEED: [&str; 2] = ["scenario", "seed"];
-/// Short for `switch.all.policy`.
+/// Short form of the key `switch.all.policy`.
 const POLICY: &str = "policy";
 
-/// Parses a key and value of a scenario.
+/// Parses KEY=VALUE for a scenario.
 ///
 /// # Errors
-/// Fails if no scenario has the key.
+/// Fails if no scenario can have the key.
 pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let parts = given.parts();
     if parts.len() < 2 && parts[0] != POLICY {
         return Err(format!(
-            "`{}` is no key with its table, such as topology.k or scenario.duration",
+            "`{}` is no key with its table: write for example topology.k or scenario.duration",
             given.path
         ));
     }
     if parts[0] == "sweep" {
         return Err(
-            "a sweep is set in the file only; a key given here, as in policy=ofc, is not varied".into()
+            "--set cannot add a sweep: write [[sweep]] in the file; to fix a key of a sweep, set this key, as in policy=ofc".into()
         );
     }
     Ok(given)
 }
 
-/// Resolves `policy` to `switch.all.policy`, and `policy.all` to `policy`.
+/// Resolves short forms of the policy's key to `switch.KIND.policy`.
 fn canonical(path: &[String]) -> Vec<&str> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     match path[..] {
@@ -79,8 +77,8 @@ pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
     {
         problems.push(
             Problem::error("`sweep` has to be a list of tables")
-                .at(value.span, "one table")
-                .help("write [[sweep]] with two brackets, once for each key that is varied"),
+                .at(value.span, "no list of tables")
+                .help("write one table [[sweep]], with two brackets, for each varied key"),
         );
     }
     let mut axes: Vec<Axis> = Vec::new();
@@ -106,14 +104,14 @@ pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
             } else if let Some(twice) = (1..labels.len()).find(|&at| labels[..at].contains(&labels[at])) {
                 problems.push(
                     Problem::error(format!("`{}` is {} twice", path.join("."), labels[twice]))
-                        .at(values.span, "each value once")
-                        .help("to measure a point more often, give more seeds"),
+                        .at(values.span, "repeated value")
+                        .help("list each value once; for more runs of a point use more seeds"),
                 );
             } else if *path == SEED {
                 problems.push(
-                    Problem::error("`scenario.seed` is varied, but seeds are no points of a sweep")
-                        .at(values.span, "seeds")
-                        .help("give them by --seeds, as in --seeds 1..10"),
+                    Problem::error("`scenario.seed` cannot be varied by a sweep")
+                        .at(values.span, "seeds in a sweep")
+                        .help("give seeds by --seeds, as in --seeds 1..10"),
                 );
             } else if axes.iter().any(|axis| canonical(&axis.path) == canonical(path)) {
                 problems.push(
@@ -125,12 +123,9 @@ pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
             }
         } else {
             problems.push(
-                Problem::error(format!(
-                    "a table [[sweep]] varies one key, and this one has {}",
-                    found_here.len()
-                ))
-                .at(sweep.span, "not one key")
-                .help("write one table for each key; they are varied with each other"),
+                Problem::error(format!("a [[sweep]] has {} keys, but has to vary one key", found_here.len()))
+                    .at(sweep.span, "not one key")
+                    .help("write one table [[sweep]] for each key; all combinations are run"),
             );
         }
     }
@@ -141,7 +136,7 @@ fn label(value: &Value<'_>) -> String {
     value.as_str().map_or_else(|| found(value), str::to_owned)
 }
 
-/// Varies the last axis fastest.
+/// Returns the index of each axis's value at a point; the last axis varies fastest.
 fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
     let mut places: Vec<usize> = axes
         .iter()
@@ -179,7 +174,7 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
     top.remove(set::SET);
     top.remove("sweep");
     root.set(ValueInner::Table(top));
-    // A policy's kind is set last: it may go into the table of the policy's parameters, which other values create.
+    // The policy comes last: it is `policy.all` if another value creates a table of parameters.
     put_all.sort_by_key(|(path, _)| policy_kind(path).is_some());
     for (path, value) in put_all {
         let path = policy_kind(&path).map_or_else(|| path.clone(), |kind| policy_path(root, kind));
@@ -187,23 +182,23 @@ pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems:
         let is_there = |name: &str| root.as_table().is_some_and(|top| top.contains_key(name));
         if let Some(name) = LISTS.into_iter().find(|name| path[0] == *name && !is_there(name)) {
             problems.push(
-                Problem::error(format!("`{}`: there is no [[{name}]]", path.join(".")))
-                    .at(span, "cannot be put there")
+                Problem::error(format!("`{}`: the file has no [[{name}]]", path.join(".")))
+                    .at(span, "entry does not exist")
                     .help(format!(
-                        "write [[{name}]] into the file first: this changes a key of one that is there, the first by {name}.0"
+                        "add a [[{name}]] to the file first: this key changes an existing one; {name}.0 is the first"
                     )),
             );
         } else if let Err(at) = put(root, &path, value) {
             problems.push(
                 Problem::error(format!("`{}`: {at}", path.join(".")))
-                    .at(span, "cannot be put there")
-                    .help("write a key with its table, as in topology.k, and a load by its number, as in load.0.load"),
+                    .at(span, "cannot be set")
+                    .help("write a key with its table, as in topology.k, and a list's entry by number, as in load.0.load"),
             );
         }
     }
 }
 
-/// Returns `policy.all` if parameters of policies exist.
+/// Returns the policy's key, which is `policy.all` beside parameters of policies.
 fn policy_path(root: &Value<'_>, kind: &str) -> Vec<String> {
     let has_parameters =
         root.pointer(&format!("/switch/{kind}/{POLICY}")).is_some_and(|policy| policy.as_table().is_some());
@@ -229,14 +224,14 @@ mod tests {
 
     // proves: scenarios
     #[test]
-    fn policies_of_all_switches_are_one_key() {
+    fn policy_and_its_long_form_are_one_key() {
         for (one, other) in [
             ("policy=gfc", "switch.all.policy=ofc"),
             ("switch.all.policy=gfc", "policy=ofc"),
             ("switch.all.policy.all=gfc", "policy=ofc"),
         ] {
             let overridden = source(POLICIES, &[one]).unwrap();
-            assert_eq!(overridden.points(), 1, "{one} is not varied");
+            assert_eq!(overridden.points(), 1, "{one} is still varied");
             let policies =
                 |source: &Source| source.switch(0, "switch", &[PORT]).map(|config| config.switch.policies);
             let file = source("[switch.all]\npolicy = \"gfc\"\n", &[]).unwrap();

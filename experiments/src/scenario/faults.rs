@@ -29,11 +29,11 @@ xoff_config::keys! {
     }
 }
 
-/// Parses a share of MAC control frames, which has steps.
+/// Parses a share of MAC control frames, in steps of 1/1024.
 fn of_control(value: &Value<'_>) -> Parsed<f64> {
     let share = parse::share_or_none(value).ok();
     share.filter(|share| *share == 0.0 || *share >= CONTROL_STEP).ok_or_else(|| {
-        "0, or a number from 1/1024 (0.0009765625) to 1: shares of MAC control are in steps of 1/1024".into()
+        "0, or a number from 1/1024 (0.0009765625) to 1: shares of MAC control frames are rounded up to steps of 1/1024".into()
     })
 }
 
@@ -53,7 +53,7 @@ fn place(value: &Value<'_>) -> Parsed<FaultLocation> {
 
 fn span(value: &Value<'_>) -> Parsed<RangeInclusive<Nanos>> {
     let allowed = || {
-        "a time of 1 ns to an hour such as \"20us\", or two of them, the shorter first, such as \"10us..50us\"".to_owned()
+        "a time from 1 ns to one hour such as \"20us\", or a range of times such as \"10us..50us\"".to_owned()
     };
     let ends = match value.as_str().and_then(|text| text.split_once("..")) {
         Some((least, most)) => quantity::parse_time(least.trim()).zip(quantity::parse_time(most.trim())),
@@ -121,7 +121,7 @@ impl FaultKind {
         match self {
             FaultKind::Link => "an end of a link: \"h3\" is host 3, \"s1p2\" is port 2 of switch 1",
             FaultKind::Refusal => "a port of a switch: \"s1p2\" is port 2 of switch 1",
-            _ => "a switch: \"s1\" is switch 1, \"all\" are all of them",
+            _ => "a switch: \"s1\" is switch 1, \"all\" means all switches",
         }
     }
 }
@@ -135,7 +135,7 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkFault {
     pub at: At,
-    /// Failure time in both directions; `None` for never.
+    /// Time of the failure in both directions.
     pub down: Option<Nanos>,
     pub up: Option<Nanos>,
     pub lost: f64,
@@ -147,11 +147,10 @@ pub struct SwitchFault {
     pub switch: Option<u32>,
     pub what: Impairment,
     pub begin: Nanos,
-    /// Time from which no stall begins.
+    /// End of the fault; random stalls begin before it.
     pub end: Nanos,
 }
 
-/// Omitted action of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Impairment {
     Stall,
@@ -160,11 +159,11 @@ pub enum Impairment {
         gap: Nanos,
         length: RangeInclusive<Nanos>,
     },
-    /// A port's line accepts no frame.
+    /// The line of a port accepts no frame.
     Refusal(u8),
-    /// The driver gets no transmit completions.
+    /// The driver reports no transmit completions.
     LateCompletions,
-    /// The switch is absent, and then restarts.
+    /// The switch is off, and then restarts.
     Restart,
 }
 
@@ -174,7 +173,7 @@ impl Fault {
     }
 }
 
-/// No fault; delays, if set, are at most 10 us.
+/// No fault; delays of frames are up to 10 us by default.
 const NO_CONTROL: ControlFaults =
     ControlFaults { lost: 0, late: 0, again: 0, harmed: 0, late_by: Picos::from_micros(10) };
 
@@ -187,9 +186,9 @@ pub(super) fn read(all: &[Table<'_, '_>], run_end: Nanos, problems: &mut Problem
         if let Some(switch) = faults.iter().find_map(|before| restarted_by_both(before, &fault)) {
             let name = switch.map_or("all switches".to_owned(), |number| format!("switch {number}"));
             problems.push(
-                Problem::error(format!("two [[fault]] restart {name} at one time"))
-                    .at(table.span, "the second")
-                    .help("a switch begins anew before it ends again: let one `begin` after the `end` of the other"),
+                Problem::error(format!("two [[fault]] tables restart {name} at overlapping times"))
+                    .at(table.span, "second restart")
+                    .help("let the `begin` of one restart be after the `end` of the other"),
             );
         }
         faults.push(fault);
@@ -216,22 +215,25 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
     super::of_kind(table, "[[fault]]", kind.word(), FaultKeys::KEYS, kind.keys(), problems);
     let is_set = |name: &&str| table.value(name).is_some();
     if kind == FaultKind::Link && !FaultKeys::KEYS.iter().filter(|name| !AROUND.contains(name)).any(is_set) {
-        let problem = Problem::error("a [[fault]] of kind \"link\" has no key that says what goes wrong");
-        problems.push(problem.at(table.span, "nothing would go wrong").help(
-            "say `down`, when the link goes down, or what share is lost or harmed: `lost`, `control_lost`, `control_late`, \
-             `control_again`, `control_harmed`; 0 is nothing, as the control of a sweep",
+        let problem = Problem::error(
+            "a [[fault]] of kind \"link\" has neither `down` nor a share of lost or harmed frames",
+        );
+        problems.push(problem.at(table.span, "fault without effect").help(
+            "add `down`, the time at which the link fails, or a share: `lost`, `control_lost`, `control_late`, \
+             `control_again` or `control_harmed`; a share of 0 is allowed as the control of a sweep",
         ));
     } else if let Some(late_by) = &keys.late_by
         && kind == FaultKind::Link
         && !["control_late", "control_again"].iter().any(is_set)
     {
-        let problem = Problem::error("`late_by` says how late MAC control comes, and none comes late");
+        let problem =
+            Problem::error("`late_by` delays MAC control frames, but no share of frames is delayed");
         problems.push(problem.at(late_by.span, "of no effect").help(
-            "say what share of it comes late, or again: `control_late`, `control_again`; 0 is nothing, as the control of a sweep",
+            "add `control_late` or `control_again`, a share of delayed or duplicated frames; 0 is allowed as the control of a sweep",
         ));
     }
     for (key, what) in [(&keys.begin, "`begin` of a fault"), (&keys.down, "`down` of a fault")] {
-        super::in_time(key.as_ref(), [what, "would never come"], run_end, problems);
+        super::in_time(key.as_ref(), [what, "time after the end of the run"], run_end, problems);
     }
     match kind {
         FaultKind::Link => link(keys, problems),
@@ -239,7 +241,6 @@ fn read_one(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> O
     }
 }
 
-/// Converts a share to steps of 1/1,024, rounded up.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // from 0 to 1
 fn of_1024(share: f64) -> u16 {
     (share * 1_024.0).ceil() as u16
@@ -248,7 +249,7 @@ fn of_1024(share: f64) -> u16 {
 fn misplaced(kind: FaultKind, at: &Spanned<FaultLocation>, problems: &mut Problems) {
     problems.push(
         Problem::error(format!("`at` of a fault of kind \"{}\" has to be {}", kind.word(), kind.place()))
-            .at(at.span, "not there"),
+            .at(at.span, "no such place"),
     );
 }
 
@@ -258,8 +259,8 @@ fn link(keys: FaultKeys, problems: &mut Problems) -> Option<Fault> {
     {
         problems.push(
             Problem::error("`up` is not after `down`")
-                .at(up.span, "the link is up already")
-                .help("give `down` a time before it"),
+                .at(up.span, "the link has not failed before")
+                .help("set `down` to a time before `up`"),
         );
     }
     let share = |key: &Option<Spanned<f64>>| value(key.as_ref(), 0.0);
@@ -286,8 +287,8 @@ fn switch(kind: FaultKind, keys: FaultKeys, run_end: Nanos, problems: &mut Probl
     if let Some(end) = keys.end.as_ref().filter(|end| end.value <= begin) {
         problems.push(
             Problem::error("`end` is not after `begin`")
-                .at(end.span, "nothing would go wrong")
-                .help("a fault lasts from `begin` to `end`: give `end` a later time"),
+                .at(end.span, "fault without effect")
+                .help("a fault lasts from `begin` to `end`: set `end` to a later time"),
         );
     }
     let without_end = if kind == FaultKind::Restart { begin } else { run_end };

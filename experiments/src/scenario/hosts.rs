@@ -1,4 +1,4 @@
-//! `[hosts]`: transport and congestion control of hosts.
+//! Transport and congestion control of hosts (`[hosts]`).
 
 use xoff_config::Problem;
 use xoff_config::reader::parse::{self, OrOff};
@@ -14,7 +14,7 @@ use xoff_wire::units::{BitRate, Bytes, Class, Nanos};
 use super::keys::{positive, time};
 
 const SECOND: Nanos = Nanos::from_secs(1);
-/// All but the first have a table of parameters.
+/// Congestion controls; all but `none` have a table of parameters.
 const CONTROLS: [&str; 5] = ["none", "dcqcn", "swift", "timely", "qcn"];
 
 xoff_config::keys! {
@@ -87,9 +87,9 @@ fn pauses(value: &toml_span::Value<'_>) -> Parsed<Obedience> {
     match value.as_str() {
         Some("obey") => Ok(Obedience::Obey),
         Some("ignore") => Ok(Obedience::Ignore),
-        _ => parse::time(Nanos(1)..=SECOND)(value)
-            .map(Obedience::Late)
-            .map_err(|allowed| format!("\"obey\", \"ignore\", or {allowed} by which hosts are late")),
+        _ => parse::time(Nanos(1)..=SECOND)(value).map(Obedience::Late).map_err(|allowed| {
+            format!("\"obey\", \"ignore\", or the delay with which hosts obey: {allowed}")
+        }),
     }
 }
 
@@ -117,9 +117,11 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> HostSettin
     for (name, span) in of_roce.iter().filter(|_| transport == "line-rate") {
         if let Some(span) = *span {
             problems.push(
-                Problem::error(format!("`{name}` has no meaning where nobody answers"))
-                    .at(span, "not with transport = \"line-rate\"")
-                    .help("write transport = \"roce\""),
+                Problem::error(format!(
+                    "`{name}` has no effect: hosts with transport = \"line-rate\" get no answers"
+                ))
+                .at(span, "needs another transport")
+                .help("set transport = \"roce\", or remove the key"),
             );
         }
     }
@@ -207,9 +209,11 @@ fn parameters<K: Default>(
     let Some(below) = table.table(name, problems) else { return K::default() };
     if chosen != name {
         problems.push(
-            Problem::error(format!("[hosts.{name}] has no meaning where `control` is something else"))
-                .at(below.span, "of no effect")
-                .help(format!("write control = \"{name}\" in [hosts]")),
+            Problem::error(format!(
+                "[hosts.{name}] has no effect: `control` selects another congestion control"
+            ))
+            .at(below.span, "without effect")
+            .help(format!("set control = \"{name}\" in [hosts]")),
         );
     }
     below.no_others(&[known], problems);

@@ -9,7 +9,7 @@ use xoff_sim::Picos;
 use xoff_wire::units::Nanos;
 
 pub(super) const TIME_MAX: Nanos = Nanos::from_secs(3_600);
-/// Highest seed: each run adds one, and sums must stay below TOML's largest integer.
+/// Highest seed: each run adds one, and sums must fit TOML's integers.
 pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 pub(super) const HOST_MAX: u32 = 1_000_000;
 
@@ -20,7 +20,7 @@ pub(super) fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parse
 pub(super) fn line(value: &Value<'_>) -> Parsed<String> {
     let line =
         value.as_str().filter(|text| (1..=200).contains(&text.len()) && !text.chars().any(char::is_control));
-    line.map(str::to_owned).ok_or_else(|| "a text of one line, of up to 200 bytes".into())
+    line.map(str::to_owned).ok_or_else(|| "a text of one line and up to 200 bytes".into())
 }
 
 pub(super) fn positive(value: &Value<'_>) -> Parsed<f64> {
@@ -28,7 +28,7 @@ pub(super) fn positive(value: &Value<'_>) -> Parsed<f64> {
     number.filter(|number| *number > 0.0 && *number <= 1e6).ok_or_else(|| "a number above 0".into())
 }
 
-/// Parses host numbers and ranges (`[0, "8-15"]`); each host once.
+/// Parses a list of host numbers and ranges (`[0, "8-15"]`).
 pub(super) fn hosts(value: &Value<'_>) -> Parsed<Vec<u32>> {
     let range = |entry: &Value<'_>| {
         let range = match entry.as_ref() {
@@ -41,7 +41,7 @@ pub(super) fn hosts(value: &Value<'_>) -> Parsed<Vec<u32>> {
     };
     let mut hosts: Vec<u32> = parse::list(value, range)
         .filter(|ranges| !ranges.is_empty())
-        .ok_or("a list of hosts by number, one at least, such as [0, 1] or [0, \"8-15\"]")?
+        .ok_or("a list of at least one host by number, such as [0, 1] or [0, \"8-15\"]")?
         .into_iter()
         .flat_map(|(from, to)| from..=to)
         .collect();
@@ -52,5 +52,5 @@ pub(super) fn hosts(value: &Value<'_>) -> Parsed<Vec<u32>> {
 
 pub(super) fn file(value: &Value<'_>) -> Parsed<PathBuf> {
     let path = value.as_str().filter(|path| !path.is_empty() && !path.contains('\0'));
-    path.map(PathBuf::from).ok_or_else(|| "the path of a file, from the scenario's on".into())
+    path.map(PathBuf::from).ok_or_else(|| "the path of a file, relative to the scenario's directory".into())
 }

@@ -43,7 +43,7 @@ type GapDistribution = fn(Picos) -> Times;
 
 const GAPS: [(&str, GapDistribution); 2] = [("fixed", Times::Fixed), ("random", Times::Mean)];
 
-/// Parses a share, which may exceed 1.
+/// Parses a share of a line, which may exceed 1.
 fn offered(value: &Value<'_>) -> Parsed<f64> {
     positive(value)
         .ok()
@@ -61,7 +61,9 @@ fn size(value: &Value<'_>) -> Parsed<Size> {
         return ends
             .filter(|(least, most)| least < most && most.0 <= FLOW_BYTES_MAX)
             .map(|(least, most)| Size::Uniform(least.0, most.0))
-            .ok_or_else(|| "two sizes of 128GiB at most, the smaller first, such as \"1KB..150KB\"".into());
+            .ok_or_else(|| {
+                "a range of sizes up to 128GiB, the smaller size first, such as \"1KB..150KB\"".into()
+            });
     }
     let bytes = match value.as_ref() {
         ValueInner::Integer(bytes) => u64::try_from(*bytes).ok(),
@@ -69,17 +71,14 @@ fn size(value: &Value<'_>) -> Parsed<Size> {
         _ => None,
     };
     bytes.filter(|bytes| (1..=FLOW_BYTES_MAX).contains(bytes)).map(Size::Fixed).ok_or_else(|| {
-        format!("a size such as \"64KB\", 128GiB at most, two of them such as \"1KB..150KB\", or the name of a table of sizes: {}", Sizes::names().collect::<Vec<_>>().join(", "))
+        let names = Sizes::names().collect::<Vec<_>>().join(", ");
+        format!("a size up to 128GiB such as \"64KB\", a range such as \"1KB..150KB\", or the name of a table of sizes: {names}")
     })
 }
 
 fn question(value: &Value<'_>) -> Parsed<Bytes> {
     let bytes = parse::bytes(value)?;
-    if bytes.0 <= FLOW_BYTES_MAX {
-        Ok(bytes)
-    } else {
-        Err("a size of 128GiB at most, such as \"2KB\"".into())
-    }
+    if bytes.0 <= FLOW_BYTES_MAX { Ok(bytes) } else { Err("a size up to 128GiB, such as \"2KB\"".into()) }
 }
 
 fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
@@ -95,16 +94,16 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadKind {
-    /// Arrivals independent of completions.
+    /// Random arrivals, independent of completions.
     Poisson,
     /// Queries to many servers at once.
     Incast,
-    /// A flow from each host to one other.
+    /// One flow from each host to another, drawn so that each host receives one.
     Permutation,
-    /// A flow from each host to the one `ahead`.
+    /// One flow from each host to the one `ahead` on a ring.
     Ring,
     OnOff,
-    /// Flows between random pairs.
+    /// Flows between random pairs of hosts.
     Draw,
     Flows,
     /// File of ns-3's simulator for HPCC.
@@ -155,7 +154,7 @@ pub enum Size {
     Table(&'static str),
 }
 
-/// A load; unused fields have defaults.
+/// Load; unused fields have defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadSettings {
     pub name: String,
@@ -168,23 +167,22 @@ pub struct LoadSettings {
     pub between: Between,
     pub begin: Nanos,
     pub jitter: Nanos,
-    /// Time from which nothing begins; `None` for the run's end.
+    /// Time from which no flow begins; `None` for the run's end.
     pub end: Option<Nanos>,
-    /// Hosts that query; `None` for host 0.
+    /// Hosts that send queries; `None` for host 0.
     pub askers: Option<Vec<u32>>,
     pub servers: Option<Vec<u32>>,
     pub fan_in: u32,
-    /// Bytes to each server; zero for none.
+    /// Bytes of a query to each server; zero for none.
     pub question: Bytes,
     pub deadline: Option<Nanos>,
     /// True if queries may overlap.
     pub is_open: bool,
     pub gap: Times,
     pub flows: u32,
-    /// Maximum per flow, headers and gaps included.
+    /// Maximum rate of a flow, with headers and gaps.
     pub rate: Option<BitRate>,
     pub pairs: Vec<(u32, u32)>,
-    /// Distance to the receiver, in hosts.
     pub ahead: u32,
     pub file: PathBuf,
 }
@@ -200,8 +198,8 @@ pub(super) fn all(
         if loads.iter().any(|other| other.name == load.name) {
             problems.push(
                 Problem::error(format!("two loads have the name `{}`", load.name))
-                    .at(table.key_span("name"), "the second")
-                    .help("results tell loads by their names"),
+                    .at(table.key_span("name"), "second load")
+                    .help("give each load another name: results name loads"),
             );
         }
         loads.push(load);
@@ -221,7 +219,7 @@ fn read(
         if table.value("kind").is_none() {
             problems.push(
                 Problem::error("`kind` is missing in [[load]]")
-                    .at(table.span, "has no `kind`")
+                    .at(table.span, "load without `kind`")
                     .help("for example: kind = \"incast\""),
             );
         }
@@ -234,16 +232,16 @@ fn read(
         _ => [optional, &["kind", "name", "class", "jitter", "rate"]].concat(),
     };
     super::of_kind(table, "[[load]]", kind.word(), LoadKeys::KEYS, (required, &optional), problems);
-    // A closed load without end has one query.
+    // A load of kind "incast" without `gap` and `end` has one query.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
     if kind.is_endless() && duration.is_none() && keys.end.is_none() && !once {
         problems.push(
             Problem::error(format!(
-                "a load of kind \"{}\" has no end, and the run lasts until all flows have ended",
+                "a load of kind \"{}\" has no end, so the run would never end",
                 kind.word()
             ))
-            .at(table.key_span("kind"), "would never end")
-            .help("give the load an `end`, or [scenario] a `duration`"),
+            .at(table.key_span("kind"), "load without end")
+            .help("set `end` for the load, or `duration` in [scenario]"),
         );
     }
     let is_open = value(keys.open.as_ref(), false) && !once;
@@ -251,38 +249,33 @@ fn read(
     let gaps = value(keys.gaps.as_ref(), Times::Mean);
     if let Some(open) = keys.open.as_ref().filter(|_| is_open && gap == Nanos::ZERO) {
         problems.push(
-            Problem::error("`open` queries without a `gap`: each begins at the time of the one before it")
-                .at(open.span, "would begin at one time for ever")
-                .help("give the load a `gap` above 0, or have each query wait for the one before it"),
+            Problem::error("`open` queries without a `gap` would all begin at the same time")
+                .at(open.span, "endless queries at one time")
+                .help("set a `gap` above 0, or remove `open` so that each query waits for the previous one"),
         );
     }
     let size = keys.size.as_ref().filter(|key| !matches!(key.value, Size::Fixed(_)));
     if let Some(key) = size.filter(|_| matches!(kind, LoadKind::Permutation | LoadKind::Ring)) {
         problems.push(
-            Problem::error(format!("`size` of a load of kind \"{}\" is one size", kind.word()))
+            Problem::error(format!("`size` of a load of kind \"{}\" has to be a single size", kind.word()))
                 .at(key.span, "several sizes")
-                .help("all its flows are as large: write a size such as \"1MB\""),
+                .help("write one size for all flows, such as \"1MB\""),
         );
     }
     if let Some(between) = keys.between.as_ref()
         && keys.size.as_ref().is_some_and(|size| !matches!(size.value, Size::Table(_)))
     {
         problems.push(
-            Problem::error("`between` says how a table of sizes is read, and `size` is none")
-                .at(between.span, "of no effect"),
+            Problem::error("`between` has no effect: `size` is not a table of sizes")
+                .at(between.span, "without effect"),
         );
     }
     if let (Some(end), true) =
         (&keys.end, keys.end.as_ref().map(|key| key.value) <= keys.begin.as_ref().map(|key| key.value))
     {
-        problems.push(Problem::error("`end` is not after `begin`").at(end.span, "nothing would be sent"));
+        problems.push(Problem::error("`end` is not after `begin`").at(end.span, "load without flows"));
     }
-    super::in_time(
-        keys.begin.as_ref(),
-        ["`begin` of a [[load]]", "nothing would be sent"],
-        run_end,
-        problems,
-    );
+    super::in_time(keys.begin.as_ref(), ["`begin` of a [[load]]", "load without flows"], run_end, problems);
     let begin = value(keys.begin.as_ref(), Nanos::ZERO);
     let default_name = format!("{}-{number}", kind.word());
     Some(LoadSettings {
@@ -327,7 +320,7 @@ mod tests {
     fn open_queries_without_gap_are_refused() {
         let incast = |keys: &str| of(&format!("[[load]]\nkind = \"incast\"\nsize = 1\nfan_in = 1\n{keys}\n"));
         let is_open = |keys: &str| incast(keys).unwrap().point(0).unwrap().loads[0].is_open;
-        assert!(!is_open("open = true"), "one waits for nothing");
+        assert!(!is_open("open = true"), "a single query counts as open");
         assert!(is_open("open = true\ngap = \"1ns\""));
         assert!(!is_open("gap = \"0s\""));
         for keys in ["end = \"1us\"", "gap = \"0s\"", "gap = \"0s\"\nend = \"1us\""] {

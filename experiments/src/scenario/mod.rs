@@ -1,11 +1,6 @@
-//! A scenario of the simulator in one file: fabric, switch settings, hosts, loads, output and sweep.
+//! Scenario of the simulator, from one file: fabric, settings of switches, hosts, loads, output and sweep.
 //!
-//! ```text
-//! text, --set --edits--> what stands where --axes--> points of the sweep
-//!        for each point --keys--> Scenario --switches--> a configuration for each kind of switch
-//! ```
-//!
-//! Switches have the keys of a live switch, once per kind; ports, addresses and routes follow from the topology.
+//! `edits` applies `--set` and the points of the sweep to the text; each point is then read as a `Scenario`.
 
 mod changes;
 #[cfg(test)]
@@ -64,7 +59,7 @@ xoff_config::keys! {
     }
 }
 
-/// A scenario's file with overrides of the command line.
+/// Text of a scenario's file, with overrides.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,
@@ -72,16 +67,15 @@ pub struct Source {
     axes: Vec<Axis>,
 }
 
-/// A point of the sweep, or the scenario itself without one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scenario {
     pub name: String,
     pub about: String,
     pub point: Vec<(String, String)>,
-    /// Duration; `None` until all flows end.
+    /// Duration; `None` until all flows have ended.
     pub duration: Option<Nanos>,
     pub limit: Nanos,
-    /// Time before counted flows.
+    /// Time whose flows are not counted.
     pub warm_up: Nanos,
     pub seed: u64,
     pub topology: Topology,
@@ -96,19 +90,19 @@ pub(crate) struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Output {
     pub begin: Nanos,
-    /// Interval; `None` for a sample at the end.
+    /// Interval of samples; `None` for one sample at the end.
     pub sample: Option<Nanos>,
     pub pauses: bool,
-    /// Number of recorded flows, from the first.
+    /// Number of flows whose throughput is recorded.
     pub throughput_flows: u32,
 }
 
 const SCENARIO: FileKind = FileKind {
     name: "the scenario",
-    help: "give the path of a TOML file; sim/scenarios has some to start from",
+    help: "give the path of a TOML file; sim/scenarios contains examples",
     bytes_max: WRITTEN_MAX,
 };
-/// Default of the latest end.
+/// Latest end of a run that lasts until all flows have ended.
 const LIMIT: Nanos = Nanos::from_secs(1);
 const THROUGHPUT_FLOWS: u32 = 16;
 const TABLES: &[&str] =
@@ -123,7 +117,7 @@ impl Source {
         Source::from_toml(&path.display().to_string(), &read_text(path, SCENARIO)?, given)
     }
 
-    /// Reads a file, or the text `alone`, with topology and flows of ns-3's simulator for HPCC.
+    /// Reads a file (or the text `alone`), and adds files of ns-3's simulator for HPCC.
     pub(crate) fn importing(
         path: Option<&Path>,
         alone: &str,
@@ -138,9 +132,9 @@ impl Source {
         reader::read(&name, &text, |root, problems| {
             if let Some((key, _)) = root.as_table().and_then(|table| table.get_key_value("topology")) {
                 problems.push(
-                    Problem::error("a topology, and another one is imported")
-                        .at(key.span, "not with --import")
-                        .help("leave [topology] out: what is imported stands for it, and for a [[load]]"),
+                    Problem::error("the scenario has a [topology], but --import brings another one")
+                        .at(key.span, "conflicts with --import")
+                        .help("remove [topology]; the import also adds a [[load]]"),
                 );
             }
             Some(())
@@ -154,10 +148,10 @@ impl Source {
         Source::from_toml(&name, &(text + &imported), given)
     }
 
-    /// Reads `text`, called `name`, and checks all points of the sweep.
+    /// Reads the scenario `text`, which errors call `name`, and checks all points of its sweep.
     ///
     /// # Errors
-    /// Returns all errors, or the first if it is not TOML.
+    /// Returns all errors, or the first syntax error.
     pub fn from_toml(name: &str, text: &str, given: &[Given]) -> Result<Source, ConfigError> {
         let text = set::written(text, given);
         let (axes, _) = reader::read(name, &text, |root, problems| Some(edits::axes(&root, problems)))?;
@@ -183,7 +177,7 @@ impl Source {
         self.axes.iter().map(Axis::len).product()
     }
 
-    /// Returns a point. The first is the control; others differ only in varied keys.
+    /// Returns a point of the sweep; the first is the control.
     pub(crate) fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
         self.read_with(|root, problems| read(root, edits::labels(&self.axes, point), problems), point)
     }
@@ -192,7 +186,7 @@ impl Source {
         self.read_with(|root, problems| switches::config(root, kind, ports, problems), point)
     }
 
-    /// Applies `changes`: indices of [`Scenario::changes`], in order of time.
+    /// Returns a switch's configuration after `changes`, indices of [`Scenario::changes`].
     pub(crate) fn changed(
         &self,
         point: usize,
@@ -224,7 +218,7 @@ fn read(
     let table = Table::of("", root, problems)?;
     table.no_others(&[TABLES], problems);
     for key in ["scenario", "topology"].iter().filter(|key| table.value(key).is_none()) {
-        problems.push(Problem::error(format!("there is no [{key}]")).help(match *key {
+        problems.push(Problem::error(format!("table [{key}] is missing")).help(match *key {
             "scenario" => "for example:\n[scenario]\nname = \"incast\"",
             _ => "for example:\n[topology]\nkind = \"single\"\nhosts = 9\nrate = \"100G\"",
         }));
@@ -247,7 +241,7 @@ fn read(
     let loads = load::all(&table.tables("load", problems), (duration, limit), problems);
     if table.value("load").is_none() {
         problems.push(
-            Problem::error("there is no load: nobody sends anything")
+            Problem::error("the scenario has no [[load]], so no host sends anything")
                 .help("for example:\n[[load]]\nkind = \"permutation\"\nsize = \"1MB\""),
         );
     }
@@ -293,15 +287,15 @@ fn read(
 fn times(keys: &ScenarioKeys, duration: Option<Nanos>, problems: &mut Problems) {
     if let (Some(limit), Some(_)) = (&keys.limit, duration) {
         problems.push(
-            Problem::error("`limit` has no meaning where `duration` is a time")
-                .at(limit.span, "would never be reached")
+            Problem::error("`limit` has no effect if `duration` is a time")
+                .at(limit.span, "limit without effect")
                 .help(
-                    "leave one of them out: `limit` ends a run that is to go on until all flows have ended",
+                    "remove one of the two keys: `limit` applies to runs that end when all flows have ended",
                 ),
         );
     }
     let end = duration.unwrap_or_else(|| value(keys.limit.as_ref(), LIMIT));
-    in_time(keys.warm_up.as_ref(), ["`warm_up`", "nothing would be counted"], end, problems);
+    in_time(keys.warm_up.as_ref(), ["`warm_up`", "no flow would be counted"], end, problems);
 }
 
 /// Reports a time that is not before the run's end; the array has subject and label.
@@ -309,10 +303,10 @@ fn in_time(key: Option<&Spanned<Nanos>>, [what, wrong]: [&str; 2], run_end: Nano
     if let Some(late) = key.filter(|key| key.value >= run_end) {
         let [time, end] = [late.value, run_end].map(quantity::time);
         problems.push(
-            Problem::error(format!("{what} is {time}, and the run ends at {end} at the latest"))
+            Problem::error(format!("{what} is {time}, but the run ends at {end} at the latest"))
                 .at(late.span, wrong)
                 .help(
-                    "give it an earlier time, or the run a later end by `duration` or `limit` in [scenario]",
+                    "set an earlier time, or a later end of the run by `duration` or `limit` in [scenario]",
                 ),
         );
     }
@@ -331,7 +325,7 @@ fn of_kind(
             let allowed = [required, optional].concat();
             problems.push(
                 Problem::error(format!("`{key}` is not a key of {name} of kind \"{kind}\""))
-                    .at(table.key_span(key), "no meaning here")
+                    .at(table.key_span(key), "unknown key")
                     .help(format!("keys of this kind: {}", allowed.join(", "))),
             );
         }

@@ -1,4 +1,4 @@
-//! `[[receiver]]`: hosts that receive slowly and pause their switch meanwhile.
+//! Slow receivers (`[[receiver]]`): hosts that pause their switch when their buffer fills.
 
 use xoff_config::reader::{Problems, Table, parse, value};
 use xoff_config::{Problem, quantity};
@@ -28,7 +28,7 @@ pub struct Receiver {
 
 const BUFFER: Bytes = Bytes(1_000_000);
 
-/// Refuses a host twice; `limits` is the longest frame and the latest end.
+/// Reads slow receivers; `limits` are the longest frame and the latest end of the run.
 pub(super) fn read(all: &[Table<'_, '_>], limits: (Bytes, Nanos), problems: &mut Problems) -> Vec<Receiver> {
     let mut receivers: Vec<Receiver> = Vec::new();
     for table in all {
@@ -36,9 +36,9 @@ pub(super) fn read(all: &[Table<'_, '_>], limits: (Bytes, Nanos), problems: &mut
         let before = || receivers.iter().flat_map(|before| &before.hosts);
         if let Some(host) = receiver.hosts.iter().find(|host| before().any(|before| before == *host)) {
             problems.push(
-                Problem::error(format!("host {host} stands in two [[receiver]]"))
-                    .at(table.span, "the second")
-                    .help("a host is slow in one way: name it once"),
+                Problem::error(format!("two [[receiver]] tables name host {host}"))
+                    .at(table.span, "second table")
+                    .help("name each host in one [[receiver]] only"),
             );
         }
         receivers.push(receiver);
@@ -67,20 +67,20 @@ fn read_one(
     if xon > xoff {
         problems.push(
             Problem::error(format!(
-                "`xon` is {}, and `xoff` is {}",
+                "`xon` is {}, but has to be at most `xoff`, which is {}",
                 quantity::bytes(xon),
                 quantity::bytes(xoff)
             ))
-            .at(span([&keys.xon, &keys.xoff]), "the switch would resume before it is paused")
-            .help("`xon` is half of `xoff` by default"),
+            .at(span([&keys.xon, &keys.xoff]), "`xon` above `xoff`")
+            .help("set a smaller `xon`; the default is half of `xoff`"),
         );
     }
     if xon == Bytes::ZERO {
         problems.push(
             Problem::error("`xon` of a [[receiver]] is 0")
-                .at(span([&keys.xon, &keys.xoff]), "the switch would never resume")
+                .at(span([&keys.xon, &keys.xoff]), "the switch would stay paused")
                 .help(
-                    "the switch resumes when less than `xon` is queued; `xon` is half of `xoff` by default",
+                    "set `xon` above 0: the host resumes the switch when fewer bytes than `xon` are queued; the default is half of `xoff`",
                 ),
         );
     }
@@ -88,23 +88,25 @@ fn read_one(
         let least = if keys.xoff.is_some() { xoff.saturating_add(longest) } else { Bytes(2 * longest.0 - 1) };
         let [xoff, buffer, longest, least] = [xoff, buffer, longest, least].map(quantity::bytes);
         problems.push(
-            Problem::error(format!("`xoff` is {xoff}, `buffer` is {buffer}, and a frame has up to {longest}"))
-                .at(span([&keys.xoff, &keys.buffer]), "frames would be lost before the switch is paused")
+            Problem::error(format!(
+                "`buffer` is {buffer}, but has to be at least `xoff` ({xoff}) plus one frame (up to {longest})"
+            ))
+                .at(span([&keys.xoff, &keys.buffer]), "too small for a frame above `xoff`")
                 .help(format!(
-                    "give `buffer` {least} at least: a frame needs room above `xoff`, which is half of `buffer` by \
-                     default, and so do frames that arrive until the switch has paused"
+                    "set `buffer` to at least {least}: frames that arrive until the switch pauses need space above `xoff`, \
+                     which is half of `buffer` by default"
                 )),
         );
     }
     let begin = value(keys.begin.as_ref(), Nanos::ZERO);
     super::in_time(
         keys.begin.as_ref(),
-        ["`begin` of a [[receiver]]", "would never be slow"],
+        ["`begin` of a [[receiver]]", "receiver is never slow"],
         run_end,
         problems,
     );
     if let Some(end) = keys.end.as_ref().filter(|end| end.value <= begin) {
-        problems.push(Problem::error("`end` is not after `begin`").at(end.span, "would never be slow"));
+        problems.push(Problem::error("`end` is not after `begin`").at(end.span, "receiver is never slow"));
     }
     let (hosts, rate) = (keys.hosts?.value, keys.rate?.value);
     let end = keys.end.map_or(Picos::NEVER, |key| key.value.into());

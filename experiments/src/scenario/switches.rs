@@ -1,11 +1,5 @@
-//! Configuration of each kind of switch: `[switch.KIND]` over `[switch.all]`, with the keys of a live switch, on ideal hardware. The
-//! topology determines ports and routing.
-//!
-//! | in the scenario | in a switch's own file |
-//! |---|---|
-//! | keys of `[switch.edge]` | `[switch]` |
-//! | `[switch.edge.class.3]`, `[switch.edge.defaults]`, ... | `[class.3]`, `[defaults]`, ... |
-//! | `[switch.edge.policy.ofc]`, and `switch.edge.policy.all = "ofc"` | `[policy.ofc]`, and `policy = "ofc"` in `[switch]` |
+//! Configuration of each kind of switch: `[switch.KIND]` over `[switch.all]`, with the keys of a live switch (docs/simulation.md), on ideal
+//! hardware. The topology determines ports and routing.
 
 use toml_span::value::{Table as TomlTable, ValueInner};
 use toml_span::{Span, Value};
@@ -22,7 +16,7 @@ const TABLES: &[&str] = &["pipeline", "memory", "policy", "qcn", "defaults", "cl
 const KEYS: &[&str] =
     &["profile", "stall_budget", "smallest_frame", "accounting", "policy", "shadow", "when_full"];
 const ALL: &str = "all";
-/// Nanoseconds per metre.
+/// Cable delay, ns per metre.
 const PER_METRE: u64 = 5;
 
 pub(super) fn check(
@@ -38,7 +32,7 @@ pub(super) fn check(
             problems.push(
                 Problem::error("`switch` has to be a table of kinds of switches")
                     .at(switches.span, "something else")
-                    .help("write [switch.all], or for one kind [switch.KIND]"),
+                    .help("write [switch.all] for all switches, or [switch.KIND] for one kind"),
             );
             return;
         };
@@ -47,7 +41,10 @@ pub(super) fn check(
                 problems.push(
                     Problem::error(format!("there are no switches of kind `{}` in this topology", key.name))
                         .at(key.span, "no such kind")
-                        .help(format!("[switch.all] is for all of them; kinds here: {}", kinds.join(", "))),
+                        .help(format!(
+                            "use [switch.all] for all switches; kinds of switches in this scenario: {}",
+                            kinds.join(", ")
+                        )),
                 );
             } else if value.as_table().is_none() {
                 problems.push(
@@ -66,7 +63,7 @@ pub(super) fn check(
         if let Some(config) = config_of(copied(root), kind, &lines, &[], problems) {
             check_mtu(root, (kind, &config), payload, problems);
         }
-        // A numbered switch's kind is known only if there is one kind.
+        // A numbered switch's kind is known here only if there is one kind.
         let own = |change: &Change| match &change.of {
             ChangeTarget::Switch(_) => kinds.len() == 1,
             _ => change.is_for(0, kind),
@@ -82,7 +79,7 @@ pub(super) fn check(
     }
 }
 
-/// Checks that the MTU fits the hosts' frames.
+/// Checks that the MTU fits the hosts' longest frames.
 fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, problems: &mut Problems) {
     let most = config.switch.ports.iter().map(|port| port.mtu_frame).min().unwrap_or(u32::MAX);
     let len = frame_len(payload);
@@ -91,11 +88,11 @@ fn check_mtu(root: &Value<'_>, (kind, config): (&str, &Config), payload: u32, pr
         let place = ["/hosts/payload", "/switch"].iter().find_map(|place| root.pointer(place));
         problems.push(
             Problem::error(format!(
-                "`payload` is {payload}, which with its headers takes an MTU of {needed}, and that of switches of kind `{kind}` is {mtu}"
+                "`payload` is {payload}, which with headers needs an MTU of {needed}, but switches of kind `{kind}` have an MTU of {mtu}"
             ))
             .at(place.map_or(Span::default(), |place| place.span), "frames of that length would be dropped (`too_long`)")
             .help(format!(
-                "give `payload` in [hosts] {} at most, or `mtu` in [switch.all.defaults] {needed} at least",
+                "set `payload` in [hosts] to at most {}, or `mtu` in [switch.all.defaults] to at least {needed}",
                 payload_max(most)
             )),
         );
@@ -119,8 +116,8 @@ pub(super) fn changed(
         let problem = Problem::error(format!("a running switch cannot change {what} ({before} -> {after})"));
         problems.push(
             problem
-                .at(place.unwrap_or_default(), "takes a restart")
-                .help("what may change is what `xoff reload` may: policies and their parameters, thresholds, weights and rates of classes"),
+                .at(place.unwrap_or_default(), "needs a restart")
+                .help("change only what `xoff reload` can change: policies and their parameters, thresholds, weights and rates of classes"),
         );
     }
     Some(next)
@@ -173,10 +170,10 @@ fn root_of<'de>(
             name if TABLES.contains(&name) => _ = root.insert(key, value),
             name if KEYS.contains(&name) => _ = switch.insert(key, value),
             name => problems.push(
-                Problem::error(format!("`{name}` is not for switches of a scenario"))
+                Problem::error(format!("`{name}` cannot be set for switches of a scenario"))
                     .at(key.span, "not allowed here")
                     .help(format!(
-                        "keys here: {}; tables: {}. Ports, addresses and groups follow from [topology]",
+                        "allowed keys: {}; tables: {}; ports, addresses and groups follow from [topology]",
                         KEYS.join(", "),
                         TABLES.join(", ")
                     )),
@@ -184,12 +181,12 @@ fn root_of<'de>(
         }
     }
     let defaults = root.get("defaults").and_then(|defaults| defaults.as_table());
-    let lines = "rates and delays of lines stand in [topology]";
-    let all = "write routed = true in [topology]: all switches route, or none does";
+    let lines = "set rates and delays of lines in [topology]";
+    let all = "set routed = true in [topology]; then all switches route";
     for (key, help) in [("speed", lines), ("cable", lines), ("routed", all)] {
         if let Some((key, _)) = defaults.and_then(|defaults| defaults.get_key_value(key)) {
             problems.push(
-                Problem::error(format!("`{}` is not for switches of a scenario", key.name))
+                Problem::error(format!("`{}` cannot be set for switches of a scenario", key.name))
                     .at(key.span, "not allowed here")
                     .help(help),
             );

@@ -53,7 +53,7 @@ fn unknown_key_error_suggests_a_key() {
 
 // proves: sim-fabrics
 #[test]
-fn routed_applies_to_all_switches() {
+fn routed_key_applies_to_all_switches() {
     let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
     for (key, routed) in [("", false), ("\nrouted = false", false), ("\nrouted = true", true)] {
         let source = read(&FINE.replace("hosts = 3", &format!("hosts = 3{key}"))).unwrap();
@@ -63,8 +63,8 @@ fn routed_applies_to_all_switches() {
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     }
     let (line, message, help) = problem(&format!("[switch.all.defaults]\nrouted = true\n{FINE}"));
-    assert_eq!((line, message.as_str()), (Some(2), "`routed` is not for switches of a scenario"));
-    assert!(help.contains("write routed = true in [topology]"), "{help}");
+    assert_eq!((line, message.as_str()), (Some(2), "`routed` cannot be set for switches of a scenario"));
+    assert!(help.contains("set routed = true in [topology]"), "{help}");
     let (line, message, _) = problem(&FINE.replace("hosts = 3", "hosts = 3\nrouted = \"yes\""));
     assert_eq!(line, Some(6));
     assert!(message.contains("`routed` is \"yes\"") && message.contains("true or false"), "{message}");
@@ -72,7 +72,7 @@ fn routed_applies_to_all_switches() {
 
 // proves: scenarios
 #[test]
-fn value_out_of_range_is_refused() {
+fn values_out_of_range_are_refused() {
     for (key, good, bad) in [("hosts", "1", "0"), ("hosts", "65536", "65537")] {
         assert!(read(&FINE.replace("hosts = 3", &format!("{key} = {good}"))).is_ok(), "{good}");
         let (line, message, _) = problem(&FINE.replace("hosts = 3", &format!("{key} = {bad}")));
@@ -82,7 +82,7 @@ fn value_out_of_range_is_refused() {
     let (_, message, _) = problem(&FINE.replace("size = 1000", "size = \"web-serch\""));
     assert!(message.contains("data-mining, edu1, edu2, hadoop, web-search"), "{message}");
     let (_, message, _) = problem(&FINE.replace("size = 1000", "size = \"hadoop\""));
-    assert_eq!(message, "`size` of a load of kind \"permutation\" is one size");
+    assert_eq!(message, "`size` of a load of kind \"permutation\" has to be a single size");
 }
 
 // proves: scenarios
@@ -100,12 +100,12 @@ fn size_range_has_two_ascending_ends() {
         assert!(format!("{message} {help}").contains("1KB..150KB"), "{wrong}: {message} {help}");
     }
     let (_, message, _) = problem(&FINE.replace("size = 1000", "size = \"1KB..2KB\""));
-    assert_eq!(message, "`size` of a load of kind \"permutation\" is one size");
+    assert_eq!(message, "`size` of a load of kind \"permutation\" has to be a single size");
 }
 
 // proves: scenarios
 #[test]
-fn endless_load_without_end_is_refused() {
+fn load_without_end_is_refused_in_endless_run() {
     let poisson = |more: &str| {
         FINE.replace("kind = \"permutation\"", &format!("kind = \"poisson\"\nload = 0.5\n{more}"))
     };
@@ -140,7 +140,7 @@ fn switches_are_configured_by_kind() {
     assert!(help.contains("switch"), "{help}");
     let (_, message, help) = wrong("[switch.all]\nhttp = false\n");
     assert!(
-        message.contains("`http` is not for switches of a scenario") && help.contains("[topology]"),
+        message.contains("`http` cannot be set for switches of a scenario") && help.contains("[topology]"),
         "{message} {help}"
     );
 }
@@ -163,15 +163,15 @@ fn last_sweep_key_varies_fastest() {
     let (_, message, _) = problem(&format!("{FINE}[[sweep]]\npolicy = \"pfc\"\n"));
     assert!(message.contains("a sweep is a list of values"), "{message}");
     let (_, message, _) = problem(&format!("{FINE}[[sweep]]\npolicy = [\"pfc\"]\ntopology.hosts = [2]\n"));
-    assert_eq!(message, "a table [[sweep]] varies one key, and this one has 2");
+    assert_eq!(message, "a [[sweep]] has 2 keys, but has to vary one key");
     let (_, message, _) = problem(&format!("{FINE}[[sweep]]\ntopology.hosts = [2, 2]\n"));
     assert!(message.contains("is 2 twice"), "{message}");
     let (_, message, help) = problem(&format!("{FINE}[[sweep]]\nscenario.seed = [1, 2]\n"));
-    assert_eq!(message, "`scenario.seed` is varied, but seeds are no points of a sweep");
+    assert_eq!(message, "`scenario.seed` cannot be varied by a sweep");
     assert!(help.contains("--seeds 1..10"), "{help}");
     let (_, message, help) = problem(&format!("{FINE}[[sweep]]\nfault.0.lost = [0, 0.1]\n"));
-    assert_eq!(message, "`fault.0.lost`: there is no [[fault]]");
-    assert!(help.contains("write [[fault]] into the file first"), "{help}");
+    assert_eq!(message, "`fault.0.lost`: the file has no [[fault]]");
+    assert!(help.contains("add a [[fault]] to the file first"), "{help}");
 }
 
 // proves: scenarios
@@ -188,15 +188,15 @@ fn command_line_overrides_the_file() {
     assert_eq!(
         source(&swept, &["topology.hosts=9"]).unwrap().points(),
         1,
-        "a key of the command line is not varied"
+        "a key of the command line is still varied"
     );
     let refused = |set: &[&str]| {
         let Err(ConfigError::Invalid(invalid)) = source(FINE, set) else { panic!("no error") };
         invalid.problems()[0].message.clone()
     };
     assert!(refused(&["topology.hosts=0"]).contains("from 1 to 65536"));
-    assert!(refused(&["load.1.size=1"]).contains("there is no number 1 among 1"));
-    assert_eq!(refused(&["fault.0.lost=1"]), "`fault.0.lost`: there is no [[fault]]");
+    assert!(refused(&["load.1.size=1"]).contains("entry 1 does not exist; the list has 1 entries"));
+    assert_eq!(refused(&["fault.0.lost=1"]), "`fault.0.lost`: the file has no [[fault]]");
     assert!(source(FINE, &["topology.hosts=4", "switch.all={}"]).is_ok());
     for again in ["load.0.size=1", "load.0={size=1, class=3}"] {
         let twice = ["load.0.size=1", "topology.hosts=4", again];
@@ -220,18 +220,18 @@ fn keys_of_slow_receivers_are_checked() {
     );
     assert_eq!(receiver("xoff = 100").slow.xon.0, 50);
     let message = |keys: &str| problem(&text(keys)).1;
-    assert_eq!(message("xoff = 100\nxon = 101"), "`xon` is 101B, and `xoff` is 100B");
+    assert_eq!(
+        message("xoff = 100\nxon = 101"),
+        "`xon` is 101B, but has to be at most `xoff`, which is 100B"
+    );
     assert_eq!([message("xoff = 1"), message("xon = 0")], ["`xon` of a [[receiver]] is 0"; 2]);
     assert_eq!(receiver("xoff = 2").slow.xon.0, 1);
     assert_eq!(message("begin = \"2us\"\nend = \"2us\""), "`end` is not after `begin`");
     let late = message("begin = \"1s\"");
-    assert_eq!(late, "`begin` of a [[receiver]] is 1s, and the run ends at 1s at the latest");
+    assert_eq!(late, "`begin` of a [[receiver]] is 1s, but the run ends at 1s at the latest");
     let (_, none, _) = problem(&text("").replace("[1, \"2-3\"]", "[]"));
-    assert!(
-        none.starts_with("`hosts` is [], but has to be a list of hosts by number, one at least"),
-        "{none}"
-    );
-    assert_eq!(message("[[receiver]]\nhosts = [0, 3]\nrate = \"1G\""), "host 3 stands in two [[receiver]]");
+    assert!(none.starts_with("`hosts` is [], but has to be a list of at least one host by number"), "{none}");
+    assert_eq!(message("[[receiver]]\nhosts = [0, 3]\nrate = \"1G\""), "two [[receiver]] tables name host 3");
     let (_, message, _) = problem(&format!("{FINE}[[receiver]]\nrate = \"1G\"\n"));
     assert!(message.contains("`hosts`"), "{message}");
 }
@@ -245,13 +245,16 @@ fn receiver_buffer_holds_frame_above_xoff() {
     }
     let (line, message, help) = problem(&text("xoff = 100\nbuffer = 1617"));
     assert_eq!(line, Some(12));
-    assert_eq!(message, "`xoff` is 100B, `buffer` is 1617B, and a frame has up to 1518B");
-    assert!(help.starts_with("give `buffer` 1618B at least"), "{help}");
+    assert_eq!(
+        message,
+        "`buffer` is 1617B, but has to be at least `xoff` (100B) plus one frame (up to 1518B)"
+    );
+    assert!(help.starts_with("set `buffer` to at least 1618B"), "{help}");
     for few in ["100B", "3034B"] {
         let (line, message, help) = problem(&text(&format!("buffer = \"{few}\"")));
         assert_eq!(line, Some(12));
         assert!(
-            message.contains(few) && help.starts_with("give `buffer` 3035B at least"),
+            message.contains(few) && help.starts_with("set `buffer` to at least 3035B"),
             "{message} {help}"
         );
     }
@@ -293,15 +296,15 @@ fn change_needing_restart_is_refused() {
     assert_eq!(message, "there are no switches of kind `leaf` in this topology");
     let something = change("policy = \"ofc\"");
     let (_, message, _) = problem(&something.replace("2ms", "1s"));
-    assert_eq!(message, "`at` of a change is 1s, and the run ends at 1s at the latest");
+    assert_eq!(message, "`at` of a change is 1s, but the run ends at 1s at the latest");
     for nothing in ["", "switch = \"switch\""] {
         let (line, message, help) = problem(&change(nothing));
         assert_eq!(line, Some(9));
-        assert_eq!(message, "a [[change]] has no key that says what changes");
+        assert_eq!(message, "a [[change]] has no new settings");
         assert!(help.contains("policy = \"ofc\""), "{help}");
     }
     let (_, message, _) = problem(&change("http = false"));
-    assert!(message.contains("`http` is not for switches of a scenario"), "{message}");
+    assert!(message.contains("`http` cannot be set for switches of a scenario"), "{message}");
     let (_, message, _) = problem(&something.replace("at = \"2ms\"", ""));
     assert!(message.contains("`at`"), "{message}");
 }
@@ -319,7 +322,7 @@ fn failed_lines_must_exist() {
     assert_eq!(message, "there is no line from leaf 1 to spine 2");
     assert!(read(&of("[[0, 1], [1, 1], [2, 1], [2, 1]]")).is_ok());
     let (_, message, _) = problem(&of("[[0, 1], [1, 1], [2, 1], [3, 1]]"));
-    assert_eq!(message, "spine 1 has no line that has not failed");
+    assert_eq!(message, "all lines of spine 1 have failed");
     let (_, message, _) = problem(&of("[2, 1]"));
     assert!(message.contains("a list of lines by leaf and spine"), "{message}");
 }
@@ -334,9 +337,9 @@ fn qcn_is_allowed_with_any_transport() {
     assert_eq!(configured.qcn, Some(ReactionSettings { decrease_divisor: 64, ..standard }));
     assert_eq!(hosts("transport = \"roce\"\ncontrol = \"qcn\"").qcn, Some(standard));
     let (_, message, _) = problem(&of("control = \"dcqcn\""));
-    assert_eq!(message, "`control` has no meaning where nobody answers");
+    assert_eq!(message, "`control` has no effect: hosts with transport = \"line-rate\" get no answers");
     let (_, message, _) = problem(&of("[hosts.qcn]\ntimer = \"1ms\""));
-    assert_eq!(message, "[hosts.qcn] has no meaning where `control` is something else");
+    assert_eq!(message, "[hosts.qcn] has no effect: `control` selects another congestion control");
 }
 
 // proves: sim-fabrics
@@ -363,12 +366,9 @@ fn payload_above_the_mtu_is_refused() {
     }
     let (line, message, help) = problem(&of(1_457, ""));
     assert_eq!(line, Some(2));
-    assert!(
-        message.starts_with("`payload` is 1457, which with its headers takes an MTU of 1504"),
-        "{message}"
-    );
-    assert!(message.ends_with("and that of switches of kind `switch` is 1500"), "{message}");
-    assert!(help.contains("1456 at most") && help.contains("1504 at least"), "{help}");
+    assert!(message.starts_with("`payload` is 1457, which with headers needs an MTU of 1504"), "{message}");
+    assert!(message.ends_with("but switches of kind `switch` have an MTU of 1500"), "{message}");
+    assert!(help.contains("at most 1456") && help.contains("at least 1504"), "{help}");
     assert!(problem(&of(4_096, "4139")).1.contains("MTU of 4140"));
     let (line, message, _) = problem(&format!("[switch.all.defaults]\nmtu = 1000\n{FINE}"));
     assert!(line.is_some() && message.starts_with("`payload` is 1456"), "{message}");
@@ -388,7 +388,7 @@ fn every_load_kind_accepts_begin() {
         let text = format!("{}begin = \"20us\"\n{keys}\n", FINE.replace("permutation", kind));
         let load = read(&text).unwrap().point(0).unwrap().loads.remove(0);
         assert_eq!(load.begin, Nanos::from_micros(20), "{kind}");
-        // A closed load without end has one query.
+        // A load of kind "incast" without `gap` and `end` has one query.
         assert_eq!(load.end == Some(Nanos(20_001)), kind == "incast", "{kind}");
     }
 }
@@ -400,14 +400,14 @@ fn load_beginning_after_run_is_refused() {
     assert!(read(&begin("999ms")).is_ok());
     let (line, message, help) = problem(&begin("1s"));
     assert_eq!(line, Some(9));
-    assert_eq!(message, "`begin` of a [[load]] is 1s, and the run ends at 1s at the latest");
+    assert_eq!(message, "`begin` of a [[load]] is 1s, but the run ends at 1s at the latest");
     assert!(help.contains("`limit`"), "{help}");
     assert!(read(&begin("1s").replace("name = \"x\"", "name = \"x\"\nlimit = \"2s\"")).is_ok());
 }
 
 explore! {
     #[test]
-    fn garbage_is_no_panic(line in "\\PC{0,40}", at in 0_usize..8) {
+    fn garbage_is_refused_without_panic(line in "\\PC{0,40}", at in 0_usize..8) {
         let mut lines: Vec<&str> = FINE.lines().collect();
         lines.insert(at, &line);
         let _ = read(&lines.join("\n"));

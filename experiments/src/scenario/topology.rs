@@ -1,4 +1,4 @@
-//! `[topology]`: kind and size of the fabric.
+//! Kind and size of the fabric (`[topology]`).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use xoff_wire::units::{BitRate, Nanos};
 use super::keys::file;
 use super::of_kind;
 
-/// Default delay: 100 m.
+/// Default delay of a line: 100 m of cable.
 pub(super) const DELAY: Nanos = Nanos(500);
 pub(super) const RATE: BitRate = BitRate::from_gbps(100);
 
@@ -57,12 +57,12 @@ pub enum TopologyKind {
     Chain,
     Dumbbell,
     Ring,
-    /// Fig. 1 of the paper on OFC.
+    /// Fabric of Fig. 1 in OFC's paper.
     OfcFig1,
     LeafSpine,
     FatTree,
     Edges,
-    /// File of ns-3's simulator for HPCC.
+    /// Fabric from a file of ns-3's simulator for HPCC.
     Hpcc,
 }
 
@@ -124,16 +124,16 @@ impl TopologyKind {
 pub struct PortLine {
     pub rate: BitRate,
     pub delay: Nanos,
-    /// True if the far end obeys lists of flows.
+    /// True if the far end obeys lists of flows (OFC).
     pub ofc: bool,
     pub gfc: bool,
 }
 
-/// A fabric; unused fields have defaults.
+/// Fabric; unused fields have defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub kind: TopologyKind,
-    /// Number at a single switch, either side, or each leaf or edge switch.
+    /// Number at the single switch, at either side, or at each leaf or edge switch.
     pub hosts: u32,
     pub switches: u32,
     pub leaves: u32,
@@ -147,7 +147,7 @@ pub struct Topology {
     pub core: PortLine,
     pub spread: Spread,
     pub routed: bool,
-    /// Missing lines by leaf and spine.
+    /// Failed lines, by leaf and spine.
     pub failed: Vec<(u8, u8)>,
     pub file: PathBuf,
 }
@@ -212,7 +212,7 @@ fn failed(keys: &TopologyKeys, problems: &mut Problems) -> Vec<(u8, u8)> {
         problems.push(
             Problem::error(format!("there is no line from leaf {leaf} to spine {spine}"))
                 .at(failed.span, "no such line")
-                .help("leaves and spines are numbered from 0"),
+                .help("number leaves and spines from 0"),
         );
     }
     let fails = |spine: &u32| {
@@ -221,9 +221,9 @@ fn failed(keys: &TopologyKeys, problems: &mut Problems) -> Vec<(u8, u8)> {
     };
     if let Some(spine) = (0..spines).find(|spine| leaves > 0 && fails(spine)) {
         problems.push(
-            Problem::error(format!("spine {spine} has no line that has not failed"))
-                .at(failed.span, "all lines of a spine")
-                .help("leave it one, or have one spine less"),
+            Problem::error(format!("all lines of spine {spine} have failed"))
+                .at(failed.span, "spine without lines")
+                .help("keep at least one line of this spine, or remove the spine"),
         );
     }
     failed.value.clone()
@@ -245,7 +245,7 @@ fn fat_tree_half(keys: &TopologyKeys, kind: TopologyKind, problems: &mut Problem
             if k.value % 2 == 1 {
                 problems.push(
                     Problem::error(format!("`k` is {}, but has to be even", k.value))
-                        .at(k.span, "half of the ports lead up"),
+                        .at(k.span, "odd number of ports"),
                 );
             }
             u32::from(k.value / 2)
@@ -258,8 +258,8 @@ fn fat_tree_half(keys: &TopologyKeys, kind: TopologyKind, problems: &mut Problem
             {
                 problems.push(
                     Problem::error(format!("a fat-tree needs `k`, or {}", absent.join(", ")))
-                        .at(kind.span, "how large?")
-                        .help("k = 8 is 8 pods of 4 edge and 4 aggregation switches, 16 core switches, 4 hosts at each edge switch"),
+                        .at(kind.span, "size is missing")
+                        .help("k = 8 makes 8 pods of 4 edge and 4 aggregation switches, 16 core switches, and 4 hosts at each edge switch"),
                 );
             }
             1

@@ -26,13 +26,16 @@ fn keys_of_link_faults_are_checked() {
     for nothing in ["at = \"h0\"", "kind = \"link\"\nat = \"h0\"\nlate_by = \"1us\""] {
         let (line, message, help) = problem(&fault(nothing));
         assert_eq!(line, Some(9));
-        assert_eq!(message, "a [[fault]] of kind \"link\" has no key that says what goes wrong");
+        assert_eq!(
+            message,
+            "a [[fault]] of kind \"link\" has neither `down` nor a share of lost or harmed frames"
+        );
         assert!(help.contains("`down`") && help.contains("`control_harmed`"), "{help}");
     }
     let (line, message, help) = problem(&fault("at = \"h0\"\nlost = 0.5\nlate_by = \"1us\""));
     assert_eq!(line, Some(12));
-    assert_eq!(message, "`late_by` says how late MAC control comes, and none comes late");
-    assert!(help.contains("`control_late`, `control_again`"), "{help}");
+    assert_eq!(message, "`late_by` delays MAC control frames, but no share of frames is delayed");
+    assert!(help.contains("`control_late` or `control_again`"), "{help}");
     for late in ["control_late = 0", "control_again = 0.5"] {
         assert!(read(&fault(&format!("at = \"h0\"\n{late}\nlate_by = \"1us\""))).is_ok(), "{late}");
     }
@@ -107,7 +110,7 @@ fn keys_of_switch_faults_are_checked() {
         let message = message_of(kind, &format!("{}\nlost = 0.5", at(place)));
         assert_eq!(message, format!("`lost` is not a key of [[fault]] of kind \"{kind}\""));
         let message = message_of(kind, &format!("at = \"{place}\"\nbegin = \"1s\"\nend = \"2s\""));
-        assert_eq!(message, "`begin` of a fault is 1s, and the run ends at 1s at the latest");
+        assert_eq!(message, "`begin` of a fault is 1s, but the run ends at 1s at the latest");
     }
     assert_eq!(
         message_of("stall", "at = \"s0\"\nbegin = \"1ms\""),
@@ -117,7 +120,7 @@ fn keys_of_switch_faults_are_checked() {
     assert_eq!(message, "`begin` is not a key of [[fault]] of kind \"link\"");
     for length in ["50us..10us", "0s", "1us..2", "20"] {
         let message = message_of("stalls", &format!("at = \"s0\"\ngap = \"100us\"\nlength = \"{length}\""));
-        assert!(message.contains("the shorter first"), "{message}");
+        assert!(message.contains("a range of times"), "{message}");
     }
     let message = message_of("pause", &at("s0"));
     assert!(message.contains("late-completions"), "{message}");
@@ -138,7 +141,7 @@ fn overlapping_restarts_are_refused() {
     {
         let (line, message, help) = problem(&format!("{first}{}", restart(at, times)));
         assert_eq!(line, Some(14), "{at} {times}");
-        assert_eq!(message, "two [[fault]] restart switch 0 at one time");
+        assert_eq!(message, "two [[fault]] tables restart switch 0 at overlapping times");
         assert!(help.contains("after the `end`"), "{help}");
     }
     let stall = restart("s0", within).replace("restart", "stall");
@@ -147,5 +150,8 @@ fn overlapping_restarts_are_refused() {
         assert!(read(&format!("{first}{fine}")).is_ok(), "{fine}");
     }
     let [one, two] = [restart("all", within), restart("all", "begin = \"75us\"")];
-    assert_eq!(problem(&format!("{FINE}{one}{two}")).1, "two [[fault]] restart all switches at one time");
+    assert_eq!(
+        problem(&format!("{FINE}{one}{two}")).1,
+        "two [[fault]] tables restart all switches at overlapping times"
+    );
 }
