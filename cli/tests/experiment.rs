@@ -15,12 +15,14 @@ fn simulation_marked_and_unsupported_options_refused() {
     assert!(output.status.success(), "{output:?}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["simulated"], &json["line_mbps"]), (&true.into(), &10_000.0.into()));
-    let tcp =
-        "`ecn` cannot be simulated: its hosts send by the kernel's TCP, and the simulator has no kernel";
+    let tcp = "`ecn` cannot be simulated: its hosts use TCP of a kernel, and the simulator has no kernel";
     for (args, why) in [
         (&["ecn", "--simulated"][..], tcp),
-        (&["ecn", "--simulated"], "leave --simulated out, which takes root;"),
-        (&["ecn", "--simulated"], "RoCE that slows down by marks (DCQCN) is in scenarios of `xoff sim`"),
+        (&["ecn", "--simulated"], "omit --simulated, and run as root;"),
+        (
+            &["ecn", "--simulated"],
+            "RoCE with DCQCN, which reacts to ECN marks, is available in scenarios of `xoff sim`",
+        ),
         (&["incast", "--speed", "10G"], "the speed must be 5M to 1G without --simulated"),
         (&["incast", "--simulated", "--stall", "0", "--speed", "10G"], "or with --stall, and at most 400G"),
         (&["incast", "--stall", "2ms"], "--stall 2ms/1s requires --simulated"),

@@ -1,4 +1,4 @@
-//! Experiments in the simulator: the same seed gives the same result, byte by byte.
+//! Simulated experiments: the same seed gives the same result, byte by byte.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
     experiment.run(&request, &mut |_| ()).unwrap()
 }
 
-/// Checks that two runs agree and keep the promise without a machine's disturbance.
+/// Checks that two runs agree and keep the promise, without disturbance of a machine.
 fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
     let [first, second] = [(); 2].map(|()| run(name, policies, line, 7));
     assert_eq!(first.promise(), Promise::Kept, "{name}: {first}");
@@ -49,7 +49,7 @@ fn mbps(mbps: u64) -> BitRate {
     BitRate::from_mbps(mbps)
 }
 
-/// At 400 Gb/s all but cable delay takes a 4,000th of its time at 100 Mb/s.
+/// At 400 Gb/s all times except cable delays are a 4,000th of those at 100 Mb/s.
 // proves: experiment-parity
 #[test]
 fn incast_results_scale_with_line_rate() {
@@ -70,10 +70,10 @@ fn incast_results_scale_with_line_rate() {
     }
 }
 
-/// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes a second.
+/// A line of 100 Mb/s carries 8,127 frames of 1,518 bytes per second.
 // proves: experiments
 #[test]
-fn egress_fills_if_slower_than_pipeline() {
+fn slower_line_than_pipeline_fills_egress_queue() {
     let policies = ["pfc", "pfc-wstop"];
     for (rate, is_full) in [("8kpps", false), ("10kpps", true)] {
         let given = [&format!("pipeline.rate={rate}"), "pipeline.delay=25us", "pipeline.ingress=fifo"];
@@ -90,7 +90,7 @@ fn egress_fills_if_slower_than_pipeline() {
 
 // proves: experiment-parity
 #[test]
-fn victim_is_simulated() {
+fn victim_alone_gets_its_offered_rate() {
     let json = simulated("victim", &["pfc"], mbps(10_000));
     let solo = json["policies"]["pfc"]["sweep"][0]["victim"]["solo_mbps"]["p50"].as_f64().unwrap();
     assert!((5_700.0..6_300.0).contains(&solo), "two offer 30 % each: {solo}");
@@ -133,11 +133,13 @@ fn cascade_over_routers_follows_the_article() {
                 "{steps:?}"
             );
             let uplink = format!("to-spine-{}", spine + 1);
-            for (why, queue) in [(holds.1, "gpu-3"), (relays.1, "to-leaf-2, which its own peer holds")] {
-                assert!(why.ends_with(&format!("waits for {queue}")), "{why}");
+            for (why, queue) in
+                [(holds.1, "gpu-3"), (relays.1, "to-leaf-2, which is itself paused by its peer")]
+            {
+                assert!(why.ends_with(&format!("queued for {queue}")), "{why}");
             }
             assert!(
-                halts.1.ends_with(&format!("waits for {uplink}, which its own peer holds")),
+                halts.1.ends_with(&format!("queued for {uplink}, which is itself paused by its peer")),
                 "{}",
                 halts.1
             );
@@ -179,7 +181,7 @@ fn spraying_routers_use_all_paths() {
 
 // proves: experiment-parity
 #[test]
-fn uncongested_flow_keeps_rate_under_ofc() {
+fn uncongested_flow_keeps_its_rate_under_ofc() {
     let json = simulated("ofc-fig1", &["pfc", "ofc"], mbps(10_000));
     let [pfc, ofc] =
         ["pfc", "ofc"].map(|policy| json["policies"][policy]["f0"]["share_of_solo"]["p50"].as_f64().unwrap());
@@ -208,7 +210,7 @@ fn congestion_points_notify_hosts() {
 
 // proves: experiment-parity
 #[test]
-fn two_classes_share_a_port() {
+fn higher_class_alone_gets_its_offered_rate() {
     let json = simulated("two-classes", &["pfc", "g-pfc"], mbps(1_000));
     let higher = json["policies"]["g-pfc"]["higher_alone_mbps"]["p50"].as_f64().unwrap();
     assert!((590.0..610.0).contains(&higher), "{higher}");
@@ -230,7 +232,7 @@ fn balance_is_simulated_without_tcp() {
     let pfc = &json["policies"]["pfc"];
     assert_eq!((pfc["spreads"].as_array().unwrap().len(), &pfc["tcp"]), (3, &Value::Array(Vec::new())));
     let reordered = |place: usize| pfc["spreads"][place]["reordered_percent"].as_f64().unwrap();
-    // Hosts send in lockstep over equal paths.
+    // Hosts send in lockstep over equal paths, so spraying by frame reorders nothing.
     assert!(reordered(0) == 0.0 && reordered(1) == 0.0 && reordered(2) > 0.0, "{pfc}");
 }
 
@@ -267,10 +269,10 @@ fn simulated_machine_with_stalls_loses_nothing() {
     }
 }
 
-/// A sleeping switch notices a burst late, and pauses longer and less often.
+/// A sleeping switch notices a burst late, so it pauses for longer and less often.
 // proves: experiment-parity
 #[test]
-fn slow_wake_up_makes_pauses_fewer() {
+fn slow_wake_up_makes_pauses_rarer() {
     let pauses = |stall: &str| {
         let json = serde_json::to_value(run_on_stalling_machine("cascade", &["pfc"], stall, 1)).unwrap();
         json["policies"]["pfc"]["pfc"]["xoff_sent"].as_u64().unwrap()

@@ -344,11 +344,14 @@ mod tests {
         let refused = of("qcn-fanin", &["pfc", "ofc"]).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "`qcn-fanin` cannot run under `ofc`: it acts between switches that know it, and here is one switch with hosts \
-             that know plain PFC, which is then all that it does"
+            "`qcn-fanin` cannot run under policy `ofc`: this policy differs from plain PFC only between switches that support \
+             it, but this experiment has one switch, and hosts that support plain PFC only"
         );
         let allowed = refused.help().unwrap().to_string();
-        assert!(allowed.contains("pfc, ") && allowed.contains("`ofc` can run in cascade, "), "{allowed}");
+        assert!(
+            allowed.contains("pfc, ") && allowed.contains("experiments for `ofc`: cascade, "),
+            "{allowed}"
+        );
         let none = of("incast", &["pfc", "custom"]).unwrap_err().to_string();
         assert!(none.contains("this program has none") && none.contains("docs/policies/own.md"), "{none}");
         let twice = of("incast", &["pfc", "pfc"]).unwrap_err().to_string();
@@ -363,7 +366,7 @@ mod tests {
         let refused = of("incast").err().unwrap().to_string();
         assert_eq!(refused, "experiment `incast` cannot run with routers; --routed applies to `cascade`");
         let [all, these] = [false, true].map(|routed| list(None, routed));
-        assert!(all.contains("  cascade --routed   the same over routers"), "{all}");
+        assert!(all.contains("  cascade --routed   cascade over routers"), "{all}");
         assert!(all.contains("  incast  ") && !these.contains("  incast  "), "{these}");
         assert!(these.contains("  cascade --routed "), "{these}");
         let these: serde_json::Value = serde_json::from_str(&list_json(None, true)).unwrap();
@@ -432,9 +435,8 @@ mod tests {
     fn experiments_with_kernel_hosts_are_not_simulated() {
         let refused =
             |experiment: &Experiment| experiment.simulates().err().map(|refused| refused.to_string());
-        let ecn =
-            "`ecn` cannot be simulated: its hosts send by the kernel's TCP, and the simulator has no kernel"
-                .to_owned();
+        let ecn = "`ecn` cannot be simulated: its hosts use TCP of a kernel, and the simulator has no kernel"
+            .to_owned();
         let all: Vec<_> = EXPERIMENTS.iter().chain(EXPERIMENTS.iter().filter_map(|of| of.routed)).collect();
         assert_eq!(all.into_iter().filter_map(refused).collect::<Vec<_>>(), [ecn]);
         let [all, routed] = [false, true].map(|routed| list(None, routed));

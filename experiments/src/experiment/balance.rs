@@ -1,7 +1,7 @@
-//! `balance`: two leaves, four spines, and messages from each host of one leaf to its own host at the other.
+//! `balance`: messages over the four paths between two leaves.
 //!
-//! Four paths carry four hosts' load. With hashing by flow, two messages sometimes share a path and pause their hosts while others are
-//! free. Spraying by frame avoids that and reorders. `balance/tcp.rs` measures the effect on TCP.
+//! With hashing by flow two messages sometimes share a path, and are paused while other paths are free. Spraying by frame avoids this, but
+//! reorders frames. `balance/tcp.rs` measures the effect on TCP.
 
 mod paths;
 mod tcp;
@@ -29,7 +29,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "balance",
-    about: "two leaves, four paths: messages and TCP spread by flow, by frame and by what waits",
+    about: "two leaves, four paths: messages and TCP spread over paths by flow, by frame and by queue length",
     length: Length::Fixed(38),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate"],
     settings: Variant::settings,
@@ -43,17 +43,17 @@ const HEADLINES: &[Headline<BalanceResults>] = &[
     Headline::of("p99, ms\nflow", |of| of.by(&FLOW)?.p99_ms),
     Headline::of("frame", |of| of.by(&FRAME)?.p99_ms),
     Headline::of("adaptive", |of| of.by(&ADAPTIVE)?.p99_ms),
-    Headline::of("p99 of flow\nby adaptive", |of| of.p99_flow_by_adaptive),
-    Headline::of("p99 of frame\nby adaptive", |of| of.p99_frame_by_adaptive),
+    Headline::of("p99 ratio\nflow / adaptive", |of| of.p99_flow_by_adaptive),
+    Headline::of("p99 ratio\nframe / adaptive", |of| of.p99_frame_by_adaptive),
     Headline::of("TCP, Mb/s\nflow", |of| tcp::goodput(&of.tcp, &FLOW, LossDetection::Rack)),
     Headline::of("adaptive\nRACK", |of| tcp::goodput(&of.tcp, &ADAPTIVE, LossDetection::Rack)),
     Headline::of("adaptive\ndupack", |of| tcp::goodput(&of.tcp, &ADAPTIVE, LossDetection::Dupack)),
 ];
 
-/// Load of each host, percent of its line and of a path.
+/// Load of a host, percent of its line.
 const LOAD: u64 = 60;
 const MESSAGES: u64 = 120;
-/// Frames of a message, 128 KB: long compared with scheduling gaps.
+/// Frames of a message of 128 KB, which takes long compared with scheduling gaps.
 const FRAMES: u64 = 90;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -61,14 +61,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug, Serialize)]
 struct BalancePoint {
     spread: &'static str,
-    /// Time from when a message was due to its last frame's arrival.
     completion_ms: Option<Spread>,
     p99_ms: Option<f64>,
-    /// Layer 1 rate from the first due time to the last completion; one value per run.
     goodput_mbps: Option<Spread>,
-    /// Jain's index over messages; one value per run.
     fairness: Option<Spread>,
-    /// Jain's index of bytes by path; one value per run.
     path_fairness: Option<Spread>,
     uplink_kilobytes: Option<Spread>,
     xoff_sent: u64,
@@ -143,7 +139,7 @@ fn plan(line: Line, spread: &SpreadCase) -> (Plan, BalanceScene) {
 }
 
 impl BalanceScene {
-    /// Puts each message of a host at a random time in its own interval, so that they do not overlap.
+    /// Returns a load in which messages of a host begin at random times and do not overlap.
     fn load(&self, seed: u64) -> Load {
         let mut load = Load::default();
         let frames = self.line.size(Bytes(FRAMES)).0.max(FRAMES);
@@ -315,13 +311,14 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         }
     }
     let of_tcp = if request.line.is_simulated() {
-        "TCP is left out: it is the kernel's, and the simulator has no kernel; without --simulated it is measured, too\n".to_owned()
+        "TCP is not simulated, because the simulator has no kernel; omit --simulated to measure TCP\n"
+            .to_owned()
     } else {
         tcp::text(&of_tcp(all))
     };
     format!(
-        "{}\n\n{table}\nEach host sends {MESSAGES} messages to its own receiver, one at a time, {LOAD} % of its line. Frames that come out of \
-         order under `frame` and `adaptive` are what these do, and not counted against a policy.\n\n{}",
+        "{}\n\n{table}\nEach host sends {MESSAGES} messages to its own receiver, one at a time, {LOAD} % of its line. Reordering under \
+         `frame` and `adaptive` is expected, and not counted against a policy.\n\n{}",
         title(request),
         of_tcp
     )
@@ -338,7 +335,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
         let lines = all.iter().map(|all| (all.name.clone(), shares(&completions(&all.runs, place))));
         let content = Content::Lines(lines.collect());
         let title = format!("Messages, spread by {}", way.name);
-        Panel::new(&title, "from due to complete (ms)", "messages complete (%)", content)
+        Panel::new(&title, "completion time (ms)", "messages complete (%)", content)
             .within(Limits { x: Some((0.0, longest)), top: Some(104.0) })
             .absent(NONE_COMPLETED)
     };
@@ -369,7 +366,7 @@ mod tests {
             let members: Vec<_> = group.members.iter().map(|member| member.port).collect();
             assert_eq!(members, scene.uplinks.iter().map(|uplink| uplink.port).collect::<Vec<_>>());
             let at_group = config.switch.fdb.statics.iter().filter(|(.., port)| members.contains(port));
-            assert_eq!(at_group.count(), HOSTS, "the hosts of the other leaf");
+            assert_eq!(at_group.count(), HOSTS, "uplinks do not spread frames to the other leaf");
             group.spread
         });
         let spreads: Vec<Spreading> = spreads.collect();
@@ -389,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_messages_end_at_all_of_them() {
+    fn completion_shares_reach_100_percent() {
         assert_eq!(shares(&[]), []);
         assert_eq!(shares(&[3.0, 1.0]), [(1.0, Some(50.0)), (3.0, Some(100.0))]);
         let many = shares(&(0..1_001).map(f64::from).collect::<Vec<_>>());

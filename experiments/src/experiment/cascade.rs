@@ -1,12 +1,8 @@
-//! `cascade`: propagation of a pause upstream, as in the article on DSCP-based PFC.
+//! `cascade`: propagation of a pause from switch to switch, as in the article on DSCP-based PFC.
 //!
-//! The fabric has two rail switches, a spine and a third rail switch. A GPU behind the last has a slower line than two others send; the
-//! routed variant has two leaves and two spines. DSCP 24 is class 3.
-//!
-//! Two senders offer twice the receiver's rate, and less than wires between switches carry. Only the port behind the last switch is
-//! congested; every other pause is a relay. Under plain PFC the steps must follow the article's order, and each pause must have the
-//! previous switch's paused queue as its cause. A contradiction fails the experiment, unless the machine stalled or user settings change
-//! the switches.
+//! Two GPUs overload a third one, behind the last of three switches; only the port to that GPU is congested. Under plain PFC the pauses
+//! must follow the article's steps, each with the next switch's paused queue as its cause. A deviation fails the experiment, unless the
+//! machine stalled or user settings change the switches.
 
 mod article;
 mod routed;
@@ -31,7 +27,7 @@ use watch::{PauseAction, PauseEvent, PauseRecord, watch};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cascade",
-    about: "leaf, spine, leaf: who pauses whom, when and why, along the steps of the article on DSCP-based PFC",
+    about: "leaf, spine, leaf: pauses with time and cause, compared with the steps of the article on DSCP-based PFC",
     length: Length::Fixed(4),
     policies: POLICIES,
     settings: Variant::settings,
@@ -43,7 +39,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const ROUTED: Experiment = Experiment {
     name: "cascade --routed",
-    about: "the same over routers: two leaves, two spines, routes by FRR (simulated: as values); each sender's flow has a spine of its own",
+    about: "cascade over routers: two leaves, two spines, routes by FRR (fixed in the simulator); each sender's flow takes its own spine",
     length: Length::Fixed(5),
     policies: POLICIES,
     settings: Variant::settings,
@@ -55,29 +51,24 @@ const ROUTED: Experiment = Experiment {
 
 const ARTICLE: &str = "pfc";
 const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
-/// Duration; offered percent of a sending GPU's line; receiver's line in percent of a sender's.
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// Stall beyond which no run is judged: half of XOFF arrives from one sender meanwhile.
+/// Shortest stall with which a run counts as disturbed: a sender fills half of XOFF meanwhile.
 const STALL: Nanos = Nanos::from_millis(5);
-/// Load of another class, which nobody pauses.
 const OTHER_PERCENT: u64 = 20;
-/// Load of the lossless class in the uncongested direction.
 const BESIDE_PERCENT: u64 = 5;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
 struct CascadeResults {
     steps: Vec<StepTime>,
-    /// Flows with several possible paths; first run.
     flows: Vec<FlowPath>,
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Runs without stalls, steps early by at most a switch's stall, unobserved pauses, and flows on other paths.
+    /// Runs without stalls, unobserved pauses, flows on other paths, or steps that are early by at most a stall.
     runs_judged: usize,
     deviations: Vec<String>,
-    /// Class 0 frames on the same wires.
     other_class_sent: u64,
     other_class_received: u64,
     timeline: Vec<PauseEvent>,
@@ -88,7 +79,6 @@ struct CascadeResults {
 #[derive(Clone, Debug, Serialize)]
 struct FlowPath {
     from: String,
-    /// Egress port of the first switch.
     by: String,
     source_port: u16,
 }
@@ -122,15 +112,15 @@ fn measure(
     Ok(findings.with(text(sequence, request, &all), figure(sequence, request, &all)))
 }
 
-/// Excludes user settings, which change switches under the same policy name.
+/// Returns true for plain PFC without user settings.
 fn is_article_policy(variant: &Variant, request: &Request) -> bool {
     variant.name == ARTICLE && request.given.is_empty()
 }
 
-/// Returns deviations; without a conclusive run, marks the conduct as unproved.
+/// Returns deviations of conclusive runs; without any such run, marks the conduct as unproved.
 fn judge_against_article(sequence: &Sequence, runs: &[CascadeRun], conduct: &mut Conduct) -> Vec<String> {
     if !runs.iter().any(|run| run.is_judged(sequence)) {
-        let order = "the order of the article's steps: in every run the machine stalled, a step was early by at most \
+        let order = "the order of the article's steps cannot be judged: in every run the machine stalled, a step was early by at most \
                      the longest stall of a switch, a pause ended between two samples, or a flow took another path";
         conduct.unproved.push(order.into());
         conduct.verdict = conduct.verdict.max(Verdict::Unproved);
@@ -162,23 +152,22 @@ fn other_class(to: HostId, rate: Option<BitRate>, line: Line) -> Stream {
 
 struct Deviation {
     text: String,
-    /// True if a stall cannot explain the deviation.
     is_proved: bool,
 }
 
 impl CascadeRun {
     fn deviations(&self, sequence: &Sequence, number: usize) -> Vec<Deviation> {
         let is_stalled = self.is_stalled();
-        let stall_note = if is_stalled { " (in which the machine stalled)" } else { "" };
+        let stall_note = if is_stalled { " (the machine stalled)" } else { "" };
         let deviation = |text: &str, is_proved: bool| Deviation {
             text: format!("run {}{stall_note}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
         };
-        // A switch reads its clock before its rings, so timestamps may be early by a stall.
+        // A switch reads its clock before its rings, so timestamps may be early by the length of a stall.
         let stall_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let order = sequence.out_of_order(&self.record).into_iter().map(|(text, by)| match by {
             Some(by) if by <= stall_ms => {
-                deviation(&format!("{text}, within the longest stall of a switch"), false)
+                deviation(&format!("{text} (a stall of a switch may explain this)"), false)
             }
             _ => deviation(&text, true),
         });
@@ -192,7 +181,6 @@ impl CascadeRun {
         self.astray.is_empty() && (sequence.matches(&self.record) || deviates())
     }
 
-    /// Returns whether a stall may have congested a switch.
     fn is_stalled(&self) -> bool {
         self.account.longest_stall_nanos().max(self.account.longest_host_gap_nanos()) >= STALL.0
     }
@@ -243,14 +231,16 @@ fn text(sequence: &Sequence, request: &Request, all: &PolicyResults) -> String {
         }
         let (sent, received) = (of.other_class_sent, of.other_class_received);
         text += &format!(
-            "\n{name}: {} events; class 0 on the same wires: {received} of {sent} frames arrived; runs in the article's order: {}, \
-             with holds relayed as there: {}\n{table}\n",
+            "\n{name}: {} pause events; class 0 on the same wires: {received} of {sent} frames arrived; runs in the article's order: {}; \
+             runs with the article's causes: {}\n{table}\n",
             of.timeline.len(),
             of.runs_in_order,
             of.runs_relayed
         );
         for FlowPath { from, by, source_port } in &of.flows {
-            text += &format!("{from}'s flow leaves its leaf by {by}, with UDP source port {source_port}\n");
+            text += &format!(
+                "the flow of {from} leaves its leaf by port {by}, with UDP source port {source_port}\n"
+            );
         }
         for deviation in of.deviations.iter().take(DEVIATIONS_SHOWN) {
             text += &format!("{deviation}\n");
@@ -262,12 +252,12 @@ fn text(sequence: &Sequence, request: &Request, all: &PolicyResults) -> String {
 fn figure(sequence: &Sequence, request: &Request, all: &PolicyResults) -> Figure {
     let panel = |Compared { name, measured: of, .. }: &Compared<_, CascadeResults>| {
         let content = Content::Spans(spans(&of.timeline, of.end_ms));
-        Panel::new(&format!("{name}: who holds whom"), "time (ms)", "", content).absent("nobody was held")
+        Panel::new(&format!("{name}: paused senders"), "time (ms)", "", content).absent("nobody was held")
     };
     Figure { title: title(sequence, request), panels: all.iter().map(panel).collect() }
 }
 
-/// Returns a row per pausing port, the last switch first. A pause without an observed end lasts to the end.
+/// Returns the pauses of each pausing port, the last switch first. A pause without an observed end lasts to the end.
 fn spans(events: &[PauseEvent], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for event in events {
@@ -304,7 +294,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn only_the_articles_switch_is_judged() {
+    fn only_plain_pfc_without_settings_is_judged() {
         let mut request = Request::new(Vec::new(), BitRate::from_mbps(100));
         let is_held = |name, request: &Request| {
             Variant::find(name).is_some_and(|variant| is_article_policy(variant, request))
@@ -340,16 +330,16 @@ mod tests {
         assert_eq!(
             held(&[on_other_path(), good()]),
             (0, Verdict::Kept, 0),
-            "a run on another path is inconclusive"
+            "a run on another path counts as conclusive"
         );
         let text =
             on_other_path().deviations(&sequence, 0).into_iter().next().map(|deviation| deviation.text);
-        assert_eq!(text.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "the deviation is still reported");
+        assert_eq!(text.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "the deviation is not reported");
     }
 
     // proves: cascade
     #[test]
-    fn step_early_by_stall_is_inconclusive() {
+    fn step_early_by_at_most_a_stall_is_inconclusive() {
         let sequence = article::sequence();
         let mut events = sequence.expected_events();
         (events[1].at_ms, events[1].not_before_ms) = (-0.1, -0.1);
@@ -359,7 +349,7 @@ mod tests {
             let text = run.deviations(&sequence, 0).into_iter().next().map(|deviation| deviation.text);
             (
                 run.is_judged(&sequence),
-                text.is_some_and(|text| text.ends_with("within the longest stall of a switch")),
+                text.is_some_and(|text| text.ends_with("(a stall of a switch may explain this)")),
             )
         };
         assert_eq!([judged(99_999), judged(100_000)], [(true, false), (false, true)]);
@@ -367,7 +357,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn run_counts_have_share_intervals() {
+    fn numbers_of_runs_have_share_intervals() {
         let sequence = article::sequence();
         let runs = [(); 3].map(|()| run_of(complete_record(sequence.expected_events())));
         let of = intervals(runs.chunks(1).map(|run| CascadeResults::of(&sequence, run)));
@@ -379,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_go_from_hold_to_release() {
+    fn pause_row_lasts_from_xoff_to_xon() {
         let event = |at_ms, action| at(at_ms, "rail-c", "to-spine", action);
         let events = [
             event(3.0, PauseAction::Holds),
@@ -387,6 +377,6 @@ mod tests {
             event(7.0, PauseAction::Holds),
         ];
         let held = [("rail-c holds spine".to_owned(), vec![(3.0, 5.0), (7.0, 9.0)])];
-        assert_eq!(spans(&events, 9.0), held, "a hold without an observed release lasts to the end");
+        assert_eq!(spans(&events, 9.0), held, "a hold without an observed release ends early");
     }
 }

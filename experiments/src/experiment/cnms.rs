@@ -1,4 +1,4 @@
-//! Congestion notifications received by hosts, decoded.
+//! Congestion notifications (CNMs) received by hosts.
 
 use serde::Serialize;
 use xoff_wire::units::{MacAddr, Nanos};
@@ -6,7 +6,6 @@ use xoff_wire::{Cnm, Header};
 
 use crate::{Account, Counted, HostId};
 
-/// Unit of queue lengths, bytes.
 const UNIT: i64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -16,16 +15,14 @@ pub struct ReceivedCnm {
     pub flow_index: usize,
     pub flow: &'static str,
     pub feedback: u8,
-    /// Length above the set point.
     pub q_offset_bytes: i64,
-    /// Growth since the previous sample.
     pub q_delta_bytes: i64,
     pub port: String,
 }
 
 pub type FlowKey = (&'static str, HostId, u8);
 
-/// Returns CNMs in order of arrival; destination and CN-TAG identify the flow.
+/// Decodes CNMs in order of arrival; destination and CN-TAG identify the flow.
 pub fn received_cnms(account: &Account, begin: Nanos, flows: &[FlowKey]) -> Vec<ReceivedCnm> {
     let captured = account.hosts.iter().flat_map(|host| &host.cnms.captured);
     let mut cnms: Vec<ReceivedCnm> = captured
@@ -55,7 +52,6 @@ fn decode(frame: &[u8], at_ms: f64, flows: &[FlowKey], switches: &[Counted]) -> 
     })
 }
 
-/// Returns the congestion point's port, or an unknown one's address.
 fn port(cnm: &Cnm, switches: &[Counted]) -> String {
     let [a, b, c, d, e, f, ..] = cnm.congestion_point.0;
     let address = MacAddr([a, b, c, d, e, f]);
@@ -75,7 +71,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn cnm_identifies_flow_of_its_host() {
+    fn cnm_identifies_the_flow_by_destination_and_tag() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let switch = plan.switch("switch");
         let [a, b] = ["a", "b"].map(|name| plan.host(name, switch));

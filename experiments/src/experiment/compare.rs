@@ -1,4 +1,4 @@
-//! Side-by-side measurement of all policies of a request.
+//! Runs of all policies of a request, in turns.
 
 use serde::Serialize;
 
@@ -8,7 +8,6 @@ use crate::statistics::Headline;
 use crate::{FabricError, Setup};
 
 pub(super) struct Compared<R, M> {
-    /// Display name, which marks a policy that lost frames.
     pub name: String,
     pub runs: Vec<R>,
     pub measured: M,
@@ -39,7 +38,7 @@ pub(super) fn compare<R, M: Serialize>(
     Ok((findings, all))
 }
 
-/// Alternates policies, so that disturbances affect all of them.
+/// Runs the policies in turns, so that disturbances of the machine affect all of them.
 pub(super) fn in_turns<R>(
     experiment: &Experiment,
     request: &Request,

@@ -9,11 +9,10 @@ use xoff_wire::units::Class;
 use crate::statistics::{Spread, p50};
 use crate::{Account, Counted, LOSSLESS, Pfc, Totals};
 
-/// Behaviour of hosts, switches and machine over a policy's runs; names are those of `xoff demo`.
+/// Behaviour of hosts, switches and machine over a policy's runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conduct {
     pub lossless: Totals,
-    /// Lossless frames still queued at the end.
     pub held: u64,
     #[serde(skip)]
     pub unqueued_losses: u64,
@@ -22,11 +21,10 @@ pub struct Conduct {
     pub xdp_drops: u64,
     pub ledger_balanced: bool,
     pub unproved: Vec<String>,
-    /// Minimum left, if a class has any.
     pub least_headroom_bytes: Option<u64>,
     pub longest_stall_ms: f64,
     pub longest_host_gap_ms: f64,
-    /// Median over hosts and runs; zero if no host slept.
+    /// Median scheduling gap of hosts, ms; zero if no host slept.
     pub usual_host_gap_ms: f64,
     #[serde(skip)]
     pub verdict: Verdict,
@@ -49,13 +47,12 @@ impl From<&Account> for Halts {
     }
 }
 
-/// Verdict on runs: the worst counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Every frame arrived once and in order, or is queued.
+    /// Each frame arrived once and in order, or is still queued.
     #[default]
     Kept,
-    /// Unreadable loss counter, no known loss.
+    /// No known loss, but an unreadable loss counter.
     Unproved,
     /// Frames lost, or none arrived; permitted without a promise.
     Lossy,
@@ -164,7 +161,7 @@ mod tests {
         assert_eq!(
             Verdict::of(Totals::default(), 0, true),
             Verdict::Lossy,
-            "nothing received proves nothing"
+            "a run without received frames counts as kept"
         );
     }
 
@@ -190,12 +187,16 @@ mod tests {
         let [queued, lossy] = [of(2), of(1)];
         assert_eq!((queued.lossless.lost, queued.unqueued_losses, queued.verdict), (2, 0, Verdict::Kept));
         assert_eq!((lossy.lossless.lost, lossy.unqueued_losses, lossy.verdict), (2, 1, Verdict::Lossy));
-        assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "of what was sent");
-        assert_eq!((lossy.xdp_drops, lossy.longest_host_gap_ms), (7, 3.0), "what the machine did");
-        assert_eq!(lossy.usual_host_gap_ms, 0.03, "of the host in the middle, of those that slept");
+        assert!((lossy.lost_percent() - 10.0).abs() < 1e-9, "totals are not of all sent frames");
+        assert_eq!(
+            (lossy.xdp_drops, lossy.longest_host_gap_ms),
+            (7, 3.0),
+            "gaps and drops of the machine are wrong"
+        );
+        assert_eq!(lossy.usual_host_gap_ms, 0.03, "not the median of the hosts that slept");
         let runs =
             [0.0, 0.03, 0.2, 0.05].map(|usual_host_gap_ms| Conduct { usual_host_gap_ms, ..lossy.clone() });
-        assert_eq!(runs.into_iter().sum::<Conduct>().usual_host_gap_ms, 0.05, "of the run in the middle");
+        assert_eq!(runs.into_iter().sum::<Conduct>().usual_host_gap_ms, 0.05, "not the median of the runs");
     }
 
     // proves: experiments
@@ -217,7 +218,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn queued_frames_excuse_only_own_run() {
+    fn queued_frames_excuse_losses_of_own_run_only() {
         let sum: Conduct = [run(0, 1), run(1, 0)].into_iter().sum();
         assert_eq!((sum.lossless.lost, sum.held, sum.verdict), (1, 1, Verdict::Lossy));
         assert_eq!(sum.unqueued_losses, 1);

@@ -1,7 +1,5 @@
-//! `deadlock`: three switches in a ring, with flows two wires long: a cyclic buffer dependency.
-//!
-//! A deadlock occurs if all three pause their predecessor while all buffered frames have to continue round the ring. Frames still queued
-//! after the hosts stop never leave.
+//! `deadlock`: three switches in a ring, and flows over two wires each, whose buffers depend on each other in a cycle. Frames still queued
+//! some time after the hosts have stopped are in a deadlock, and never leave.
 
 use std::time::Duration;
 
@@ -22,7 +20,7 @@ use xoff_switch::causes::Causes;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "deadlock",
-    about: "three switches in a ring whose buffers wait for each other: who stops for good, and in which cycle",
+    about: "three switches in a ring with cyclic buffer dependencies: policies under which they deadlock, and the cycle",
     length: Length::Fixed(5),
     policies: &["pfc", "pfc-watchdog-drop", "pfc-watchdog-forward", "capfc-stop-max", "ofc"],
     settings: Variant::roomy_settings,
@@ -33,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const HEADLINES: &[Headline<DeadlockResults>] = &[
-    Headline::share("stopped for good\npart of runs", |of| Some(of.deadlocks as f64)),
+    Headline::share("deadlocked\nshare of runs", |of| Some(of.deadlocks as f64)),
     Headline::of("delivered\nMb/s", |of| p50(of.delivered_mbps)),
 ];
 
@@ -46,7 +44,6 @@ const PATIENCE: Duration = Duration::from_millis(10);
 #[derive(Debug, Serialize)]
 struct DeadlockResults {
     deadlocks: usize,
-    /// Time of a deadlocked run's last arrival.
     stopped_ms: Option<Spread>,
     delivered_mbps: Option<Spread>,
     cycle: Vec<String>,
@@ -128,12 +125,12 @@ type PolicyResults = [Compared<DeadlockRun, DeadlockResults>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
-    format!("Deadlock: three switches in a ring, three flows of two wires each, {line} lines")
+    format!("Deadlock: three switches in a ring, three flows over two wires each, {line} lines")
 }
 
 fn text(request: &Request, all: &PolicyResults) -> String {
     let mut table =
-        table(&["policy", "stopped for good\nruns", "last frame arrived\nms", "delivered, all flows\nMb/s"]);
+        table(&["policy", "deadlocked\nruns", "last frame arrived\nms", "delivered by all flows\nMb/s"]);
     let mut cycles = String::new();
     for Compared { name, measured: of, .. } in all {
         add_row(
@@ -150,7 +147,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         }
     }
     format!(
-        "{}\n\n{table}\nHosts send for {} ms; what has not left {} ms later never will.\n{cycles}",
+        "{}\n\n{table}\nHosts send for {} ms; frames still queued {} ms later never leave.\n{cycles}",
         title(request),
         ms(request.line.span(SEND)),
         ms(request.line.span(SILENCE))
@@ -160,9 +157,8 @@ fn text(request: &Request, all: &PolicyResults) -> String {
 fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let points = |run: &DeadlockRun| run.delivered.points(request.line.span(STEP));
     let lines = all.iter().map(|of| (of.name.clone(), of.runs.first().map(points).unwrap_or_default()));
-    let y = "line rate used, added up (Mb/s)";
-    let panel =
-        Panel::new("What all hosts receive, first run", "time (s)", y, Content::Lines(lines.collect()));
+    let y = "sum of received line rates (Mb/s)";
+    let panel = Panel::new("Sum over all hosts, first run", "time (s)", y, Content::Lines(lines.collect()));
     Figure { title: title(request), panels: vec![panel] }
 }
 
@@ -182,9 +178,9 @@ mod tests {
             waiting,
             line: BitRate::from_mbps(100).into(),
         };
-        let of = DeadlockResults::of(&[run(1_500, &["a pause that passed"], 0), run(300, &["a", "b"], 1)]);
+        let of = DeadlockResults::of(&[run(1_500, &["a"], 0), run(300, &["a", "b"], 1)]);
         assert_eq!((of.deadlocks, of.stopped_ms, of.cycle), (1, Spread::of([300.0]), vec!["a".to_owned()]));
-        assert_eq!(of.delivered_mbps, None, "nobody looked");
+        assert_eq!(of.delivered_mbps, None, "a run without samples has a rate");
         let none = DeadlockResults::of(&[run(1_500, &[], 0)]);
         assert_eq!((none.deadlocks, none.stopped_ms), (0, None));
     }

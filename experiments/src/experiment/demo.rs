@@ -1,7 +1,7 @@
 //! `xoff demo`: a congested switch in namespaces, with the account of every frame.
 //!
-//! Four senders each offer line rate, lossless, and some lossy traffic into one port. A victim sends in the lossless class between two
-//! other ports. A probe first finds the line rate that the machine carries.
+//! Four senders overload one port. A victim sends in the lossless class between two other ports. Short runs first find a sustainable line
+//! rate.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -19,30 +19,29 @@ use super::{Conduct, machine};
 use crate::{FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, Setup, Totals, jain, lossless};
 
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
-/// Minimum use of the congested line at a carried rate.
+/// Minimum use of the congested line at a sustainable rate.
 const CARRIED: f64 = 0.97;
 const PROBE: Nanos = Nanos::from_millis(1500);
 
 const LOSSY: Class = Class::ALL[0];
 const SENDERS: usize = 4;
-/// Percent of a sender's line; the sum exceeds the class's share of the port.
+/// Lossy load of a sender, percent; with four senders more than the class's share of the port.
 const LOSSY_PERCENT: u64 = 20;
 const VICTIM_PERCENT: u64 = 40;
 const HEAD_START: Nanos = Nanos::from_millis(100);
-/// Margins, in which the congested port may not be full.
 const RAMP: Nanos = Nanos::from_millis(200);
 const FALL: Nanos = Nanos::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(3);
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 const TICK: Nanos = Nanos::from_secs(1);
 
-/// Runs the demo for `seconds` at a rate that the machine carries; `tell` gets progress.
+/// Runs the demo for `seconds` at a rate that the machine sustains; `tell` gets progress lines.
 ///
 /// # Errors
 /// Fails if the demo cannot run; lost frames are in the report.
 pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<DemoReport, FabricError> {
     let rate = probe(tell)?;
-    tell(&format!("running {seconds} s at {rate} Mb/s"));
+    tell(&format!("running for {seconds} s with lines of {rate} Mb/s"));
     once(rate, Nanos::from_secs(seconds), tell)
 }
 
@@ -55,8 +54,8 @@ fn probe(tell: &mut dyn FnMut(&str)) -> Result<u64, FabricError> {
             return Ok(rate);
         }
         tell(&format!(
-            "probe: this machine does not carry {rate} Mb/s a port ({:.0} % of the congested line used, {} frames \
-             dropped by the kernel); trying less",
+            "this machine does not sustain {rate} Mb/s per port ({:.0} % of the congested line used, {} frames \
+             dropped by the kernel): trying a lower rate",
             100.0 * report.goodput_ratio,
             of.xdp_drops
         ));
@@ -103,7 +102,6 @@ fn once(rate_mbps: u64, span: Nanos, tell: &mut dyn FnMut(&str)) -> Result<DemoR
     })
 }
 
-/// Returns the rate of the congested line during congestion.
 fn watch(
     live: &Live<'_>,
     [receiver, bystander]: [HostId; 2],
@@ -135,56 +133,52 @@ fn watch(
     congested.rate(begin, end)
 }
 
-/// Result of a demo; its JSON is stable.
+/// Result of a demo; its JSON format is stable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[allow(missing_docs)] // the names say it
 pub struct DemoReport {
-    /// Conduct of class 3, switch and machine.
+    /// Behaviour of class 3, the switch and the machine.
     #[serde(flatten)]
     pub conduct: Conduct,
-    /// Class 0's frames.
     pub lossy: LossyTotals,
-    /// Class 3's stream between uncongested ports.
+    /// Victim: a stream of class 3 between uncongested ports.
     pub victim: Victim,
-    /// Received layer 1 bits of the congested port by its line rate.
+    /// Received rate of the congested port, divided by its line rate.
     pub goodput_ratio: f64,
-    /// Jain's index over the senders' lossless streams, if any arrived.
+    /// Jain's index over the senders' lossless streams; `None` if none arrived.
     pub fairness: Option<f64>,
-    /// Headroom of class 3.
     pub headroom: Headroom,
-    /// Line rate; below 1000 if the machine cannot carry that.
+    /// Line rate, Mb/s; lower than 1000 if the machine cannot sustain that.
     pub line_mbps: u64,
-    /// Traffic's duration.
     pub seconds: f64,
 }
 
-/// Lossy frames and drops.
+/// Totals of lossy frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)] // the names say it
 pub struct LossyTotals {
-    /// Frame totals.
     #[serde(flatten)]
     pub totals: Totals,
-    /// Frames that the switch dropped.
     pub dropped_by_switch: u64,
 }
 
-/// Victim: a stream of the congested class through other ports.
+/// Rates of a stream of the congested class through uncongested ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[allow(missing_docs)] // the names say it
 pub struct Victim {
-    /// Offered rate, layer 1.
     pub offered_mbps: f64,
-    /// Received rate, layer 1.
     pub received_mbps: f64,
 }
 
 /// Headroom of the lossless class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// Minimum at any port, if any has headroom.
+    /// Minimum over all ports, bytes; `None` if no port has headroom.
     pub least_free_bytes: Option<u64>,
 }
 
 impl DemoReport {
-    /// Returns the verdict: lossless class clean, ledger balanced, all loss counters readable.
+    /// Returns the verdict: kept if no lossless frame was lost and all counters prove it.
     #[must_use]
     pub const fn promise(&self) -> Promise {
         match self.conduct.lossless.is_clean() && self.conduct.ledger_balanced {
@@ -202,22 +196,22 @@ impl DemoReport {
             (
                 "goodput",
                 format!("{:.1} %", 100.0 * self.goodput_ratio),
-                "of the congested port's line rate, all classes",
+                "share of the congested port's line rate, all classes",
             ),
             ("fairness", fairness, "Jain's index over the four senders; 1 is fair"),
-            ("victim", format!("{kept:.1} %"), "of its offered rate arrived"),
+            ("victim", format!("{kept:.1} %"), "share of the victim's offered rate that arrived"),
             (
                 "longest stall",
                 format!("{:.1} ms", of.longest_stall_ms),
-                "that the machine kept the switch from running",
+                "longest time for which the machine did not run the switch",
             ),
-            ("XOFF sent", of.pfc.xoff_sent.to_string(), "times that a sender was told to stop class 3"),
-            ("XON sent", of.pfc.xon_sent.to_string(), "times that it was told to go on"),
-            ("paused", format!("{:.0} ms", of.pfc.paused_ms), "all senders added up"),
+            ("XOFF sent", of.pfc.xoff_sent.to_string(), "pauses of class 3 that the switch sent"),
+            ("XON sent", of.pfc.xon_sent.to_string(), "ends of such pauses"),
+            ("paused", format!("{:.0} ms", of.pfc.paused_ms), "sum over all senders"),
             (
                 "kernel drops",
                 of.xdp_drops.to_string(),
-                "every XDP and veth drop counter, all ports and hosts",
+                "sum of all XDP and veth drop counters, of ports and hosts",
             ),
             ("ledger", of.ledger().to_owned(), "received = sent + queued + dropped by reason"),
         ]
@@ -229,8 +223,8 @@ impl Display for DemoReport {
         let rate = self.line_mbps;
         writeln!(
             f,
-            "\n4 senders of {rate} Mb/s each into one {rate} Mb/s port, {:.0} s: class 3 lossless, class 0 lossy,\n\
-             and a victim on class 3 between two ports that are not congested.\n",
+            "\n4 senders of {rate} Mb/s each into one port of {rate} Mb/s for {:.0} s; class 3 is lossless, class 0 lossy;\n\
+             a victim sends in class 3 between two uncongested ports.\n",
             self.seconds
         )?;
         let mut frames = table(&["frames", "sent", "received", "lost", "duplicated", "reordered"]);
@@ -240,7 +234,11 @@ impl Display for DemoReport {
             add_row(&mut frames, [name.to_owned()].into_iter().chain(numbers));
         }
         writeln!(f, "{frames}")?;
-        writeln!(f, "  dropped and counted by the switch, lossy: {}\n", self.lossy.dropped_by_switch)?;
+        writeln!(
+            f,
+            "  lossy frames that the switch dropped and counted: {}\n",
+            self.lossy.dropped_by_switch
+        )?;
         let mut facts = table(&["measured", "", "what it means"]);
         for (name, value, meaning) in self.facts() {
             let value = Cell::new(value).set_alignment(CellAlignment::Right);
@@ -250,7 +248,7 @@ impl Display for DemoReport {
         match self.promise() {
             Promise::Kept => writeln!(
                 f,
-                "0 lost, 0 duplicated, 0 reordered in the lossless class; least headroom left: {} bytes.",
+                "0 lost, 0 duplicated, 0 reordered in the lossless class; smallest unused headroom: {} bytes.",
                 self.headroom.least_free_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string())
             ),
             Promise::NotProved => writeln!(

@@ -1,12 +1,6 @@
-//! `ecn`: the kernel's TCP, from four hosts into one port of a switch with or without ECN marking.
+//! `ecn`: TCP of the kernel, from four hosts into one port of a switch, with and without ECN marking.
 //!
-//! ```text
-//!   sender-1 -- nic-1 --.
-//!      ..        ..      >-- switch -- receiver
-//!   sender-4 -- nic-4 --'
-//! ```
-//!
-//! Without marks the queue grows until senders are paused. With marks TCP keeps it short, and pauses are rare.
+//! Without marks the queue grows until senders are paused. With marks TCP keeps the queue short, and pauses are rare.
 
 use serde::Serialize;
 use xoff_flow_control::counters::ClassCounters;
@@ -23,7 +17,7 @@ use crate::{FabricError, HostId, LOSSLESS, Line, Pfc, Plan, PortOf, Settings, Se
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ecn",
-    about: "TCP of the kernel into one port, with and without marks: queue, pauses, drops, goodput, fairness",
+    about: "TCP of the kernel into one port, with and without ECN marks: queue, pauses, drops, goodput, fairness",
     length: Length::Default(4),
     policies: &["pfc", "pfc-ecn", "pfc-ecn-step", "lossy", "lossy-ecn", WITHOUT_ECN],
     settings,
@@ -41,26 +35,19 @@ const HEADLINES: &[Headline<EcnResults>] = &[
 ];
 
 const SENDERS: usize = 4;
-/// Settling time of TCP, before measurements.
 const SETTLED: Nanos = Nanos::from_millis(1000);
 const STEP: Nanos = Nanos::from_millis(50);
 
 #[derive(Debug, Serialize)]
 struct EcnResults {
     congestion_control: &'static str,
-    /// TCP payload read; one value per run.
     goodput_mbps: Option<Spread>,
-    /// TCP payload read; one value per flow and run.
     flow_mbps: Option<Spread>,
-    /// Jain's index over flows; one value per run.
     fairness: Option<Spread>,
-    /// Samples of the congested egress queue, every ms.
     queue_bytes: Option<EcnQueue>,
     paused_percent: Option<f64>,
-    /// Frames to the receiver, and marked ones.
     frames: u64,
     marked_frames: u64,
-    /// Packets that arrived marked at the receiver's kernel.
     received_marks: u64,
     dropped_frames: u64,
     retransmitted_segments: u64,
@@ -73,7 +60,6 @@ struct EcnQueue {
     mean: f64,
     #[serde(flatten)]
     spread: Spread,
-    /// Maximum, including the settling time.
     peak: u64,
 }
 
@@ -195,7 +181,7 @@ impl EcnRun {
     fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
         let paused = inputs.map(|&port| self.carried.account.class(port, LOSSLESS).held_nanos.get());
-        // A pause past the programs' end counts slightly more than the run.
+        // A pause may last slightly longer than the run.
         let lasted = self.carried.watched.lasted.0 as f64;
         Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / lasted).min(100.0))
     }
@@ -216,8 +202,8 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         "fairness\nmedian (least)",
         "queue KB\nmean / p50 / peak",
         "senders held\ntimes / % of time",
-        "marked\nby us / seen by TCP",
-        "dropped / sent again",
+        "marked\nby switch / seen by TCP",
+        "dropped /\nretransmitted",
     ]);
     for Compared { name, runs, measured: of, .. } in all {
         let xoff_sent: u64 = runs.iter().map(|run| Pfc::from(&run.carried.account).xoff_sent).sum();
@@ -242,8 +228,8 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         );
     }
     format!(
-        "{}\n\n{table}\nRates and queue from {} ms on; all else from the beginning. The totals below are frames of TCP, \
-         acknowledgements too.",
+        "{}\n\n{table}\nRates and queue lengths are measured from {} ms on, all else from the beginning. The totals below count frames of \
+         TCP, including acknowledgements.",
         title(request),
         SETTLED.0 / 1_000_000
     )
@@ -273,12 +259,14 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
         title: title(request),
         panels: vec![
             over_time,
-            spreads("The same queue, all runs, once TCP has settled", "bytes (KB)", &|of| {
+            spreads("Queue at the congested port, all runs, after TCP has settled", "bytes (KB)", &|of| {
                 of.queue_bytes.as_ref().map(|queue| queue.spread.in_units_of(1e3))
             }),
             bars("Senders held", "time in pause, mean of senders (%)", &|of| of.paused_percent),
             spreads("Goodput of each flow", "TCP payload (Mb/s)", &|of| of.flow_mbps),
-            bars("Marked", "of the frames for the receiver (%)", &|of| Some(of.percent(of.marked_frames))),
+            bars("Marked", "share of the frames for the receiver (%)", &|of| {
+                Some(of.percent(of.marked_frames))
+            }),
         ],
     }
 }

@@ -1,19 +1,19 @@
-//! User settings of switches (`--set class.3.xoff=80KB`): any key of the configuration, with its errors, over those of experiment and
-//! variant.
+//! User settings of switches (`--set class.3.xoff=80KB`): any key of the configuration. They override settings of experiment and variant.
 
 use crate::Given;
 
 const TRUNK: &str = "trunk";
 
-const OF_PORTS: &str = "ports, their names and their speeds are the experiment's; `--speed` sets the speed, `defaults.KEY` says \
-                        something of all ports, and `trunk.KEY` of those between switches";
+const OF_PORTS: &str = "the experiment sets ports, their names and their speeds; set the speed by `--speed`, a key of \
+                        all ports by `defaults.KEY`, and of ports between switches by `trunk.KEY`";
 
 const POLICY: &str =
-    "the policy is what is compared, and what results are named after: `--policy NAME` chooses it";
+    "the experiment compares policies and names results after them: choose policies with `--policy NAME`";
 
-const OF_FABRIC: &str = "whether switches route, and where their routes are, is the experiment's: `--routed` is how it is asked for";
+const OF_FABRIC: &str =
+    "the experiment sets whether switches route, and their routes: request routing with `--routed`";
 
-/// Parses a key and value.
+/// Parses KEY=VALUE.
 ///
 /// # Errors
 /// Fails without a key, or if the experiment itself sets the key.
@@ -21,7 +21,9 @@ pub fn given(text: &str) -> Result<Given, String> {
     let given: Given = text.parse()?;
     let (path, parts) = (given.path.as_str(), given.parts());
     if parts.len() < 2 {
-        return Err(format!("`{path}` is no key with its table, such as class.3.xoff or switch.accounting"));
+        return Err(format!(
+            "`{path}` is no key with its table: write for example class.3.xoff or switch.accounting"
+        ));
     }
     let is_of_all = ["defaults", TRUNK].contains(&parts[0]);
     let is_of_ports = is_of_all && ["speed", "name", "device"].contains(&parts[1]);
@@ -36,7 +38,7 @@ pub fn given(text: &str) -> Result<Given, String> {
     }
     if parts[0] == TRUNK && parts.len() > 2 {
         return Err(format!(
-            "`{path}` is none of a port's own keys: of those between switches `trunk.KEY` says something"
+            "`{path}` is no key of a port: `trunk.KEY` sets keys of [[port]] for ports between switches"
         ));
     }
     Ok(given)

@@ -1,7 +1,7 @@
 //! `incast`: N senders start at the same moment, each with the same number of bytes, into one port.
 //!
-//! A flow is one sender's data in a round. Between rounds the idle port saves credit, with which it runs ahead of its line in the next;
-//! goodput counts that line time as part of the round.
+//! Between rounds the idle port saves credit, by which it runs ahead of its line in the next round. Goodput counts this line time as part
+//! of the round.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::{Account, FabricError, HostId, LOSSLESS, Line, Load, Plan, PortOf, Se
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",
-    about: "N senders into one port at once, for several N: goodput, fairness, completion times, pauses, queue",
+    about: "N senders into one port at the same time, for several N: goodput, fairness, completion times, pauses, queue",
     length: Length::Fixed(4),
     policies: ON_ONE_SWITCH,
     settings: Variant::settings,
@@ -42,24 +42,21 @@ const HEADLINES: &[Headline<IncastResults>] = &[
 
 const SENDERS: [u8; 3] = [2, 4, 8];
 const ROUNDS: u8 = 4;
-/// Length of a flow: 31.5 ms at 100 Mb/s.
+/// Frames of a flow, which take 31.5 ms at 100 Mb/s.
 const FRAMES: u64 = 256;
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Ethernet, IPv4 and UDP headers and FCS.
+/// Bytes of Ethernet, IPv4 and UDP headers and FCS.
 const HEADERS: u64 = 18 + 20 + 8;
 
 #[derive(Debug, Serialize)]
 struct IncastPoint {
     senders: u8,
-    /// UDP payload by the round's duration plus the port's credit; one value per round with arrivals.
+    /// UDP payload, divided by the round's duration plus the port's credit.
     goodput_mbps: Option<Spread>,
-    /// Jain's index over a round's flows.
     fairness: Option<Spread>,
-    /// Time from the round's first frame; one value per complete flow.
     completion_ms: Option<Spread>,
     broken: usize,
-    /// XOFFs per 10^9 bytes received.
     xoff_per_gb: Option<f64>,
     paused_ms: f64,
     queue_bytes: IncastQueue,
@@ -67,7 +64,6 @@ struct IncastPoint {
 
 #[derive(Debug, Serialize)]
 struct IncastQueue {
-    /// Mean over all rounds and the time between.
     mean: Option<f64>,
     peak: u64,
 }
@@ -86,7 +82,6 @@ struct IncastRun {
 
 #[derive(Debug, PartialEq)]
 struct Round {
-    /// Rate; like `fairness`, `None` if nothing arrived.
     goodput_mbps: Option<f64>,
     fairness: Option<f64>,
     completion_ms: Vec<f64>,
@@ -147,7 +142,7 @@ fn run(setup: &Setup<'_>, count: u8) -> Result<IncastRun, FabricError> {
     Ok(IncastRun { rounds, queue, congested, account })
 }
 
-/// Makes stream `n` of each sender its flow of round `n`. The interval is a quarter longer than a round needs.
+/// Returns a load in which stream `n` of each sender is its flow of round `n`.
 fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 5 / 4);
@@ -162,7 +157,6 @@ fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
 }
 
 impl Round {
-    /// Computes a round; `credit` tells how far the port ran ahead over some frames.
     fn of(begin: Nanos, credit: impl Fn(u64) -> Nanos, flows: &[&ReceivedStream]) -> Round {
         let payload = u64::from(Stream::default().size) - HEADERS;
         let bits = |flow: &ReceivedStream| (flow.distinct() * payload * 8) as f64;
@@ -248,7 +242,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         }
     }
     format!(
-        "{}\n\n{table}\nGoodput is of what arrived, completion times are of flows that arrived whole.",
+        "{}\n\n{table}\nGoodput counts received frames; completion times are those of completely received flows.",
         title(request)
     )
 }
@@ -267,7 +261,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     };
     let most = SENDERS[SENDERS.len() - 1];
     let completion = Panel::new(
-        &format!("Completion times of whole flows, {most} senders"),
+        &format!("Completion times of complete flows, {most} senders"),
         "time from the round's first frame (ms)",
         "",
         Content::Spreads(all.iter().map(last).collect()),
@@ -280,8 +274,8 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
             over_senders("Fairness, median of rounds", "Jain's index", |p| p50(p.fairness)),
             completion.absent(NONE_COMPLETED),
             over_senders("Mean queue at the congested port", "bytes (KB)", mean_queue),
-            over_senders("Pauses asked for", "XOFF per GB received", |p| p.xoff_per_gb),
-            over_senders("Time in pause, all senders and rounds", "time (ms)", |p| Some(p.paused_ms)),
+            over_senders("XOFFs sent", "XOFF per GB received", |p| p.xoff_per_gb),
+            over_senders("Pause time, all senders and rounds", "time (ms)", |p| Some(p.paused_ms)),
         ],
     }
 }
@@ -329,7 +323,7 @@ mod tests {
         let round = Round::of(BEGIN, credit, &flows.each_ref());
         let payload = (frames * 1_472 * 8) as f64;
         assert!((round.goodput_mbps.unwrap_or_default() - payload / 100e3).abs() < 1e-9);
-        assert_eq!(credited_frames.get(), frames, "the credit is for all of them");
+        assert_eq!(credited_frames.get(), frames, "the credit does not cover all frames");
     }
 
     #[test]

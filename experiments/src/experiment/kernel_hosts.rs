@@ -1,7 +1,7 @@
-//! Hosts with the kernel's stack, and bulk TCP transfers.
+//! Hosts with the kernel's TCP, and their bulk transfers.
 //!
-//! Kernel hosts ignore pauses. A two-port switch in front of each sender acts as its NIC: it obeys pauses, queues paused frames, and never
-//! pauses its host.
+//! The kernel ignores pauses, so a switch with two ports in front of each sender acts as its NIC. It obeys pauses, queues paused frames,
+//! and never pauses its host.
 //!
 //! ```text
 //!   sender-1 -- nic-1 --.
@@ -24,20 +24,19 @@ use crate::{
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Receive buffer per flow at 100 Mb/s; at least half of it is window.
+/// Receive buffer of a flow at 100 Mb/s; at least half of it is TCP's window.
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
-/// A NIC's queue at 100 Mb/s, and its minimum. The queue holds a whole window, because a NIC never pauses its host; the minimum holds
-/// TCP's initial window (ten segments), which a long delay would make TCP retransmit.
+/// Queue limit of a NIC at 100 Mb/s: a whole window, because a NIC never pauses its host.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
+/// Minimum queue limit: TCP's initial window (ten segments), which TCP retransmits after a long delay.
 const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
-/// Two frames: a NIC does not catch up after a pause.
+/// Two frames, so that a NIC does not catch up after a pause.
 const NIC_BURST: Bytes = Bytes(3100);
 
 pub(super) fn one_class(settings: &mut Settings) -> &mut Settings {
     settings.set("defaults.trust", "port").set("defaults.default_class", u64::from(LOSSLESS.get()))
 }
 
-/// Returns the sender and its NIC's port.
 pub(super) fn sender(plan: &mut Plan, number: usize, switch: SwitchId) -> (HostId, PortOf) {
     let nic = plan.nic(&format!("nic-{number}"));
     let host = plan.kernel_host(&format!("sender-{number}"), nic);
@@ -67,7 +66,6 @@ pub(super) struct Bulk {
 pub(super) struct TransferResults {
     pub account: Account,
     pub watched: TransferRecord,
-    /// Frames at the hosts' devices, which carry only TCP; segments before an earlier one are reordered.
     pub totals: Totals,
     pub at_senders: Counts,
     pub at_receivers: Counts,
@@ -146,7 +144,7 @@ fn totals(kernels: &Network, hosts: &BTreeSet<HostId>, reordered: u64) -> Result
 }
 
 impl TransferResults {
-    /// Ignores reordering by paths, and by retransmissions after a loss.
+    /// Computes the conduct, which ignores reordering by paths (`reorders`) and by retransmissions after a loss.
     pub(super) fn conduct(&self, reorders: bool) -> Conduct {
         let observed = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
         let reordered = if observed.lost == 0 { observed.reordered } else { 0 };
@@ -155,7 +153,6 @@ impl TransferResults {
         Conduct { lossless: observed, ..conduct }
     }
 
-    /// Returns each flow's rate from `settled` on.
     pub(super) fn rates(&self, settled: Nanos) -> Option<Vec<f64>> {
         self.watched.flows.iter().map(|flow| flow.rate(settled, Nanos::NEVER)).collect()
     }
@@ -181,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nic_holds_window_and_ten_segments() {
+    fn nic_queue_holds_tcp_window_and_ten_segments() {
         let ten_segments = Bytes(10 * 1518);
         for line in [5, 10, 15, 20, 100, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let window = receive_buffer(line).max(ten_segments);

@@ -1,16 +1,4 @@
-//! `xoff experiment`: the papers' claims, live or simulated. Each experiment runs the same load under each policy and compares the
-//! results.
-//!
-//! ```text
-//!   variant --+
-//!   policy    v
-//!          incast, victim, ..  --> fabric --> account --> findings --> report, plot
-//!          plan and load            |
-//!                                   +--> watched while it runs
-//! ```
-//!
-//! A fixed rule derives rates and thresholds from the machine; nothing is tuned or left out afterwards. Results include the machine's
-//! disturbances.
+//! `xoff experiment`: claims of papers, tested live or simulated. Each experiment runs the same load under each policy.
 
 mod balance;
 mod cascade;
@@ -55,15 +43,15 @@ pub use variant::{OWN, VARIANTS, Variant};
 use crate::namespaces;
 use crate::{FabricError, Given, Line, Plan, Settings, Stall};
 
-/// An experiment.
+/// Experiment: a load on a fabric, run under each policy.
 pub struct Experiment {
     /// Name on the command line.
     pub name: &'static str,
-    /// Description.
+    /// Description in a list.
     pub about: &'static str,
-    /// Duration per policy on an idle machine.
+    /// Duration of a policy's runs.
     pub length: Length,
-    /// Variants compared by default.
+    /// Names of the variants that are compared by default.
     pub policies: &'static [&'static str],
     settings: fn(&Variant, Line) -> Settings,
     plans: fn(&Variant, Line) -> Vec<Plan>,
@@ -73,17 +61,17 @@ pub struct Experiment {
     measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
 }
 
-/// Duration per policy, seconds.
+/// Duration of a run, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it
 pub enum Length {
-    /// Fixed duration.
     Fixed(u32),
     /// Default duration, which a request may change.
     Default(u32),
 }
 
 impl Length {
-    /// Returns the duration unless a request changes it, s.
+    /// Returns the fixed or default duration, seconds.
     #[must_use]
     pub const fn seconds(self) -> u32 {
         match self {
@@ -95,9 +83,9 @@ impl Length {
 /// Policies that promise losslessness in an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promises {
-    /// Variants that are lossless.
+    /// Policies that are lossless ([`Variant::lossless`]).
     Variants,
-    /// None: the memory is too small.
+    /// No policy: the memory is too small.
     Nobody,
 }
 
@@ -119,10 +107,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
 /// Callback for lines of text.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
-/// Error: an experiment cannot run under a policy.
+/// Error: a policy has no meaning in this experiment.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
-#[error("`{experiment}` cannot run under `{policy}`: {cause}")]
-#[diagnostic(help("`{experiment}` can run under {allowed}; `{policy}` can run in {other_experiments}"))]
+#[error("`{experiment}` cannot run under policy `{policy}`: {cause}")]
+#[diagnostic(help(
+    "policies for `{experiment}`: {allowed}; experiments for `{policy}`: {other_experiments}"
+))]
 pub struct UnsupportedPolicy {
     experiment: &'static str,
     policy: &'static str,
@@ -135,8 +125,8 @@ pub struct UnsupportedPolicy {
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot be simulated: {why}")]
 #[diagnostic(help(
-    "leave --simulated out, which takes root; `list` says which experiments can be simulated, and RoCE that slows down by marks (DCQCN) is \
-     in scenarios of `xoff sim`"
+    "omit --simulated, and run as root; `list` shows which experiments can be simulated; RoCE with DCQCN, which reacts to ECN marks, is \
+     available in scenarios of `xoff sim`"
 ))]
 pub struct NotSimulated {
     experiment: &'static str,
@@ -145,58 +135,46 @@ pub struct NotSimulated {
 
 /// Error: an experiment cannot run as requested.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[allow(missing_docs)] // the messages explain the variants
 pub enum RequestError {
-    /// Invalid configuration or missing program.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Fabric(#[from] FabricError),
-    /// The key is for ports between switches; there are none.
-    #[error("`{path}`: `{experiment}` has no wires between switches, which the key is for")]
+    #[error("`{path}` sets ports between switches, but `{experiment}` has none")]
     #[diagnostic(help("`defaults.KEY` applies to all ports"))]
-    NoTrunks {
-        /// Setting's key.
-        path: String,
-        /// Experiment name.
-        experiment: &'static str,
-    },
-    /// The key would change probe frames' class.
+    NoTrunks { path: String, experiment: &'static str },
     #[error(
-        "`{path}`: with routers DSCP 8 has to be class 1, in which frames are sent to find out which way a flow takes"
+        "`{path}` cannot be set with routers: DSCP 8 has to be class 1, because frames of this class find the path of a flow"
     )]
-    #[diagnostic(help("leave it out, or --routed"))]
-    Classing {
-        /// Setting's key.
-        path: String,
-    },
+    #[diagnostic(help("omit this setting, or --routed"))]
+    Classing { path: String },
 }
 
-/// Parameters of an experiment's run.
+/// Parameters of an experiment's runs.
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub struct Request {
-    /// Policies to compare.
     pub policies: Vec<&'static Variant>,
-    /// Lines of the fabric, live or simulated.
+    /// Line of the fabric, live or simulated.
     pub line: Line,
-    /// Runs of each policy.
     pub runs: u32,
-    /// Duration per policy, s, if variable.
+    /// Duration of a run, seconds; ignored if the experiment's duration is fixed.
     pub seconds: u32,
-    /// First run's seed; each following run adds one.
+    /// Seed of the first run; each following run adds one.
     pub seed: u64,
     /// Stalls of simulated programs; `None` for ideal hardware.
     pub stall: Option<Stall>,
-    /// User settings, which override all others.
+    /// User settings of switches, which override all others.
     pub given: Vec<Given>,
-    /// Raw data's destination.
     pub raw: Option<RawData>,
-    /// Policy of the calling program.
+    /// Policy of the calling program, named `custom`.
     pub own_policy: Option<OwnPolicy>,
-    /// Machine's limits for configurations.
+    /// Limits of the machine, such as memory, for the switches' configurations.
     pub machine: Machine,
 }
 
 impl Request {
-    /// Creates a request of one run per policy, one second long if variable, without a machine's limits.
+    /// Creates a request of one run per policy, of one second, without limits of a machine.
     #[must_use]
     pub fn new(policies: Vec<&'static Variant>, line: impl Into<Line>) -> Request {
         Request {
@@ -215,23 +193,22 @@ impl Request {
 }
 
 impl Experiment {
-    /// Finds an experiment by name.
+    /// Finds an experiment by its name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Experiment> {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
     }
 
-    /// Returns the default variants.
+    /// Returns the variants that are compared by default.
     #[must_use]
     pub fn default_policies(&self) -> Vec<&'static Variant> {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Checks that switches accept the settings, and do more than plain PFC, under `variant` with custom policy `own`. Sizes fit at every
-    /// rate of [`LINES`].
+    /// Checks that switches accept the variant's settings at every rate of [`LINES`], and act differently from other variants.
     ///
     /// # Errors
-    /// Returns the reason and alternatives.
+    /// Returns the reason, with alternatives.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), UnsupportedPolicy> {
         self.check_variant(variant, own).map_err(|cause| {
             let fits = |other: &&Variant| self.check_variant(other, own).is_ok();
@@ -250,13 +227,13 @@ impl Experiment {
         })
     }
 
-    /// Returns whether switches are connected under this variant.
+    /// Returns true if the variant's plan connects switches with each other.
     #[must_use]
     pub fn has_trunks(&self, variant: &Variant) -> bool {
         (self.plans)(variant, (*LINES.end()).into()).iter().any(Plan::has_trunks)
     }
 
-    /// Returns the variant with the same settings here, preferably a default one; the experiment's settings may hide differences.
+    /// Returns another variant with the same settings in this experiment.
     fn twin(&self, variant: &Variant) -> Option<&'static str> {
         let settings_of = |of: &Variant| (self.settings)(of, (*LINES.end()).into());
         let is_same = |of: &Variant| settings_of(of).has_same_values(&settings_of(variant));
@@ -267,11 +244,11 @@ impl Experiment {
 
     fn check_variant(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), String> {
         if let Some(twin) = self.twin(variant) {
-            return Err(format!("its switches would do what they do under `{twin}`"));
+            return Err(format!("switches of this experiment would act as under `{twin}`"));
         }
         if variant.is_for_trunks() && !self.has_trunks(variant) {
-            return Err("it acts between switches that know it, and here is one switch with hosts that know plain PFC, \
-                        which is then all that it does"
+            return Err("this policy differs from plain PFC only between switches that support it, but this experiment has one switch, \
+                        and hosts that support plain PFC only"
                 .into());
         }
         let request = Request { own_policy: own.cloned(), ..Request::new(Vec::new(), *LINES.end()) };
@@ -297,7 +274,7 @@ impl Experiment {
         (self.plans)(variant, request.line).iter().flat_map(of_plan).collect()
     }
 
-    /// Checks that every switch accepts the request's settings; `tell` gets warnings and the places that keys reach.
+    /// Checks that every switch accepts the request's settings; `tell` gets warnings.
     ///
     /// # Errors
     /// Fails if a key does not apply, a configuration is invalid, or a program is missing.
@@ -339,7 +316,7 @@ impl Experiment {
                 if places.len() > 1 {
                     let places = places.join(", ");
                     reaches.add(
-                        format!("{given}: applies to all classes with identical settings here: {places}"),
+                        format!("`{given}` sets several keys, because these classes have identical settings: {places}"),
                         variant,
                     );
                 }
@@ -359,7 +336,7 @@ impl Experiment {
         why.map_or(Ok(()), |why| Err(NotSimulated { experiment: self.name, why }))
     }
 
-    /// Returns whether `variant` may lose no lossless frame.
+    /// Returns true if `variant` promises losslessness in this experiment.
     #[must_use]
     pub fn promises(&self, variant: &Variant) -> bool {
         variant.lossless && self.promises == Promises::Variants
@@ -379,7 +356,7 @@ impl Experiment {
         settings.policy = Some(variant.name);
         settings.stall = request.stall;
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
-        // TOML's largest integer.
+        // TOML's integers have 63 bits.
         settings.set("qcn.seed", settings.seed & i64::MAX.unsigned_abs());
         if let Some(reaction) = &mut settings.reaction {
             reaction.seed = settings.seed;
@@ -398,21 +375,21 @@ impl Experiment {
     }
 }
 
-/// Supported line rates. Below 5 Mb/s thresholds are less than two frames, and the slowest host (40 %) nears a switch's minimum of 1 Mb/s.
-/// Above 1 Gb/s a pause of 65535 quanta (33.5 ms) may end within a survivable stall (25 ms).
+/// Line rates of live experiments. Below 5 Mb/s thresholds are less than two frames, and the slowest host (40 %) nears a switch's minimum
+/// of 1 Mb/s. Above 1 Gb/s a pause (33.5 ms) may end within a survivable stall (25 ms).
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
 
-/// Returns the default line rate: 50 Mb/s per core, at most 1 Gb/s, which leaves time for hosts and switches.
+/// Returns the default line rate: 50 Mb/s per core, at most 1 Gb/s, which leaves CPU time to hosts and switches.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     BitRate::from_mbps(50 * cores as u64).min(*LINES.end())
 }
 
-/// Line rates in the simulator.
+/// Line rates of simulated experiments.
 pub const SIMULATED_LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(400);
 
-/// Default rate in the simulator, with live sizes and times.
+/// Default line rate of simulated experiments, with the sizes and times of live ones.
 pub const SIMULATED_LINE: BitRate = Line::REFERENCE;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! `ofc-fig1`: the incast of OFC's Fig. 1, with three switches in a row and ten hosts.
+//! `ofc-fig1`: the incast of Fig. 1 in OFC's paper, with three switches in a row.
 //!
-//! F0 and F1 share the path from the first switch to the third. There F1 meets the bursts of F2 to F7; F0 leaves by another port, so it is
-//! paused only by a policy that pauses more than the congesting flows. The time before the bursts gives F0's solo rate.
+//! Flows F0 and F1 share the path from the first switch to the third. There only F1 meets bursts, so a policy that pauses no more than the
+//! congesting flows spares F0.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::{Account, FabricError, HostId, Line, Load, Plan, Setup, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ofc-fig1",
-    about: "three switches, ten hosts: what congestion at the last switch costs a flow that has no part in it",
+    about: "three switches, ten hosts: cost of congestion at the last switch for a flow that does not contribute to it",
     length: Length::Fixed(5),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", PLAIN_MIDDLE],
     settings: Variant::roomy_settings,
@@ -35,7 +35,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const HEADLINES: &[Headline<Fig1Results>] = &[
-    Headline::of("F0, of its solo rate", |of| p50(of.f0.share_of_solo)),
+    Headline::of("F0, share\nof solo rate", |of| p50(of.f0.share_of_solo)),
     Headline::of("F0 complete, ms", |of| p50(of.f0.completion_ms)),
     Headline::of("F1 complete, ms", |of| p50(of.f1.completion_ms)),
     Headline::of("bursts, ms", |of| p50(of.burst_completion_ms)),
@@ -43,12 +43,12 @@ const HEADLINES: &[Headline<Fig1Results>] = &[
 
 const BURSTS: usize = 6;
 const LONG_PERCENT: u64 = 40;
-/// 150 KB: 30 us of 40 Gb/s, the paper's longest.
+/// Frames of a burst: 150 KB, or 30 us at 40 Gb/s, the paper's longest.
 const BURST_FRAMES: u64 = 100;
-/// Percent of the time that six bursts take (74 ms at 100 Mb/s).
+/// Interval of bursts, percent of the time that six bursts take.
 const BURST_EVERY_PERCENT: u64 = 135;
 const BEGIN: Nanos = Nanos::from_millis(600);
-/// End of unpaused F0 and F1.
+/// End of F0 and F1 without pauses.
 const END: Nanos = Nanos::from_millis(2200);
 const RAMP: Nanos = Nanos::from_millis(100);
 const STEP: Nanos = Nanos::from_millis(50);
@@ -59,9 +59,7 @@ const PATIENCE: Duration = Duration::from_secs(6);
 struct LongFlow {
     solo_mbps: Option<Spread>,
     mbps: Option<Spread>,
-    /// Rate during the bursts by the solo rate.
     share_of_solo: Option<Spread>,
-    /// Time until all frames arrived; 2200 ms without bursts.
     completion_ms: Option<Spread>,
 }
 
@@ -69,7 +67,6 @@ struct LongFlow {
 struct Fig1Results {
     f0: LongFlow,
     f1: LongFlow,
-    /// Time from when a burst was due to its last frame's arrival; complete bursts.
     burst_completion_ms: Option<Spread>,
     bursts_broken: usize,
 }
@@ -200,7 +197,10 @@ type PolicyResults = [Compared<Fig1Run, Fig1Results>];
 
 fn title(request: &Request) -> String {
     let line = request.line;
-    format!("OFC Fig. 1: F0 passes, F1 meets the bursts of F2 to F7; {line} lines, runs: {}", request.runs)
+    format!(
+        "OFC, Fig. 1: the bursts of flows F2 to F7 meet F1, but not F0; {line} lines, runs: {}",
+        request.runs
+    )
 }
 
 fn text(request: &Request, all: &PolicyResults) -> String {
@@ -232,7 +232,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         );
     }
     format!(
-        "{}\n\n{table}\nBursts come from {} ms on; F0 and F1 would be complete after {} ms.",
+        "{}\n\n{table}\nBursts begin after {} ms. Without pauses the flows F0 and F1 would be complete after {} ms.",
         title(request),
         ms(request.line.span(BEGIN)),
         ms(request.line.span(END))
@@ -245,19 +245,19 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     };
     let over_time = |title: &str, flow: usize| {
         let lines = all.iter().map(|of| (of.name.clone(), points(of.runs.first(), flow)));
-        Panel::new(title, "time (s)", "line rate used (Mb/s)", Content::Lines(lines.collect()))
+        Panel::new(title, "time (s)", "used line rate (Mb/s)", Content::Lines(lines.collect()))
     };
     let spreads = |title: &str, of: fn(&Fig1Results) -> Option<Spread>| {
         let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured)));
         let content = Content::Spreads(rows.collect());
-        Panel::new(title, "time from due to complete (ms)", "", content).absent(NONE_COMPLETED)
+        Panel::new(title, "completion time (ms)", "", content).absent(NONE_COMPLETED)
     };
     Figure {
         title: title(request),
         panels: vec![
             over_time(
                 &format!(
-                    "F0, which is not congested; bursts from {} s on",
+                    "F0, outside the congestion; bursts from {} s on",
                     seconds(request.line.span(BEGIN))
                 ),
                 0,

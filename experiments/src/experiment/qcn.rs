@@ -1,10 +1,9 @@
 //! `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper on QCN at the inputs.
 //!
-//! Flows f1 to f4 meet at one output; f5 joins at full rate in the middle third. In `qcn-shared-input` f1 offers 30 % and shares its input
-//! with f6, which offers 70 % to a free output: the victim of a policy that throttles more than the culprits.
+//! Flows f1 to f4 meet at one output; f5 joins them in the middle third of the run. In `qcn-shared-input` f6, to a free output, shares the
+//! input of f1: the victim of a policy that throttles more than the culprits.
 //!
-//! PFC is on under all variants, as in the paper. At 100 Mb/s sizes equal the paper's (10 Gb/s), and rates, including those of reaction
-//! points, are proportional to the line: its 1 ms becomes 100 ms.
+//! At 100 Mb/s sizes equal the paper's at 10 Gb/s, and its 1 ms becomes 100 ms.
 
 use std::time::Duration;
 
@@ -25,17 +24,17 @@ use crate::{Account, FabricError, HostId, Line, Live, Load, Plan, Setup, jain, l
 const POLICIES: &[&str] = &["pfc", "qcn-egress", "qcn-ingress-arrival", "qcn-ingress-occupancy"];
 
 const HEADLINES: &[Headline<QcnResults>] = &[
-    Headline::of("congested, Mb/s\nat first", |of| p50(of.phases.first()?.congested_mbps)),
-    Headline::of("with f5", |of| p50(of.phases.get(WITH_FIFTH)?.congested_mbps)),
-    Headline::of("fairness\nat first", |of| p50(of.phases.first()?.fairness)),
-    Headline::of("with f5", |of| p50(of.phases.get(WITH_FIFTH)?.fairness)),
-    Headline::of("f1, Mb/s\nat first", |of| p50(*of.flows.first()?.mbps.first()?)),
+    Headline::of("congested port\nbefore f5, Mb/s", |of| p50(of.phases.first()?.congested_mbps)),
+    Headline::of("congested port\nwith f5, Mb/s", |of| p50(of.phases.get(WITH_FIFTH)?.congested_mbps)),
+    Headline::of("fairness\nbefore f5", |of| p50(of.phases.first()?.fairness)),
+    Headline::of("fairness\nwith f5", |of| p50(of.phases.get(WITH_FIFTH)?.fairness)),
+    Headline::of("f1, Mb/s\nbefore f5", |of| p50(*of.flows.first()?.mbps.first()?)),
     Headline::of("CNMs", |of| Some(of.cnms as f64)),
 ];
 
 pub(super) const FAN_IN: Experiment = Experiment {
     name: "qcn-fanin",
-    about: "four flows into one port, and a fifth for a while: rates over time by where congestion points are",
+    about: "four flows into one port, and a fifth for some time: rates over time for several places of congestion points",
     length: Length::Default(30),
     policies: POLICIES,
     settings: Variant::voq_settings,
@@ -47,7 +46,7 @@ pub(super) const FAN_IN: Experiment = Experiment {
 
 pub(super) const SHARED_INPUT: Experiment = Experiment {
     name: "qcn-shared-input",
-    about: "the same, and f6 to a free port shares f1's input: whom congestion points slow down",
+    about: "as qcn-fanin, but f6 to a free port shares the input of f1: flows that congestion points slow down",
     length: Length::Default(30),
     policies: POLICIES,
     settings: Variant::voq_settings,
@@ -63,7 +62,6 @@ enum QcnScene {
     SharedInput,
 }
 
-/// Loads of f1 and f6 at a shared input.
 const SHARED_PERCENT: [u64; 2] = [30, 70];
 const FIFTH: usize = 4;
 const SIXTH: usize = 5;
@@ -99,12 +97,11 @@ impl QcnScene {
     }
 }
 
-/// A third of a run; rates are those of its second half, when limiters have settled.
+/// Third of a run; its rates are measured in its second half, when limiters have settled.
 #[derive(Debug, Serialize)]
 struct Phase {
     begin_ms: f64,
     end_ms: f64,
-    /// Layer 1 rate at the congested port; one value per run.
     congested_mbps: Option<Spread>,
     fairness: Option<Spread>,
 }
@@ -123,7 +120,6 @@ struct QcnFlow {
 struct QcnResults {
     phases: Vec<Phase>,
     flows: Vec<QcnFlow>,
-    /// Received CNMs, and malformed ones among them.
     cnms: u64,
     cnms_malformed: u64,
     captured: Vec<ReceivedCnm>,
@@ -136,7 +132,6 @@ struct QcnRun {
     cnms: Vec<ReceivedCnm>,
 }
 
-/// Returns the whole duration, scaled from lines of 100 Mb/s.
 fn lasts(request: &Request) -> Nanos {
     request.line.span(Nanos::from_secs(request.seconds.into()))
 }
@@ -195,7 +190,6 @@ fn run(scene: QcnScene, setup: &Setup<'_>, phase: Nanos) -> Result<QcnRun, Fabri
     Ok(QcnRun { account, phase, rates, cnms })
 }
 
-/// Samples arrivals; no two flows have the same pair of hosts.
 fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos, Vec<Series>) {
     let mut rates = vec![Series::default(); pairs.len()];
     live.every(SAMPLE_EVERY, limit, |now| {
@@ -266,16 +260,18 @@ type PolicyResults = [Compared<QcnRun, QcnResults>];
 
 fn title(scene: QcnScene, request: &Request) -> String {
     let line = request.line;
-    // To a tenth of a second at 100 Mb/s, or as an integer.
+    // Round to a tenth of a second at 100 Mb/s.
     let [begin, end] = [1, 2].map(|phases| {
         let step = lasts(request).0 / u64::from(request.seconds).max(1) / 10;
         seconds(Nanos((lasts(request).0 * phases / PHASES + step / 2) / step * step))
     });
-    let rest = format!("f5 from {begin} s to {end} s; {line} lines, PFC beneath");
+    let rest = format!("f5 from {begin} s to {end} s; {line} lines with PFC");
     match scene {
-        QcnScene::FanIn => format!("QCN, fan-in: f1 to f4 from four inputs into one output, {rest}"),
+        QcnScene::FanIn => format!("QCN fan-in: flows f1 to f4 from four inputs into one output, {rest}"),
         QcnScene::SharedInput => {
-            format!("QCN, shared input: f1 to f4 into one output, f6 beside f1 to a free one, {rest}")
+            format!(
+                "QCN shared input: flows f1 to f4 into one output, f6 from the input of f1 to a free output, {rest}"
+            )
         }
     }
 }
@@ -304,7 +300,7 @@ fn text(scene: QcnScene, request: &Request, all: &PolicyResults) -> String {
         add_row(&mut cnms, row);
     }
     format!(
-        "{}\n\nMb/s, layer 1, in the second half of each phase{}:\n{rates}\n\nCNMs as captured and decoded where the wires end:\n{cnms}",
+        "{}\n\nLayer 1 rates in the second half of each phase{}, Mb/s:\n{rates}\n\nCNMs that hosts received:\n{cnms}",
         title(scene, request),
         if request.runs > 1 { ", median of runs" } else { "" }
     )
@@ -319,8 +315,8 @@ fn figure(scene: QcnScene, request: &Request, all: &PolicyResults) -> Figure {
     let panels = |Compared { name, measured: of, .. }: &Compared<_, QcnResults>| {
         let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
         let title = format!("{name}: rates");
-        let rates = Panel::new(&title, "time (s)", "line rate used (Mb/s)", Content::Lines(rates));
-        // A vertical line of visible width.
+        let rates = Panel::new(&title, "time (s)", "used line rate (Mb/s)", Content::Lines(rates));
+        // Make the line of a CNM wide enough to be visible.
         let width = f64::from(request.seconds) / 400.0;
         let of_flow = |(place, flow): (usize, &QcnFlow)| {
             let cnms = of.captured.iter().filter(|cnm| cnm.flow_index == place);
@@ -355,7 +351,7 @@ mod tests {
         let phase = Nanos::from_secs(1);
         let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
         let mut run = QcnRun { account, phase, rates: vec![Series::default(); SIXTH], cnms: Vec::new() };
-        // All but f5 at 1 Mb/s in the first phase.
+        // All flows except f5 send at 1 Mb/s in the first phase.
         for series in &mut run.rates[..FIFTH] {
             (0..=1_000).for_each(|ms| series.record(Nanos::from_millis(ms), ms * 125));
         }

@@ -1,5 +1,5 @@
-//! Remarks before an experiment runs: places that keys of `--set` reach, warnings, and policies that act as plain PFC in a setup. Without
-//! the latter two equal curves would look like a result.
+//! Remarks before an experiment runs: warnings, settings that `--set` reaches, and policies that act as plain PFC, because two equal curves
+//! would look like a result.
 
 use xoff_config::Config;
 use xoff_flow_control::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};
@@ -39,7 +39,7 @@ pub(super) fn warnings(configs: &[Config]) -> Vec<String> {
     .collect()
 }
 
-/// Returns why switches with another policy act as plain PFC.
+/// Returns why all switches under another policy act as plain PFC.
 pub(super) fn plain_pfc_reason(configs: &[Config]) -> Option<&'static str> {
     let switches = || configs.iter().map(|config| &config.switch);
     let reasons: Option<Vec<&str>> = switches()
@@ -59,15 +59,15 @@ fn plain_pfc_reason_of_class((switch, kind): (&SwitchSettings, PolicyKind)) -> O
     let lossless = |port: &PortSettings| port.classes.into_iter().filter(|class| class.lossless);
     let is_reached = |class: &ClassSettings| class.egress_xoff < class.egress_max;
     match kind {
-        PolicyKind::Ofc if none(|port| port.ofc_peer) => Some("no peer understands lists of flows"),
-        PolicyKind::Gfc if none(|port| port.gfc_peer) => Some("no peer understands rates"),
+        PolicyKind::Ofc if none(|port| port.ofc_peer) => Some("no peer supports lists of flows"),
+        PolicyKind::Gfc if none(|port| port.gfc_peer) => Some("no peer supports rates"),
         PolicyKind::GPfc if switch.lossless_anywhere().iter().count() < 2 => {
-            Some("one class is lossless, and none below it")
+            Some("only one class is lossless, so there is no lower class to pause")
         }
         PolicyKind::CaPfcStopMax | PolicyKind::CaPfcStopCalibrate
             if !switch.ports.iter().flat_map(lossless).any(|class| is_reached(&class)) =>
         {
-            Some("egress queues are full before they are congested")
+            Some("egress queues are full before they reach the congestion threshold")
         }
         _ => None,
     }
@@ -85,7 +85,7 @@ mod tests {
     fn plain_pfc_reason_of(experiment: &str, policy: &str, given: &[&str]) -> Option<&'static str> {
         let (experiment, variant) =
             (Experiment::find(experiment).expect("known"), Variant::find(policy).expect("known"));
-        let given = given.iter().map(|given| given.parse().expect("a key and a value")).collect();
+        let given = given.iter().map(|given| given.parse().expect("not KEY=VALUE")).collect();
         let request = Request { given, ..Request::new(vec![variant], BitRate::from_mbps(100)) };
         plain_pfc_reason(&experiment.configs(variant, &request, &Machine::default()).expect("valid"))
     }
@@ -95,11 +95,11 @@ mod tests {
     fn plain_pfc_policies_are_recognised() {
         assert_eq!(
             plain_pfc_reason_of("ofc-fig1", "ofc-pfc-middle", &[]),
-            Some("no peer understands lists of flows")
+            Some("no peer supports lists of flows")
         );
         assert_eq!(
             plain_pfc_reason_of("incast", "g-pfc", &[]),
-            Some("one class is lossless, and none below it")
+            Some("only one class is lossless, so there is no lower class to pause")
         );
         for (experiment, policy) in [
             ("ofc-fig1", "pfc"),
@@ -114,17 +114,17 @@ mod tests {
             assert_eq!(plain_pfc_reason_of(experiment, policy, &[]), None, "{experiment} under {policy}");
         }
         let full = ["class.3.egress_max=25KB"];
-        let reason = Some("egress queues are full before they are congested");
+        let reason = Some("egress queues are full before they reach the congestion threshold");
         assert_eq!(
             plain_pfc_reason_of("incast", "capfc-max-wstop", &full),
             reason,
-            "25 KB are congested, and the queue is full"
+            "a queue of 25 KB is full at its congestion threshold"
         );
         assert_eq!(plain_pfc_reason_of("incast", "capfc-max-wstop", &["class.3.egress_max=26KB"]), None);
     }
 
     #[test]
-    fn remark_names_policies_unless_all_concerned() {
+    fn remark_names_policies_unless_it_concerns_all() {
         let policies: Vec<_> = ["pfc", "pfc-wdrop"].map(|name| Variant::find(name).unwrap()).into();
         let mut lines = ByPolicy::default();
         lines.add("a".into(), policies[0]);

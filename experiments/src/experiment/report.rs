@@ -46,8 +46,7 @@ impl Findings {
         Findings { text, figure, ..self }
     }
 
-    /// Adds a policy (`true` if it promises to lose no lossless frame), with measurements of all runs together and of
-    /// `each`. Returns its display name, marked if it lost frames.
+    /// Adds a policy with results of all runs and of `each`; returns its display name.
     pub(super) fn add<M: Serialize>(
         &mut self,
         (variant, promises): (&'static Variant, bool),
@@ -56,13 +55,13 @@ impl Findings {
         each: &[M],
         headlines: &[Headline<M>],
     ) -> String {
-        let mut all = serde_json::to_value(&conduct).expect("numbers have a JSON form");
-        let measured = serde_json::to_value(measured).expect("numbers have a JSON form");
+        let mut all = serde_json::to_value(&conduct).expect("a result has no JSON form");
+        let measured = serde_json::to_value(measured).expect("a result has no JSON form");
         let intervals = intervals(each);
         let ci95 = (!intervals.is_empty()).then_some(&intervals);
-        let ci95 = serde_json::to_value(ci95).expect("numbers have a JSON form");
+        let ci95 = serde_json::to_value(ci95).expect("a result has no JSON form");
         let (Value::Object(into), Value::Object(more)) = (&mut all, measured) else {
-            panic!("structs are objects")
+            panic!("a result is no JSON object")
         };
         into.extend(more);
         into.insert("ci95".to_owned(), ci95);
@@ -80,7 +79,7 @@ impl Findings {
         };
         let any = self.policies.iter().any(|of| of.conduct.unqueued_losses > 0);
         any.then(|| {
-            let x = "lost, of all frames of the class that were sent (%)";
+            let x = "lost frames (% of the class's sent frames)";
             Panel::new("Losses", x, "", Content::Spans(self.policies.iter().map(lost).collect()))
         })
     }
@@ -94,20 +93,16 @@ fn label(variant: &Variant, conduct: &Conduct) -> String {
     }
 }
 
-/// Result of an experiment; its JSON is stable.
+/// Result of an experiment; its JSON format is stable.
 #[derive(Debug, Serialize)]
+#[allow(missing_docs)] // the names say it
 pub struct Report {
-    /// Experiment name.
     pub name: &'static str,
-    /// Line rate, Mb/s.
     pub line_mbps: f64,
-    /// True if simulated.
     pub simulated: bool,
-    /// Runs of each policy.
     pub runs: u32,
-    /// First run's seed; each following run adds one.
+    /// Seed of the first run; each following run adds one.
     pub seed: u64,
-    /// Stalls of simulated programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
     #[serde(serialize_with = "by_path")]
@@ -115,13 +110,12 @@ pub struct Report {
     as_pfc: BTreeMap<&'static str, &'static str>,
     #[serde(serialize_with = "by_policy")]
     policies: Vec<Outcome>,
-    /// Unobserved expected results.
+    /// Expected results that were not observed.
     pub unmet: Vec<String>,
     #[serde(skip)]
     text: String,
     #[serde(skip)]
     headlines: Vec<&'static str>,
-    /// Plot of the results.
     #[serde(skip)]
     pub figure: Figure,
 }
@@ -169,7 +163,7 @@ impl Report {
         }
     }
 
-    /// Returns whether each policy kept its promise, none did anything forbidden, and all expectations were met.
+    /// Returns the verdict over all policies and expectations.
     #[must_use]
     pub fn promise(&self) -> Promise {
         if !self.unmet.is_empty() {
@@ -186,10 +180,10 @@ impl Report {
         worst.unwrap_or(Promise::Kept)
     }
 
-    /// Returns a sentence per broken or unproved promise and permitted loss.
+    /// Returns a sentence for each broken or unproved promise, and each permitted loss.
     #[must_use]
     pub fn verdicts(&self) -> Vec<String> {
-        let unmet = self.unmet.iter().map(|unmet| format!("NOT as it has to be: {unmet}"));
+        let unmet = self.unmet.iter().map(|unmet| format!("NOT as expected: {unmet}"));
         let of_policy = |Outcome { variant, promises, conduct: of, .. }: &Outcome| {
             let name = &variant.name;
             match (of.verdict, *promises) {
@@ -199,11 +193,11 @@ impl Report {
                     of.unproved.join("; ")
                 )),
                 (Verdict::Lossy, false) => {
-                    Some(format!("{name} lost frames; it does not promise to lose none."))
+                    Some(format!("{name} lost frames; this policy does not promise losslessness."))
                 }
                 (_, true) => Some(format!("{name}: the promise was NOT kept.")),
                 (Verdict::Broken, false) => {
-                    Some(format!("{name} may lose frames, but NOT duplicate, reorder or lose count of them."))
+                    Some(format!("{name} may lose frames, but NOT duplicate, reorder or miscount them."))
                 }
             }
         };
@@ -220,7 +214,7 @@ impl Report {
     }
 }
 
-/// Returns the mean and half the interval's width, or both ends of an asymmetric one.
+/// Formats an interval as mean and half its width, or both its ends if asymmetric.
 fn interval(of: Option<&Interval>) -> String {
     of.map_or_else(
         || "-".to_owned(),
@@ -247,22 +241,22 @@ impl Display for Report {
                 let [longest, every] = [longest, every].map(quantity::time);
                 write!(f, "Simulated; hosts and switches are programs that ")?;
                 match stall.drawn() {
-                    Some(_) => write!(f, "stall for up to {longest}, every {every}")?,
+                    Some(_) => write!(f, "stall for up to {longest}, on average every {every}")?,
                     None => write!(f, "never stall")?,
                 }
                 match wake {
                     Nanos::ZERO => writeln!(f, ".\n")?,
-                    wake => writeln!(f, ", and take {} to wake.\n", quantity::time(wake))?,
+                    wake => writeln!(f, ", and wake up after {}.\n", quantity::time(wake))?,
                 }
             }
-            None if self.simulated => writeln!(f, "Simulated; switches are of ideal hardware.\n")?,
+            None if self.simulated => writeln!(f, "Simulated with switches of ideal hardware.\n")?,
             None => (),
         }
         writeln!(f, "{}\n", self.text.trim_end())?;
         if let Some(intervals) = self.intervals() {
             writeln!(
                 f,
-                "{intervals}\nOver {} runs, or those of them that have a value; each counts once.\n",
+                "{intervals}\nMeans are over {} runs; runs without a value are left out.\n",
                 self.runs
             )?;
         }
@@ -308,7 +302,7 @@ pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
     value.into().map_or_else(|| "-".to_owned(), |value| with_significance(value, decimals))
 }
 
-/// Returns two significant decimals if all would be zero.
+/// Formats a number with two significant decimals if all `decimals` would be zero.
 fn with_significance(value: f64, decimals: usize) -> String {
     let is_nonzero =
         |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= 1.0;
@@ -396,14 +390,14 @@ mod tests {
     }
 
     #[test]
-    fn small_numbers_get_more_decimals() {
+    fn small_numbers_have_two_significant_decimals() {
         let texts = [(12.34, 1), (0.34, 1), (0.0, 1), (0.0315, 1), (-0.4, 0), (1e-12, 0)]
             .map(|(value, of)| with_significance(value, of));
         assert_eq!(texts, ["12.3", "0.3", "0.0", "0.032", "-0.40", "0"]);
     }
 
     #[test]
-    fn json_has_policies_by_name_with_the_same_keys() {
+    fn json_has_same_keys_for_each_policy() {
         let json = serde_json::to_value(report([clean(), clean()])).unwrap();
         assert_eq!(json["name"], EXPERIMENTS[0].name);
         let policies = json["policies"].as_object().unwrap();
@@ -418,7 +412,7 @@ mod tests {
     #[test]
     fn several_runs_have_confidence_intervals() {
         let of = Report { runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
-        // Deviation sqrt(2), error 1, t with one degree of freedom 12.706.
+        // The standard deviation is sqrt(2), the error 1, and t for one degree of freedom 12.706.
         assert!(of.to_string().contains("90.0 ± 12.7"), "{of}");
         let json = serde_json::to_value(&of).unwrap();
         let interval = &json["policies"]["pfc"]["ci95"]["/goodput_mbps"];
@@ -446,11 +440,14 @@ mod tests {
         let title = "Incast".to_owned();
         let figure = Figure { title, ..Figure::default() };
         let of = Report::new(&EXPERIMENTS[0], &request, Findings { figure, ..Findings::default() });
-        let line = "g-pfc is plain PFC here: one class is lossless, and none below it";
+        let line = "g-pfc is plain PFC here: only one class is lossless, so there is no lower class to pause";
         assert_eq!(of.figure.title, format!("Incast; {line}"));
         assert!(of.to_string().contains(&format!("\n{line}.\n")), "{of}");
         let json = serde_json::to_value(&of).unwrap();
-        assert_eq!(json["as_pfc"], serde_json::json!({"g-pfc": "one class is lossless, and none below it"}));
+        assert_eq!(
+            json["as_pfc"],
+            serde_json::json!({"g-pfc": "only one class is lossless, so there is no lower class to pause"})
+        );
     }
 
     // proves: cascade
@@ -458,12 +455,12 @@ mod tests {
     fn unmet_expectation_fails_the_experiment() {
         let of = Report { unmet: vec!["step 4 before step 3".into()], ..report([clean(), clean()]) };
         assert_eq!(of.promise(), Promise::NotKept);
-        assert!(of.to_string().contains("NOT as it has to be: step 4 before step 3"), "{of}");
+        assert!(of.to_string().contains("NOT as expected: step 4 before step 3"), "{of}");
     }
 
     // proves: experiments
     #[test]
-    fn lossy_policy_is_marked_with_panel() {
+    fn lossy_policy_is_marked_and_has_loss_panel() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
         let lossy = Conduct { lossless, unqueued_losses: 50, verdict: Verdict::Lossy, ..clean() };
         let of = report([clean(), lossy]);
@@ -479,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn queued_frames_leave_policy_unmarked() {
+    fn queued_frames_do_not_mark_the_policy() {
         let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
         let queued = Conduct { lossless, held: 50, ..clean() };
         let of = report([clean(), queued]);
@@ -506,7 +503,11 @@ mod tests {
     fn unproved_policy_promise_is_reported() {
         let gaps = vec!["s1: its device is gone".to_owned()];
         let unproved = Conduct { verdict: Verdict::Unproved, unproved: gaps, ..clean() };
-        assert_eq!(report([clean(), unproved.clone()]).promise(), Promise::Kept, "it promises nothing");
+        assert_eq!(
+            report([clean(), unproved.clone()]).promise(),
+            Promise::Kept,
+            "a policy without promise is reported"
+        );
         let of = report([unproved.clone(), clean()]);
         assert_eq!(of.promise(), Promise::NotProved);
         assert!(of.to_string().contains("NOT proved that there was none: s1: its device is gone."), "{of}");

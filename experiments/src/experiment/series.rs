@@ -12,7 +12,7 @@ impl Series {
         self.samples.push((at, bytes));
     }
 
-    /// Returns the Mb/s from the last sample before `from` (or the first) to the last before `to`, if time lies between.
+    /// Returns the rate between two times in Mb/s, from the last samples before them.
     pub fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
         let at =
             |time: Nanos| self.samples.iter().rev().find(|sample| sample.0 <= time).or(self.samples.first());
@@ -20,7 +20,7 @@ impl Series {
         (last.0 > first.0).then(|| (last.1 - first.1) as f64 * 8e3 / (last.0.0 - first.0.0) as f64)
     }
 
-    /// Returns points (s, Mb/s) per step; one without samples has no rate.
+    /// Returns the middle (s) and rate (Mb/s) of each step.
     pub fn points(&self, step: Nanos) -> Vec<Point> {
         let end = self.samples.last().map_or(Nanos::ZERO, |sample| sample.0);
         let steps = (1..).map(|number| Nanos(step.0 * number)).take_while(|&to| to <= end);
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_taken_between_two_times() {
+    fn rate_is_measured_between_two_times() {
         let rate = |from, to| series().rate(Nanos::from_millis(from), Nanos::from_millis(to));
         assert!((rate(0, 1000).unwrap() - 1.0).abs() < 1e-9);
         assert!((rate(500, 1500).unwrap() - 0.5).abs() < 1e-9);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn points_lie_mid_step() {
+    fn rate_points_lie_in_the_middle_of_steps() {
         let points = series().points(Nanos::from_millis(500));
         let expected = [(0.25, 1.0), (0.75, 1.0), (1.25, 0.0), (1.75, 0.0)];
         for (point, expected) in points.iter().zip(expected) {

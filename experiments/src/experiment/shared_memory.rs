@@ -1,8 +1,7 @@
-//! `shared-memory`: CaPFC's evaluation of a switch with shared memory (section IV-B.7), on one switch.
+//! `shared-memory`: CaPFC's evaluation of a switch with shared memory (section IV-B.7, scenario 1), on one switch.
 //!
-//! Hosts send long flows (1 MB) and short messages (64 KB) at random times, and at times all answer one host's query (16 KB each). Each
-//! kind has a lossless class; short messages have priority (scenario 1). The traffic is drawn from the seed, equal for every policy.
-//! Headroom is in the memory's pool, so no policy can promise losslessness.
+//! Long flows, short messages and queries have a lossless class each; short messages have priority. Headroom is part of the shared memory,
+//! so no policy can promise losslessness.
 
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use crate::{Account, FabricError, HostId, Line, Load, Plan, Settings, Setup, los
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shared-memory",
-    about: "long flows, short messages and queries through the shared memory of CaPFC's paper: completion times, losses",
+    about: "long flows, short messages and queries in a shared memory as in CaPFC's paper: completion times, losses",
     length: Length::Fixed(6),
     policies: &[
         "pfc-wdrop",
@@ -58,7 +57,7 @@ const SIZES: [(&str, u64); 12] = [
     ("memory.port_limit", 100),
     ("memory.egress_port_limit", 100),
     ("class.3.ingress_reserve", 8),
-    // In shared memory these three count on top of the reserve.
+    // In shared memory these thresholds count on top of the reserve.
     ("class.3.xoff", 30 - 8),
     ("class.3.xon", 20 - 8),
     ("class.3.headroom", 58),
@@ -89,7 +88,6 @@ impl Kind {
         }
     }
 
-    /// Returns the length of a flow, above 100 Mb/s in proportion to the line.
     fn frames(self, line: Line) -> u64 {
         let frames = match self {
             Kind::Long => 660,
@@ -107,7 +105,6 @@ impl Kind {
 
 #[derive(Debug, Serialize)]
 struct FlowResults {
-    /// Time from when a flow was due to its last frame's arrival.
     completion_ms: Option<Spread>,
     broken: usize,
 }
@@ -120,7 +117,6 @@ struct SharedMemoryResults {
     frames_lost: u64,
     xoff_sent: u64,
     held_ms: f64,
-    /// Longest sampled egress queue of a port, all classes.
     port_bytes_peak: u64,
 }
 
@@ -150,7 +146,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings.with(text(request, &all), figure(request, &all)))
 }
 
-/// Returns the paper's values as minimums: smaller ones would be below a frame on slow lines.
+/// Returns the paper's sizes as minimums, because smaller sizes would be below a frame on slow lines.
 fn settings(variant: &Variant, line: Line) -> Settings {
     let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();
@@ -204,7 +200,7 @@ fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<PlannedFlow> {
     drawn
 }
 
-/// Leaves out rare flows beyond [`STREAMS_MAX`] per host.
+/// Numbers the flows of each host, except rare ones beyond [`STREAMS_MAX`].
 fn numbered(drawn: Vec<PlannedFlow>, hosts: &[HostId]) -> Vec<DrawnFlow> {
     let mut counts = vec![0; hosts.len()];
     let number = |(start, kind, from, to): PlannedFlow| {
@@ -318,7 +314,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         "broken: query\n/ short / long",
         "XOFF",
         "hosts held\nms",
-        "most at a port\nKB",
+        "longest queue\nof a port, KB",
     ]);
     for Compared { name, measured: of, .. } in all {
         add_row(
@@ -336,7 +332,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         );
     }
     format!(
-        "{}\n\n{table}\nFlows begin for {} ms. The totals below are those of all three classes; in this memory none is promised to lose nothing.",
+        "{}\n\n{table}\nNew flows begin for {} ms. The totals below cover all three classes; here no policy promises losslessness.",
         title(request),
         ms(request.line.span(SEND))
     )
@@ -346,7 +342,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let spreads = |title: &str, of: fn(&SharedMemoryResults) -> &FlowResults| {
         let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured).completion_ms));
         let content = Content::Spreads(rows.collect());
-        Panel::new(title, "time from due to complete (ms)", "", content).absent(NONE_COMPLETED)
+        Panel::new(title, "completion time (ms)", "", content).absent(NONE_COMPLETED)
     };
     let bars = |title: &str, x: &str, of: fn(&SharedMemoryResults) -> f64| {
         let rows = all.iter().map(|all| (all.name.clone(), vec![(0.0, of(&all.measured))]));
@@ -358,7 +354,7 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
             spreads("Queries, 16 KB from each of seven hosts at once", |of| &of.query),
             spreads("Short messages, 64 KB, served first", |of| &of.short),
             spreads("Long flows, 1 MB", |of| &of.long),
-            bars("Hosts held", "time in pause, all hosts and runs (ms)", |of| of.held_ms),
+            bars("Hosts held", "pause time, all hosts and runs (ms)", |of| of.held_ms),
         ],
     }
 }
@@ -371,7 +367,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn the_same_seed_draws_the_same_flows() {
+    fn same_seed_draws_the_same_flows() {
         for line in [5, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let (_, hosts) = plan(line);
             let drawn = |seed| draw(line, &hosts, seed);
@@ -387,7 +383,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn flows_per_host_stay_within_limit() {
+    fn flows_per_host_stay_within_stream_limit() {
         for line in [5, 50, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let (_, hosts) = plan(line);
             for seed in 0..200 {
@@ -413,7 +409,7 @@ mod tests {
             busy[place] += (flow.kind.frames(line) * frame) as f64;
         }
         let percent = busy.map(|busy| 100.0 * busy / (SEND.0 * runs * HOSTS as u64) as f64);
-        // Seven answers of 11 frames, every 30 ms, to one of eight hosts.
+        // A query every 30 ms to one of eight hosts brings seven answers of 11 frames.
         let query = 100.0 * (7 * 11 * frame) as f64 / (QUERY_EVERY.0 * HOSTS as u64) as f64;
         for (of, expected) in percent.into_iter().zip([LONG_PERCENT as f64, query, SHORT_PERCENT as f64]) {
             assert!((of - expected).abs() < expected / 10.0, "{percent:?}");

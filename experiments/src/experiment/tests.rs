@@ -20,10 +20,10 @@ fn experiment_names_are_unique() {
 fn every_policy_is_valid_or_refused() {
     for experiment in all() {
         for variant in VARIANTS {
-            // OFC and GFC do nothing with one switch. OFC's nested queues exclude VOQs.
+            // With one switch OFC and GFC act as plain PFC. OFC's nested queues exclude VOQs.
             let trunks = ["cascade", "cascade --routed", "ofc-fig1", "deadlock", "balance"];
             let has_trunks = trunks.contains(&experiment.name);
-            // Ingress congestion points need frames that count until they have left.
+            // Congestion points at ingress need frames that count at ingress until they have left.
             let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");
             let is_twin = experiment.twin(variant).is_some();
             let refused = variant.is_for_trunks() && !has_trunks || forwarded || is_twin;
@@ -49,7 +49,7 @@ fn every_policy_is_valid_or_refused() {
 
 // proves: experiments
 #[test]
-fn identical_variants_are_twins() {
+fn variants_with_equal_settings_are_twins() {
     let twins = |name: &str| -> Vec<_> {
         let experiment = Experiment::find(name).unwrap();
         VARIANTS.iter().filter_map(|of| Some((of.name, experiment.twin(of)?))).collect()
@@ -64,14 +64,14 @@ fn identical_variants_are_twins() {
 
 // proves: experiments
 #[test]
-fn refusal_names_reason_and_alternatives() {
+fn refused_policy_gets_reason_and_alternatives() {
     let refused = |experiment: &str, policy: &str| {
         let policy = Variant::find(policy).unwrap();
         Experiment::find(experiment).unwrap().fits(policy, None).unwrap_err()
     };
     for (experiment, policy) in [("incast", "ofc"), ("victim", "gfc"), ("two-classes", "ofc-pfc-middle")] {
         let refused = refused(experiment, policy);
-        assert!(refused.cause.contains("acts between switches that know it"), "{refused}");
+        assert!(refused.cause.contains("only between switches that support it"), "{refused}");
         assert_eq!(refused.other_experiments, "cascade, ofc-fig1, deadlock, balance");
         assert!(refused.allowed.contains("capfc-stop-max") && !refused.allowed.contains("ofc"));
     }
@@ -117,16 +117,16 @@ fn inapplicable_keys_are_refused() {
     };
     for key in ["defaults.trust=pcp", "defaults.dscp_map={ 8 = 2 }", "trunk.rewrite_dscp={ 1 = 9 }"] {
         let message = check(cascade.routed.unwrap(), key).unwrap_err();
-        assert!(message.contains("with routers DSCP 8 has to be class 1"), "{message}");
+        assert!(message.contains("cannot be set with routers: DSCP 8 has to be class 1"), "{message}");
     }
-    assert_eq!(check(cascade, "defaults.trust=dscp"), Ok(()), "where switches bridge nothing is tried");
+    assert_eq!(check(cascade, "defaults.trust=dscp"), Ok(()), "a bridged experiment refuses the key");
     let message = check(Experiment::find("incast").unwrap(), "trunk.trust=pcp").unwrap_err();
-    assert_eq!(message, "`trunk.trust`: `incast` has no wires between switches, which the key is for");
+    assert_eq!(message, "`trunk.trust` sets ports between switches, but `incast` has none");
 }
 
 // proves: experiments
 #[test]
-fn class_setting_reaches_identical_classes() {
+fn class_setting_reaches_classes_with_equal_settings() {
     let experiment = Experiment::find("shared-memory").unwrap();
     let policy = Variant::find("pfc-wstop").unwrap();
     let given = |texts: &[&str]| {
@@ -139,7 +139,8 @@ fn class_setting_reaches_identical_classes() {
     };
     let all = given(&["class.3.xoff=25KB"]);
     assert_eq!(xoff(&all), [25_000; 3]);
-    let expected = "class.3.xoff = 25KB: applies to all classes with identical settings here: class.3.xoff, class.2.xoff, class.4.xoff";
+    let expected = "`class.3.xoff = 25KB` sets several keys, because these classes have identical settings: \
+                    class.3.xoff, class.2.xoff, class.4.xoff";
     assert_eq!(experiment.reaches(&all), [expected]);
     let but_one = given(&["class.4.xoff=24KB", "class.3.xoff=25KB"]);
     assert_eq!(xoff(&but_one), [25_000, 25_000, 24_000]);
@@ -190,7 +191,7 @@ fn key_set_twice_is_refused() {
 
 // proves: experiments
 #[test]
-fn switch_keys_from_all_sources_checked() {
+fn invalid_switch_keys_are_refused() {
     let refused = |experiment: &str, keys: &[&str]| {
         let given = keys.iter().map(|key| key.parse().unwrap()).collect();
         let pfc = Variant::find("pfc").unwrap();
@@ -221,7 +222,7 @@ fn each_run_increments_the_seed() {
 }
 
 #[test]
-fn policies_take_turns() {
+fn policies_run_in_turns() {
     let policies = vec![&VARIANTS[0], &VARIANTS[1]];
     let request = Request { runs: 2, ..Request::new(policies, BitRate::from_mbps(100)) };
     let mut order = Vec::new();

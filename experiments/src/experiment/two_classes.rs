@@ -1,7 +1,7 @@
-//! `two-classes`: two lossless classes share their senders and a congested port with equal service.
+//! `two-classes`: two lossless classes from the same senders share a congested port equally.
 //!
-//! The higher class offers slightly more than half of the port, the lower one line rate, later. Plain PFC limits each to its half;
-//! policies that pause lower classes first leave the higher class its rate.
+//! The higher class offers slightly more than half of the port's rate, and later the lower one more than all of it. Policies that pause
+//! lower classes first leave the higher class its rate.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::{Account, FabricError, HostId, LOSSLESS, Line, Load, Plan, Settings, 
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "two-classes",
-    about: "two lossless classes into one port: what is left of the higher one's rate, and who is paused",
+    about: "two lossless classes into one port: rate that the higher class keeps, and paused senders",
     length: Length::Fixed(3),
     policies: &["pfc", "g-pfc"],
     settings,
@@ -52,7 +52,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize)]
 struct ClassResults {
-    /// Layer 1 rate while both classes send; one value per run.
     mbps: Option<Spread>,
     xoff_sent: u64,
     paused_ms: f64,
@@ -158,8 +157,8 @@ type PolicyResults = [Compared<TwoClassesRun, TwoClassesResults>];
 fn title(request: &Request) -> String {
     let line = request.line;
     format!(
-        "Two lossless classes, {SENDERS} senders, one {line} port that serves both alike; class 3 offers \
-         {HIGHER_PERCENT} % of it, class 2 more than all of it from {} s on",
+        "Two lossless classes, {SENDERS} senders, one {line} port that serves both classes equally; class 3 offers \
+         {HIGHER_PERCENT} % of the port's rate, class 2 more than all of it from {} s on",
         seconds(line.span(BEGIN))
     )
 }
@@ -184,7 +183,7 @@ fn text(request: &Request, all: &PolicyResults) -> String {
             ],
         );
     }
-    format!("{}\n\n{table}\nThe totals below are those of both classes.", title(request))
+    format!("{}\n\n{table}\nThe totals below cover both classes.", title(request))
 }
 
 fn figure(request: &Request, all: &PolicyResults) -> Figure {
@@ -192,20 +191,20 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     let over_time = |title: &str, place: usize| {
         let points = |run: &TwoClassesRun| run.rates[place].points(request.line.span(STEP));
         let lines = all.iter().map(|of| (of.name.clone(), of.runs.first().map(points).unwrap_or_default()));
-        Panel::new(title, "time (s)", "line rate used (Mb/s)", Content::Lines(lines.collect()))
+        Panel::new(title, "time (s)", "used line rate (Mb/s)", Content::Lines(lines.collect()))
             .within(Limits { x: None, top })
     };
     let held = |title: &str, of: fn(&TwoClassesResults) -> &ClassResults| {
         let row = |Compared { name, measured, .. }: &Compared<_, TwoClassesResults>| {
             (name.clone(), vec![(0.0, of(measured).paused_ms / f64::from(request.runs))])
         };
-        let x = "time in pause, all senders, mean of runs (ms)";
+        let x = "pause time, all senders, mean of runs (ms)";
         Panel::new(title, x, "", Content::Spans(all.iter().map(row).collect()))
     };
     Figure {
         title: title(request),
         panels: vec![
-            over_time("Class 3, the higher one, first run", 0),
+            over_time("Class 3, the higher class, first run", 0),
             over_time("Class 2, first run", 1),
             held("Class 3: senders held", |of| &of.higher),
             held("Class 2: senders held", |of| &of.lower),

@@ -1,4 +1,4 @@
-//! Policies to compare, each a name and configuration keys.
+//! Variants to compare: policies, each with a name and configuration keys.
 
 use xoff_config::{Hardware, OwnPolicy};
 use xoff_flow_control::congestion::ReactionSettings;
@@ -6,14 +6,14 @@ use xoff_wire::units::{BitRate, Bytes, Nanos};
 
 use crate::{Line, Settings};
 
-/// A policy as run by an experiment.
+/// Policy with the settings under which an experiment runs it.
 #[derive(Debug)]
 pub struct Variant {
     /// Name on the command line and in results.
     pub name: &'static str,
-    /// Description.
+    /// Description for the list of policies.
     pub about: &'static str,
-    /// True if it promises losslessness.
+    /// True if the policy promises losslessness.
     pub lossless: bool,
     keys: &'static [(&'static str, Key)],
 }
@@ -25,12 +25,12 @@ enum Key {
     Classes(&'static [u8]),
     /// Size at 100 Mb/s, proportional to the rate.
     Kilobytes(u64),
-    /// Frames at 100 Mb/s, proportional to the rate.
+    /// Number of frames at 100 Mb/s, proportional to the rate.
     Frames(u64),
 }
 use Key::{Classes, Frames, Kilobytes, Word, Yes};
 
-/// CaPFC's Table II, at 100 Mb/s ([`Line::size`]), because software answers pauses later than hardware.
+/// Settings of all variants: CaPFC's Table II, taken for 100 Mb/s because software answers pauses late.
 const COMMON: &[(&str, Key)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
@@ -39,18 +39,16 @@ const COMMON: &[(&str, Key)] = &[
     ("class.3.egress_warn", Kilobytes(20)),
 ];
 
-/// The paper's values, with its ratio of set point to XOFF (60 KB to 110 KB).
+/// Congestion points of the QCN paper, with its ratio of set point to XOFF (60 KB to 110 KB).
 const CONGESTION_POINTS: &[(&str, Key)] = &[
     ("qcn.set_point", Kilobytes(27)),
     ("qcn.sample_every", Kilobytes(150)),
     ("qcn.frames_per_cnm", Frames(100)),
 ];
 
-/// Line rate of the standard's reaction points and the paper's servers. [`Line::REFERENCE`] keeps sizes, so times grow by the ratio of
-/// rates.
+/// Line rate of the standard's reaction points; times grow by the ratio to [`Line::REFERENCE`].
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
-/// Key, default patience and minimum of the watchdog.
 const WATCHDOG: &str = "class.3.watchdog";
 const WATCHDOG_PATIENCE: Nanos = Nanos::from_millis(200);
 const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
@@ -58,11 +56,10 @@ const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
 /// OFC with a middle switch that supports only PFC.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 
-/// Variant that drops unmarkable packets; its senders cannot be marked.
+/// Variant that drops the packets that ECN would mark; its senders do not support ECN.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
-/// Variants for one switch and hosts with plain PFC: CaPFC and P-PFC with controls, and CaPFC on its paper's switch with the
-/// paper's comparisons.
+/// Variants for one switch and hosts with plain PFC, with their controls.
 pub(super) const ON_ONE_SWITCH: &[&str] = &[
     "pfc",
     "pfc-control",
@@ -91,43 +88,43 @@ const MARKS: (&str, Key) = ("class.3.ecn_min", Word("auto"));
 pub const VARIANTS: &[Variant] = &[
     Variant {
         name: "pfc",
-        about: "plain PFC: ingress thresholds, frames count until they have left",
+        about: "plain PFC: thresholds at ingress, where frames count until they have been sent",
         lossless: true,
         keys: &[],
     },
     Variant {
         name: "pfc-control",
-        about: "plain PFC that stops a sender when it has as much in the switch as CaPFC lets it have: ingress XOFF at CaPFC's egress XOFF",
+        about: "plain PFC with ingress XOFF as low as CaPFC's egress XOFF, so that a sender is paused at the same queue length",
         lossless: true,
         keys: &[("class.3.xoff", Kilobytes(25)), ("class.3.xon", Kilobytes(20))],
     },
     Variant {
         name: "capfc-stop-max",
-        about: "CaPFC: above XOFF at egress the heaviest contributor is paused, one after the other",
+        about: "CaPFC Stop-Max: above XOFF at egress the heaviest contributors are paused, one after the other",
         lossless: true,
         keys: &[STOP_MAX],
     },
     Variant {
         name: "capfc-stop-calibrate",
-        about: "CaPFC: above XOFF at egress those that together contribute 80 % are paused",
+        about: "CaPFC Stop-Calibrate: above XOFF at egress the contributors of 80 % of the queue are paused",
         lossless: true,
         keys: &[STOP_CALIBRATE],
     },
     Variant {
         name: "ofc",
-        about: "OFC: between switches, the flows of the original congestion are paused, one by one",
+        about: "OFC: switches pause each other's single flows, those that caused the congestion",
         lossless: true,
         keys: &[("switch.policy", Word("ofc")), ("trunk.ofc_peer", Yes)],
     },
     Variant {
         name: PLAIN_MIDDLE,
-        about: "OFC whose peers know only PFC, as where the switch in the middle of three does",
+        about: "OFC with peers that support only PFC (of three switches in a row, the middle one)",
         lossless: true,
         keys: &[("switch.policy", Word("ofc"))],
     },
     Variant {
         name: "p-pfc",
-        about: "P-PFC: egress queues above the mean of all pause those that fill them",
+        about: "P-PFC: egress queues longer than the mean queue pause the senders that fill them",
         lossless: true,
         keys: &[("switch.policy", Word("p-pfc"))],
     },
@@ -139,43 +136,43 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "gfc",
-        about: "GFC: between switches, classes are sent at half the rate and less before they are paused",
+        about: "GFC: switches reduce each other's rate of a class to half and less before pausing the class",
         lossless: true,
         keys: &[("switch.policy", Word("gfc")), ("trunk.gfc_peer", Yes)],
     },
     Variant {
         name: "qcn-egress",
-        about: "QCN as the standard has it: congestion points at outputs notify the sender of the sampled frame",
+        about: "QCN as in the standard: congestion points at outputs notify the sender of the sampled frame",
         lossless: true,
         keys: &[("qcn.egress", Classes(&[3]))],
     },
     Variant {
         name: "qcn-ingress-arrival",
-        about: "QCN with congestion points at inputs: they notify the sender of the sampled frame",
+        about: "QCN with congestion points at inputs, which notify the sender of the sampled frame",
         lossless: true,
         keys: &[("qcn.ingress", Classes(&[3]))],
     },
     Variant {
         name: "qcn-ingress-occupancy",
-        about: "QCN with congestion points at inputs: they notify a random sender, by its share of queued bytes",
+        about: "QCN with congestion points at inputs, which notify a sender drawn by its share of queued bytes",
         lossless: true,
         keys: &[("qcn.ingress", Classes(&[3])), ("qcn.culprit", Word("occupancy-random"))],
     },
     Variant {
         name: "qcn-ingress-largest",
-        about: "QCN with congestion points at inputs: they notify the sender with most queued bytes",
+        about: "QCN with congestion points at inputs, which notify the sender with most queued bytes",
         lossless: true,
         keys: &[("qcn.ingress", Classes(&[3])), ("qcn.culprit", Word("occupancy-deterministic"))],
     },
     Variant {
         name: "pfc-ecn",
-        about: "plain PFC, and ECN: the more of an XOFF is queued, the likelier a frame is marked, from its half on",
+        about: "plain PFC and ECN: above half of XOFF the marking probability grows with the queue length",
         lossless: true,
         keys: &[MARKS],
     },
     Variant {
         name: "pfc-ecn-step",
-        about: "plain PFC, and ECN as DCTCP expects it: every frame is marked from half of XOFF on",
+        about: "plain PFC and ECN for DCTCP: every frame above half of XOFF is marked",
         lossless: true,
         keys: &[("class.3.ecn_min", Kilobytes(25)), ("class.3.ecn_max", Kilobytes(25))],
     },
@@ -187,87 +184,87 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "lossy-ecn",
-        about: "the same, and ECN with the curve of `pfc-ecn`",
+        about: "as lossy, with ECN marks as under pfc-ecn",
         lossless: false,
         keys: &[NOT_LOSSLESS, TAIL, MARKS],
     },
     Variant {
         name: WITHOUT_ECN,
-        about: "the same, and WRED: the curve drops where senders do not understand marks (in `ecn`, they do not)",
+        about: "as lossy-ecn, but frames of senders without ECN are dropped instead of marked (WRED); in `ecn` all senders lack ECN",
         lossless: false,
         keys: &[NOT_LOSSLESS, TAIL, MARKS, ("class.3.wred", Yes)],
     },
     Variant {
         name: "pfc-watchdog-drop",
-        about: "plain PFC, and a watchdog that drops what a pause of 200 ms has kept waiting",
+        about: "plain PFC and a watchdog that drops frames queued by a pause of 200 ms",
         lossless: false,
         keys: &[("class.3.watchdog", Word("drop"))],
     },
     Variant {
         name: "pfc-watchdog-forward",
-        about: "plain PFC, and a watchdog that sends in spite of a pause of 200 ms",
+        about: "plain PFC and a watchdog that sends despite a pause after 200 ms",
         lossless: false,
         keys: &[("class.3.watchdog", Word("forward"))],
     },
     Variant {
         name: "pfc-wdrop",
-        about: "CaPFC's PFC_wdrop: frames count at ingress until forwarded, a full egress queue (60 KB) drops",
+        about: "PFC_wdrop of CaPFC's paper: frames count at ingress until forwarded, a full egress queue (60 KB) drops",
         lossless: false,
         keys: &[UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
     Variant {
         name: "pfc-wstop",
-        about: "CaPFC's PFC_wstop: the same, but a full egress queue stops the pipeline, for every port and class",
+        about: "PFC_wstop of CaPFC's paper: as pfc-wdrop, but a full egress queue halts the pipeline for all ports and classes",
         lossless: true,
         keys: &[UNTIL_FORWARDED, FULL_STOPS, MAX],
     },
     Variant {
         name: "capfc-max-wdrop",
-        about: "Stop-Max on the switch of its paper: as pfc-wdrop, a full egress queue drops (Algorithm 1)",
+        about: "CaPFC Stop-Max on its paper's switch: as under pfc-wdrop a full egress queue drops (Algorithm 1)",
         lossless: false,
         keys: &[STOP_MAX, UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
     Variant {
         name: "capfc-max-wstop",
-        about: "Stop-Max on the same switch, but as pfc-wstop, so that nothing is lost",
+        about: "CaPFC Stop-Max on its paper's switch: as under pfc-wstop a full egress queue halts the pipeline, so no frame is lost",
         lossless: true,
         keys: &[STOP_MAX, UNTIL_FORWARDED, FULL_STOPS, MAX],
     },
     Variant {
         name: "capfc-calibrate-wdrop",
-        about: "Stop-Calibrate on the switch of its paper: as pfc-wdrop, a full egress queue drops (Algorithm 1)",
+        about: "CaPFC Stop-Calibrate on its paper's switch: as under pfc-wdrop a full egress queue drops (Algorithm 1)",
         lossless: false,
         keys: &[STOP_CALIBRATE, UNTIL_FORWARDED, FULL_DROPS, MAX],
     },
     Variant {
         name: "capfc-calibrate-wstop",
-        about: "Stop-Calibrate on the same switch, but as pfc-wstop, so that nothing is lost",
+        about: "CaPFC Stop-Calibrate on its paper's switch: as under pfc-wstop a full egress queue halts the pipeline, so no frame is lost",
         lossless: true,
         keys: &[STOP_CALIBRATE, UNTIL_FORWARDED, FULL_STOPS, MAX],
     },
 ];
 
-/// Variant of the calling program's policy.
+/// Variant that runs the policy of the calling program.
 pub static OWN: Variant = Variant {
     name: "custom",
-    about: "the policy that this program brings along, with the parameters that it has by itself",
+    about: "the custom policy that is built into this program, with its default parameters",
     lossless: true,
     keys: &[("switch.policy", Word("custom"))],
 };
 
 impl Variant {
-    /// Returns the variant of this name.
+    /// Finds a variant by its name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Variant> {
         VARIANTS.iter().chain([&OWN]).find(|variant| variant.name == name)
     }
 
-    /// Returns all variants, with custom policy `own`.
+    /// Returns all variants, including `custom` if `own` is a policy.
     pub fn all(own: Option<&OwnPolicy>) -> impl Iterator<Item = &'static Variant> + use<> {
         VARIANTS.iter().chain(own.map(|_| &OWN))
     }
 
-    /// Returns the settings for lines of `line`.
+    /// Returns the switches' settings under this variant, scaled to `line`.
     #[must_use]
     pub fn settings(&self, line: Line) -> Settings {
         let mut settings = Settings::default();
@@ -291,7 +288,7 @@ impl Variant {
         settings
     }
 
-    /// Returns whether the variant differs from plain PFC only between supporting switches.
+    /// Returns true if the variant differs from plain PFC only between switches that support it.
     #[must_use]
     pub fn is_for_trunks(&self) -> bool {
         self.keys.iter().any(|(path, value)| *path == "switch.policy" && matches!(value, Word("ofc" | "gfc")))
@@ -313,8 +310,8 @@ impl Variant {
         settings
     }
 
-    /// Returns the settings with room for OFC: its partial pause at `alpha` of XOFF must act before XOFF. 50 KB are 4 ms at 100 Mb/s,
-    /// within which software answers.
+    /// Returns the settings with higher thresholds for OFC: its partial pause must act 50 KB (4 ms at 100 Mb/s) before XOFF, because
+    /// software answers late.
     #[must_use]
     pub fn roomy_settings(&self, line: Line) -> Settings {
         let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
@@ -324,8 +321,7 @@ impl Variant {
     }
 }
 
-/// Scales the standard's reaction point (10 Gb/s): rates are proportional, bytes scale as all sizes, times are a hundredfold. Simulated at
-/// 10 Gb/s it equals the standard's.
+/// Scales the standard's reaction point (10 Gb/s): rates are proportional, bytes scale as all sizes, times are a hundredfold.
 fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {
@@ -373,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_grow_with_the_line() {
+    fn sizes_grow_with_the_line_rate() {
         let size = |mbps| {
             let settings = Variant::find("pfc-wdrop").unwrap().settings(BitRate::from_mbps(mbps).into());
             settings.document(Span::default()).pointer("/class/3/egress_max").and_then(Value::as_integer)

@@ -1,8 +1,7 @@
-//! `victim`: heavy and light senders in one class, to a port that they congest and to a free port.
+//! `victim`: heavy and light senders of one class, to a congested port and a free one.
 //!
-//! Six heavy senders each offer line rate. Two light senders send the congested port occasional messages, and others to a free port: the
-//! victim, which waits while its sender is paused. They start alone, as the baseline. Above an eighth of the line a fair switch, too,
-//! pauses a light sender, so the experiment sweeps the light load across that share.
+//! Heavy senders congest one port. Light senders send messages to this port and to a free one: the victim, which waits while its sender is
+//! paused. Above an eighth of the line even a fair switch pauses a light sender, so their load varies across that share.
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "victim",
-    about: "heavy and light senders into a congested and a free port: who is paused, and what it costs the light ones",
+    about: "heavy and light senders into a congested and a free port: paused senders, and the cost for light ones",
     length: Length::Fixed(20),
     policies: ON_ONE_SWITCH,
     settings: Variant::settings,
@@ -48,7 +47,7 @@ const HEADLINES: &[Headline<VictimResults>] = &[
 
 const HEAVY: usize = 6;
 const LIGHT: usize = 2;
-/// Loads of each light sender to the congested port; the equal share is 12.5 %.
+/// Loads of a light sender to the congested port, percent; the fair share is 12.5 %.
 const LOADS: [u64; 4] = [5, 10, 15, 20];
 const VICTIM: u64 = 30;
 #[derive(Clone, Copy, Debug)]
@@ -58,18 +57,17 @@ struct Sizes {
     loads: &'static [u64],
 }
 
-/// 64 KB, the short flows of CaPFC's Table I.
+/// Messages of 64 KB, the short flows of CaPFC's Table I.
 const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
-/// Half of that to the congested port: a host's number of streams excludes a load of 20 %. Slightly more than 64 KB to the free port.
+/// Messages of half that size to the congested port: a host's stream limit excludes a load of 20 %.
 const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 const ALONE: Nanos = Nanos::from_millis(600);
-/// Time from heavy senders' start to congestion.
 const RAMP: Nanos = Nanos::from_millis(100);
 const END: Nanos = Nanos::from_millis(2200);
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns a message's length, above 100 Mb/s in proportion to the line; the number stays within a host's limit.
+/// Returns the frames of a message, in proportion to line rates above 100 Mb/s.
 fn frames(at_100_mbps: u64, line: Line) -> u64 {
     line.size(Bytes(at_100_mbps)).0.max(at_100_mbps)
 }
@@ -88,10 +86,8 @@ struct Senders {
 
 #[derive(Debug, Serialize)]
 struct Delivery {
-    /// Layer 1 rate without other traffic; one value per run.
     solo_mbps: Option<Spread>,
     mbps: Option<Spread>,
-    /// Time from when a message was due to its last frame's arrival, without other traffic.
     solo_completion_ms: Option<Spread>,
     completion_ms: Option<Spread>,
     broken: u64,
@@ -99,7 +95,6 @@ struct Delivery {
 
 #[derive(Debug, Serialize)]
 struct VictimPoint {
-    /// Load to the congested port, percent of the line.
     light_percent: u64,
     message_frames: [u64; 2],
     heavy: Senders,
@@ -125,7 +120,6 @@ struct Observations {
     light: Series,
     victim: Series,
     first_xoff: Vec<Option<Nanos>>,
-    /// Total pause time (ns) by port, at the first and last sample of heavy senders' time.
     held: Vec<Option<[(Nanos, u64); 2]>>,
 }
 
@@ -187,7 +181,7 @@ impl VictimScene {
             for (length, percent, to) in kinds {
                 let length = frames(length, self.line);
                 let every = message_interval(self.line, length, percent);
-                // Light senders do not start messages simultaneously.
+                // Light senders must not start messages simultaneously.
                 let shift = every.0 * place as u64 / self.light.len() as u64;
                 let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < end);
                 for start in starts {
@@ -244,7 +238,7 @@ impl VictimRun {
         (xoff, paused, time, self.samples.first_xoff[range].iter().copied().flatten().min())
     }
 
-    /// Returns completion times (ms) before and during congestion, and broken messages.
+    /// Returns completion times (ms) before and during congestion, and the number of incomplete messages.
     fn completion(&self, to: HostId) -> (Vec<f64>, Vec<f64>, u64) {
         let (mut solo, mut congested, mut broken) = (Vec::new(), Vec::new(), 0);
         for &light in &self.scene.light {
@@ -307,7 +301,7 @@ impl Senders {
         let first = each.iter().zip(runs).filter_map(|(each, run)| Some(after(each.3?, run))).min();
         Senders {
             xoff_sent: each.iter().map(|run| run.0).sum(),
-            // A sample's time precedes its counters.
+            // A sample's time is read before its counters, so the quotient may exceed 100 %.
             paused_percent: (100.0 * paused as f64 / time.max(1) as f64).min(100.0),
             first_xoff_ms: first.map(|first| first.0 as f64 / 1e6),
         }
@@ -339,11 +333,11 @@ impl Delivery {
 
 type PolicyResults = [Compared<[Vec<VictimRun>; 2], VictimResults>];
 
-const LOAD_X: &str = "offered to the congested port by each light sender (% of a line)";
+const LOAD_X: &str = "load of each light sender to the congested port (% of a line)";
 
 fn title(request: &Request) -> String {
     let line = request.line;
-    format!("Victim: {HEAVY} heavy and {LIGHT} light senders, a congested and a free port, {line} each")
+    format!("Victim: {HEAVY} heavy and {LIGHT} light senders, a congested and a free port, {line} lines")
 }
 
 fn text(request: &Request, all: &PolicyResults) -> String {
@@ -351,11 +345,11 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         "policy",
         "light\noffer, % / frames",
         "first XOFF, ms\nheavy / light",
-        "in pause, %\nheavy / light",
+        "pause time, %\nheavy / light",
         "victim Mb/s\nalone / congested",
         "victim's messages, ms\nalone p50 / p50 / p75 / max",
         "light Mb/s\nalone / congested",
-        "light into congestion, ms\nalone p50 / p50 / p75 / max",
+        "light messages, ms\nalone p50 / p50 / p75 / max",
         "broken\nmessages",
     ]);
     let first = |senders: &Senders| {
@@ -392,8 +386,8 @@ fn text(request: &Request, all: &PolicyResults) -> String {
         }
     }
     format!(
-        "{}\n\n{table}\nRates are of what arrived. The light senders are alone for {} ms; then the heavy ones send for {} ms. Times of XOFF count \
-         from there. An equal share of the congested port is {:.1} %.",
+        "{}\n\n{table}\nRates count received frames. The light senders are alone for {} ms; then the heavy ones send for {} ms. Times of \
+         XOFF count from the start of the heavy senders. A fair share of the congested port is {:.1} %.",
         title(request),
         ms(request.line.span(ALONE)),
         ms(request.line.span(END.since(ALONE))),
@@ -414,10 +408,10 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
     };
     let rate = |title: &str, of: fn(&VictimPoint) -> &Delivery| {
         let [alone, congested]: [&PointValue; 2] = [&|p| p50(of(p).solo_mbps), &|p| p50(of(p).mbps)];
-        let panel = over_load(title, "received, line rate used (Mb/s)", congested, Some(alone));
+        let panel = over_load(title, "received line rate (Mb/s)", congested, Some(alone));
         panel.absent(NOTHING_ARRIVED)
     };
-    let completion_y = "median, from due to complete (ms)";
+    let completion_y = "median completion time (ms)";
     let completion = |title: &str, of: fn(&VictimPoint) -> &Delivery| {
         over_load(title, completion_y, &|p| p50(of(p).completion_ms), None).absent(NONE_COMPLETED)
     };
@@ -429,17 +423,17 @@ fn figure(request: &Request, all: &PolicyResults) -> Figure {
             .absent(NONE_COMPLETED)
     };
     let pause = |title: &str, of: fn(&VictimPoint) -> &Senders| {
-        over_load(title, "time in pause (%)", &|p| Some(of(p).paused_percent), None)
+        over_load(title, "pause time (%)", &|p| Some(of(p).paused_percent), None)
     };
     Figure {
         title: title(request),
         panels: vec![
-            rate("Victim, into the free port", |p| &p.victim),
-            rate("Light senders, into congestion", |p| &p.light_messages),
+            rate("Victim, to the free port", |p| &p.victim),
+            rate("Light senders, to the congested port", |p| &p.light_messages),
             completion("Victim's messages, 64 KB", |p| &p.victim),
             completion("Light senders' messages, 64 KB", |p| &p.light_messages),
-            small("Victim's messages beside small ones", |p| &p.victim),
-            small("Light senders' messages, small", |p| &p.light_messages),
+            small("Victim's messages beside small messages", |p| &p.victim),
+            small("Light senders' small messages", |p| &p.light_messages),
             pause("Heavy senders", |p| &p.heavy),
             pause("Light senders", |p| &p.light),
         ],

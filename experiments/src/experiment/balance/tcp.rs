@@ -1,7 +1,7 @@
-//! The kernel's TCP over the same paths.
+//! TCP of the kernel over the paths of `balance`.
 //!
-//! The class is lossless, so every retransmission is spurious: TCP took delayed segments for lost. The number depends on loss detection,
-//! so each method runs with each spreading. Hashing by flow keeps order; there one method suffices, as the baseline.
+//! The class is lossless, so every retransmission is spurious: TCP took a delayed segment for lost. Hashing by flow keeps the order, so one
+//! method of loss detection suffices there.
 
 use serde::Serialize;
 use xoff_flow_control::counter::Counter;
@@ -36,7 +36,6 @@ const CASES: [Case; 7] = [
     case(ADAPTIVE, LossDetection::Timeout),
 ];
 const LASTS: Nanos = Nanos::from_millis(2500);
-/// Settling time of TCP, before measurements.
 const SETTLED: Nanos = Nanos::from_millis(500);
 
 #[derive(Debug, Serialize)]
@@ -44,18 +43,13 @@ pub(super) struct TcpPoint {
     spread: &'static str,
     detection: &'static str,
     congestion_control: &'static str,
-    /// TCP payload read; one value per run.
     goodput_mbps: Option<Spread>,
-    /// TCP payload read; one value per flow and run.
     flow_mbps: Option<Spread>,
-    /// Jain's index over flows; one value per run.
     fairness: Option<Spread>,
     uplink_kilobytes: Option<Spread>,
-    /// XOFFs of NICs and switches.
     xoff_sent: u64,
     paused_ms: f64,
     segments: u64,
-    /// Arrivals before an earlier segment.
     out_of_order_segments: u64,
     out_of_order_percent: f64,
     retransmitted_segments: u64,
@@ -183,15 +177,15 @@ pub(super) fn text(all: &All<'_>) -> String {
     let mut table = table(&[
         "policy",
         "spread",
-        "TCP finds\nlosses by",
-        "goodput Mb/s\nall / least flow",
+        "loss\ndetection",
+        "goodput Mb/s\nall / slowest flow",
         "fairness\nmedian (least)",
         "uplink, kB\np50 / p75 / max",
         "XOFF",
         "held\nms",
         "out of order\n%",
-        "sent again\nsegments / %",
-        "slowed down\nby acks / time",
+        "retransmitted\nsegments / %",
+        "slowed down by\nacks / time-outs",
     ]);
     for (name, of) in all.iter().flat_map(|(name, points)| points.iter().map(move |of| (*name, of))) {
         let waiting = of.uplink_kilobytes.map_or_else(
@@ -218,11 +212,11 @@ pub(super) fn text(all: &All<'_>) -> String {
     let refused: u64 = all.iter().flat_map(|(_, points)| points.iter()).map(|of| of.refused_segments).sum();
     let but = match refused {
         0 => String::new(),
-        some => format!(", but for what receivers had no room for ({some} segments)"),
+        some => format!(", except {some} segments that full receive buffers refused"),
     };
     format!(
-        "{table}\nTCP of the kernel, one flow from each host to its own receiver, {} ms; rates and queues from {} ms on. What is sent again \
-         where nothing was lost is sent again for nothing{but}.",
+        "{table}\nTCP of the kernel, one flow from each host to its own receiver, {} ms; rates and queues from {} ms on. Retransmissions \
+         are spurious, because no frame was lost{but}.",
         LASTS.0 / 1_000_000,
         SETTLED.0 / 1_000_000
     )
@@ -230,9 +224,9 @@ pub(super) fn text(all: &All<'_>) -> String {
 
 pub(super) fn panels(all: &All<'_>) -> Vec<Panel> {
     let ways = [
-        (LossDetection::Rack, "TCP, losses found by time (RACK)"),
-        (LossDetection::Dupack, "TCP, by three duplicate acknowledgements"),
-        (LossDetection::Timeout, "TCP, by time-outs alone"),
+        (LossDetection::Rack, "TCP, losses detected by RACK"),
+        (LossDetection::Dupack, "TCP, losses detected by three duplicate acknowledgements"),
+        (LossDetection::Timeout, "TCP, losses detected by time-outs alone"),
     ];
     let rows = |way: LossDetection| {
         let named = |of: &TcpPoint, policy: &str| format!("{policy} {}", of.spread);
@@ -251,7 +245,7 @@ pub(super) fn panels(all: &All<'_>) -> Vec<Panel> {
     });
     let again = ways.iter().filter(|(way, _)| *way != LossDetection::Timeout).map(|&(way, title)| {
         let rows = rows(way).into_iter().map(|(name, of)| (name, vec![(0.0, of.retransmitted_percent)]));
-        let x = "sent again, of all segments (%)";
+        let x = "retransmitted segments (% of all)";
         Panel::new(title, x, "", Content::Spans(rows.collect())).within(again_limits)
     });
     goodput.chain(again).collect()
@@ -312,6 +306,6 @@ mod tests {
         assert_eq!([flow, frame].map(|case| verdict(case, 0, 0)), [Verdict::Kept; 2]);
         assert_eq!([flow, frame].map(|case| verdict(case, 1, 0)), [Verdict::Broken, Verdict::Kept]);
         let lost = [flow, frame].map(|case| verdict(case, 1, 1));
-        assert_eq!(lost, [Verdict::Lossy; 2], "what is sent again for a lost one comes late");
+        assert_eq!(lost, [Verdict::Lossy; 2], "a retransmission counts as reordering");
     }
 }

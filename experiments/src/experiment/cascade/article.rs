@@ -1,4 +1,4 @@
-//! The article's bridged fabric: two rail switches, a spine, a rail switch.
+//! Bridged fabric of the article: two rail switches, a spine, and a third rail switch.
 
 use xoff_host::Stream;
 
@@ -17,7 +17,6 @@ const HEADLINES: &[Headline<CascadeResults>] = &[
     Headline::of("14 rail-a\nreleases gpu-1", |of| of.at_ms("14", "gpu-1")),
 ];
 
-/// Returns the plan, senders, receiver, and the other class's hosts.
 pub(super) fn plan(line: Line) -> (Plan, [HostId; 2], HostId, [HostId; 2]) {
     let mut plan = Plan::new(line);
     let [rail_a, rail_b, spine, rail_c] =
@@ -50,6 +49,6 @@ pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings
 
 pub(super) fn sequence() -> Sequence {
     let by = |first, sender| Chain { sink: "gpu-3", last: "rail-c", middle: "spine", first, sender };
-    let title = "Cascade: two GPUs send more than a third takes; rail, spine, rail";
+    let title = "Cascade: two GPUs overload a third GPU; the path is rail switch, spine, rail switch";
     Sequence::new(title, [by("rail-a", "gpu-1"), by("rail-b", "gpu-2")])
 }

@@ -6,8 +6,8 @@
 //!   gpu-2 --+        +-- spine-2 --+        +-- other
 //! ```
 //!
-//! UDP source ports select one path per GPU. Two chains of pauses begin behind leaf-2: spine-1's ends at gpu-1, spine-2's at gpu-2. No
-//! switch may pause the small stream of the same class from other to gpu-1.
+//! UDP source ports select one path per GPU. Two chains of pauses begin at leaf-2: one over spine-1 to gpu-1, the other over spine-2 to
+//! gpu-2. No switch may pause the small stream of the same class from other to gpu-1.
 
 use xoff_host::Stream;
 
@@ -28,13 +28,12 @@ const HEADLINES: &[Headline<CascadeResults>] = &[
 
 pub(super) struct RoutedScene {
     pub(super) plan: Plan,
-    /// Senders with the port of leaf-1 that each flow has to use.
     senders: [(HostId, PortOf); 2],
     gpu_3: HostId,
     other: HostId,
 }
 
-/// Sizes with FCS, by which counters distinguish the senders.
+/// Frame sizes with FCS; different sizes let counters distinguish the senders.
 const SIZES: [u32; 2] = [1518, 1514];
 
 pub(super) fn plan(line: Line) -> RoutedScene {
@@ -87,11 +86,11 @@ fn run(setup: &Setup<'_>) -> Result<CascadeRun, FabricError> {
     Ok(CascadeRun { astray: astray.collect(), ..run })
 }
 
-/// Describes frames and bytes that did not leave by the flow's port.
+/// Describes frames of a flow that did not leave by its port.
 fn astray(FlowPath { from, by, .. }: &FlowPath, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
     let [sent_text, left_text] =
         [sent, left].map(|(frames, bytes)| format!("{frames} frames ({bytes} bytes)"));
-    let text = format!("{from} sent {sent_text}, and {left_text} left its leaf by {by}");
+    let text = format!("{from} sent {sent_text}, but {left_text} left its leaf by {by}");
     (sent != left).then_some(text)
 }
 
@@ -101,7 +100,7 @@ pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings
 
 pub(super) fn sequence() -> Sequence {
     let by = |middle, sender| Chain { sink: "gpu-3", last: "leaf-2", middle, first: "leaf-1", sender };
-    let title = "Cascade over routers: two GPUs send more than a third takes, each by a spine of its own; leaf, spine, leaf";
+    let title = "Cascade over routers: two GPUs overload a third GPU, each over its own spine; the path is leaf, spine, leaf";
     Sequence::new(title, [by("spine-1", "gpu-1"), by("spine-2", "gpu-2")])
 }
 
@@ -111,15 +110,15 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn flow_replaced_on_path_is_astray() {
+    fn flow_replaced_by_other_frames_is_reported() {
         let flow = FlowPath { from: "gpu-1".into(), by: "to-spine-1".into(), source_port: 49_152 };
         let [own, other] = SIZES.map(|size| (300, 300 * u64::from(size)));
         assert_eq!(astray(&flow, own, own), None);
         let difference = |left| astray(&flow, own, left).unwrap_or_default();
         assert_eq!(
             difference(other),
-            "gpu-1 sent 300 frames (455400 bytes), and 300 frames (454200 bytes) left its leaf by to-spine-1"
+            "gpu-1 sent 300 frames (455400 bytes), but 300 frames (454200 bytes) left its leaf by to-spine-1"
         );
-        assert!(difference((299, own.1)).contains("and 299 frames"));
+        assert!(difference((299, own.1)).contains("but 299 frames"));
     }
 }

@@ -1,4 +1,4 @@
-//! The article's fourteen steps, with order and causes, and a run's deviations.
+//! The fourteen steps of the article, with order and causes, and the deviations of a run.
 
 use std::array;
 
@@ -11,7 +11,7 @@ pub(super) struct Sequence {
     steps: Vec<Step>,
 }
 
-/// A path of pauses from the slow receiver through three switches to a sender.
+/// Path of pauses, from the slow receiver (`sink`) through three switches to a sender.
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
     pub(super) sink: &'static str,
@@ -37,14 +37,13 @@ struct PortAction {
     kind: PauseAction,
 }
 
-/// Port with most queued frames, and whether its peer pauses it. Later pauses there have the same cause.
+/// Cause of a pause: the port with most queued frames, and whether its peer pauses that port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ExpectedCause {
     culprit: String,
     relayed: bool,
 }
 
-/// First observation of a step, if any.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct StepTime {
     pub(super) step: &'static str,
@@ -53,7 +52,6 @@ pub(super) struct StepTime {
     pub(super) why: Option<String>,
 }
 
-/// The article's step numbers of a chain.
 const NUMBERS: [&str; 9] = ["1-3", "4", "5-7", "8", "9", "10-12", "13", "14", "14"];
 const AFTER: [Option<usize>; 9] =
     [None, Some(0), Some(1), Some(2), Some(3), Some(0), Some(5), Some(6), Some(4)];
@@ -75,15 +73,15 @@ impl Chain {
         ];
         let actions = actions.map(|(switch, port, kind)| PortAction { switch, port, kind });
         let what = [
-            format!("the queue to {sink} is full, ingress is over xOFF, {middle} is paused"),
-            format!("stops class 3 to {last}"),
-            format!("its queue to {last} is full, {first} is paused"),
-            format!("stops class 3 to {middle}"),
-            format!("its queue to {middle} is full, {sender} is paused"),
-            format!("below xON, {middle} may resume (quanta 0)"),
-            format!("sends class 3 to {last} again"),
-            format!("{first} may resume"),
-            format!("{sender} may resume"),
+            format!("the queue to {sink} fills, ingress exceeds xOFF, {middle} is paused"),
+            format!("stops sending class 3 to {last}"),
+            format!("the queue to {last} fills, {first} is paused"),
+            format!("stops sending class 3 to {middle}"),
+            format!("the queue to {middle} fills, {sender} is paused"),
+            format!("ingress falls below xON, {middle} is resumed (quanta 0)"),
+            format!("resumes sending class 3 to {last}"),
+            format!("{first} is resumed"),
+            format!("{sender} is resumed"),
         ];
         let cause = |place| match place {
             0 => Some(ExpectedCause { culprit: sink.to_owned(), relayed: false }),
@@ -112,7 +110,6 @@ impl PortAction {
 }
 
 impl Sequence {
-    /// Creates the steps; common ones of both chains appear once.
     pub(super) fn new(title: &'static str, chains: [Chain; 2]) -> Sequence {
         let mut steps: Vec<Step> = Vec::new();
         let chains = chains.map(|chain| chain.steps());
@@ -136,11 +133,11 @@ impl Sequence {
         self.steps.iter().map(step_time).collect()
     }
 
-    /// Returns steps before their predecessor, by how many ms, and missing steps.
+    /// Describes missing steps, and steps that are too early, with the difference in ms.
     pub(super) fn out_of_order(&self, record: &PauseRecord) -> Vec<(String, Option<f64>)> {
         let name = |of: &PortAction| {
             let number = self.steps.iter().find(|step| step.action == *of).map_or("", |step| step.number);
-            format!("step {number} ({}, {}: {:?})", of.switch, of.port, of.kind)
+            format!("step {number} ({}, port {}: {})", of.switch, of.port, of.kind.word())
         };
         let is_missing =
             |action: &&PortAction| record.missed_from_ms.is_none() && first(record, action).is_none();
@@ -156,7 +153,7 @@ impl Sequence {
         missing.chain(against).collect()
     }
 
-    /// Returns pauses with another cause, and of other hosts, than the article's.
+    /// Describes pauses with another cause than in the article, and pauses of uninvolved hosts.
     pub(super) fn not_relayed(&self, record: &PauseRecord) -> Vec<String> {
         let holds = || self.steps.iter().filter_map(|step| Some((step, step.cause.as_ref()?)));
         let against = holds().flat_map(|(step, cause)| {
@@ -174,7 +171,7 @@ impl Sequence {
         let sent_pauses = record.reliable_events().iter().filter(|event| event.action == PauseAction::Holds);
         let others = sent_pauses.filter(|event| !holds().any(|(step, _)| step.action.is_at(event)));
         let others = others.map(|event| {
-            format!("{} holds {}, which is no part of the congestion", event.switch, event.port)
+            format!("{} holds {}, which does not contribute to the congestion", event.switch, event.port)
         });
         against.chain(others).collect()
     }
@@ -196,7 +193,7 @@ impl Sequence {
     }
 }
 
-/// Returns the first observation, if no earlier event was missed.
+/// Returns the first observation, unless a pause before it was missed.
 fn first<'a>(record: &'a PauseRecord, action: &PortAction) -> Option<&'a PauseEvent> {
     record.reliable_events().iter().find(|event| action.is(event))
 }
@@ -311,7 +308,7 @@ pub(super) mod tests {
 
     // proves: cascade
     #[test]
-    fn steps_before_a_missed_pause_count() {
+    fn steps_before_a_missed_pause_are_judged() {
         let sequence = article::sequence();
         let complete_until = |missed_from_ms| PauseRecord {
             events: sequence.expected_events(),
@@ -322,20 +319,16 @@ pub(super) mod tests {
         let too_few = complete_until(last);
         assert!(!sequence.is_in_order(&too_few) && !sequence.is_relayed(&too_few));
         let deviations = sequence.out_of_order(&too_few);
-        assert!(deviations.is_empty(), "missing steps are no deviation: {deviations:?}");
+        assert!(deviations.is_empty(), "missing steps count as deviations: {deviations:?}");
         let mut early = sequence.expected_events();
         (early[1].at_ms, early[1].not_before_ms) = (-1.0, -1.0);
         let early_and_incomplete = PauseRecord { events: early, missed_from_ms: Some(5.0) };
-        assert_eq!(
-            sequence.out_of_order(&early_and_incomplete).len(),
-            1,
-            "a known early step is a deviation"
-        );
+        assert_eq!(sequence.out_of_order(&early_and_incomplete).len(), 1, "an early step is no deviation");
     }
 
     // proves: cascade
     #[test]
-    fn every_hold_but_the_first_is_a_relay() {
+    fn every_pause_after_the_first_must_be_a_relay() {
         for sequence in sequences() {
             assert!(sequence.is_relayed(&complete_record(sequence.expected_events())));
             for (place, step) in sequence.steps.iter().enumerate().filter(|(_, step)| step.cause.is_some()) {
@@ -351,7 +344,7 @@ pub(super) mod tests {
 
     // proves: cascade
     #[test]
-    fn hold_with_other_culprit_is_deviation() {
+    fn pause_with_other_cause_is_a_deviation() {
         let sequence = routed::sequence();
         let again = |culprit: Option<&str>| {
             let mut events = sequence.expected_events();
@@ -367,14 +360,17 @@ pub(super) mod tests {
 
     // proves: cascade
     #[test]
-    fn hold_of_uninvolved_host_is_deviation() {
+    fn pause_of_uninvolved_host_is_a_deviation() {
         for (sequence, switch, port) in
             [(routed::sequence(), "leaf-2", "other"), (article::sequence(), "rail-a", "other-1")]
         {
             let mut events = sequence.expected_events();
             events.push(at(100.0, switch, port, PauseAction::Holds));
             let deviations = sequence.not_relayed(&complete_record(events));
-            assert_eq!(deviations, [format!("{switch} holds {port}, which is no part of the congestion")]);
+            assert_eq!(
+                deviations,
+                [format!("{switch} holds {port}, which does not contribute to the congestion")]
+            );
         }
     }
 

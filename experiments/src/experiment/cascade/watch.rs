@@ -1,7 +1,7 @@
 //! Observation of pauses that switches send and obey.
 //!
-//! A sample knows the begin of a current pause to the nanosecond, its end only to between two samples. The watcher may be delayed for
-//! longer than a short pause. Counters reveal an unobserved pause; from there on the record is incomplete and proves no order.
+//! A sample shows the begin of a current pause to the nanosecond, but its end only to between two samples. The observer may be delayed for
+//! longer than a short pause. Counters reveal such an unobserved pause; from then on the record proves no order.
 
 use std::time::Duration;
 
@@ -18,35 +18,45 @@ const SAMPLE_EVERY: Duration = Duration::from_micros(200);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PauseAction {
-    /// XOFF sent.
+    /// The switch sends XOFF.
     Holds,
-    /// XON sent.
+    /// The switch sends XON.
     Releases,
-    /// Paused by its peer's XOFF.
+    /// The port is paused by its peer's XOFF.
     Stops,
     Resumes,
 }
 
+impl PauseAction {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            PauseAction::Holds => "sends XOFF",
+            PauseAction::Releases => "sends XON",
+            PauseAction::Stops => "stops",
+            PauseAction::Resumes => "resumes",
+        }
+    }
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PauseEvent {
-    /// Time after the first frame was due; for an end, when it was observed.
+    /// Time since the first frame was due, ms.
     pub(super) at_ms: f64,
-    /// Earliest possible time; for an end, when the previous sample began.
+    /// Earliest possible time of the event, ms.
     #[serde(skip)]
     pub(super) not_before_ms: f64,
     pub(super) switch: String,
     pub(super) port: String,
     pub(super) action: PauseAction,
-    /// The switch's explanation of a sent pause.
     pub(super) why: Option<String>,
-    /// Culprit of a sent pause: the port with most queued frames, and whether its peer pauses it.
+    /// Port with most queued frames.
     pub(super) culprit: Option<String>,
     pub(super) relayed: Option<bool>,
 }
 
 pub(super) struct PauseRecord {
     pub(super) events: Vec<PauseEvent>,
-    /// Time from which at least one pause was missed, ms.
+    /// Time after which a pause was missed.
     pub(super) missed_from_ms: Option<f64>,
 }
 
@@ -59,13 +69,12 @@ impl PauseRecord {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct PauseTrack {
-    /// Begin of the current pause, or 0.
+    /// Begin of the current pause, ns; 0 for none.
     since: u64,
     begun: u64,
     sampled_at: Nanos,
 }
 
-/// Result of a sample; times count from the first frame.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PauseChange {
     /// Earliest and latest end of a pause.
@@ -76,8 +85,8 @@ struct PauseChange {
 }
 
 impl PauseTrack {
-    /// Records a sample: the number of ended pauses, read first, and the begin of a current one. Both use the switch's clock, which
-    /// stood at `origin` when the first frame was due.
+    /// Records a sample: the number of ended pauses and the begin of a current one. `origin` is the first frame's due time by the same
+    /// clock.
     fn sample(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> PauseChange {
         let mut found = PauseChange::default();
         if since != self.since {
@@ -91,7 +100,7 @@ impl PauseTrack {
             }
             self.since = since;
         }
-        // A switch counts an ended pause after clearing `since`: the sum may be one too low, never too high.
+        // A switch clears `since` before it counts the pause: the sum may be one too low, never too high.
         let begun = ended + u64::from(since != 0);
         if begun > self.begun {
             found.missed_after = Some(self.sampled_at);
@@ -146,7 +155,7 @@ pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> PauseRe
     record
 }
 
-/// Reads the numbers of ended pauses sent and obeyed, the begins of current ones, and the sent one's cause.
+/// Reads ended pauses (sent, obeyed), begins of current pauses, and the cause of a sent one.
 fn read(class: &ClassCounters) -> ([u64; 2], [u64; 2], Option<Cause>) {
     settled(|| {
         let ended = [&class.held_durations, &class.paused_durations].map(Histogram::count);
@@ -175,8 +184,8 @@ impl WatchedPort {
 
     fn explain(&self, cause: Cause) -> String {
         let culprit = cause.culprit.map_or("none", |port| &self.names[port.index()]);
-        let held = if cause.relayed { ", which its own peer holds" } else { "" };
-        format!("{} threshold; most of it waits for {culprit}{held}", Trigger::NAMES[cause.trigger])
+        let held = if cause.relayed { ", which is itself paused by its peer" } else { "" };
+        format!("{} threshold; most frames are queued for {culprit}{held}", Trigger::NAMES[cause.trigger])
     }
 }
 
@@ -199,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_end_is_between_two_samples() {
+    fn pause_end_lies_between_two_samples() {
         let [none, begin, lasts, end] = samples([(10, 0, 0), (20, 0, 15), (30, 0, 15), (40, 1, 0)]);
         assert_eq!([none, lasts], [PauseChange::default(), PauseChange::default()]);
         assert_eq!(begin, PauseChange { begin: Some(at(15)), ..PauseChange::default() });
@@ -231,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_counted_late_is_not_unobserved() {
+    fn pause_counted_late_is_not_reported_as_missed() {
         let [_, over, counted] = samples([(10, 0, 5), (20, 0, 0), (30, 1, 0)]);
         assert_eq!(over, PauseChange { end: Some([at(10), at(21)]), ..PauseChange::default() });
         assert_eq!(counted, PauseChange::default());

@@ -15,7 +15,6 @@ fn light_senders_stay_within_stream_limit() {
     }
 }
 
-/// Returns a run with three messages to the congested port: one alone, two under congestion, the last with a lost frame.
 fn run() -> VictimRun {
     let line = Line::from(BitRate::from_mbps(100));
     let (_, scene) = plan(line);
@@ -50,7 +49,7 @@ fn run() -> VictimRun {
 }
 
 #[test]
-fn message_with_losses_never_completes() {
+fn message_with_lost_frame_never_completes() {
     let run = run();
     let of = Delivery::of(&[&run], |run| run.scene.congested, |run| &run.samples.light);
     assert_eq!(of.broken, 1);
