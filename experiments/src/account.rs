@@ -40,12 +40,11 @@ impl Totals {
     }
 }
 
-/// Pause frames of switches for the lossless class, all ports.
+/// Pause frames and pause time of the lossless class, all switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Add, Serialize)]
 pub struct Pfc {
     pub xoff_sent: u64,
     pub xon_sent: u64,
-    /// Sum over all ports.
     pub paused_ms: f64,
 }
 
@@ -63,8 +62,7 @@ impl From<&Account> for Pfc {
 pub struct Account {
     pub hosts: Vec<HostReport>,
     pub switches: Vec<Counted>,
-    /// Frames by class queued after the hosts ended and before the first switch stopped: a stopping switch resumes its peers, whose frames
-    /// may go to a stopped switch.
+    /// Queued frames by class, counted before a switch stops, because it resumes its peers, whose frames may go to a stopped switch.
     pub held: [u64; CLASSES],
     proofs: Vec<Proof>,
     longest_stall_nanos: u64,
@@ -121,7 +119,6 @@ impl Account {
         at_switches + self.hosts.iter().map(|host| host.drops.total).sum::<u64>()
     }
 
-    /// Returns whether each switch delivered, queued or dropped for a named reason every frame.
     pub fn is_balanced(&self) -> bool {
         self.proofs.iter().all(|proof| proof.is_balanced)
     }
@@ -134,7 +131,7 @@ impl Account {
             host.drops
                 .unread
                 .iter()
-                .map(|what| format!("host at {}: {what}", host.device))
+                .map(|what| format!("host at device {}: {what}", host.device))
                 .collect::<Vec<_>>()
         };
         let switches = self.switches.iter().zip(&self.proofs).flat_map(gaps);
@@ -145,7 +142,7 @@ impl Account {
         self.switches.iter().filter_map(Counted::least_headroom).min()
     }
 
-    /// Includes a current halt.
+    /// Returns the time of halts, including one that lasts to the end, ns.
     pub(crate) fn halted_nanos(&self, queue: &ClassCounters) -> u64 {
         let lasts = match queue.halted_since.get() {
             0 => 0,
@@ -154,7 +151,7 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest time a switch was not scheduled while hosts ran; at most one eighth too high.
+    /// Returns the longest time unscheduled of a switch while hosts ran, ns; at most one eighth too high.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }
@@ -172,11 +169,9 @@ impl Account {
     }
 }
 
-/// Shortest frame, bytes.
 const FRAME_MIN: u64 = 64;
 
-/// Returns the frames by class that neither left nor were dropped, while nothing moves. Bytes in queues limit frames that no counter
-/// covers, such as those a kernel failed to forward.
+/// Returns the queued frames by class, while nothing moves. The queues' bytes limit the result, because some lost frames are in no counter.
 pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counters = || switches.iter().flat_map(|switch| switch.class(class));
@@ -189,7 +184,6 @@ pub(crate) fn held(switches: &[Counted]) -> [u64; CLASSES] {
     })
 }
 
-/// Returns Jain's fairness index; `None` if all shares are zero.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -206,7 +200,7 @@ mod tests {
 
     // proves: cascade
     #[test]
-    fn frames_lost_in_kernel_are_not_held() {
+    fn frames_lost_in_kernel_do_not_count_as_queued() {
         let switches = [Counted::nothing("switch")];
         let class = switches[0].counters.class(PortId(0), CLASS);
         let held = || held(&switches)[CLASS.index()];
@@ -219,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn jain_index_of_equal_shares() {
+    fn jain_index_of_equal_shares_is_one() {
         assert_eq!(jain(&[5.0; 4]), Some(1.0));
         assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
     }
 
     // proves: experiments
     #[test]
-    fn jain_index_of_nothing_is_none() {
+    fn jain_index_without_shares_is_none() {
         assert_eq!([jain(&[]), jain(&[0.0, 0.0])], [None, None]);
     }
 
@@ -248,7 +242,7 @@ mod tests {
         assert!(!Totals { lost: 1, ..clean }.is_clean());
         assert!(!Totals { duplicated: 1, ..clean }.is_clean());
         assert!(!Totals { reordered: 1, ..clean }.is_clean());
-        assert!(!Totals::default().is_clean(), "nothing received proves nothing");
+        assert!(!Totals::default().is_clean(), "a run without received frames counts as clean");
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl Plan {
         match (wire, self.hosts().find(|&host| self.port_of(host) == at)) {
             (Some(wire), _) => (wire_address(wire, self.trunks()[wire].1 == at), 31),
             (None, Some(host)) => (Ipv4Addr::from_bits(network(host).to_bits() + 1), NETWORK_LEN),
-            (None, None) => unreachable!("a port has a wire"),
+            (None, None) => unreachable!("a port has no wire"),
         }
     }
 
@@ -76,9 +76,9 @@ fn network(host: HostId) -> Ipv4Addr {
     Ipv4Addr::from_bits(host.ipv4().to_bits() & !0xff)
 }
 
-/// Panics if the plan has more wires than addresses.
 pub fn wire_address(wire: usize, is_second: bool) -> Ipv4Addr {
-    let number = u32::try_from(2 * wire).expect("a plan has few wires") + u32::from(is_second);
+    let number =
+        u32::try_from(2 * wire).expect("a plan has more wires than addresses") + u32::from(is_second);
     Ipv4Addr::from_bits(WIRES.to_bits() + number)
 }
 
@@ -89,7 +89,6 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Returns two leaves with one host each, and two spines.
     pub(crate) fn leaf_spine() -> (Plan, [SwitchId; 4], [HostId; 2]) {
         let mut plan = Plan::new(BitRate::from_mbps(100)).routed();
         let switches = ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));
@@ -105,18 +104,18 @@ pub(crate) mod tests {
     fn host_shares_network_with_router() {
         let (plan, _, [near, far]) = leaf_spine();
         assert_eq!([near, far].map(|host| host.ipv4().to_string()), ["10.0.1.2", "10.0.2.2"]);
-        assert_eq!(ip_address(near.address()), near.ipv4(), "as its frames say");
+        assert_eq!(ip_address(near.address()), near.ipv4(), "the frames have another source address");
         assert_eq!(plan.router_address(plan.port_of(far)), (Ipv4Addr::new(10, 0, 2, 1), 24));
         assert_eq!(plan.gateway(far), Some(device_address(plan.port_of(far))));
         let mut bridged = Plan::new(BitRate::from_mbps(100));
         let switch = bridged.switch("switch");
         let host = bridged.host("host", switch);
-        assert_eq!(bridged.gateway(host), None, "where switches bridge");
+        assert_eq!(bridged.gateway(host), None, "a bridged plan has addresses");
     }
 
     // proves: cascade
     #[test]
-    fn all_shortest_paths_lead_to_host() {
+    fn routes_use_all_shortest_paths() {
         let (plan, [leaf_1, leaf_2, spine_1, _], [near, far]) = leaf_spine();
         let next_hops = |switch, host| -> Vec<&str> {
             plan.next_hops(switch, host).iter().map(|&at| plan.port_name(at)).collect()

@@ -1,4 +1,4 @@
-//! Counters of a switch, independent of its driver.
+//! Counters of a switch, live or simulated.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use xoff_wire::units::{Class, MacAddr, PortId};
 
 use crate::plan::{Plan, SwitchId};
 
-/// A switch's data that outlive it, without sockets and packet memory.
+/// Counters of a switch that outlive its sockets and packet memory.
 #[derive(Clone, Debug)]
 pub struct Counted {
     pub name: String,
@@ -60,7 +60,7 @@ impl Counted {
         ["left", "right"].iter().for_each(|port| _ = plan.host(port, switch));
         let config =
             plan.config(switch, &crate::settings::Settings::default(), xoff_config::Machine::default());
-        let settings = Arc::new(config.expect("it is a valid one").switch);
+        let settings = Arc::new(config.expect("the configuration is invalid").switch);
         Counted::new(&plan, switch, settings, Counters::new(2))
     }
 }
@@ -95,7 +95,7 @@ fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
     }
 }
 
-/// Rereads until two readings agree: the reader may be preempted between two loads.
+/// Reads until two readings agree: the reader may be preempted between two loads.
 pub fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
     let mut before = read();
     loop {
@@ -147,9 +147,9 @@ mod tests {
     // proves: experiments
     #[test]
     fn settled_rereads_until_values_agree() {
-        // The first reading mixes both changes.
+        // The first reading is torn: it mixes both changes.
         let mut reads = [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2)].into_iter();
         assert_eq!(settled(|| reads.next()), Some((2, 1)));
-        assert_eq!(reads.len(), 1, "and no more often than it has to be");
+        assert_eq!(reads.len(), 1, "the value was read too often");
     }
 }

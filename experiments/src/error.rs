@@ -16,8 +16,8 @@ pub enum FabricError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Config(#[from] ConfigError),
-    #[error("this cannot be simulated: {0}")]
-    #[diagnostic(help("leave --simulated out"))]
+    #[error("this fabric cannot be simulated: {0}")]
+    #[diagnostic(help("omit --simulated"))]
     Unsimulated(&'static str),
     #[error(transparent)]
     Lab(#[from] LabError),
@@ -35,39 +35,35 @@ pub enum FabricError {
     #[error(transparent)]
     Probe(#[from] ProbeError),
     #[error("cannot write raw data to {path}: {error}", path = .path.display())]
-    #[diagnostic(help("look after the file system, or leave --out away"))]
+    #[diagnostic(help("check the file system, or omit --out"))]
     Raw { path: PathBuf, error: io::Error },
 }
 
 pub(crate) const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
-/// FRR's group, whose members may use FRR's sockets.
+/// Group of FRR, whose members may use FRR's sockets.
 pub(crate) const GROUP: &str = "frrvty";
 pub(crate) const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RoutingError {
-    #[error("routers of an experiment need FRR, and there is no {missing} in {places}", places = PLACES.join(" or "))]
-    #[diagnostic(help("install the package `frr`; its service need not run"))]
+    #[error("routers of an experiment need FRR, but {missing} is missing in {places}", places = PLACES.join(" or "))]
+    #[diagnostic(help("install the package `frr`; its service is not needed"))]
     NoFrr { missing: &'static str },
-    #[error("routers of an experiment need FRR, whose programs are of the group {GROUP}, and there is none")]
-    #[diagnostic(help("install the package `frr`, which makes it"))]
+    #[error("routers of an experiment need FRR, but its group {GROUP} does not exist")]
+    #[diagnostic(help("install the package `frr`, which creates the group"))]
     NoGroup,
     #[error("cannot start {daemon} of {switch}: {source}")]
     Start { daemon: &'static str, switch: String, source: io::Error },
-    #[error("{daemon} of {switch} has ended ({status}): {last_output}")]
+    #[error("{daemon} of {switch} ended ({status}): {last_output}")]
     Ended { daemon: &'static str, switch: String, status: ExitStatus, last_output: String },
-    #[error("after {} s not all routing daemons listen: {}", CONVERGES_WITHIN.as_secs(), .silent.join("; "))]
-    Silent {
-        /// Daemons that are not ready, with their last output.
-        silent: Vec<String>,
-    },
-    #[error("when the hosts had ended routes were gone, and did not come back: {}", .missing.join("; "))]
+    #[error("some routing daemons were not ready after {} s: {}", CONVERGES_WITHIN.as_secs(), .silent.join("; "))]
+    Silent { silent: Vec<String> },
+    #[error("routes disappeared during the run and did not return: {}", .missing.join("; "))]
     Gone { missing: Vec<String> },
-    #[error("after {} s there are not all routes: {}", CONVERGES_WITHIN.as_secs(), .missing.join("; "))]
+    #[error("some routes were missing after {} s: {}", CONVERGES_WITHIN.as_secs(), .missing.join("; "))]
     Missing { missing: Vec<String> },
 }
 
-/// Limit on lines of 100 Mb/s.
 pub(crate) const PROBE_PATIENCE: Nanos = Nanos::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +73,6 @@ pub enum ProbeError {
         PROBE_PATIENCE.0 / 1_000_000_000
     )]
     Lost { from: String, to: String, switch: String },
-    #[error("of {tried} flows from {from} to {to} none leaves {switch} by {port}")]
+    #[error("none of {tried} flows from {from} to {to} leaves {switch} by port {port}")]
     Elsewhere { tried: usize, from: String, to: String, switch: String, port: String },
 }

@@ -1,4 +1,4 @@
-//! Life of a fabric: built, started, run under a load, accounted for.
+//! Life of a fabric: built, started, run under a load, and accounted for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,19 +25,17 @@ use crate::samples::{self, Samples};
 use crate::settings::Settings;
 use crate::simulation::{Simulation, Simulator};
 
-/// Time without movement after which hosts end.
 const CALM: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     pub line: Line,
-    /// Settings of switches and reaction points, on top of the plan.
     pub settings: &'a Settings,
     pub machine: &'a Machine,
 }
 
 impl Setup<'_> {
-    /// Builds hosts, switches and wires. Panics if switches of a machine route and a host is a kernel host.
+    /// Builds the fabric. Panics if a live plan has both routers and kernel hosts.
     pub fn build(&self, plan: Plan) -> Result<Fabric, FabricError> {
         let Setup { settings, machine, .. } = *self;
         let is_simulated = plan.line().is_simulated();
@@ -94,7 +92,6 @@ impl Fabric {
         credit::credit(&switch.ports[at.port.index()], &switch.pipeline, frame, frames)
     }
 
-    /// Returns whether a flow keeps one of several equal-cost paths.
     pub fn keeps_flows(&self) -> bool {
         let routers = self.configs.iter().filter_map(|config| config.shell.router.as_ref());
         routers.into_iter().all(|router| router.spread == Spread::Flow)
@@ -104,15 +101,14 @@ impl Fabric {
         &self.configs[switch.index()]
     }
 
-    /// Panics if the fabric is simulated.
     pub(crate) fn kernels(&self) -> &Network {
         match &self.backend {
             Backend::Namespaces(network) => network,
-            Backend::Simulated(_) => panic!("a simulated fabric has no kernel"),
+            Backend::Simulated(_) => panic!("a simulated fabric has no kernels"),
         }
     }
 
-    /// Starts the switches; waits for all routes.
+    /// Starts the switches; returns when they use all routes.
     pub fn start(&self) -> Result<Started<'_>, FabricError> {
         let running: Box<dyn RunningFabric + '_> = match &self.backend {
             Backend::Simulated(simulator) => Box::new(Simulation::start(&self.plan, simulator)),
@@ -121,8 +117,7 @@ impl Fabric {
         Ok(Started { fabric: self, running })
     }
 
-    /// Starts switches and hosts, and calls `watch`. Afterwards hosts end when all data are sent and received, or after `patience` (for
-    /// lines of 100 Mb/s).
+    /// Starts switches and hosts, and calls `watch`. Hosts end when all data have arrived, or after `patience` (for 100 Mb/s).
     pub fn run<T>(
         &self,
         load: &Load,
@@ -132,21 +127,21 @@ impl Fabric {
         self.start()?.run(load, patience, watch)
     }
 
-    /// Returns reaction points whose cycles differ between hosts.
+    /// Returns the reaction point with a seed of this host.
     fn reaction(&self, host: HostId) -> Option<ReactionSettings> {
         self.reaction.map(|of| ReactionSettings { seed: of.seed_of(host.number()), ..of })
     }
 }
 
-/// Running switches, with all routes, before hosts begin.
+/// Fabric with running switches and all routes, before its hosts begin.
 pub struct Started<'a> {
     fabric: &'a Fabric,
     running: Box<dyn RunningFabric + 'a>,
 }
 
 impl Started<'_> {
-    /// Returns a UDP source port with which a stream leaves a router by port `by`. Paths depend on a secret or seed, so it tries ports
-    /// with frames of another class; the receiver is not yet open.
+    /// Finds a UDP source port whose flow leaves a router by port `by`, by trying ports with frames of another class. The receiver is not
+    /// yet open.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::PortProbe { plan: &self.fabric.plan, flow: [from, to], by }
             .source_port(&*self.running, &self.counted())

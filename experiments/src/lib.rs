@@ -1,10 +1,7 @@
-//! Fabrics of hosts and switches, and experiments with them, on a machine or simulated.
+//! Fabrics of hosts and switches, and experiments with them, live or simulated.
 //!
-//! A plan ([`Plan`]) is built ([`Setup::build`]), run under a load ([`Load`]), watched ([`Live`]) and accounted for ([`Account`]). An
-//! experiment ([`experiment`]) does so under each policy.
-//!
-//! Settings, loads, counters and accounts are identical in both places. The simulator drives dataplanes and hosts by events; on a machine
-//! they are threads in namespaces.
+//! A plan ([`Plan`]) is built ([`Setup::build`]), run under a load ([`Load`]), watched ([`Live`]) and accounted for ([`Account`]). Live
+//! hosts and switches are threads in namespaces; the simulator drives them by events.
 //!
 //! ```text
 //!   experiment --> Setup --> Fabric --> Started --> Account

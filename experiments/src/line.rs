@@ -1,14 +1,14 @@
-//! Lines of a fabric. Rate and hardware determine sizes and times, given for 100 Mb/s, where both scales agree.
+//! Lines of a fabric. Sizes and times are given for 100 Mb/s, and scale with the rate.
 //!
-//! Software answers a pause after the same time at any rate. Between programs, live or simulated, sizes therefore grow with the rate and
-//! times are constant. Ideal hardware answers in proportion to its line: sizes are constant, times shrink.
+//! Software answers a pause after a constant time, so between programs sizes grow with the rate. Ideal hardware answers in proportion to
+//! its line, so times shrink.
 
 use std::fmt::{self, Display};
 
 use xoff_config::Hardware;
 use xoff_wire::units::{BitRate, Bytes, Nanos};
 
-/// A line's rate, hardware and place.
+/// Line: its rate, the hardware at its ends, and whether it is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     rate: BitRate,
@@ -23,7 +23,7 @@ impl From<BitRate> for Line {
 }
 
 impl Line {
-    /// Rate for which sizes and times are given.
+    /// Line rate for which sizes and times are given.
     pub const REFERENCE: BitRate = BitRate::from_mbps(100);
 
     /// Creates a simulated line between ideal devices.
@@ -38,13 +38,13 @@ impl Line {
         Line { rate, hardware: Hardware::Software, is_simulated: true }
     }
 
-    /// Returns the hardware at the ends.
+    /// Returns the hardware at the line's ends.
     #[must_use]
     pub const fn hardware(self) -> Hardware {
         self.hardware
     }
 
-    /// Returns the rate.
+    /// Returns the line rate.
     #[must_use]
     pub const fn rate(self) -> BitRate {
         self.rate
@@ -56,7 +56,7 @@ impl Line {
         self.is_simulated
     }
 
-    /// Returns the rate, bits per second.
+    /// Returns the line rate, bits per second.
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {
         self.rate.bits_per_second()
@@ -68,7 +68,7 @@ impl Line {
         self.rate.time_of(bytes)
     }
 
-    /// Converts a size given for 100 Mb/s.
+    /// Converts a size given for 100 Mb/s to this line.
     #[must_use]
     pub fn size(self, at_100_mbps: Bytes) -> Bytes {
         match self.hardware {
@@ -77,7 +77,7 @@ impl Line {
         }
     }
 
-    /// Converts a time given for 100 Mb/s.
+    /// Converts a time given for 100 Mb/s to this line.
     #[must_use]
     pub fn span(self, at_100_mbps: Nanos) -> Nanos {
         match self.hardware {
@@ -108,7 +108,7 @@ mod tests {
 
     // proves: experiment-parity
     #[test]
-    fn live_sizes_grow_with_the_rate_and_simulated_times_shrink() {
+    fn live_sizes_grow_and_simulated_times_shrink_with_rate() {
         let (size, span) = (Bytes(50_000), Nanos::from_millis(600));
         for (rate, sizes, spans) in
             [(50, 25_000, 1_200_000), (100, 50_000, 600_000), (1_000, 500_000, 60_000)]

@@ -17,15 +17,14 @@ pub struct Load {
 }
 
 impl Load {
-    /// Panics for a kernel host or too many streams.
     pub fn send(&mut self, host: HostId, stream: Stream) -> &mut Load {
         let before = self.streams.iter().filter(|(of, _)| *of == host).count();
-        assert!(before < STREAMS_MAX, "a host has at most {STREAMS_MAX} streams");
+        assert!(before < STREAMS_MAX, "a host has more than {STREAMS_MAX} streams");
         self.streams.push((host, stream));
         self
     }
 
-    /// Returns when the first frame was due, by the clock of the host's report. The least delayed stream gives its begin.
+    /// Returns the due time of a stream's first frame, derived from the host's least delayed stream.
     pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
         let streams = self.of(host);
         let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);
@@ -33,7 +32,7 @@ impl Load {
         streams.get(usize::from(number)).map(|stream| Nanos(began).after(stream.start))
     }
 
-    /// Returns the time from when the stream was due to its last frame's arrival, if all frames arrived.
+    /// Returns the time from a stream's due time to its last frame's arrival, if all frames arrived.
     pub fn completion(&self, account: &Account, from: HostId, to: HostId, number: u8) -> Option<Nanos> {
         let count = self.of(from).get(usize::from(number))?.count?;
         let completed = account.stream(from, to, number)?.completed(count)?;

@@ -1,7 +1,6 @@
 //! Plan of a fabric: hosts, switches, wires and routes.
 //!
-//! Every switch has a static entry for every station, on the shortest path unless a route overrides it. No frame is flooded, and loops of
-//! wires are harmless.
+//! Every switch has a static entry for every host, so no frame is flooded, and cycles of wires are harmless.
 
 use std::net::Ipv4Addr;
 
@@ -46,11 +45,11 @@ impl HostId {
     }
 
     pub fn number(self) -> u16 {
-        u16::try_from(self.0 + 1).expect("a plan has few hosts")
+        u16::try_from(self.0 + 1).expect("a plan has more than 65,535 hosts")
     }
 }
 
-/// Last byte of a host's address 10.H.L.2; its router has 10.H.L.1.
+/// Last byte of a host's IPv4 address 10.H.L.2.
 const OF_HOST: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,9 +76,8 @@ struct PlannedSwitch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// A switch with the variant's settings.
     Compared,
-    /// A switch without: the part of a host's NIC that obeys pauses.
+    /// Part of a host's NIC that obeys pauses.
     Nic,
 }
 
@@ -93,9 +91,9 @@ pub struct PlannedHost {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// Programs of `xoff traffic`, which obey pauses.
+    /// Program `xoff traffic`, which obeys pauses.
     Traffic,
-    /// Sockets of the caller; they ignore pauses.
+    /// Sockets of the kernel, which ignores pauses.
     Kernel,
 }
 
@@ -111,13 +109,12 @@ pub struct Plan {
     settings: Settings,
 }
 
-/// Threshold as line time. A resumed sender may have to wait for a core; meanwhile the queue keeps the congested line busy.
+/// XOFF threshold as line time. After XON a sender may wait for a core, while the queue keeps the congested line busy.
 const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
-/// Maximum time unscheduled.
 const STALL_BUDGET: &str = "25ms";
 const TRUNK: &str = "trunk";
-/// Source text for errors in the experiment's own values.
+/// Source text that errors show for the experiment's own settings.
 const OWN: &str = "# Set by the experiment.\n";
 
 impl Plan {
@@ -152,14 +149,14 @@ impl Plan {
         self.line
     }
 
-    /// Names the plan for raw data (`senders=8`).
+    /// Returns the plan with a name for raw data, such as `senders=8`.
     pub fn at_point(self, point: impl Into<String>) -> Plan {
         Plan { point: point.into(), ..self }
     }
 
-    /// Replaces bridges by routers: every host has its own network, and routes come from FRR or the simulator.
+    /// Replaces bridges by routers: every host has its own network.
     pub fn routed(mut self) -> Plan {
-        // The namespace is created when the fabric is built.
+        // The fabric's builder creates this namespace.
         self.settings.set("defaults.routed", true).set("router.netns", "kernel");
         Plan { is_routed: true, ..self }
     }
@@ -175,7 +172,7 @@ impl Plan {
 
     pub fn needs_a_machine(&self) -> Option<&'static str> {
         let has_kernels = self.hosts_with(Stack::Kernel).next().is_some();
-        has_kernels.then_some("its hosts send by the kernel's TCP, and the simulator has no kernel")
+        has_kernels.then_some("its hosts use TCP of a kernel, and the simulator has no kernel")
     }
 
     pub fn settings_of(&mut self, switch: SwitchId) -> &mut Settings {
@@ -211,7 +208,7 @@ impl Plan {
         self.add_host(name, switch, line, Stack::Traffic)
     }
 
-    /// Adds a kernel host, a neighbour of all others.
+    /// Adds a kernel host, which has all others as neighbours.
     pub fn kernel_host(&mut self, name: &str, switch: SwitchId) -> HostId {
         self.add_host(name, switch, self.line.rate(), Stack::Kernel)
     }
@@ -223,7 +220,7 @@ impl Plan {
         host
     }
 
-    /// Returns both ports; each is named after the other switch.
+    /// Connects two switches; returns both ports, each named after the other switch.
     pub fn trunk(&mut self, a: SwitchId, b: SwitchId) -> (PortOf, PortOf) {
         let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
         let (to_b, to_a) = (name(b), name(a));
@@ -250,7 +247,7 @@ impl Plan {
         self.switches[first.switch.0].groups.push((name.to_owned(), members, spread));
     }
 
-    /// Routes frames to `host` by this port, not the shortest path.
+    /// Routes frames to `host` through this port instead of the shortest path.
     pub fn route(&mut self, host: HostId, by: PortOf) {
         self.routes.push((host, by));
     }
@@ -290,7 +287,7 @@ impl Plan {
 
     fn add_port(&mut self, switch: SwitchId, name: &str, leads_to_switch: bool, speed: BitRate) -> PortOf {
         let ports = &mut self.switches[switch.0].ports;
-        let port = PortId(u8::try_from(ports.len()).expect("a plan has few ports"));
+        let port = PortId(u8::try_from(ports.len()).expect("a switch has more than 256 ports"));
         ports.push(PlannedPort { name: name.to_owned(), leads_to_switch, speed });
         PortOf { switch, port }
     }
@@ -303,7 +300,7 @@ impl Plan {
     ) -> Result<Config, ConfigError> {
         let planned = &self.switches[switch.0];
         let under = variant.policy.map_or(String::new(), |policy| format!(" under {policy}"));
-        let name = format!("the configuration of {}{under}", planned.name);
+        let name = format!("configuration of {}{under}", planned.name);
         let own_policy = variant.own_policy.clone().or(machine.own_policy);
         let machine = Machine { own_policy, ..machine };
         let over = if planned.role == Role::Compared { &variant.over[..] } else { &[] };
@@ -314,7 +311,7 @@ impl Plan {
         Ok(Config { warnings: remarks.warnings, notes: remarks.notes, ..config })
     }
 
-    /// Returns values of plan and `variant`, replaced by `over` (`--set`).
+    /// Returns the configuration: values of plan and `variant`, replaced by `over` (`--set`).
     fn document<'de>(
         &self,
         switch: SwitchId,
@@ -337,11 +334,11 @@ impl Plan {
             list(ports.map(|port| Value::with_span(text(&port.name), span)).collect())
         };
         let mut root = settings.document(span);
-        // One worker at any rate: many switches share the machine.
+        // One worker, because many switches share the machine.
         let worker = of(Table::from([entry("ports", names(&mut planned.ports.iter()).take(), span)]));
         set::put(&mut root, &["switch", "workers"], list(vec![worker])).expect("`switch` is a table");
         let given = set::checked_values(over, |path| path.iter().map(String::as_str).collect(), problems);
-        // Copies of a class come first, so that they replace no value given for another class itself.
+        // Copies of a class come first: they must not replace the class's own values.
         for is_own in [false, true] {
             for (path, value) in &given {
                 let path = path.join(".");
@@ -396,7 +393,7 @@ impl Plan {
         let route = self.routes.iter().find(|(to, by)| *to == host && by.switch == switch);
         let by = route.map(|&(_, by)| by).or_else(|| self.next_hops(switch, host).first().copied());
         let Some(by) = by else {
-            panic!("no wire leads from {} to {}", self.switch_name(switch), self.hosts[host.0].name)
+            panic!("no path leads from {} to {}", self.switch_name(switch), self.hosts[host.0].name)
         };
         by.port
     }
@@ -428,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_a_valid_configuration_of_each_switch() {
+    fn planned_switch_configurations_are_valid() {
         let (mut plan, [a, b, c], [at_a, ..]) = ring();
         let (a_b, _) = plan.trunk(a, b);
         plan.trunk(b, c);
@@ -461,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_routed_plan_bridges_nothing() {
+    fn routed_plan_bridges_nothing() {
         let (mut plan, [a, b, c], _) = ring();
         plan.trunk(a, b);
         plan.trunk(b, c);
@@ -488,7 +485,7 @@ mod tests {
             config.switch.ports[0].classes[3].xoff.0
         };
         assert_eq!((xoff(switch), xoff(nic)), (80_000, 60_000));
-        assert!(!plan.has_trunks(), "a NIC is part of a host");
+        assert!(!plan.has_trunks(), "user settings changed a NIC");
     }
 
     #[test]
@@ -503,7 +500,10 @@ mod tests {
         variant.set("switch.policy", "ofc").set("trunk.ofc_peer", true);
         let thresholds = |of| {
             let config = plan.config(of, &variant, Machine::default()).unwrap();
-            assert!(config.switch.ports.iter().all(|port| !port.ofc_peer), "a NIC knows only PFC");
+            assert!(
+                config.switch.ports.iter().all(|port| !port.ofc_peer),
+                "a NIC got the variant's settings"
+            );
             let class = &config.switch.ports[0].classes[3];
             (class.xoff.0, class.xon.0)
         };

@@ -1,4 +1,4 @@
-//! Search for the path of a flow among equal-cost paths, by trying UDP source ports, as operators who spread RoCE do.
+//! Search for a UDP source port whose flow takes a given one of several equal-cost paths.
 
 use xoff_host::Stream;
 use xoff_host::payload::{Headers, STAMP_LEN, Stamp, Template};
@@ -10,16 +10,15 @@ use crate::line::Line;
 use crate::plan::{HostId, Plan, PortOf};
 use crate::running_fabric::{Clock, RunningFabric};
 
-/// Class that no stream and no kernel uses.
+/// Class that neither streams nor kernels use.
 const CLASS: Class = Class::ALL[1];
 const DSCP: u8 = 8;
-/// Dynamic ports, as streams use.
+/// Dynamic UDP ports, as streams use.
 const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;
-/// Retransmission interval; the class is lossy.
 const SEND_EVERY: Nanos = Nanos::from_millis(100);
 const LOOK_EVERY: Nanos = Nanos::from_micros(200);
 
-/// A flow that has to leave a switch by `by`, to another switch.
+/// Flow that has to leave a switch by port `by`.
 pub(crate) struct PortProbe<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) flow: [HostId; 2],
@@ -27,7 +26,7 @@ pub(crate) struct PortProbe<'a> {
 }
 
 impl PortProbe<'_> {
-    /// Finds the port by the next switch's receive counter.
+    /// Finds a source port: receive counters of the next switches show a probe's path.
     pub(crate) fn source_port(
         &self,
         running: &dyn RunningFabric,
@@ -83,13 +82,13 @@ impl PortProbe<'_> {
             flow: None,
         };
         template.write(&mut frame, len, &stamp);
-        // The frame belongs to no stream: its receiver may be open.
+        // Without a stamp an open receiver ignores the frame.
         frame[len - STAMP_LEN..].fill(0);
         frame
     }
 }
 
-/// Sends a frame until a count read by `came` grows; returns its index. Waits for all frames sent, so that none counts for another flow.
+/// Sends a probe until a count of `came` grows; returns its index. Waits for all probes.
 fn find_path(
     (clock, line): (&(impl Clock + ?Sized), Line),
     came: &impl Fn() -> Vec<u64>,

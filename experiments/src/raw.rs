@@ -1,4 +1,4 @@
-//! `--out DIR`: raw observations of an experiment; docs/experiments.md has the columns.
+//! Raw observations of an experiment (`--out DIR`), explained in docs/experiments.md.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -10,51 +10,48 @@ use crate::results::{Row, TEXT, Table, csv};
 macro_rules! columns {
     ($($rest:tt)*) => {
         crate::results::columns! {
-            "policy", TEXT, "the policy";
-            "run", "", "the number of the run, from 1";
-            "point", TEXT, "which fabric of the experiment; empty where there is one";
+            "policy", TEXT, "name of the policy";
+            "run", "", "number of the run, from 1";
+            "point", TEXT, "fabric of the experiment, such as senders=8; empty if the experiment has one fabric";
             $($rest)*
         }
     };
 }
 
-/// Rows by stream; times count from the hosts' begin.
 const COMPLETIONS: Table = Table {
     name: "completions",
     columns: columns! {
-        "sender", TEXT, "the host that sends";
-        "receiver", TEXT, "the host that receives";
-        "stream", "", "its number at the sender";
-        "class", "", "its class";
-        "sent_frames", "frames", "frames that were sent";
-        "lost_frames", "frames", "those that never came";
-        "due_ns", "ns", "when its first frame was due; empty: none was sent";
-        "completion_ns", "ns", "from then until its last frame was there; empty: frames are missing, or it ends by time";
+        "sender", TEXT, "sending host";
+        "receiver", TEXT, "receiving host";
+        "stream", "", "number of the stream at its sender";
+        "class", "", "class of the stream";
+        "sent_frames", "frames", "frames sent";
+        "lost_frames", "frames", "frames that never arrived";
+        "due_ns", "ns", "due time of the first frame; empty: no frame was sent";
+        "completion_ns", "ns", "time from due_ns to the arrival of the last frame; empty: frames are missing, or the stream ends by time";
     },
 };
 
-/// Rows by changed queue length; queues begin empty.
 const QUEUES: Table = Table {
     name: "queues",
     columns: columns! {
-        "at_ns", "ns", "when";
-        "switch", TEXT, "the switch";
-        "port", TEXT, "its port";
-        "class", "", "the class";
-        "bytes", "bytes", "what is queued, frames that the driver has included";
+        "at_ns", "ns", "time of the sample";
+        "switch", TEXT, "name of the switch";
+        "port", TEXT, "name of the port";
+        "class", "", "class of the queue";
+        "bytes", "bytes", "queued bytes, including frames in the driver";
     },
 };
 
-/// Rows by sample with new XOFFs or XONs.
 const PAUSES: Table = Table {
     name: "pauses",
     columns: columns! {
-        "at_ns", "ns", "when: of an XOFF that still holds at the look exactly; never before the row before it at the same place";
-        "switch", TEXT, "the switch";
-        "port", TEXT, "its port";
-        "class", "", "the class";
+        "at_ns", "ns", "time of the sample, or the exact begin of a pause that lasts at the sample; rows of one queue are in order of time";
+        "switch", TEXT, "name of the switch";
+        "port", TEXT, "name of the port";
+        "class", "", "class of the pause";
         "event", TEXT, "xoff or xon";
-        "count", "frames", "how often since the look before";
+        "count", "frames", "number of frames since the previous sample";
     },
 };
 
@@ -66,7 +63,7 @@ fn file(table: &Table) -> String {
     format!("{}.csv", table.name)
 }
 
-/// A directory with an experiment's raw data.
+/// Directory for raw data of an experiment.
 #[derive(Clone, Debug)]
 pub struct RawData {
     directory: PathBuf,
@@ -74,16 +71,16 @@ pub struct RawData {
 
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum RawError {
-    #[error("{path} exists: it has the raw data of another run, and is left as it is", path = .0.display())]
-    #[diagnostic(help("give --out another directory, or move that file away"))]
+    #[error("{path} contains raw data of another run, and was not changed", path = .0.display())]
+    #[diagnostic(help("give --out another directory, or remove that file"))]
     Taken(PathBuf),
     #[error("cannot write raw data to {path}: {error}", path = .path.display())]
-    #[diagnostic(help("--out takes a directory, which is made if there is none"))]
+    #[diagnostic(help("give --out a directory; a missing directory is created"))]
     Refused { path: PathBuf, error: io::Error },
 }
 
 impl RawData {
-    /// Creates directory and files without rows; keeps files with other content.
+    /// Creates the directory, with files without rows.
     ///
     /// # Errors
     /// See [`RawError`].
@@ -180,6 +177,9 @@ mod tests {
         assert!(matches!(&refused, RawError::Taken(path) if *path == queues), "{refused}");
         let entries = fs::read_dir(directory.path()).unwrap().count();
         assert_eq!((entries, fs::read_to_string(&queues).unwrap()), (1, "mine".into()));
-        assert!(matches!(RawData::create(&queues), Err(RawError::Refused { .. })), "a file is no directory");
+        assert!(
+            matches!(RawData::create(&queues), Err(RawError::Refused { .. })),
+            "a file was accepted as directory"
+        );
     }
 }

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Name; the last word is the unit, if any.
+    /// Name, of which the last word is the unit, if any.
     pub name: &'static str,
     pub unit: &'static str,
     #[cfg(test)]
@@ -32,12 +32,12 @@ impl Table {
         names.join(",") + "\n"
     }
 
-    /// Panics if no column has this name.
+    /// Returns the index of a column. Panics if there is none.
     pub fn at(&self, name: &str) -> usize {
-        self.columns.iter().position(|column| column.name == name).expect("a column of the table")
+        self.columns.iter().position(|column| column.name == name).expect("unknown column")
     }
 
-    /// Formats a JSON object with a line feed; empty cells are null.
+    /// Formats a JSON object with a line feed; an empty cell is null.
     pub fn json(&self, row: &[String]) -> String {
         let mut line = String::from("{");
         for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {

@@ -1,4 +1,4 @@
-//! Interface to a running fabric: a machine with namespaces, threads and clocks, or the simulator.
+//! Interface to a running fabric, live (namespaces, threads and clocks) or simulated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ pub trait Clock {
 
 pub type Sender<'a> = Box<dyn FnMut(&[u8]) -> Result<(), FabricError> + 'a>;
 
-/// Running switches and hosts. Hosts [begin](RunningFabric::begin), then [stop](RunningFabric::stop_hosts), then the fabric
-/// [ends](RunningFabric::end); each once.
+/// Running switches and hosts. Hosts [begin](RunningFabric::begin) and [stop](RunningFabric::stop_hosts), then the fabric
+/// [ends](RunningFabric::end).
 pub trait RunningFabric: Clock {
     fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)>;
 
@@ -48,13 +48,13 @@ pub struct HostStart {
 pub struct FinalReports {
     pub hosts: Vec<HostReport>,
     pub proofs: Vec<Proof>,
-    /// Longest time unscheduled while hosts ran, of any switch.
+    /// Longest time without scheduling of a switch while hosts ran.
     pub longest_stall_nanos: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Losses before or after the switch outside its counters.
+    /// Frames lost outside the switch's counters.
     pub unseen_lost: u64,
     pub unproved: Vec<String>,
     pub is_balanced: bool,

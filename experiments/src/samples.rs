@@ -1,7 +1,6 @@
 //! Samples of a running fabric, and raw data made from them.
 //!
-//! A sample is a few hundred loads and disturbs nobody. Between two samples only the numbers of XOFFs and XONs and the begin of a current
-//! pause are known.
+//! A sample is a few hundred loads and disturbs no thread. Pauses between two samples show only in the numbers of XOFFs and XONs.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -35,7 +34,7 @@ pub(crate) struct Samples {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct QueueHistory {
     sample: QueueSample,
-    /// True if the last frame sent to the peer was an XOFF.
+    /// True if the last pause frame sent was an XOFF.
     is_paused: bool,
     last_event_at: Nanos,
 }
@@ -45,7 +44,7 @@ struct QueueSample {
     bytes: u64,
     xoffs: u64,
     xons: u64,
-    /// Begin of a hold, which precedes its XOFF; the end precedes the XON.
+    /// Begin of a current pause, which is set before XOFF is sent and cleared before XON is.
     held_since: u64,
 }
 
@@ -80,7 +79,7 @@ impl Samples {
         if xons + xoffs == 0 {
             return;
         }
-        // XOFF and XON alternate: the last was an XOFF if fewer XONs than this were sent.
+        // XOFF and XON alternate, so the last frame was an XOFF if fewer XONs than XOFFs were sent.
         before.is_paused = xoffs + u64::from(before.is_paused) > xons;
         let last = u64::from(before.is_paused && xoffs > 0);
         let at = match sample.held_since {
@@ -176,7 +175,7 @@ mod tests {
         sample(5, 0, 3, 3, 0);
         assert_eq!(samples.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
         let first = (Nanos(2_300_000), PLACE, PauseFrame::Xoff, 1);
-        // Two more pauses, unobserved, and three ends.
+        // Two pauses begin and end unobserved, and the current one ends.
         assert_eq!(
             samples.pauses,
             [first, (ms(5), PLACE, PauseFrame::Xoff, 2), (ms(5), PLACE, PauseFrame::Xon, 3)]
@@ -185,7 +184,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn hold_is_recorded_when_xoff_sent() {
+    fn pause_is_recorded_when_xoff_is_sent() {
         let wanted_before_its_xoff = (6, 2, 1, 5_900);
         let samples =
             [(3, 1, 0, 2_300), (5, 2, 1, 4_700), wanted_before_its_xoff, (7, 3, 2, 5_900), (8, 3, 3, 0)];
@@ -221,9 +220,9 @@ mod tests {
     #[test]
     fn xon_follows_its_xoff() {
         let (xoff, xon) = (PauseFrame::Xoff, PauseFrame::Xon);
-        // An unobserved pause and a current one.
+        // One pause passes unobserved, and another one is current.
         assert_eq!(events_of(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
-        // The next hold has begun, its XOFF is not yet sent.
+        // The next pause has begun, but its XOFF is not sent yet.
         let before_its_xoff = [(1, 1, 1, 400), (2, 2, 1, 400)];
         assert_eq!(events_of(&before_its_xoff), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
         assert_eq!(

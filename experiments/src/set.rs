@@ -1,6 +1,6 @@
-//! `--set KEY=VALUE`: overrides of a scenario or an experiment.
+//! Overrides by `--set KEY=VALUE`.
 //!
-//! Values are appended to the text as tables `[[set]]`, so that errors have a place, then move to their places.
+//! Values are appended to the text as tables `[[set]]`, so that errors can show them; then they move to their places.
 
 use std::fmt::{self, Display, Write as _};
 use std::str::FromStr;
@@ -11,13 +11,13 @@ use xoff_config::Problem;
 use xoff_config::reader::Problems;
 
 pub(crate) const SET: &str = "set";
-/// Line before the appended tables; no file has it.
-const MARK: &str = "\n# Said on the command line:\n";
+/// Heading of the appended values in errors.
+const MARK: &str = "\n# From the command line:\n";
 
-/// A key with its value.
+/// Key with its value, from `--set KEY=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// Tables and key (`class.3.xoff`).
+    /// Path of the key with its tables, such as `class.3.xoff`.
     pub path: String,
     /// Value as typed.
     pub value: String,
@@ -29,29 +29,31 @@ impl FromStr for Given {
     fn from_str(text: &str) -> Result<Given, String> {
         let pair = text.split_once('=').map(|(path, value)| (path.trim(), value.trim()));
         let (path, value) = pair.filter(|(path, value)| !path.is_empty() && !value.is_empty()).ok_or(
-            "it has to be KEY=VALUE, the key with its table, as in class.3.xoff=80KB or topology.k=8",
+            "--set has to be KEY=VALUE, with the key's table, as in class.3.xoff=80KB or topology.k=8",
         )?;
         let is_name = |part: &str| {
             !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
         };
         if !path.split('.').all(is_name) {
-            return Err(format!("`{path}` is no key with its table, such as class.3.xoff or topology.k"));
+            return Err(format!(
+                "`{path}` is no key with its table: write for example class.3.xoff or topology.k"
+            ));
         }
         if value.chars().any(char::is_control) {
-            return Err("a value stands in one line".into());
+            return Err("the value of --set has several lines: write it in one line".into());
         }
         Ok(Given { path: path.to_owned(), value: value.to_owned() })
     }
 }
 
 impl Given {
-    /// Returns tables and key.
+    /// Returns the parts of the path: tables, and the key.
     #[must_use]
     pub fn parts(&self) -> Vec<&str> {
         self.path.split('.').collect()
     }
 
-    /// Turns text that is no TOML into a string: strings need no quotes.
+    /// Returns the value as TOML; a string needs no quotes.
     fn toml(&self) -> String {
         let stands = toml_span::parse(&format!("v = {}", self.value)).is_ok();
         if stands { self.value.clone() } else { format!("{:?}", self.value) }
@@ -75,7 +77,7 @@ pub(crate) fn written(text: &str, given: &[Given]) -> String {
     whole
 }
 
-/// Reports a key set twice; `meant` returns a path's canonical form.
+/// Returns all values, and reports keys set twice; `meant` returns a path's canonical form.
 pub(crate) fn checked_values<'a, 'de>(
     root: &'a Value<'de>,
     meant: impl Fn(&[String]) -> Vec<&str>,
@@ -85,9 +87,9 @@ pub(crate) fn checked_values<'a, 'de>(
     for (path, value) in values(root) {
         if checked.iter().any(|(other, _)| meant(other) == meant(&path)) {
             problems.push(
-                Problem::error(format!("--set says `{}` twice", path.join(".")))
-                    .at(value.span, "said again")
-                    .help("give each key once; several values take a run each, or in a scenario a [[sweep]]"),
+                Problem::error(format!("--set gives `{}` twice", path.join(".")))
+                    .at(value.span, "given again")
+                    .help("give each key once; for several values use several runs, or in a scenario a [[sweep]]"),
             );
         }
         checked.push((path, value));
@@ -124,7 +126,7 @@ pub(crate) fn leaves<'a, 'de>(
     }
 }
 
-/// Creates missing tables; a number addresses a list's entry.
+/// Sets the value at `path`, creating missing tables; a number is an index of a list.
 pub(crate) fn put<'de>(
     at: &mut Value<'de>,
     path: &[impl AsRef<str>],
@@ -150,14 +152,16 @@ pub(crate) fn put<'de>(
             let entry = first.parse().ok().and_then(|number: usize| list.get_mut(number));
             let done = match entry {
                 Some(entry) => put(entry, rest, value),
-                None => Err(format!("there is no number {first} among {count}, counted from 0")),
+                None => Err(format!(
+                    "entry {first} does not exist; the list has {count} entries, numbered from 0"
+                )),
             };
             at.set(ValueInner::Array(list));
             done
         }
         other => {
             at.set(other);
-            Err(format!("`{first}` would stand in what is no table"))
+            Err(format!("`{first}` cannot be set, because the value before it is no table"))
         }
     }
 }
@@ -168,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_need_no_quotes() {
+    fn text_values_need_no_quotes() {
         for (text, expected) in [
             ("class.3.xoff=80KB", "\"80KB\""),
             ("class.3.xoff = 80000", "80000"),

@@ -1,4 +1,4 @@
-//! Settings of switches, by table and key, and matching reaction points of hosts.
+//! Settings of switches by table and key, and of matching reaction points of hosts.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl From<bool> for Setting {
 }
 
 impl From<u64> for Setting {
-    /// Limits numbers to TOML's 63 bits.
+    /// Converts a number, limited to TOML's 63 bits.
     fn from(number: u64) -> Setting {
         Setting::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -72,17 +72,16 @@ impl Setting {
     }
 }
 
-/// Values by path; later ones win. Table `trunk` is for ports to switches.
+/// Settings by path; later ones win. Table `trunk` is for ports between switches.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, Setting>>,
-    /// Pairs of tables; the second copies the first.
+    /// Pairs of tables; the second is a copy of the first.
     copies: Vec<(String, String)>,
-    /// Values of `--set`, which override the plan's.
+    /// User settings (`--set`), which override the plan's.
     pub over: Vec<Given>,
     pub reaction: Option<ReactionSettings>,
     pub policy: Option<&'static str>,
-    /// Policy of the calling program.
     pub own_policy: Option<OwnPolicy>,
     pub seed: u64,
     pub stall: Option<Stall>,
@@ -90,14 +89,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Panics if `path` names no table.
+    /// Adds a setting. Panics if `path` names no table.
     pub fn set(&mut self, path: &str, value: impl Into<Setting>) -> &mut Settings {
-        let (table, key) = path.rsplit_once('.').expect("a path names a table and a key");
+        let (table, key) = path.rsplit_once('.').expect("a path has no table");
         self.tables.entry(table.to_owned()).or_default().insert(key.to_owned(), value.into());
         self
     }
 
-    /// Returns all places that an override changes: `path`, and copies of its table without another value or override.
+    /// Returns the paths that an override changes: `path`, and those of unchanged copies of its table.
     pub fn reach(&self, path: &str) -> Vec<String> {
         let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
         let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
@@ -107,7 +106,7 @@ impl Settings {
         std::iter::once(path.to_owned()).chain(others).collect()
     }
 
-    /// Includes later overrides.
+    /// Copies a table; overrides of the original apply to the copy, too.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);
@@ -136,7 +135,8 @@ impl Settings {
         for (table, keys) in &self.tables {
             for (key, setting) in keys {
                 let path: Vec<&str> = table.split('.').chain([key.as_str()]).collect();
-                crate::set::put(&mut root, &path, setting.value(span)).expect("tables stand in tables");
+                crate::set::put(&mut root, &path, setting.value(span))
+                    .expect("a setting has the path of a table");
             }
         }
         root
@@ -178,7 +178,7 @@ mod tests {
         let over = ["class.3.xoff=5", "class.3.weight=7", "class.2.weight=9"];
         variant.over.extend(over.iter().filter_map(|text| text.parse::<Given>().ok()));
         assert_eq!(variant.reach("class.3.xoff"), ["class.3.xoff", "class.2.xoff", "class.4.xoff"]);
-        assert_eq!(variant.reach("class.3.weight"), ["class.3.weight"], "both say something else");
+        assert_eq!(variant.reach("class.3.weight"), ["class.3.weight"], "both copies have another value");
         assert_eq!(variant.reach("class.2.xoff"), ["class.2.xoff"]);
         assert_eq!(variant.reach("switch.log"), ["switch.log"]);
     }

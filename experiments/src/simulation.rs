@@ -1,6 +1,6 @@
-//! A fabric in the simulator: events drive a plan's dataplanes and hosts.
+//! Simulated fabric: events drive the dataplanes and hosts of a plan.
 //!
-//! A lack of packet slots corresponds to a live switch's empty fill ring.
+//! A lack of packet slots is like a live switch's empty fill ring.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::plan::{HostId, Plan, PortOf, SwitchId};
 use crate::running_fabric::{Clock, FinalReports, HostStart, Proof, RunningFabric, Sender};
 use crate::stall::Stall;
 
-/// Begin of the hosts; zero means "none" in counters.
+/// Begin of the hosts; zero would mean "none" in counters.
 const BEGIN: Nanos = Nanos::from_micros(1);
-/// Rate between programs: a wire of namespaces has none, and the kernel delivers a frame in about a microsecond.
+/// Rate between programs: a veth pair has none, and the kernel delivers a frame in about a microsecond.
 const WIRE: BitRate = BitRate::from_gbps(10);
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// Starts at the hosts' begin.
+    /// Starts the simulation at the hosts' begin.
     pub(crate) fn start(plan: &'a Plan, simulator: &Simulator) -> Simulation<'a> {
         let settings: Vec<SwitchSettings> = plan
             .switches()
@@ -166,7 +166,7 @@ impl RunningFabric for Simulation<'_> {
     }
 }
 
-/// Includes MAC addresses, which a start adds.
+/// Returns the settings with MAC addresses, which a live start adds.
 fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     let mut settings = config.switch.clone();
     for at in plan.ports_of(switch) {
@@ -175,7 +175,7 @@ fn settings(plan: &Plan, switch: SwitchId, config: &Config) -> SwitchSettings {
     settings
 }
 
-/// Returns the slots of a live switch's only worker.
+/// Returns the packet slots of a live switch with one worker.
 fn slots(config: &Config) -> SlotCounts {
     let ports: Vec<PortId> = (0..=u8::MAX).map(PortId).take(config.switch.ports.len()).collect();
     let share = config.share(1, &ports, &[]);
@@ -188,7 +188,7 @@ fn slots(config: &Config) -> SlotCounts {
 }
 
 fn number(switch: SwitchId) -> u32 {
-    u32::try_from(switch.index()).expect("a plan has few switches")
+    u32::try_from(switch.index()).expect("a plan has more than 2^32 switches")
 }
 
 fn of_host(host: HostId) -> u32 {

@@ -1,4 +1,4 @@
-//! Stalls of a simulated machine's programs: `--stall 2ms/500ms/30us`.
+//! Stalls of programs on a simulated machine: `--stall LENGTH/EVERY/WAKE`, such as `2ms/500ms/30us`.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -9,25 +9,25 @@ use xoff_host::values;
 use xoff_sim::Stalls;
 use xoff_wire::units::Nanos;
 
-/// Scheduling stalls of programs.
+/// Stalls of programs by the scheduler of a simulated machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// Maximum length, uniform from zero; zero for none.
+    /// Maximum length of a stall; lengths are uniform from zero. Zero disables stalls.
     pub longest: Nanos,
-    /// Mean time from the end of a stall to the next.
+    /// Mean time from the end of a stall to the next stall.
     pub every: Nanos,
-    /// Delay of waking a sleeping program.
+    /// Delay with which a sleeping program wakes up.
     pub wake: Nanos,
 }
 
 const EVERY: Nanos = Nanos::from_secs(1);
-/// Minimum: shorter ones would make runs extremely long.
+/// Minimum of `every`: shorter times would make runs extremely long.
 const EVERY_LEAST: Nanos = Nanos::from_micros(10);
-/// Maximum: longer ones are stalls.
+/// Maximum of `wake`: longer delays are stalls.
 const WAKE_MOST: Nanos = Nanos::from_millis(1);
 
 impl Stall {
-    /// Returns each program's random stalls; `None` without stalls.
+    /// Returns the random stalls of each program; `None` if programs never stall.
     #[must_use]
     pub fn drawn(self) -> Option<Stalls> {
         let length = Nanos::ZERO..=self.longest;
@@ -41,7 +41,7 @@ impl FromStr for Stall {
     fn from_str(text: &str) -> Result<Stall, String> {
         let span = |text: &str| if text == "0" { Ok(Nanos::ZERO) } else { values::duration(text) };
         let form = || {
-            "it has to be LENGTH[/EVERY[/WAKE]], times such as 2ms, 5ms/500ms or 5ms/1s/30us; 0 for a machine that never stalls".to_owned()
+            "stalls have the form LENGTH[/EVERY[/WAKE]], with times such as 2ms, 5ms/500ms or 5ms/1s/30us; 0 means no stalls".to_owned()
         };
         let spans = text.split('/').map(span).collect::<Result<Vec<_>, _>>().map_err(|_| form())?;
         let (longest, every, wake) = match spans[..] {
@@ -52,14 +52,15 @@ impl FromStr for Stall {
         };
         if longest > every {
             return Err(
-                "a program has to run for longer than it does not: LENGTH is at most EVERY".to_owned()
+                "LENGTH has to be at most EVERY, so that programs run for more than half of the time"
+                    .to_owned(),
             );
         }
         if every < EVERY_LEAST {
-            return Err(format!("EVERY is at least {}, on average", quantity::time(EVERY_LEAST)));
+            return Err(format!("EVERY has to be at least {}", quantity::time(EVERY_LEAST)));
         }
         if wake > WAKE_MOST {
-            return Err(format!("WAKE is at most {}", quantity::time(WAKE_MOST)));
+            return Err(format!("WAKE has to be at most {}", quantity::time(WAKE_MOST)));
         }
         Ok(Stall { longest, every, wake })
     }

@@ -1,4 +1,4 @@
-//! Summary statistics. An empty set of values has none, rather than zero.
+//! Summary statistics. Those of an empty set are `None`, not zero.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct Interval {
     pub runs: usize,
 }
 
-/// 97.5 % quantile of Student's t by degrees of freedom.
+/// Quantiles (97.5 %) of Student's t by degrees of freedom.
 const T_975: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
@@ -47,7 +47,7 @@ const T_975: [f64; 30] = [
 const Z_975: f64 = 1.959_964;
 
 impl Interval {
-    /// Returns the mean of one value per run with Student's t times its standard error; values must be normally distributed.
+    /// Returns the mean of one value per run with Student's t times its standard error, for normally distributed values.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let runs = values.len();
         let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;
@@ -59,7 +59,7 @@ impl Interval {
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
     }
 
-    /// Returns Wilson's score interval of a yes-or-no event. It stays within 0 and 1, and has a width even if all runs agree.
+    /// Returns Wilson's score interval of a yes-or-no event, which has a width even if all runs agree.
     pub fn of_share(values: &[f64]) -> Option<Interval> {
         let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
         let (runs, z) = (values.len() as f64, Z_975);
@@ -80,7 +80,7 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Interpolates linearly (Hyndman and Fan's type 7).
+/// Returns a percentile of sorted values, interpolated linearly (Hyndman and Fan's type 7).
 pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let (below, rest) = (last * percent / 100, last * percent % 100);
@@ -88,7 +88,7 @@ pub fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * rest as f64 / 100.0)
 }
 
-/// A main result of an experiment.
+/// Main result of an experiment.
 pub(crate) struct Headline<M> {
     pub title: &'static str,
     pub interval: fn(&[f64]) -> Option<Interval>,
@@ -111,10 +111,10 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Intervals by JSON path (`/sweep/2/goodput_mbps/p50`).
+/// Intervals by the JSON path of the result, such as `/sweep/2/goodput_mbps/p50`.
 pub type Intervals = BTreeMap<String, Interval>;
 
-/// Settings, counts and time series: no results of a run.
+/// Keys of settings, counts and time series, which are no results.
 const LEFT_OUT: [&str; 11] = [
     "senders",
     "light_percent",
@@ -131,11 +131,11 @@ const LEFT_OUT: [&str; 11] = [
 
 const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "runs_judged"];
 
-/// Returns the intervals of all numbers of a run. Panics if a value has no JSON form.
+/// Returns intervals of all numbers in the results. Panics if a value has no JSON form.
 pub fn intervals<M: Serialize>(each: impl IntoIterator<Item = M>) -> Intervals {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in each {
-        let run = serde_json::to_value(&run).expect("numbers have a JSON form");
+        let run = serde_json::to_value(&run).expect("a result has no JSON form");
         numbers(&run, String::new(), &mut |place, number| values.entry(place).or_default().push(number));
     }
     let interval = |(place, values): (String, Vec<f64>)| {
@@ -184,15 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn one_in_a_hundred_is_above_the_99th_percentile() {
+    fn percentile_99_excludes_one_in_a_hundred() {
         let p99 = |values: &[f64]| quantile(&sorted(values.iter().copied()), 99);
         assert_eq!(p99(&(0..=100).rev().map(f64::from).collect::<Vec<_>>()), Some(99.0));
-        assert_eq!(p99(&[0.0, 1.0]), Some(0.99), "between two values on the line from one to the other");
+        assert_eq!(p99(&[0.0, 1.0]), Some(0.99), "percentile is not interpolated linearly");
         assert_eq!((p99(&[7.0]), p99(&[])), (Some(7.0), None));
     }
 
     #[test]
-    fn single_value_is_every_quantile() {
+    fn single_value_equals_every_quantile() {
         let one = Spread { count: 1, min: 7.0, p25: 7.0, p50: 7.0, p75: 7.0, max: 7.0 };
         assert_eq!(Spread::of([7.0]), Some(one));
     }
@@ -201,23 +201,19 @@ mod tests {
     #[test]
     fn interval_uses_students_t() {
         let of = Interval::of(&[93.0, 95.0, 94.0]).unwrap();
-        // Deviation 1, error 1 / sqrt(3), t with two degrees of freedom 4.303.
+        // The deviation is 1, the error 1 / sqrt(3), and t for two degrees of freedom 4.303.
         let half = 4.303 / 3.0_f64.sqrt();
         assert_eq!((of.mean, of.runs), (94.0, 3));
         assert!((of.high - 94.0 - half).abs() < 1e-9 && (94.0 - of.low - half).abs() < 1e-9, "{of:?}");
-        assert_eq!(
-            (Interval::of(&[]), Interval::of(&[94.0])),
-            (None, None),
-            "one run says nothing of others"
-        );
+        assert_eq!((Interval::of(&[]), Interval::of(&[94.0])), (None, None), "one run has an interval");
         let same = Interval::of(&[7.0; 40]).unwrap();
         assert_eq!((same.low, same.high), (7.0, 7.0));
     }
 
-    /// Expected values: Newcombe (1998), table I, and the rule of three for none of ten.
+    /// Expected values are from Newcombe (1998), table I, and from the rule of three for no event in ten.
     // proves: experiments
     #[test]
-    fn interval_of_a_share_is_wilsons() {
+    fn share_interval_is_wilsons() {
         let of = |yes: usize, runs: usize| {
             let values: Vec<f64> = (0..runs).map(|run| f64::from(u8::from(run < yes))).collect();
             let Interval { low, high, .. } = Interval::of_share(&values).unwrap();
@@ -233,7 +229,7 @@ mod tests {
 
     // proves: experiments
     #[test]
-    fn spread_of_nothing_is_none() {
+    fn spread_without_values_is_none() {
         assert_eq!((Spread::of([]), mean([])), (None, None));
         assert_eq!(mean([1.0, 2.0, 6.0]), Some(3.0));
         assert_eq!(serde_json::to_value(Spread::of([])).ok(), Some(serde_json::Value::Null));

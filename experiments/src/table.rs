@@ -1,4 +1,4 @@
-//! Forwarding table of a simulated router. Routes to wires between other switches are left out: no host sends there.
+//! Forwarding table of a simulated router, without routes to wires between other switches, where no host is.
 
 use xoff_config::Config;
 use xoff_dataplane::routing::Fib;
@@ -54,21 +54,20 @@ mod tests {
         plan.fib(switch, &config, &config.switch).unwrap()
     }
 
-    /// Returns ports and next hops of a packet from port 0, or why it is punted.
+    /// Returns ports and next hops of a packet from port 0, or the reason of its punt.
     fn onward(fib: &Fib, dst: [u8; 4]) -> Result<BTreeSet<(PortId, [u8; 6])>, PuntReason> {
         let dst = Address::V4(u32::from_be_bytes(dst));
         let packet =
             Packet { src: dst, dst, len: 100, hops_left: 9, has_options: false, stays_on_link: false };
         match fib.lookup(fib.interface(Site::Port(PortId(0))).unwrap(), &packet) {
             RouteDecision::Host(reason) => Err(reason),
-            RouteDecision::Nowhere => panic!("a route to nowhere"),
+            RouteDecision::Nowhere => panic!("the destination has no route"),
             RouteDecision::Hops(hops) => {
                 Ok(hops.hops.iter().map(|hop| (hop.site.port().unwrap(), hop.dst.0)).collect())
             }
         }
     }
 
-    /// Returns a random connected fabric, with a host at each of some switches.
     fn drawn(seed: u64) -> Plan {
         let mut chance = fastrand::Rng::with_seed(seed);
         let mut plan = Plan::new(Line::simulated(BitRate::from_gbps(10))).routed();
@@ -93,7 +92,7 @@ mod tests {
         plan
     }
 
-    /// Counts by another algorithm than the plan's.
+    /// Computes distances by another algorithm than the plan's.
     fn distances(plan: &Plan) -> Vec<Vec<usize>> {
         let count = plan.switches().count();
         let mut far = vec![vec![usize::MAX / 2; count]; count];
@@ -148,8 +147,12 @@ mod tests {
             let [a, b, c, _] = host.ipv4().octets();
             [a, b, c, last]
         };
-        assert_eq!(onward(&leaf, neighbour(near, 1)), Err(PuntReason::Local), "the router of the host");
-        assert_eq!(onward(&leaf, [172, 16, 0, 0]), Err(PuntReason::Local), "its end of a wire");
+        assert_eq!(
+            onward(&leaf, neighbour(near, 1)),
+            Err(PuntReason::Local),
+            "the router of the host is not punted"
+        );
+        assert_eq!(onward(&leaf, [172, 16, 0, 0]), Err(PuntReason::Local), "the end of a wire is not punted");
         assert_eq!(onward(&leaf, neighbour(near, 3)), Err(PuntReason::Unresolved));
         assert_eq!(onward(&leaf, [192, 0, 2, 1]), Err(PuntReason::NoRoute));
         for last in [1, 2, 3] {
@@ -160,7 +163,7 @@ mod tests {
 
     // proves: sim-fabrics
     #[test]
-    fn bridges_have_no_table() {
+    fn bridges_have_no_routing_table() {
         let mut plan = Plan::new(BitRate::from_mbps(100));
         let switch = plan.switch("switch");
         plan.host("host", switch);

@@ -1,4 +1,4 @@
-//! Longest scheduling gap of switches since a moment.
+//! Longest scheduling gap of the switches since a moment.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ impl Gaps {
         Gaps(workers(views).map(counts).collect())
     }
 
-    /// Returns the longest gap since then; at most one eighth too high.
+    /// Returns the longest scheduling gap, ns; at most one eighth too high.
     pub(super) fn longest_since(&self, views: &[Arc<SwitchView>]) -> u64 {
         let longest = |(facts, before): (&WorkerFacts, &Vec<u64>)| {
             let grown = facts.gaps.buckets().zip(before).filter(|((_, count), before)| count > before);
@@ -46,6 +46,6 @@ mod tests {
         let longest = before.longest_since(&views);
         assert!((4_000_000..4_500_001).contains(&longest), "{longest}");
         facts.looped(Nanos::from_millis(90), budget);
-        assert_eq!(before.longest_since(&views), 90_000_000, "the longest of all is known exactly");
+        assert_eq!(before.longest_since(&views), 90_000_000, "the longest gap is not exact");
     }
 }

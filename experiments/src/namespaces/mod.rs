@@ -1,7 +1,6 @@
-//! Fabrics on this machine.
+//! Live fabrics: switches (`xoff run`) and hosts (`xoff traffic`) are threads in their own namespaces.
 //!
-//! Switches (`xoff run`) and hosts (`xoff traffic`) are threads in their own namespaces. Kernel hosts use sockets of a namespace's kernel
-//! (`tcp.rs`); routers have a routing daemon. Nothing remains when the process ends ([`xoff_lab`]).
+//! Kernel hosts use sockets of a namespace (`tcp.rs`); routers have routing daemons. Nothing remains when the process ends ([`xoff_lab`]).
 
 mod gaps;
 mod routing;
@@ -19,12 +18,12 @@ use crate::plan::{HostId, Plan, PortOf, Stack};
 use running::Running;
 pub(crate) use tcp::{Counts, Ecn, Flows, LossDetection, Options, Volume};
 
-/// Returns this machine's limits, whatever devices the caller's namespace has.
+/// Returns this machine's limits, without its devices: the fabric is in other namespaces.
 pub fn machine() -> Machine {
     machine::here().without_networks()
 }
 
-/// Checks requirements, except privileges and memory.
+/// Checks that the machine has the programs that the plan needs.
 pub(crate) fn check(plan: &Plan) -> Result<(), RoutingError> {
     if plan.is_routed() { routing::look_for_frr() } else { Ok(()) }
 }
@@ -38,11 +37,11 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Panics if switches route and a host is a kernel host.
+    /// Builds the namespaces. Panics if the plan has both routers and kernel hosts.
     pub(crate) fn build(plan: &Plan, configs: &[Config]) -> Result<Network, LabError> {
         if plan.is_routed() {
             let of_kernel = plan.hosts_with(Stack::Kernel).count();
-            assert_eq!(of_kernel, 0, "hosts of the kernel would take all others for neighbours");
+            assert_eq!(of_kernel, 0, "a routed plan has kernel hosts, which need all others as neighbours");
         }
         let mut lab = Lab::new();
         let mut switches = Vec::new();

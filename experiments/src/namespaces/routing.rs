@@ -1,12 +1,12 @@
-//! Fabrics of routers: Linux with FRR routes in a namespace beside each switch, as in a data center.
+//! Routers of live fabrics: Linux with FRR finds the routes, in a namespace beside each switch.
 //!
 //! ```text
 //!   namespace leaf-1           switch, devices of the wires
 //!   namespace leaf-1-kernel    a host interface for each port, addresses, zebra, bgpd
 //! ```
 //!
-//! Every switch is an autonomous system (eBGP), so paths through the same number of switches have equal cost and all are used (ECMP). IPv6
-//! is off: it sends unsolicited traffic. FRR's programs are killed with the namespace's thread, and see private directories.
+//! Every switch is an autonomous system (eBGP), so all paths through the same number of switches have equal cost and are used (ECMP). IPv6
+//! is off, because it sends unsolicited traffic. FRR's programs have private directories, and end with the namespace's thread.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -30,14 +30,13 @@ use xoff_switch::control::SwitchView;
 use xoff_switch::router::mirror::Page;
 use xoff_switch::router::tables::{Row, table};
 
-/// Order of start.
 const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
 const OWN: &[&str] = &["/run", "/var/tmp", "/var/lib/frr"];
 const STATE: &str = "/run/frr";
 const POLL_EVERY: Duration = Duration::from_millis(20);
 const LAST_LINES: usize = 3;
 const ROUTES_MAX: usize = 10_000;
-/// First AS number, private; each switch has one.
+/// First private autonomous system number; each switch has one.
 const AS_BASE: usize = 64_512;
 
 pub(super) fn look_for_frr() -> Result<(), RoutingError> {
@@ -55,18 +54,18 @@ fn program(name: &str) -> Option<PathBuf> {
     PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.exists())
 }
 
-/// Creates the kernels' namespaces with FRR's configuration.
+/// Creates namespaces of the routers' kernels, with FRR's configuration files.
 pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError> {
     let kernel = |switch: SwitchId| {
         let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
         let settings = [
             ("ipv4/ip_forward", "1"),
-            // The return path may differ.
+            // A reply may arrive by another path.
             ("ipv4/conf/all/rp_filter", "0"),
             ("ipv4/conf/default/rp_filter", "0"),
         ];
         settings.into_iter().try_for_each(|(setting, value)| kernel.sysctl(setting, value))?;
-        // No IPv6 arrives, but a switch warns if it is not forwarded. A kernel may lack IPv6.
+        // The switch warns if IPv6 is not forwarded, although none arrives. A kernel without IPv6 lacks the setting.
         let _ = kernel.sysctl("ipv6/conf/all/forwarding", "1");
         let files = [("zebra", zebra(plan, switch)), ("bgpd", bgpd(plan, switch))];
         let files = files.map(|(daemon, text)| (Path::new(STATE).join(format!("{daemon}.conf")), text));
@@ -76,7 +75,7 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
     plan.switches().take_while(|_| plan.is_routed()).map(kernel).collect()
 }
 
-/// Writes routes with gateways: with the kernel's nexthop objects FRR 8.4 leaves a path unused after its link was down.
+/// Disables nexthop objects of the kernel, with which FRR 8.4 leaves a path unused after its link was down.
 fn zebra(plan: &Plan, switch: SwitchId) -> String {
     let name = plan.switch_name(switch);
     format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")
@@ -122,7 +121,7 @@ impl Drop for Daemon {
 }
 
 impl Routing {
-    /// Starts routing; waits until switches forward by all shortest paths.
+    /// Starts the routing daemons; returns when switches use all shortest paths.
     pub(super) fn start(
         plan: &Plan,
         kernels: &[Namespace],
@@ -167,7 +166,7 @@ impl Routing {
         }
     }
 
-    /// Checks that daemons run, and that routes are installed or return within `patience`.
+    /// Checks that all daemons run, and that routes are installed or return within `patience`.
     pub(super) fn check(
         &mut self,
         plan: &Plan,
@@ -211,7 +210,7 @@ impl Daemon {
         Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
     }
 
-    /// Returns whether the daemon's terminal is open, the last step of its start.
+    /// Returns true if the daemon's terminal is open, the last step of its start.
     fn listens(&self) -> bool {
         self.kernel.has_file(Path::new(&format!("{STATE}/{}.vty", self.name)))
     }
@@ -240,7 +239,7 @@ fn last_output(texts: [String; 2]) -> String {
     if outputs.is_empty() { "no output".into() } else { outputs.join(" | ") }
 }
 
-/// Configures addresses and neighbour entries; hosts of `xoff traffic` do not answer ARP.
+/// Sets addresses and neighbour entries, because hosts of `xoff traffic` do not answer ARP.
 fn configure_neighbours(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
     plan.ports_of(switch).try_for_each(|at| {
         let (address, length) = plan.router_address(at);
@@ -273,9 +272,9 @@ fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<S
     plan.switches().take_while(|_| plan.is_routed()).flat_map(of).collect()
 }
 
-/// Requires all shortest paths to every host, and no others.
+/// Describes shortest paths without a route, and routes on other paths.
 fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> Vec<String> {
-    let Some(page) = page else { return vec!["its router has ended".to_owned()] };
+    let Some(page) = page else { return vec!["the router thread has ended".to_owned()] };
     let lack = |Route { host, network: (network, len), next_hops }: Route| {
         let prefix = format!("{network}/{len}");
         let wanted: BTreeSet<&str> = next_hops.iter().map(|&at| plan.port_name(at)).collect();
@@ -292,11 +291,11 @@ fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> V
             return Some(format!("{prefix} without {beyond}"));
         }
         let is_resolved = plan.port_of(host).switch != switch || page.stations.contains(&host.ipv4().into());
-        (!is_resolved).then(|| format!("the station of {}", host.ipv4()))
+        (!is_resolved).then(|| format!("the neighbour entry of {}", host.ipv4()))
     };
     let mut missing: Vec<String> = plan.routes(switch).filter_map(lack).collect();
     if missing.is_empty() && ready == Ready::Workers && !page.is_in_use {
-        missing.push("its workers have yet to get them".to_owned());
+        missing.push("the workers do not use the routes yet".to_owned());
     }
     missing
 }
@@ -377,8 +376,8 @@ mod tests {
             missing(page)
         };
         assert_eq!(missing(complete()), [""; 0]);
-        assert_eq!(without(|page| page.is_in_use = false), ["its workers have yet to get them"]);
-        assert_eq!(without(|page| page.stations.clear()), ["the station of 10.0.1.2"]);
+        assert_eq!(without(|page| page.is_in_use = false), ["the workers do not use the routes yet"]);
+        assert_eq!(without(|page| page.stations.clear()), ["the neighbour entry of 10.0.1.2"]);
         let extra_path = without(|page| {
             let other = page.rows[1].via[1].clone();
             page.rows[0].via.push(other);
@@ -391,7 +390,7 @@ mod tests {
         assert_eq!(without(|page| page.rows[1].via.truncate(1)), by_one);
         assert_eq!(without(|page| page.rows.truncate(1)), ["10.0.2.0/24 by to-spine-1 and to-spine-2"]);
         assert_eq!(without(|page| page.rows[0].table = table::LOCAL), ["10.0.1.0/24 by near"]);
-        assert_eq!(super::missing(&plan, leaf_1, None, Ready::Routes), ["its router has ended"]);
+        assert_eq!(super::missing(&plan, leaf_1, None, Ready::Routes), ["the router thread has ended"]);
     }
 
     // proves: cascade
@@ -410,10 +409,7 @@ mod tests {
         assert_eq!(restored_at_poll(3, Instant::now() + CONVERGES_WITHIN), Ok(()));
         assert_eq!(polls.get(), 3);
         let error = restored_at_poll(2, Instant::now()).unwrap_err();
-        assert_eq!(
-            error,
-            "when the hosts had ended routes were gone, and did not come back: 10.0.1.0/24 by near"
-        );
+        assert_eq!(error, "routes disappeared during the run and did not return: 10.0.1.0/24 by near");
     }
 
     // proves: cascade

@@ -32,16 +32,8 @@ pub(crate) struct Running<'a> {
 
 enum Hosts {
     Waiting,
-    Running {
-        threads: Vec<JoinHandle<Result<HostReport, HostError>>>,
-        stop: Arc<AtomicBool>,
-        gaps: Gaps,
-    },
-    /// Ended hosts, with a switch's longest scheduling gap meanwhile, ns.
-    FinalReports {
-        reports: Vec<Result<HostReport, HostError>>,
-        longest_stall_nanos: u64,
-    },
+    Running { threads: Vec<JoinHandle<Result<HostReport, HostError>>>, stop: Arc<AtomicBool>, gaps: Gaps },
+    FinalReports { reports: Vec<Result<HostReport, HostError>>, longest_stall_nanos: u64 },
 }
 
 impl<'a> Running<'a> {
@@ -136,7 +128,7 @@ impl RunningFabric for Running<'_> {
         let Hosts::FinalReports { reports, longest_stall_nanos } =
             std::mem::replace(&mut self.hosts, Hosts::Waiting)
         else {
-            panic!("hosts end before their switches");
+            panic!("hosts still run at the end of their switches");
         };
         let reports = reports.into_iter().collect::<Result<Vec<HostReport>, _>>()?;
         self.routing.check(self.plan, &self.switches.views(), patience)?;
@@ -164,7 +156,7 @@ mod tests {
         let (settings, counters) = counted(&view);
         let is_there = Arc::downgrade(&view);
         drop(view);
-        assert!(is_there.upgrade().is_none(), "the view has the packet memory");
+        assert!(is_there.upgrade().is_none(), "the account keeps the packet memory");
         assert_eq!(settings.ports.len(), counters.ports());
     }
 }

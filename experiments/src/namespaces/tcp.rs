@@ -1,4 +1,4 @@
-//! Bulk transfers by Linux' TCP: its settings, sockets and counters.
+//! Bulk transfers by Linux' TCP: settings, sockets and counters.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -16,22 +16,20 @@ use nix::sys::socket::sockopt::TcpCongestion;
 use xoff_lab::{LabError, Namespace};
 use xoff_wire::units::Bytes;
 
-/// ECN capability (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
     Capable,
     Incapable,
 }
 
-/// Method by which TCP detects lost segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
-    /// RACK (RFC 8985), Linux' default: a segment is lost if segments sent a reordering window later arrived. Late arrivals widen the
+    /// RACK (RFC 8985), Linux' default: a segment is lost if others, sent a reordering window later, have arrived. Late arrivals widen the
     /// window by quarters of the minimum round-trip time, up to one.
     Rack,
-    /// Three duplicate acknowledgements (`NewReno`, RFC 6582), never more.
+    /// Three duplicate acknowledgements (`NewReno`, RFC 6582), never more than three.
     Dupack,
-    /// Time-outs alone: the transport of `DeTail`, whose paths are lossless.
+    /// Time-outs alone, as in the transport of `DeTail`, whose paths are lossless.
     Timeout,
 }
 
@@ -60,9 +58,9 @@ pub struct Volume {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum)]
 pub struct Counts {
-    /// `IpExtInCEPkts`.
+    /// `IpExtInCEPkts`: packets received with a congestion mark.
     pub marked: u64,
-    /// `TcpExtTCPOrigDataSent`.
+    /// `TcpExtTCPOrigDataSent`: segments sent, without retransmissions.
     pub segments: u64,
     /// `TcpRetransSegs`.
     pub retransmitted: u64,
@@ -74,11 +72,10 @@ pub struct Counts {
     pub sack_recoveries: u64,
     /// `TcpExtTCPTimeouts`.
     pub timeouts: u64,
-    /// Segments without room in a receive buffer.
+    /// Segments refused by a full receive buffer.
     pub refused: u64,
 }
 
-/// Maximum time that a connection may stall.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PIECE: usize = 65_536;
 
@@ -92,7 +89,7 @@ const fn mode(ecn: Ecn) -> &'static str {
     }
 }
 
-/// Returns the best first. The kernel's default may ignore marks, as BBR does; every kernel has reno.
+/// Returns congestion controls, the preferred one first. The kernel's default may ignore marks, as BBR does.
 const fn controls(ecn: Ecn) -> &'static [&'static str] {
     match ecn {
         Ecn::Capable => &["dctcp", "cubic", "reno"],
@@ -100,8 +97,8 @@ const fn controls(ecn: Ecn) -> &'static [&'static str] {
     }
 }
 
-/// Returns the method's `net.ipv4` settings. Linux counts duplicate acknowledgements only without SACK; since 6.17 connections with SACK
-/// use RACK alone. After reordering Linux requires more than three, up to `tcp_max_reordering`.
+/// Returns settings in `net.ipv4`. Linux counts duplicate acknowledgements only without SACK. After reordering it requires more than three,
+/// up to `tcp_max_reordering`.
 const fn settings(detection: LossDetection) -> [(&'static str, &'static str); 4] {
     let (sack, reordering, most) = match detection {
         LossDetection::Rack => ("1", "3", "300"),
@@ -209,7 +206,7 @@ impl Flow {
     }
 
     fn finish(self) -> Result<Volume, LabError> {
-        let panicked = "it does not panic";
+        let panicked = "a transfer thread panicked";
         let written = self.writer.join().expect(panicked)?;
         self.reader.join().expect(panicked)?;
         Ok(Volume { written, read: self.read.load(Ordering::Relaxed) })
@@ -236,13 +233,13 @@ fn drain(mut into: TcpStream, count: &AtomicU64) -> io::Result<()> {
     }
 }
 
-/// Counters of one segment each; `OfoPruned` may stand for several.
+/// Counters of refused segments; `OfoPruned` may count several as one.
 const REFUSED: [&str; 5] = ["OfoPruned", "TCPBacklogDrop", "TCPOFODrop", "TCPRcvQDrop", "TCPZeroWindowDrop"];
 
 pub(super) fn counts(host: &Namespace) -> Result<Counts, LabError> {
     let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
     let text = host.run(|| Ok(read("snmp")? + &read("netstat")?));
-    let text = text.map_err(|error| failed("read the counters", host, error))?;
+    let text = text.map_err(|error| failed("read the TCP counters", host, error))?;
     let counter = |group, name| {
         let unknown = || failed(&format!("find {name}"), host, io::ErrorKind::NotFound.into());
         counter(&text, group, name).ok_or_else(unknown)

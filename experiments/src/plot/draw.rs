@@ -13,7 +13,7 @@ const PANEL: (u32, u32) = (520, 330);
 const COLUMNS: usize = 2;
 const TITLE_TEXT_HEIGHT: i32 = 17;
 const TITLE_LINE_HEIGHT: i32 = 22;
-/// Assumed width; the font's mean is less.
+/// Assumed width, pixels; more than the font's mean.
 const TITLE_CHARACTER_WIDTH: u32 = 9;
 const LEGEND_ROW_HEIGHT: u32 = 22;
 const LEGEND_COLUMN_WIDTH: u32 = 165;
@@ -21,7 +21,6 @@ const LEGEND_LINE: i32 = 28;
 const LINE_WIDTH: u32 = 2;
 const CHARACTER_WIDTH: u32 = 7;
 const NUMBER_WIDTH: u32 = 45;
-/// Maximum points of a line with markers.
 const MARKED: usize = 12;
 const FONT: &str = "sans-serif";
 const TEXT_HEIGHT: i32 = 13;
@@ -70,7 +69,7 @@ impl Figure {
         Ok(())
     }
 
-    /// Adds dashes to the lines of later names. plotters would draw each dash as a line of its own.
+    /// Adds dashes to the SVG lines of later names; plotters would draw each dash as a separate line.
     pub(super) fn dashed(&self, svg: String) -> String {
         let names = self.names();
         let in_legend = self.legend(&names);
@@ -246,7 +245,7 @@ impl Panel {
         Ok(())
     }
 
-    /// Puts the first name at the top; see [`middle`].
+    /// Draws a row for each name, the first at the top.
     fn chart_of_rows<'a, 'b>(
         &self,
         area: &'b Area<'a>,
@@ -285,7 +284,7 @@ impl Panel {
 
 type RowChart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// Returns the first, lowest, highest and last point of each pixel column; the other points would be hidden.
+/// Returns the first, lowest, highest and last point of each pixel column, which hide the other points.
 fn visible(points: &[(f64, f64)], column: impl Fn(&(f64, f64)) -> i32) -> Vec<(f64, f64)> {
     let of_column = |points: &[(f64, f64)]| {
         let by_height = |a: &usize, b: &usize| points[*a].1.total_cmp(&points[*b].1);
@@ -297,7 +296,7 @@ fn visible(points: &[(f64, f64)], column: impl Fn(&(f64, f64)) -> i32) -> Vec<(f
     points.chunk_by(|a, b| column(a) == column(b)).flat_map(of_column).collect()
 }
 
-/// Joins spans that touch in pixels.
+/// Joins spans without a visible gap between them.
 fn joined(spans: &[(f64, f64)], column: impl Fn(f64) -> i32) -> Vec<(f64, f64)> {
     let mut joined: Vec<(f64, f64)> = Vec::new();
     for &(from, to) in spans {
@@ -309,12 +308,11 @@ fn joined(spans: &[(f64, f64)], column: impl Fn(f64) -> i32) -> Vec<(f64, f64)> 
     joined
 }
 
-/// Returns the vertical position of a row, the first at the top.
 fn middle(row: usize, count: usize) -> f64 {
     (count - row) as f64 - 1.0
 }
 
-/// Returns the space for half of an axis's last number.
+/// Returns the margin for half of an axis's last number, pixels.
 fn label_margin(last: &str) -> u32 {
     u32::try_from(last.len()).map_or(0, |len| CHARACTER_WIDTH * len / 2).max(12)
 }
@@ -330,7 +328,7 @@ fn broken(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// Returns a range that is never empty.
+/// Returns a range of the values that is never empty.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (from, to) = values.fold((f64::MAX, f64::MIN), |(from, to), value| (from.min(value), to.max(value)));
     match (from, to) {
@@ -373,20 +371,20 @@ mod tests {
     }
 
     #[test]
-    fn spans_that_touch_are_one_bar() {
+    fn touching_spans_are_drawn_as_one_bar() {
         let column = |x: f64| x as i32;
         assert_eq!(joined(&[(0.0, 0.4), (0.6, 2.0), (3.0, 4.0)], column), [(0.0, 2.0), (3.0, 4.0)]);
         assert_eq!(joined(&[(3.0, 4.0), (0.0, 1.0)], column), [(3.0, 4.0), (0.0, 1.0)]);
     }
 
     #[test]
-    fn decade_axis_labels_are_distinct() {
+    fn labels_within_a_decade_are_distinct() {
         let labels = [0.0, 0.2, 0.4, 1.0, 1.1, 3.0, 4.5].map(|log: f64| decade_label(10_f64.powf(log)));
         assert_eq!(labels, ["1", "1.58", "2.51", "10", "12.6", "1.00 k", "31.6 k"]);
     }
 
     #[test]
-    fn last_axis_label_is_within_figure() {
+    fn last_axis_label_fits_into_figure() {
         let end = 1_000_000.0;
         let lines = Content::Lines(vec![("a".into(), vec![(0.0, Some(1.0)), (end, Some(1.0))])]);
         let spans = Content::Spans(vec![("a".into(), vec![(0.0, end)])]);

@@ -1,5 +1,4 @@
-//! A figure of panels, as SVG. A policy has the same colour in every figure; dashes distinguish coinciding lines. Missing values are a gap
-//! or an empty row, with a note.
+//! Figures of panels, as SVG. Missing values are a gap in a line or an empty row, with a note.
 
 mod draw;
 mod style;
@@ -11,12 +10,12 @@ use std::path::Path;
 
 use crate::statistics::Spread;
 
-/// A figure of panels.
+/// Figure of panels.
 #[derive(Clone, Debug, Default)]
+#[allow(missing_docs)] // the names say it
 pub struct Figure {
-    /// Subject and conditions.
+    /// Title: subject and conditions.
     pub title: String,
-    /// Panels, drawn in rows.
     pub panels: Vec<Panel>,
 }
 
@@ -24,7 +23,7 @@ pub struct Figure {
 pub struct Panel {
     pub title: String,
     pub x: String,
-    /// Label, not drawn for an axis of names.
+    /// Label of the vertical axis; not drawn for an axis of names.
     pub y: String,
     pub content: Content,
     pub scale: Scale,
@@ -62,7 +61,7 @@ pub enum Scale {
     Decades,
 }
 
-/// Fixed ends of axes; `None` fits the content.
+/// Limits of axes; `None` fits the axis to its values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     pub x: Option<(f64, f64)>,
@@ -70,19 +69,18 @@ pub struct Limits {
 }
 
 #[derive(Clone, Debug)]
+#[allow(missing_docs)] // the names say it
 pub enum Content {
-    /// A line per name.
     Lines(Vec<(String, Vec<Point>)>),
-    /// A box per name: extremes, quartiles, median.
+    /// One box for each name: extremes, quartiles and median.
     Spreads(Vec<(String, Option<Spread>)>),
-    /// A row of spans per name.
     Spans(Vec<(String, Vec<(f64, f64)>)>),
 }
 
-/// Coordinates; `None` is a gap.
+/// Point of a line; `None` as its value makes a gap.
 pub type Point = (f64, Option<f64>);
 
-/// Error of writing a figure.
+/// Error of writing a figure to a file.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the plot: {0}")]
 pub struct PlotError(String);
@@ -94,15 +92,15 @@ impl PlotError {
 }
 
 impl Figure {
-    /// Checks that `path` can be written, before minutes of measurement; changes no file.
+    /// Checks that a figure can be written to `path`, without changing a file.
     ///
     /// # Errors
-    /// Fails if the file cannot be written, or is no .svg.
+    /// Fails if the file cannot be written, or its name does not end in .svg.
     pub fn check_place(path: &Path) -> Result<(), PlotError> {
         if let Some(other) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) {
             let (path, other) = (path.display(), other.display());
             return Err(PlotError(format!(
-                "{path}: a plot is SVG, not {other}: give it a name that ends in .svg"
+                "{path}: plots are SVG files, not {other}: choose a name that ends in .svg"
             )));
         }
         let opened = match File::create_new(path) {
@@ -113,7 +111,7 @@ impl Figure {
         opened.map_err(|error| PlotError::at(path, &error))
     }
 
-    /// Writes the figure as SVG.
+    /// Writes the figure as an SVG file.
     ///
     /// # Errors
     /// Fails if the file cannot be written.
@@ -122,7 +120,7 @@ impl Figure {
         fs::write(path, svg).map_err(|error| PlotError::at(path, &error))
     }
 
-    /// Returns the SVG text.
+    /// Returns the figure as SVG text.
     ///
     /// # Errors
     /// Fails if a panel cannot be drawn.
@@ -133,7 +131,7 @@ impl Figure {
     }
 }
 
-/// Skips a pipe, whose reader would see an end of file.
+/// Opens a file, except a pipe, whose reader would see the end of a file.
 fn open(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.file_type().is_fifo() {
         return Ok(());
@@ -170,9 +168,9 @@ mod tests {
         assert!(!whole.contains("none completed"), "{whole}");
         assert!(broken.contains("wdrop: none completed at 10"), "{broken}");
         let drawn = |svg: &str| svg.matches("stroke-width=\"2\"").count() - 1; // without the legend's
-        assert_eq!((drawn(&whole), drawn(&broken)), (1, 2), "lines on both sides of a gap are not joined");
+        assert_eq!((drawn(&whole), drawn(&broken)), (1, 2), "a line joins the points on both sides of a gap");
         assert_eq!(whole.matches("<circle").count(), 4);
-        assert_eq!(broken.matches("<circle").count(), 3, "no point where nothing was measured");
+        assert_eq!(broken.matches("<circle").count(), 3, "a point is drawn where nothing was measured");
     }
 
     // proves: experiments
@@ -181,13 +179,13 @@ mod tests {
         let line = || vec![(0.0, Some(1.0)), (1.0, Some(1.0))];
         let svg = svg(panel(Content::Lines(vec![("pfc".into(), line()), ("gfc".into(), line())])));
         let count = |text: &str| svg.matches(text).count();
-        assert_eq!(count("stroke-width=\"2\""), 4, "two lines, and two in the legend");
-        assert_eq!(count("stroke-dasharray=\"9 7\""), 2, "those of the second name are dashed");
+        assert_eq!(count("stroke-width=\"2\""), 4, "not two lines, and two in the legend");
+        assert_eq!(count("stroke-dasharray=\"9 7\""), 2, "not only the second name's lines are dashed");
     }
 
     // proves: experiments
     #[test]
-    fn row_without_values_shows_only_label() {
+    fn row_without_values_shows_only_its_label() {
         let rows = |wdrop| vec![("pfc".to_owned(), Spread::of([1.0, 2.0])), ("wdrop".to_owned(), wdrop)];
         let of = |wdrop| svg(panel(Content::Spreads(rows(wdrop))).absent("none completed"));
         let (some, none) = (of(Spread::of([0.5])), of(None));
@@ -197,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn panel_without_rows_has_a_label() {
+    fn panel_without_rows_shows_a_note() {
         let rows = vec![("spine".to_owned(), vec![(1.0, 2.0)])];
         let [some, none] = [rows, Vec::new()].map(|rows| svg(panel(Content::Spans(rows)).absent("nobody")));
         assert!(!some.contains("nobody") && none.contains("nobody"), "{none}");
@@ -205,14 +203,14 @@ mod tests {
 
     #[test]
     fn title_wider_than_figure_is_wrapped() {
-        let title = "Deadlock: three switches in a ring, three flows of two wires each, 100 Mb/s lines";
+        let title = "Deadlock: three switches in a ring, three flows over two wires each, 100 Mb/s lines";
         let panels = vec![panel(Content::Lines(vec![("pfc".into(), vec![(0.0, Some(1.0))])]))];
         let svg = Figure { title: title.into(), panels }.svg().unwrap();
         assert!(svg.contains("wires each,") && !svg.contains(title), "one panel is too narrow for it");
     }
 
     #[test]
-    fn a_figure_shows_titles_units_and_names() {
+    fn figure_shows_titles_units_and_names() {
         let lines = vec![("pfc".to_owned(), vec![(0.0, Some(1.0)), (1.0, Some(2.0))])];
         let spreads = vec![("ofc".to_owned(), Spread::of([1.0, 2.0, 3.0]))];
         let spans = vec![("leaf pauses spine".to_owned(), vec![(0.1, 0.2)])];
@@ -223,7 +221,7 @@ mod tests {
         ];
         let svg = Figure { title: "the whole".into(), panels }.svg().unwrap();
         for text in ["the whole", "title", "time (s)", "rate (Mb/s)", "pfc", "ofc", "leaf pauses spine"] {
-            assert!(svg.contains(text), "{text} is not in the figure");
+            assert!(svg.contains(text), "the figure lacks {text}");
         }
     }
 
@@ -255,14 +253,17 @@ mod tests {
             );
         }
         let picture = refused(&directory.join("p.png")).unwrap();
-        assert!(picture.contains("a plot is SVG, not png") && picture.contains("ends in .svg"), "{picture}");
+        assert!(
+            picture.contains("plots are SVG files, not png") && picture.contains("ends in .svg"),
+            "{picture}"
+        );
         assert_eq!(refused(&directory.join("p.SVG")), None);
         assert_eq!(refused(Path::new("/dev/null")), None);
         fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
-    fn empty_and_zero_data_are_drawn() {
+    fn empty_data_and_zeros_are_drawn() {
         let panels = vec![
             panel(Content::Lines(vec![("a".into(), vec![(1.0, Some(0.0))])])),
             panel(Content::Lines(vec![("a".into(), vec![(1.0, None)])])),

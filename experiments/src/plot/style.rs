@@ -1,5 +1,5 @@
-//! Colours and dashes. A policy has the same colour in every figure; policies compared by default differ, and other names get unused
-//! colours. Dashes follow the position, so coinciding lines stay visible.
+//! Colours and dashes of figures. A policy has the same colour in every figure; policies compared by default differ. Dashes follow the
+//! position, so coinciding lines stay visible.
 
 use plotters::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The kernel's TCP over a wire, and over a relay that sometimes reorders segments.
+//! TCP of the kernel, over a wire and over a relay that sometimes reorders segments.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -15,7 +15,7 @@ use super::*;
 use xoff_lab::{Device, Lab, VethOptions};
 
 #[test]
-fn a_counter_is_found_by_group_and_name() {
+fn counter_is_found_by_group_and_name() {
     let text = "Ip: A B\nIp: 1 2\nTcp: A RetransSegs\nTcp: 3 4\nTcpExt: A B\nTcpExt: 5 6\n";
     assert_eq!(counter(text, "Tcp:", "RetransSegs"), Some(4));
     assert_eq!(counter(text, "TcpExt:", "A"), Some(5));
@@ -54,7 +54,7 @@ fn written_bytes_are_all_read() {
     assert_eq!(got.marked, 0);
 }
 
-/// Reordering rate: a segment in `ONE_OF` is overtaken by `OVERTAKEN_BY` later ones.
+/// One segment in `ONE_OF` is overtaken by the next `OVERTAKEN_BY` segments.
 const ONE_OF: u64 = 40;
 const OVERTAKEN_BY: u64 = 6;
 
@@ -145,7 +145,6 @@ fn relay_out_of_order(from: &OwnedFd, to: &OwnedFd, stop: &AtomicBool, overtaken
     }
 }
 
-/// Sends with reordering until `enough` accepts the counters.
 fn sent_out_of_order(detection: LossDetection, enough: impl Fn(Counts, u64) -> bool) {
     let mut lab = Lab::new();
     let [a, b, between] = ["a", "b", "between"].map(|name| lab.namespace(name).unwrap());
