@@ -151,7 +151,7 @@ impl Account {
         queue.halted_nanos.get() + lasts
     }
 
-    /// Returns the longest time unscheduled of a switch while hosts ran, ns; at most one eighth too high.
+    /// Returns the longest time for which a switch was not scheduled while hosts ran, ns; at most one eighth too high.
     pub const fn longest_stall_nanos(&self) -> u64 {
         self.longest_stall_nanos
     }

@@ -48,7 +48,7 @@ pub struct HostStart {
 pub struct FinalReports {
     pub hosts: Vec<HostReport>,
     pub proofs: Vec<Proof>,
-    /// Longest time without scheduling of a switch while hosts ran.
+    /// Longest time for which a switch was not scheduled while hosts ran.
     pub longest_stall_nanos: u64,
 }
 

@@ -47,7 +47,7 @@ const T_975: [f64; 30] = [
 const Z_975: f64 = 1.959_964;
 
 impl Interval {
-    /// Returns the mean of one value per run with Student's t times its standard error, for normally distributed values.
+    /// Returns the mean of one value per run, plus and minus Student's t times its standard error, for normally distributed values.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let runs = values.len();
         let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;

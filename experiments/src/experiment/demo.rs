@@ -173,7 +173,7 @@ pub struct Victim {
 /// Headroom of the lossless class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// Minimum over all ports, bytes; `None` if no port has headroom.
+    /// Minimum headroom over all ports, bytes; `None` if no port has any.
     pub least_free_bytes: Option<u64>,
 }
 

@@ -301,7 +301,7 @@ mod tests {
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
         for senders in SENDERS.map(u64::from) {
-            // The fastest port sends its saved credit in no time.
+            // The fastest port spends its saved credit at once.
             let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
             let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
             let round = Round::of(BEGIN, |_| credit, &flows.iter().collect::<Vec<_>>());

@@ -87,7 +87,7 @@ pub struct Statistics {
     #[serde(skip)]
     by: Vec<String>,
     pub unit: &'static str,
-    /// Number of missing runs, of other shards or interrupted.
+    /// Number of runs without results: other shards' or interrupted ones.
     pub missing_runs: usize,
     pub answers: Vec<GroupStatistic>,
 }

@@ -66,7 +66,7 @@ impl StuckQueues {
         }
     }
 
-    /// Formats the bytes in stuck queues, and the time since they are stuck.
+    /// Formats the bytes in stuck queues, and the time since when they are stuck.
     pub fn cells(&self, model: &Model, now: Picos) -> [String; 2] {
         let stuck = self.queues.iter().zip(queues(model)).filter(|((sent, since), queue)| {
             queue.egress_bytes.get() > 0 && queue.tx_frames.get() == *sent && now.since(*since) >= LONG
