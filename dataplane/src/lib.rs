@@ -11,7 +11,7 @@ pub mod frame;
 pub mod ledger;
 pub mod punt;
 pub mod queue;
-pub mod rewrite;
+mod rewrite;
 pub mod routing;
 mod schedule;
 pub mod switch;

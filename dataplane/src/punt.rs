@@ -13,7 +13,7 @@ use crate::frame::{Frame, FrameStore};
 
 /// Reason for which a frame was not punted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PuntRefusal {
+pub(crate) enum PuntRefusal {
     /// Rate above the port's [`PuntLimit`].
     Rate,
     /// Sink full or missing.

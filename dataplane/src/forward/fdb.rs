@@ -22,7 +22,7 @@ const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
 
 /// Result of learning a source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Learned {
+pub(super) enum Learned {
     /// Unknown address, learned.
     New,
     /// Address known at another port, moved.
@@ -47,13 +47,13 @@ pub enum Learned {
 impl Learned {
     /// Returns whether other replicas need an update.
     #[must_use]
-    pub const fn is_update(self) -> bool {
+    pub(super) const fn is_update(self) -> bool {
         matches!(self, Learned::New | Learned::Moved { .. } | Learned::Renewed)
     }
 
     /// Returns whether room was missing.
     #[must_use]
-    pub const fn is_refused(self) -> bool {
+    pub(super) const fn is_refused(self) -> bool {
         matches!(self, Learned::RefusedByLimit | Learned::RefusedByCapacity)
     }
 }
@@ -130,7 +130,7 @@ impl Sweep {
 impl Fdb {
     /// Creates the database and allocates all of its memory.
     #[must_use]
-    pub fn new(settings: &FdbSettings, ports: &[PortSettings]) -> Fdb {
+    pub(super) fn new(settings: &FdbSettings, ports: &[PortSettings]) -> Fdb {
         let mut capacity = settings.capacity;
         let table = loop {
             match table_of_statics(settings, capacity) {
@@ -200,7 +200,7 @@ impl Fdb {
 
     /// Learns that `mac` is behind `port`.
     #[inline]
-    pub fn learn(&mut self, now: Nanos, vid: u16, mac: MacAddr, port: PortId) -> Learned {
+    pub(super) fn learn(&mut self, now: Nanos, vid: u16, mac: MacAddr, port: PortId) -> Learned {
         if !self.ports[port.index()].learning || mac.is_group() || mac == MacAddr::default() {
             return Learned::NotLearned;
         }
@@ -212,7 +212,7 @@ impl Fdb {
     }
 
     /// Applies an update, whose port limit is checked already, unless this replica is newer.
-    pub fn apply(&mut self, update: &FdbUpdate) -> Learned {
+    pub(super) fn apply(&mut self, update: &FdbUpdate) -> Learned {
         let key = Key::new(update.vid, update.mac);
         let Some(place) = self.table.find(key) else {
             return self.add(update.last_active, key, update.port, false);
@@ -241,7 +241,7 @@ impl Fdb {
     }
 
     /// Removes all addresses learned at a port. Scans the whole table.
-    pub fn flush(&mut self, port: PortId) {
+    pub(super) fn flush(&mut self, port: PortId) {
         for place in (0..self.table.places()).map(Table::place) {
             let entry = self.table.entry(place);
             if self.table.key(place).is_some() && !entry.is_static && entry.port == port {
@@ -252,12 +252,12 @@ impl Fdb {
 
     /// Returns when [`Fdb::advance`] must be called next.
     #[must_use]
-    pub const fn next_deadline(&self) -> Nanos {
+    pub(super) const fn next_deadline(&self) -> Nanos {
         self.sweep.due
     }
 
     /// Removes aged addresses in a bounded part of the table.
-    pub fn advance(&mut self, now: Nanos) {
+    pub(super) fn advance(&mut self, now: Nanos) {
         if now < self.sweep.due {
             return;
         }
@@ -286,7 +286,7 @@ impl Fdb {
 
     /// Returns whether addresses are learned at a port.
     #[must_use]
-    pub fn learns_at(&self, port: PortId) -> bool {
+    pub(super) fn learns_at(&self, port: PortId) -> bool {
         self.ports[port.index()].learning
     }
 
@@ -298,7 +298,7 @@ impl Fdb {
 
     /// Returns the number of stations that moved to a port.
     #[must_use]
-    pub fn moved_to(&self, port: PortId) -> u64 {
+    pub(crate) fn moved_to(&self, port: PortId) -> u64 {
         self.ports[port.index()].moved
     }
 

@@ -12,14 +12,16 @@ mod spread;
 mod table;
 mod vlan;
 
-pub use fdb::{Fdb, FdbEntry, FdbUpdate, Learned};
-pub use groups::{GroupId, Groups};
-pub use loops::{HOLD as LOOP_HOLD, MOVES as LOOP_MOVES, WINDOW as LOOP_WINDOW};
-pub use spread::{PathSet, WeightedPaths, shortest};
+pub use fdb::{Fdb, FdbEntry, FdbUpdate};
+pub(crate) use groups::{GroupId, Groups};
+pub use loops::{HOLD as LOOP_HOLD, MOVES as LOOP_MOVES};
+pub(crate) use spread::{PathSet, WeightedPaths, shortest};
 pub use table::table_bytes;
-pub use vlan::{DEFAULT_VID, Membership, Vlans};
+pub(crate) use vlan::Vlans;
 
+use fdb::Learned;
 use loops::Loops;
+use vlan::Membership;
 use xoff_flow_control::drop_reason::DropReason;
 use xoff_flow_control::prefetch::prefetch;
 use xoff_flow_control::settings::{Flooded, LoopDetection, SwitchSettings, ports_where};
@@ -28,7 +30,7 @@ use xoff_wire::units::{MacAddr, Nanos, PortId, PortSet, Site};
 
 /// Forwarding decision for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// The frame leaves through one port.
     Unicast(PortId),
     /// The frame leaves through one port of this group.
@@ -43,7 +45,7 @@ pub enum Decision {
 
 /// Decision with its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forwarding {
+pub(crate) struct Forwarding {
     /// Forwarding decision.
     pub decision: Decision,
     /// VLAN of the frame; 0 if it was not admitted to one.
@@ -86,7 +88,7 @@ pub struct Bridge {
 impl Bridge {
     /// Creates a bridge with every link up.
     #[must_use]
-    pub fn new(settings: &SwitchSettings) -> Bridge {
+    pub(crate) fn new(settings: &SwitchSettings) -> Bridge {
         let ports = &settings.ports;
         let mut bridge = Bridge {
             vlans: Vlans::new(&settings.vlans, ports).with_routers(&settings.routed_vlans),
@@ -109,7 +111,12 @@ impl Bridge {
 
     /// Applies new settings with the same ports; the caller gets the old `vlans` and `groups` back. Returns the number
     /// of static addresses without room.
-    pub fn revise(&mut self, settings: &SwitchSettings, vlans: &mut Vlans, groups: &mut Groups) -> usize {
+    pub(crate) fn revise(
+        &mut self,
+        settings: &SwitchSettings,
+        vlans: &mut Vlans,
+        groups: &mut Groups,
+    ) -> usize {
         let ports = &settings.ports;
         std::mem::swap(&mut self.vlans, vlans);
         self.vlans.succeed(vlans);
@@ -145,7 +152,7 @@ impl Bridge {
 
     /// Learns from a frame and decides its forwarding.
     #[inline]
-    pub fn forward(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {
+    pub(crate) fn forward(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {
         let vid = match self.vlans.admit(ingress, header.tag) {
             Ok(vid) => vid,
             Err(reason) => {
@@ -182,12 +189,12 @@ impl Bridge {
     /// Returns a version that changes whenever an identical frame may be forwarded differently.
     #[inline]
     #[must_use]
-    pub const fn version(&self) -> u64 {
+    pub(crate) const fn version(&self) -> u64 {
         self.version
     }
 
     /// Applies an update of another worker's bridge.
-    pub fn apply_remote(&mut self, update: &FdbUpdate) {
+    pub(crate) fn apply_remote(&mut self, update: &FdbUpdate) {
         if self.leads_on(update.port) && !self.looped.contains(update.port) {
             self.fdb.apply(update);
             self.version += 1;
@@ -197,12 +204,12 @@ impl Bridge {
     /// Returns whether `port` sends frames of VLAN `vid` with a tag.
     #[inline]
     #[must_use]
-    pub fn is_tagged(&self, port: PortId, vid: u16) -> bool {
+    pub(crate) fn is_tagged(&self, port: PortId, vid: u16) -> bool {
         self.vlans.get(vid).tagged.contains(port)
     }
 
     /// Records a link change. Addresses learned at a lost link are removed unless its group has another.
-    pub fn set_link(&mut self, port: PortId, is_up: bool) {
+    pub(crate) fn set_link(&mut self, port: PortId, is_up: bool) {
         if is_up {
             self.up.insert(port);
         } else {
@@ -224,7 +231,7 @@ impl Bridge {
     /// Returns the groups of ports.
     #[inline]
     #[must_use]
-    pub const fn groups(&self) -> &Groups {
+    pub(crate) const fn groups(&self) -> &Groups {
         &self.groups
     }
 
@@ -244,7 +251,7 @@ impl Bridge {
 
     /// Returns when [`Bridge::advance`] must be called next.
     #[must_use]
-    pub fn next_deadline(&self) -> Nanos {
+    pub(crate) fn next_deadline(&self) -> Nanos {
         self.fdb.next_deadline().min(self.loops.next_end())
     }
 
@@ -286,7 +293,7 @@ impl Bridge {
     }
 
     /// Ages a bounded part of the database and ends blocks of loops.
-    pub fn advance(&mut self, now: Nanos) {
+    pub(crate) fn advance(&mut self, now: Nanos) {
         self.fdb.advance(now);
         while let Some(port) = self.loops.next_retried(now) {
             self.set_looped(port, false);

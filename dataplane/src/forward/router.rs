@@ -10,25 +10,25 @@ impl Bridge {
     /// Returns the router's address in VLAN `vid`, if any.
     #[inline]
     #[must_use]
-    pub fn router(&self, vid: u16) -> Option<MacAddr> {
+    pub(crate) fn router(&self, vid: u16) -> Option<MacAddr> {
         self.vlans.get(vid).router
     }
 
     /// Returns whether any VLAN has a router.
     #[must_use]
-    pub const fn has_routers(&self) -> bool {
+    pub(crate) const fn has_routers(&self) -> bool {
         self.vlans.has_routers()
     }
 
     /// Returns whether any VLAN has, or had, a router, whose frames may be in the switch.
     #[must_use]
-    pub const fn has_or_had_routers(&self) -> bool {
+    pub(crate) const fn has_or_had_routers(&self) -> bool {
         self.vlans.has_or_had_routers()
     }
 
     /// Decides the forwarding of a router's frame to `dst` in VLAN `vid`.
     #[must_use]
-    pub fn from_router(&self, now: Nanos, vid: u16, dst: MacAddr) -> Decision {
+    pub(crate) fn from_router(&self, now: Nanos, vid: u16, dst: MacAddr) -> Decision {
         let members = &self.vlans.get(vid).members;
         let (exits, kind) = if dst.is_group() {
             let kind = if dst == MacAddr::BROADCAST { Flooded::Broadcast } else { Flooded::Multicast };

@@ -94,18 +94,6 @@ impl WeightedPaths {
         WeightedPaths { turns: turns(&paths), paths, is_even }
     }
 
-    /// Returns the number of paths.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.paths.len()
-    }
-
-    /// Returns false.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.paths.is_empty()
-    }
-
     /// Returns the usable path of a flow by its salted digest, if any.
     #[inline]
     #[must_use]

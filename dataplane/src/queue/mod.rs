@@ -4,8 +4,8 @@ mod nested;
 mod nodes;
 
 pub(crate) use nested::Nested;
-pub use nodes::{BYTES_PER_SLOT, FrameMeta, Origin};
-pub(crate) use nodes::{Fifo, NONE, Nodes, UNCOUNTED};
+pub use nodes::BYTES_PER_SLOT;
+pub(crate) use nodes::{Fifo, FrameMeta, NONE, Nodes, Origin, UNCOUNTED};
 
 use xoff_flow_control::settings::QueueKind;
 use xoff_wire::units::{Nanos, PortId, PortSet};

@@ -14,7 +14,7 @@ pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
 /// Source of a frame, which decides its accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// Received on its ingress port, and counted there until it is gone.
     Network,
     /// Sent by the host: counted at its egress, and in the limit of host frames per port.
@@ -25,7 +25,7 @@ pub enum Origin {
 
 /// Metadata of a frame.
 #[derive(Clone, Copy, Debug)]
-pub struct FrameMeta {
+pub(crate) struct FrameMeta {
     /// Time of receipt.
     pub since: Nanos,
     /// Length at ingress, without FCS, counted independent of rewriting.

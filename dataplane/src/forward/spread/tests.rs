@@ -13,7 +13,7 @@ fn even(count: usize) -> WeightedPaths {
 }
 
 fn all_of(weighted: &WeightedPaths) -> PathSet {
-    (0..weighted.len()).collect()
+    (0..weighted.paths.len()).collect()
 }
 
 fn without(paths: PathSet, lost: usize) -> PathSet {
@@ -81,7 +81,7 @@ explore! {
         let mut place = start % weighted.turns.len();
         let rounds = 3;
         let of_usable: u64 = weighted.turns.iter().filter(|path| usable.iter().any(|other| other == usize::from(**path))).count() as u64;
-        let taken = shares(weighted.len(), rounds * of_usable, |_| {
+        let taken = shares(weighted.paths.len(), rounds * of_usable, |_| {
             let (path, next) = weighted.in_turn(place, usable).unwrap();
             place = next;
             path
